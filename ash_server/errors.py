@@ -120,6 +120,10 @@ class DuplicateInBatch(AshError):
     status, code, title = 422, "duplicate_in_batch", "The batch contains an id more than once."
 
 
+class SessionMismatch(AshError):
+    status, code, title = 422, "session_mismatch", "The `sessionId` of the event names another session."
+
+
 class SessionTooLarge(AshError):
     status, code, title = (
         422,

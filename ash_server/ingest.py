@@ -1,5 +1,6 @@
 """Prepare incoming messages and events for storage: read texts, derive ids, validate events."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeAlias
 from uuid import UUID, uuid5
@@ -83,22 +84,36 @@ def line_id(session_id: UUID, name: int | str) -> str:
     return str(uuid5(session_id, str(name)))
 
 
-def prepare_event(event: EventInput, index: int = 0, path: str = "$") -> Event:
-    """Return a validated event for the log, with a new id if it has none and without session and sequences.
-
-    Raises InvalidBody or TooDeep, with the position of the event: `index` in its batch, `path` in the body.
-    """
+def as_json(event: EventInput, index: int = 0) -> Any:
+    """Return an event as a JSON reader would return it. Raises InvalidBody for what JSON cannot express, TooDeep."""
     fields = event.model_dump() if isinstance(event, BaseModel) else event
-    if not isinstance(fields, Mapping):
+    _check_depth(fields, index)
+    try:
+        return json.loads(json.dumps(fields, allow_nan=False))
+    except (TypeError, ValueError):
+        raise _invalid("Expected JSON", index, "$") from None
+
+
+def prepare_event(fields: Any, index: int = 0, path: str = "$") -> Event:
+    """Return a validated event for the log, with a new id if it has none and without sequences.
+
+    `fields` is decoded JSON. Raises InvalidBody or TooDeep, with the position of the event: `index` in its batch,
+    `path` in the body.
+    """
+    if not isinstance(fields, dict):
         raise _invalid("Expected an object", index, path)
-    if nests_deeper(fields, MAX_EVENT_DEPTH):
-        raise TooDeep(f"The maximum depth is {MAX_EVENT_DEPTH} levels.", index=index)
+    _check_depth(fields, index)
     prepared = {"id": str(uuid7()), **{name: fields[name] for name in fields if name not in _ASSIGNED_BY_LOG}}
     _validate(prepared, index, path)
     return prepared
 
 
-_ASSIGNED_BY_LOG = frozenset({"sessionId", "sequence", "messageSequence"})
+_ASSIGNED_BY_LOG = frozenset({"sequence", "messageSequence"})
+
+
+def _check_depth(fields: object, index: int) -> None:
+    if nests_deeper(fields, MAX_EVENT_DEPTH):
+        raise TooDeep(f"The maximum depth is {MAX_EVENT_DEPTH} levels.", index=index)
 
 
 def _derive_id(session_id: UUID, provider_id: str | None, raw: str) -> str:

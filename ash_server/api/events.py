@@ -25,10 +25,17 @@ from ash_server.api.http.bodies import (
     read_body,
 )
 from ash_server.api.http.dependencies import InjectedStore
-from ash_server.api.http.openapi_operations import WITHOUT_NUL, json_batch_of, json_of, operation, text
+from ash_server.api.http.openapi_operations import (
+    ONE_LINE,
+    WITHOUT_NUL,
+    json_batch_of,
+    json_of,
+    operation,
+    text,
+)
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.api.messages import append_status, parse_lines
-from ash_server.db.events import EventFilter, page_json, parse_types
+from ash_server.db.events import EventFilter, page_json, parse_cursor, parse_types
 from ash_server.db.pagination import may_have_more
 from ash_server.errors import (
     AshError,
@@ -39,6 +46,7 @@ from ash_server.errors import (
     InvalidParameter,
     MessageTooLarge,
     NulByte,
+    SessionMismatch,
     SessionNotFound,
 )
 from ash_server.ingest import prepare_event
@@ -159,6 +167,16 @@ _CUSTOM: Mapping[str, Any] = {"type": "build_finished", "payload": {"status": "r
 _TYPES = "^({0})(,({0}))*$".format("|".join(CATALOGUE))
 _SEQUENCE = {"ge": 1, "le": LAST_SEQUENCE}
 
+After = Annotated[
+    str,
+    QueryParameter(
+        min_length=1,
+        max_length=255,
+        pattern=ONE_LINE,
+        description="Only events after this one: its sequence or its `id`. A number is a sequence.",
+    ),
+]
+
 
 class EventController(Controller):
     path = "/api/sessions/{session_id:uuid}"
@@ -190,9 +208,7 @@ class EventController(Controller):
         store: InjectedStore,
         session_id: FromPath[UUID],
         *,
-        after: Annotated[
-            int, QueryParameter(ge=0, le=LAST_SEQUENCE, description="Only events after this sequence.")
-        ] = 0,
+        after: After = "0",
         before: Annotated[
             int | None,
             QueryParameter(**_SEQUENCE, description="Only the last events before this sequence."),
@@ -225,7 +241,7 @@ class EventController(Controller):
         ] = None,
     ) -> Response[EventPage]:
         page = EventFilter(
-            after=after,
+            after=parse_cursor(after),
             before=before,
             at=at,
             message=message,
@@ -249,8 +265,8 @@ class EventController(Controller):
         operation_id="appendEvents",
         summary="Append events",
         description="One event, a list of events, or NDJSON. Either all are stored or none. `id` and `timestamp` are "
-        "optional; an `id` makes the append idempotent. Unknown types and keys are kept. `sessionId`, `sequence` and "
-        "`messageSequence` of the request are ignored.",
+        "optional; an `id` makes the append idempotent. Unknown types and keys are kept. A `sessionId` must name this "
+        "session, by its id, its external id or the provider's id; `sequence` and `messageSequence` are ignored.",
         response_description="Stored; events that were already stored have `created: false`.",
         responses={
             200: ResponseSpec(
@@ -266,6 +282,7 @@ class EventController(Controller):
                 IdConflict,
                 DuplicateInBatch,
                 NulByte,
+                SessionMismatch,
             ),
         },
         operation_class=operation(
@@ -332,7 +349,7 @@ def _parse_event(settings: Settings, raw: _RawEvent) -> Event:
 def _check_cursors(page: EventFilter) -> bool:
     """Return True if the page is centered. Raises InvalidParameter if it has other cursors as well."""
     centers = [name for name in ("at", "message") if page.get(name) is not None]
-    has_bounds = bool(page.get("after")) or page.get("before") is not None
+    has_bounds = page.get("after") != 0 or page.get("before") is not None
     if len(centers) > 1 or (centers and has_bounds):
         message = "It excludes the other cursors."
         raise InvalidParameter(

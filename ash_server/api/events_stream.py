@@ -15,21 +15,17 @@ from litestar import Controller, Request, get
 from litestar.params import FromPath, HeaderParameter, QueryParameter
 from litestar.response import Stream
 
+from ash_server.api.events import After
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.headers import get_header
 from ash_server.api.http.openapi_operations import operation, text
 from ash_server.api.http.origin_guard import check_origin
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.streaming import EVENT_STREAM, SSE_HEADERS, SSE_RETRY, mark_as_subscription
-from ash_server.db.events import StoredEvent
+from ash_server.db.events import StoredEvent, parse_cursor
 from ash_server.errors import CursorAhead, InvalidParameter, OriginNotAllowed, SessionNotFound
 from ash_server.repositories.events import EventStore
 from ash_shared.model.message import LAST_SEQUENCE
-
-After = Annotated[
-    int,
-    QueryParameter(ge=0, le=LAST_SEQUENCE, description="Start after this sequence."),
-]
 
 _CHUNK_BYTES = 64 * 1024
 _RESERVED_NAMES = frozenset({"caught_up", "closed"})
@@ -69,7 +65,7 @@ class EventStreamController(Controller):
         store: InjectedStore,
         session_id: FromPath[UUID],
         *,
-        after: After = 0,
+        after: After = "0",
         collapse: Annotated[
             bool,
             QueryParameter(description="Omit stream chunks whose complete content is already stored."),
@@ -84,16 +80,18 @@ class EventStreamController(Controller):
         ] = None,
     ) -> Stream:
         # `last_event_id` only documents the header: of a repeated header, it contains only one value.
-        after = _parse_cursor(get_header(request.headers, "last-event-id"), after)
-        await store.events.check_cursor(session_id, after)
+        cursor = _parse_last_event_id(get_header(request.headers, "last-event-id"))
+        sequence = await store.events.check_cursor(
+            session_id, parse_cursor(after) if cursor is None else cursor
+        )
         mark_as_subscription(request.scope)
-        events = _server_sent_events(store.events, session_id, after, collapse=collapse)
+        events = _server_sent_events(store.events, session_id, sequence, collapse=collapse)
         return Stream(events, headers=SSE_HEADERS)
 
 
-def _parse_cursor(last_event_id: str | None, after: int) -> int:
+def _parse_last_event_id(last_event_id: str | None) -> int | None:
     if not last_event_id:
-        return after
+        return None
     if not _CURSOR.fullmatch(last_event_id) or int(last_event_id) > LAST_SEQUENCE:
         raise InvalidParameter(
             "Last-Event-ID must be the id of an event of this stream.",

@@ -18,14 +18,14 @@ from litestar.openapi import ResponseSpec
 from litestar.params import FromPath
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
-from ash_server.api.events_stream import After
+from ash_server.api.events import After
 from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.openapi_operations import json_of, operation
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.streaming import MAX_CLIENT_FRAME_BYTES, mark_as_subscription
 from ash_server.db.event_ranges import LogPosition, Span
-from ash_server.db.events import StoredEvent
+from ash_server.db.events import StoredEvent, parse_cursor
 from ash_server.errors import (
     CursorAhead,
     DatabaseUnavailable,
@@ -123,7 +123,7 @@ class EventWebSocketController(Controller):
         },
         operation_class=operation(responses={101: {JSON: json_of(Frame, caught_up=_EXAMPLE)}}),
     )
-    async def reject_without_upgrade(self, session_id: FromPath[UUID], *, after: After = 0) -> None:
+    async def reject_without_upgrade(self, session_id: FromPath[UUID], *, after: After = "0") -> None:
         raise UpgradeRequired
 
     @websocket()
@@ -133,12 +133,12 @@ class EventWebSocketController(Controller):
         store: InjectedStore,
         session_id: FromPath[UUID],
         *,
-        after: After = 0,
+        after: After = "0",
     ) -> None:
-        await store.events.check_cursor(session_id, after)
+        sequence = await store.events.check_cursor(session_id, parse_cursor(after))
         mark_as_subscription(socket.scope)
         await socket.accept()
-        sender = _FrameSender(socket, store, session_id, after)
+        sender = _FrameSender(socket, store, session_id, sequence)
         with suppress(WebSocketDisconnect, OSError):
             code = await _first_result(_receive(socket), sender.run())
             if code is not None:

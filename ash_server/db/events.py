@@ -6,6 +6,7 @@ stored as JSON without their sequences, which are inserted on read.
 Functions take a connection in autocommit mode (`connection.open_pool`); `ash_server.repositories` calls them.
 """
 
+import re
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypedDict, Unpack
@@ -33,7 +34,14 @@ from ash_server.db.event_writer import (
 from ash_server.db.pagination import END, MAX_PAGE_BYTES, bounded_query, check_options
 from ash_server.db.sessions import get_session
 from ash_server.db.text import check_text
-from ash_server.errors import CursorAhead, DuplicateInBatch, IdConflict, InvalidParameter, SessionNotFound
+from ash_server.errors import (
+    CursorAhead,
+    DuplicateInBatch,
+    IdConflict,
+    InvalidParameter,
+    SessionMismatch,
+    SessionNotFound,
+)
 from ash_shared.eventlog import NOTED, Event, Normalizer, OpenTurn
 from ash_shared.model.event_types import CATALOGUE, CHUNKS
 from ash_shared.model.events import EVENT_TYPES
@@ -81,6 +89,14 @@ _LAST = bounded_query(_COLUMNS, _PAGE, "sequence DESC")
 _FIRST_OF_MESSAGE = """
     SELECT sequence FROM events WHERE session_id = %b AND message_sequence >= %b ORDER BY sequence LIMIT 1
 """
+# Ids of derived events are not indexed: they are needed only if a client lost its sequences.
+_DERIVED_WITH_ID = """
+    SELECT NULL, sequence FROM events
+    WHERE session_id = %(session_id)b AND left(content, %(length)b) = %(start)b
+    ORDER BY sequence DESC LIMIT 1
+"""
+_NAMES = "SELECT id::text, external_id, provider_session_id FROM sessions WHERE id = %b"
+_SEQUENCE = re.compile("[0-9]{1,16}")
 _LAST_SEQUENCE = "SELECT event_sequence FROM session_counters WHERE session_id = %b"
 _STATE = "SELECT normalizer_state FROM session_counters WHERE session_id = %b"
 
@@ -119,7 +135,8 @@ def page_json(events: Iterable[StoredEvent], cursors: Mapping[str, int]) -> str:
 class EventFilter(TypedDict, total=False):
     """Options of a page of events; `after`, `before` and `limit` as in `MessageFilter`."""
 
-    after: int
+    after: int | str
+    """A sequence; for `EventStore` also the id of an event."""
     before: int | None
     at: int | None
     """Select the page around this sequence."""
@@ -138,8 +155,9 @@ _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 async def append_events(conn: AsyncConnection, session_id: UUID, events: Sequence[Event]) -> list[Appended]:
     """Store all events or none. Their envelopes are valid (`ingest.prepare_event`).
 
-    Raises IdConflict, DuplicateInBatch, SessionNotFound, NulByte, InvalidUtf8.
+    Raises IdConflict, DuplicateInBatch, SessionNotFound, SessionMismatch, NulByte, InvalidUtf8.
     """
+    await _check_session(conn, session_id, events)
     sent, now = events, milliseconds()
     events = [_with_envelope(event, session_id, now) for event in sent]
     _check(events)
@@ -235,11 +253,60 @@ async def check_cursor(conn: AsyncConnection, session_id: UUID, after: int) -> i
     return last
 
 
+def parse_cursor(text: str) -> int | str:
+    """Return the sequence that a text is, else the text, which is then the id of an event. Raises InvalidParameter."""
+    if not _SEQUENCE.fullmatch(text):
+        return text
+    if int(text) >= END:
+        raise _invalid_cursor(f"It must be 0 to {END - 1}.")
+    return int(text)
+
+
+async def resolve_cursor(conn: AsyncConnection, session_id: UUID, after: int | str) -> int:
+    """Return the sequence of an event with this id; sequences stay as they are.
+
+    Raises SessionNotFound, InvalidParameter.
+    """
+    if isinstance(after, int):
+        return after
+    check_text(after, "after")
+    known = await (await conn.execute(STORED_EVENTS, [session_id, [after]])).fetchone()
+    if known is None:
+        start = msgspec.json.encode({"id": after}).decode().removesuffix("}")
+        derived = {"session_id": session_id, "start": start, "length": len(start)}
+        known = await (await conn.execute(_DERIVED_WITH_ID, derived)).fetchone()
+    if known is None:
+        await get_session(conn, session_id)
+        raise _invalid_cursor("It must be a sequence or the id of an event of this session.")
+    return int(known[1])
+
+
+def _invalid_cursor(message: str) -> InvalidParameter:
+    return InvalidParameter(f"'after': {message}", errors=[{"path": "after", "message": message}])
+
+
 def _with_envelope(event: Event, session_id: UUID, now: int) -> Event:
     stored = {"timestamp": now, **event, "sessionId": session_name(session_id)}
     stored.pop("sequence", None)
     stored.pop("messageSequence", None)
     return stored
+
+
+async def _check_session(conn: AsyncConnection, session_id: UUID, events: Sequence[Event]) -> None:
+    """Raise SessionMismatch for an event that names another session than by its id, external id or provider's id."""
+    name = session_name(session_id)
+    named = {
+        index: id
+        for index, event in enumerate(events)
+        if (id := event.get("sessionId")) not in (None, "", name)
+    }
+    if named:
+        known = await (await conn.execute(_NAMES, [session_id])).fetchone()
+        if known is None:
+            raise SessionNotFound
+        for index, id in named.items():
+            if id not in known and id.lower() != name:
+                raise SessionMismatch(index=index)
 
 
 def _check(events: Sequence[Event]) -> None:

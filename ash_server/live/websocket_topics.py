@@ -19,7 +19,7 @@ from ash_shared.eventlog import Event
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.blocks import Block, is_valid, raw_block, text_block
 from ash_shared.model.event_types import CATALOGUE
-from ash_shared.model.events import blocks_of
+from ash_shared.model.events import blocks_of, failure_of, text_of_json
 from ash_shared.model.message import Role, StandardMessage
 
 
@@ -107,8 +107,12 @@ def _to_message(group: Sequence[_DecodedEvent]) -> StandardMessage:
 def _to_blocks(event: Event) -> list[Block]:
     read_payload = _BLOCKS.get(event["type"])
     payload = event["payload"]
-    blocks = read_payload(payload) if read_payload else [text_block(payload[CATALOGUE[event["type"]].text])]
+    blocks = read_payload(payload) if read_payload else _text_blocks(event["type"], payload)
     return blocks if all(map(is_valid, blocks)) else [raw_block("malformed", event, event["type"])]
+
+
+def _text_blocks(event_type: str, payload: Event) -> list[Block]:
+    return [text_block(text_of_json(payload[str(CATALOGUE[event_type].text)]))]
 
 
 def _thinking_blocks(payload: Event) -> list[Block]:
@@ -128,7 +132,7 @@ def _tool_use_blocks(payload: Event) -> list[Block]:
 
 
 def _tool_result_blocks(payload: Event) -> list[Block]:
-    is_error = {"is_error": True} if "error" in payload else {}
+    is_error = {"is_error": True} if failure_of(payload) is not None else {}
     return [
         {
             "type": "tool_result",

@@ -11,7 +11,7 @@ from ash_server.db import event_ranges, events, rebuild_events
 from ash_server.db.event_ranges import LogPosition, Span
 from ash_server.db.events import Appended, EventFilter, StoredEvent
 from ash_server.db.rebuild_events import Rebuilt
-from ash_server.ingest import EventInput, prepare_event
+from ash_server.ingest import EventInput, as_json, prepare_event
 from ash_server.live.hub import EventBatch, Hub
 from ash_server.repositories.connections import Connections
 from ash_shared.eventlog import Event, OpenTurn
@@ -36,14 +36,14 @@ class EventStore:
     async def append_batch(self, session_id: UUID, new: Iterable[EventInput]) -> list[Appended]:
         """Append events, all or none, and return where they are stored, in order.
 
-        An event without an `id` gets a new one; without a `timestamp`, the time of storing. Its `sessionId` and
-        sequences are ignored. An event that is already stored under its id keeps its sequence and is returned with
-        `created` False.
+        An event without an `id` gets a new one; without a `timestamp`, the time of storing. Its `sessionId` may be
+        empty; its sequences are ignored. An event that is already stored under its id keeps its sequence and is
+        returned with `created` False.
 
-        Raises SessionNotFound, IdConflict, DuplicateInBatch, InvalidBody, TooDeep, NulByte, InvalidUtf8; `index` on
-        the error is the position in the batch.
+        Raises SessionNotFound, SessionMismatch, IdConflict, DuplicateInBatch, InvalidBody, TooDeep, NulByte,
+        InvalidUtf8; `index` on the error is the position in the batch.
         """
-        prepared = [prepare_event(event, index) for index, event in enumerate(new)]
+        prepared = [prepare_event(as_json(event, index), index) for index, event in enumerate(new)]
         return await self.append_prepared(session_id, prepared)
 
     async def append_prepared(self, session_id: UUID, prepared: Sequence[Event]) -> list[Appended]:
@@ -66,21 +66,27 @@ class EventStore:
     async def get_events(self, session_id: UUID, **filters: Unpack[EventFilter]) -> list[ChatEvent]:
         """Return a page of typed events in ascending order.
 
-        `after` pages forwards and `before` backwards; `at` and `message` select the page around a sequence; `collapse`
-        omits chunks whose complete content follows. Raises SessionNotFound, InvalidParameter.
+        `after`, a sequence or the id of an event, pages forwards and `before` backwards; `at` and `message` select the
+        page around a sequence; `collapse` omits chunks whose complete content follows. Raises SessionNotFound,
+        InvalidParameter.
         """
         return [_to_event(stored) for stored in await self.get_stored_events(session_id, **filters)]
 
     async def get_events_since(
-        self, session_id: UUID, after: int, *, limit: int = 100, collapse: bool = False
+        self, session_id: UUID, after: int | str, *, limit: int = 100, collapse: bool = False
     ) -> list[ChatEvent]:
-        """Return the events after a sequence; an empty list means there are none yet. Raises SessionNotFound."""
+        """Return the events after a sequence, or after the event with an id; an empty list means there are none yet.
+
+        Raises SessionNotFound, InvalidParameter.
+        """
         return await self.get_events(session_id, after=after, limit=limit, collapse=collapse)
 
     async def get_stored_events(self, session_id: UUID, **filters: Unpack[EventFilter]) -> list[StoredEvent]:
         """Like `get_events`, but return the stored JSON (`StoredEvent.wire`) without decoding it."""
         async with self._connections.connection() as conn:
-            return await events.get_events(conn, session_id, **filters)
+            after = await events.resolve_cursor(conn, session_id, filters.get("after", 0))
+            page: EventFilter = {**filters, "after": after}
+            return await events.get_events(conn, session_id, **page)
 
     async def stream_stored_events(self, session_id: UUID) -> AsyncGenerator[StoredEvent, None]:
         """Yield all events in order, as of one moment, in bounded memory. An unknown session yields nothing.
@@ -95,15 +101,15 @@ class EventStore:
                 yield event
 
     async def subscribe(
-        self, session_id: UUID, after: int = 0, *, collapse: bool = False
+        self, session_id: UUID, after: int | str = 0, *, collapse: bool = False
     ) -> AsyncGenerator[ChatEvent, None]:
-        """Yield every event after a sequence, once and in order, then each new event when it is stored.
+        """Yield every event after a sequence or event id, once and in order, then each new event when it is stored.
 
         Ends when the session is deleted or the store closes; continues after database outages. The first step may raise
-        SessionNotFound or CursorAhead.
+        SessionNotFound, InvalidParameter or CursorAhead.
         """
-        await self.check_cursor(session_id, after)
-        async with aclosing(self.subscribe_stored(session_id, after, collapse=collapse)) as pages:
+        sequence = await self.check_cursor(session_id, after)
+        async with aclosing(self.subscribe_stored(session_id, sequence, collapse=collapse)) as pages:
             async for page in pages:
                 for stored in page.events:
                     yield _to_event(stored)
@@ -118,10 +124,15 @@ class EventStore:
         """
         return self._hub.subscribe(session_id, after, collapse=collapse)
 
-    async def check_cursor(self, session_id: UUID, after: int) -> int:
-        """Return the last sequence of the log. Raises SessionNotFound, CursorAhead if `after` is past it."""
+    async def check_cursor(self, session_id: UUID, after: int | str) -> int:
+        """Return the sequence of a cursor: a sequence, or the id of an event.
+
+        Raises SessionNotFound, InvalidParameter for an unknown id, CursorAhead if it is past the end of the log.
+        """
         async with self._connections.connection() as conn:
-            return await events.check_cursor(conn, session_id, after)
+            sequence = await events.resolve_cursor(conn, session_id, after)
+            await events.check_cursor(conn, session_id, sequence)
+        return sequence
 
     async def get_open_turn(self, session_id: UUID) -> OpenTurn | None:
         """Return the turn that has not ended, if any. Raises SessionNotFound."""

@@ -4,6 +4,7 @@ All events have the same envelope; `type` determines the payload. Unknown types 
 ignore unknown keys and show events of unknown types.
 """
 
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
 
@@ -150,8 +151,8 @@ class ToolOutputChunk(_Wire):
 
     tool_call_id: str
     chunk: str
-    offset: int
-    """Characters of the output before this chunk."""
+    offset: Omittable[int] = ABSENT
+    """Characters of the output before this chunk. Without it, the chunk follows the previous one."""
     stream: Omittable[Literal["stdout", "stderr"]] = ABSENT
 
 
@@ -168,7 +169,8 @@ class ToolResult(_Wire):
     tool_call_id: str
     result: Any
     """The result given to the model: a text or blocks; null if the record has none."""
-    error: Omittable[ToolFailure] = ABSENT
+    error: Annotated[ToolFailure | Any, Field(union_mode="left_to_right")] = ABSENT
+    """The failure: derived events have code and message, posted ones any JSON. Null, false and "" are none."""
     exit_code: int | None = ABSENT
     structured: Any = ABSENT
     """The machine-readable form of the result."""
@@ -195,7 +197,8 @@ class AgentCallback(_Wire):
     message_id: str
     from_agent_id: Omittable[str] = ABSENT
     from_session_id: Omittable[str] = ABSENT
-    result: str
+    result: Any
+    """The answer: a text in derived events, any JSON in posted ones."""
 
 
 class AgentSwitch(_Wire):
@@ -525,3 +528,21 @@ def blocks_of(payload: Mapping[str, Any]) -> list[Block]:
     texts = [block["text"] for block in blocks if block["type"] == "text"]
     is_repeated = text in ("", "\n\n".join(texts), *texts)
     return blocks if blocks and is_repeated else [text_block(text), *blocks]
+
+
+def failure_of(payload: Mapping[str, Any]) -> ToolFailure | None:
+    """Return the failure in a `tool_result` payload in wire form; None without one."""
+    error = payload.get("error")
+    if error is None or error is False or error == "":
+        return None
+    fields = error if error.__class__ is dict else {"message": error}
+    code, message = fields.get("code"), fields.get("message")
+    return ToolFailure.model_construct(
+        code=code if isinstance(code, str) else "error",
+        message=message if isinstance(message, str) else text_of_json(error),
+    )
+
+
+def text_of_json(value: Any) -> str:
+    """Return a text as it is, any other value as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

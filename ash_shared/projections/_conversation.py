@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from ash_shared.model.blocks import Block, text_block
 from ash_shared.model.event_types import CATALOGUE
-from ash_shared.model.events import blocks_of
+from ash_shared.model.events import blocks_of, text_of_json
 from ash_shared.projections._retractions import Events, WireEvent, is_main, standing, wire_events
 
 MAX_CALLS = 128
@@ -154,7 +154,7 @@ def _add_text(fold: _Fold, event: WireEvent) -> None:
 def _add_callback(fold: _Fold, event: WireEvent) -> None:
     payload = event["payload"]
     agent = payload.get("fromAgentId") or payload.get("fromSessionId") or "agent"
-    fold.add_user(text_block(f"[Callback from {agent}]: {payload['result']}"))
+    fold.add_user(text_block(f"[Callback from {agent}]: {text_of_json(payload['result'])}"))
 
 
 def _add_summary(fold: _Fold, event: WireEvent) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ash_shared.model.blocks import Block, text_block
+from ash_shared.model.events import failure_of
 
 _IMAGE_TYPES: Mapping[str, str] = {
     "/9j/": "image/jpeg",
@@ -101,9 +102,10 @@ def result_blocks(payload: Mapping[str, Any]) -> list[Block]:
 
 
 def _failure(payload: Mapping[str, Any]) -> Iterator[str]:
-    error = payload.get("error")
-    if error is not None:
-        yield from (text for text in (error["message"], error["code"], "error") if text.strip())
+    failure = failure_of(payload)
+    if failure is not None:
+        texts = (failure.message, failure.code, "error")
+        yield from (whole_text(text) for text in texts if text.strip())
 
 
 def _result_blocks(result: Any) -> list[Block]:

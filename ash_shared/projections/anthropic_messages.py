@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ash_shared.model.blocks import Block, text_block
+from ash_shared.model.events import failure_of
 from ash_shared.projections._conversation import Answer, ConversationCall, UserMessage, conversation
 from ash_shared.projections._request_content import (
     address,
@@ -82,7 +83,7 @@ def _tool_result(id: str, payload: Mapping[str, Any]) -> Block:
     """Return a tool result; the content of an error must be text."""
     result: Block = {"type": "tool_result", "tool_use_id": id}
     blocks = result_blocks(payload)
-    is_error = payload.get("error") is not None
+    is_error = failure_of(payload) is not None
     if is_error or all(block["type"] == "text" for block in blocks):
         content: str | list[Block] = text_of(blocks)
     else:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import NamedTuple
 
+from ash_shared.model.events import failure_of
 from ash_shared.projections._conversation import Item, UserMessage, conversation
 from ash_shared.projections._request_content import arguments_of, result_blocks, text_of
 from ash_shared.projections._retractions import Events
@@ -43,7 +44,7 @@ def _elements(item: Item) -> Iterator[_Element]:
         yield _Element("assistant", "", text_of(item.blocks))
     for call in item.calls:
         if call.result is not None:
-            failed = ' error="true"' if call.result.get("error") is not None else ""
+            failed = ' error="true"' if failure_of(call.result) else ""
             yield _Element("tool_call", f' name="{call.name}"', arguments_of(call.args))
             yield _Element("tool_result", failed, text_of(result_blocks(call.result)))
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from ash_shared.model.events import failure_of
 from ash_shared.projections._conversation import Item, UserMessage, conversation
 from ash_shared.projections._request_content import arguments_of, result_blocks, text_of
 from ash_shared.projections._retractions import Events
@@ -27,7 +28,7 @@ def _messages(item: Item) -> Iterator[str]:
         yield _fenced("Assistant", text_of(item.blocks))
     for call in item.calls:
         if call.result is not None:
-            failed = " (failed)" if call.result.get("error") is not None else ""
+            failed = " (failed)" if failure_of(call.result) else ""
             yield _fenced(f"Tool call: {call.name}", arguments_of(call.args))
             yield _fenced(f"Tool result{failed}", text_of(result_blocks(call.result)))
 

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from ash_shared.model.blocks import Block
 from ash_shared.model.event_types import CATALOGUE, Weight, types_where
+from ash_shared.model.events import failure_of
 from ash_shared.model.message import Role
 from ash_shared.reading.system_text import is_system_message, visible_text, wrapped_text
 
@@ -69,9 +70,9 @@ def _result(payload: Block) -> Iterator[Passage]:
     """Yield the result text. The structured form repeats it, often with whole files; it is used if there is no text."""
     text = _joined(payload["result"])
     yield Passage("D", text or _joined(payload.get("structured")))
-    message = (payload.get("error") or {}).get("message", "")
-    if message not in text:
-        yield Passage("D", message)
+    failure = failure_of(payload)
+    if failure is not None and failure.message not in text:
+        yield Passage("D", failure.message)
 
 
 def _record(payload: Block) -> Iterator[Passage]:
@@ -80,7 +81,7 @@ def _record(payload: Block) -> Iterator[Passage]:
 
 def _text_field(name: str, weight: Weight) -> Callable[[Block], Iterator[Passage]]:
     def extract(payload: Block) -> Iterator[Passage]:
-        yield Passage(weight, payload[name])
+        yield Passage(weight, _joined(payload[name]))
 
     return extract
 

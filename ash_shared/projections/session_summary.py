@@ -10,6 +10,7 @@ from pydantic.alias_generators import to_camel
 from ash_shared.eventlog import OpenTurn
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.event_types import CATALOGUE
+from ash_shared.model.events import failure_of
 from ash_shared.model.message import StandardMessage, StandardTokenUsage
 from ash_shared.projections._retractions import (
     Events,
@@ -161,7 +162,7 @@ def _tools(stands: list[WireEvent]) -> dict[str, Any]:
     failed = [
         event["payload"]["toolCallId"]
         for event in _of(stands, "tool_result")
-        if event["payload"].get("error") is not None
+        if failure_of(event["payload"]) is not None
     ]
     parents = {event["payload"].get("parentToolCallId") for event in stands} - {None}
     return {

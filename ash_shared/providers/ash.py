@@ -30,7 +30,7 @@ from ash_shared.model.blocks import (
     without,
 )
 from ash_shared.model.event_types import CATALOGUE, EventType
-from ash_shared.model.events import EVENT_TYPES, blocks_of, read_event
+from ash_shared.model.events import EVENT_TYPES, blocks_of, failure_of, read_event, text_of_json
 from ash_shared.model.message import Facts, Kind, Role
 from ash_shared.providers._kit.contract import (
     Part,
@@ -67,7 +67,7 @@ def _text_translation(
     event: str, name: str = "text", *, variant: str | None = None
 ) -> Callable[[Block], Block]:
     def read(payload: Block) -> Block:
-        typed = {**text_block(payload[name], variant), **pick(payload, "phase", "variant")}
+        typed = {**text_block(text_of_json(payload[name]), variant), **pick(payload, "phase", "variant")}
         return _translated_payload(payload, typed, {name, "phase", "variant"}, event)
 
     return read
@@ -107,15 +107,16 @@ def _translate_call(payload: Block) -> Block:
 
 def _translate_result(payload: Block) -> Block:
     names = {"tool_use_id": "toolCallId", "exit_code": "exitCode", "structured": "structured"}
-    error_flag = {"is_error": True} if payload.get("error") is not None else {}
+    error_flag = {"is_error": True} if failure_of(payload) is not None else {}
     typed = {"type": "tool_result", **_result_content(payload), **renamed(payload, **names), **error_flag}
     return _translated_payload(payload, typed, {*names.values(), "result"}, "tool_result")
 
 
 def _result_content(payload: Block) -> Block:
     """Return the content of a result; a list that contains no typed block is data and goes to `structured`."""
-    if payload.get("result") is None and payload.get("error") is not None:
-        return {"content": payload["error"]["message"]}
+    failure = failure_of(payload)
+    if payload.get("result") is None and failure is not None:
+        return {"content": failure.message}
     result = payload["result"]
     if result.__class__ is not list:
         return {"content": result}

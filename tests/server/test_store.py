@@ -310,7 +310,7 @@ async def test_changes_and_deletes_a_session(store: Store) -> None:
 
 async def test_appends_and_reads_events(store: Store, session: UUID) -> None:
     typed = read_event(
-        {"id": "e1", "timestamp": 5, "sessionId": "x", "type": "summary", "payload": {"text": "a"}}
+        {"id": "e1", "timestamp": 5, "sessionId": "", "type": "summary", "payload": {"text": "a"}}
     )
     first = await store.events.append(session, typed)
     rest = await store.events.append_batch(
@@ -339,6 +339,12 @@ async def test_appends_and_reads_events(store: Store, session: UUID) -> None:
 
 BAD_EVENTS: dict[str, tuple[Any, str]] = {
     "no object": ([1], "$"),
+    "not a number": (
+        {"type": "user_audio", "payload": {"transcription": "", "durationMs": float("nan")}},
+        "$",
+    ),
+    "no JSON": ({"type": "house", "payload": {"at": {1, 2}}}, "$"),
+    "another session": ({"type": "house", "sessionId": 5, "payload": {}}, "$.sessionId"),
     "no type": ({"payload": {}}, "$.type"),
     "a payload of another type": ({"type": "summary", "payload": {"text": 1}}, "$.payload.text"),
 }
@@ -352,6 +358,28 @@ async def test_rejects_invalid_events(store: Store, session: UUID, name: str) ->
 
     assert (caught.value.index, caught.value.extra["errors"][0]["path"]) == (1, path)
     assert await store.events.get_events(session) == []
+
+
+async def test_stores_what_a_reader_of_json_would_see(store: Store, session: UUID) -> None:
+    payload = {"pair": (1, 2), 3: "number", "whole": 10**30}
+    await store.events.append(session, {"type": "house", "payload": payload})
+
+    [event] = await store.events.get_events(session)
+    assert event.payload == {"pair": [1, 2], "3": "number", "whole": 10**30}
+
+
+async def test_reads_after_the_id_of_an_event(store: Store, session: UUID) -> None:
+    await store.messages.append(session, [PROMPT, ANSWER])
+    await store.events.append(session, {"id": "12", "type": "house", "payload": {}})
+    events = await store.events.get_events(session)
+
+    for place, event in enumerate(events[:-1], start=1):
+        assert await store.events.get_events_since(session, event.id) == events[place:]
+        assert await anext(store.events.subscribe(session, event.id)) == events[place]
+    assert await store.events.get_events_since(session, "12") == []
+    for unknown in ("e0", events[0].id[:-1], "%", ""):
+        with pytest.raises(InvalidParameter):
+            await store.events.get_events_since(session, unknown)
 
 
 async def test_rebuilds_the_log(store: Store, session: UUID) -> None:

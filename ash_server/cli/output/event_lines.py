@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -11,6 +12,7 @@ from rich.text import Text
 
 from ash_server.cli.output.terminal import visible
 from ash_shared.model.event_types import CATALOGUE
+from ash_shared.model.events import failure_of, text_of_json
 
 PrintedEvent = Mapping[str, Any]
 Payload = Mapping[str, Any]
@@ -129,7 +131,7 @@ class EventPrinter:
 
     def _on_tool_result(self, event: PrintedEvent) -> None:
         payload = event["payload"]
-        failed = "error" in payload
+        failed = failure_of(payload) is not None
         lines = (_result_text(payload) or "(nothing)").strip("\n").split("\n")
         shown = [_truncate(line) for line in lines[:_MAX_RESULT_LINES]]
         if lines[_MAX_RESULT_LINES:]:
@@ -187,7 +189,8 @@ def _result_text(payload: Payload) -> str:
     if isinstance(result, list):
         return "\n".join(map(_format_block, result))
     text = result if isinstance(result, str) else "" if result is None else _to_json(result)
-    return text or payload.get("error", {}).get("message", "")
+    failure = failure_of(payload)
+    return text or (failure.message if failure is not None else "")
 
 
 def _format_blocks(content: Any) -> str:
@@ -198,6 +201,10 @@ def _format_block(block: Any) -> str:
     if isinstance(block, dict) and isinstance(block.get("text"), str):
         return str(block["text"])
     return f"[{block['type']}]" if isinstance(block, dict) and "type" in block else _to_json(block)
+
+
+def _format_text(field: str, payload: Payload) -> str:
+    return text_of_json(payload[field])
 
 
 def _format_turn_end(payload: Payload, seconds: float | None = None) -> str:
@@ -233,11 +240,11 @@ def _to_json(value: Any) -> str:
 
 
 _HEADLINES: Mapping[str, Callable[[Payload], str]] = {
-    **{name: itemgetter(row.text) for name, row in CATALOGUE.items() if row.text is not None},
+    **{name: partial(_format_text, row.text) for name, row in CATALOGUE.items() if row.text is not None},
     "turn_start": itemgetter("trigger"),
     "turn_end": _format_turn_end,
     "tool_call": lambda payload: f"{payload['toolName']} {_main_argument(payload['args'])}",
-    "tool_result": lambda payload: ("✗ " if "error" in payload else "") + _result_text(payload),
+    "tool_result": lambda payload: ("✗ " if failure_of(payload) else "") + _result_text(payload),
     "interrupt": lambda payload: f"interrupted: {payload['reason']}",
     "error": _format_error,
     "raw": _format_raw,

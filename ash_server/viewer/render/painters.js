@@ -2,7 +2,7 @@
 import { blocks } from "./content-blocks.js";
 import { citedText } from "./citations.js";
 import { el } from "../lib/dom.js";
-import { isObject } from "../lib/json-fields.js";
+import { isObject, isString } from "../lib/json-fields.js";
 import { jsonView } from "../lib/json-view.js";
 import { longText } from "../lib/long-text.js";
 import { markdown } from "../lib/markdown.js";
@@ -194,10 +194,15 @@ function agent({ event, message, answers }, { hrefOf }) {
       el("span", { class: "agent-name" }, href ? el("a", { href }, name) : name),
       message && el("div", { class: "agent-task" }, markdown(message.payload.message)),
       ...answers.map((each) =>
-        el("div", { class: "agent-result", "data-event-id": each.id }, markdown(each.payload.result)),
+        el("div", { class: "agent-result", "data-event-id": each.id }, agentResult(each.payload.result)),
       ),
     ],
   };
+}
+
+/** The answer of an agent: a text, or any JSON. */
+function agentResult(result) {
+  return isString(result) ? markdown(result) : jsonView(result);
 }
 
 function agentSwitch({ event }) {

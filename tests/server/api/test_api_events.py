@@ -87,15 +87,71 @@ async def test_returns_events_as_posted(client: AsyncClient, session: str) -> No
     assert await listed(client, session) == [{**sent, **own}]
 
 
-async def test_ignores_log_fields_of_posted_events(client: AsyncClient, session: str) -> None:
-    log_fields: dict[str, Any] = {"sequence": -1, "messageSequence": "x", "sessionId": 5}
-
-    posted = await client.post(f"{session}/events", json=event("e-1", **log_fields))
+async def test_ignores_sequences_of_posted_events(client: AsyncClient, session: str) -> None:
+    posted = await client.post(f"{session}/events", json=event("e-1", sequence=-1, messageSequence="x"))
 
     assert posted.status_code == 201
     assert await listed(client, session) == [
         {**event("e-1"), "sequence": 1, "sessionId": session.rpartition("/")[2]}
     ]
+
+
+async def test_rejects_events_of_another_session(client: AsyncClient) -> None:
+    created = await client.post("/api/sessions", json={"source": "claude", "externalId": "run s1"})
+    id = created.json()["id"]
+    line = '{"type":"user","sessionId":"theirs","message":{"content":"hi"}}'
+    await client.post(f"/api/sessions/{id}/messages", json={"content": line})
+
+    async def post(name: Any) -> tuple[int, str | None, int | None]:
+        batch = [{"type": "note", "payload": {}}, {"type": "note", "payload": {}, "sessionId": name}]
+        response = await client.post(f"/api/sessions/{id}/events", json=batch)
+        return response.status_code, response.json().get("code"), response.json().get("index")
+
+    names = (id, id.upper(), "run s1", "theirs", "")
+    assert [await post(name) for name in names] == [(201, None, None)] * 5
+    for name in ("run s2", "0199f3a2-7c1e-7b3a-9d55-0c7b8f1f2e60"):
+        assert await post(name) == (422, "session_mismatch", 1)
+    for other in (5, None):
+        assert await post(other) == (400, "invalid_body", 1)
+
+
+FAILURES: list[Any] = ["boom", {"code": 5, "message": ["x"]}, {"code": "c", "message": "m"}, {}, [], 1, True]
+NO_FAILURES: list[Any] = [None, False, ""]
+LOOSE_PAYLOADS: list[tuple[str, dict[str, Any]]] = [
+    ("tool_output_chunk", {"toolCallId": "t", "chunk": "a"}),
+    *(
+        ("tool_result", {"toolCallId": "t", "result": result, "error": error})
+        for result in ("", None, {"a": 1}, [1])
+        for error in (*FAILURES, *NO_FAILURES)
+    ),
+    *(
+        ("agent_callback", {"messageId": "m", "result": result})
+        for result in ("a", {"a": [1]}, None, 0, ["b"])
+    ),
+]
+
+
+async def test_accepts_payloads_of_any_json(client: AsyncClient, session: str) -> None:
+    """Every reader of the log reads them."""
+    prompt = {"type": "user_message", "payload": {"text": "Go."}}
+    call = {"type": "tool_call", "payload": {"toolCallId": "t", "toolName": "sh", "args": {}}}
+    sent = [prompt, call, *({"type": type, "payload": payload} for type, payload in LOOSE_PAYLOADS)]
+    posted = await client.post(f"{session}/events", json=sent)
+
+    assert posted.status_code == 201
+    events = await listed(client, session, limit=1000)
+    assert [(each["type"], each["payload"]) for each in events[2:]] == LOOSE_PAYLOADS
+    names = ("openai-messages", "anthropic-messages", "claude-prompt", "codex-prompt", "session-summary")
+    for name in names:
+        assert (await client.get(f"{session}/projections/{name}")).status_code == 200
+    page = await client.get(session.removeprefix("/api") + ".html")
+    assert page.status_code == 200
+    stored = await client.get(session)
+    assert stored.json()["errorCount"] == 4 * len(FAILURES)
+
+    for line in (await client.get(f"{session}/export?format=events")).text.splitlines():
+        read = (await client.post("/api/parse", json={"content": line})).json()
+        assert [block["type"] for block in read["parsed"] if block.get("reason") == "malformed"] == [], line
 
 
 async def test_id_and_timestamp_are_optional(client: AsyncClient, session: str) -> None:
@@ -210,6 +266,7 @@ class TestPages:
             ({"limit": 3}, range(1, 4), {"nextAfter": 3}),
             ({"after": 7, "limit": 3}, range(8, 11), {"nextAfter": 10}),
             ({"after": 10}, (), {}),
+            ({"after": "e-7", "limit": 3}, range(8, 11), {"nextAfter": 10}),
             ({"after": 2**53 - 1}, (), {}),
             ({"before": 2**53 - 1, "limit": 3}, range(8, 11), {"prevBefore": 8}),
             ({"before": 3}, range(1, 3), {}),
@@ -226,7 +283,7 @@ class TestPages:
         ],
     )
     async def test_cursors_and_limits(
-        self, client: AsyncClient, ten: str, query: dict[str, int], sequences: range, ends: dict[str, int]
+        self, client: AsyncClient, ten: str, query: dict[str, Any], sequences: range, ends: dict[str, int]
     ) -> None:
         page = (await client.get(f"{ten}/events", params=query)).json()
 
@@ -351,6 +408,35 @@ class TestChunks:
         assert [each["sequence"] for each in posted.json()["messages"]] == [1, 2, 3, 4, 5, 6]
         assert [each["content"] for each in messages] == sent
         assert (await client.get(f"{session}/export")).text == lines(*sent)
+
+    async def test_events_have_the_ids_of_the_caller(self, client: AsyncClient, session: str) -> None:
+        mine = {"turnId": "t1", "responseId": "r1"}
+        for line in STREAM:
+            await chunks(client, session, line, source="openai_chat", **mine)
+        await chunks(client, session, *STREAM, source="openai_chat", turnId="t2")
+        await chunks(client, session, end=True)
+
+        events = await listed(client, session)
+        own = {"type", "turnId", "responseId"}
+        assert [tuple(each.get(name) for name in sorted(own)) for each in events] == [
+            (None, "t1", "turn_start"),
+            *(("r1", "t1", type) for type in ("assistant_chunk", "assistant_chunk", "assistant_done")),
+            (None, "t1", "turn_end"),
+            (None, "t2", "turn_start"),
+            *(
+                ("chatcmpl-1", "t2", type)
+                for type in ("assistant_chunk", "assistant_chunk", "assistant_done")
+            ),
+            (None, "t2", "turn_end"),
+        ]
+        assert [each["sequence"] for each in await listed(client, session, collapse="true")] == [
+            1,
+            4,
+            5,
+            6,
+            9,
+            10,
+        ]
 
     @pytest.mark.parametrize(
         "line", ['{"cut":', '{"type":"holo_frame","frame":7}', "null", "[[[", "plain words"]

@@ -305,10 +305,10 @@ REFUSED_EVENTS: dict[str, tuple[bytes, dict[str, str], int, dict[str, Any]]] = {
         invalid_field("$[1].payload.trigger", "Input should be 'user', 'callback' or 'system'"),
     ),
     "missing nested field": (
-        event("tool_result", {"toolCallId": "a", "result": None, "error": {"code": "a"}}),
+        event("turn_end", {"usage": {"input_tokens": 5, "total_tokens": 6}}),
         JSON,
         400,
-        invalid_field("$[1].payload.error.message", MISSING),
+        invalid_field("$[1].payload.usage.output_tokens", MISSING),
     ),
     "count as string": (
         event("turn_end", {"usage": {"input_tokens": "5", "output_tokens": 1, "total_tokens": 6}}),

@@ -52,7 +52,7 @@ def event(type: str, number: int = 1, *, lane: str | None = None, **payload: Any
     return {
         "id": f"e{number}",
         "timestamp": 1000 * number,
-        "sessionId": "s",
+        "sessionId": "",
         "type": type,
         "turnId": "t1",
         "responseId": "r1",

@@ -74,7 +74,7 @@ async def summaries(connection: AsyncConnection, session_id: UUID, **page: Any) 
 
 def posted(id: str, type: str = "assistant_done", **more: Any) -> dict[str, Any]:
     payload = {"text": id} if type.startswith("assistant") else {}
-    return {"id": id, "timestamp": 1, "sessionId": "elsewhere", "type": type, "payload": payload, **more}
+    return {"id": id, "timestamp": 1, "sessionId": "", "type": type, "payload": payload, **more}
 
 
 async def test_append_stores_derived_events(connection: AsyncConnection, session_id: UUID) -> None:
@@ -223,7 +223,7 @@ async def test_pages(
 
     assert [each[0] for each in await summaries(connection, session_id, **page)] == sequences
     if set(page) <= {"after"}:
-        since = await get_events_since(connection, session_id, page.get("after", 0))
+        since = await get_events_since(connection, session_id, int(page.get("after", 0)))
         assert [event.sequence for event in since] == sequences
 
 

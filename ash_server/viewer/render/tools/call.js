@@ -46,7 +46,8 @@ function readArgs({ call, input }, args) {
 }
 
 function readResult({ id, payload }) {
-  const { result, error, exitCode, structured } = payload;
+  const { result, exitCode, structured } = payload;
+  const error = isString(payload.error) && payload.error ? { message: payload.error } : payload.error;
   return { id, value: result, error, exitCode, structured, more: omitFields(payload, RESULT_FIELDS) };
 }
 
