@@ -1,6 +1,13 @@
 /** Read the result of a call. No DOM. */
 import { fieldOf, isDisplayableList, isObject, isString, textField } from "../../lib/json-fields.js";
 
+/** Values of `error` that report no failure; in posted events it may be any JSON. */
+const NO_FAILURE = new Set([undefined, null, false, ""]);
+
+export function isFailure(error) {
+  return !NO_FAILURE.has(error);
+}
+
 /** True for a list of content blocks. */
 export function isBlockList(value) {
   return isDisplayableList(value) && value.every((each) => textField(each, "type") !== undefined);

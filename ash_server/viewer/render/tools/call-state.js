@@ -1,3 +1,4 @@
+import { isFailure } from "./call-result.js";
 import { isObject, isString } from "../../lib/json-fields.js";
 
 /**
@@ -28,13 +29,10 @@ const DENIED = [
 const STOPPED = [/^\[Request interrupted by user/, /^\[Operation Cancelled\]/i, /^aborted by user/i];
 const DENIED_CODE = /denied|reject|declin|permission/i;
 
-/** Values of `error` that report no failure; posted events may have any JSON. */
-const NO_FAILURE = new Set([undefined, null, false, ""]);
-
 /** A call has failed if its result has an error: that is what the server counts. */
 function outcomeOf({ error, structured }) {
   if (isRefusal(structured)) return "denied";
-  if (NO_FAILURE.has(error)) return "done";
+  if (!isFailure(error)) return "done";
   const { code, message } = isString(error) ? { code: "", message: error } : error;
   const messageMatches = (patterns) => isString(message) && patterns.some((pattern) => pattern.test(message));
   if (DENIED_CODE.test(isString(code) ? code : "") || messageMatches(DENIED)) return "denied";

@@ -2,6 +2,7 @@
 import { ask } from "./ask.js";
 import { bash, exitCodeOf } from "./bash.js";
 import { readCall } from "./call.js";
+import { isFailure } from "./call-result.js";
 import { computer } from "./computer.js";
 import { edit } from "./edit.js";
 import { web } from "./fetch.js";
@@ -16,7 +17,7 @@ import { summaryLine } from "./summary-line.js";
 import { search } from "./search.js";
 import { task } from "./task.js";
 import { todo } from "./todo.js";
-import { fieldOf, isPresent, textField } from "../../lib/json-fields.js";
+import { fieldOf, textField } from "../../lib/json-fields.js";
 import { write } from "./write.js";
 
 /**
@@ -135,7 +136,7 @@ export function toolCall(item, { state, isOpen, lastText }) {
       "data-kind": kind,
       "data-subagent": kind === "agent",
       "data-state": state,
-      "data-failed": call.results.some(({ error }) => isPresent(error)),
+      "data-failed": call.results.some(({ error }) => isFailure(error)),
       "data-exit": exitCode !== undefined && exitCode !== 0 && exitCode,
     },
     children: [summaryLine(call, tool), ...(isOpen ? openBody(call, { ...generic, ...tool }) : closedBody(call))],
