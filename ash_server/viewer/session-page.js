@@ -95,7 +95,7 @@ class SessionPage extends SessionView {
       address: `${api}/search`,
       path,
       position: () => this.position(),
-      onHit: (hit, q) => this.tryTo(() => this.showHit(hit, q)),
+      onHit: (hit, q, isFirst) => this.tryTo(() => this.showHit(hit, q, isFirst)),
       onClear: () => this.marks.clear(),
     });
     const address = `${api}/events/stream?collapse=true`;
@@ -329,15 +329,16 @@ class SessionPage extends SessionView {
   }
 
   /** Go to a hit of the search, and mark the words in it. The search field keeps the focus. */
-  async showHit(hit, q) {
+  async showHit(hit, q, isFirst) {
     const place = hitPlace(hit);
-    const isFirst = this.marks.item === undefined;
+    this.marks.clear();
     const focuses = !this.search.element.contains(document.activeElement);
     await this.go(place, { isNew: isFirst, flashes: false, focuses });
     if (!isFirst) history.replaceState(history.state, "", placeUrl(this.path, place));
     const element = findElement(this.renderer, place);
     const pattern = hitPattern(q);
-    if (!element || !pattern) return;
+    const isCurrent = this.search.current === hit.number; // else another hit was chosen, or the search ended
+    if (!element || !pattern || !isCurrent) return;
     if (element.matches("details")) element.open = true;
     this.renderer.fillToolBody(element);
     const range = await this.marks.show(element, hit.eventId, pattern);

@@ -64,8 +64,9 @@ SHOWN = [
 
 
 async def search(page: Page, session: Session, q: str) -> None:
-    await page.goto(session.address)
-    await page.locator(".turn").first.wait_for()
+    """Search from the first event on."""
+    await page.goto(f"{session.address}?at=1")
+    await expect(page.locator("[data-seq='1']").first).to_be_in_viewport()
     await page.keyboard.press("/")
     await page.keyboard.insert_text(q)
 
@@ -86,34 +87,34 @@ async def test_goes_from_hit_to_hit_in_all_of_a_session(page: Page, session: Ses
     )
 
     await page.keyboard.press("Enter")
-    forwards = [await shown(page, "5 of 5")]
-    for number in range(1, 5):
+    forwards = [await shown(page, "1 of 5")]
+    for number in (2, 3, 4, 5, 1):
         await page.keyboard.press("Enter")
         forwards.append(await shown(page, f"{number} of 5"))
     await page.keyboard.press("Shift+Enter")
-    backwards = await shown(page, "3 of 5")
+    backwards = await shown(page, "5 of 5")
 
     assert kinds == ["User", "Thinking", "Tool call", "Tool result", "Assistant"]
-    assert forwards == [SHOWN[-1], *SHOWN[:-1]]
-    assert backwards == SHOWN[2]
+    assert forwards == [*SHOWN, SHOWN[0]]
+    assert backwards == SHOWN[-1]
 
 
 async def test_keys_go_from_hit_to_hit(page: Page, session: Session) -> None:
     await session.add_events(*ONE_OF_EACH)
     await search(page, session, "heron")
     await page.keyboard.press("Enter")
-    await shown(page, "5 of 5")
+    await shown(page, "1 of 5")
     await page.locator("main").click(position={"x": 2, "y": 2})
 
     await page.keyboard.press("n")
-    first = await shown(page, "1 of 5")
-    await page.keyboard.press("n")
     second = await shown(page, "2 of 5")
     await page.keyboard.press("N")
-    again = await shown(page, "1 of 5")
+    first = await shown(page, "1 of 5")
+    await page.keyboard.press("N")
+    last = await shown(page, "5 of 5")
     await page.keyboard.press("Escape")
 
-    assert (first, second, again) == (SHOWN[0], SHOWN[1], SHOWN[0])
+    assert (second, first, last) == (SHOWN[1], SHOWN[0], SHOWN[-1])
     await expect(page.locator(".find-input")).to_have_value("")
     await expect(page.locator(".find-results")).to_be_hidden()
     assert await page.evaluate("['hit', 'current-hit'].map((name) => CSS.highlights.get(name).size)") == [

@@ -45,7 +45,8 @@ export class SessionSearch {
    * @param {string} options.address of the search in this session
    * @param {string} options.path of the session's page
    * @param {() => number} options.position the sequence of the first event on the screen
-   * @param {(hit: Hit, q: string) => Promise<any>} options.onHit shows a hit
+   * @param {(hit: Hit, q: string, isFirst: boolean) => Promise<any>} options.onHit shows a hit; `isFirst` is true for
+   *   the first one of a query
    * @param {() => void} options.onClear
    */
   constructor({ address, path, position, onHit, onClear }) {
@@ -194,12 +195,13 @@ export class SessionSearch {
     if (!find()) await this.load({ after: Math.max(0, number - PAGE / 2) });
     const hit = find();
     if (!hit) return;
+    const isFirst = this.current === undefined;
     this.current = number;
     this.summary.textContent = this.summaryText();
     this.results.hidden = false;
     this.list.hidden = true;
     this.markCurrent();
-    await this.onHit(hit, this.q);
+    await this.onHit(hit, this.q, isFirst);
   }
 
   onClick(event) {
