@@ -49,6 +49,7 @@ from ash_shared.providers._kit.json_fields import (
     to_milliseconds,
     token_usage,
     url_source,
+    value_at,
 )
 from ash_shared.providers._kit.steps import (
     Chunk,
@@ -72,20 +73,14 @@ def _translate_reasoning(part: Block) -> Block:
     """Translate reasoning. The signature has a different key for each vendor, and also stays in the vendor's metadata.
     Version 4 used the key `reasoning` for `text`."""
     text_key = "text" if "text" in part else "reasoning"
-    vendor_metadata = [
-        metadata for metadata in (part.get("providerMetadata") or {}).values() if metadata.__class__ is dict
-    ]
-    signature = next(
-        (text for metadata in vendor_metadata if (text := first_text(metadata, _SIGNATURE_KEYS))), None
-    )
-    redacted = next(
-        (text for metadata in vendor_metadata if (text := text_at(metadata, "redactedData"))), None
-    )
+    vendors = [fields for fields in (part.get("providerMetadata") or {}).values() if fields.__class__ is dict]
+    signatures = [text for fields in vendors if (text := first_text(fields, _SIGNATURE_KEYS))]
+    redacted = [text for fields in vendors if (text := text_at(fields, "redactedData"))]
     typed = {
         "type": "thinking",
         "thinking": part[text_key],
-        **({} if signature is None else {"signature": signature}),
-        **({} if redacted is None else {"redacted": True, "data": redacted}),
+        **({"signature": signatures[0]} if signatures else {}),
+        **({"redacted": True, "data": redacted[0]} if redacted else {}),
     }
     return translated(part, typed, {text_key}, "reasoning")
 
@@ -188,11 +183,9 @@ def _translate_steering(part: Block) -> list[Block]:
     """Translate a user message sent while the response was being written."""
     inner_blocks = [block for inner in list_or_empty(part["parts"]) for block in _read_blocks(inner)]
     blocks = [block | {"source_type": "steering-message"} for block in inner_blocks]
-    return (
-        [with_extra(blocks[0], without(part, "type", "parts")), *blocks[1:]]
-        if blocks
-        else [control_block(part)]
-    )
+    if not blocks:
+        return [control_block(part)]
+    return [with_extra(blocks[0], without(part, "type", "parts")), *blocks[1:]]
 
 
 _TRANSLATIONS: Mapping[str, Callable[[Block], Block | list[Block]]] = {
@@ -222,17 +215,13 @@ def _find_translation(wire_type: str) -> Callable[[Block], Block | list[Block]] 
 
 
 def _read_blocks(part: Any) -> list[Block]:
-    wire_type: Any = part.get("type") if part.__class__ is dict else None
-    translation = _find_translation(wire_type) if wire_type.__class__ is str else None
+    name = text_at(part, "type") or ""
+    translation = _find_translation(name)
     if translation is not None:
-        return translate(wire_type, part, translation)
+        return translate(name, part, translation)
     if part.__class__ is str:
         return [text_block(part)]
-    return (
-        [part]
-        if is_native(part)
-        else [raw_block("unknown_type", part, wire_name(part) if wire_type else None)]
-    )
+    return [part if is_native(part) else raw_block("unknown_type", part, wire_name(part) if name else None)]
 
 
 def read_block(part: Any) -> Block:
@@ -284,61 +273,8 @@ def _read_message(record: Record) -> RecordReading:
     return RecordReading("message", _ROLES[record["role"]], _read_parts(record["parts"]))
 
 
-def read(record: Record) -> RecordReading:
-    """Read a message, a chunk or a bare part."""
-    if "parts" in record and "role" in record:
-        return _read_message(record)
-    if _is_chunk(record):
-        return chunk_reading(record)
+def _read_bare_part(record: Record) -> RecordReading:
     return RecordReading("record", "system", _read_blocks(record))
-
-
-_CHUNK_KEYS: Mapping[str, tuple[str, ...]] = {
-    "abort": (),
-    "custom": ("kind",),
-    "error": ("errorText",),
-    "file": ("url", "mediaType"),
-    "finish": (),
-    "finish-step": (),
-    "message-metadata": ("messageMetadata",),
-    "reasoning-delta": ("id", "delta"),
-    "reasoning-end": ("id",),
-    "reasoning-file": ("url", "mediaType"),
-    "reasoning-start": ("id",),
-    "reset-step": (),
-    "source-document": ("sourceId", "mediaType"),
-    "source-url": ("sourceId", "url"),
-    "start": (),
-    "start-step": (),
-    "text-delta": ("id", "delta"),
-    "text-end": ("id",),
-    "text-start": ("id",),
-    "tool-approval-request": ("approvalId",),
-    "tool-approval-response": ("approvalId",),
-    "tool-input-available": ("toolCallId", "input"),
-    "tool-input-delta": ("toolCallId", "inputTextDelta"),
-    "tool-input-error": ("toolCallId", "errorText"),
-    "tool-input-start": ("toolCallId", "toolName"),
-    "tool-output-available": ("toolCallId", "output"),
-    "tool-output-denied": ("toolCallId",),
-    "tool-output-error": ("toolCallId", "errorText"),
-}
-"""Required keys by chunk type."""
-_REQUIRED_KEYS = {wire_type: frozenset(keys) for wire_type, keys in _CHUNK_KEYS.items()}
-_OPTIONAL_KEYS = frozenset({"type", "messageId", "messageMetadata", "finishReason", "reason"})
-"""All allowed keys of chunk types that have no required keys."""
-
-
-def _is_chunk(record: Record) -> bool:
-    wire_type = record.get("type")
-    if wire_type.__class__ is not str:
-        return False
-    if wire_type.startswith("data-"):
-        return "data" in record
-    required = _REQUIRED_KEYS.get(wire_type)
-    return required is not None and (
-        record.keys() >= required if required else record.keys() <= _OPTIONAL_KEYS
-    )
 
 
 def _is_message(record: Record) -> bool:
@@ -350,28 +286,15 @@ def _is_message(record: Record) -> bool:
     return have_types and (bool(parts) or role != "user")
 
 
-def recognizes(record: Record) -> bool:
-    """Return True for a message or a chunk of a UI message stream."""
-    if "parts" in record:
-        return body_keys(record) == {"parts"} and _is_message(record)
-    return _is_chunk(record) and record.keys().isdisjoint(_FOREIGN_KEYS)
-
-
-_FOREIGN_KEYS = ENVELOPE_KEYS | {"file", "message", "sequence_number", "severity"}
-"""Keys of records of other formats whose types also occur as chunk types."""
-
-
 def facts(record: Record) -> Facts:
     """Return the metadata of a message. Its id is not unique, because a message is stored again each time it
     grows."""
     metadata = record.get("metadata")
-    created_at = record.get("createdAt") or (
-        metadata.get("createdAt") if metadata.__class__ is dict else None
-    )
+    created_at = record.get("createdAt") or value_at(metadata, "createdAt")
     return Facts(timestamp=to_milliseconds(created_at), model=first_text(metadata, ("model", "modelId")))
 
 
-def parts(record: Record, reading: RecordReading) -> list[Part]:
+def _message_parts(record: Record, reading: RecordReading) -> list[Part]:
     """Return the parts of each step of a message: first the assistant's texts and calls, then the results of client
     tools."""
     if reading.kind != "message":
@@ -431,15 +354,24 @@ def _with_key(part: Part, message_id: str | None, number: int) -> Part:
 
 def _with_usage(part: Part, record: Record) -> Part:
     metadata = record.get("metadata")
+    return replace(
+        part,
+        usage=_metadata_usage(metadata),
+        metadata={
+            "model": first_text(metadata, ("model", "modelId")),
+            "stop_reason": text_at(metadata, "finishReason"),
+        },
+    )
+
+
+def _metadata_usage(metadata: Any) -> Block | None:
+    """Return the usage, which applications store in the metadata of a message."""
     fields = metadata if metadata.__class__ is dict else {}
-    usage = fields.get("totalUsage", fields.get("usage"))
-    more = {"model": first_text(fields, ("model", "modelId")), "stop_reason": text_at(fields, "finishReason")}
-    return replace(part, usage=_standard_usage(usage), metadata={**part.metadata, **more})
+    return _standard_usage(fields.get("totalUsage", fields.get("usage")))
 
 
 def _standard_usage(usage: Any) -> Block | None:
-    """Return the usage, which applications store in a message's metadata. The SDK's input count includes cached
-    tokens."""
+    """Return the usage. The SDK's input count includes cached tokens."""
     cache_read = count_at(usage, "inputTokenDetails", "cacheReadTokens")
     cached = count_at(usage, "cachedInputTokens") if cache_read is None else cache_read
     cache_written = count_at(usage, "inputTokenDetails", "cacheWriteTokens")
@@ -458,16 +390,8 @@ def _standard_usage(usage: Any) -> Block | None:
 # `text/ID`, `reasoning/ID` and `tool/CALL`. A complete message may repeat what was streamed in chunks.
 
 
-_Kind = Literal["text", "thinking"]
-_ChunkReader = Callable[[Record], list[Step]]
-
-
-def steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """Return the steps of chunks and messages; a bare part has none."""
-    if reading.kind == "message":
-        return [*parts(record, reading)]
-    read_chunk = _CHUNK_READERS.get(record["type"]) if reading.kind == "chunk" else None
-    return read_chunk(record) if read_chunk else []
+def _message_steps(record: Record, reading: RecordReading) -> list[Step]:
+    return [*_message_parts(record, reading)]
 
 
 def _begin_response(chunk: Record) -> list[Step]:
@@ -485,34 +409,32 @@ def _end_response(chunk: Record) -> list[Step]:
 
 
 def _usage_steps(chunk: Record) -> list[Step]:
-    """Return the step of the usage so far, which applications store in the metadata of a message."""
-    metadata = chunk.get("messageMetadata")
-    usage = (
-        _standard_usage(metadata.get("totalUsage", metadata.get("usage")))
-        if metadata.__class__ is dict
-        else None
-    )
+    """Return the step of the usage so far."""
+    usage = _metadata_usage(chunk.get("messageMetadata"))
     return [] if usage is None else [usage_step(usage, "message")]
 
 
-def _start_reader(kind: _Kind, wire_type: str) -> _ChunkReader:
-    return lambda chunk: [
-        Chunk(kind, "", f"{wire_type}/{chunk['id']}", fields=_signature_fields(chunk), anonymous_slot=True)
-    ]
+_KINDS: Mapping[str, Literal["text", "thinking"]] = {"reasoning": "thinking", "text": "text"}
 
 
-def _delta_reader(kind: _Kind, wire_type: str) -> _ChunkReader:
-    return lambda chunk: [
-        Chunk(kind, chunk["delta"], f"{wire_type}/{chunk['id']}", fields=_signature_fields(chunk))
-    ]
+def _text_chunk(chunk: Record, text: str = "", *, begins: bool = False) -> Chunk:
+    """Return the chunk of a text or of reasoning."""
+    name = chunk["type"].partition("-")[0]
+    slot = f"{name}/{chunk['id']}"
+    return Chunk(_KINDS[name], text, slot, fields=_signature_fields(chunk), anonymous_slot=begins)
 
 
-def _end_reader(kind: _Kind, wire_type: str) -> _ChunkReader:
-    def read_end(chunk: Record) -> list[Step]:
-        slot = f"{wire_type}/{chunk['id']}"
-        return [Chunk(kind, "", slot, fields=_signature_fields(chunk)), ChunkEnd(slot)]
+def _begin_text(chunk: Record) -> list[Step]:
+    return [_text_chunk(chunk, begins=True)]
 
-    return read_end
+
+def _continue_text(chunk: Record) -> list[Step]:
+    return [_text_chunk(chunk, chunk["delta"])]
+
+
+def _end_text(chunk: Record) -> list[Step]:
+    last = _text_chunk(chunk)
+    return [last, ChunkEnd(last.slot)]
 
 
 def _signature_fields(chunk: Record) -> Block:
@@ -544,13 +466,11 @@ def _complete_call(chunk: Record, state: str = "input-available") -> list[Step]:
     return [call, *(_result_step(result) for result in blocks[1:])]
 
 
-def _result_reader(state: str) -> _ChunkReader:
-    def read_result(chunk: Record) -> list[Step]:
-        if chunk.get("preliminary") is True:
-            return []
-        return [_result_step(_result_block(chunk, _RESULT_FIELDS[state](chunk)))]
-
-    return read_result
+def _complete_result(chunk: Record) -> list[Step]:
+    if chunk.get("preliminary") is True:
+        return []
+    state = chunk["type"].removeprefix("tool-")
+    return [_result_step(_result_block(chunk, _RESULT_FIELDS[state](chunk)))]
 
 
 def _result_step(result: Block) -> Step:
@@ -561,43 +481,92 @@ def _file_steps(chunk: Record) -> list[Step]:
     return [Part(role="assistant", blocks=[_translate_file(chunk)])]
 
 
-_CHUNK_READERS: Mapping[str, _ChunkReader] = {
-    "abort": lambda chunk: [TurnEnd("user_cancel")],
-    "error": lambda chunk: [Emit("error", message_error("error", chunk["errorText"]))],
-    "file": _file_steps,
-    "finish": _end_response,
-    "finish-step": lambda chunk: [ChunkEnd()],
-    "message-metadata": _usage_steps,
-    "reasoning-delta": _delta_reader("thinking", "reasoning"),
-    "reasoning-end": _end_reader("thinking", "reasoning"),
-    "reasoning-file": _file_steps,
-    "reasoning-start": _start_reader("thinking", "reasoning"),
-    "reset-step": lambda chunk: [
-        ChunkEnd(fields={"partial": True}),
-        ResponseEnd(turn="restarts"),
-    ],
-    "start": _begin_response,
-    "text-delta": _delta_reader("text", "text"),
-    "text-end": _end_reader("text", "text"),
-    "text-start": _start_reader("text", "text"),
-    "tool-input-available": _complete_call,
-    "tool-input-delta": _continue_call,
-    "tool-input-error": lambda chunk: _complete_call(chunk, "output-error"),
-    "tool-input-start": _begin_call,
-    "tool-output-available": _result_reader("output-available"),
-    "tool-output-denied": _result_reader("output-denied"),
-    "tool-output-error": _result_reader("output-error"),
+def _chunk_type(*keys: str, steps: Callable[[Record], list[Step]] = lambda chunk: []) -> WireType:
+    """Return the row of a chunk by its required keys, and the steps that follow from the chunk alone."""
+    required = frozenset(keys)
+    return WireType(
+        chunk_reading,
+        steps=lambda chunk, reading: steps(chunk),
+        matches=lambda chunk: chunk.keys() >= required if required else chunk.keys() <= _OPTIONAL_KEYS,
+    )
+
+
+_OPTIONAL_KEYS = frozenset({"type", "messageId", "messageMetadata", "finishReason", "reason"})
+"""All allowed keys of chunk types that have no required keys."""
+
+TYPES: Mapping[str, WireType] = {
+    "abort": _chunk_type(steps=lambda chunk: [TurnEnd("user_cancel")]),
+    "custom": _chunk_type("kind"),
+    "error": _chunk_type(
+        "errorText", steps=lambda chunk: [Emit("error", message_error("error", chunk["errorText"]))]
+    ),
+    "file": _chunk_type("url", "mediaType", steps=_file_steps),
+    "finish": _chunk_type(steps=_end_response),
+    "finish-step": _chunk_type(steps=lambda chunk: [ChunkEnd()]),
+    "message-metadata": _chunk_type("messageMetadata", steps=_usage_steps),
+    "reasoning-delta": _chunk_type("id", "delta", steps=_continue_text),
+    "reasoning-end": _chunk_type("id", steps=_end_text),
+    "reasoning-file": _chunk_type("url", "mediaType", steps=_file_steps),
+    "reasoning-start": _chunk_type("id", steps=_begin_text),
+    "reset-step": _chunk_type(
+        steps=lambda chunk: [ChunkEnd(fields={"partial": True}), ResponseEnd(turn="restarts")]
+    ),
+    "source-document": _chunk_type("sourceId", "mediaType"),
+    "source-url": _chunk_type("sourceId", "url"),
+    "start": _chunk_type(steps=_begin_response),
+    "start-step": _chunk_type(),
+    "text-delta": _chunk_type("id", "delta", steps=_continue_text),
+    "text-end": _chunk_type("id", steps=_end_text),
+    "text-start": _chunk_type("id", steps=_begin_text),
+    "tool-approval-request": _chunk_type("approvalId"),
+    "tool-approval-response": _chunk_type("approvalId"),
+    "tool-input-available": _chunk_type("toolCallId", "input", steps=_complete_call),
+    "tool-input-delta": _chunk_type("toolCallId", "inputTextDelta", steps=_continue_call),
+    "tool-input-error": _chunk_type(
+        "toolCallId", "errorText", steps=lambda chunk: _complete_call(chunk, "output-error")
+    ),
+    "tool-input-start": _chunk_type("toolCallId", "toolName", steps=_begin_call),
+    "tool-output-available": _chunk_type("toolCallId", "output", steps=_complete_result),
+    "tool-output-denied": _chunk_type("toolCallId", steps=_complete_result),
+    "tool-output-error": _chunk_type("toolCallId", "errorText", steps=_complete_result),
 }
-"""Readers of chunks with steps. Step boundaries, sources, application data and approvals have none."""
+"""The chunks by `type`. Step boundaries, sources, application data and approvals have no steps."""
+_DATA = _chunk_type("data")
+_MESSAGE = WireType(_read_message, _message_parts, _message_steps, matches=_is_message)
+_BARE_PART = WireType(_read_bare_part, steps=lambda record, reading: [])
 
 
-_WIRE_TYPE = WireType(read=read, parts=parts, steps=steps)
+def _find_chunk_type(record: Record) -> WireType | None:
+    name = record.get("type")
+    if name.__class__ is not str:
+        return None
+    row = _DATA if name.startswith("data-") else TYPES.get(name)
+    return row if row is not None and row.matches(record) else None
+
+
+def wire_type(record: Record) -> WireType:
+    """Return the row of a message, a chunk or a bare part."""
+    if "parts" in record and "role" in record:
+        return _MESSAGE
+    return _find_chunk_type(record) or _BARE_PART
+
+
+def recognizes(record: Record) -> bool:
+    """Return True for a message or a chunk of a UI message stream."""
+    if "parts" in record:
+        return body_keys(record) == {"parts"} and _MESSAGE.matches(record)
+    return _find_chunk_type(record) is not None and record.keys().isdisjoint(_FOREIGN_KEYS)
+
+
+_FOREIGN_KEYS = ENVELOPE_KEYS | {"file", "message", "sequence_number", "severity"}
+"""Keys of records of other formats whose types also occur as chunk types."""
+
 
 PROVIDER = Provider(
     source="vercel",
     recognizes=recognizes,
-    marks={*_REQUIRED_KEYS, "data", "parts"},
-    wire_type=lambda record: _WIRE_TYPE,
+    marks={*TYPES, "data", "parts"},
+    wire_type=wire_type,
     read_block=read_block,
     facts=facts,
 )
