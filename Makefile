@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help env demo test test-all check bench bench-smoke openapi screenshots requirements clean
+.PHONY: help env demo test test-all check fuzz bench bench-smoke openapi screenshots requirements clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -43,6 +43,9 @@ check: .venv/.dev  ## check lint rules, formatting and types
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@sh tools/check-javascript.sh
+
+fuzz: .venv/.dev  ## read 200,000 shuffled and 1,000,000 mutated lines (about 5 minutes)
+	@$(BIN)/python -m tests.shared.fuzz
 
 openapi: .venv/.dev  ## write openapi/openapi.json and its TypeScript types
 	@sh openapi/generate.sh

@@ -175,9 +175,10 @@ def release_copies(log: Log, waiting: Iterable[HeldCopy]) -> None:
     waiting = list(waiting)
     if not waiting:
         return
-    facts = log.facts
+    facts, state = log.facts, log.state
+    # Emitting a call releases answers, so none of these may still be held.
+    state.held_copies = [held for held in state.held_copies if not any(held is one for one in waiting)]
     for held in waiting:
-        log.state.held_copies.remove(held)
         copies.accept_copy(log.state, held.role, held.text)
         log.facts = Facts(uuid=held.record, timestamp=held.timestamp)
         if held.role == "user":

@@ -250,8 +250,18 @@ def _end_fields(slot: Slot, fields: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def close_open(log: Log) -> None:
-    """End all open slots and release copies. Copies of user messages of this turn stay held: their original may
-    come in the next."""
+    """End all open slots and release copies, within the turn. Copies of user messages of this turn stay held: their
+    original may come in the next."""
+    turn = log.state.turn
+    phase = None if turn is None else turn.phase
+    if turn is not None and turn.is_over:
+        turn.phase = "running"  # else the first event would end it
+    _end_all_slots(log)
+    if turn is not None and phase is not None:
+        turn.phase = phase
+
+
+def _end_all_slots(log: Log) -> None:
     for parent_call in dict.fromkeys(slot.parent_call for slot in log.state.slots):
         end_response_slots(log, parent_call)
     tool_calls.emit_held_results(log)

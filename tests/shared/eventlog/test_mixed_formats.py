@@ -1,0 +1,47 @@
+"""Sessions with lines of two formats, and with damaged lines, are read without exceptions."""
+
+import itertools
+
+import pytest
+
+from tests.shared import fuzz
+from tests.shared.logs import follow
+
+SAMPLES = fuzz.samples()
+SESSIONS_PER_PAIR = 4
+
+
+@pytest.mark.parametrize("pair", list(itertools.combinations(sorted(SAMPLES), 2)), ids="+".join)
+def test_shuffled_lines_of_two_formats_are_read(pair: tuple[str, str]) -> None:
+    for seed in range(SESSIONS_PER_PAIR):
+        fuzz.read(fuzz.shuffled(SAMPLES, seed, pair), seed)
+
+
+@pytest.mark.parametrize("group", sorted(SAMPLES))
+def test_mutated_lines_are_read(group: str) -> None:
+    for seed in range(SESSIONS_PER_PAIR):
+        fuzz.read(fuzz.mutated(SAMPLES[group], seed), seed)
+
+
+def event_line(**payload: object) -> dict[str, object]:
+    return {"timestamp": "2026-01-02T03:04:05Z", "type": "event_msg", "payload": payload}
+
+
+def test_end_of_another_format_emits_held_copies_once() -> None:
+    """The end of the turn releases the copies while the first of them starts to be released."""
+    events = follow(
+        [
+            event_line(type="agent_message", message="I look."),
+            event_line(type="agent_reasoning", text="The tide turns."),
+            {"promptFeedback": {"blockReason": "SAFETY"}},
+        ],
+        ends=True,
+    )
+
+    assert [(event["type"], event["payload"].get("text")) for event in events] == [
+        ("turn_start", None),
+        ("error", None),
+        ("assistant_done", "I look."),
+        ("thinking_done", "The tide turns."),
+        ("turn_end", None),
+    ]
