@@ -20,6 +20,7 @@ from ash_shared.model.message import Facts, MessageError, MessageMetadata, Stand
 from ash_shared.providers._kit.contract import Part, Record
 from ash_shared.reading.json_text import is_blank, shown_text
 from ash_shared.reading.read import Read, read_raw
+from ash_shared.reading.system_text import is_client_text
 from ash_shared.reading.typed_blocks import typed_blocks
 
 
@@ -250,11 +251,12 @@ class Fold:
 
 def _metadata_of(part: Part) -> Record:
     """Return the metadata that a part adds to its message, by wire name."""
+    is_synthetic = part.origin == "synthetic" or (part.role == "user" and is_client_text(part.blocks))
     values = {
         "messageId": part.message_id,
         "parentToolUseId": part.parent_call,
         "costUsd": None if part.relation == "turn_end" else part.cost,
-        "synthetic": True if part.origin == "synthetic" else None,
+        "synthetic": is_synthetic or None,
         **part.metadata,
     }
     return {name: value for name, value in values.items() if value is not None}

@@ -10,7 +10,7 @@ from ash_shared.eventlog.state import MAX_HELD_COPIES, Call, HeldCopy, Place
 from ash_shared.model.blocks import Block, pick
 from ash_shared.model.message import Facts
 from ash_shared.providers._kit.steps import Part, Speaker
-from ash_shared.reading.system_text import is_system_message, visible_text
+from ash_shared.reading.system_text import is_client_text, typed_text
 
 _TEXT_KEYS = ("phase", "variant", "citations", "stopReason")
 _RAW_REASONS = frozenset({"unknown_type", "malformed", "invalid_json", "limit"})
@@ -98,7 +98,7 @@ def emit_user_message(  # the parameters are independent of each other
         log.emit("summary", {"text": "\n\n".join(_texts_of(content))})
         return
     payload = _user_payload(content, fields)
-    if synthetic:
+    if synthetic or is_client_text(content):
         payload["synthetic"] = True
     else:
         _begin_user_message(log, is_prompt=is_prompt)
@@ -132,7 +132,7 @@ def _begin_user_message(log: Log, *, is_prompt: bool) -> None:
 
 def _visible_text_field(text: str) -> Block:
     """Return the `visibleText` field if a tool wrapped text around what a person typed."""
-    typed = "" if is_system_message(text) else visible_text(text)
+    typed = typed_text(text)
     return {} if typed == text else {"visibleText": typed}
 
 

@@ -1,6 +1,7 @@
 """Describe a text for storage: kind, role, block types, facts, prompt, drift and digest."""
 
 from collections import Counter
+from collections.abc import Iterator
 from hashlib import blake2b
 
 import msgspec
@@ -8,14 +9,12 @@ import msgspec
 from ash_shared.model.blocks import Block
 from ash_shared.model.message import Description, Drift
 from ash_shared.reading.read import Read
-from ash_shared.reading.system_text import is_system_message, visible_text
+from ash_shared.reading.system_text import prompt_text
 
 MAX_PROMPT = 200
 """Maximum length of a prompt in characters."""
 _MAX_PROMPT_SOURCE = 50 * MAX_PROMPT
-"""Characters at the start of a text block that are searched for the prompt."""
-_MULTI_MESSAGE_KEYS = frozenset({"contents", "history", "input", "messages"})
-"""Keys that contain the messages of a request body; the first one may be a system prompt."""
+"""Characters of a text that are searched for the words of the prompt."""
 _MAX_KEYS = 20
 """Keys that distinguish a block without a type."""
 _DRIFT_REASONS = frozenset({"unknown_type", "malformed"})
@@ -32,7 +31,7 @@ def describe_read(read: Read, source: str | None) -> Description:
         role=role,
         block_types=tuple(sorted({block["type"] for block in blocks})),
         facts=read.facts(),
-        prompt=_find_prompt(read) if (kind, role) == ("message", "user") else None,
+        prompt=_find_prompt(read) if kind == "record" or (kind, role) == ("message", "user") else None,
         drift=_count_drift(blocks),
         digest=blake2b(_encode((kind, role, blocks)), digest_size=16).digest(),
     )
@@ -41,17 +40,17 @@ def describe_read(read: Read, source: str | None) -> Description:
 def _find_prompt(read: Read) -> str | None:
     """Return the first text that a person wrote, shortened to one line."""
     for block in _user_blocks(read):
-        if block["type"] == "text" and not is_system_message(block["text"]):
-            words = " ".join(visible_text(block["text"][:_MAX_PROMPT_SOURCE]).split())
+        words = " ".join(prompt_text(block["text"])[:_MAX_PROMPT_SOURCE].split())
+        if words:
             return words if len(words) <= MAX_PROMPT else words[: MAX_PROMPT - 1] + "…"
     return None
 
 
-def _user_blocks(read: Read) -> list[Block]:
-    if read.record is None or _MULTI_MESSAGE_KEYS.isdisjoint(read.record):
-        return read.reading.blocks
-    parts = [part for part in read.parts() if part.role == "user" and not part.metadata.get("synthetic")]
-    return [block for part in parts for block in part.blocks]
+def _user_blocks(read: Read) -> Iterator[Block]:
+    """Yield the texts of the messages that a person wrote."""
+    for part in read.parts():
+        if part.role == "user" and part.origin != "synthetic":
+            yield from (block for block in part.blocks if block["type"] == "text" and "variant" not in block)
 
 
 def _count_drift(blocks: list[Block]) -> tuple[Drift, ...]:

@@ -1,96 +1,216 @@
-"""Detect text that a CLI adds to user messages, such as reminders and environment descriptions.
+"""What a person typed, without the text that clients add to user messages: reminders, context, output of commands.
 
-Claude Code, Codex and others wrap this text in XML-like tags or put it under fixed headings. A message is hidden only
-if it contains nothing else, so text that a person typed is always shown.
+Clients wrap this text in XML-like tags at the beginning of a line, or put it under fixed headings. A tag within a line
+or a code fence, or without its end, is text that a person typed.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
+from ash_shared.model.blocks import Block
 from ash_shared.model.content import TextContent
 from ash_shared.model.message import StandardMessage
 
-_CODEX_TAGS = (
-    "INSTRUCTIONS",
-    "apps_instructions",
-    "collaboration_mode",
-    "environment_context",
-    "hook_prompt",
-    "permissions instructions",
-    "plugins_instructions",
-    "skill",
-    "skills_instructions",
-    "subagent_notification",
-    "turn_aborted",
-    "user_action",
-    "user_instructions",
-    "user_shell_command",
+
+class _Client(NamedTuple):
+    """Tags of one client, and the version in which they were first seen; None if only other projects report them."""
+
+    name: str
+    seen: str | None
+    context: Sequence[str] = ()
+    """Tags around text that the client wrote."""
+    typed: Sequence[str] = ()
+    """Tags around what the person typed."""
+
+
+_COMMAND_TAGS = ("command-name", "command-args")
+_SHELL_TAG = "bash-input"
+
+_CLIENTS: Sequence[_Client] = (
+    _Client("Claude Code", "1.0.17", ("command-message", "command-contents"), _COMMAND_TAGS),
+    _Client("Claude Code", "1.0.51", ("local-command-stdout", "system-reminder")),
+    _Client("Claude Code", "2.1.5", ("ide_opened_file",)),
+    _Client("Claude Code", "2.1.29", ("bash-stderr", "bash-stdout", "local-command-caveat"), (_SHELL_TAG,)),
+    _Client(
+        "Claude Code",
+        None,
+        (
+            "command-stderr",
+            "command-stdout",
+            "ide_diagnostics",
+            "ide_selection",
+            "local-command-result",
+            "local-command-stderr",
+            "task-notification",
+            "user-memory-input",
+            "user-prompt-submit-hook",
+            "warmup",
+        ),
+    ),
+    _Client("Codex", "0.40.0", ("environment_context",)),
+    _Client(
+        "Codex",
+        None,
+        (
+            "INSTRUCTIONS",
+            "app-context",
+            "apps_instructions",
+            "codex_internal_context",
+            "collaboration_mode",
+            "goal_context",
+            "hook_prompt",
+            "permissions instructions",
+            "plugins_instructions",
+            "recommended_plugins",
+            "skill",
+            "skills_instructions",
+            "subagent_notification",
+            "turn_aborted",
+            "user_action",
+            "user_instructions",
+            "user_shell_command",
+        ),
+    ),
+    _Client(
+        "Cursor",
+        None,
+        (
+            "additional_data",
+            "attached_files",
+            "git_status",
+            "open_and_recently_viewed_files",
+            "project_layout",
+            "rules",
+            "system_notification",
+            "user_info",
+        ),
+        ("user_query",),
+    ),
+    _Client("Gemini CLI", None, ("session_context",)),
 )
-"""Tags of the text that Codex adds to a turn."""
-_TAGS = (
-    *_CODEX_TAGS,
-    # Claude Code: slash commands, the user's shell commands, hooks and reminders
-    "bash-input",
-    "bash-stderr",
-    "bash-stdout",
-    "command-args",
-    "command-contents",
-    "command-message",
-    "command-name",
-    "command-stderr",
-    "command-stdout",
-    "local-command-caveat",
-    "local-command-stderr",
-    "local-command-stdout",
-    "system-reminder",
-    "task-notification",
-    "user-memory-input",
-    "user-prompt-submit-hook",
-    "warmup",
-    # Cursor and Gemini CLI: context around the prompt
-    "additional_data",
-    "attached_files",
-    "git_status",
-    "open_and_recently_viewed_files",
-    "project_layout",
-    "rules",
-    "session_context",
-    "system_notification",
-    "user_info",
+"""The only table of wrappers."""
+
+_CODEX_TAGS = {tag for client in _CLIENTS if client.name == "Codex" for tag in client.context}
+_TYPED_TAGS = {tag for client in _CLIENTS for tag in client.typed}
+_TAG_NAME = "|".join(
+    re.escape(tag)
+    for tag in sorted(
+        {tag for client in _CLIENTS for tag in (*client.context, *client.typed)}, key=len, reverse=True
+    )
 )
-_TAG_NAME = "|".join(map(re.escape, sorted(_TAGS, key=len, reverse=True)))
-_OPENING_TAG = re.compile(rf"<({_TAG_NAME})(?:\s[^<>]{{0,300}})?(/?)>")
-_HEADINGS = re.compile(
-    r"# AGENTS\.md instructions for [^\n]{0,4096}"
-    r"|Caveat: The messages below were generated by the user while running local commands\.[^\n]{0,4096}"
+_TAG = rf"<(?P<tag>{_TAG_NAME})(?:\s[^<>]{{0,300}})?(?P<closed>/?)>"
+_AGENTS_HEADING = r"# AGENTS\.md instructions(?: for [^\n]{0,4096})?"
+_CAVEAT = r"Caveat: The messages below were generated by the user while running local commands\.[^\n]{0,4096}"
+_WRAPPER = re.compile(
+    rf"^\ufeff?[ \t]*(?:```|~~~|{_AGENTS_HEADING}\n\s*(?=<INSTRUCTIONS>)|{_CAVEAT}$|{_TAG})",
+    re.MULTILINE,
 )
+"""The start of a wrapper, or the whole of one without a tag, or a code fence: at the beginning of a line."""
+_ADJACENT_WRAPPER = re.compile(rf"\s*{_TAG}")
+_FENCE = re.compile(r"^[ \t]*(?:```|~~~)", re.MULTILINE)
+
+_NOTICE = re.compile(
+    r"(?:SubagentStop|Stop) hook feedback:"
+    r"|This session is being continued from a previous conversation"
+    r"|\[SUGGESTION MODE: "
+    r"|\[Request interrupted by user[^\]\n]{0,100}\]\s*\Z"
+    rf"|{_AGENTS_HEADING}\s*\Z"
+)
+"""Texts that Claude Code, or Codex, writes in the user's name as a whole, usually with a flag in their record."""
 
 _CODEX_PREAMBLE = re.compile(
     r"\s*# (?:Context from my IDE setup|Files mentioned by the user):(?:.*\n)+?## My request for Codex:\s*(?=\S)"
 )
 """The context that Codex's editor extension and app write before a prompt, up to and including the prompt's heading."""
 
+_CLIENT_COMMANDS = frozenset(
+    {
+        "/clear",
+        "/compact",
+        "/config",
+        "/context",
+        "/cost",
+        "/doctor",
+        "/exit",
+        "/help",
+        "/ide",
+        "/login",
+        "/logout",
+    }
+    | {
+        "/mcp",
+        "/model",
+        "/new",
+        "/permissions",
+        "/quit",
+        "/rename",
+        "/resume",
+        "/status",
+        "/terminal-setup",
+        "/usage",
+    }
+)
+"""Commands that control the client. They are shown but do not name a session."""
+
+
+class _Section(NamedTuple):
+    """A wrapped part of a text, or the text between two of them, whose tag is empty."""
+
+    tag: str
+    text: str
+    content: str
+    """The text within the tags."""
+
 
 def is_system_message(text: str) -> bool:
-    """True if a text contains only wrapped parts and headings."""
-    rest = _HEADINGS.sub("", "".join(_split_text(text, wrapped=False)))
-    return not rest.strip() and bool(text.strip())
+    """True if a person typed nothing of a text."""
+    return bool(text.strip()) and not typed_text(text).strip()
 
 
-def starts_with_codex_context(text: str) -> bool:
-    """True if a text starts like the messages that Codex adds in the user's role."""
-    opening = _OPENING_TAG.match(text)
-    return text.startswith("# AGENTS.md") or (opening is not None and opening[1] in _CODEX_TAGS)
+def typed_text(text: str) -> str:
+    """Return what the person typed: a slash command with its arguments, a shell command after `!`, or the text without
+    its wrapped parts and the blanks around them. Empty if a client wrote all of it."""
+    if _NOTICE.match(text.lstrip("\ufeff \t\r\n")):
+        return ""
+    sections = list(_split_text(text))
+    if not any(section.tag for section in sections):
+        return text
+    arguments = [section.content.strip() for section in sections if section.tag == "command-args"]
+    return "".join(_show_sections(sections, iter(arguments))).strip("\ufeff \t\r\n")
 
 
 def visible_text(text: str) -> str:
-    """Return the text without its wrapped parts; a text without other parts is returned unchanged."""
-    return text if is_system_message(text) else "".join(_split_text(text, wrapped=False))
+    """Return what the person typed; a text that consists of wrapped parts is returned unchanged."""
+    return typed_text(text) or text
+
+
+def is_client_text(blocks: Sequence[Block]) -> bool:
+    """True if blocks in the user's name are texts of which a person typed nothing."""
+    texts = [block["text"] for block in blocks if block["type"] == "text"]
+    return len(texts) == len(blocks) and is_system_message("\n".join(texts))
+
+
+def prompt_text(text: str) -> str:
+    """Return what the person typed; empty if that is nothing, or a command that only controls the client."""
+    typed = typed_text(text).strip()
+    return "" if typed.partition(" ")[0] in _CLIENT_COMMANDS else typed
 
 
 def wrapped_text(text: str) -> str:
     """Return the wrapped parts, which `visible_text` removes; a text without other parts is returned unchanged."""
-    return text if is_system_message(text) else "\n".join(_split_text(text, wrapped=True))
+    if is_system_message(text):
+        return text
+    return "\n".join(section.text for section in _split_text(text) if _is_context(section))
+
+
+def is_codex_context(text: str) -> bool:
+    """True if Codex wrote a text in the user's role, also if its end is missing."""
+    start = text.lstrip("\ufeff \t\r\n")
+    opening = _ADJACENT_WRAPPER.match(start)
+    if not (start.startswith("# AGENTS.md") or (opening is not None and opening["tag"] in _CODEX_TAGS)):
+        return False
+    return is_system_message(text) or not any(map(_is_context, _split_text(text)))
 
 
 def filter_system_messages(messages: Iterable[StandardMessage]) -> list[StandardMessage]:
@@ -110,26 +230,69 @@ def _is_hidden(message: StandardMessage) -> bool:
     return len(texts) == len(message.content) and is_system_message("\n".join(texts))
 
 
-def _split_text(text: str, *, wrapped: bool) -> Iterator[str]:
-    """Yield the wrapped parts of a text, or the parts between them. A tag that is not closed wraps nothing."""
+def _show_sections(sections: Iterable[_Section], arguments: Iterator[str]) -> Iterator[str]:
+    """Yield what the person typed of each section; `arguments` are those of the commands, in their order."""
+    for section in sections:
+        content = section.content.strip()
+        if section.tag == "":
+            yield section.text
+        elif section.tag == "command-name":
+            yield " ".join(filter(None, [f"/{content.removeprefix('/')}", next(arguments, "")]))
+        elif section.tag == "bash-input":
+            yield f"! {content}"
+        elif section.tag == "user_query":
+            yield content
+
+
+def _is_context(section: _Section) -> bool:
+    return section.tag != "" and section.tag not in _TYPED_TAGS
+
+
+def _split_text(text: str) -> Iterator[_Section]:
+    """Yield the wrapped parts of a text, and the parts between them."""
     preamble = _CODEX_PREAMBLE.match(text)
-    start, unclosed_tags = preamble.end() if preamble else 0, set[str]()
-    if wrapped and preamble:
-        yield preamble[0].strip()
-    while opening := _OPENING_TAG.search(text, start):
-        tag, is_self_closing, end = opening[1], bool(opening[2]), opening.end()
-        if not is_self_closing and tag not in unclosed_tags:
-            closing_tag = f"</{tag}>"
-            position = text.find(closing_tag, end)
-            if position < 0:
-                unclosed_tags.add(tag)
-            else:
-                end = position + len(closing_tag)
-        is_wrapped = is_self_closing or tag not in unclosed_tags
-        if not wrapped:
-            yield text[start : opening.start() if is_wrapped else end]
-        elif is_wrapped:
-            yield text[opening.start() : end]
+    start = preamble.end() if preamble else 0
+    if preamble:
+        yield _Section("preamble", preamble[0].strip(), "")
+    for wrapper, end in _find_wrappers(text, start):
+        if text[start : wrapper.start()]:
+            yield _Section("", text[start : wrapper.start()], "")
+        tag = wrapper["tag"] or "heading"
+        content = text[wrapper.end() : end].removesuffix(f"</{tag}>")
+        yield _Section(tag, text[wrapper.start() : end].strip(), content)
         start = end
-    if not wrapped:
-        yield text[start:]
+    if text[start:]:
+        yield _Section("", text[start:], "")
+
+
+def _find_wrappers(text: str, start: int) -> Iterator[tuple[re.Match[str], int]]:
+    """Yield the start of each wrapper and the position of its end, without code blocks and tags that do not end."""
+    unclosed = set[str]()
+    wrapper = _WRAPPER.search(text, start)
+    while wrapper:
+        end = _find_end(text, wrapper, unclosed)
+        is_wrapped = end is not None and not _is_fence(wrapper)
+        if end is not None and is_wrapped:
+            yield wrapper, end
+        position = wrapper.end() if end is None else end
+        adjacent = _ADJACENT_WRAPPER.match(text, position) if is_wrapped else None
+        wrapper = adjacent or _WRAPPER.search(text, position)
+
+
+def _find_end(text: str, wrapper: re.Match[str], unclosed: set[str]) -> int | None:
+    """Return the end of a wrapper or code block; None if it has none. `unclosed` collects the tags without an end."""
+    if _is_fence(wrapper):
+        closing_fence = _FENCE.search(text, wrapper.end())
+        return closing_fence.end() if closing_fence else None
+    tag = wrapper["tag"]
+    if tag is None or wrapper["closed"]:
+        return wrapper.end()
+    position = -1 if tag in unclosed else text.find(f"</{tag}>", wrapper.end())
+    if position < 0:
+        unclosed.add(tag)
+        return None
+    return position + len(f"</{tag}>")
+
+
+def _is_fence(wrapper: re.Match[str]) -> bool:
+    return wrapper[0].endswith(("```", "~~~"))

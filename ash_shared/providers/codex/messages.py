@@ -19,7 +19,7 @@ from ash_shared.providers._kit.json_fields import (
 from ash_shared.providers._kit.responses_items import item_part, item_speaker
 from ash_shared.providers._kit.steps import Origin, Relation
 from ash_shared.providers.codex.turn_items import SERVER_TOOLS, TEXT_ITEMS, item_type
-from ash_shared.reading.system_text import starts_with_codex_context
+from ash_shared.reading.system_text import is_codex_context
 
 
 def own_item_parts(item: Record, reading: RecordReading) -> list[Part]:
@@ -53,7 +53,7 @@ def _item_parts(role: Role, reading: RecordReading) -> list[Part]:
 
 def _is_codex_context(role: Speaker, blocks: list[Block]) -> bool:
     first = blocks[0] if blocks else {}
-    return role == "user" and starts_with_codex_context(text_at(first, "text") or "")
+    return role == "user" and is_codex_context(text_at(first, "text") or "")
 
 
 def _origin(role: Speaker, blocks: list[Block]) -> Origin:

@@ -307,7 +307,15 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             ("tool_call", {"toolCallId": "a1", "toolName": "Task", "args": {"prompt": "Dig."}}),
             ("user_message", {"text": "Dig.", "parentToolCallId": "a1"}),
             ("assistant_done", {"text": "I dig.", "parentToolCallId": "a1"}),
-            ("user_message", {"text": "[Request interrupted by user]", "parentToolCallId": "a1"}),
+            (
+                "user_message",
+                {
+                    "text": "[Request interrupted by user]",
+                    "visibleText": "",
+                    "synthetic": True,
+                    "parentToolCallId": "a1",
+                },
+            ),
             ("tool_result", {"toolCallId": "a1", "result": "fine"}),
             ("assistant_done", {"text": "Done.", "variant": "result"}),
             END,

@@ -182,6 +182,19 @@ def test_unknown_object_stays_unknown_with_a_source() -> None:
     [
         ({"type": "user", "message": {"content": "Why  is it\nred?"}}, "Why is it red?"),
         ({"type": "user", "message": {"content": "<system-reminder>Soon.</system-reminder>"}}, None),
+        ({"type": "user", "isMeta": True, "message": {"content": "You review."}}, None),
+        ({"type": "user", "isCompactSummary": True, "message": {"content": "You asked."}}, None),
+        ({"type": "user", "message": {"content": [{"type": "text", "text": " "}]}}, None),
+        (
+            {
+                "type": "user",
+                "message": {
+                    "content": "<command-name>/look</command-name>\n<command-args>at PR 12</command-args>"
+                },
+            },
+            "/look at PR 12",
+        ),
+        ({"type": "queue-operation", "operation": "enqueue", "content": "And the door?"}, "And the door?"),
         ({"type": "user", "message": {"content": "x" * 300}}, "x" * 199 + "…"),
         ({"type": "assistant", "message": {"content": "Because."}}, None),
         ({"system": "Be brief.", "max_tokens": 9, "messages": [{"role": "user", "content": "Why?"}]}, "Why?"),

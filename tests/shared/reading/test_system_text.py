@@ -3,18 +3,47 @@ import json
 import pytest
 
 from ash_shared import filter_system_messages, is_system_message, transform_messages, visible_text
+from ash_shared.reading.system_text import prompt_text
 
 TEXTS: dict[str, tuple[bool, str]] = {
     "Fix the test.": (False, "Fix the test."),
     "": (False, ""),
     " \n": (False, " \n"),
-    "<command-name>/clear</command-name>\n<command-message>clear</command-message>": (True, ""),
+    "<command-name>/clear</command-name>\n<command-message>clear</command-message>": (False, "/clear"),
+    "<command-message>look</command-message>\n<command-name>/look</command-name>\n<command-args>PR 12</command-args>": (
+        False,
+        "/look PR 12",
+    ),
+    "<system-reminder>a</system-reminder>\n<command-args> x\ny </command-args><command-name>look</command-name>": (
+        False,
+        "/look x\ny",
+    ),
+    "<bash-input>ls -la</bash-input>": (False, "! ls -la"),
+    "<bash-stdout>a.py</bash-stdout><bash-stderr></bash-stderr>": (True, ""),
+    "<local-command-result>3</local-command-result>": (True, ""),
+    "\ufeff  <ide_opened_file>a.py</ide_opened_file>\nFix it.": (False, "Fix it."),
+    "<ide_selection>b = 1</ide_selection>": (True, ""),
+    "<user_info>Linux</user_info>\n<user_query>\nWhat is this?\n</user_query>": (False, "What is this?"),
+    "<recommended_plugins>a</recommended_plugins>\n<goal_context>b</goal_context>": (True, ""),
+    '<codex_internal_context source="goal">Go on.</codex_internal_context>': (True, ""),
+    "Stop hook feedback:\nNot yet.": (True, ""),
+    "This session is being continued from a previous conversation that ran out of context.": (True, ""),
+    "[Request interrupted by user for tool use]": (True, ""),
+    "[Request interrupted by user] What does this mean?": (
+        False,
+        "[Request interrupted by user] What does this mean?",
+    ),
+    "What is `<rules>be kind</rules>` for?": (False, "What is `<rules>be kind</rules>` for?"),
+    "Why is this here?\n```\n<rules>be kind</rules>\n```": (
+        False,
+        "Why is this here?\n```\n<rules>be kind</rules>\n```",
+    ),
     "<warmup/>": (True, ""),
     "<system-reminder>Be careful.</system-reminder>": (True, ""),
     "<system-reminder>Be careful.</system-reminder>Fix <b>it</b>.": (False, "Fix <b>it</b>."),
     "Fix it.\n<system-reminder>a</system-reminder>\n<system-reminder>b</system-reminder>": (
         False,
-        "Fix it.\n\n",
+        "Fix it.",
     ),
     "<local-command-stdout></local-command-stdout>": (True, ""),
     '<task-notification id="7">Done.</task-notification>': (True, ""),
@@ -27,11 +56,11 @@ TEXTS: dict[str, tuple[bool, str]] = {
     ),
     "# Context from my IDE setup:\n\n## Open tabs:\n- a.py: a.py\n\n## My request for Codex:\nFix <b>it</b>.\n": (
         False,
-        "Fix <b>it</b>.\n",
+        "Fix <b>it</b>.",
     ),
     "# Files mentioned by the user:\n## a.png:\na\n## My request for Codex:\n\nLook.\n## My request for Codex:\n": (
         False,
-        "Look.\n## My request for Codex:\n",
+        "Look.\n## My request for Codex:",
     ),
     "# Context from my IDE setup:\n\n## Open tabs:\n- a.py: a.py\n": (
         False,
@@ -48,7 +77,11 @@ TEXTS: dict[str, tuple[bool, str]] = {
     "<command-name>never closed": (False, "<command-name>never closed"),
     "</system-reminder> what is this tag?": (False, "</system-reminder> what is this tag?"),
     "<command-names>mine</command-names>": (False, "<command-names>mine</command-names>"),
-    "<user_query>What is this?</user_query>": (False, "<user_query>What is this?</user_query>"),
+    "# AGENTS.md instructions for /src\n\n<INSTRUCTIONS>\nTest first.\n</INSTRUCTIONS>\n\nFix it.": (
+        False,
+        "Fix it.",
+    ),
+    "# AGENTS.md\nis a file.": (False, "# AGENTS.md\nis a file."),
 }
 
 
@@ -57,6 +90,21 @@ def test_is_system_message(text: str) -> None:
     hidden, visible = TEXTS[text]
 
     assert (is_system_message(text), visible_text(text)) == (hidden, text if hidden else visible)
+
+
+PROMPTS = {
+    "": "",
+    " \n": "",
+    "Fix it.\n": "Fix it.",
+    "<command-name>/clear</command-name>": "",
+    "<command-name>/model</command-name>\n<command-args>opus</command-args>": "",
+    "<command-name>/look</command-name>": "/look",
+    "<system-reminder>a</system-reminder>": "",
+}
+
+
+def test_prompt_is_what_names_a_session() -> None:
+    assert {text: prompt_text(text) for text in PROMPTS} == PROMPTS
 
 
 def test_hides_a_message_only_if_no_other_text_is_left() -> None:
@@ -81,7 +129,16 @@ def test_hides_a_message_only_if_no_other_text_is_left() -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["<system-reminder>", "<command-name", "<warmup a", "</warmup>", "# AGENTS.md "]
+    "piece",
+    [
+        "<system-reminder>",
+        "<command-name",
+        "<warmup a",
+        "</warmup>",
+        "# AGENTS.md instructions for \n ",
+        "```\n<rules>\n",
+        "\n   \ufeff",
+    ],
 )
 def test_long_texts_take_linear_time(piece: str) -> None:
     """Quadratic matching would take hours for this."""
