@@ -229,6 +229,17 @@ def queued_parts(record: Record, reading: RecordReading) -> list[Part]:
     return [Part(role="user", blocks=reading.blocks, origin=origin, relation="held_copy")]
 
 
+def attachment_parts(record: Record, reading: RecordReading) -> list[Part]:
+    """Return the part of a queued prompt at the point where the model receives it. Other attachments are only for the
+    model."""
+    attachment = record["attachment"]
+    if text_at(attachment, "type") != "queued_command":
+        return []
+    blocks = read_content(attachment["prompt"], read_block)
+    synthetic = attachment.get("commandMode") == "task-notification" or record.get("isMeta") is True
+    return [Part(role="user", blocks=blocks, origin="synthetic" if synthetic else "mid_turn")]
+
+
 def system_parts(record: Record, reading: RecordReading) -> list[Part]:
     retracts = _string_ids(record.get("retracted_message_uuids")) + _string_ids(
         record.get("retractedMessageUuids")

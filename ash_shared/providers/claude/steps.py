@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ash_shared.model.blocks import Block, pick, raw_block, read_content, without
+from ash_shared.model.blocks import Block, pick, raw_block, without
 from ash_shared.providers._kit.contract import Part, Record, RecordReading, single_message_part
 from ash_shared.providers._kit.json_fields import count_at, text_at, value_at
 from ash_shared.providers._kit.steps import (
@@ -334,17 +334,6 @@ def queued_steps(record: Record, reading: RecordReading) -> list[Step]:
     if record.get("operation") == "remove":
         return [Part(role="user", relation="release")]
     return [*queued_parts(record, reading)]
-
-
-def attachment_steps(record: Record, reading: RecordReading) -> list[Step]:
-    """Return the steps of a queued prompt at the point where the model receives it. Other attachments are only
-    for the model."""
-    attachment = record["attachment"]
-    if text_at(attachment, "type") != "queued_command":
-        return []
-    blocks = read_content(attachment["prompt"], read_block)
-    synthetic = attachment.get("commandMode") == "task-notification" or record.get("isMeta") is True
-    return [Part(role="user", blocks=blocks, origin="synthetic" if synthetic else "mid_turn")]
 
 
 def tool_summary_steps(record: Record, reading: RecordReading) -> list[Step]:

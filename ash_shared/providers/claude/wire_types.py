@@ -73,7 +73,7 @@ TYPES: Mapping[str, WireType] = {
     "assistant": WireType(
         records.read_line, messages.line_parts, steps.assistant_steps, matches=recognition.is_line
     ),
-    "attachment": WireType(control_reading, steps=steps.attachment_steps),
+    "attachment": WireType(control_reading, messages.attachment_parts),
     "completion": WireType(
         records.read_completion,
         steps=steps.completion_steps,

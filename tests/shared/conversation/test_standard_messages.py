@@ -143,6 +143,40 @@ TRANSCRIPTS: dict[str, tuple[list[Any], list[Short]]] = {
             ("user", [("text", "and test it")]),
         ],
     ),
+    "a queued prompt that the model receives during the turn": (
+        [
+            user("build it"),
+            {"type": "queue-operation", "operation": "enqueue", "content": "faster"},
+            {"type": "attachment", "attachment": {"type": "queued_command", "prompt": "faster"}},
+            {"type": "attachment", "attachment": {"type": "task_reminder", "content": []}},
+            assistant("msg_1", text("I hurry.")),
+        ],
+        [
+            ("user", [("text", "build it")]),
+            ("user", [("text", "faster")], {"shadowOf": 2}),
+            ("user", [("text", "faster")]),
+            ("assistant", [("text", "I hurry.")], M1 | {"messageId": "msg_1"}),
+        ],
+    ),
+    "what a client writes in the user's name is synthetic": (
+        [
+            user("<command-message>look</command-message>\n<command-name>/look</command-name>"),
+            user("<local-command-stdout>All is well.</local-command-stdout>"),
+            {"type": "queue-operation", "operation": "enqueue", "content": "Stop hook feedback:\nNot yet."},
+        ],
+        [
+            (
+                "user",
+                [("text", "<command-message>look</command-message>\n<command-name>/look</command-name>")],
+            ),
+            (
+                "user",
+                [("text", "<local-command-stdout>All is well.</local-command-stdout>")],
+                {"synthetic": True},
+            ),
+            ("user", [("text", "Stop hook feedback:\nNot yet.")], {"synthetic": True}),
+        ],
+    ),
     "a request holds several messages": (
         [
             {
