@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ash_server.db.text import storable
 from ash_shared.model.message import Description
+from ash_shared.reading.system_text import typed_text
 
 UNNAMED, FROM_PROMPT, FROM_TOOL, FROM_PERSON = 0, 1, 2, 3
 """The ranks of titles."""
@@ -102,7 +103,7 @@ def to_datetime(milliseconds: int | None) -> datetime | None:
 
 
 def _title(messages: Sequence[Description], prompt: str | None) -> tuple[str | None, int]:
-    if named := _first_text(each.facts.title for each in reversed(messages)):
+    if named := _first_text(typed_text(each.facts.title or "") for each in reversed(messages)):
         return named, FROM_TOOL
     return prompt, FROM_PROMPT if prompt else UNNAMED
 

@@ -108,6 +108,8 @@ _WRAPPER = re.compile(
 )
 """The start of a wrapper, or the whole of one without a tag, or a code fence: at the beginning of a line."""
 _ADJACENT_WRAPPER = re.compile(rf"\s*{_TAG}")
+_BLANKS = "\ufeff" + "".join(map(chr, range(0x21)))
+"""White space, control characters and the byte order mark."""
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)", re.MULTILINE)
 
 _NOTICE = re.compile(
@@ -126,6 +128,7 @@ _CODEX_PREAMBLE = re.compile(
 
 _CLIENT_COMMANDS = frozenset(
     {
+        "/agents",
         "/clear",
         "/compact",
         "/config",
@@ -133,23 +136,22 @@ _CLIENT_COMMANDS = frozenset(
         "/cost",
         "/doctor",
         "/exit",
-        "/help",
-        "/ide",
-        "/login",
-        "/logout",
+        "/export",
+        "/feedback",
     }
+    | {"/help", "/hooks", "/ide", "/login", "/logout", "/mcp", "/memory", "/model", "/new", "/permissions"}
     | {
-        "/mcp",
-        "/model",
-        "/new",
-        "/permissions",
+        "/plugin",
         "/quit",
+        "/release-notes",
         "/rename",
         "/resume",
+        "/rewind",
         "/status",
-        "/terminal-setup",
-        "/usage",
+        "/statusline",
+        "/tasks",
     }
+    | {"/terminal-setup", "/theme", "/todos", "/upgrade", "/usage", "/vim"}
 )
 """Commands that control the client. They are shown but do not name a session."""
 
@@ -171,13 +173,13 @@ def is_system_message(text: str) -> bool:
 def typed_text(text: str) -> str:
     """Return what the person typed: a slash command with its arguments, a shell command after `!`, or the text without
     its wrapped parts and the blanks around them. Empty if a client wrote all of it."""
-    if _NOTICE.match(text.lstrip("\ufeff \t\r\n")):
+    if _NOTICE.match(text.lstrip(_BLANKS)):
         return ""
     sections = list(_split_text(text))
     if not any(section.tag for section in sections):
         return text
     arguments = [section.content.strip() for section in sections if section.tag == "command-args"]
-    return "".join(_show_sections(sections, iter(arguments))).strip("\ufeff \t\r\n")
+    return "".join(_show_sections(sections, iter(arguments))).strip(_BLANKS)
 
 
 def visible_text(text: str) -> str:
@@ -193,7 +195,7 @@ def is_client_text(blocks: Sequence[Block]) -> bool:
 
 def prompt_text(text: str) -> str:
     """Return what the person typed; empty if that is nothing, or a command that only controls the client."""
-    typed = typed_text(text).strip()
+    typed = typed_text(text).strip(_BLANKS)
     return "" if typed.partition(" ")[0] in _CLIENT_COMMANDS else typed
 
 
@@ -206,7 +208,7 @@ def wrapped_text(text: str) -> str:
 
 def is_codex_context(text: str) -> bool:
     """True if Codex wrote a text in the user's role, also if its end is missing."""
-    start = text.lstrip("\ufeff \t\r\n")
+    start = text.lstrip(_BLANKS)
     opening = _ADJACENT_WRAPPER.match(start)
     if not (start.startswith("# AGENTS.md") or (opening is not None and opening["tag"] in _CODEX_TAGS)):
         return False

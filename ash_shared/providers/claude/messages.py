@@ -19,6 +19,7 @@ from ash_shared.providers._kit.json_fields import (
 from ash_shared.providers._kit.steps import Origin
 from ash_shared.providers.claude.content import read_block
 from ash_shared.providers.claude.records import TOOL_RESULTS, message_role
+from ash_shared.reading.system_text import typed_text
 
 
 def facts(record: Record) -> Facts:
@@ -29,7 +30,7 @@ def facts(record: Record) -> Facts:
         session_id=first_text(record, ("sessionId", "session_id")),
         client_version=first_text(record, ("version", "claude_code_version")),
         model=text_at(record, "model") or text_at(record, "message", "model"),
-        title=first_text(record, _TITLES.get(text_at(record, "type"), ())),
+        title=first_text(record, _TITLES.get(text_at(record, "type"), ())) or _new_name(record),
     )
 
 
@@ -38,6 +39,14 @@ _TITLES: Mapping[Any, tuple[str, ...]] = {
     "custom-title": ("customTitle", "title"),
     "summary": ("summary",),
 }
+
+
+def _new_name(record: Record) -> str | None:
+    """Return the name that the command `/rename` gives to the session."""
+    if record.get("subtype") != "local_command":
+        return None
+    command, _, name = typed_text(text_at(record, "content") or "").partition(" ")
+    return name.strip() if command == "/rename" else None
 
 
 def text_parts(record: Record, reading: RecordReading) -> list[Part]:

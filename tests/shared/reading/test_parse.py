@@ -203,3 +203,18 @@ def test_unknown_object_stays_unknown_with_a_source() -> None:
 )
 def test_prompt_is_the_first_user_text(record: object, prompt: str | None) -> None:
     assert describe_message(json.dumps(record)).prompt == prompt
+
+
+COMMAND = "<command-name>/rename</command-name>\n<command-args>The door</command-args>"
+
+
+@pytest.mark.parametrize(
+    ("record", "title"),
+    [
+        ({"type": "custom-title", "customTitle": "The door"}, "The door"),
+        ({"type": "system", "subtype": "local_command", "content": COMMAND}, "The door"),
+        ({"type": "system", "subtype": "local_command", "content": COMMAND.replace("rename", "model")}, None),
+    ],
+)
+def test_title_of_a_claude_session(record: object, title: str | None) -> None:
+    assert describe_message(json.dumps(record)).facts.title == title

@@ -99,6 +99,7 @@ PROMPTS = {
     "<command-name>/clear</command-name>": "",
     "<command-name>/model</command-name>\n<command-args>opus</command-args>": "",
     "<command-name>/look</command-name>": "/look",
+    "\x15/look": "/look",
     "<system-reminder>a</system-reminder>": "",
 }
 
