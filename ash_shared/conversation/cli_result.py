@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, Generic, Literal, TypeVar, overload
 
 from pydantic import BaseModel, Field, ValidationError
@@ -9,7 +10,7 @@ from pydantic import BaseModel, Field, ValidationError
 from ash_shared.conversation.standard_messages import transform_messages
 from ash_shared.conversation.transcript import split_transcript
 from ash_shared.model.base import ABSENT, AshModel, Omittable
-from ash_shared.model.content import TextContent
+from ash_shared.model.content import TextContent, ToolUseContent
 from ash_shared.model.message import MessageError, StandardMessage
 from ash_shared.reading.json_text import decode_json, exact_text, is_blank, shown_text
 from ash_shared.reading.read import read_raw
@@ -67,15 +68,19 @@ def parse_cli_output(
     """Return the output of a run, which is JSONL, one JSON document or plain text. Never raises on texts.
 
     `duration` (in seconds) and `exit_code` are copied to the response if known. With a `response_model`, `data` is the
-    JSON in the last answer: all of it, else the content of a fenced block, else the first object or list in it that the
-    model accepts.
+    first of these that the model accepts: the run's `structured_output`, the input of its last `StructuredOutput` call,
+    and the JSON in the last answer, which is all of it, the content of a fenced block, or an object or list in it.
     """
     stdout = exact_text(stdout)
     messages = _plain_answer(stdout) or [
         _with_client_role(message) for message in transform_messages(stdout, source)
     ]
     answer = _last_answer(messages)
-    data = answer if answer is None or response_model is None else _parse_answer(answer, response_model)
+    data = (
+        answer
+        if response_model is None
+        else _parse_answer(_structured_outputs(stdout, messages), answer, response_model)
+    )
     invalid = data if isinstance(data, MessageError) else None
     error = invalid or _last_error(messages, exit_code)
     values = {
@@ -139,19 +144,36 @@ def _first_session(stdout: str | bytes, source: str | None) -> str | None:
     return next(filter(None, sessions), None)
 
 
-def _parse_answer(answer: str, model: type[Model]) -> Model | MessageError:
+def _parse_answer(
+    structured: Iterator[Any], answer: str | None, model: type[Model]
+) -> Model | MessageError | None:
     problem: ValidationError | None = None
-    for value in _json_values(answer):
+    for value in chain(structured, _json_values(answer or "")):
         try:
             return model.model_validate(value)
         except ValidationError as error:
             problem = problem or error
+    if problem is None and answer is None:
+        return None
     if problem is None:
         return MessageError(code="invalid_response", message="There is no JSON in the answer.")
     details = problem.errors(include_url=False, include_context=False, include_input=False)
     return MessageError(
         code="invalid_response", message="The JSON in the answer does not fit.", details=details
     )
+
+
+def _structured_outputs(stdout: str | bytes, messages: list[StandardMessage]) -> Iterator[Any]:
+    """Yield the structured outputs of a run of Claude, the last first."""
+    records = [read_raw(text, "claude").record or {} for text in split_transcript(stdout)]
+    yield from (
+        record["structured_output"]
+        for record in reversed(records)
+        if record.get("structured_output") is not None
+    )
+    for block in reversed([block for message in messages for block in message.content]):
+        if isinstance(block, ToolUseContent) and block.name == "StructuredOutput":
+            yield block.input
 
 
 _DECODER = json.JSONDecoder()

@@ -89,6 +89,28 @@ def test_reads_structured_answers(name: str) -> None:
         assert (response.data, response.status, error["message"]) == (None, "error", expected)
 
 
+def structured_call(**input: int) -> dict[str, Any]:
+    call = {"type": "tool_use", "id": "t1", "name": "StructuredOutput", "input": input}
+    return {"type": "assistant", "message": {"id": "m", "role": "assistant", "content": [call]}}
+
+
+def test_structured_output_precedes_the_answer() -> None:
+    text = result('{"passed": 1}')
+    runs = {
+        3: [structured_call(passed=2), text | {"structured_output": {"passed": 3}}],
+        2: [structured_call(passed=9), structured_call(passed=2), text],
+        1: [structured_call(failed=1), text | {"structured_output": None}],
+        4: [result(None, structured_output={"passed": 4})],
+    }
+
+    parsed = {
+        passed: parse_cli_output(output(*records), response_model=Verdict).data
+        for passed, records in runs.items()
+    }
+
+    assert parsed == {passed: Verdict(passed=passed) for passed in runs}
+
+
 def test_role_of_plain_text() -> None:
     answers = {
         "Done.\nBye.": ["assistant"],
