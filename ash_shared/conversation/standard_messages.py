@@ -62,6 +62,8 @@ class Fold:
         self._prompt: Draft | None = None
         self._prompt_text = ""
         self._repeated_answer: Draft | None = None
+        self._answers: dict[str | None, Draft] = {}
+        """The last answer of each subagent, by the call that started it; of the main conversation by None."""
         self._by_key: dict[tuple[str, str], Draft] = {}
         """Drafts of this turn by role and key."""
         self._by_stable_key: dict[str, Draft] = {}
@@ -146,7 +148,7 @@ class Fold:
     def _draft_for(self, part: Part, origin: _Origin) -> Draft | None:
         """Return the message of a part; None if the part adds to an answer and there is none."""
         if part.role is None:
-            answer = self._answer or self._repeated_answer
+            answer = self._answers.get(part.parent_call) or self._answer or self._repeated_answer
             is_its_error = part.error is None or (answer is not None and answer.turn == self._turn)
             return answer if is_its_error else self._new_draft(part, origin)
         if part.key is not None:
@@ -192,6 +194,8 @@ class Fold:
             self._answer, self._repeated_answer = (
                 (self._answer, draft) if draft.is_copy else (draft, self._repeated_answer)
             )
+            if not draft.is_copy:
+                self._answers[part.parent_call] = draft
         if part.key is not None and part.role is not None:
             self._by_key[part.role, part.key] = draft
             if part.is_keyed_in_session:

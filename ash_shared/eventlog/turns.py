@@ -187,7 +187,7 @@ def end_explicit_turn(
 def count_usage(log: Log, part: steps.Part, counts: Block) -> None:
     """Count the usage of a part; usage of the open response may be the first sign of a turn."""
     if part.role is None and part.relation == "revision":
-        open_response = log.state.response_id("") or "open"
+        open_response = log.state.response_id(log.parent_call) or "open"
         usage.revise_answer(log.state.turn or ensure_turn(log), open_response, counts)
     else:
         usage.count_part(log.state, log.state.turn, part, counts)

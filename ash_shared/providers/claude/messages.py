@@ -49,6 +49,15 @@ def _new_name(record: Record) -> str | None:
     return name.strip() if command == "/rename" else None
 
 
+def stream_event_parts(record: Record, reading: RecordReading) -> list[Part]:
+    """Return the usage at the end of an answer, whose lines have only that of its beginning."""
+    event = record["event"]
+    usage = standard_usage(event.get("usage")) if text_at(event, "type") == "message_delta" else None
+    if usage is None:
+        return []
+    return [Part(role=None, usage=usage, parent_call=text_at(record, "parent_tool_use_id"))]
+
+
 def text_parts(record: Record, reading: RecordReading) -> list[Part]:
     """Return one system message with the texts of a record outside the conversation."""
     texts = [block for block in reading.blocks if block["type"] == "text"]

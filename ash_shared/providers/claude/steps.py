@@ -185,7 +185,7 @@ _CLI_EVENTS: _EventTable = {
     "content_block_delta": _append_delta,
     "content_block_start": _begin_block,
     "content_block_stop": lambda event: [ChunkEnd(_slot(event), wait_for_part=True)],
-    "message_delta": _ignore_event,
+    "message_delta": lambda event: _usage_update(event.get("usage")),
     "message_start": _begin_cli_response,
     "message_stop": _ignore_event,
     "ping": _ignore_event,

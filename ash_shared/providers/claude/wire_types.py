@@ -91,7 +91,7 @@ TYPES: Mapping[str, WireType] = {
     "result": WireType(
         records.read_result, messages.result_parts, steps.result_steps, matches=recognition.is_result
     ),
-    "stream_event": WireType(chunk_reading, steps=steps.cli_event_steps),
+    "stream_event": WireType(chunk_reading, messages.stream_event_parts, steps.cli_event_steps),
     "summary": WireType(
         records.read_summary,
         messages.text_parts,

@@ -33,6 +33,11 @@ def result(value: str | None, **more: Any) -> dict[str, Any]:
     return {"type": "result", "subtype": "success", "result": value, "session_id": "s1", **more}
 
 
+def usage_delta(usage: Any, **more: Any) -> dict[str, Any]:
+    delta = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage}
+    return {"type": "stream_event", "event": delta, **more}
+
+
 CALL = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}
 ANSWER = {"type": "tool_result", "tool_use_id": "t1", "content": "a.py"}
 M1 = {"model": "m1"}
@@ -175,6 +180,30 @@ TRANSCRIPTS: dict[str, tuple[list[Any], list[Short]]] = {
                 {"synthetic": True},
             ),
             ("user", [("text", "Stop hook feedback:\nNot yet.")], {"synthetic": True}),
+        ],
+    ),
+    "the usage at the end of a streamed answer": (
+        [
+            assistant("msg_1", text("I ask."), usage={"input_tokens": 10, "output_tokens": 1}),
+            assistant(
+                "msg_2",
+                text("I dig."),
+                usage={"input_tokens": 4, "output_tokens": 1},
+                parent_tool_use_id="t1",
+            ),
+            usage_delta({"input_tokens": 10, "output_tokens": 30}),
+            usage_delta({"input_tokens": 4, "output_tokens": 8}, parent_tool_use_id="t1"),
+            {"type": "stream_event", "event": {"type": "message_stop"}},
+            result("I ask.", usage={"input_tokens": 14, "output_tokens": 38}),
+        ],
+        [
+            ("assistant", [("text", "I ask.")], M1 | {"messageId": "msg_1", "usage": (10, 30, None, None)}),
+            (
+                "assistant",
+                [("text", "I dig.")],
+                M1 | {"messageId": "msg_2", "parentToolUseId": "t1", "usage": (4, 8, None, None)},
+            ),
+            ("assistant", [("text", "I ask.")], M1 | {"shadowOf": 0}),
         ],
     ),
     "a request holds several messages": (

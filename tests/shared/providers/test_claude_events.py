@@ -1092,6 +1092,32 @@ def test_turn_costs() -> None:
     ]
 
 
+def test_usage_of_a_streamed_run_is_that_of_the_end_of_its_answers() -> None:
+    """The lines repeat the usage of the beginning; a run that was cut has no total."""
+
+    def streamed(id: str, tokens: int, parent: str | None = None) -> list[Record]:
+        scope = {} if parent is None else {"parent_tool_use_id": parent}
+        usage = {"input_tokens": 2, "output_tokens": 1}
+        line = assistant(text("I look."), id=id, **scope)
+        line["message"]["usage"] = usage
+        events = [
+            message_start(id=id, usage=usage),
+            message_delta("end_turn", usage | {"output_tokens": tokens}),
+        ]
+        start, delta = ({"type": "stream_event", "event": event, **scope} for event in events)
+        return [start, line, delta]
+
+    (end,) = (
+        payload
+        for wire, payload in short_events(
+            INIT, *streamed("m1", 30), *streamed("m2", 8, parent="t1"), *streamed("m3", 9)
+        )
+        if wire == "turn_end"
+    )
+
+    assert (end["usage"]["input_tokens"], end["usage"]["output_tokens"]) == (6, 47)
+
+
 # A session imported from its file compared with the same session as a stream
 
 TO_STREAM = {"toolUseResult": "tool_use_result", "agentId": "agent_id", "sessionId": "session_id"}
