@@ -74,6 +74,7 @@ class Fold:
         self._results: dict[str, Block] = {}
         self._retracted: set[str] = set()
         self._index_by_id: dict[str, int] = {}
+        self._prompts_by_parent: dict[str, str] = {}
         self._rewound_ranges: list[tuple[int, int]] = []
 
     def add_facts(self, raw: str | bytes, source: str | None) -> None:
@@ -128,10 +129,10 @@ class Fold:
         self._session.update({key: value for key, value in values.items() if value})
 
     def _add_part(self, part: Part, origin: _Origin) -> None:
-        if part.relation == "truncation":
-            self._rewound_ranges.append((self._index_by_id.get(part.retracts[0], 0), len(self._drafts)))
-        else:
-            self._retracted.update(part.retracts)
+        if part.relation == "branch":
+            self._start_branch(part, origin.facts.uuid)
+            return
+        self._retract(part)
         if part.role is None:
             for call, fields in part.result_fields():
                 self._results.setdefault(call, {}).update(fields)
@@ -144,6 +145,21 @@ class Fold:
             self._extend(draft, part, origin)
         if part.relation == "turn_end":
             self._end_turn(part, draft)
+
+    def _retract(self, part: Part) -> None:
+        if part.relation == "truncation":
+            self._rewound_ranges.append((self._index_by_id.get(part.retracts[0], 0), len(self._drafts)))
+        else:
+            self._retracted.update(part.retracts)
+
+    def _start_branch(self, part: Part, prompt: str | None) -> None:
+        """Retract an earlier prompt that follows the same record, with everything after it."""
+        if part.key is None or prompt is None:
+            return
+        other = self._prompts_by_parent.get(part.key, prompt)
+        if other != prompt and other in self._index_by_id:
+            self._rewound_ranges.append((self._index_by_id[other], len(self._drafts)))
+        self._prompts_by_parent[part.key] = prompt
 
     def _draft_for(self, part: Part, origin: _Origin) -> Draft | None:
         """Return the message of a part; None if the part adds to an answer and there is none."""

@@ -6,10 +6,11 @@ from typing import Literal
 
 from ash_shared.eventlog import emit_messages, posted_events, streaming, tool_calls, turns, usage
 from ash_shared.eventlog.dedupe import copies, recaps
+from ash_shared.eventlog.dedupe.digests import text_digest
 from ash_shared.eventlog.dedupe.resent_messages import without_resent
 from ash_shared.eventlog.dedupe.revisions import Unit, emit_units
 from ash_shared.eventlog.emitter import Log
-from ash_shared.eventlog.state import MAX_SPEAKERS, HeldCopy, Place, State
+from ash_shared.eventlog.state import MAX_PROMPTS, MAX_SPEAKERS, HeldCopy, Place, State
 from ash_shared.model.blocks import Block
 from ash_shared.providers._kit.steps import ChunkEnd, Part, Relation, Speaker
 
@@ -78,6 +79,20 @@ def _emit_truncation(log: Log, part: Part) -> None:
     log.emit("retraction", {"fromMessageId": part.retracts[0]})
 
 
+def _start_branch(log: Log, part: Part) -> None:
+    """Retract an earlier prompt that follows the same record as this one."""
+    state, prompt = log.state, log.facts.uuid
+    if part.key is None or prompt is None:
+        return
+    parent = text_digest(part.key)
+    other = state.prompts_by_parent.pop(parent, prompt)
+    if other != prompt:
+        turns.end_previous_turn(log)
+        log.emit("retraction", {"fromMessageId": other})
+    known = list(state.prompts_by_parent.items())
+    state.prompts_by_parent = dict([*known, (parent, prompt)][-MAX_PROMPTS:])
+
+
 def _emit_plain_text(log: Log, part: Part) -> None:
     """Emit a text that is not a record: input in a session of texts, but noise in a session of records."""
     text = part.blocks[0]["text"]
@@ -106,6 +121,7 @@ def _interrupt_turn(log: Log, part: Part) -> None:
 
 
 _SPECIAL_PARTS: Mapping[Relation, Callable[[Log, Part], None]] = {
+    "branch": _start_branch,
     "event": _pass_event,
     "interruption": _interrupt_turn,
     "plain_text": _emit_plain_text,

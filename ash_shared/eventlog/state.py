@@ -16,6 +16,7 @@ MAX_HELD_COPIES = 50
 MAX_TEXT_DIGESTS = 16
 MAX_STREAMED_RESPONSES = 32
 MAX_SPEAKERS = 32
+MAX_PROMPTS = 32
 MAX_REVISIONS = 32
 MAX_CALLS = 1000
 MAX_ANSWERED = 150
@@ -217,6 +218,8 @@ class State(_Stored):
     once_digests: list[str] = []
     """Digests of events that are emitted once per turn."""
     roles_by_key: dict[str, Speaker] = {}
+    prompts_by_parent: dict[str, str] = {}
+    """The ids of the last prompts, by digest of the id of the record that each of them follows."""
     """Roles of messages whose parts are separate records, by key."""
     last_usage_digest: str = ""
     """Digest of the key of the last usage."""
@@ -239,6 +242,7 @@ class State(_Stored):
             has_records=self.has_records,
             sent_counts=self.sent_counts,
             last_streamed=self.last_streamed,
+            prompts_by_parent=self.prompts_by_parent,
             clock_lag=self.clock_lag,
         )
 

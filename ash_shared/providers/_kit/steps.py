@@ -32,6 +32,7 @@ Relation = Literal[
     "turn_end",
     "interruption",
     "truncation",
+    "branch",
     "plain_text",
     "event",
 ]
@@ -54,6 +55,8 @@ Relation = Literal[
   the turn, and counts only if none of its responses reported usage.
 - interruption: its error interrupts the turn, which ends here.
 - truncation: retracts a message together with everything after it; if the id is unknown, everything before this record.
+- branch: has no content; its key names the record that the prompt of this record follows. An earlier prompt that
+  follows the same record is retracted with everything after it, because the person went back to it.
 - plain_text: a text that is not a record: user input in a session of plain texts, a `raw` event between records.
 - event: has no content; `original` is an event of Ash's own format, which is emitted with a missing id or time added.
 """

@@ -19,7 +19,7 @@ from ash_shared.providers._kit.json_fields import (
 from ash_shared.providers._kit.steps import Origin
 from ash_shared.providers.claude.content import read_block
 from ash_shared.providers.claude.records import TOOL_RESULTS, message_role
-from ash_shared.reading.system_text import typed_text
+from ash_shared.reading.system_text import is_client_text, typed_text
 
 
 def facts(record: Record) -> Facts:
@@ -62,6 +62,26 @@ def text_parts(record: Record, reading: RecordReading) -> list[Part]:
     """Return one system message with the texts of a record outside the conversation."""
     texts = [block for block in reading.blocks if block["type"] == "text"]
     return [Part(role="system", blocks=texts)] if texts else []
+
+
+def user_parts(record: Record, reading: RecordReading) -> list[Part]:
+    """Return the part of a user's line; a prompt also names the line that it follows."""
+    (part,) = line_parts(record, reading)
+    parent = text_at(record, "parentUuid")
+    if parent is None or not _is_prompt(record, part):
+        return [part]
+    return [Part(role=None, key=parent, relation="branch"), part]
+
+
+def _is_prompt(record: Record, part: Part) -> bool:
+    """Return True for a line that a person wrote in the main conversation."""
+    is_result = any(block["type"] == "tool_result" for block in part.blocks)
+    return (
+        part.origin == "prompt"
+        and not is_result
+        and record.get("isSidechain") is not True
+        and not is_client_text(part.blocks)
+    )
 
 
 def line_parts(record: Record, reading: RecordReading) -> list[Part]:

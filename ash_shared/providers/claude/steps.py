@@ -36,6 +36,7 @@ from ash_shared.providers.claude.messages import (
     queued_parts,
     result_parts,
     standard_usage,
+    user_parts,
 )
 
 # Stream events
@@ -197,7 +198,7 @@ _CLI_EVENTS: _EventTable = {
 
 def user_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Return the steps of a user message, of tool results or of an interruption by the user."""
-    [part] = line_parts(record, reading)
+    *branch, part = user_parts(record, reading)
     if _is_unattributed_sidechain(record, part):
         return _unattributed_prompt_steps(part)
     interrupts = [] if part.parent_call else list(filter(_is_interrupt, part.blocks))
@@ -216,7 +217,7 @@ def user_steps(record: Record, reading: RecordReading) -> list[Step]:
         ends = [ChunkEnd(), ResponseEnd(turn="ends")]
     if interrupts and not blocks:
         return list(ends)
-    return [part, *ends]
+    return [*branch, part, *ends]
 
 
 def _is_unattributed_sidechain(record: Record, part: Part) -> bool:

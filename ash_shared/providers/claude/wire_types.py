@@ -99,7 +99,7 @@ TYPES: Mapping[str, WireType] = {
     ),
     "system": WireType(records.read_notice, messages.system_parts, matches=recognition.is_system),
     "tool_use_summary": WireType(records.read_summary, messages.text_parts, steps.tool_summary_steps),
-    "user": WireType(records.read_line, messages.line_parts, steps.user_steps, matches=recognition.is_line),
+    "user": WireType(records.read_line, messages.user_parts, steps.user_steps, matches=recognition.is_line),
 }
 _REQUEST = WireType(records.read_request, messages.request_parts)
 _UNKNOWN = WireType(unknown_reading)

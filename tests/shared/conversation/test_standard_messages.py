@@ -134,6 +134,28 @@ TRANSCRIPTS: dict[str, tuple[list[Any], list[Short]]] = {
             ("assistant", [("text", "Right.")], M1 | {"messageId": "msg_2"}),
         ],
     ),
+    "a prompt edited later retracts the branch of its first version": (
+        [
+            user("hi", uuid="u1", parentUuid="u0"),
+            assistant("msg_1", text("Hello."), uuid="u2", parentUuid="u1"),
+            user("build it", uuid="u3", parentUuid="u2"),
+            user([ANSWER], uuid="u4", parentUuid="u3"),
+            user("<local-command-stdout>Bye.</local-command-stdout>", uuid="u5", parentUuid="u3"),
+            user("build it well", uuid="u6", parentUuid="u2"),
+        ],
+        [
+            ("user", [("text", "hi")]),
+            ("assistant", [("text", "Hello.")], M1 | {"messageId": "msg_1"}),
+            ("user", [("text", "build it")], {"retracted": True}),
+            ("user", [("tool_result", "a.py")], {"retracted": True}),
+            (
+                "user",
+                [("text", "<local-command-stdout>Bye.</local-command-stdout>")],
+                {"synthetic": True, "retracted": True},
+            ),
+            ("user", [("text", "build it well")]),
+        ],
+    ),
     "a prompt queued during a turn counts once": (
         [
             user("build it"),

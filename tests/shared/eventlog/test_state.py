@@ -74,6 +74,7 @@ STORED: dict[str, Any] = {
     "sent": {"d8": 1},
     "once": ["d9"],
     "speakers": {"k": "user"},
+    "prompts_by_parent": {"d11": "u1"},
     "counted": "d10",
     "costs": 1.5,
     "paid_by": "s",

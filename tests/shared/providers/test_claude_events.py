@@ -1092,6 +1092,31 @@ def test_turn_costs() -> None:
     ]
 
 
+def test_edited_prompt_retracts_the_branch_of_its_first_version() -> None:
+    records = [
+        user("Hi.", uuid="u1", parentUuid="u0"),
+        assistant(text("Hello."), uuid="u2", parentUuid="u1"),
+        user("Build.", uuid="u3", parentUuid="u2"),
+        assistant(text("I build."), id="m2", uuid="u4", parentUuid="u3"),
+        user("Build it well.", uuid="u5", parentUuid="u2"),
+    ]
+
+    assert without_usage(*records) == [
+        START,
+        ("user_message", {"text": "Hi."}),
+        ("assistant_done", {"text": "Hello."}),
+        END,
+        START,
+        ("user_message", {"text": "Build."}),
+        ("assistant_done", {"text": "I build."}),
+        END,
+        ("retraction", {"fromMessageId": "u3"}),
+        START,
+        ("user_message", {"text": "Build it well."}),
+        END,
+    ]
+
+
 def test_usage_of_a_streamed_run_is_that_of_the_end_of_its_answers() -> None:
     """The lines repeat the usage of the beginning; a run that was cut has no total."""
 
