@@ -25,6 +25,7 @@ from ash_server.api.http.origin_guard import origin_guard
 from ash_server.api.http.problems import HANDLERS, Problem
 from ash_server.api.http.query_guard import check_path_and_query
 from ash_server.api.http.websocket_errors import WebSocketErrors
+from ash_server.api.item_counts import ItemCountController
 from ash_server.api.messages import AppendedMessages, MessageController, MessagePage
 from ash_server.api.parse import ParseController, ParseRequest
 from ash_server.api.projections import ProjectedMessages, ProjectionController
@@ -41,6 +42,7 @@ from ash_server.db.sessions import Session, SessionPage
 from ash_server.ingest import NewMessage
 from ash_server.live.search_indexer import SearchIndexer
 from ash_server.live.session_feed import SessionFeed
+from ash_server.queries.item_counts import ItemCounts
 from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_shared.conversation.cli_result import ExecutionResponse
@@ -58,6 +60,7 @@ _CONTROLLERS = (
     ChunkController,
     EndController,
     ProjectionController,
+    ItemCountController,
     ExportController,
     SearchController,
     SessionSearchController,
@@ -77,6 +80,7 @@ _MODELS = (
     ExecutionResponse,
     Frame,
     Health,
+    ItemCounts,
     Message,
     MessagePage,
     NewEvent,

@@ -4,7 +4,8 @@ from collections.abc import AsyncGenerator
 from uuid import UUID
 
 from ash_server.db.events import StoredEvent
-from ash_server.queries import projection_inputs, standard_pages
+from ash_server.queries import item_counts, projection_inputs, standard_pages
+from ash_server.queries.item_counts import ItemCounts
 from ash_server.queries.standard_pages import Conversation
 from ash_server.repositories.connections import Connections
 from ash_shared.eventlog import Event
@@ -45,3 +46,7 @@ class ConversationReader:
     async def read_summary(self, session_id: UUID) -> SessionSummary:
         """Raises SessionNotFound, SessionTooLarge."""
         return await projection_inputs.read_summary(self._connect, session_id)
+
+    async def count_items(self, session_id: UUID) -> ItemCounts:
+        """Return the number of items that each filter of the viewer hides. Raises SessionNotFound."""
+        return await item_counts.count_items(self._connect, session_id)

@@ -168,12 +168,14 @@ class SessionPage extends SessionView {
   async describeMore() {
     const { session } = this;
     const optional = (request) => request.catch(() => undefined);
-    const [summary, parent, children] = await Promise.all([
+    const [summary, counts, parent, children] = await Promise.all([
       optional(getJson(`${this.api}/projections/session-summary`)),
+      optional(getJson(`${this.api}/item-counts`)),
       session.parentId && optional(getJson(`/api/sessions/${session.parentId}`)),
       optional(getJson(withQuery("/api/sessions", { parentId: session.id, limit: 200 }))),
     ]);
     this.facts = { ...this.facts, summary };
+    if (counts) this.filters.setTotals({ ...counts, errors: this.session.errorCount });
     this.header.show(this.session, this.facts);
     const { parentId: id } = session;
     this.header.showRelations(id && { id, title: "another session", ...parent }, children?.sessions ?? []);

@@ -14,6 +14,7 @@ import pytest
 from playwright.async_api import Page, Route, expect
 
 from tests.viewer.browser import still
+from tests.viewer.logs import SERVER
 from tests.viewer.sessions import Event, Session
 
 SHOWN = (
@@ -758,6 +759,47 @@ async def test_counts_hidden_system_messages(page: Page, session: Session) -> No
     await expect(sum).to_have_text("4 system messages hidden")
     await page.keyboard.press("s")
     await expect(sum).to_have_text("")
+
+
+COUNTS = """
+async (id) => {
+  const answer = await fetch(`/api/sessions/${id}/item-counts`);
+  const selectors = {
+    thinking: ".thinking[data-event-id]",
+    tools: ".tool-call, .agent-message",
+    results: ".tool-result",
+    answers: ".assistant-text:not([data-final])",
+    system: ".notice, .user-message[data-synthetic]",
+    raw: ".raw[data-event-id]",
+  };
+  const count = ([name, selector]) => [name, document.querySelectorAll(selector).length];
+  return [await answer.json(), Object.fromEntries(Object.entries(selectors).map(count))];
+}
+"""
+SAMPLES = {
+    path.stem: path for folder in ("samples", "recordings") for path in SERVER.glob(f"{folder}/*.jsonl")
+}
+
+
+@pytest.mark.parametrize("sample", sorted(SAMPLES))
+async def test_counts_of_the_server_are_those_of_the_page(page: Page, session: Session, sample: str) -> None:
+    await session.post("messages", SAMPLES[sample].read_text())
+    await open_page(page, session.address)
+
+    of_server, of_page = await page.evaluate(COUNTS, session.id)
+
+    assert of_server == of_page
+    assert of_server["tools"] > 0
+
+
+async def test_filters_count_what_is_not_loaded(page: Page, long: Session) -> None:
+    await open_page(page, long.address)
+    await page.locator(".filters > summary").click()
+
+    counts = page.locator(".filters .filter-count")
+    await expect(counts.nth(1)).to_have_text("400")
+    assert await page.locator(".tool-call").count() < 400
+    assert await counts.all_inner_texts() == ["", "400", "400", "", "", "", ""]
 
 
 async def test_empty_turns_take_no_space(page: Page, session: Session) -> None:

@@ -31,6 +31,8 @@ export class Filters {
   /** Whether a kind is shown. @type {Record<string, boolean>} */
   shows = {};
   errorsOnly = false;
+  /** The number of items of each kind in the whole session, if known. @type {Record<string, number> | undefined} */
+  totals;
   /** @type {number | undefined} */
   timer;
 
@@ -159,7 +161,13 @@ export class Filters {
     if (this.menu.open) this.showCounts();
   }
 
-  /** Count the items of each kind, only while the menu is open: it searches the whole log. */
+  /** Show the number of items of each kind in the whole session. */
+  setTotals(totals) {
+    this.totals = totals;
+    this.updateControls();
+  }
+
+  /** Show the counts, only while the menu is open: without totals, it searches the whole log. */
   showCounts() {
     for (const [name, { count }] of Object.entries(this.switches)) {
       const items = this.countOf(name);
@@ -167,7 +175,12 @@ export class Filters {
     }
   }
 
+  /** The number of items in the session, or at least of those that are loaded: new ones come before new totals. */
   countOf(name) {
+    return Math.max(this.totals?.[name] ?? 0, this.loadedCount(name));
+  }
+
+  loadedCount(name) {
     return this.log.querySelectorAll(name === "errors" ? FAILED : KINDS[name].selector).length;
   }
 
