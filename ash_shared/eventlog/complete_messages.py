@@ -5,12 +5,12 @@ from functools import partial
 from typing import Literal
 
 from ash_shared.eventlog import emit_messages, posted_events, streaming, tool_calls, turns, usage
-from ash_shared.eventlog.dedupe import copies, recaps
+from ash_shared.eventlog.dedupe import copies, repetitions
 from ash_shared.eventlog.dedupe.digests import text_digest
 from ash_shared.eventlog.dedupe.resent_messages import without_resent
 from ash_shared.eventlog.dedupe.revisions import Unit, emit_units
 from ash_shared.eventlog.emitter import Log
-from ash_shared.eventlog.state import MAX_PROMPTS, MAX_SPEAKERS, HeldCopy, Place, State
+from ash_shared.eventlog.state import MAX_PROMPTS, MAX_SPEAKERS, HeldCopy, Place, State, evict_oldest
 from ash_shared.model.blocks import Block
 from ash_shared.providers._kit.steps import ChunkEnd, Part, Relation, Speaker
 
@@ -43,10 +43,10 @@ def _speaker_of(state: State, part: Part) -> Speaker | None:
     """Return the speaker of a part. If a message and its parts are separate records, the message states the role."""
     if part.key is None or not part.is_keyed_in_session or part.role is None:
         return part.role
-    roles = state.roles_by_key
-    known = roles.get(part.key, part.role)
+    known = state.roles_by_key.get(part.key, part.role)
     if not part.blocks:
-        state.roles_by_key = {**dict(list(roles.items())[1 - MAX_SPEAKERS :]), part.key: known}
+        state.roles_by_key[part.key] = known
+        evict_oldest(state.roles_by_key, MAX_SPEAKERS)
     return known
 
 
@@ -75,10 +75,6 @@ def _count_costs(log: Log, part: Part) -> None:
         turns.count_usage(log, part, part.usage)
 
 
-def _emit_truncation(log: Log, part: Part) -> None:
-    log.emit("retraction", {"fromMessageId": part.retracts[0]})
-
-
 def _start_branch(log: Log, part: Part) -> None:
     """Retract an earlier prompt that follows the same record as this one."""
     state, prompt = log.state, log.facts.uuid
@@ -89,8 +85,8 @@ def _start_branch(log: Log, part: Part) -> None:
     if other != prompt:
         turns.end_previous_turn(log)
         log.emit("retraction", {"fromMessageId": other})
-    known = list(state.prompts_by_parent.items())
-    state.prompts_by_parent = dict([*known, (parent, prompt)][-MAX_PROMPTS:])
+    state.prompts_by_parent[parent] = prompt
+    evict_oldest(state.prompts_by_parent, MAX_PROMPTS)
 
 
 def _emit_plain_text(log: Log, part: Part) -> None:
@@ -116,17 +112,13 @@ def _release_oldest_copy(log: Log, part: Part) -> None:
     emit_messages.release_copies(log, [held for held in log.state.held_copies if held.role == part.role][:1])
 
 
-def _interrupt_turn(log: Log, part: Part) -> None:
-    turns.interrupt_turn(log, "error", "always", part.error)
-
-
 _SPECIAL_PARTS: Mapping[Relation, Callable[[Log, Part], None]] = {
     "branch": _start_branch,
     "event": _pass_event,
-    "interruption": _interrupt_turn,
+    "interruption": lambda log, part: turns.interrupt_turn(log, "error", "always", part.error),
     "plain_text": _emit_plain_text,
     "release": _release_oldest_copy,
-    "truncation": _emit_truncation,
+    "truncation": lambda log, part: log.emit("retraction", {"fromMessageId": part.retracts[0]}),
 }
 
 
@@ -134,10 +126,10 @@ _SPECIAL_PARTS: Mapping[Relation, Callable[[Log, Part], None]] = {
 
 
 def _emit_assistant_part(log: Log, part: Part) -> None:
-    text = _spoken_text(part)
-    if _is_in_emitted_slot(log.state, part):
+    text, response = _spoken_text(part), log.state.responses.get(part.parent_call or "")
+    if response is not None and part.slot is not None and response.has_emitted_inside(part.slot):
         return
-    if part.relation == "recap" and recaps.is_recap(log.state, text):
+    if part.relation == "recap" and repetitions.is_recap(log.state, text):
         streaming.end_chunks(log, ChunkEnd(kinds=("text",)))
         return
     if not _is_new_answer(log, text, part):
@@ -153,12 +145,6 @@ def _emit_assistant_part(log: Log, part: Part) -> None:
 def _place_of(log: Log, part: Part) -> Place:
     parent_call, given_id = part.parent_call or "", log.context.response_id
     return Place(parent_call, given_id or part.message_id or part.key or log.state.response_id(parent_call))
-
-
-def _is_in_emitted_slot(state: State, part: Part) -> bool:
-    if part.slot is None:
-        return False
-    return state.response(part.parent_call or "").has_emitted_inside(part.slot)
 
 
 def _is_new_answer(log: Log, text: str, part: Part) -> bool:
@@ -231,7 +217,6 @@ def _user_units(log: Log, part: Part, results: list[Block]) -> list[Unit]:
             parent_call,
             is_prompt=is_prompt,
             synthetic=part.origin == "synthetic",
-            fields=part.fields,
         )
         units.append(({_USER_CONTENT: others}, emit))
     return units

@@ -1,10 +1,9 @@
 """Emit events for complete content: texts, reasoning, tool calls and user messages."""
 
-from collections.abc import Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Iterable
 
 from ash_shared.eventlog import tool_calls, turns
-from ash_shared.eventlog.dedupe import calls, copies
+from ash_shared.eventlog.dedupe import copies
 from ash_shared.eventlog.emitter import Log
 from ash_shared.eventlog.state import MAX_HELD_COPIES, Call, HeldCopy, Place
 from ash_shared.model.blocks import Block, pick
@@ -64,7 +63,7 @@ def _text_fields(block: Block) -> Block:
 def _emit_tool_use(log: Log, part: Part, block: Block, place: Place) -> None:
     id = block.get("id")
     id = turns.scoped_id(id, turns.activate_turn(log)) if log.has_local_ids else id
-    if calls.is_duplicate_call(log.state, part, id):
+    if copies.is_duplicate_call(log.state, part, id):
         return
     fields = {**pick(block, "executor"), **part.fields}
     known = emit_call(log, id, block["name"], block["input"], fields, place)
@@ -80,24 +79,20 @@ def emit_raw(log: Log, block: Block) -> None:
         log.emit("raw", {"source": log.line.source, "raw": block.get("raw", block.get("text"))})
 
 
-def emit_user_message(  # the parameters are independent of each other
-    log: Log,
-    blocks: list[Block],
-    parent_call: str,
-    *,
-    is_prompt: bool,
-    synthetic: bool,
-    fields: Mapping[str, object] = MappingProxyType({}),
+def emit_user_message(
+    log: Log, blocks: list[Block], parent_call: str, *, is_prompt: bool, synthetic: bool
 ) -> None:
     """Emit a message of the user, or one that a tool wrote in the user's name (`synthetic`)."""
-    _emit_raws(log, blocks)
+    for block in blocks:
+        if block["type"] == "raw":
+            emit_raw(log, block)
     content = [block for block in blocks if block["type"] != "raw"]
     if not content:
         return
     if all(block.get("variant") == "summary" for block in content):
         log.emit("summary", {"text": "\n\n".join(_texts_of(content))})
         return
-    payload = _user_payload(content, fields)
+    payload = _user_payload(content)
     if synthetic or is_client_text(content):
         payload["synthetic"] = True
     else:
@@ -105,20 +100,14 @@ def emit_user_message(  # the parameters are independent of each other
     log.emit("user_message", payload, Place(parent_call))
 
 
-def _emit_raws(log: Log, blocks: list[Block]) -> None:
-    for block in blocks:
-        if block["type"] == "raw":
-            emit_raw(log, block)
-
-
 def _texts_of(blocks: list[Block]) -> list[str]:
     return [block["text"] for block in blocks if block["type"] == "text"]
 
 
-def _user_payload(content: list[Block], fields: Mapping[str, object]) -> Block:
+def _user_payload(content: list[Block]) -> Block:
     texts = _texts_of(content)
     text = "\n\n".join(texts)
-    payload: Block = {"text": text, **_visible_text_field(text), **pick(fields, "sidechain")}
+    payload: Block = {"text": text, **_visible_text_field(text)}
     if len(content) > 1 or not texts:
         payload["content"] = content
     return payload

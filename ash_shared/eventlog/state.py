@@ -61,6 +61,11 @@ _STORED_NAMES = {
 """The names in JSON of fields that are stored under another name."""
 
 
+def evict_oldest(entries: dict[str, Any], maximum: int) -> None:
+    if len(entries) > maximum:
+        del entries[next(iter(entries))]
+
+
 class _Stored(msgspec.Struct, omit_defaults=True, rename=_STORED_NAMES):
     """A part of the state."""
 

@@ -5,11 +5,11 @@ when it ends: explicitly, with the response, when other content begins, or with 
 record with the complete content discards the slot.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 from ash_shared.eventlog import emit_messages, tool_calls, turns
-from ash_shared.eventlog.dedupe import assembled_answers, recaps
+from ash_shared.eventlog.dedupe import assembled_answers, repetitions
 from ash_shared.eventlog.dedupe.resent_messages import count_sent
 from ash_shared.eventlog.emitter import Log
 from ash_shared.eventlog.state import MAX_STREAMED_RESPONSES, Response, Slot, State
@@ -28,9 +28,10 @@ _SLOT_KINDS: Mapping[str, steps.SlotKind] = {"text": "text", "thinking": "thinki
 
 def start_response(log: Log, step: steps.ResponseStart) -> None:
     known = log.state.responses.get(log.parent_call)
+    if known is not None and _continues(known, step):
+        known.id = known.id or step.id
+        return
     if known is not None:
-        if _continues(known, step):
-            return
         end_response_slots(log, log.parent_call)
     turns.end_if_over(log)
     log.state.is_interrupted = False
@@ -40,34 +41,15 @@ def start_response(log: Log, step: steps.ResponseStart) -> None:
 
 
 def _continues(known: Response, step: steps.ResponseStart) -> bool:
-    """True if the step continues the known response, which may get its id only now."""
-    if not _CONTINUES[step.begins](known, step.id):
-        return False
-    known.id = known.id or step.id
-    return True
-
-
-def _has_same_id(known: Response, id: str | None) -> bool:
-    return id is not None and id == known.id
-
-
-def _has_no_other_id(known: Response, id: str | None) -> bool:
-    """True unless a different id, or no id after the end, shows that another response begins."""
-    is_unnamed = known.id is None or (id is None and not known.is_over)
-    return is_unnamed or id == known.id
-
-
-def _is_open_or_same(known: Response, id: str | None) -> bool:
-    return not known.is_over or id is None or known.id is None or id == known.id
-
-
-_CONTINUES: Mapping[str, Callable[[Response, str | None], bool]] = {
-    "always": lambda known, id: False,
-    "if_none_open": _is_open_or_same,
-    "if_other_id": _has_no_other_id,
-    "unless_same_id": _has_same_id,
-}
-"""By `ResponseStart.begins`: True if the step continues this response."""
+    """True if the step continues the known response."""
+    is_open, is_same = not known.is_over, step.id == known.id
+    is_unnamed = step.id is None or known.id is None
+    return {
+        "always": False,
+        "if_none_open": is_open or is_same or is_unnamed,
+        "if_other_id": is_same or known.id is None or (is_unnamed and is_open),
+        "unless_same_id": is_same and not is_unnamed,
+    }[step.begins]
 
 
 def end_response(log: Log, step: steps.ResponseEnd) -> None:
@@ -75,12 +57,11 @@ def end_response(log: Log, step: steps.ResponseEnd) -> None:
         return
     response = log.state.response(log.parent_call)
     response.is_over = True
-    if step.turn not in _UNFINISHED:
+    if step.turn not in ("ends_incomplete", "restarts"):
         _record_response(log, response)
-    _end_turn_of_response(log.state, step)
-
-
-_UNFINISHED = ("ends_incomplete", "restarts")
+    waits = step.turn == "ends_unless_call_pending" and tool_calls.has_pending(log.state)
+    if step.turn not in ("continues", "restarts") and not waits:
+        turns.mark_over(log.state)
 
 
 def _record_response(log: Log, response: Response) -> None:
@@ -91,17 +72,6 @@ def _record_response(log: Log, response: Response) -> None:
         state.streamed_responses = [*known, response.id][-MAX_STREAMED_RESPONSES:]
     if not log.parent_call:
         assembled_answers.record_end(state, response)
-
-
-def _end_turn_of_response(state: State, step: steps.ResponseEnd) -> None:
-    turn = state.turn
-    if step.turn in _CONTINUING or turn is None or turn.is_over:
-        return
-    if step.turn != "ends_unless_call_pending" or not tool_calls.has_pending(state):
-        turn.phase = "over"
-
-
-_CONTINUING = ("continues", "restarts")
 
 
 # Chunks.
@@ -136,7 +106,7 @@ def _emit_chunk(log: Log, slot: Slot, added: str, fields: Mapping[str, Any]) -> 
         }
     slot.text += added
     if slot.kind == "text" and not slot.parent_call:
-        recaps.record_streamed_text(log.state, added)
+        repetitions.record_streamed_text(log.state, added)
     log.emit(f"{_EVENT_PREFIXES[slot.kind]}_chunk", {**payload, **fields}, slot.place)
 
 
@@ -170,12 +140,12 @@ def _open_slot(log: Log, chunk: steps.Chunk, response: Response) -> Slot:
 
 def _new_slot(log: Log, chunk: steps.Chunk, response: Response) -> Slot:
     turns.activate_turn(log)
-    call, kind = chunk.call, _slot_kind(chunk)
+    call = chunk.call
     id = call.get("id") or ""
-    has_call_id = kind != "input" or bool(id)
+    has_call_id = chunk.kind != "input" or bool(id)
     return Slot(
         chunk.slot,
-        kind,
+        cast("steps.SlotKind", chunk.kind),
         parent_call=log.parent_call,
         response=log.context.response_id or chunk.response or response.id,
         call=id if has_call_id else log.new_id(),
@@ -183,10 +153,6 @@ def _new_slot(log: Log, chunk: steps.Chunk, response: Response) -> Slot:
         arguments="" if chunk.path else call.get("input", ""),
         has_call_id=has_call_id,
     )
-
-
-def _slot_kind(chunk: steps.Chunk) -> steps.SlotKind:
-    return chunk.kind if chunk.kind in ("text", "thinking", "input") else "text"
 
 
 def _is_other_call(slot: Slot, chunk: steps.Chunk) -> bool:
@@ -227,10 +193,9 @@ def end_chunks(log: Log, step: steps.ChunkEnd) -> None:
 
 def _ended_slots(log: Log, step: steps.ChunkEnd) -> list[Slot]:
     slots = [slot for slot in log.state.slots if slot.parent_call == log.parent_call]
-    if step.slot and step.kinds is None:
-        return [slot for slot in slots if slot.name == step.slot]
-    kinds = steps.ALL_KINDS if step.kinds is None else step.kinds
-    return [slot for slot in slots if slot.kind in kinds and slot.name.startswith(step.slot)]
+    if step.kinds is not None:
+        return [slot for slot in slots if slot.kind in step.kinds and slot.name.startswith(step.slot)]
+    return [slot for slot in slots if step.slot in ("", slot.name)]
 
 
 def _complete_slot(log: Log, slot: Slot, step: steps.ChunkEnd) -> None:

@@ -7,7 +7,7 @@ call is marked as an orphan.
 from typing import Any
 
 from ash_shared.eventlog import turns
-from ash_shared.eventlog.dedupe import calls
+from ash_shared.eventlog.dedupe import copies
 from ash_shared.eventlog.emitter import Log
 from ash_shared.eventlog.state import MAX_ANSWERED, MAX_CALLS, Call, Place, State, Turn
 from ash_shared.model.blocks import Block, pick
@@ -87,9 +87,9 @@ def _call_of_output(log: Log, turn: Turn, chunk: Chunk) -> str:
 
 def emit_result(log: Log, part: Part, block: Block, parent_call: str) -> None:
     state, id = log.state, _call_of_result(log, part, block, parent_call)
-    if calls.is_duplicate_result(state, part, id):
+    if copies.is_duplicate_result(state, part, id):
         return
-    if id is not None and calls.is_held_result(state, part, id):
+    if id is not None and copies.is_held_result(state, part, id):
         add_to_result(state, id, block)
         return
     event_id = log.new_id()

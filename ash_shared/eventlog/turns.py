@@ -8,7 +8,7 @@ from typing import Literal
 
 from ash_shared.eventlog import usage
 from ash_shared.eventlog.emitter import Log
-from ash_shared.eventlog.state import Turn
+from ash_shared.eventlog.state import State, Turn
 from ash_shared.model.blocks import Block
 from ash_shared.providers._kit import steps
 
@@ -103,6 +103,12 @@ def end_if_over(log: Log) -> None:
     turn = log.state.turn
     if turn is not None and turn.is_over and not _is_named(log, turn):
         end_turn(log)
+
+
+def mark_over(state: State) -> None:
+    """Mark the turn as over: only usage may follow."""
+    if state.turn is not None and not state.turn.is_over:
+        state.turn.phase = "over"
 
 
 def clear_turn(log: Log) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from ash_shared.eventlog.dedupe import digests, repetitions
-from ash_shared.eventlog.state import MAX_TOTALLED, MAX_USAGES, State, Turn
+from ash_shared.eventlog.state import MAX_TOTALLED, MAX_USAGES, State, Turn, evict_oldest
 from ash_shared.model.blocks import Block
 from ash_shared.providers._kit.json_fields import TOKEN_COUNTS
 from ash_shared.providers._kit.steps import Part
@@ -21,11 +21,8 @@ def count_answer(turn: Turn, key: str, usage: Block) -> None:
         oldest = next(name for name in turn.usage_by_answer if name)
         counts = turn.usage_by_answer.pop(oldest)
         _add_to_total(turn, counts)
-        added = {
-            **turn.totalled_counts,
-            digests.text_digest(oldest): [counts.get(name, 0) for name in TOKEN_COUNTS],
-        }
-        turn.totalled_counts = dict(list(added.items())[-MAX_TOTALLED:])
+        turn.totalled_counts[digests.text_digest(oldest)] = [counts.get(name, 0) for name in TOKEN_COUNTS]
+        evict_oldest(turn.totalled_counts, MAX_TOTALLED)
 
 
 def _add_to_total(turn: Turn, usage: Block) -> None:
@@ -92,10 +89,8 @@ def add_cost(turn: Turn | None, part: Part) -> None:
     key = digests.text_digest(_answer_key(part)) if _answer_key(part) else ""
     turn.cost = round((turn.cost or 0.0) + cost - turn.cost_by_answer.get(key, 0.0), 12)
     if key:
-        turn.cost_by_answer = {
-            **dict(list(turn.cost_by_answer.items())[1 - MAX_TOTALLED :]),
-            key: float(cost),
-        }
+        turn.cost_by_answer[key] = float(cost)
+        evict_oldest(turn.cost_by_answer, MAX_TOTALLED)
 
 
 def _answer_key(part: Part) -> str:

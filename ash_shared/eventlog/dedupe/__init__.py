@@ -6,11 +6,11 @@ state keeps as many digests of each kind as the `MAX_` constants in `state` allo
 | duplicate | original | recognised by | formats | module |
 |---|---|---|---|---|
 | copy: two kinds of record have a text | the other kind | text and role | Claude Code, Codex, Gemini | `copies` |
-| copy of a call or result | the other kind | call id | Codex | `calls` |
+| copy of a call or result | the other kind | call id | Codex | `copies` |
 | revision: an item written again | the first form | content by key | Gemini CLI, LangChain, pi, Vercel | `revisions` |
 | revision of a streamed response | the stream | response id | LangChain, Vercel | `revisions` |
-| revision of a call or result | the first | call id | Codex, Cursor, OpenCode, pi, Vercel | `calls` |
-| recap: all texts of the turn again | the stream | length and checksum | Cursor | `recaps` |
+| revision of a call or result | the first | call id | Codex, Cursor, OpenCode, pi, Vercel | `copies` |
+| recap: all texts of the turn again | the stream | length and checksum | Cursor | `repetitions` |
 | assembled answer: the client stores it | the stream | blocks and response id | all APIs | `assembled_answers` |
 | resent message: in each request | the first | blocks and their number | all APIs | `resent_messages` |
 | repetition of an event | the first in the turn | key | Codex | `repetitions` |

@@ -22,7 +22,7 @@ from ash_shared.providers._kit.steps import (
     TurnEnd,
 )
 
-_COMPLETE_STEPS = frozenset({ChunkEnd, ResponseEnd, ResponseStart, Emit, TurnEnd, Part})
+_COMPLETE_STEPS = frozenset({ChunkEnd, ResponseEnd, ResponseStart, Emit})
 _IDENTITY_KEYS = {"text": "text", "thinking": "thinking", "tool_use": "id"}
 
 
@@ -39,38 +39,38 @@ def record_end(state: State, response: Response) -> None:
 
 def without_copy(state: State, answer: StreamedAnswer, steps: Sequence[Step]) -> Sequence[Step]:
     """Return the steps of a line; only those of usage and turn ends if the line is a copy of this answer."""
-    if not _is_copy(answer, steps):
+    parts = [step for step in steps if isinstance(step, Part)]
+    if not _is_copy(answer, steps, parts):
         return steps
     if state.turn is None:
         return ()
-    usages = [replace(part, blocks=[], error=None) for part in _parts(steps) if part.usage is not None]
+    usages = [replace(part, blocks=[], error=None) for part in parts if part.usage is not None]
     return [*usages, *(step for step in steps if isinstance(step, TurnEnd))]
 
 
-def _parts(steps: Sequence[Step]) -> list[Part]:
-    return [step for step in steps if isinstance(step, Part)]
-
-
-def _is_copy(answer: StreamedAnswer, steps: Sequence[Step]) -> bool:
-    if not all(map(_is_complete, steps)):
-        return False
-    return _has_id_of(answer, steps) and _has_blocks_of(answer, _parts(steps))
+def _is_copy(answer: StreamedAnswer, steps: Sequence[Step], parts: Sequence[Part]) -> bool:
+    is_complete = all(map(_is_complete, steps))
+    return is_complete and _has_id_of(answer, steps, parts) and _has_blocks_of(answer, parts)
 
 
 def _is_complete(step: Step) -> bool:
     """True if the step may be part of a complete record of an answer."""
     if isinstance(step, TurnEnd):
         return step.interrupt is None
-    if isinstance(step, Part):
-        return step.relation not in ("interruption", "event")
-    return step.__class__ in _COMPLETE_STEPS
+    return _is_new_answer(step) if isinstance(step, Part) else step.__class__ in _COMPLETE_STEPS
 
 
-def _has_id_of(answer: StreamedAnswer, steps: Sequence[Step]) -> bool:
+def _is_new_answer(part: Part) -> bool:
+    if not part.blocks:
+        return part.relation not in ("interruption", "event")
+    return part.role == "assistant" and not (part.is_copy or part.is_revision)
+
+
+def _has_id_of(answer: StreamedAnswer, steps: Sequence[Step], parts: Sequence[Part]) -> bool:
     """True if neither the steps nor the answer have another id."""
     if answer.id is None:
         return True
-    ids = {part.message_id or part.key for part in _parts(steps)}
+    ids = {part.message_id or part.key for part in parts}
     ids |= {step.id for step in steps if isinstance(step, ResponseStart)}
     return ids <= {None, answer.id}
 
@@ -78,17 +78,9 @@ def _has_id_of(answer: StreamedAnswer, steps: Sequence[Step]) -> bool:
 def _has_blocks_of(answer: StreamedAnswer, parts: Sequence[Part]) -> bool:
     """True if all blocks of the parts were streamed, as far as they can be recognised."""
     blocks = [block for part in parts for block in part.blocks]
-    identified = list(filter(_has_identity, blocks))
-    return (
-        all(map(_is_new_answer, parts))
-        and bool(identified)
-        and all(message_digest("assistant", block) in answer.block_digests for block in identified)
-        and all(block["type"] in _IDENTITY_KEYS for block in blocks)
-    )
-
-
-def _is_new_answer(part: Part) -> bool:
-    return not part.blocks or (part.role == "assistant" and not (part.is_copy or part.is_revision))
+    digests = {message_digest("assistant", block) for block in blocks if _has_identity(block)}
+    is_known = all(block["type"] in _IDENTITY_KEYS for block in blocks)
+    return is_known and bool(digests) and digests.issubset(answer.block_digests)
 
 
 def _has_identity(block: Block) -> bool:

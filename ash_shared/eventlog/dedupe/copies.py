@@ -1,4 +1,4 @@
-"""Match texts that two kinds of record write: originals, and copies (`Part.is_copy`).
+"""Match texts, calls and results that two kinds of record write: originals, and copies (`Part.is_copy`).
 
 One of the two is emitted. An original is emitted at once, and a copy after it is dropped. A copy is held until its
 original comes, can no longer come, or later content must follow it; an original after an emitted copy is dropped. These
@@ -7,7 +7,7 @@ functions only decide; `emit_messages` emits.
 
 from ash_shared.eventlog.dedupe import repetitions
 from ash_shared.eventlog.dedupe.digests import text_digest
-from ash_shared.eventlog.state import MAX_TEXT_DIGESTS, HeldCopy, State
+from ash_shared.eventlog.state import MAX_TEXT_DIGESTS, Call, HeldCopy, State
 from ash_shared.providers._kit.steps import Part, Speaker
 
 
@@ -76,3 +76,32 @@ def _take(digests: list[str], digest: str) -> bool:
 
 def _role_digest(role: Speaker, text: str) -> str:
     return role[0] + text_digest(text)
+
+
+# Calls and results, by call id.
+
+
+def is_duplicate_call(state: State, part: Part, id: str | None) -> bool:
+    """True if the call was emitted: for a revision, a copy, or the original of a copy."""
+    known = state.calls.get(id or "")
+    return known is not None and _is_duplicate(part, known)
+
+
+def is_duplicate_result(state: State, part: Part, id: str | None) -> bool:
+    """True if the result was emitted."""
+    known = _known_call(state, id)
+    return known is not None and known.state == "answered" and _is_duplicate(part, known)
+
+
+def is_held_result(state: State, part: Part, id: str | None) -> bool:
+    """True if the result is a copy that waits for its original: a call that is itself a copy has none."""
+    known = _known_call(state, id)
+    return part.relation == "held_copy" and known is not None and known.seen != "copy"
+
+
+def _known_call(state: State, id: str | None) -> Call | None:
+    return None if id is None else state.calls.get(id)
+
+
+def _is_duplicate(part: Part, known: Call) -> bool:
+    return part.is_revision or part.is_copy or known.seen == "copy"

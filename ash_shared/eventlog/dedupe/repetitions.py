@@ -1,6 +1,6 @@
-"""Drop events and usage that a format repeats under the same key."""
+"""Drop events and usage that a format repeats under the same key, and a text that repeats all streamed texts."""
 
-from ash_shared.eventlog.dedupe.digests import text_digest
+from ash_shared.eventlog.dedupe.digests import checksum, text_digest
 from ash_shared.eventlog.state import State
 from ash_shared.providers._kit.steps import Part
 
@@ -31,3 +31,18 @@ def accept_usage(state: State, part: Part) -> bool:
     is_new = digest != state.last_usage_digest
     state.last_usage_digest = digest
     return is_new
+
+
+def record_streamed_text(state: State, text: str) -> None:
+    turn = state.turn
+    if turn is not None:
+        turn.streamed_length += len(text)
+        turn.streamed_checksum = checksum(text, turn.streamed_checksum)
+
+
+def is_recap(state: State, text: str) -> bool:
+    """True if this text is the whole text of the turn, which was streamed."""
+    turn = state.turn
+    if turn is None or not text or turn.streamed_length != len(text):
+        return False
+    return turn.streamed_checksum == checksum(text)

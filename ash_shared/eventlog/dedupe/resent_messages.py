@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ash_shared.eventlog.dedupe.digests import message_digest
 from ash_shared.eventlog.emitter import Log
-from ash_shared.eventlog.state import MAX_SENT_DIGESTS, State
+from ash_shared.eventlog.state import MAX_SENT_DIGESTS, State, evict_oldest
 from ash_shared.model.blocks import Block
 from ash_shared.providers._kit.steps import Part, Speaker
 
@@ -49,5 +49,4 @@ def count_sent(state: State, role: Speaker, block: Block) -> None:
 
 def _count(sent: dict[str, int], digest: str) -> None:
     sent[digest] = sent.get(digest, 0) + 1
-    if len(sent) > MAX_SENT_DIGESTS:
-        del sent[next(iter(sent))]
+    evict_oldest(sent, MAX_SENT_DIGESTS)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ash_shared.eventlog.dedupe.digests import content_digest
 from ash_shared.eventlog.emitter import Log
-from ash_shared.eventlog.state import MAX_REVISIONS, State
+from ash_shared.eventlog.state import MAX_REVISIONS, State, evict_oldest
 from ash_shared.model.blocks import Block
 from ash_shared.model.event_types import types_where
 from ash_shared.providers._kit.steps import Part
@@ -40,8 +40,7 @@ def _emit_revision(log: Log, part: Part, units: Sequence[Unit]) -> None:
             )
     _retract_removed(log, known, current)
     state.emitted_revisions[name] = current
-    if len(state.emitted_revisions) > MAX_REVISIONS:
-        del state.emitted_revisions[next(iter(state.emitted_revisions))]
+    evict_oldest(state.emitted_revisions, MAX_REVISIONS)
 
 
 def _retract_removed(log: Log, known: Mapping[str, str], current: Mapping[str, str]) -> None:

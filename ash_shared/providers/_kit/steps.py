@@ -5,7 +5,7 @@ Providers compute parts and steps from one record, without state. `conversation.
 parts of all records, and `eventlog.normalizer` applies the steps.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
@@ -255,7 +255,6 @@ def usage_step(usage: Block | None, key: str | None = None) -> Step:
     return TurnEnd(mode="if_over") if usage is None else Part(role=None, usage=usage, key=key)
 
 
-_STEPS_WITH_FIELDS = (Chunk, ChunkEnd, Part)  # built once; a union would be rebuilt for each step
 _STR, _OPTIONAL_STR, _DICT = (str,), (str, type(None)), (dict,)
 
 _FIELD_TYPES: Mapping[type, tuple[tuple[str, tuple[type, ...]], ...]] = {
@@ -291,23 +290,25 @@ def is_valid_step(step: Step) -> bool:
     for name, allowed in _FIELD_TYPES.get(step.__class__, ()):
         if getattr(step, name).__class__ not in allowed:
             return False
-    if isinstance(step, Emit):
-        return is_payload(step.type, step.payload)
-    if not isinstance(step, _STEPS_WITH_FIELDS):
-        return True
-    if isinstance(step, Part) and not _is_valid_part(step):
-        return False
-    if isinstance(step, Chunk) and step.call and not _is_valid_call(step.call):
-        return False
+    check = _CHECKS.get(step.__class__)
+    return check is None or check(step)
+
+
+def _has_valid_fields(step: Chunk | ChunkEnd | Part) -> bool:
     return not step.fields or all(
         value.__class__ in _PAYLOAD_FIELD_TYPES.get(name, (value.__class__,))
         for name, value in step.fields.items()
     )
 
 
-def _is_valid_call(call: Mapping[str, Any]) -> bool:
-    return call.get("id").__class__ in _OPTIONAL_STR and call.get("name").__class__ in _OPTIONAL_STR
+def _is_valid_chunk(chunk: Chunk) -> bool:
+    ids = (chunk.call.get("id"), chunk.call.get("name")) if chunk.call else ()
+    return all(id.__class__ in _OPTIONAL_STR for id in ids) and _has_valid_fields(chunk)
 
 
-def _is_valid_part(part: Part) -> bool:
-    return all(map(is_valid, part.blocks))
+_CHECKS: Mapping[type, Callable[[Any], bool]] = {
+    Chunk: _is_valid_chunk,
+    ChunkEnd: _has_valid_fields,
+    Emit: lambda step: is_payload(step.type, step.payload),
+    Part: lambda part: all(map(is_valid, part.blocks)) and _has_valid_fields(part),
+}
