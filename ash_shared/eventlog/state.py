@@ -4,6 +4,8 @@ It is small JSON: a stream may be split anywhere and continued in another proces
 The state is stored with its session: the names of its fields in JSON must not change.
 """
 
+from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -110,7 +112,7 @@ class Turn(_Stored):
 _OVER = ("over", "stopped")
 
 
-class Response(_Stored):
+class Response(_Stored, dict=True):
     id: str | None = None
     emitted_slots: list[str] = []
     calls_by_output_slot: dict[str, str] = {}
@@ -121,13 +123,39 @@ class Response(_Stored):
     """True if the response has had a chunk."""
     block_digests: list[str] = []
 
+    @cached_property
+    def _emitted_names(self) -> set[str]:
+        return set(self.emitted_slots)
+
+    @cached_property
+    def _names_around_emitted(self) -> set[str]:
+        return {outer for name in self.emitted_slots for outer in _outer_slots(name)}
+
+    def record_emitted(self, slot: str) -> None:
+        self.emitted_slots.append(slot)
+        self._emitted_names.add(slot)
+        self._names_around_emitted.update(_outer_slots(slot))
+
     def has_emitted(self, slot: str) -> bool:
         """True if the slot or a slot that contains it was emitted."""
-        return any(slot == name or slot.startswith(f"{name}/") for name in self.emitted_slots)
+        return slot in self._emitted_names or not self._emitted_names.isdisjoint(_outer_slots(slot))
 
     def has_emitted_inside(self, slot: str) -> bool:
         """True if the slot or a slot inside it was emitted."""
-        return any(name == slot or name.startswith(f"{slot}/") for name in self.emitted_slots)
+        return slot in self._emitted_names or slot in self._names_around_emitted
+
+
+def _outer_slots(name: str) -> Iterator[str]:
+    """Yield the names of the slots that contain a slot: `3` and `3/0` for `3/0/1`."""
+    end = name.find("/")
+    for _ in range(_MAX_SLOT_DEPTH):
+        if end < 0:
+            return
+        yield name[:end]
+        end = name.find("/", end + 1)
+
+
+_MAX_SLOT_DEPTH = 8
 
 
 class Slot(_Stored):

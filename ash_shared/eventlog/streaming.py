@@ -245,7 +245,7 @@ def end_response_slots(log: Log, parent_call: str) -> None:
 def end_slot(log: Log, slot: Slot, end_fields: Block | None = None) -> None:
     log.state.slots.remove(slot)
     response, block = log.state.response(slot.parent_call), _block_of_slot(slot)
-    response.emitted_slots.append(slot.name)
+    response.record_emitted(slot.name)
     assembled_answers.record_blocks(response, [block])
     count_sent(log.state, "assistant", block)
     fields = {**slot.fields, **(end_fields or {})}
@@ -290,7 +290,7 @@ def discard_slots(log: Log, part: steps.Part) -> None:
         slot = _find_slot_of(state, block, parent_call)
         if slot is not None:
             state.slots.remove(slot)
-            state.response(parent_call).emitted_slots.append(slot.name)
+            state.response(parent_call).record_emitted(slot.name)
 
 
 def _find_slot_of(state: State, block: Block, parent_call: str) -> Slot | None:
@@ -309,4 +309,4 @@ def record_complete(state: State, part: steps.Part) -> None:
     if known is not None and known.was_streamed:
         assembled_answers.record_blocks(known, part.blocks)
     if part.slot is not None:
-        state.response(parent_call).emitted_slots.append(part.slot)
+        state.response(parent_call).record_emitted(part.slot)

@@ -733,3 +733,19 @@ def test_complete_response_matches_its_stream() -> None:
         assert texts(events).get("assistant_chunk", "") == joined
 
     assert compared >= 40
+
+
+def test_many_items_take_linear_time() -> None:
+    """A search of all emitted items for each of them would take more than a minute."""
+    count = 20_000
+    items = [
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": f"{number}"}]}
+        for number in range(count)
+    ]
+    record = read_line(json.dumps(response_end(*items)), SOURCE)
+
+    events = Normalizer(SOURCE).follow(record, context(1))
+
+    assert [event["payload"]["text"] for event in events if event["type"] == "assistant_done"] == [
+        f"{number}" for number in range(count)
+    ]
