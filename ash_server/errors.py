@@ -34,6 +34,10 @@ class InvalidUtf8(AshError):
     status, code, title = 400, "invalid_utf8", "The text is not valid UTF-8."
 
 
+class InvalidRequest(AshError):
+    status, code, title = 400, "invalid_request", "The request is not valid HTTP."
+
+
 class InvalidParameter(AshError):
     status, code, title = 400, "invalid_parameter", "A parameter is invalid."
 
@@ -80,6 +84,10 @@ class BodyTimeout(AshError):
     status, code, title = 408, "body_timeout", "The body was not received completely."
 
 
+class HeadersTimeout(AshError):
+    status, code, title = 408, "headers_timeout", "The headers were not received completely."
+
+
 class IdConflict(AshError):
     status, code, title = 409, "id_conflict", "A different message or event of the session has this id."
 
@@ -88,6 +96,14 @@ class SequenceMismatch(AshError):
     """Carries `currentSequence`."""
 
     status, code, title = 409, "sequence_mismatch", "The session has messages after the expected sequence."
+
+
+class SessionChanged(AshError):
+    status, code, title = (
+        409,
+        "session_changed",
+        "The session was deleted, replaced or rebuilt while it was read.",
+    )
 
 
 class CursorAhead(AshError):
@@ -140,12 +156,20 @@ class UpgradeRequired(AshError):
     status, code, title = 426, "upgrade_required", "This route requires a WebSocket upgrade."
 
 
+class HeadersTooLarge(AshError):
+    status, code, title = 431, "headers_too_large", "The request line and headers exceed the size limit."
+
+
 class DatabaseUnavailable(AshError):
     status, code, title = 503, "database_unavailable", "The database is unavailable."
 
 
 class SchemaMismatch(AshError):
     status, code, title = 503, "schema_mismatch", "The database schema belongs to another version of Ash."
+
+
+class DiskFull(AshError):
+    status, code, title = 507, "disk_full", "The disk of the database is full."
 
 
 def missing_package_message(error: ModuleNotFoundError) -> str:

@@ -1,7 +1,7 @@
 """P7 and P8: reading a whole session compared with COPY, and a late page compared with the first."""
 
 from collections.abc import Iterator
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from typing import NamedTuple
 from uuid import UUID
 
@@ -79,7 +79,7 @@ async def _list(conn: AsyncConnection, url: str, text_size: int, size: Size) -> 
             page = await list_messages(conn, session_id, after=page[-1].sequence, limit=1000)
 
     async def stream() -> None:
-        async with aclosing(stream_messages(conn, session_id)) as messages:
+        async with aclosing(stream_messages(lambda: nullcontext(conn), session_id)) as messages:
             async for _ in messages:
                 pass
 

@@ -1,7 +1,7 @@
 """Connections, transactions and the schema."""
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import TypeAlias
 
@@ -13,6 +13,8 @@ from psycopg_pool import AsyncConnectionPool
 from ash_server.errors import AshError, SchemaMismatch
 
 Pool: TypeAlias = AsyncConnectionPool[AsyncConnection]
+
+LendConnection: TypeAlias = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
 
 REVISION = "0004"
 """The schema revision that this version requires."""

@@ -17,7 +17,7 @@ from psycopg import AsyncConnection
 from psycopg.errors import UniqueViolation
 from psycopg.rows import args_row
 
-from ash_server.db.connection import one_transaction
+from ash_server.db.connection import LendConnection, one_transaction
 from ash_server.db.event_writer import (
     LOCK,
     STORED_EVENTS,
@@ -39,6 +39,7 @@ from ash_server.errors import (
     DuplicateInBatch,
     IdConflict,
     InvalidParameter,
+    SessionChanged,
     SessionMismatch,
     SessionNotFound,
 )
@@ -98,6 +99,7 @@ _DERIVED_WITH_ID = """
 _NAMES = "SELECT id::text, external_id, provider_session_id FROM sessions WHERE id = %b"
 _SEQUENCE = re.compile("[0-9]{1,16}")
 _LAST_SEQUENCE = "SELECT event_sequence FROM session_counters WHERE session_id = %b"
+_BOUNDS = "SELECT events_dropped + 1, event_sequence FROM session_counters WHERE session_id = %b"
 _STATE = "SELECT normalizer_state FROM session_counters WHERE session_id = %b"
 
 
@@ -212,17 +214,24 @@ async def get_events_since(
     return await _fetch_events(conn, _FIRST, {**params, "bytes": max_bytes})
 
 
-async def stream_events(conn: AsyncConnection, session_id: UUID) -> AsyncGenerator[StoredEvent, None]:
-    """Yield all events in order, from one snapshot, in bounded memory. An unknown session yields nothing."""
-    after = 0
-    async with conn.transaction():
-        await conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        while page := await get_events_since(
-            conn, session_id, after, limit=_FETCH_SIZE, max_bytes=_FETCH_BYTES
-        ):
-            after = page[-1].sequence
-            for event in page:
-                yield event
+async def stream_events(lend: LendConnection, session_id: UUID) -> AsyncGenerator[StoredEvent, None]:
+    """Yield all events in order, as of one moment, in bounded memory. An unknown session yields nothing.
+
+    No connection is lent while the caller handles an event. Raises SessionChanged if the log is deleted or rebuilt.
+    """
+    async with lend() as conn:
+        first, last = await (await conn.execute(_BOUNDS, [session_id])).fetchone() or (1, 0)
+    after = first - 1
+    while after < last:
+        async with lend() as conn:
+            page = await get_events_since(
+                conn, session_id, after, limit=min(_FETCH_SIZE, last - after), max_bytes=_FETCH_BYTES
+            )
+        if not page or page[0].sequence != after + 1:
+            raise SessionChanged
+        for event in page:
+            yield event
+        after = page[-1].sequence
 
 
 async def get_open_turn(conn: AsyncConnection, session_id: UUID) -> OpenTurn | None:

@@ -17,7 +17,7 @@ from uuid import UUID
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
-from ash_server.db.connection import one_transaction
+from ash_server.db.connection import LendConnection, one_transaction
 from ash_server.db.drift import DescribedMessage, insert_drift
 from ash_server.db.event_writer import (
     LOCK,
@@ -39,7 +39,14 @@ from ash_server.db.pagination import END, MAX_PAGE_BYTES, bounded_query, check_o
 from ash_server.db.session_facts import MERGE, collect_facts
 from ash_server.db.sessions import get_session
 from ash_server.db.text import check_text
-from ash_server.errors import DuplicateInBatch, IdConflict, InvalidId, MessageNotFound, SequenceMismatch
+from ash_server.errors import (
+    DuplicateInBatch,
+    IdConflict,
+    InvalidId,
+    MessageNotFound,
+    SequenceMismatch,
+    SessionChanged,
+)
 from ash_shared.eventlog import Line, Normalizer
 from ash_shared.eventlog.emitter import EMPTY_LINE
 from ash_shared.model.message import Description, Kind, Message, Role
@@ -96,7 +103,12 @@ MAX_PARSE_BYTES = 4 * 1024 * 1024
 
 _FIRST = bounded_query(_COLUMNS, _PAGE)
 _LAST = bounded_query(_COLUMNS, _PAGE, "sequence DESC")
+# The time of storing is that of the statement that stores.
+_END = "SELECT message_sequence, clock_timestamp() FROM session_counters WHERE session_id = %b"
 _ONE = _READ + "%b AND sequence = %b"
+
+
+_ALL_KINDS: tuple[Kind, ...] = ("message", "record", "chunk")
 
 
 class PreparedMessage(NamedTuple):
@@ -230,22 +242,32 @@ async def get_contents(conn: AsyncConnection, session_id: UUID, ids: Sequence[st
 
 
 async def stream_messages(
-    conn: AsyncConnection,
+    lend: LendConnection,
     session_id: UUID,
     *,
     after: int = 0,
-    kinds: Sequence[Kind] = ("message", "record", "chunk"),
+    kinds: Sequence[Kind] = _ALL_KINDS,
 ) -> AsyncGenerator[StoredMessage, None]:
-    """Yield all messages in order, from one snapshot, in bounded memory. An unknown session yields nothing."""
-    # Not a server-side cursor: it fetches a fixed number of rows of any size, and with a number that is safe for large
-    # rows, round trips take more than half of the time. Not `cursor.stream()`: it leaves libpq in a mode in which the
-    # next pipeline fails.
-    async with conn.transaction():
-        await conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        while page := await list_next(conn, session_id, after=after, limit=_FETCH_SIZE, kinds=kinds):
-            after = page[-1].sequence
-            for message in page:
-                yield message
+    """Yield all messages in order, as of one moment, in bounded memory. An unknown session yields nothing.
+
+    No connection is lent while the caller handles a message. Stored messages never change, so pages up to the last
+    sequence are the same as a snapshot, unless the session is deleted or replaced. Raises SessionChanged then.
+    """
+    async with lend() as conn:
+        end = await (await conn.execute(_END, [session_id])).fetchone()
+    last, moment = end or (0, None)
+    while after < last:
+        async with lend() as conn:
+            page = await list_next(
+                conn, session_id, after=after, before=last + 1, limit=_FETCH_SIZE, kinds=kinds
+            )
+        is_complete = bool(page) and page[0].sequence == after + 1
+        is_filtered = set(kinds) < set(_ALL_KINDS)
+        if not (is_complete or is_filtered) or any(message.created_at > moment for message in page):
+            raise SessionChanged
+        for message in page:
+            yield message
+        after = page[-1].sequence if page else last
 
 
 def to_message(session_id: UUID, stored: StoredMessage) -> Message:

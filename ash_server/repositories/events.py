@@ -91,12 +91,10 @@ class EventStore:
     async def stream_stored_events(self, session_id: UUID) -> AsyncGenerator[StoredEvent, None]:
         """Yield all events in order, as of one moment, in bounded memory. An unknown session yields nothing.
 
-        Holds a connection until the generator ends or is closed (`contextlib.aclosing`).
+        Holds no connection while the caller handles an event. Raises SessionChanged if the session is deleted or its
+        log is rebuilt meanwhile.
         """
-        async with (
-            self._connections.stream() as conn,
-            aclosing(events.stream_events(conn, session_id)) as stream,
-        ):
+        async with aclosing(events.stream_events(self._connections.stream, session_id)) as stream:
             async for event in stream:
                 yield event
 

@@ -118,13 +118,11 @@ class MessageRepository:
     ) -> AsyncGenerator[StoredMessage, None]:
         """Yield the messages of these kinds in order, as of one moment, in bounded memory.
 
-        An unknown session yields nothing. Holds a connection until the generator ends or is closed
-        (`contextlib.aclosing`).
+        An unknown session yields nothing. Holds no connection while the caller handles a message. Raises SessionChanged
+        if the session is deleted or replaced meanwhile.
         """
-        async with (
-            self._connections.stream() as conn,
-            aclosing(messages.stream_messages(conn, session_id, after=after, kinds=kinds)) as stream,
-        ):
+        lend = self._connections.stream
+        async with aclosing(messages.stream_messages(lend, session_id, after=after, kinds=kinds)) as stream:
             async for message in stream:
                 yield message
 

@@ -18,6 +18,7 @@ from ash_server.db.embedded.server import EmbeddedPostgres
 from ash_server.db.events import Appended
 from ash_server.db.messages import PreparedMessage, append, stream_messages
 from ash_server.db.sessions import create_session
+from tests.server.db.lending import lending
 from tests.server.db.test_messages import message
 
 ROUNDS = 3
@@ -105,14 +106,14 @@ async def test_killed_database_loses_and_duplicates_no_messages(
     for session_id in ids:
         own = [writer for writer in writers if writer.session_id == session_id]
         async with await connect(durable.url()) as conn:
-            stored = [(each.sequence, each.id) async for each in stream_messages(conn, session_id)]
+            stored = [(each.sequence, each.id) async for each in stream_messages(lending(conn), session_id)]
         assert stored == sorted((each.sequence, each.id) for writer in own for each in writer.acknowledged)
         assert [sequence for sequence, _ in stored] == list(range(1, len(stored) + 1))
 
 
 async def finish(conn: AsyncConnection, writer: Writer) -> None:
     """Check that acknowledged messages are stored and the open batch is stored in full or not at all; then retry it."""
-    before = {each.id: each.sequence async for each in stream_messages(conn, writer.session_id)}
+    before = {each.id: each.sequence async for each in stream_messages(lending(conn), writer.session_id)}
     open_batch = batch_of(f"{writer.name}-{writer.number}")
     known = {message.id for message in open_batch} & set(before)
     answers = await append(conn, writer.session_id, open_batch)
@@ -131,7 +132,7 @@ async def test_killed_writer_leaves_complete_batches_and_no_lock(
 ) -> None:
     for round in range(3):
         acknowledged = run_killed_writer(database_url, session_id, after=40 + 7 * round)
-        stored = [(each.sequence, each.id) async for each in stream_messages(connection, session_id)]
+        stored = [(each.sequence, each.id) async for each in stream_messages(lending(connection), session_id)]
 
         assert set(acknowledged) <= set(stored)
         assert stored == [(n + 1, f"{n // 2}-{'ab'[n % 2]}") for n in range(len(stored))]
@@ -139,7 +140,7 @@ async def test_killed_writer_leaves_complete_batches_and_no_lock(
 
     # The last batch of the killed writer may still be stored, before the next one.
     next_one = await append(connection, session_id, batch_of("next"))
-    stored = [(each.sequence, each.id) async for each in stream_messages(connection, session_id)]
+    stored = [(each.sequence, each.id) async for each in stream_messages(lending(connection), session_id)]
     complete = [(n + 1, f"{n // 2}-{'ab'[n % 2]}") for n in range(len(stored) - 3)]
     assert stored == complete + [(each.sequence, each.id) for each in next_one]
     assert len(complete) % 2 == 0

@@ -36,6 +36,7 @@ from ash_server.errors import (
     SessionNotFound,
 )
 from ash_shared.model.message import Description, Facts, Kind
+from tests.server.db.lending import lending
 
 UNKNOWN_SESSION = UUID("00000000-0000-4000-8000-000000000000")
 DESCRIBED = Description("claude", "message", "user", ("text",), Facts(), None, (), bytes(16))
@@ -354,16 +355,18 @@ async def rows_read(connection: AsyncConnection, session_id: UUID, page: Message
 
 
 async def test_stream_returns_messages_in_order(connection: AsyncConnection, mixed: UUID) -> None:
-    everything = [each.sequence async for each in stream_messages(connection, mixed)]
-    chosen = [each.sequence async for each in stream_messages(connection, mixed, after=3, kinds=("chunk",))]
+    everything = [each.sequence async for each in stream_messages(lending(connection), mixed)]
+    chosen = [
+        each.sequence async for each in stream_messages(lending(connection), mixed, after=3, kinds=("chunk",))
+    ]
 
     assert (everything, chosen) == (list(range(1, 11)), [6, 9])
     assert await append(connection, mixed, [message("next")]) == [Appended("next", 11, True)]
-    assert [each async for each in stream_messages(connection, UNKNOWN_SESSION)] == []
+    assert [each async for each in stream_messages(lending(connection), UNKNOWN_SESSION)] == []
 
 
 async def test_stream_can_be_closed_early(connection: AsyncConnection, mixed: UUID) -> None:
-    async with aclosing(stream_messages(connection, mixed)) as streamed:
+    async with aclosing(stream_messages(lending(connection), mixed)) as streamed:
         first = await anext(streamed)
 
     assert first.sequence == 1
@@ -371,7 +374,10 @@ async def test_stream_can_be_closed_early(connection: AsyncConnection, mixed: UU
 
 
 async def test_stream_reads_one_snapshot(connection: AsyncConnection, mixed: UUID, database_url: str) -> None:
-    async with await connect(database_url) as other, aclosing(stream_messages(connection, mixed)) as streamed:
+    async with (
+        await connect(database_url) as other,
+        aclosing(stream_messages(lending(connection), mixed)) as streamed,
+    ):
         seen = [(await anext(streamed)).sequence]
         await append(other, mixed, [message("late")])
         seen += [each.sequence async for each in streamed]
