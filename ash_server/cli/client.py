@@ -16,7 +16,7 @@ from ash_server.settings import Settings
 
 UNAVAILABLE = (OSError, HTTPException)
 """Errors raised if the server cannot be reached, or disconnects before it answers."""
-RETRYABLE_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
+RETRYABLE_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504, 507})
 
 _TIMEOUT_SECONDS = 30
 _MIN_RETRY_SECONDS, _MAX_RETRY_SECONDS = 0.1, 2.0

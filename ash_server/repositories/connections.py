@@ -7,11 +7,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from uuid import UUID
 from weakref import WeakValueDictionary
 
-from psycopg import AsyncConnection, OperationalError
-from psycopg.errors import UndefinedColumn, UndefinedTable
+from psycopg import AsyncConnection, OperationalError, errors
 
 from ash_server.db.connection import Pool
-from ash_server.errors import DatabaseUnavailable, SchemaMismatch
+from ash_server.errors import DatabaseUnavailable, DiskFull, SchemaMismatch
 
 _MAX_WRITERS_PER_SESSION = 2
 _WRITER_TIMEOUT = 5
@@ -58,13 +57,16 @@ class Connections:
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Raise DatabaseUnavailable or SchemaMismatch instead of the driver's errors."""
+    """Raise DiskFull, DatabaseUnavailable or SchemaMismatch instead of the driver's errors."""
     try:
         yield
+    except errors.DiskFull as error:
+        _log.warning("the disk of the database is full")
+        raise DiskFull from error
     except OperationalError as error:
         _log.warning("the database does not answer: %s", type(error).__name__)
         raise DatabaseUnavailable from error
-    except (UndefinedTable, UndefinedColumn) as error:
+    except (errors.UndefinedTable, errors.UndefinedColumn) as error:
         _log.warning("the database schema does not match this version: %s", type(error).__name__)
         raise SchemaMismatch from error
 

@@ -19,6 +19,7 @@ from ash_server.errors import (
     AshError,
     BodyTooLarge,
     DatabaseUnavailable,
+    DiskFull,
     HostNotAllowed,
     InvalidParameter,
     MethodNotAllowed,
@@ -36,7 +37,7 @@ COMMON_ERRORS: tuple[type[AshError], ...] = (HostNotAllowed, InvalidParameter)
 """Errors of every route."""
 READ_ERRORS = (*COMMON_ERRORS, DatabaseUnavailable, SchemaMismatch)
 """Errors of every route that uses the database."""
-WRITE_ERRORS = (*READ_ERRORS, OriginNotAllowed)
+WRITE_ERRORS = (*READ_ERRORS, OriginNotAllowed, DiskFull)
 
 _log = logging.getLogger(__name__)
 
@@ -135,14 +136,15 @@ _RETRY_AFTER_SECONDS = "2"
 
 def _respond(error: AshError, headers: Mapping[str, str] | None = None) -> Response[bytes]:
     return Response(
-        msgspec.json.encode(_document(error)),
+        msgspec.json.encode(document(error)),
         status_code=error.status,
         media_type=MEDIA_TYPE,
         headers={**(headers or {}), **({"Retry-After": _RETRY_AFTER_SECONDS} if error.status == 503 else {})},
     )
 
 
-def _document(error: AshError) -> dict[str, Any]:
+def document(error: AshError) -> dict[str, Any]:
+    """Return the problem document of an error."""
     optional = {
         "detail": error.detail if error.detail != error.title else None,
         "index": error.index,

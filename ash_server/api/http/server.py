@@ -14,13 +14,16 @@ from typing import Any, NamedTuple
 import uvicorn
 from litestar import Litestar
 
+from ash_server.api.http.protocol import HttpProtocol
 from ash_server.api.http.streaming import MAX_CLIENT_FRAME_BYTES, is_subscription
 from ash_server.errors import AshError
 from ash_server.live.hub import HEARTBEAT_SECONDS
 
 _SHUTDOWN_GRACE_SECONDS = 1
 _SUBSCRIBER_READ_TIMEOUT = 10
-"""Seconds after which a subscriber that does not read is disconnected."""
+"""Seconds after which a subscriber that does not read is disconnected. It can resume from its cursor."""
+_READ_TIMEOUT = 120
+"""The same for all other clients, which cannot resume: long enough for a person who reads an export page by page."""
 
 
 class AddressUnavailable(AshError):
@@ -43,8 +46,14 @@ def address(listener: socket.socket) -> str:
 
 def serve(app: Litestar, listener: socket.socket, on_ready: Callable[[], None]) -> None:
     """Serve until the process receives SIGINT or SIGTERM."""
-    config = uvicorn.Config(
+    logging.getLogger("uvicorn.error").addFilter(_is_not_noise)
+    _Server(server_config(app), on_ready, lambda: app.state.store.hub.stop()).run(sockets=[listener])
+
+
+def server_config(app: Litestar) -> uvicorn.Config:
+    return uvicorn.Config(
         app,
+        http=HttpProtocol,
         lifespan="on",
         log_level="warning",
         access_log=False,
@@ -54,8 +63,6 @@ def serve(app: Litestar, listener: socket.socket, on_ready: Callable[[], None]) 
         ws_ping_interval=HEARTBEAT_SECONDS,
         ws_per_message_deflate=False,  # costs memory and CPU time for each client
     )
-    logging.getLogger("uvicorn.error").addFilter(_is_not_rejected_upgrade)
-    _Server(config, on_ready, lambda: app.state.store.hub.stop()).run(sockets=[listener])
 
 
 class _UnreadData(NamedTuple):
@@ -91,15 +98,16 @@ class _Server(uvicorn.Server):
         return await super().on_tick(counter)
 
     def _abort_stalled(self, now: float) -> None:
-        """Disconnect stalled subscribers, which can resume from their cursor; other responses could not be resumed."""
+        """Disconnect clients that have not read anything for too long."""
         unread = {}
-        for connection in filter(_is_subscriber, self.server_state.connections):
+        for connection in self.server_state.connections:
             known = self._unread.get(connection)
             size = connection.transport.get_write_buffer_size()
             unread[connection] = known if known and known.size == size else _UnreadData(size, now)
         self._unread = {connection: data for connection, data in unread.items() if data.size}
         for connection, data in self._unread.items():
-            if now - data.since >= _SUBSCRIBER_READ_TIMEOUT:
+            limit = _SUBSCRIBER_READ_TIMEOUT if _is_subscriber(connection) else _READ_TIMEOUT
+            if now - data.since >= limit:
                 connection.transport.abort()
 
     def _abort_connections(self) -> None:
@@ -115,9 +123,12 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
-def _is_not_rejected_upgrade(record: logging.LogRecord) -> bool:
-    """Filter out what uvicorn logs for an upgrade rejected with a response."""
-    return record.msg != "ASGI callable returned without completing handshake."
+_NOISE = ("ASGI callable returned without completing handshake.", "Invalid HTTP request received.")
+
+
+def _is_not_noise(record: logging.LogRecord) -> bool:
+    """Filter out what uvicorn logs for a request that was answered with an error."""
+    return record.msg not in _NOISE
 
 
 def _is_subscriber(connection: Any) -> bool:

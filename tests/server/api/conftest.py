@@ -17,7 +17,7 @@ from litestar import Litestar
 from litestar.testing import AsyncTestClient
 from psycopg.conninfo import make_conninfo
 
-from ash_server.api.http.server import address, listen
+from ash_server.api.http.server import address, listen, server_config
 from ash_server.app import create_app
 from ash_server.settings import Settings
 
@@ -79,7 +79,7 @@ def shared_server(shared_database_url: str) -> Iterator[str]:
 @contextmanager
 def served(app: Litestar) -> Iterator[str]:
     with listen("127.0.0.1", 0) as listener:
-        server = uvicorn.Server(uvicorn.Config(app, lifespan="on", log_level="warning"))
+        server = uvicorn.Server(server_config(app))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         while not server.started:

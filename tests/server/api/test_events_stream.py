@@ -379,7 +379,7 @@ def test_topics_of_events_with_unusual_values(base: str) -> None:
     assert blocks == [
         {"type": "tool_use", "id": "c", "name": "n", "input": "{no json"},
         {"type": "tool_result", "tool_use_id": "c", "content": None, "is_error": True},
-        {"type": "text", "text": "b"},
+        {"type": "text", "text": "a"},
     ]
 
 

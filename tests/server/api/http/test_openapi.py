@@ -196,6 +196,7 @@ def test_hand_read_bodies_are_documented() -> None:
         "createSession": ["application/json"],
         "updateSession": ["application/json"],
         "appendMessages": ["application/json", "application/x-ndjson"],
+        "appendText": ["text/plain"],
         "appendEvents": ["application/json", "application/x-ndjson"],
         "appendChunks": ["application/x-ndjson"],
         "parse": ["application/json"],
@@ -210,7 +211,7 @@ async def test_body_examples_are_accepted(client: AsyncClient, session: str) -> 
             for media_type, content in operation.get("requestBody", {}).get("content", {}).items():
                 for example in content["examples"].values():
                     value = example["value"]
-                    body = value if media_type == "application/x-ndjson" else json.dumps(value)
+                    body = json.dumps(value) if media_type == "application/json" else value
                     response = await client.request(
                         method,
                         path.replace("/api/sessions/{session_id}", session),

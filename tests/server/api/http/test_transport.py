@@ -1,14 +1,16 @@
 """Behaviour that needs a real connection."""
 
+import json
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from urllib.parse import urlsplit
 
 import httpx
+import psycopg
 import pytest
 
-from ash_server.api.http import bodies
+from ash_server.api.http import bodies, protocol
 
 
 @contextmanager
@@ -124,3 +126,102 @@ def test_slow_bodies_do_not_block_other_requests(server: str, messages: str) -> 
         sock.close()
 
     assert response.status_code == 201
+
+
+LONG = "x" * protocol.MAX_HEADER_BYTES
+REFUSED_REQUESTS = {
+    "a long header": (
+        f"GET /health/live HTTP/1.1\r\nHost: a\r\nX-Long: {LONG}\r\n\r\n",
+        431,
+        "headers_too_large",
+    ),
+    "many headers": (
+        "GET /health/live HTTP/1.1\r\n" + "A: b\r\n" * 40_000 + "\r\n",
+        431,
+        "headers_too_large",
+    ),
+    "a header without an end": (f"GET /health/live HTTP/1.1\r\nX-Long: {LONG}", 431, "headers_too_large"),
+    "a long address": (f"GET /{LONG} HTTP/1.1\r\nHost: a\r\n\r\n", 431, "headers_too_large"),
+    "an address without an end": (f"GET /{LONG}", 431, "headers_too_large"),
+    "another protocol": ("SSH-2.0-OpenSSH_9.6\r\n", 400, "invalid_request"),
+    "an invalid length": ("POST /api/parse HTTP/1.1\r\nContent-Length: x\r\n\r\n", 400, "invalid_request"),
+    "an invalid header": ("GET / HTTP/1.1\r\nA B: c\r\n\r\n", 400, "invalid_request"),
+    "an address that is not ASCII": ("GET /\xff HTTP/1.1\r\nHost: a\r\n\r\n", 400, "invalid_request"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_REQUESTS)
+def test_refuses_what_is_not_http_with_a_problem(server: str, name: str) -> None:
+    request, status, code = REFUSED_REQUESTS[name]
+
+    header, _, body = answer_to(server, request.encode("latin-1")).partition("\r\n\r\n")
+
+    assert int(header.split(" ")[1]) == status
+    assert "content-type: application/problem+json" in header
+    assert (json.loads(body)["status"], json.loads(body)["code"]) == (status, code)
+
+
+def test_accepts_long_headers_below_the_limit(server: str) -> None:
+    request = head(server, "/health/live", f"X-Long: {LONG[1000:]}", method="GET")
+
+    assert answer_to(server, request).startswith("HTTP/1.1 200 ")
+
+
+def test_header_timeout(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a header without an end, in the first or a later request of a connection, and for silence."""
+    monkeypatch.setattr(protocol, "HEADER_TIMEOUT_SECONDS", 0.2)
+    started = b"GET /health/live HTTP/1.1\r\nHost: a\r\n"
+    complete = head(server, "/health/live", method="GET").replace(b"Connection: close\r\n", b"")
+
+    assert answer_to(server, b"") == ""
+    assert [answer.split(" ")[1] for answer in (answer_to(server, started), answer_to(server, b"G"))] == [
+        "408",
+        "408",
+    ]
+    both = answer_to(server, complete + started)
+    assert [line for line in both.split("\r\n") if "HTTP/1.1" in line][:1] == ["HTTP/1.1 200 OK"]
+    assert '"code":"headers_timeout"' in both
+
+
+def test_http_1_0_gets_no_chunks(server: str, messages: str) -> None:
+    for _ in range(3):
+        httpx.post(server + messages, json={"content": "x" * 100_000})
+    path = messages.replace("/messages", "/export")
+
+    def answer(version: str) -> tuple[str, str]:
+        request = head(server, path, method="GET").replace(b"HTTP/1.1", f"HTTP/{version}".encode())
+        header, _, body = answer_to(server, request).partition("\r\n\r\n")
+        return header, body
+
+    assert "transfer-encoding: chunked" in answer("1.1")[0]
+    header, body = answer("1.0")
+    assert "transfer-encoding" not in header
+    assert body == ("x" * 100_000 + "\n") * 3
+    known = head(server, "/health/live", method="GET").replace(b"HTTP/1.1", b"HTTP/1.0")
+    assert "content-length: " in answer_to(server, known)
+
+
+def test_readers_that_stall_hold_no_connection(server: str, messages: str) -> None:
+    for _ in range(60):
+        httpx.post(server + messages, json={"content": "x" * 1_000_000})
+    request = head(server, messages.replace("/messages", "/export"), method="GET")
+    with ExitStack() as stalled:
+        for _ in range(12):
+            sock = stalled.enter_context(connected(server))
+            sock.sendall(request)
+            assert sock.recv(16)
+        assert len(answer_to(server, request)) > 60_000_000
+        assert httpx.get(server + messages, params={"limit": 1}).status_code == 200
+
+
+def test_a_full_disk_is_named(server: str, messages: str, database_url: str) -> None:
+    full = """
+        CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql
+        AS $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $$;
+        CREATE TRIGGER full_disk BEFORE INSERT ON messages EXECUTE FUNCTION fail();
+    """
+    with psycopg.connect(database_url, autocommit=True) as conn:
+        conn.execute(full)
+    response = httpx.post(server + messages, json={"content": "a"})
+
+    assert (response.status_code, response.json()["code"]) == (507, "disk_full")

@@ -305,7 +305,9 @@ async def test_markdown_of_posted_events(
     monkeypatch.setattr(standard_pages, "_PAGE", page)
     events = await get_events_since(connection, stored.id, 0, limit=1000, collapse=True)
     posted = (await create_session(connection, source="test")).session
-    await append_events(connection, posted.id, [json.loads(event.content) for event in events])
+    await append_events(
+        connection, posted.id, [{**json.loads(event.content), "sessionId": ""} for event in events]
+    )
     session = await get_session(connection, posted.id)
 
     text = b"".join([piece async for piece in write_markdown(store, session)]).decode()
