@@ -126,8 +126,8 @@ _SPECIAL_PARTS: Mapping[Relation, Callable[[Log, Part], None]] = {
 
 
 def _emit_assistant_part(log: Log, part: Part) -> None:
-    text, response = _spoken_text(part), log.state.responses.get(part.parent_call or "")
-    if response is not None and part.slot is not None and response.has_emitted_inside(part.slot):
+    text = _spoken_text(part)
+    if part.slot is not None and _is_emitted(log.state, part, part.slot):
         return
     if part.relation == "recap" and repetitions.is_recap(log.state, text):
         streaming.end_chunks(log, ChunkEnd(kinds=("text",)))
@@ -140,6 +140,11 @@ def _emit_assistant_part(log: Log, part: Part) -> None:
     ]
     emit_units(log, part, units)
     streaming.record_complete(log.state, part)
+
+
+def _is_emitted(state: State, part: Part, slot: str) -> bool:
+    response = state.responses.get(part.parent_call or "")
+    return response is not None and response.has_emitted_inside(slot)
 
 
 def _place_of(log: Log, part: Part) -> Place:

@@ -83,9 +83,7 @@ def emit_user_message(
     log: Log, blocks: list[Block], parent_call: str, *, is_prompt: bool, synthetic: bool
 ) -> None:
     """Emit a message of the user, or one that a tool wrote in the user's name (`synthetic`)."""
-    for block in blocks:
-        if block["type"] == "raw":
-            emit_raw(log, block)
+    _emit_raws(log, blocks)
     content = [block for block in blocks if block["type"] != "raw"]
     if not content:
         return
@@ -100,6 +98,12 @@ def emit_user_message(
     log.emit("user_message", payload, Place(parent_call))
 
 
+def _emit_raws(log: Log, blocks: list[Block]) -> None:
+    for block in blocks:
+        if block["type"] == "raw":
+            emit_raw(log, block)
+
+
 def _texts_of(blocks: list[Block]) -> list[str]:
     return [block["text"] for block in blocks if block["type"] == "text"]
 
@@ -107,7 +111,9 @@ def _texts_of(blocks: list[Block]) -> list[str]:
 def _user_payload(content: list[Block]) -> Block:
     texts = _texts_of(content)
     text = "\n\n".join(texts)
-    payload: Block = {"text": text, **_visible_text_field(text)}
+    payload: Block = {"text": text}
+    if (typed := typed_text(text)) != text:  # a tool wrapped text around what a person typed
+        payload["visibleText"] = typed
     if len(content) > 1 or not texts:
         payload["content"] = content
     return payload
@@ -117,12 +123,6 @@ def _begin_user_message(log: Log, *, is_prompt: bool) -> None:
     release_answers(log)
     log.state.last_streamed = None
     turns.start_prompted_turn(log) if is_prompt else turns.ensure_turn(log)
-
-
-def _visible_text_field(text: str) -> Block:
-    """Return the `visibleText` field if a tool wrapped text around what a person typed."""
-    typed = typed_text(text)
-    return {} if typed == text else {"visibleText": typed}
 
 
 def emit_system_text(log: Log, text: str, variant: str | None) -> None:

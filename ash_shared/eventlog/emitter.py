@@ -93,14 +93,14 @@ class Log:
     def new_id(self) -> str:
         return self.context.generate_event_id()
 
-    def _now(self) -> int:
-        return self.context.timestamp() - self.state.clock_lag
-
     def emit(self, wire: str, payload: Block, place: Place = MAIN, *, id: str | None = None) -> None:
         facts, turn, (parent_call, response) = self.facts, self.state.turn, place
+        timestamp = facts.timestamp
+        if timestamp is None:
+            timestamp = self.context.timestamp() - self.state.clock_lag
         event: Event = {
             "id": id or self.context.generate_event_id(),
-            "timestamp": max(0, self._now() if facts.timestamp is None else facts.timestamp),
+            "timestamp": max(0, timestamp),
             "sessionId": self.context.session_id,
             "type": wire,
         }

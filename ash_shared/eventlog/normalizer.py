@@ -121,10 +121,6 @@ def _emit_event(log: Log, step: steps.Emit) -> None:
     log.emit(step.type, payload)
 
 
-def _start_turn(log: Log, step: steps.TurnStart) -> None:
-    turns.start_explicit_turn(log, "user", step.id)
-
-
 def _set_scope(log: Log, step: steps.Scope) -> None:
     log.parent_call, log.has_local_ids = step.parent_call, step.has_local_ids
 
@@ -138,5 +134,5 @@ _HANDLERS: Mapping[type, Callable[[Log, Any], None]] = {
     steps.ResponseStart: streaming.start_response,
     steps.Scope: _set_scope,
     steps.TurnEnd: turns.end_turn_explicitly,
-    steps.TurnStart: _start_turn,
+    steps.TurnStart: lambda log, step: turns.start_explicit_turn(log, "user", step.id),
 }

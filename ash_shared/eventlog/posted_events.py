@@ -86,17 +86,7 @@ def _observe_reset(log: Log, event: Event, payload: Block) -> None:
 
 _OBSERVERS: Mapping[str, Callable[[Log, Event, Block], None]] = {
     **dict.fromkeys(("turn_start", "user_message"), _observe_turn_start),
-    **dict.fromkeys(
-        (
-            "assistant_chunk",
-            "assistant_done",
-            "thinking_chunk",
-            "thinking_done",
-            "tool_call",
-            "tool_input_chunk",
-        ),
-        _observe_assistant,
-    ),
+    **dict.fromkeys(types_where(lambda row: row.is_noted and row.role == "assistant"), _observe_assistant),
     "reset": _observe_reset,
     "tool_output_chunk": _observe_output,
     "tool_result": _observe_result,

@@ -98,12 +98,7 @@ _OUTPUT_KINDS = ("output", "output_so_far")
 def _emit_chunk(log: Log, slot: Slot, added: str, fields: Mapping[str, Any]) -> None:
     payload: Block = {"text": added}
     if slot.kind == "input":
-        payload = {
-            "toolCallId": slot.call,
-            "toolName": slot.tool,
-            "chunk": added,
-            "offset": len(slot.text),
-        }
+        payload = {"toolCallId": slot.call, "toolName": slot.tool, "chunk": added, "offset": len(slot.text)}
     slot.text += added
     if slot.kind == "text" and not slot.parent_call:
         repetitions.record_streamed_text(log.state, added)
@@ -187,15 +182,15 @@ def _merge_fields(fields: Block, added: Mapping[str, Any]) -> Block:
 
 
 def end_chunks(log: Log, step: steps.ChunkEnd) -> None:
-    for slot in _ended_slots(log, step):
-        _complete_slot(log, slot, step)
+    for slot in list(log.state.slots):
+        if slot.parent_call == log.parent_call and _is_ended(slot, step):
+            _complete_slot(log, slot, step)
 
 
-def _ended_slots(log: Log, step: steps.ChunkEnd) -> list[Slot]:
-    slots = [slot for slot in log.state.slots if slot.parent_call == log.parent_call]
+def _is_ended(slot: Slot, step: steps.ChunkEnd) -> bool:
     if step.kinds is not None:
-        return [slot for slot in slots if slot.kind in step.kinds and slot.name.startswith(step.slot)]
-    return [slot for slot in slots if step.slot in ("", slot.name)]
+        return slot.kind in step.kinds and slot.name.startswith(step.slot)
+    return step.slot in ("", slot.name)
 
 
 def _complete_slot(log: Log, slot: Slot, step: steps.ChunkEnd) -> None:

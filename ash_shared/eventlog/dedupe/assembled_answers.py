@@ -12,15 +12,7 @@ from msgspec.structs import replace
 from ash_shared.eventlog.dedupe.digests import message_digest
 from ash_shared.eventlog.state import Response, State, StreamedAnswer
 from ash_shared.model.blocks import Block
-from ash_shared.providers._kit.steps import (
-    ChunkEnd,
-    Emit,
-    Part,
-    ResponseEnd,
-    ResponseStart,
-    Step,
-    TurnEnd,
-)
+from ash_shared.providers._kit.steps import ChunkEnd, Emit, Part, ResponseEnd, ResponseStart, Step, TurnEnd
 
 _COMPLETE_STEPS = frozenset({ChunkEnd, ResponseEnd, ResponseStart, Emit})
 _IDENTITY_KEYS = {"text": "text", "thinking": "thinking", "tool_use": "id"}
@@ -39,18 +31,22 @@ def record_end(state: State, response: Response) -> None:
 
 def without_copy(state: State, answer: StreamedAnswer, steps: Sequence[Step]) -> Sequence[Step]:
     """Return the steps of a line; only those of usage and turn ends if the line is a copy of this answer."""
-    parts = [step for step in steps if isinstance(step, Part)]
-    if not _is_copy(answer, steps, parts):
+    if not _is_copy(answer, steps):
         return steps
     if state.turn is None:
         return ()
-    usages = [replace(part, blocks=[], error=None) for part in parts if part.usage is not None]
+    usages = [replace(part, blocks=[], error=None) for part in _parts(steps) if part.usage is not None]
     return [*usages, *(step for step in steps if isinstance(step, TurnEnd))]
 
 
-def _is_copy(answer: StreamedAnswer, steps: Sequence[Step], parts: Sequence[Part]) -> bool:
-    is_complete = all(map(_is_complete, steps))
-    return is_complete and _has_id_of(answer, steps, parts) and _has_blocks_of(answer, parts)
+def _parts(steps: Sequence[Step]) -> list[Part]:
+    return [step for step in steps if isinstance(step, Part)]
+
+
+def _is_copy(answer: StreamedAnswer, steps: Sequence[Step]) -> bool:
+    if not all(map(_is_complete, steps)):
+        return False
+    return _has_id_of(answer, steps) and _has_blocks_of(answer, _parts(steps))
 
 
 def _is_complete(step: Step) -> bool:
@@ -66,11 +62,11 @@ def _is_new_answer(part: Part) -> bool:
     return part.role == "assistant" and not (part.is_copy or part.is_revision)
 
 
-def _has_id_of(answer: StreamedAnswer, steps: Sequence[Step], parts: Sequence[Part]) -> bool:
+def _has_id_of(answer: StreamedAnswer, steps: Sequence[Step]) -> bool:
     """True if neither the steps nor the answer have another id."""
     if answer.id is None:
         return True
-    ids = {part.message_id or part.key for part in parts}
+    ids = {part.message_id or part.key for part in _parts(steps)}
     ids |= {step.id for step in steps if isinstance(step, ResponseStart)}
     return ids <= {None, answer.id}
 

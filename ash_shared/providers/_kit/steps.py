@@ -258,13 +258,7 @@ def usage_step(usage: Block | None, key: str | None = None) -> Step:
 _STR, _OPTIONAL_STR, _DICT = (str,), (str, type(None)), (dict,)
 
 _FIELD_TYPES: Mapping[type, tuple[tuple[str, tuple[type, ...]], ...]] = {
-    Chunk: (
-        ("text", _STR),
-        ("slot", _STR),
-        ("path", _STR),
-        ("fields", _DICT),
-        ("response", _OPTIONAL_STR),
-    ),
+    Chunk: (("text", _STR), ("slot", _STR), ("path", _STR), ("fields", _DICT), ("response", _OPTIONAL_STR)),
     ChunkEnd: (("slot", _STR), ("text", _OPTIONAL_STR), ("fields", _DICT)),
     Emit: (("type", _STR), ("payload", _DICT)),
     Part: (("slot", _OPTIONAL_STR), ("fields", _DICT)),
