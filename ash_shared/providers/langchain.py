@@ -346,8 +346,8 @@ def _read_message(message: _Message) -> tuple[Role, list[Block]]:
 class _RecordMessages(NamedTuple):
     """The messages of a record."""
 
-    messages: list[Any]
-    """The messages of a state, or the single message of the record."""
+    messages: list[_Message]
+    """The messages of a state, or the single message of the record; empty if a streamed message is malformed."""
     is_state: bool
     metadata: Record
     """The metadata that a graph adds to a streamed message."""
@@ -357,14 +357,16 @@ def _record_messages(record: Record) -> _RecordMessages | None:
     """Return the messages of a record, or None if it has none."""
     mode, data = _stream_mode_and_data(record)
     if mode == "messages" and data.__class__ is list and len(data) == 2:
-        return _RecordMessages(data[:1], False, data[1] if data[1].__class__ is dict else {})
+        metadata = data[1] if data[1].__class__ is dict else {}
+        return _RecordMessages(_parse_messages(data[:1]), False, metadata)
     if data.__class__ is not dict:
         return None
-    if _parse_message(data) is not None:
-        return _RecordMessages([data], False, {})
-    if mode == "updates":
-        data = next((update for update in data.values() if _is_state(update)), data)
-    return _RecordMessages(data["messages"], True, {}) if _is_state(data) else None
+    message = _parse_message(data)
+    if message is not None:
+        return _RecordMessages([message], False, {})
+    states = [*data.values(), data] if mode == "updates" else [data]
+    messages = next(filter(None, map(_state_messages, states)), None)
+    return _RecordMessages(messages, True, {}) if messages else None
 
 
 def _stream_mode_and_data(record: Record) -> tuple[str | None, Any]:
@@ -375,23 +377,20 @@ def _stream_mode_and_data(record: Record) -> tuple[str | None, Any]:
     return (values[-2], values[-1]) if len(values) > 1 else (None, None)
 
 
-def _is_state(data: Any) -> bool:
-    messages = data.get("messages") if data.__class__ is dict else None
-    return messages.__class__ is list and bool(messages) and all(map(_parse_message, messages))
+def _parse_messages(values: list[Any]) -> list[_Message]:
+    return [message for value in values if (message := _parse_message(value))]
 
 
-def read(record: Record) -> RecordReading:
-    """Read a message, a state, or a list streamed by a graph, given as `{"list": [...]}`."""
-    contents = _record_messages(record)
-    if contents is None:
-        is_known = recognizes_list(record.get("list"))
-        return (control_reading if is_known else unknown_reading)(_original_value(record), wire_name(record))
-    messages = [message for value in contents.messages if (message := _parse_message(value))]
-    if not contents.is_state and (not messages or messages[0].is_chunk):
-        wire_type = messages[0].name if messages else None
-        return chunk_reading(_original_value(record), wire_type)
-    if messages[0].wire_type == "remove":
-        return control_reading(_original_value(record), "remove")
+def _state_messages(data: Any) -> list[_Message]:
+    """Return the messages of a state; none for other data."""
+    values = data.get("messages") if data.__class__ is dict else None
+    if values.__class__ is not list:
+        return []
+    messages = _parse_messages(values)
+    return messages if len(messages) == len(values) else []
+
+
+def _read_messages(messages: list[_Message]) -> RecordReading:
     readings = [_read_message(message) for message in messages]
     return RecordReading(
         "message", readings[0][0], bounded([block for _, blocks in readings for block in blocks])
@@ -426,7 +425,7 @@ def recognizes(record: Record) -> bool:
     if record.get("type") is None and "messages" in record:
         return (
             body_keys(record) == {"messages"}
-            and _is_state(record)
+            and bool(_state_messages(record))
             and all(map(recognizes, record["messages"]))
         )
     message = _parse_message(record)
@@ -448,7 +447,7 @@ def facts(record: Record) -> Facts:
     contents = _record_messages(record)
     if contents is None:
         return Facts()
-    message = None if contents.is_state or not contents.messages else _parse_message(contents.messages[0])
+    message = None if contents.is_state or not contents.messages else contents.messages[0]
     return Facts(
         session_id=text_at(contents.metadata, "thread_id"),
         model=_model_name(message.fields) if message else None,
@@ -459,12 +458,9 @@ def _model_name(fields: Record) -> str | None:
     return first_text(fields.get("response_metadata"), ("model_name", "model", "model_id"))
 
 
-def parts(record: Record, reading: RecordReading) -> list[Part]:
+def _message_parts(contents: _RecordMessages, reading: RecordReading) -> list[Part]:
     """Return one part per message; earlier messages that a state repeats have the same ids."""
-    contents = _record_messages(record)
-    if contents is None or reading.kind != "message":
-        return []
-    return [_message_part(message) for value in contents.messages if (message := _parse_message(value))]
+    return list(map(_message_part, contents.messages)) if reading.kind == "message" else []
 
 
 def _message_part(message: _Message) -> Part:
@@ -515,25 +511,22 @@ def _standard_error(error: Any) -> Block | None:
 # next user message.
 
 
-def steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """Return the steps of chunks, messages and states."""
-    contents = _record_messages(record)
-    if contents is None or reading.kind == "record":
+def _message_steps(contents: _RecordMessages, reading: RecordReading) -> list[Step] | None:
+    if reading.kind != "message":
         return None
-    if reading.kind == "message":
-        complete: list[Step] = [*parts(record, reading)]
-        return complete if contents.is_state or reading.role == "assistant" else [ChunkEnd(), *complete]
-    message = _parse_message(contents.messages[0])
-    if message is None:
-        return []
+    keeps_chunks_open = contents.is_state or reading.role == "assistant"
+    return [*([] if keeps_chunks_open else [ChunkEnd()]), *_message_parts(contents, reading)]
+
+
+def _chunk_steps(message: _Message) -> list[Step]:
     return (
-        _chunk_steps(message.fields)
+        _fragment_steps(message.fields)
         if _ROLES.get(message.wire_type) == "assistant"
         else [_message_part(message)]
     )
 
 
-def _chunk_steps(fields: Record) -> list[Step]:
+def _fragment_steps(fields: Record) -> list[Step]:
     message_id = text_at(fields, "id")
     usage = _standard_usage(fields.get("usage_metadata"), fields.get("response_metadata"))
     content = [*_reasoning_steps(fields), *_content_steps(fields["content"]), *_call_steps(fields)]
@@ -626,14 +619,43 @@ def _call_fragment(fragment: Record, **more: str) -> Step:
     )
 
 
-_WIRE_TYPE = WireType(read=read, parts=parts, steps=steps)
+def _chunk_type(messages: list[_Message]) -> WireType:
+    return WireType(
+        lambda record: chunk_reading(_original_value(record), messages[0].name if messages else None),
+        steps=lambda record, reading: [step for message in messages for step in _chunk_steps(message)],
+    )
+
+
+def _message_type(contents: _RecordMessages) -> WireType:
+    return WireType(
+        lambda record: _read_messages(contents.messages),
+        lambda record, reading: _message_parts(contents, reading),
+        lambda record, reading: _message_steps(contents, reading),
+    )
+
+
+_CONTROL = WireType(lambda record: control_reading(_original_value(record), wire_name(record)))
+_REMOVAL = WireType(lambda record: control_reading(_original_value(record), "remove"))
+_UNKNOWN = WireType(lambda record: unknown_reading(_original_value(record), wire_name(record)))
+
+
+def wire_type(record: Record) -> WireType:
+    """Return the row of a message, a state, or a list streamed by a graph, given as `{"list": [...]}`."""
+    contents = _record_messages(record)
+    if contents is None:
+        return _CONTROL if recognizes_list(record.get("list")) else _UNKNOWN
+    messages = contents.messages
+    if not contents.is_state and (not messages or messages[0].is_chunk):
+        return _chunk_type(messages)
+    return _REMOVAL if messages[0].wire_type == "remove" else _message_type(contents)
+
 
 PROVIDER = Provider(
     source="langchain",
     recognizes=recognizes,
     marks={"content", "data", "lc", "messages"},
     recognizes_list=recognizes_list,
-    wire_type=lambda record: _WIRE_TYPE,
+    wire_type=wire_type,
     read_block=read_block,
     facts=facts,
 )
