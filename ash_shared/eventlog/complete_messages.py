@@ -203,6 +203,7 @@ def _emit_user_part(log: Log, part: Part) -> None:
     text = _spoken_text(part)
     results = [block for block in part.blocks if block["type"] == "tool_result"]
     if results or not text or _is_new_prompt(log, text, part):
+        streaming.end_complete_slots(log, part.parent_call or "")
         emit_units(log, part, _user_units(log, part, results))
 
 

@@ -276,16 +276,40 @@ def _block_of_slot(slot: Slot) -> Block:
 
 
 def discard_slots(log: Log, part: steps.Part) -> None:
-    """Discard the slots whose complete content a message has."""
+    """Discard the slots whose complete content a message has. Slots before them, and those of another answer, have no
+    message: end them."""
     state, parent_call = log.state, part.parent_call or ""
     if part.slot is not None:
         state.slots = [slot for slot in state.slots if not slot.is_below(part.slot, parent_call)]
         return
+    if not state.slots:
+        return
+    if _has_other_answer(state, part, parent_call):
+        end_response_slots(log, parent_call)
     for block in part.blocks:
         slot = _find_slot_of(state, block, parent_call)
         if slot is not None:
+            end_complete_slots(log, parent_call, before=slot)
             state.slots.remove(slot)
             state.response(parent_call).record_emitted(slot.name)
+
+
+def _has_other_answer(state: State, part: steps.Part, parent_call: str) -> bool:
+    """True if this part begins another answer than that of the open slots."""
+    if state.turn is None or state.turn.is_over:
+        return False  # the end of the turn ends its slots
+    return part.message_id is not None and state.response_id(parent_call) not in (None, part.message_id)
+
+
+def end_complete_slots(log: Log, parent_call: str, *, before: Slot | None = None) -> None:
+    """End the slots that wait for a message, because later content follows."""
+    turn = log.state.turn
+    if turn is None or turn.is_over:
+        return  # the end of the turn ends its slots
+    slots = [slot for slot in log.state.slots if slot.parent_call == parent_call]
+    for slot in slots if before is None else slots[: slots.index(before)]:
+        if slot.is_complete:
+            end_slot(log, slot)
 
 
 def _find_slot_of(state: State, block: Block, parent_call: str) -> Slot | None:

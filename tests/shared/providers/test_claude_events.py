@@ -110,6 +110,16 @@ STOP = {"type": "message_stop"}
 USAGE = {"input_tokens": 9, "output_tokens": 1, "cache_read_input_tokens": 4, "service_tier": "standard"}
 
 
+def streamed_text(words: str, id: str = "m1") -> list[Record]:
+    """Return the stream events of an answer whose first block is a text."""
+    return [
+        stream_event(message_start(id)),
+        stream_event(block_start(0, text(""))),
+        stream_event(block_delta(0, type="text_delta", text=words)),
+        stream_event(block_stop(0)),
+    ]
+
+
 STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
     "a run without its prompt on the wire, and a result that repeats the text": (
         [INIT, assistant(text("Yes.")), result("Yes.")],
@@ -364,6 +374,75 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             ),
             ("tool_call", {"toolCallId": "t1", "toolName": "Read", "args": {"file": "a"}}),
             ("tool_result", {"toolCallId": "t1", "result": "fine"}),
+            END,
+        ],
+    ),
+    "deltas without lines": (
+        [
+            INIT,
+            *streamed_text("I look."),
+            stream_event(block_start(1, call("t1"))),
+            stream_event(block_delta(1, type="input_json_delta", partial_json="{}")),
+            stream_event(block_stop(1)),
+            stream_event(STOP),
+            user([tool_result("t1")]),
+            *streamed_text("So.", id="m2"),
+            user("And?"),
+            *streamed_text("Yes.", id="m3"),
+            result("Yes."),
+        ],
+        [
+            START,
+            ("assistant_chunk", {"text": "I look."}),
+            ("tool_input_chunk", {"toolCallId": "t1", "toolName": "Read", "chunk": "{}", "offset": 0}),
+            ("assistant_done", {"text": "I look."}),
+            ("tool_call", {"toolCallId": "t1", "toolName": "Read", "args": {}}),
+            ("tool_result", {"toolCallId": "t1", "result": "fine"}),
+            ("assistant_chunk", {"text": "So."}),
+            ("assistant_done", {"text": "So."}),
+            ("user_message", {"text": "And?"}),
+            ("assistant_chunk", {"text": "Yes."}),
+            ("assistant_done", {"text": "Yes."}),
+            END,
+        ],
+    ),
+    "deltas with a line of a later block, and of a later answer": (
+        [
+            INIT,
+            *streamed_text("I look."),
+            stream_event(block_start(1, call("t1"))),
+            assistant(call("t1")),
+            stream_event(message_start("m2")),
+            stream_event(block_start(0, text(""))),
+            stream_event(block_delta(0, type="text_delta", text="I be")),
+            assistant(text("Yes."), id="m3"),
+            result("Yes."),
+        ],
+        [
+            START,
+            ("assistant_chunk", {"text": "I look."}),
+            ("assistant_done", {"text": "I look."}),
+            ("tool_call", {"toolCallId": "t1", "toolName": "Read", "args": {}}),
+            ("assistant_chunk", {"text": "I be"}),
+            ("assistant_done", {"text": "I be", "partial": True}),
+            ("assistant_done", {"text": "Yes."}),
+            END,
+        ],
+    ),
+    "a prompt that waits in the queue while a block is open": (
+        [
+            *streamed_text("So."),
+            {"type": "queue-operation", "operation": "enqueue", "content": "And?", "sessionId": "s"},
+            assistant(text("So.")),
+            user("And?"),
+        ],
+        [
+            SYSTEM_START,
+            ("assistant_chunk", {"text": "So."}),
+            ("assistant_done", {"text": "So."}),
+            END,
+            START,
+            ("user_message", {"text": "And?"}),
             END,
         ],
     ),
