@@ -190,7 +190,8 @@ def request_parts(record: Record, reading: RecordReading) -> list[Part]:
 def result_parts(record: Record, reading: RecordReading) -> list[Part]:
     """Return the part of the end of a run: its text repeats the last response, and its usage is the total of all
     responses."""
-    failed = record.get("is_error") is True or bool(record.get("errors"))
+    subtype = text_at(record, "subtype") or ""
+    failed = record.get("is_error") is True or bool(record.get("errors")) or subtype.startswith("error_")
     texts = [block for block in reading.blocks if block["type"] == "text"]
     return [
         Part(
@@ -206,8 +207,7 @@ def result_parts(record: Record, reading: RecordReading) -> list[Part]:
 
 
 def _run_error(record: Record) -> Block:
-    errors = [text for text in record.get("errors") or [] if text.__class__ is str]
-    text = "\n".join(errors) or text_at(record, "result")
+    text = "\n".join(_error_texts(record.get("errors"))) or text_at(record, "result")
     details = pick(record, "errors", "api_error_status")
     status = count_at(record, "api_error_status")
     subtype = text_at(record, "subtype") or "error"
@@ -215,19 +215,31 @@ def _run_error(record: Record) -> Block:
     return message_error(code, text or (None if status is None else f"HTTP {status}"), details or None)
 
 
+def _error_texts(errors: Any) -> list[str]:
+    """Return the texts of the errors of a run, which are texts or objects with a message."""
+    each = errors if errors.__class__ is list else [errors]
+    texts = (error if error.__class__ is str else text_at(error, "message") for error in each)
+    return list(filter(None, texts))
+
+
 def error_parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Return the part of an API error: a response body, a stream event, or a client's note about a failed
-    request."""
-    details = record.get("error")
+    """Return the part of an API error: a response body, a stream event, a line that a run prints, or a client's note
+    about a failed request. `error` is the text of a printed line, but the code of a note."""
+    details, is_printed = record.get("error"), record.get("type") == "error"
     inner = value_at(details, "error", "error") or value_at(details, "error") or details
     code = (
         _error_type(inner)
-        or text_at(record, "error")
+        or text_at(record, "code" if is_printed else "error")
         or text_at(record, "subtype")
         or wire_name(record)
         or "error"
     )
-    text = text_at(inner, "message") or text_at(details, "message") or _describe_retry(record, details)
+    text = (
+        text_at(inner, "message")
+        or text_at(details, "message")
+        or (first_text(record, ("message", "error")) if is_printed else None)
+        or _describe_retry(record, details)
+    )
     return [Part(role="system", blocks=reading.blocks, error=message_error(code, text, details or None))]
 
 

@@ -264,14 +264,17 @@ _FOREIGN_BLOCK_KEYS = frozenset({"lc", "mediaType", "subtype", "tool_id"})
 
 
 def is_error(record: Record) -> bool:
+    """Return True for an error body of the API, or an error that a run prints; Codex prints only a `message`."""
+    error = record.get("error")
+    is_printed = error.__class__ is str or (record.get("message").__class__ is str and len(record) > 2)
     return (
-        record.get("error").__class__ is dict
+        (is_printed or error.__class__ is dict)
         and not _is_gemini_cli_message(record)
         and record.keys().isdisjoint(_FOREIGN_ERROR_KEYS)
     )
 
 
-_FOREIGN_ERROR_KEYS = frozenset({"errorText", "sequence_number", "severity"})
+_FOREIGN_ERROR_KEYS = frozenset({"errorText", "param", "sequence_number", "severity"})
 """Keys of errors in other formats: Vercel, OpenAI Responses and Gemini CLI."""
 
 

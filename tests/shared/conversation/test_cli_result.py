@@ -120,3 +120,27 @@ def test_role_of_plain_text() -> None:
         response = parse_cli_output(stdout, duration=1, exit_code=0)
 
         assert [message.role for message in response.messages] == roles
+
+
+PRINTED: dict[str, tuple[dict[str, Any], tuple[str, str]]] = {
+    "a text": ({"error": "No credit."}, ("error", "No credit.")),
+    "a message": ({"message": "No credit."}, ("error", "No credit.")),
+    "a message and a code": ({"message": "No credit.", "code": "credit"}, ("credit", "No credit.")),
+    "a message and a session": ({"message": "No credit.", "session_id": "s1"}, ("error", "No credit.")),
+    "an error of the API": (
+        {"error": {"type": "overloaded_error", "message": "Overloaded"}},
+        ("overloaded_error", "Overloaded"),
+    ),
+}
+
+
+@pytest.mark.parametrize("source", [None, "claude"])
+@pytest.mark.parametrize("name", PRINTED)
+def test_printed_error_is_the_error_of_the_run(name: str, source: str | None) -> None:
+    fields, expected = PRINTED[name]
+
+    response = parse_cli_output(output(reply("I try."), {"type": "error", **fields}), source)
+
+    error = response.model_dump()["error"]
+    assert (response.data, response.status) == ("I try.", "error")
+    assert (error["code"], error["message"]) == expected

@@ -228,6 +228,53 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             END,
         ],
     ),
+    "an error of the run in several texts, with the status of the API": (
+        [
+            INIT,
+            result(
+                None,
+                subtype="error_during_execution",
+                errors=["One.", {"message": "Two."}, 5],
+                api_error_status=529,
+            ),
+        ],
+        [
+            START,
+            (
+                "error",
+                {
+                    "code": "error_during_execution",
+                    "message": "One.\nTwo.",
+                    "details": {"errors": ["One.", {"message": "Two."}, 5], "api_error_status": 529},
+                },
+            ),
+            END,
+        ],
+    ),
+    "an error of the run without a text": (
+        [INIT, result("", is_error=True, api_error_status=529)],
+        [
+            START,
+            ("error", {"code": "api_error", "message": "HTTP 529", "details": {"api_error_status": 529}}),
+            END,
+        ],
+    ),
+    "an error of the run in its subtype alone": (
+        [INIT, result(None, subtype="error_max_turns")],
+        [START, ("error", {"code": "error_max_turns", "message": "error_max_turns"}), END],
+    ),
+    "a printed error": (
+        [INIT, {"type": "error", "error": "No credit."}],
+        [
+            START,
+            ("error", {"code": "error", "message": "No credit.", "details": "No credit."}),
+            *ABORTED,
+        ],
+    ),
+    "a printed error with a code": (
+        [INIT, {"type": "error", "code": "login", "message": "Log in first.", "session_id": "s"}],
+        [START, ("error", {"code": "login", "message": "Log in first."}), *ABORTED],
+    ),
     "an API error, worded as a response and repeated in the result": (
         [
             INIT,
