@@ -99,6 +99,8 @@ def _emit_plain_text(log: Log, part: Part) -> None:
 
 
 def _pass_event(log: Log, part: Part) -> None:
+    if posted_events.is_shown_output(log.state, part.original):
+        return
     event = {**part.original, "sessionId": log.context.session_id}
     if "id" not in event:
         event = {"id": log.new_id(), **event}

@@ -17,6 +17,20 @@ def observe(log: Log, event: Event) -> None:
         update(log, event, payload)
 
 
+def is_shown_output(state: State, event: Event) -> bool:
+    """True for a chunk of output that repeats output which the log already has, as its offset says."""
+    payload = event["payload"]
+    call = _call_of(state, payload) if event["type"] == "tool_output_chunk" else None
+    end = _end_of_output(payload) if call is not None else None
+    return call is not None and end is not None and end <= call.written and bool(payload["chunk"])
+
+
+def _end_of_output(payload: Block) -> int | None:
+    """Return the offset behind a chunk of output, if it states its own."""
+    chunk, offset = payload.get("chunk"), payload.get("offset")
+    return offset + len(chunk) if isinstance(chunk, str) and isinstance(offset, int) else None
+
+
 def _turn_id(log: Log) -> str | None:
     return log.state.turn.id if log.state.turn is not None else None
 
@@ -63,10 +77,9 @@ def _continue_turn(log: Log, turn: Turn, event: Event, payload: Block) -> None:
 
 
 def _observe_output(log: Log, event: Event, payload: Block) -> None:
-    call = _call_of(log.state, payload)
-    chunk, offset = payload.get("chunk"), payload.get("offset")
-    if call is not None and chunk.__class__ is str and offset.__class__ is int:
-        call.written = max(call.written, offset + len(chunk))
+    call, end = _call_of(log.state, payload), _end_of_output(payload)
+    if call is not None and end is not None:
+        call.written = max(call.written, end)
 
 
 def _observe_result(log: Log, event: Event, payload: Block) -> None:

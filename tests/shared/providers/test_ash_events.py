@@ -199,6 +199,20 @@ def test_output_continues_after_posted_chunks() -> None:
     assert emitted["payload"] == {"toolCallId": "c1", "chunk": ", done", "offset": 2}
 
 
+def test_drops_output_at_an_offset_already_shown() -> None:
+    def output(chunk: str, **more: Any) -> Event:
+        return event("tool_output_chunk", {"toolCallId": "c1", "chunk": chunk, **more}, **TURN)
+
+    shown = [output("ok", offset=0), output(", done", offset=2)]
+    overlap, unnumbered, other = output("done.", offset=4), output("ok"), output("", offset=0)
+
+    events = follow([LOG[0], LOG[8], *shown, *shown, overlap, unnumbered, other, LOG[10]])
+
+    assert [each["payload"] for each in events[2:-1]] == [
+        each["payload"] for each in (*shown, overlap, unnumbered, other)
+    ]
+
+
 @pytest.mark.parametrize("payload", [None, [], "text", {}, {"toolCallId": [], "toolName": {}, "offset": "1"}])
 @pytest.mark.parametrize("wire", [each["type"] for each in LOG] + ["applause"])
 @pytest.mark.parametrize("more", [{}, {"turnId": 5}, {"turnId": None}, {"turnId": "t9"}], ids=json.dumps)
