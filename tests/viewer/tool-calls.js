@@ -65,6 +65,7 @@ function textOf(element) {
   for (const hidden of shown.querySelectorAll(".visually-hidden")) {
     hidden.replaceWith(`(${hidden.textContent.replace(/^, /, "").trim()})`);
   }
+  for (const thumbnail of shown.querySelectorAll(".thumbnail")) thumbnail.replaceWith(`[${thumbnail.alt}]`);
   for (const link of shown.querySelectorAll("[href]")) {
     link.append(`<${link.getAttribute("href").slice(0, 60)}>`);
   }

@@ -2,8 +2,9 @@
 import { el } from "../lib/dom.js";
 import { languageOf } from "../lib/highlight.js";
 import { aside, code, downloadLink, formatSize, isWebUrl, link, prose, textDataUrl } from "./tools/body-parts.js";
-import { FieldReader, isEmpty, isString } from "../lib/json-fields.js";
+import { FieldReader, isEmpty, isString, textField } from "../lib/json-fields.js";
 
+const MIN_IMAGE_LENGTH = 32;
 const MAX_IMAGE_LENGTH = 14_000_000; // characters of base64
 const MAX_TEXT_LENGTH = 200_000;
 const MAX_ADDRESS_LENGTH = 200;
@@ -54,6 +55,25 @@ export function file(reader, renderBlocks, kind) {
   const description = reader.text("context", "transcript");
   const rest = source.rest();
   return [...parts, description && prose(description), rest !== undefined && aside("More of the source", rest)];
+}
+
+/**
+ * The data URL and the name of an image block that can be shown; undefined for other blocks and for larger images.
+ *
+ * @param {any} block
+ * @param {number} maxLength of the data, in characters of base64
+ */
+export function imageOf(block, maxLength) {
+  if (textField(block, "type") !== "image") return undefined;
+  const reader = new FieldReader(block);
+  const { data = "", mediaType, name } = readFileInfo(reader, new FieldReader(reader.value.source), "image");
+  const type = isImageStart(data) && data.length <= maxLength ? detectImageType(data) : undefined;
+  if (!type || (mediaType !== undefined && mediaType !== type)) return undefined;
+  return { name, url: () => `data:${type};base64,${normalizeBase64(data)}` };
+}
+
+function isImageStart(data) {
+  return data.length >= MIN_IMAGE_LENGTH && BASE64.test(data.slice(0, MIN_IMAGE_LENGTH));
 }
 
 /** @returns {FileInfo} */

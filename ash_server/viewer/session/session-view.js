@@ -17,6 +17,7 @@ import { PromptOutline } from "./prompt-outline.js";
 import { FAILED, keepScrollPosition, scrollToItem } from "./scroll-anchor.js";
 import { StoredPanel } from "./stored-panel.js";
 import { SyntaxColours } from "./syntax-colours.js";
+import { Thumbnails } from "./thumbnails.js";
 
 const MARGIN = 16;
 const FLASH_MS = 1500;
@@ -43,6 +44,7 @@ export class SessionView {
     this.navigation = new ItemNavigation(this.log);
     this.outline = new PromptOutline(this.renderer, (prompt) => this.visit(prompt));
     this.storedPanel = new StoredPanel(messages);
+    this.thumbnails = new Thumbnails(this.renderer);
     this.syntaxColours = new SyntaxColours(this.log);
     this.toolbar = new ItemToolbar(this.log, this.toolbarActions(), (element) => usageOf(this.itemOf(element)));
     this.blank = el("div", { class: "blank", hidden: true });
@@ -219,6 +221,7 @@ export class SessionView {
     this.filters.update();
     this.outline.update();
     this.syntaxColours.update();
+    this.thumbnails.update();
     this.toolbar.update();
     this.updateBlank();
   }

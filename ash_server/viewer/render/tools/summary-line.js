@@ -3,6 +3,7 @@ import { controlSymbol, showControlCharacters } from "../../lib/ansi.js";
 import { el } from "../../lib/dom.js";
 import { formatDuration } from "../../lib/number-format.js";
 import { generic } from "./generic.js";
+import { thumbnails } from "./thumbnails.js";
 
 const MAX_GIST_LENGTH = 200;
 const MAX_TITLE_LENGTH = 80;
@@ -16,7 +17,10 @@ const HIDDEN_STATE_TEXTS = { pending: "being written", running: "running", error
 
 export function summaryLine(call, tool) {
   const gist = tool.gist(call.args, call) ?? generic.gist(call.args);
-  return lineOf(callTitle(call, tool), gist, outcomeOf(call, tool));
+  const line = lineOf(callTitle(call, tool), gist, outcomeOf(call, tool));
+  const pictures = thumbnails(call.results.map(({ value }) => value));
+  if (pictures) line.append(pictures);
+  return line;
 }
 
 /**
