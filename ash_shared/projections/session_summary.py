@@ -72,6 +72,8 @@ class SessionSummary(AshModel):
     """Number of recent answers by model, most first; empty if the models are unknown."""
     agents: list[str] = Field(default=[])
     """Other agents and sessions that took part, in the order in which they first appear."""
+    agent_callbacks: int = 0
+    """Answers of other agents."""
     awaited_agents: int = 0
     """Messages to other agents without a callback."""
     usage: Omittable[StandardTokenUsage] = ABSENT
@@ -173,11 +175,12 @@ def _tools(stands: list[WireEvent]) -> dict[str, Any]:
 
 
 def _agents(stands: list[WireEvent]) -> dict[str, Any]:
-    sent = _of(stands, "agent_message")
-    answered = {event["payload"]["messageId"] for event in _of(stands, "agent_callback")}
+    sent, callbacks = _of(stands, "agent_message"), _of(stands, "agent_callback")
+    answered = {event["payload"]["messageId"] for event in callbacks}
     named = (name for event in stands if event["type"].startswith("agent_") for name in _partners(event))
     return {
         "agents": list(dict.fromkeys(named)),
+        "agentCallbacks": len(callbacks),
         "awaitedAgents": len({event["payload"]["messageId"] for event in sent} - answered),
     }
 
