@@ -108,12 +108,7 @@ def _translate_tool_result(block: Block) -> Block:
 def _translate_reasoning(block: Block) -> Block:
     reasoning = block["reasoningContent"]
     if "redactedContent" in reasoning:
-        typed = {
-            "type": "thinking",
-            "thinking": "",
-            "redacted": True,
-            "data": reasoning["redactedContent"],
-        }
+        typed = {"type": "thinking", "thinking": "", "redacted": True, "data": reasoning["redactedContent"]}
         return _with_extra_keys(block, "reasoningContent", typed, "redactedContent")
     signed_text = reasoning["reasoningText"]
     typed = {"type": "thinking", "thinking": signed_text["text"], **pick(signed_text, "signature")}
@@ -356,10 +351,7 @@ def _response_part(record: Record, blocks: list[Block]) -> Part:
         role="assistant",
         blocks=blocks,
         usage=_standard_usage(record),
-        metadata={
-            "stop_reason": stop_reason,
-            "stop_sequence": _stop_sequence(record),
-        },
+        metadata={"stop_reason": stop_reason, "stop_sequence": _stop_sequence(record)},
         error=message_error(stop_reason, _refusal_message(record))
         if stop_reason in _REFUSAL_REASONS
         else None,

@@ -513,8 +513,7 @@ _INCOMPLETE_EVENTS: Mapping[str, WireType] = {
 }
 """Events without the keys of their type, which still end the turn or the open text."""
 _INCOMPLETE = WireType(
-    _read_incomplete,
-    lambda record, reading: _output_parts(record, reading) if "stats" in record else [],
+    _read_incomplete, lambda record, reading: _output_parts(record, reading) if "stats" in record else []
 )
 """Other records without the keys of their type, and records of unknown types."""
 

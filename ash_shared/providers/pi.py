@@ -305,10 +305,7 @@ def _response_part(message: Record, reading: RecordReading) -> Part:
         usage=_standard_usage(message.get("usage")),
         cost=cost_at(message, "usage", "cost", "total"),
         message_id=text_at(message, "responseId"),
-        metadata={
-            "model": text_at(message, "model"),
-            "stop_reason": text_at(message, "stopReason"),
-        },
+        metadata={"model": text_at(message, "model"), "stop_reason": text_at(message, "stopReason")},
         error=_standard_error(message),
     )
 

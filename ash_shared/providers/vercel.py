@@ -287,8 +287,7 @@ def _is_message(record: Record) -> bool:
 
 
 def facts(record: Record) -> Facts:
-    """Return the metadata of a message. Its id is not unique, because a message is stored again each time it
-    grows."""
+    """Return the metadata of a message. Its id is not unique, because a message is stored again each time it grows."""
     metadata = record.get("metadata")
     created_at = record.get("createdAt") or value_at(metadata, "createdAt")
     return Facts(timestamp=to_milliseconds(created_at), model=first_text(metadata, ("model", "modelId")))
@@ -344,11 +343,7 @@ def _with_key(part: Part, message_id: str | None, number: int) -> Part:
         return part
     id = f"{message_id}/{number}" if number else message_id
     return replace(
-        part,
-        key=f"{part.role} {id}",
-        facts=Facts(uuid=id),
-        message_id=message_id,
-        relation="new_version",
+        part, key=f"{part.role} {id}", facts=Facts(uuid=id), message_id=message_id, relation="new_version"
     )
 
 

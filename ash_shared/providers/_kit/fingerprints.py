@@ -8,8 +8,7 @@ import re
 from typing import Any
 
 ENVELOPE_KEYS = frozenset({"messageID", "payload", "projectID", "sessionID"})
-"""Keys of OpenCode's documents and of the envelopes of Codex and Ash, whose `type` may also occur in other
-formats."""
+"""Keys of OpenCode's documents and of the envelopes of Codex and Ash, whose `type` may also occur in other formats."""
 
 BEDROCK_REQUEST_KEYS = frozenset(
     {

@@ -1,5 +1,4 @@
-"""Helpers for JSON values that several formats share: times, counts, arguments as JSON text, and `data:`
-URLs."""
+"""Helpers for JSON values that several formats share: times, counts, arguments as JSON text, and `data:` URLs."""
 
 import re
 from collections.abc import Container, Iterable, Mapping

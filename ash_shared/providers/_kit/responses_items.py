@@ -340,8 +340,7 @@ def _translate_image_generation(item: Record) -> list[Block]:
 
 
 def generated_image(item: Record) -> Block:
-    """Return the image whose bytes are the item's `result`; the media type is set if the item names the
-    format."""
+    """Return the image whose bytes are the item's `result`; the media type is set if the item names the format."""
     return {"type": "image", "source": _image_source(item["result"], item)}
 
 
@@ -359,12 +358,7 @@ _SUBTYPES: Mapping[str, str] = {"svg": "svg+xml"}
 def _translate_mcp_call(item: Record) -> list[Block]:
     arguments, consumed = input_at(item, "arguments")
     error, output = item.get("error"), item.get("output")
-    typed = {
-        "name": item["name"],
-        "input": arguments,
-        "executor": "mcp",
-        "server_name": item["server_label"],
-    }
+    typed = {"name": item["name"], "input": arguments, "executor": "mcp", "server_name": item["server_label"]}
     used = {"name", "server_label", *consumed, *_non_null(item, "output", "error")}
     tool_use = _tool_use_block(item, "mcp_call", typed, used, "id")
     if error is None and output is None:
@@ -399,8 +393,7 @@ def _failure_flag(item: Record) -> Block:
 
 
 def call_output(wire_type: str, key: str = "output") -> Callable[[Record], Block]:
-    """Return the translation of a tool output under this key; the item's status shows whether the tool
-    failed."""
+    """Return the translation of a tool output under this key; the item's status shows whether the tool failed."""
     return lambda item: _result_block(
         item, wire_type, {"content": read_tool_output(item[key]), **_failure_flag(item)}, {key}
     )

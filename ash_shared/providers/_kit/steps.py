@@ -96,9 +96,8 @@ class Part(Struct, frozen=True, kw_only=True):
     retracts: tuple[str, ...] = ()
     """Ids of records that this record retracts."""
     slot: str | None = None
-    """For events: the open item of the response that the part completes, including nested items (`3` covers `3/0`);
-    the part is dropped if that item was already emitted. If None, each block completes the first open item of its
-    kind."""
+    """For events: the open item of the response that the part completes, including nested items (`3` covers `3/0`); the
+    part is dropped if that item was already emitted. If None, each block completes the first open item of its kind."""
     fields: Mapping[str, Any] = {}
     """For events: further payload keys of the assistant's text, thinking and calls: `partial`."""
 

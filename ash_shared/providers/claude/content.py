@@ -147,14 +147,7 @@ _TRANSLATIONS: Mapping[str, Callable[[Block], Block]] = {
 }
 
 _CONTROL_BLOCKS = frozenset(
-    {
-        "browser_state",
-        "fallback",
-        "mcp_tool_listing",
-        "tool_addition",
-        "tool_reference",
-        "tool_removal",
-    }
+    {"browser_state", "fallback", "mcp_tool_listing", "tool_addition", "tool_reference", "tool_removal"}
 )
 
 BLOCK_TYPES = frozenset(CLASSES) | frozenset(_TRANSLATIONS) | _CONTROL_BLOCKS

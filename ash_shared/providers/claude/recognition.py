@@ -1,5 +1,4 @@
-"""Recognition of Claude records. Other formats overlap: Cursor reuses the line types, and many write plain
-messages."""
+"""Recognition of Claude records. Other formats overlap: Cursor reuses the line types, and many write plain messages."""
 
 from typing import Any
 

@@ -164,8 +164,7 @@ def _is_prompt(record: Record) -> bool:
 
 
 def _is_foreign(record: Record) -> bool:
-    """Return True for a call or result written by another tool: with a time, and a call's name in a separate
-    object."""
+    """Return True for a call or result written by another tool: with a time, and a call's name in a separate object."""
     is_named = record.get("function").__class__ is dict or {"name", "result"} <= record.keys()
     return is_named and not _TIME_KEYS.isdisjoint(record) and record.keys().isdisjoint(_OTHER_CLI_KEYS)
 

@@ -323,8 +323,7 @@ _RUNNING_STATES = frozenset({"pendingInit", "pending_init", "running", ""})
 
 
 def _collab_steps(item: Record, phase: str) -> Steps:
-    """Return the steps of a message to agents or a wait for their answers; None for other calls and failed
-    ones."""
+    """Return the steps of a message to agents or a wait for their answers; None for other calls and failed ones."""
     id, prompt, wait = item["id"], item.get("prompt"), item["tool"] == "wait"
     threads = list_or_empty(value_in_either_case(item, "receiver_thread_ids"))
     if item.get("status") == "failed" or not (prompt or wait):

@@ -150,14 +150,7 @@ _NO_CANDIDATE_KEYS = frozenset({"promptFeedback", "prompt_feedback", "usageMetad
 """Keys of a response that has no candidates."""
 
 _RESPONSE_KEYS = frozenset(
-    {
-        "createTime",
-        "create_time",
-        "modelVersion",
-        "model_version",
-        "responseId",
-        "response_id",
-    }
+    {"createTime", "create_time", "modelVersion", "model_version", "responseId", "response_id"}
 )
 
 

@@ -14,14 +14,7 @@ from ash_shared.model.blocks import Block, pick, with_extra
 from ash_shared.providers._kit.contract import Part, Record
 from ash_shared.providers._kit.gemini_parts import value_in_either_case
 from ash_shared.providers._kit.json_fields import first_text, list_or_empty
-from ash_shared.providers._kit.steps import (
-    Chunk,
-    ChunkEnd,
-    ResponseEnd,
-    ResponseStart,
-    Step,
-    usage_step,
-)
+from ash_shared.providers._kit.steps import Chunk, ChunkEnd, ResponseEnd, ResponseStart, Step, usage_step
 
 _Kind = Literal["text", "thinking", "input"]
 _KINDS: tuple[_Kind, ...] = ("text", "thinking", "input")
@@ -35,12 +28,7 @@ def response_steps(record: Record, part: Part) -> list[Step]:
     block_steps = [step for block in part.blocks for step in _block_steps(block, part, is_last)]
     usage = _usage_steps(record, part, is_last)
     if part.error is not None and not block_steps:
-        return [
-            *_complete_without_turn_end(ends),
-            Part(role="assistant", error=part.error),
-            *ends,
-            *usage,
-        ]
+        return [*_complete_without_turn_end(ends), Part(role="assistant", error=part.error), *ends, *usage]
     errors = [] if part.error is None else [Part(role=None, error=part.error)]
     start = [ResponseStart(part.key, begins="if_other_id")] if block_steps else []
     return [*start, *block_steps, *ends, *errors, *usage]
@@ -144,11 +132,7 @@ def _argument_steps(call: Record, prefix: str) -> Iterator[Step]:
         yield ChunkEnd(f"{prefix}input")
 
 
-_VALUE_KEYS = (
-    ("stringValue", "string_value"),
-    ("numberValue", "number_value"),
-    ("boolValue", "bool_value"),
-)
+_VALUE_KEYS = (("stringValue", "string_value"), ("numberValue", "number_value"), ("boolValue", "bool_value"))
 
 
 def _partial_value(partial: Record) -> Any:

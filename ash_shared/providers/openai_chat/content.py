@@ -45,8 +45,7 @@ ROLES: Mapping[Any, Role] = {
 
 
 def read_block(block: Any) -> Block:
-    """Read one part of a content list. An OpenAI `file` part has a `file` key; Ash's own file block does
-    not."""
+    """Read one part of a content list. An OpenAI `file` part has a `file` key; Ash's own file block does not."""
     if block.__class__ is str:
         return text_block(block)
     wire_type = block.get("type") if block.__class__ is dict else None
@@ -72,8 +71,7 @@ def _read_untranslated(wire_type: str, block: Block) -> Block:
 
 
 def _flatten(record: Record, name: str) -> Record:
-    """Return the record with the object under `name` flattened into it; keys that both have stay in the
-    object."""
+    """Return the record with the object under `name` flattened into it; keys that both have stay in the object."""
     inner = record[name]
     if inner.__class__ is not dict:
         raise TypeError

@@ -197,11 +197,7 @@ def _call_delta_steps(call: Record, number: int, prefix: str, more: Block) -> li
     if slot_name is not None:
         return [_end_thinking(prefix), _input_delta(inner, f"{prefix}call/{slot_name}", id, more)]
     slot = f"{prefix}call/-{number}"
-    return [
-        _end_thinking(prefix),
-        _input_delta(inner, slot, None, more),
-        ChunkEnd(slot, kinds=("input",)),
-    ]
+    return [_end_thinking(prefix), _input_delta(inner, slot, None, more), ChunkEnd(slot, kinds=("input",))]
 
 
 def _input_delta(function: Record, slot: str, id: str | None, more: Block) -> Chunk:

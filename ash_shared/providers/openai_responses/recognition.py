@@ -40,8 +40,7 @@ def is_response(record: Record) -> bool:
 
 
 def _is_request(record: Record) -> bool:
-    """Return True for a body with input for a model. Gemini's interactions use the same key for an agent's
-    input."""
+    """Return True for a body with input for a model. Gemini's interactions use the same key for an agent's input."""
     input = record["input"]
     if record.get("model").__class__ is not str and not record.keys() & {
         "instructions",

@@ -144,8 +144,7 @@ def _visible_blocks(blocks: list[Block]) -> list[Block]:
 
 
 def _approval_as_call(block: Block) -> Block:
-    """Represent a permission request as a call that waits for the user; the requested call follows if it is
-    granted."""
+    """Represent a permission request as a call that waits for the user; the requested call follows if it is granted."""
     wire_type = block.get("rawType") if block["type"] == "raw" else None
     return _APPROVAL_BLOCKS[wire_type](block["raw"]) if is_one_of(wire_type, _APPROVAL_BLOCKS) else block
 
