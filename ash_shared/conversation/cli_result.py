@@ -126,11 +126,9 @@ def _last_error(messages: list[StandardMessage], exit_code: int | None) -> Messa
     error = next((message.error for message in ends), None)
     if error is not None:
         return error
-    return (
-        MessageError(code=f"exit_{exit_code}", message=f"The process ended with {exit_code}.")
-        if exit_code
-        else None
-    )
+    if exit_code:
+        return MessageError(code=f"exit_{exit_code}", message=f"The process ended with {exit_code}.")
+    return None
 
 
 def _last_session(messages: list[StandardMessage]) -> str | None:

@@ -18,10 +18,8 @@ def find_shadows(drafts: Sequence[Draft]) -> Mapping[int, Draft]:
     """
     if not any(draft.is_copy for draft in drafts):
         return {}
-    originals, turns = (
-        defaultdict[tuple[str, str], deque[Draft]](deque),
-        defaultdict[tuple[str, int], _TurnTexts](_TurnTexts),
-    )
+    originals = defaultdict[tuple[str, str], deque[Draft]](deque)
+    turns = defaultdict[tuple[str, int], _TurnTexts](_TurnTexts)
     for draft in drafts:
         if not draft.is_copy:
             originals[draft.role, draft.text()].append(draft)

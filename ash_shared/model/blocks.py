@@ -86,11 +86,9 @@ def raw_block(reason: RawReason, raw: Any, raw_type: str | None = None) -> Block
 
 def text_block(text: str, variant: str | None = None) -> Block:
     """Return the `text` block of a string."""
-    return (
-        {"type": "text", "text": text}
-        if variant is None
-        else {"type": "text", "text": text, "variant": variant}
-    )
+    if variant is None:
+        return {"type": "text", "text": text}
+    return {"type": "text", "text": text, "variant": variant}
 
 
 def pick(record: Mapping[str, Any], *names: str) -> Block:
@@ -181,6 +179,26 @@ def read_nested(block: Block, read_block: Reader) -> Block:
     blocks = read_list(block["content"], read_block)
     is_unchanged = all(new is old for new, old in zip(blocks, block["content"], strict=True))
     return block if is_unchanged else {**block, "content": blocks}
+
+
+def content_reader(translations: Mapping[str, Translation]) -> Reader:
+    """Return a function that reads one element of a content list with the translations of a format."""
+
+    def read(block: Any) -> Block:
+        if is_native(block):
+            return block
+        if block.__class__ is str:
+            return text_block(block)
+        wire_type = block.get("type") if block.__class__ is dict else None
+        if wire_type.__class__ is not str:
+            return raw_block("unknown_type", block)
+        if wire_type in translations:
+            return translate(wire_type, block, translations[wire_type])[0]
+        if wire_type not in CLASSES:
+            return raw_block("unknown_type", block, wire_type)
+        return read_nested(block, read) if is_valid(block) else raw_block("malformed", block, wire_type)
+
+    return read
 
 
 def nests_deeper(value: Any, levels: int) -> bool:

@@ -273,10 +273,6 @@ def _assistant_parts(record: Record, reading: RecordReading) -> list[Part]:
     ]
 
 
-def _user_parts(record: Record, reading: RecordReading) -> list[Part]:
-    return [Part(role="user", blocks=reading.blocks)]
-
-
 def _system_parts(record: Record, reading: RecordReading) -> list[Part]:
     return [Part(role="system", blocks=reading.blocks)]
 
@@ -308,11 +304,9 @@ def _retraction_parts(record: Record, reading: RecordReading) -> list[Part]:
     return [Part(role=None, retracts=tuple(retracted))]
 
 
-_PARTS_BY_ROLE: Mapping[Role, Callable[[Record, RecordReading], list[Part]]] = {
+_PARTS_BY_ROLE: Mapping[Role | None, Callable[[Record, RecordReading], list[Part]]] = {
     "assistant": _assistant_parts,
     "system": _system_parts,
-    "tool": _user_parts,
-    "user": _user_parts,
 }
 _PARTS_BY_TYPE: Mapping[str, Callable[[Record, RecordReading], list[Part]]] = {
     "error": _error_parts,
@@ -339,7 +333,7 @@ _NULLABLE_KEYS = frozenset({"recordId", "responseId", "turnId"})
 
 
 def _event_row(name: str, row: EventType) -> WireType:
-    by_role = _PARTS_BY_ROLE[row.message_role] if row.message_role else single_message_part
+    by_role = _PARTS_BY_ROLE.get(row.message_role, single_message_part)
     return WireType(_event_reader(name, row), _PARTS_BY_TYPE.get(name, by_role), _event_steps)
 
 

@@ -5,7 +5,7 @@ Source: the `bedrock-runtime` service model. A content block is an object with o
 vendor.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -36,6 +36,7 @@ from ash_shared.providers._kit.contract import (
 from ash_shared.providers._kit.fingerprints import BEDROCK_REQUEST_KEYS, body_keys
 from ash_shared.providers._kit.json_fields import (
     count_at,
+    first_count,
     first_text,
     media_class,
     message_error,
@@ -76,10 +77,6 @@ def _with_extra_keys(block: Block, kind: str, typed: Block, *consumed: str) -> B
     inner = block[kind] if block[kind].__class__ is dict else {}
     extended = with_extra({**typed, "source_type": kind}, without(inner, *consumed))
     return with_extra(extended, without(block, kind))
-
-
-def _translate_text(block: Block) -> Block:
-    return _with_extra_keys(block, "text", text_block(block["text"]))
 
 
 def _translate_tool_use(block: Block) -> Block:
@@ -204,7 +201,7 @@ _TRANSLATIONS: Mapping[str, Callable[[Block], Block | list[Block]]] = {
     "image": _translate_image,
     "reasoningContent": _translate_reasoning,
     "searchResult": _translate_search_result,
-    "text": _translate_text,
+    "text": lambda block: _with_extra_keys(block, "text", text_block(block["text"])),
     "toolResult": _translate_tool_result,
     "toolUse": _translate_tool_use,
     "video": _media_translation("video"),
@@ -321,14 +318,6 @@ def _is_error(record: Record) -> bool:
     return record.keys() <= _ERROR_KEYS and text_at(record, "message") is not None
 
 
-def facts(record: Record) -> Facts:
-    """Return the model, if the writer added it to the record; the API has it only in the URL."""
-    return Facts(model=text_at(record, "modelId"))
-
-
-_REFUSAL_REASONS = frozenset({"content_filtered", "guardrail_intervened"})
-
-
 def _request_parts(record: Record, reading: RecordReading) -> list[Part]:
     sources = [record["system"], *record["messages"]] if record.get("system") else record["messages"]
     return [
@@ -342,28 +331,23 @@ def _error_parts(record: Record, reading: RecordReading) -> list[Part]:
 
 
 def _response_parts(record: Record, reading: RecordReading) -> list[Part]:
-    return [_response_part(record, reading.blocks)]
+    stop_sequence = text_at(record, "additionalModelResponseFields", "stop_sequence")
+    return [
+        Part(
+            role="assistant",
+            blocks=reading.blocks,
+            usage=_standard_usage(record),
+            metadata={"stop_reason": text_at(record, "stopReason"), "stop_sequence": stop_sequence},
+            error=_refusal_error(record),
+        )
+    ]
 
 
-def _response_part(record: Record, blocks: list[Block]) -> Part:
-    stop_reason = text_at(record, "stopReason")
-    return Part(
-        role="assistant",
-        blocks=blocks,
-        usage=_standard_usage(record),
-        metadata={"stop_reason": stop_reason, "stop_sequence": _stop_sequence(record)},
-        error=message_error(stop_reason, _refusal_message(record))
-        if stop_reason in _REFUSAL_REASONS
-        else None,
-    )
-
-
-def _stop_sequence(record: Record) -> str | None:
-    return text_at(record, "additionalModelResponseFields", "stop_sequence")
-
-
-def _refusal_message(record: Record) -> str | None:
-    return text_at(record, "trace", "guardrail", "actionReason")
+def _refusal_error(record: Record) -> Block | None:
+    reason = text_at(record, "stopReason")
+    if reason not in ("content_filtered", "guardrail_intervened"):
+        return None
+    return message_error(reason, text_at(record, "trace", "guardrail", "actionReason"))
 
 
 def _standard_usage(record: Record) -> Block | None:
@@ -373,26 +357,19 @@ def _standard_usage(record: Record) -> Block | None:
         usage,
         input=count_at(usage, "inputTokens"),
         output=count_at(usage, "outputTokens"),
-        cache_read=_first_count(usage, ("cacheReadInputTokens", "cacheReadInputTokenCount")),
-        cache_creation=_first_count(usage, ("cacheWriteInputTokens", "cacheWriteInputTokenCount")),
+        cache_read=first_count(usage, "cacheReadInputTokens", "cacheReadInputTokenCount"),
+        cache_creation=first_count(usage, "cacheWriteInputTokens", "cacheWriteInputTokenCount"),
         service_tier=first_text(value_at(record, "serviceTier"), ("type",)),
     )
-
-
-def _first_count(usage: Any, names: Iterable[str]) -> int | None:
-    return next((count for name in names if (count := count_at(usage, name)) is not None), None)
 
 
 # Event log steps. Slots are the indexes of content blocks. The start of a text block is not always reported,
 # and some writers omit the end.
 
-_CALLING_STOP_REASONS = frozenset({"tool_use"})
-"""Stop reasons after which the caller has to respond."""
-
 
 def _response_steps(record: Record, reading: RecordReading) -> list[Step]:
-    part = replace(_response_part(record, reading.blocks), error=None)
-    return [ResponseStart(None), part, *_end_response(record), TurnEnd(mode="if_over")]
+    [part] = _response_parts(record, reading)
+    return [ResponseStart(None), replace(part, error=None), *_end_response(record), TurnEnd(mode="if_over")]
 
 
 def _exception_steps(record: Record, reading: RecordReading) -> list[Step]:
@@ -401,12 +378,10 @@ def _exception_steps(record: Record, reading: RecordReading) -> list[Step]:
 
 
 def _end_response(event: Record) -> list[Step]:
-    reason = text_at(event, "stopReason")
-    end = ResponseEnd(turn="ends" if reason not in _CALLING_STOP_REASONS else "continues")
-    refusals = (
-        [Emit("error", message_error(reason, _refusal_message(event)))] if reason in _REFUSAL_REASONS else []
-    )
-    return [ChunkEnd(), end, *refusals]
+    """End the response, and the turn unless the caller has to respond to a call."""
+    end = ResponseEnd(turn="continues" if text_at(event, "stopReason") == "tool_use" else "ends")
+    error = _refusal_error(event)
+    return [ChunkEnd(), end, *([] if error is None else [Emit("error", error)])]
 
 
 def _slot(event: Record) -> str:
@@ -443,7 +418,9 @@ def _continue_block(event: Record) -> list[Step]:
         step for kind in delta if kind in _DELTA_STEPS for step in _DELTA_STEPS[kind](delta[kind], slot)
     ]
     unknown_keys = without(delta, *_DELTA_STEPS)
-    return delta_steps + ([_unknown_delta_step(unknown_keys)] if unknown_keys else [])
+    if unknown_keys:
+        delta_steps.append(Part(role="system", blocks=[raw_block("unknown_type", unknown_keys)]))
+    return delta_steps
 
 
 def _reasoning_steps(delta: Record, slot: str) -> list[Step]:
@@ -456,10 +433,6 @@ def _result_content_steps(content: list[Any], slot: str) -> list[Step]:
     """Return the step of a tool result, whose slot identifies the call."""
     result = _translate_tool_result({"toolResult": {"content": content}})
     return [Part(role="user", blocks=[result], slot=slot)]
-
-
-def _unknown_delta_step(delta: Record) -> Step:
-    return Part(role="system", blocks=[raw_block("unknown_type", delta)])
 
 
 _DELTA_STEPS: Mapping[str, Callable[[Any, str], list[Step]]] = {
@@ -520,10 +493,6 @@ def _event_row(record: Record) -> WireType | None:
     return row if row and event.__class__ is dict and row.matches(record) else None
 
 
-_MARKS = _EVENTS.keys() | {"message", "messages", "output", "role"}
-"""Every kind of record has one of these keys."""
-
-
 def recognizes(record: Record) -> bool:
     """Return True for a record of the Converse API, whose bodies have no `type`."""
     present_keys = body_keys(record) - BEDROCK_REQUEST_KEYS
@@ -536,8 +505,8 @@ _BODY_KEY_SETS: tuple[frozenset[str], ...] = (frozenset(), frozenset({"messages"
 PROVIDER = Provider(
     source="bedrock",
     recognizes=recognizes,
-    marks=_MARKS,
+    marks=_EVENTS.keys() | {"message", "messages", "output", "role"},
     wire_type=wire_type,
     read_block=read_block,
-    facts=facts,
+    facts=lambda record: Facts(model=text_at(record, "modelId")),  # the API has it only in the URL
 )

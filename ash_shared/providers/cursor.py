@@ -54,7 +54,7 @@ from ash_shared.providers._kit.json_fields import (
     token_usage,
     value_at,
 )
-from ash_shared.providers._kit.steps import Chunk, ChunkEnd, Step, TurnEnd, TurnStart
+from ash_shared.providers._kit.steps import Chunk, ChunkEnd, Step, TurnEnd, TurnStart, keyed_relation
 
 _ROLES: Mapping[Any, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
 
@@ -281,20 +281,10 @@ def _tool_parts(record: Record, reading: RecordReading) -> list[Part]:
     id = text_at(record, "call_id")
     results = [block for block in reading.blocks if block["type"] == "tool_result"]
     calls = [block for block in reading.blocks if block["type"] != "tool_result"]
-    response = text_at(record, "model_call_id")
-    call_parts = [
-        Part(
-            role="assistant",
-            blocks=calls,
-            key=id,
-            message_id=response,
-            relation="revision" if id is not None else "new",
-        )
-    ]
-    result_parts = [
-        Part(role="user", blocks=results, key=id, relation="revision" if id is not None else "new")
-    ]
-    return (call_parts if calls else []) + (result_parts if results else [])
+    response, relation = text_at(record, "model_call_id"), keyed_relation(id)
+    call_part = Part(role="assistant", blocks=calls, key=id, message_id=response, relation=relation)
+    result_part = Part(role="user", blocks=results, key=id, relation=relation)
+    return [part for part in (call_part, result_part) if part.blocks]
 
 
 def _result_parts(record: Record, reading: RecordReading) -> list[Part]:

@@ -98,16 +98,10 @@ def _message_blocks(message: Record) -> list[Block]:
     variant = _VARIANTS.get(_message_type(message))
     if variant:
         content = [{"variant": variant, **block} if block["type"] == "text" else block for block in content]
-    thoughts = [
-        block for thought in list_or_empty(message.get("thoughts")) for block in _read_thought(thought)
-    ]
-    listed_calls = list_or_empty(message.get("toolCalls"))
+    listed, listed_calls = list_or_empty(message.get("thoughts")), list_or_empty(message.get("toolCalls"))
+    thoughts = [block for item in listed for block in translate("thought", item, _translate_thought)]
     calls = [block for call in listed_calls for block in translate("toolCall", call, _translate_call)]
     return bounded(thoughts + content + calls)
-
-
-def _read_thought(thought: Any) -> list[Block]:
-    return translate("thought", thought, _translate_thought)
 
 
 def _translate_thought(thought: Record) -> Block:

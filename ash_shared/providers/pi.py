@@ -60,6 +60,7 @@ from ash_shared.providers._kit.steps import (
     Step,
     TurnEnd,
     TurnStart,
+    keyed_relation,
 )
 
 
@@ -295,7 +296,7 @@ def _result_part(message: Record, reading: RecordReading) -> Part:
     """Return the part of a tool result. It is written when the tool ends, and again in a message whose part replaces
     this one."""
     id = text_at(message, "toolCallId")
-    return Part(role="user", blocks=reading.blocks, key=id, relation="revision" if id is not None else "new")
+    return Part(role="user", blocks=reading.blocks, key=id, relation=keyed_relation(id))
 
 
 def _response_part(message: Record, reading: RecordReading) -> Part:

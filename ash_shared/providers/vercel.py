@@ -40,7 +40,6 @@ from ash_shared.providers._kit.fingerprints import ENVELOPE_KEYS, body_keys
 from ash_shared.providers._kit.json_fields import (
     count_at,
     first_text,
-    is_one_of,
     list_or_empty,
     message_error,
     mime_fields,
@@ -74,7 +73,9 @@ def _translate_reasoning(part: Block) -> Block:
     Version 4 used the key `reasoning` for `text`."""
     text_key = "text" if "text" in part else "reasoning"
     vendors = [fields for fields in (part.get("providerMetadata") or {}).values() if fields.__class__ is dict]
-    signatures = [text for fields in vendors if (text := first_text(fields, _SIGNATURE_KEYS))]
+    signatures = [
+        text for fields in vendors if (text := first_text(fields, ("signature", "thoughtSignature")))
+    ]
     redacted = [text for fields in vendors if (text := text_at(fields, "redactedData"))]
     typed = {
         "type": "thinking",
@@ -83,9 +84,6 @@ def _translate_reasoning(part: Block) -> Block:
         **({"redacted": True, "data": redacted[0]} if redacted else {}),
     }
     return translated(part, typed, {text_key}, "reasoning")
-
-
-_SIGNATURE_KEYS = ("signature", "thoughtSignature")
 
 
 def _translate_file(part: Block) -> Block:
@@ -238,14 +236,14 @@ def _read_parts(parts: list[Block]) -> list[Block]:
     sources = defaultdict[int, list[Block]](list)
     text_index: int | None = None
     for part in bounded(parts):
-        if text_index is not None and _is_source(part):
+        if text_index is not None and text_at(part, "type") in ("source-url", "source-document"):
             sources[text_index].append(part)
             continue
         part_blocks = _read_blocks(part)
         text_index = _last_text_index(part_blocks, len(blocks), text_index)
         blocks += part_blocks
     return [
-        _with_citations(block, sources[index]) if index in sources else block
+        {**block, "citations": [*block.get("citations", ()), *sources[index]]} if index in sources else block
         for index, block in enumerate(bounded(blocks))
     ]
 
@@ -258,23 +256,8 @@ def _last_text_index(new_blocks: list[Block], start: int, previous: int | None) 
     return indexes[-1] if new_blocks[indexes[-1] - start].get("citations", []).__class__ is list else None
 
 
-def _with_citations(block: Block, sources: list[Block]) -> Block:
-    return {**block, "citations": [*block.get("citations", ()), *sources]}
-
-
-def _is_source(part: Any) -> bool:
-    return part.__class__ is dict and is_one_of(part.get("type"), _SOURCE_TYPES)
-
-
-_SOURCE_TYPES = ("source-url", "source-document")
-
-
 def _read_message(record: Record) -> RecordReading:
     return RecordReading("message", _ROLES[record["role"]], _read_parts(record["parts"]))
-
-
-def _read_bare_part(record: Record) -> RecordReading:
-    return RecordReading("record", "system", _read_blocks(record))
 
 
 def _is_message(record: Record) -> bool:
@@ -387,10 +370,6 @@ def _standard_usage(usage: Any) -> Block | None:
 
 def _message_steps(record: Record, reading: RecordReading) -> list[Step]:
     return [*_message_parts(record, reading)]
-
-
-def _begin_response(chunk: Record) -> list[Step]:
-    return [ResponseStart(text_at(chunk, "messageId")), *_usage_steps(chunk)]
 
 
 def _end_response(chunk: Record) -> list[Step]:
@@ -508,7 +487,9 @@ TYPES: Mapping[str, WireType] = {
     ),
     "source-document": _chunk_type("sourceId", "mediaType"),
     "source-url": _chunk_type("sourceId", "url"),
-    "start": _chunk_type(steps=_begin_response),
+    "start": _chunk_type(
+        steps=lambda chunk: [ResponseStart(text_at(chunk, "messageId")), *_usage_steps(chunk)]
+    ),
     "start-step": _chunk_type(),
     "text-delta": _chunk_type("id", "delta", steps=_continue_text),
     "text-end": _chunk_type("id", steps=_end_text),
@@ -528,7 +509,9 @@ TYPES: Mapping[str, WireType] = {
 """The chunks by `type`. Step boundaries, sources, application data and approvals have no steps."""
 _DATA = _chunk_type("data")
 _MESSAGE = WireType(_read_message, _message_parts, _message_steps, matches=_is_message)
-_BARE_PART = WireType(_read_bare_part, steps=lambda record, reading: [])
+_BARE_PART = WireType(
+    lambda record: RecordReading("record", "system", _read_blocks(record)), steps=lambda record, reading: []
+)
 
 
 def _find_chunk_type(record: Record) -> WireType | None:

@@ -217,11 +217,9 @@ def _read_value(value: Any, source: str | None) -> Read:
         return _read_record(value, source)
     if isinstance(value, list):
         return _read_list(value, source)
-    return (
-        _user_message_read(value)
-        if isinstance(value, str)
-        else _non_message_read(raw_block("unknown_type", value))
-    )
+    if isinstance(value, str):
+        return _user_message_read(value)
+    return _non_message_read(raw_block("unknown_type", value))
 
 
 def _read_list(values: list[Any], source: str | None) -> Read:

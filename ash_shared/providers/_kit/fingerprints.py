@@ -23,6 +23,47 @@ BEDROCK_REQUEST_KEYS = frozenset(
 )
 """Parameters of Bedrock requests; Gemini requests also have `toolConfig`."""
 
+CHAT_MESSAGE_KEYS = frozenset(
+    {
+        "annotations",
+        "audio",
+        "function_call",
+        "reasoning",
+        "reasoning_content",
+        "reasoning_details",
+        "refusal",
+        "tool_call_id",
+        "tool_calls",
+    }
+)
+"""Keys of Chat Completions messages other than `role` and `content`."""
+
+CHAT_REQUEST_KEYS = frozenset(
+    {
+        "frequency_penalty",
+        "functions",
+        "logit_bias",
+        "logprobs",
+        "max_completion_tokens",
+        "modalities",
+        "n",
+        "parallel_tool_calls",
+        "prediction",
+        "presence_penalty",
+        "reasoning_effort",
+        "response_format",
+        "seed",
+        "stream_options",
+        "web_search_options",
+    }
+)
+"""Parameters that only requests of Chat Completions have."""
+
+CLAUDE_REQUEST_KEYS = frozenset(
+    {"anthropic_version", "betas", "container", "context_management", "mcp_servers", "system", "thinking"}
+)
+"""Parameters that only requests of Anthropic's API have."""
+
 GEMINI_CLI_SESSION_KEYS = frozenset({"lastUpdated", "projectHash", "startTime"})
 """Keys that Gemini CLI writes for a whole session."""
 

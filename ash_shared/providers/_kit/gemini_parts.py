@@ -177,20 +177,16 @@ def media_block(mime: str | None, source: Block, filename: Any = None) -> Block:
 
 def _translate_inline_data(kind: str, part: Block) -> Block:
     blob = part[kind]
-    mime, name = (
-        spelling_used(blob, "mimeType", "mime_type"),
-        spelling_used(blob, "displayName", "display_name"),
-    )
+    mime = spelling_used(blob, "mimeType", "mime_type")
+    name = spelling_used(blob, "displayName", "display_name")
     typed = media_block(blob[mime], {"type": "base64", "data": blob["data"]}, blob.get(name))
     return _with_extra_keys(kind, part, typed, (mime, "data") + ((name,) if "filename" in typed else ()))
 
 
 def _translate_file_data(kind: str, part: Block) -> Block:
     data = part[kind]
-    mime, name = (
-        spelling_used(data, "mimeType", "mime_type"),
-        spelling_used(data, "displayName", "display_name"),
-    )
+    mime = spelling_used(data, "mimeType", "mime_type")
+    name = spelling_used(data, "displayName", "display_name")
     uri = spelling_used(data, "fileUri", "file_uri")
     typed = media_block(data.get(mime), {"type": "url", "url": data[uri]}, data.get(name))
     return _with_extra_keys(kind, part, typed, (mime, uri) + ((name,) if "filename" in typed else ()))

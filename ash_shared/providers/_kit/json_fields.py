@@ -176,6 +176,11 @@ def count_at(record: Any, *path: str) -> int | None:
     return value if value.__class__ is int and 0 <= value < 2**53 else None
 
 
+def first_count(record: Any, *keys: str) -> int | None:
+    """Return the first non-negative integer under one of these keys."""
+    return next((count for key in keys if (count := count_at(record, key)) is not None), None)
+
+
 def cost_at(record: Any, *path: str) -> float | None:
     """Return the amount at this path in the vendor's currency; None unless it is a non-negative number."""
     value = value_at(record, *path)

@@ -10,19 +10,16 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ash_shared.model.blocks import (
-    CLASSES,
     Block,
-    Reader,
     Translation,
     bounded,
-    is_native,
-    is_valid,
+    content_reader,
     pick,
     raw_block,
     read_content,
     read_list,
-    read_nested,
     refusal_block,
+    renamed,
     text_block,
     translate,
     translated,
@@ -51,26 +48,6 @@ ROLES: Mapping[Any, Role] = {
 }
 
 # Content parts of messages and tool outputs.
-
-
-def content_reader(parts: Mapping[str, Translation]) -> Reader:
-    """Return a function that reads one content part with the translations of a format."""
-
-    def read(block: Any) -> Block:
-        if is_native(block):
-            return block
-        if block.__class__ is str:
-            return text_block(block)
-        wire_type = value_at(block, "type")
-        if wire_type.__class__ is not str:
-            return raw_block("unknown_type", block)
-        if wire_type in parts:
-            return translate(wire_type, block, parts[wire_type])[0]
-        if wire_type not in CLASSES:
-            return raw_block("unknown_type", block, wire_type)
-        return read_nested(block, read) if is_valid(block) else raw_block("malformed", block, wire_type)
-
-    return read
 
 
 def read_text(part: Record) -> Block:
@@ -203,19 +180,13 @@ def _tool_use_block(
     item: Record, wire_type: str, typed: Block, consumed: Iterable[str], link: str = "call_id"
 ) -> Block:
     """Return a call; `link` is the key of the id that its result refers to."""
-    ids = {"id": item[link]} if link in item else {}
-    block = {"type": "tool_use", **ids, **typed, **pick(item, "status")}
+    block = {"type": "tool_use", **renamed(item, id=link), **typed, **pick(item, "status")}
     return translated(item, block, {link, "status", *consumed}, wire_type)
 
 
 def _inline_result_block(item: Record, wire_type: str, typed: Block) -> Block:
     """Return the result of a call that is in the same item."""
-    return {
-        "type": "tool_result",
-        **({"tool_use_id": item["id"]} if "id" in item else {}),
-        **typed,
-        "source_type": wire_type,
-    }
+    return {"type": "tool_result", **renamed(item, tool_use_id="id"), **typed, "source_type": wire_type}
 
 
 def _non_null(item: Record, *names: str) -> set[str]:
@@ -277,11 +248,9 @@ def _translate_web_search(item: Record) -> list[Block]:
         item, wire_type, {"name": "web_search", "input": action, "executor": "server"}, {"action"}, "id"
     )
     sources = value_at(action, "sources")
-    return (
-        [tool_use]
-        if sources is None
-        else [tool_use, _inline_result_block(item, wire_type, {"structured": sources})]
-    )
+    if sources is None:
+        return [tool_use]
+    return [tool_use, _inline_result_block(item, wire_type, {"structured": sources})]
 
 
 def _translate_file_search(item: Record) -> list[Block]:
@@ -289,11 +258,9 @@ def _translate_file_search(item: Record) -> list[Block]:
     typed = {"name": "file_search", "input": {"queries": item["queries"]}, "executor": "server"}
     tool_use = _tool_use_block(item, wire_type, typed, {"queries", *_non_null(item, "results")}, "id")
     results = item.get("results")
-    return (
-        [tool_use]
-        if results is None
-        else [tool_use, _inline_result_block(item, wire_type, {"structured": results})]
-    )
+    if results is None:
+        return [tool_use]
+    return [tool_use, _inline_result_block(item, wire_type, {"structured": results})]
 
 
 def _translate_code_interpreter(item: Record) -> list[Block]:
@@ -332,11 +299,9 @@ def _translate_image_generation(item: Record) -> list[Block]:
     error_flag = {} if error is None else {"is_error": True, "structured": error}
     used = {*_IMAGE_INPUT_KEYS, *(("result",) if image else ()), *_non_null(item, "error")}
     tool_use = _tool_use_block(item, wire_type, typed, used, "id")
-    return (
-        [tool_use, _inline_result_block(item, wire_type, {**image, **error_flag})]
-        if image or error_flag
-        else [tool_use]
-    )
+    if image or error_flag:
+        return [tool_use, _inline_result_block(item, wire_type, {**image, **error_flag})]
+    return [tool_use]
 
 
 def generated_image(item: Record) -> Block:
@@ -381,8 +346,8 @@ def _result_block(
     item: Record, wire_type: str, typed: Block, consumed: Iterable[str], link: str = "call_id"
 ) -> Block:
     """Return the result of a call that is in another item."""
-    ids = {"tool_use_id": item[link]} if link in item else {}
-    return translated(item, {"type": "tool_result", **ids, **typed}, {link, *consumed}, wire_type)
+    block = {"type": "tool_result", **renamed(item, tool_use_id=link), **typed}
+    return translated(item, block, {link, *consumed}, wire_type)
 
 
 _FAILED = frozenset({"failed", "incomplete"})
@@ -479,18 +444,7 @@ UNTYPED: Mapping[str, RawReason] = {
 }
 """Reasons of the raw blocks of known items that have no typed form."""
 
-_RESULT_ITEMS = frozenset(
-    {
-        "apply_patch_call_output",
-        "computer_call_output",
-        "custom_tool_call_output",
-        "function_call_output",
-        "local_shell_call_output",
-        "program_output",
-        "shell_call_output",
-        "tool_search_output",
-    }
-)
+_RESULT_ITEMS = frozenset(name for name in ITEMS if name.endswith("_output"))
 """Items that contain only a tool output."""
 
 

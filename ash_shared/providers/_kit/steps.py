@@ -249,6 +249,11 @@ class Scope(NamedTuple):
 Step: TypeAlias = Part | Chunk | ChunkEnd | ResponseStart | ResponseEnd | TurnStart | TurnEnd | Emit | Scope
 
 
+def keyed_relation(key: str | None) -> Relation:
+    """Return the relation of a part that replaces an earlier part with the same key, if it has a key."""
+    return "new" if key is None else "revision"
+
+
 def usage_step(usage: Block | None, key: str | None = None) -> Step:
     """Return the step of usage that is in no message; without usage, that of the end of a turn that is over."""
     return TurnEnd(mode="if_over") if usage is None else Part(role=None, usage=usage, key=key)

@@ -6,36 +6,20 @@ from typing import Any
 from ash_shared.model.blocks import (
     CLASSES,
     Block,
-    is_native,
-    is_valid,
+    Reader,
+    content_reader,
+    control_block,
     pick,
     raw_block,
     read_nested,
     renamed,
     text_block,
-    translate,
     translated,
 )
 from ash_shared.model.message import Role
 from ash_shared.providers._kit.contract import Record
 
 ROLES: Mapping[Any, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
-
-
-def read_block(block: Any) -> Block:
-    """Read one element of a content list."""
-    if is_native(block):
-        return block
-    if block.__class__ is str:
-        return text_block(block)
-    wire_type = block.get("type") if block.__class__ is dict else None
-    if wire_type.__class__ is not str:
-        return raw_block("unknown_type", block)
-    if wire_type in CLASSES:
-        return read_nested(block, read_block) if is_valid(block) else raw_block("malformed", block, wire_type)
-    if wire_type in _TRANSLATIONS:
-        return translate(wire_type, block, _TRANSLATIONS[wire_type])[0]
-    return raw_block("control" if wire_type in _CONTROL_BLOCKS else "unknown_type", block, wire_type)
 
 
 def _translate_redacted_thinking(block: Block) -> Block:
@@ -114,10 +98,6 @@ def _translate_search_result(block: Block) -> Block:
     return translated(block, typed, ("source", "title"), "search_result")
 
 
-def _translate_container_upload(block: Block) -> Block:
-    return translated(block, _file_block(block["file_id"]), {"file_id"}, "container_upload")
-
-
 def _translate_compaction(block: Block) -> Block:
     if block.get("content").__class__ is not str:
         return raw_block("opaque", block, "compaction")
@@ -134,9 +114,20 @@ _SERVER_RESULTS = (
     "web_search_tool_result",
 )
 
+_CONTROL_BLOCKS = (
+    "browser_state",
+    "fallback",
+    "mcp_tool_listing",
+    "tool_addition",
+    "tool_reference",
+    "tool_removal",
+)
+
 _TRANSLATIONS: Mapping[str, Callable[[Block], Block]] = {
     "compaction": _translate_compaction,
-    "container_upload": _translate_container_upload,
+    "container_upload": lambda block: translated(
+        block, _file_block(block["file_id"]), {"file_id"}, "container_upload"
+    ),
     "document": _translate_document,
     "mcp_tool_result": _translate_mcp_result,
     "mcp_tool_use": _tool_use_translation("mcp_tool_use", "mcp"),
@@ -144,10 +135,9 @@ _TRANSLATIONS: Mapping[str, Callable[[Block], Block]] = {
     "search_result": _translate_search_result,
     "server_tool_use": _tool_use_translation("server_tool_use", "server"),
     **{wire_type: _server_result_translation(wire_type) for wire_type in _SERVER_RESULTS},
+    **dict.fromkeys(_CONTROL_BLOCKS, control_block),
 }
 
-_CONTROL_BLOCKS = frozenset(
-    {"browser_state", "fallback", "mcp_tool_listing", "tool_addition", "tool_reference", "tool_removal"}
-)
+BLOCK_TYPES = frozenset(CLASSES) | frozenset(_TRANSLATIONS)
 
-BLOCK_TYPES = frozenset(CLASSES) | frozenset(_TRANSLATIONS) | _CONTROL_BLOCKS
+read_block: Reader = content_reader(_TRANSLATIONS)

@@ -96,11 +96,9 @@ def _typed_block(block: Block) -> Any:
 
 def _typed_tool_result(block: Any) -> Any:
     """Return the content object of a result, whose content is read first unless it is a text."""
-    return (
-        _VALIDATORS["tool_result"](block)
-        if block["content"].__class__ is str
-        else _typed_block(read_block(block))
-    )
+    if block["content"].__class__ is str:
+        return _VALIDATORS["tool_result"](block)
+    return _typed_block(read_block(block))
 
 
 _ELEMENT_VALIDATORS = {**_VALIDATORS, "tool_result": _typed_tool_result}

@@ -9,6 +9,7 @@ from ash_shared.providers._kit.contract import Part, Record, RecordReading, spea
 from ash_shared.providers._kit.json_fields import (
     cost_at,
     count_at,
+    first_count,
     first_text,
     message_error,
     text_at,
@@ -253,8 +254,8 @@ def _describe_retry(record: Record, details: Any) -> str | None:
     """Return a description of a failed request that the client retries, for records without a message."""
     status = count_at(details, "status") or count_at(record, "error_status")
     cause = text_at(record, "cause", "code")
-    attempt = _first_count(record, "retryAttempt", "attempt")
-    max_attempts = _first_count(record, "maxRetries", "max_retries")
+    attempt = first_count(record, "retryAttempt", "attempt")
+    max_attempts = first_count(record, "maxRetries", "max_retries")
     phrases = [
         None if status is None else f"HTTP {status}",
         cause,
@@ -265,10 +266,6 @@ def _describe_retry(record: Record, details: Any) -> str | None:
         else f"attempt {attempt} of {max_attempts}",
     ]
     return ", ".join(filter(None, phrases)) or None
-
-
-def _first_count(record: Record, *names: str) -> int | None:
-    return next((count for name in names if (count := count_at(record, name)) is not None), None)
 
 
 def queued_parts(record: Record, reading: RecordReading) -> list[Part]:

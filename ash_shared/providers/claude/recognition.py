@@ -5,7 +5,10 @@ from typing import Any
 from ash_shared.model.blocks import Block
 from ash_shared.providers._kit.contract import Record
 from ash_shared.providers._kit.fingerprints import (
+    CHAT_MESSAGE_KEYS,
+    CHAT_REQUEST_KEYS,
     CLAUDE_LINE_KEYS,
+    CLAUDE_REQUEST_KEYS,
     PI_MESSAGE_KEYS,
     body_keys,
     is_cursor_line,
@@ -15,27 +18,7 @@ from ash_shared.providers.claude.content import BLOCK_TYPES, ROLES, read_block
 from ash_shared.providers.claude.records import is_token_count
 
 _RESPONSE_KEYS = frozenset({"model", "stop_reason", "usage"})
-_REQUEST_KEYS = frozenset(
-    {"anthropic_version", "betas", "container", "context_management", "mcp_servers", "system", "thinking"}
-)
-_FOREIGN_KEYS = frozenset(
-    {
-        "annotations",
-        "audio",
-        "function_call",
-        "kwargs",
-        "lc",
-        "message",
-        "parts",
-        "reasoning",
-        "reasoning_content",
-        "reasoning_details",
-        "refusal",
-        "stopReason",
-        "tool_call_id",
-        "tool_calls",
-    }
-)
+_FOREIGN_KEYS = CHAT_MESSAGE_KEYS | {"kwargs", "lc", "message", "parts", "stopReason"}
 
 
 def _is_content(content: Any) -> bool:
@@ -101,7 +84,7 @@ def _is_request(record: Record) -> bool:
     messages = record["messages"]
     if messages.__class__ is not list:
         return False
-    if not _REQUEST_KEYS.isdisjoint(record):
+    if not CLAUDE_REQUEST_KEYS.isdisjoint(record):
         return any(map(_is_message, messages)) and not any(map(_is_foreign_message, messages))
     if not all(map(_is_message, messages)):
         return False
@@ -123,28 +106,7 @@ def _has_foreign_parameters(record: Record) -> bool:
     """Return True for parameters, or a form of tools, that only Chat Completions has."""
     tools = record.get("tools")
     has_functions = tools.__class__ is list and any(value_at(tool, "function") is not None for tool in tools)
-    return has_functions or not record.keys().isdisjoint(_FOREIGN_PARAMETERS)
-
-
-_FOREIGN_PARAMETERS = frozenset(
-    {
-        "frequency_penalty",
-        "functions",
-        "logit_bias",
-        "logprobs",
-        "max_completion_tokens",
-        "modalities",
-        "n",
-        "parallel_tool_calls",
-        "prediction",
-        "presence_penalty",
-        "reasoning_effort",
-        "response_format",
-        "seed",
-        "stream_options",
-        "web_search_options",
-    }
-)
+    return has_functions or not record.keys().isdisjoint(CHAT_REQUEST_KEYS)
 
 
 def _is_foreign_message(message: Any) -> bool:
@@ -153,16 +115,13 @@ def _is_foreign_message(message: Any) -> bool:
         return False
     content = message.get("content")
     return (
-        is_one_of(message.get("role"), _FOREIGN_ROLES)
+        is_one_of(message.get("role"), ("developer", "function", "tool"))
         or not message.keys().isdisjoint(_FOREIGN_KEYS)
         or (
             content.__class__ is list
             and any(block.__class__ is dict and not _is_own_block(block) for block in content)
         )
     )
-
-
-_FOREIGN_ROLES = frozenset({"developer", "function", "tool"})
 
 
 _REQUEST_PARAMETERS = frozenset(
@@ -253,13 +212,10 @@ def is_block(record: Record) -> bool:
     if record["type"] == "tool_result" and not record.keys() & {"content", "tool_use_id"}:
         return False
     return (
-        record.keys().isdisjoint(_FOREIGN_BLOCK_KEYS)
+        record.keys().isdisjoint(("lc", "mediaType", "subtype", "tool_id"))
         and _is_own_block(record)
         and read_block(record)["type"] != "raw"
     )
-
-
-_FOREIGN_BLOCK_KEYS = frozenset({"lc", "mediaType", "subtype", "tool_id"})
 
 
 def is_error(record: Record) -> bool:

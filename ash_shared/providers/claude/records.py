@@ -161,10 +161,7 @@ def read_untyped(record: Record) -> RecordReading:
 
 
 def is_token_count(record: Record) -> bool:
-    return "input_tokens" in record and record.keys() <= _TOKEN_COUNT_KEYS
-
-
-_TOKEN_COUNT_KEYS = frozenset({"input_tokens", "context_management"})
+    return "input_tokens" in record and record.keys() <= {"input_tokens", "context_management"}
 
 
 def read_response(record: Record) -> RecordReading:

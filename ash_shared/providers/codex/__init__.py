@@ -7,11 +7,350 @@ as an event, which may be the only copy (an aborted turn, a file without items).
 items of a turn; legacy versions print `{id, msg}` events.
 """
 
-from ash_shared.providers._kit.contract import Provider
-from ash_shared.providers.codex.content import read_block
-from ash_shared.providers.codex.lines import MARKS, facts, recognizes, wire_type
+from collections.abc import Mapping
+from typing import Any
 
-__all__ = ["PROVIDER"]
+from ash_shared.model.blocks import Block, text_block, translate, translated
+from ash_shared.model.message import Facts
+from ash_shared.providers._kit.contract import (
+    Part,
+    Provider,
+    Record,
+    RecordReading,
+    WireType,
+    chunk_reading,
+    control_reading,
+    unknown_reading,
+)
+from ash_shared.providers._kit.fingerprints import ENVELOPE_KEYS, body_keys
+from ash_shared.providers._kit.json_fields import first_text, is_one_of, text_at, to_milliseconds, value_at
+from ash_shared.providers._kit.steps import TurnStart
+from ash_shared.providers.codex import messages, steps
+from ash_shared.providers.codex.bodies import BodyType, EventSteps, Steps
+from ash_shared.providers.codex.content import keep_item_keys, read_block
+from ash_shared.providers.codex.events import (
+    EVENT_LINES,
+    LEGACY_EVENT_LINES,
+    UNKNOWN_EVENT_LINE,
+    UNKNOWN_LEGACY_EVENT_LINE,
+)
+from ash_shared.providers.codex.response_items import ITEM_LINES, ITEMS, UNKNOWN_ITEM_LINE
+from ash_shared.providers.codex.turn_items import read_turn_item
+
+
+def _read_compacted(record: Record) -> RecordReading:
+    """Read the summary that replaces the history; the copied history in it is not content."""
+    payload = record["payload"]
+    if not payload["message"]:
+        return control_reading(record)
+    return RecordReading("record", "system", translate("compacted", payload, _translate_summary))
+
+
+def _translate_summary(payload: Record) -> Block:
+    return translated(payload, text_block(payload["message"], "summary"), {"message"}, "compacted")
+
+
+def _read_agent_message(record: Record) -> RecordReading:
+    payload = record["payload"]
+    if not text_at(payload, "content"):
+        return control_reading(record)
+    blocks = keep_item_keys(
+        [text_block(payload["content"])], {**payload, "type": record["type"]}, ("content",)
+    )
+    return RecordReading("message", "user", blocks)
+
+
+def _read_error(record: Record) -> RecordReading:
+    """Read an error of a whole run or of a turn."""
+    return RecordReading("record", "system", translate(record["type"], record, _translate_error))
+
+
+def _translate_error(record: Record) -> Block:
+    error = record["error"] if record["type"] == "turn.failed" else record
+    name = "message" if "message" in error else "text"
+    return translated(error, text_block(error[name], "error"), {name, "timestamp"}, record["type"])
+
+
+def _read_question(record: Record) -> RecordReading:
+    """Read a question that the model asks the user through a tool; the reply is in another turn."""
+    input = {"questions": record["questions"]}
+    typed = {"type": "tool_use", "id": record["call_id"], "name": "request_user_input", "input": input}
+    call = translated(record, typed, {"call_id", "questions"}, record["type"])
+    return RecordReading("message", "assistant", [call])
+
+
+def _item_steps(record: Record, reading: RecordReading) -> Steps:
+    phase = record["type"].removeprefix("item.")
+    return steps.turn_item_steps(record["item"], phase, reading, has_local_ids=True)
+
+
+def _read_plain(record: Record) -> RecordReading:
+    """Read a message without a type, as other tools write into rollout files."""
+    name = "content" if "content" in record else "message"
+    item = {"type": "message", "role": record["role"], "content": record[name]}
+    return ITEMS["message"].read(item, item, "message")
+
+
+# Notifications of the app server
+
+
+def _read_notification(record: Record) -> RecordReading:
+    """Read a notification, which may contain an item."""
+    item = value_at(record, "params", "item")
+    if item.__class__ is dict:
+        return read_turn_item(item, record)
+    is_delta = record["method"].endswith(("/delta", "Delta"))
+    return (chunk_reading if is_delta else control_reading)(record, record["method"])
+
+
+def _notification_parts(record: Record, reading: RecordReading) -> list[Part]:
+    item = value_at(record, "params", "item")
+    return messages.turn_item_parts(item, reading) if item.__class__ is dict else []
+
+
+def _notification_item_steps(record: Record, reading: RecordReading) -> Steps:
+    phase = record["method"].removeprefix("item/")
+    return steps.turn_item_steps(record["params"]["item"], phase, reading)
+
+
+def _notification(make_steps: EventSteps) -> WireType:
+    return WireType(
+        _read_notification, _notification_parts, lambda record, reading: make_steps(record["params"], reading)
+    )
+
+
+_NOTIFICATION_ITEM = WireType(_read_notification, _notification_parts, _notification_item_steps)
+_OTHER_NOTIFICATION = WireType(_read_notification, _notification_parts)
+
+_NOTIFICATIONS: Mapping[str, WireType] = {
+    "error": _notification(steps.turn_error_steps),
+    "item/agentMessage/delta": _notification(steps.text_delta_steps),
+    "item/commandExecution/outputDelta": _notification(steps.tool_output_steps),
+    "item/completed": _NOTIFICATION_ITEM,
+    "item/fileChange/outputDelta": _notification(steps.tool_output_steps),
+    "item/plan/delta": _notification(steps.plan_delta_steps),
+    "item/reasoning/summaryTextDelta": _notification(steps.reasoning_delta_steps("summaryIndex")),
+    "item/reasoning/textDelta": _notification(steps.reasoning_delta_steps("contentIndex")),
+    "item/started": _NOTIFICATION_ITEM,
+    "thread/tokenUsage/updated": _notification(steps.usage_steps),
+    "turn/completed": _notification(steps.turn_end_steps),
+    "turn/started": _notification(lambda params, reading: [TurnStart(text_at(params, "turn", "id"))]),
+}
+"""Notifications by method."""
+
+
+# Recognition
+
+
+_ROLLOUT_KEYS = frozenset({"ordinal", "payload", "timestamp", "type"})
+_HEADER_KEYS = frozenset({"id", "instructions", "timestamp"})
+_CONFIG_KEYS = frozenset({"model", "provider", "sandbox", "workdir"})
+_FOREIGN_TYPES = frozenset({"function_call", "function_result", "tool_call", "tool_result"})
+_TIME_KEYS = frozenset({"created_at", "timestamp"})
+
+
+def _is_header(record: Record) -> bool:
+    """Return True for the first line of a file, a control line, or the configuration that legacy `codex exec` printed
+    first."""
+    if "record_type" in record:
+        return text_at(record, "record_type") is not None
+    if "role" in record:
+        return False
+    return record.keys() >= _CONFIG_KEYS or (record.keys() >= _HEADER_KEYS and "object" not in record)
+
+
+def _is_prompt(record: Record) -> bool:
+    return record.keys() == {"prompt"} and record["prompt"].__class__ is str
+
+
+def _is_foreign(record: Record) -> bool:
+    """Return True for a call or result written by another tool: with a time, and a call's name in a separate object."""
+    is_named = record.get("function").__class__ is dict or {"name", "result"} <= record.keys()
+    return is_named and not _TIME_KEYS.isdisjoint(record) and record.keys().isdisjoint(_OTHER_CLI_KEYS)
+
+
+_OTHER_CLI_KEYS = frozenset({"content", "data", "tool_call", "tool_id", "tool_use_id"})
+"""Keys under which other CLIs put the content of lines of the same types."""
+
+
+def _is_error(record: Record) -> bool:
+    return (record.keys() == {"type", "message"} and record["message"].__class__ is str) or (
+        record.keys() == {"timestamp", "type", "text"} and record["text"].__class__ is str
+    )
+
+
+def _never(record: Record) -> bool:
+    return False
+
+
+def _bare_row(name: str, item: BodyType) -> WireType:
+    """Return the row of lines that themselves are such items; only those of other tools are claimed."""
+    matches = _is_foreign if name in _FOREIGN_TYPES else _never
+    return WireType(lambda record: item.read(record, record, name), item.parts, item.steps, matches)
+
+
+_ITEM = WireType(
+    lambda record: read_turn_item(record["item"], record),
+    lambda record, reading: messages.turn_item_parts(record["item"], reading),
+    _item_steps,
+    matches=lambda record: text_at(record, "item", "type") is not None,
+)
+_ROLLOUT_CONTROL = WireType(control_reading, matches=_never)
+
+TYPES: Mapping[str, WireType] = {
+    **{name: _bare_row(name, row) for name, row in ITEMS.items()},
+    "compacted": WireType(_read_compacted, steps=steps.compaction_steps, matches=_never),
+    "error": WireType(_read_error, messages.error_parts, steps.error_steps, matches=_is_error),
+    "inter_agent_communication": WireType(
+        _read_agent_message,
+        messages.own_item_parts,
+        lambda record, reading: steps.agent_message_steps(record["payload"], reading),
+        matches=_never,
+    ),
+    "inter_agent_communication_metadata": _ROLLOUT_CONTROL,
+    "item.completed": _ITEM,
+    "item.plan.delta": WireType(
+        chunk_reading, steps=steps.plan_delta_steps, matches=lambda record: "delta" in record
+    ),
+    "item.started": _ITEM,
+    "item.updated": _ITEM,
+    "request_user_input": WireType(
+        _read_question,
+        messages.own_item_parts,
+        matches=lambda record: "questions" in record and "call_id" in record,
+    ),
+    "session_meta": _ROLLOUT_CONTROL,
+    "session_state": _ROLLOUT_CONTROL,
+    "thread.started": WireType(control_reading, matches=lambda record: "thread_id" in record),
+    "turn.completed": WireType(
+        control_reading,
+        messages.turn_end_parts,
+        matches=lambda record: "usage" in record or record.keys() == {"type"},
+    ),
+    "turn.failed": WireType(
+        _read_error,
+        messages.turn_failure_parts,
+        steps.turn_failure_steps,
+        matches=lambda record: "error" in record,
+    ),
+    "turn.started": WireType(
+        control_reading,
+        steps=lambda record, reading: [TurnStart(text_at(record, "turn_id"))],
+        matches=lambda record: record.keys() <= {"type", "thread_id", "turn_id"},
+    ),
+    "turn_context": _ROLLOUT_CONTROL,
+    "world_state": _ROLLOUT_CONTROL,
+}
+"""Lines by type, except those with an item or event as their `payload`."""
+_HEADER = WireType(control_reading)
+_PLAIN_MESSAGE = WireType(_read_plain, messages.own_item_parts)
+_PROMPT = WireType(
+    lambda record: RecordReading("message", "user", [text_block(record["prompt"])]), messages.own_item_parts
+)
+_UNKNOWN = WireType(lambda record: unknown_reading(record, text_at(record, "type")))
+
+
+def wire_type(record: Record) -> WireType:
+    """Return the row of a line, or of the item or event in it."""
+    name = record.get("type")
+    if name == "response_item":
+        return ITEM_LINES.get(text_at(record, "payload", "type") or "", UNKNOWN_ITEM_LINE)
+    if name == "event_msg":
+        return EVENT_LINES.get(text_at(record, "payload", "type") or "", UNKNOWN_EVENT_LINE)
+    return TYPES.get(name, _UNKNOWN) if name.__class__ is str else _untyped_row(record)
+
+
+def _untyped_row(record: Record) -> WireType:
+    """Return the row of a line of early rollout files, the app server or the legacy `codex exec` output."""
+    if "method" in record:
+        return _NOTIFICATIONS.get(text_at(record, "method") or "", _OTHER_NOTIFICATION)
+    if record.get("msg").__class__ is dict:
+        return LEGACY_EVENT_LINES.get(text_at(record, "msg", "type") or "", UNKNOWN_LEGACY_EVENT_LINE)
+    if text_at(record, "role"):
+        return _PLAIN_MESSAGE
+    if _is_prompt(record):
+        return _PROMPT
+    return _HEADER if _is_header(record) else _UNKNOWN
+
+
+MARKS = {
+    *(name for name, row in TYPES.items() if row.matches is not _never),
+    "instructions",
+    "method",
+    "msg",
+    "payload",
+    "prompt",
+    "record_type",
+    "role",
+    "workdir",
+}
+
+
+def recognizes(record: Record) -> bool:
+    """Return True for a record of Codex. Items of the Responses API without an envelope are not claimed."""
+    name = record.get("type")
+    if "payload" in record:
+        return (
+            name.__class__ is str and record["payload"].__class__ is dict and record.keys() <= _ROLLOUT_KEYS
+        )
+    if name is None:
+        return body_keys(record) <= _UNTYPED_BODY_KEYS and _recognizes_untyped(record)
+    if not record.keys().isdisjoint(ENVELOPE_KEYS):
+        return False
+    return is_one_of(name, TYPES) and TYPES[name].matches(record)
+
+
+_UNTYPED_BODY_KEYS = frozenset({"method", "msg"})
+_METHODS = ("item/", "thread/", "turn/")
+
+
+def _recognizes_untyped(record: Record) -> bool:
+    if "msg" in record:
+        return record.keys() == {"id", "msg"} and text_at(record, "msg", "type") is not None
+    if "method" in record:
+        method = text_at(record, "method")
+        return method is not None and method.startswith(_METHODS) and "params" in record
+    if "role" in record:
+        return (
+            record["role"].__class__ is str
+            and "created_at" in record
+            and text_at(record, "message") is not None
+        )
+    return _is_header(record) or _is_prompt(record)
+
+
+def facts(record: Record) -> Facts:
+    """Return the metadata of a line."""
+    body = _metadata_object(record)
+    return Facts(
+        timestamp=to_milliseconds(record["timestamp"] if "timestamp" in record else record.get("created_at")),
+        session_id=_session_id(record, body),
+        client_version=text_at(body, "cli_version"),
+        model=first_text(body, ("model",)) or text_at(body, "thread_settings", "model"),
+        title=text_at(body, "thread_name"),
+        parent=first_text(body, ("parent_thread_id", "forked_from_id"))
+        or text_at(body, "source", "subagent", "thread_spawn", "parent_thread_id"),
+    )
+
+
+def _metadata_object(record: Record) -> Any:
+    """Return the object with a line's metadata: its payload, its event, or the line itself."""
+    for name in ("payload", "msg"):
+        if record.get(name).__class__ is dict:
+            return record[name]
+    return record
+
+
+def _session_id(record: Record, body: Any) -> str | None:
+    wire_type = record.get("type")
+    if wire_type == "session_meta":
+        return first_text(body, ("id", "session_id"))
+    if wire_type == "thread.started":
+        return text_at(record, "thread_id")
+    if text_at(body, "type") == "session_configured":
+        return text_at(body, "session_id")
+    return text_at(record, "id") if wire_type is None and record.keys() >= _HEADER_KEYS else None
+
 
 PROVIDER = Provider(
     source="codex",

@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ash_shared.model import blocks
-from ash_shared.model.blocks import Block, Translation, control_block, translated
+from ash_shared.model.blocks import Block, Translation, content_reader, control_block, translated
 from ash_shared.providers._kit.json_fields import mime_fields, url_source
 from ash_shared.providers._kit.responses_items import (
     CONTENT,
     SourceMakers,
-    content_reader,
     generated_image,
     keep_unread_keys,
     media_translation,

@@ -17,7 +17,7 @@ from ash_shared.providers._kit.json_fields import (
     value_at,
 )
 from ash_shared.providers._kit.responses_items import item_part, item_speaker
-from ash_shared.providers._kit.steps import Origin, Relation
+from ash_shared.providers._kit.steps import Origin, Relation, keyed_relation
 from ash_shared.providers.codex.turn_items import SERVER_TOOLS, TEXT_ITEMS, item_type
 from ash_shared.reading.system_text import is_codex_context
 
@@ -109,28 +109,16 @@ def turn_item_parts(item: Record, reading: RecordReading) -> list[Part]:
     keeps_results = item_type(item) in SERVER_TOOLS or role == "user"
     content = [block for block in reading.blocks if keeps_results or block["type"] != "tool_result"]
     results = [block for block in reading.blocks if not keeps_results and block["type"] == "tool_result"]
-    message = [
-        Part(
-            role=role,
-            blocks=content,
-            key=key,
-            origin=_origin(role, content),
-            relation="revision" if key is not None else "new",
-        )
-    ]
-    return message + (
-        [Part(role="user", blocks=results, key=key, relation="revision" if key is not None else "new")]
-        if results
-        else []
-    )
+    origin, relation = _origin(role, content), keyed_relation(key)
+    message = Part(role=role, blocks=content, key=key, origin=origin, relation=relation)
+    result = Part(role="user", blocks=results, key=key, relation=relation)
+    return [message, result] if results else [message]
 
 
 def _standard_usage(counts: Any) -> Block | None:
     """Return the usage. Codex's input count includes tokens read from and written to a cache."""
-    cache_read, cache_written = (
-        count_at(counts, "cached_input_tokens"),
-        count_at(counts, "cache_write_input_tokens"),
-    )
+    cache_read = count_at(counts, "cached_input_tokens")
+    cache_written = count_at(counts, "cache_write_input_tokens")
     return token_usage(
         counts,
         input=subtract_counts(count_at(counts, "input_tokens"), cache_read, cache_written),

@@ -217,10 +217,6 @@ def _single_argument_call(name: str, argument: str) -> Translation:
     return read
 
 
-def _translate_todo_list(item: Record) -> list[Block]:
-    return [_tool_use_block(item, "todo_list", item["items"], "items")]
-
-
 def _translate_function_call_output(item: Record) -> Block:
     output = item["output"]
     content = read_list(output) if output.__class__ is list else output
@@ -255,7 +251,7 @@ _ITEMS: Mapping[str, _ItemReader] = {
     "plan": _assistant_item(_text_translation("plan")),
     "reasoning": _assistant_item(_translate_reasoning),
     "sleep": _assistant_item(_single_argument_call("sleep", "duration_ms")),
-    "todo_list": _assistant_item(_translate_todo_list),
+    "todo_list": _assistant_item(lambda item: _tool_use_block(item, "todo_list", item["items"], "items")),
     "user_message": _ItemReader("message", "user", _translate_user_message),
 }
 

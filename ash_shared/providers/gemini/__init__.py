@@ -95,10 +95,8 @@ def _read_content(content: Any) -> list[Block]:
 
 def _request_contents(record: Record) -> list[tuple[Role, Any]]:
     """Return the contents of a request with their roles, starting with the system instruction."""
-    system, contents = (
-        value_in_either_case(record, "systemInstruction", "system_instruction"),
-        record["contents"],
-    )
+    system = value_in_either_case(record, "systemInstruction", "system_instruction")
+    contents = record["contents"]
     system_contents: list[tuple[Role, Any]] = [] if system is None else [("system", system)]
     content_list = contents if contents.__class__ is list else [contents]
     return system_contents + [(_content_role(content, "user"), content) for content in content_list]
@@ -142,7 +140,9 @@ def _translate_error(error: Record) -> Block:
 def _is_response_body(record: Record) -> bool:
     candidates = record.get("candidates")
     if candidates is not None:
-        return candidates.__class__ is list and all(map(_is_candidate, candidates))
+        return candidates.__class__ is list and all(
+            candidate.__class__ is dict and "message" not in candidate for candidate in candidates
+        )
     return record.keys() <= _NO_CANDIDATE_KEYS | _RESPONSE_KEYS
 
 
@@ -152,10 +152,6 @@ _NO_CANDIDATE_KEYS = frozenset({"promptFeedback", "prompt_feedback", "usageMetad
 _RESPONSE_KEYS = frozenset(
     {"createTime", "create_time", "modelVersion", "model_version", "responseId", "response_id"}
 )
-
-
-def _is_candidate(candidate: Any) -> bool:
-    return candidate.__class__ is dict and "message" not in candidate
 
 
 def _is_request(record: Record) -> bool:

@@ -39,20 +39,8 @@ _DeltaReader = Callable[[Record, str], list[Step]]
 # Deltas. `slot` names the step they belong to.
 
 
-def _text_delta(delta: Record, slot: str) -> list[Step]:
-    return [Chunk("text", text_at(delta, "text") or "", slot, anonymous_slot=True)]
-
-
-def _thought_delta(delta: Record, slot: str) -> list[Step]:
-    return [Chunk("thinking", text_at(delta, "content", "text") or "", slot)]
-
-
 def _signature_delta(delta: Record, slot: str) -> list[Step]:
     return [Chunk("thinking", "", slot, fields=pick(delta, "signature"))]
-
-
-def _arguments_delta(delta: Record, slot: str) -> list[Step]:
-    return [Chunk("input", text_at(delta, "arguments") or "", slot)]
 
 
 def _call_delta(delta: Record, slot: str) -> list[Step]:
@@ -71,10 +59,6 @@ def _media_delta(delta: Record, slot: str) -> list[Step]:
     return [ChunkEnd(slot), _assistant_part(read_step(delta))]
 
 
-def _ignore_delta(delta: Record, slot: str) -> list[Step]:
-    return []
-
-
 _encode = msgspec.json.Encoder().encode
 _TOOLS = (*SERVER_TOOLS, "function", "mcp_server_tool")
 
@@ -82,12 +66,11 @@ _DELTA_READERS: Mapping[str, _DeltaReader] = {
     **dict.fromkeys((f"{tool}_call" for tool in _TOOLS), _call_delta),
     **dict.fromkeys((f"{tool}_result" for tool in _TOOLS), _result_delta),
     **dict.fromkeys(("audio", "document", "image", "video"), _media_delta),
-    "arguments_delta": _arguments_delta,
-    "text": _text_delta,
-    "text_annotation": _ignore_delta,
-    "text_annotation_delta": _ignore_delta,
+    **dict.fromkeys(("text_annotation", "text_annotation_delta"), lambda delta, slot: []),
+    "arguments_delta": lambda delta, slot: [Chunk("input", text_at(delta, "arguments") or "", slot)],
+    "text": lambda delta, slot: [Chunk("text", text_at(delta, "text") or "", slot, anonymous_slot=True)],
     "thought_signature": _signature_delta,
-    "thought_summary": _thought_delta,
+    "thought_summary": lambda delta, slot: [Chunk("thinking", text_at(delta, "content", "text") or "", slot)],
 }
 
 
@@ -123,10 +106,6 @@ def _initial_content(step: Record, slot: str) -> list[Step]:
     return [*deltas, *thoughts, *(_signature_delta(step, slot) if step.get("signature") else [])]
 
 
-def _end_step(event: Record) -> list[Step]:
-    return [ChunkEnd(_slot(event))]
-
-
 # Responses
 
 
@@ -157,14 +136,6 @@ def _usage_step(interaction: Record) -> Step:
     return usage_step(interaction_usage(interaction), text_at(interaction, "id"))
 
 
-def _complete_response(interaction: Record) -> list[Step]:
-    return [ChunkEnd(), ResponseEnd(turn="ends"), _usage_step(interaction)]
-
-
-def _end_waiting_response(interaction: Record) -> list[Step]:
-    return [ChunkEnd(), ResponseEnd(), _usage_step(interaction)]
-
-
 def _end_incomplete_response(interaction: Record) -> list[Step]:
     error = interaction_error(interaction) or {}
     return [
@@ -182,17 +153,13 @@ def _fail_response(interaction: Record) -> list[Step]:
     ]
 
 
-def _cancel_response(interaction: Record) -> list[Step]:
-    return [_usage_step(interaction), TurnEnd("user_cancel")]
-
-
 _END_STEPS: Mapping[str | None, _Reader] = {
     "budget_exceeded": _end_incomplete_response,
-    "cancelled": _cancel_response,
-    "completed": _complete_response,
+    "cancelled": lambda interaction: [_usage_step(interaction), TurnEnd("user_cancel")],
+    "completed": lambda interaction: [ChunkEnd(), ResponseEnd(turn="ends"), _usage_step(interaction)],
     "failed": _fail_response,
     "incomplete": _end_incomplete_response,
-    "requires_action": _end_waiting_response,
+    "requires_action": lambda interaction: [ChunkEnd(), ResponseEnd(), _usage_step(interaction)],
 }
 """Readers of ended responses, by status."""
 
@@ -243,7 +210,7 @@ _EVENT_READERS: Mapping[str, _Reader] = {
     **dict.fromkeys(("interaction.created", "interaction.start"), _begin_response),
     **dict.fromkeys(("content.start", "step.start"), _begin_step),
     **dict.fromkeys(("content.delta", "step.delta"), _delta_steps),
-    **dict.fromkeys(("content.stop", "step.stop"), _end_step),
+    **dict.fromkeys(("content.stop", "step.stop"), lambda event: [ChunkEnd(_slot(event))]),
     "error": _error_steps,
     "interaction.status_update": lambda event: [],
 }

@@ -183,10 +183,8 @@ def _speaker_blocks(record: Record) -> list[tuple[Speaker, list[Block]]]:
 
 def input_blocks(record: Record) -> list[tuple[Speaker, list[Block]]]:
     """Return the blocks of the system instruction and the input with their speakers."""
-    system, input = (
-        value_in_either_case(record, "systemInstruction", "system_instruction"),
-        record.get("input"),
-    )
+    system = value_in_either_case(record, "systemInstruction", "system_instruction")
+    input = record.get("input")
     system_blocks: list[tuple[Speaker, list[Block]]] = (
         [] if system is None else [("system", read_step(system))]
     )

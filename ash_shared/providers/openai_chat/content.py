@@ -55,16 +55,14 @@ def read_block(block: Any) -> Block:
         return block
     if wire_type.__class__ is not str:
         return raw_block("unknown_type", block)
-    if wire_type == "reference":
-        return raw_block("control", block, wire_type)
-    return (
-        translate(wire_type, block, PARTS[wire_type])[0]
-        if wire_type in PARTS
-        else _read_untranslated(wire_type, block)
-    )
+    if wire_type in PARTS:
+        return translate(wire_type, block, PARTS[wire_type])[0]
+    return _read_untranslated(wire_type, block)
 
 
 def _read_untranslated(wire_type: str, block: Block) -> Block:
+    if wire_type == "reference":
+        return raw_block("control", block, wire_type)
     if wire_type == "tool_result" and is_valid(block):
         return read_nested(block, read_block)
     return raw_block("malformed" if wire_type in _NATIVE_TYPES else "unknown_type", block, wire_type)
@@ -140,11 +138,9 @@ def _translate_file(part: Record) -> Block:
 
 def inline_source(data: str) -> Block:
     """Return the source of a file: a URL, or inline base64 with or without a `data:` prefix."""
-    return (
-        url_source(data)
-        if data.startswith(("data:", "http:", "https:"))
-        else {"type": "base64", "data": data}
-    )
+    if data.startswith(("data:", "http:", "https:")):
+        return url_source(data)
+    return {"type": "base64", "data": data}
 
 
 _FILE_SOURCES: Mapping[str, Callable[[Any], Block]] = {

@@ -8,59 +8,21 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ash_shared.providers._kit.contract import Record
-from ash_shared.providers._kit.fingerprints import body_keys
+from ash_shared.providers._kit.fingerprints import (
+    CHAT_MESSAGE_KEYS,
+    CHAT_REQUEST_KEYS,
+    CLAUDE_REQUEST_KEYS,
+    body_keys,
+)
 from ash_shared.providers._kit.json_fields import is_one_of, value_at
 from ash_shared.providers.openai_chat.content import PARTS, ROLES
-from ash_shared.providers.openai_chat.records import is_transcription
+from ash_shared.providers.openai_chat.messages import is_transcription
 
 _OWN_ROLES = frozenset({"developer", "function", "tool"})
-_OWN_KEYS = frozenset(
-    {
-        "annotations",
-        "audio",
-        "function_call",
-        "reasoning",
-        "reasoning_content",
-        "reasoning_details",
-        "refusal",
-        "tool_call_id",
-        "tool_calls",
-    }
-)
 _FOREIGN_KEYS = frozenset({"kwargs", "lc", "message", "parts", "payload", "stopReason", "toolCalls"})
-_ANTHROPIC_KEYS = frozenset(
-    {
-        "anthropic_version",
-        "betas",
-        "container",
-        "context_management",
-        "mcp_servers",
-        "output_config",
-        "system",
-        "thinking",
-    }
-)
+_ANTHROPIC_KEYS = CLAUDE_REQUEST_KEYS | {"output_config"}
 _ANTHROPIC_PARTS = frozenset(
     {"document", "image", "redacted_thinking", "search_result", "server_tool_use", "tool_result", "tool_use"}
-)
-_REQUEST_KEYS = frozenset(
-    {
-        "frequency_penalty",
-        "functions",
-        "logit_bias",
-        "logprobs",
-        "max_completion_tokens",
-        "modalities",
-        "n",
-        "parallel_tool_calls",
-        "presence_penalty",
-        "prediction",
-        "reasoning_effort",
-        "response_format",
-        "seed",
-        "stream_options",
-        "web_search_options",
-    }
 )
 _RESPONSES_PARTS = frozenset(
     {"computer_screenshot", "input_file", "input_image", "input_text", "output_text"}
@@ -105,7 +67,7 @@ def _has_known_parts(message: Record) -> bool:
 def _is_distinctive(message: Record) -> bool:
     return (
         (message["role"] in _OWN_ROLES and _has_known_parts(message))
-        or not _OWN_KEYS.isdisjoint(message)
+        or not CHAT_MESSAGE_KEYS.isdisjoint(message)
         or (
             message.get("content").__class__ is list
             and any(map(_is_own_part, message["content"]))
@@ -141,7 +103,7 @@ def _is_request(record: Record) -> bool:
 
 def _has_own_parameters(record: Record) -> bool:
     tools = record.get("tools")
-    return not _REQUEST_KEYS.isdisjoint(record) or (
+    return not CHAT_REQUEST_KEYS.isdisjoint(record) or (
         tools.__class__ is list and any(value_at(tool, "function") is not None for tool in tools)
     )
 

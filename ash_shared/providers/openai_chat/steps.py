@@ -23,8 +23,13 @@ from ash_shared.providers._kit.steps import (
     TurnState,
 )
 from ash_shared.providers.openai_chat.content import read_block
-from ash_shared.providers.openai_chat.messages import response_cost, response_usage, standard_error
-from ash_shared.providers.openai_chat.records import choice_blocks, is_legacy_text
+from ash_shared.providers.openai_chat.messages import (
+    choice_blocks,
+    is_legacy_text,
+    response_cost,
+    response_usage,
+    standard_error,
+)
 
 _CALLING_FINISH_REASONS = frozenset({"function_call", "tool_calls"})
 """Finish reasons after which the caller has to respond."""
@@ -114,11 +119,9 @@ def _thinking_steps(delta: Record, prefix: str, more: Block) -> list[Step]:
     if text is not None:
         return [_thinking_delta(text, prefix, more)]
     details = delta.get("reasoning_details")
-    return (
-        [_reasoning_detail_delta(detail, prefix, more) for detail in details]
-        if details.__class__ is list
-        else []
-    )
+    if details.__class__ is list:
+        return [_reasoning_detail_delta(detail, prefix, more) for detail in details]
+    return []
 
 
 def _thinking_delta(text: str, prefix: str, more: Block) -> Chunk:

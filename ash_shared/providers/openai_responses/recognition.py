@@ -3,7 +3,7 @@
 from typing import Any
 
 from ash_shared.providers._kit.contract import Record
-from ash_shared.providers._kit.fingerprints import body_keys
+from ash_shared.providers._kit.fingerprints import CHAT_MESSAGE_KEYS, body_keys
 from ash_shared.providers._kit.json_fields import is_one_of
 from ash_shared.providers._kit.responses_items import ITEMS, PARTS, ROLES, UNTYPED, item_type
 
@@ -67,23 +67,7 @@ def recognizes_untyped(record: Record) -> bool:
         return _is_request(record)
     if present_keys or "role" not in record or "content" not in record:
         return False
-    return record.keys().isdisjoint(_CHAT_KEYS) and is_message(record)
-
-
-_CHAT_KEYS = frozenset(
-    {
-        "annotations",
-        "audio",
-        "function_call",
-        "reasoning",
-        "reasoning_content",
-        "reasoning_details",
-        "refusal",
-        "tool_call_id",
-        "tool_calls",
-    }
-)
-"""Keys of Chat Completions messages other than `content`."""
+    return record.keys().isdisjoint(CHAT_MESSAGE_KEYS) and is_message(record)
 
 
 _RESPONSE_KEYS = frozenset({"error", "input", "object", "output", "stats"})

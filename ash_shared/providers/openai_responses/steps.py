@@ -77,11 +77,9 @@ _EventSteps = Callable[[Record, RecordReading], list[Step]]
 
 def _slot(delta_type: _DeltaType, event: Record) -> str:
     item_slot = _item_slot(event)
-    return (
-        item_slot
-        if delta_type.index_key is None
-        else f"{item_slot}/{delta_type.index_key}/{event[delta_type.index_key]}"
-    )
+    if delta_type.index_key is None:
+        return item_slot
+    return f"{item_slot}/{delta_type.index_key}/{event[delta_type.index_key]}"
 
 
 def _make_chunk(delta_type: _DeltaType, event: Record, text: str) -> Chunk:
@@ -249,12 +247,8 @@ def _fail_response(response: Record) -> list[Step]:
     return [_usage_step(response), Part(role=None, error=error, relation="interruption")]
 
 
-def _cancel_response(response: Record) -> list[Step]:
-    return [_usage_step(response), TurnEnd("user_cancel")]
-
-
 _END_STEPS: Mapping[str, Callable[[Record], list[Step]]] = {
-    "cancelled": _cancel_response,
+    "cancelled": lambda response: [_usage_step(response), TurnEnd("user_cancel")],
     "completed": _complete_response,
     "failed": _fail_response,
     "incomplete": _end_incomplete_response,
