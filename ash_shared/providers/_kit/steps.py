@@ -74,7 +74,8 @@ class Part(Struct, frozen=True, kw_only=True):
     role: Speaker | None
     blocks: list[Block] = []
     key: str | None = None
-    """Parts of a turn with the same key and role form one message. Usually the message id of the API."""
+    """Parts of a turn, or for some relations of the session, with the same key and role form one message. Usually the
+    message id of the API."""
     relation: Relation = "new"
     origin: Origin = "prompt"
     facts: Facts | None = None
