@@ -154,7 +154,7 @@ class SessionController(Controller):
             QueryParameter(
                 min_length=1,
                 pattern=ONE_LINE,
-                description="Only sessions whose title or external id contains this.",
+                description="Only sessions whose title or external id contains this, or whose id begins with it.",
             ),
         ] = None,
         parent_id: Annotated[

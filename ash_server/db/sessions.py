@@ -73,7 +73,8 @@ _LIST = f"""
           SELECT FROM messages
           WHERE session_id = sessions.id AND sequence <= {_MAX_PROJECT_LINES}
             AND left(content, {_MAX_PROJECT_CHARACTERS}) ~ %(folder)s))
-      AND (%(q)s::text IS NULL OR strpos(lower(concat_ws(E'\n', title, external_id)), lower(%(q)s)) > 0)
+      AND (%(q)s::text IS NULL OR strpos(lower(concat_ws(E'\n', title, external_id)), lower(%(q)s)) > 0
+        OR starts_with(id::text, %(id_prefix)s::text))
     ORDER BY least(last_at, updated_at) DESC, id DESC
     LIMIT %(limit)s
 """
@@ -205,7 +206,7 @@ class SessionFilter(TypedDict, total=False):
     """100 by default, at most 1,000."""
     source: str | None
     q: str | None
-    """Text in the title or external id, in any case."""
+    """Text in the title or external id, in any case, or the beginning of the id."""
     parent_id: UUID | None
     provider_session_id: str | None
     """The provider's session id in the last message that names one."""
@@ -231,9 +232,16 @@ async def list_sessions(conn: AsyncConnection, **filters: Unpack[SessionFilter])
         raise InvalidParameter("limit must be 1 to 1000")
     moment, last_id = _read_cursor(after) if after else ("infinity", UUID(int=2**128 - 1))
     position = {"active_at": moment, "id": last_id, "limit": limit + 1}
-    params = {**_NO_FILTERS, **filters, **position, **_project_patterns(filters.get("project"))}
+    patterns = {**_project_patterns(filters.get("project")), "id_prefix": _id_prefix(filters.get("q"))}
+    params = {**_NO_FILTERS, **filters, **position, **patterns}
     rows = await _fetch_sessions(conn, _LIST, params)
     return _to_page(rows, limit)
+
+
+def _id_prefix(q: str | None) -> str | None:
+    """Return the text as the beginning of an id, if it is long enough to mean one."""
+    prefix = (q or "").lower()
+    return prefix if re.fullmatch(r"[0-9a-f]{4}[0-9a-f-]{0,32}", prefix) else None
 
 
 def _project_patterns(project: str | None) -> dict[str, str | None]:

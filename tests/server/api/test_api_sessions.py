@@ -1,5 +1,6 @@
 """Sessions over HTTP."""
 
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -86,6 +87,29 @@ async def test_list_filters(own_client: AsyncClient, query: dict[str, str], titl
     listed = await own_client.get("/api/sessions", params=query)
 
     assert [session["title"] for session in listed.json()["sessions"]] == titles
+
+
+@pytest.mark.parametrize(
+    ("shorten", "is_listed"),
+    [
+        (lambda id: id, True),
+        (lambda id: id[:4], True),
+        (lambda id: id[:8].upper(), True),
+        (lambda id: id[:13], True),
+        (lambda id: id[:3], False),
+        (lambda id: id[1:], False),
+        (lambda id: f"{id[:8]}_", False),
+    ],
+)
+async def test_list_by_the_beginning_of_an_id(
+    own_client: AsyncClient, shorten: Callable[[str], str], is_listed: bool
+) -> None:
+    created = [await own_client.post("/api/sessions", json={"externalId": name}) for name in ("x", "y")]
+    id = created[0].json()["id"]
+
+    listed = await own_client.get("/api/sessions", params={"q": shorten(id)})
+
+    assert [session["id"] for session in listed.json()["sessions"]] == [id] * is_listed
 
 
 @pytest.mark.parametrize(
