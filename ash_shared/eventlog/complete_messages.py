@@ -110,8 +110,23 @@ def _pass_event(log: Log, part: Part) -> None:
     posted_events.observe(log, event)
 
 
-def _release_oldest_copy(log: Log, part: Part) -> None:
-    emit_messages.release_copies(log, [held for held in log.state.held_copies if held.role == part.role][:1])
+def _release_removed_copy(log: Log, part: Part) -> None:
+    """Emit the copy that was removed from the queue, once the delivery of the others shows which one it was."""
+    state = log.state
+    if state.removed_copies < 0 or _held_prompts(state):
+        state.removed_copies += 1
+    _release_known_removals(log)
+
+
+def _release_known_removals(log: Log) -> None:
+    held, removed = _held_prompts(log.state), log.state.removed_copies
+    if 0 < len(held) <= removed:
+        log.state.removed_copies = 0
+        emit_messages.release_copies(log, held)
+
+
+def _held_prompts(state: State) -> list[HeldCopy]:
+    return [held for held in state.held_copies if held.role == "user"]
 
 
 _SPECIAL_PARTS: Mapping[Relation, Callable[[Log, Part], None]] = {
@@ -119,7 +134,7 @@ _SPECIAL_PARTS: Mapping[Relation, Callable[[Log, Part], None]] = {
     "event": _pass_event,
     "interruption": lambda log, part: turns.interrupt_turn(log, "error", "always", part.error),
     "plain_text": _emit_plain_text,
-    "release": _release_oldest_copy,
+    "release": _release_removed_copy,
     "truncation": lambda log, part: log.emit("retraction", {"fromMessageId": part.retracts[0]}),
 }
 
@@ -241,7 +256,12 @@ def _is_new_prompt(log: Log, text: str, part: Part) -> bool:
         return False
     if part.is_copy:
         return copies.accept_copy(log.state, "user", text)
-    return emit_messages.accept_original(log, "user", text)
+    held = len(_held_prompts(log.state))
+    is_new = emit_messages.accept_original(log, "user", text)
+    if part.origin == "mid_turn":  # such prompts are also reported as removed from the queue
+        log.state.removed_copies -= held - len(_held_prompts(log.state))
+    _release_known_removals(log)
+    return is_new
 
 
 def _emit_system_part(log: Log, part: Part) -> None:

@@ -235,6 +235,8 @@ class State(_Stored):
     pending_results: dict[str, dict[str, Any]] = {}
     """Fields of results that have not come yet, by call."""
     held_copies: list[HeldCopy] = []
+    removed_copies: int = 0
+    """Prompts that were removed from the queue, less those of them that were delivered during the turn."""
     original_digests: list[str] = []
     """Digests of emitted originals whose copy has not come."""
     copy_digests: list[str] = []

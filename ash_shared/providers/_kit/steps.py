@@ -49,7 +49,7 @@ Relation = Literal[
 - copy: a later part of the turn may contain the same text, or the same call or result, and is then the original.
   Without a role: a repetition; usage counts once per key, an error is emitted once per turn.
 - held_copy: a copy whose events wait for the original, and are emitted only if none comes.
-- release: has no content; the oldest user message that waits as a held copy is emitted.
+- release: has no content; one of the user messages that wait as held copies was removed and is emitted.
 - recap: its text may repeat all text of the turn so far; it is not emitted if that was streamed.
 - turn_end: the turn ends here. Its text is a copy that is emitted only if the turn has none. Its usage is the total of
   the turn, and counts only if none of its responses reported usage.

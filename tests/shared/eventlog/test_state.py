@@ -73,6 +73,7 @@ STORED: dict[str, Any] = {
     "streamed": {"id": "r", "said": ["d7"]},
     "sent": {"d8": 1},
     "once": ["d9"],
+    "removed_copies": 1,
     "speakers": {"k": "user"},
     "prompts_by_parent": {"d11": "u1"},
     "counted": "d10",
