@@ -97,7 +97,6 @@ def parse_cli_output(
 
 
 def _last_answer(messages: list[StandardMessage]) -> str | None:
-    """Return the text of the last assistant message with text."""
     for message in reversed(messages):
         texts = [block.text for block in message.content if isinstance(block, TextContent)]
         if message.role == "assistant" and any(texts):

@@ -105,8 +105,7 @@ class AshModel(BaseModel):
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Describe fields by their docstrings, and require constants such as `type`, which are always written although
-        they have a default in Python."""
+        """Describe fields by their docstrings; require constants such as `type`, whose default is only for Python."""
         json_schema = handler(schema)
         model_schema = handler.resolve_ref_schema(json_schema)
         properties = model_schema.get("properties", {})

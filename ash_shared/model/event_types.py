@@ -13,8 +13,7 @@ from ash_shared.model import events
 from ash_shared.model.message import Role
 
 Weight = Literal["A", "B", "C", "D"]
-"""A: texts of the user and the assistant; B: thinking; C: tool calls with their arguments; D: tool results and all
-other texts."""
+"""A: texts of the user and the assistant; B: thinking; C: tool calls; D: tool results and all other texts."""
 
 
 class ChunkGroup(NamedTuple):
@@ -36,8 +35,7 @@ class EventType(NamedTuple):
     text: str | None = None
     """The payload field with its text."""
     weight: Weight | None = None
-    """The weight of its text in searches: A to C for the field `text`, D for all texts of the payload. None: not
-    searched."""
+    """Its weight in searches: A to C for the field `text`, D for all texts of the payload. None: not searched."""
     chunk_of: str | None = None
     """The type that repeats the content of these chunks. The names of chunk types end in `_chunk`."""
     chunks: ChunkGroup | None = None

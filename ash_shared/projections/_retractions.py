@@ -127,7 +127,6 @@ class _Log:
             self._truncate(self._turns[-turns][0] if turns <= len(self._turns) else 0)
 
     def _truncate(self, place: int) -> None:
-        """Remove all events from this index on."""
         while len(self._events) > place:
             self._remove(len(self._events) - 1, self._events.pop())
         while self._begins and self._begins[-1] >= place:

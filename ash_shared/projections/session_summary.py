@@ -242,6 +242,5 @@ def _spent(log: list[WireEvent], open_turn: OpenTurn | None) -> dict[str, Any]:
 
 
 def _has_ended(log: list[WireEvent], turn: str) -> bool:
-    """True if the log has the end of this turn."""
     marks = [event for event in _of(log, "turn_start", "turn_end") if event.get("turnId") == turn]
     return bool(marks) and marks[-1]["type"] == "turn_end"

@@ -252,7 +252,6 @@ def _standard_usage(usage: Any) -> Block | None:
 
 
 def _event_error(error: Any, details: Any = None) -> Block:
-    """Return the keys of a `MessageError`."""
     error_details = value_at(error, "details") if details is None else details
     return message_error(text_at(error, "code") or "error", text_at(error, "message"), error_details)
 

@@ -430,7 +430,6 @@ def _reasoning_steps(delta: Record, slot: str) -> list[Step]:
 
 
 def _result_content_steps(content: list[Any], slot: str) -> list[Step]:
-    """Return the step of a tool result, whose slot identifies the call."""
     result = _translate_tool_result({"toolResult": {"content": content}})
     return [Part(role="user", blocks=[result], slot=slot)]
 

@@ -276,8 +276,7 @@ def _is_delta(record: Record) -> bool:
 
 
 def _tool_parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Return the parts of a call and of its result, which belongs to the user. The completed call replaces the started
-    one."""
+    """Return the parts of a call and of its result. The completed call replaces the started one."""
     id = text_at(record, "call_id")
     results = [block for block in reading.blocks if block["type"] == "tool_result"]
     calls = [block for block in reading.blocks if block["type"] != "tool_result"]

@@ -55,14 +55,7 @@ from ash_shared.providers._kit.json_fields import (
     url_source,
     value_at,
 )
-from ash_shared.providers._kit.steps import (
-    Chunk,
-    ChunkEnd,
-    ResponseEnd,
-    ResponseStart,
-    Step,
-    usage_step,
-)
+from ash_shared.providers._kit.steps import Chunk, ChunkEnd, ResponseEnd, ResponseStart, Step, usage_step
 
 _ROLES: Mapping[str, Role] = {
     "ai": "assistant",
@@ -152,7 +145,6 @@ def _block_source(block: Block) -> Block:
 
 
 def _translate_image_url(block: Block) -> Block:
-    """Translate an image in OpenAI's form."""
     image = block["image_url"]
     url, more = (image, {}) if image.__class__ is str else (image["url"], image)
     typed = {"type": "image", "source": url_source(url), **pick(more, "detail")}
@@ -251,11 +243,9 @@ def _read_blocks(block: Any) -> list[Block]:
         return [block]
     if wire_type in _TRANSLATIONS:
         return translate(wire_type, block, _TRANSLATIONS[wire_type])
-    return (
-        _read_tool_result(block)
-        if wire_type == "tool_result"
-        else [raw_block("unknown_type", block, wire_name(block))]
-    )
+    if wire_type == "tool_result":
+        return _read_tool_result(block)
+    return [raw_block("unknown_type", block, wire_name(block))]
 
 
 def _is_standard_file(block: Block) -> bool:
@@ -285,8 +275,7 @@ def _read_content(content: Any) -> list[Block]:
 
 
 def _message_blocks(fields: Record) -> list[Block]:
-    """Return the blocks of a message that is not a tool result: reasoning, content, then calls that the content
-    lacks."""
+    """Return the blocks of a message other than a tool result: reasoning, content, calls that the content lacks."""
     content = _read_content(fields["content"])
     calls_in_content = {
         block["id"]: block for block in content if block["type"] == "tool_use" and block.get("id")
@@ -313,7 +302,6 @@ def _is_same_call(block: Block | None, call: Record) -> bool:
 
 
 def _reasoning_blocks(fields: Record) -> list[Block]:
-    """Return reasoning that the vendor keeps outside the content."""
     more = fields.get("additional_kwargs")
     text = text_at(more, "reasoning_content")
     if text is not None:
@@ -398,7 +386,6 @@ def _read_messages(messages: list[_Message]) -> RecordReading:
 
 
 def _original_value(record: Record) -> Any:
-    """Return the record as it was written."""
     return record["list"] if record.keys() == {"list"} else record
 
 
@@ -442,8 +429,7 @@ def recognizes(record: Record) -> bool:
 
 
 def facts(record: Record) -> Facts:
-    """Return the metadata of a record. Message ids are not unique, because chunks and later states repeat
-    them."""
+    """Return the metadata of a record. Message ids are not unique: chunks and later states repeat them."""
     contents = _record_messages(record)
     if contents is None:
         return Facts()
@@ -519,11 +505,9 @@ def _message_steps(contents: _RecordMessages, reading: RecordReading) -> list[St
 
 
 def _chunk_steps(message: _Message) -> list[Step]:
-    return (
-        _fragment_steps(message.fields)
-        if _ROLES.get(message.wire_type) == "assistant"
-        else [_message_part(message)]
-    )
+    if _ROLES.get(message.wire_type) == "assistant":
+        return _fragment_steps(message.fields)
+    return [_message_part(message)]
 
 
 def _fragment_steps(fields: Record) -> list[Step]:
@@ -557,7 +541,6 @@ def _fragment_index(fragment: Record) -> Any:
 
 
 def _reasoning_steps(fields: Record) -> list[Step]:
-    """Return reasoning that the vendor keeps outside the content."""
     return [
         step
         for block in _reasoning_blocks(fields)

@@ -149,7 +149,6 @@ _CONTROL_PARTS = frozenset(
 
 
 def _read_single_part(part: Any, role: Speaker | None = None) -> RecordReading:
-    """Read a part outside its message."""
     blocks = _read_part(part)
     if all(block["type"] == "raw" and block.get("reason") == "control" for block in blocks):
         return RecordReading("record", "system", blocks)
@@ -157,8 +156,7 @@ def _read_single_part(part: Any, role: Speaker | None = None) -> RecordReading:
 
 
 def _guess_role(part: Any) -> Speaker:
-    """Return the likely role of a message from one of its parts: parts written by a model have a time, parts of the
-    user do not."""
+    """Return the likely role of a part's message: parts of the model have a time, parts of the user do not."""
     wire_type = text_at(part, "type")
     return "user" if wire_type == "file" or (wire_type == "text" and "time" not in part) else "assistant"
 
@@ -182,13 +180,11 @@ def _read_control(record: Record) -> RecordReading:
 
 
 def _read_message(record: Record) -> RecordReading:
-    """Read a message with its parts."""
     role = _message_role(record["info"])
     return RecordReading("message", role, bounded(_message_blocks(record)))
 
 
 def _read_session(record: Record) -> RecordReading:
-    """Read an exported session."""
     messages = list_or_empty(record["messages"])
     blocks = [block for message in messages for block in _message_blocks(message)]
     role: Speaker = _message_role(messages[0]["info"]) if messages else "user"
@@ -247,7 +243,6 @@ def _is_session(record: Record) -> bool:
 
 
 def _is_complete(record: Record) -> bool:
-    """Return True for a message with its parts, or a session with its messages."""
     info = record["info"]
     if info.__class__ is not dict:
         return False
@@ -323,12 +318,8 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
         return [_info_part(document)]
     if "part" in document:
         return _parts_of_document_part(document["part"], "assistant")
-    message_id = {"messageID": _message_id_in_path(record)}
-    return (
-        _parts_of_document_part({**message_id, **document}, _guess_role(document))
-        if _is_part(document)
-        else []
-    )
+    part = {"messageID": _message_id_in_path(record), **document}
+    return _parts_of_document_part(part, _guess_role(document)) if _is_part(document) else []
 
 
 def _message_id_in_path(record: Record) -> str | None:
@@ -401,8 +392,7 @@ def _step_part(part: Record, key: str | None) -> Part:
 
 
 def _standard_usage(tokens: Any) -> Block | None:
-    """Return the usage. Input excludes cached tokens. Output includes reasoning only in some versions, which the total
-    reveals."""
+    """Return the usage. Input excludes cached tokens; output includes reasoning if the total says so."""
     input, output, reasoning, total = (
         count_at(tokens, name) for name in ("input", "output", "reasoning", "total")
     )

@@ -119,7 +119,6 @@ def _read_tool_result(message: Record) -> list[Block]:
 
 
 def _read_shell(message: Record) -> list[Block]:
-    """Read a command run by the user, with its output."""
     call = {"type": "tool_use", "name": "bash", "input": {"command": message["command"]}}
     code = message.get("exitCode")
     result = {
@@ -185,7 +184,6 @@ _EXECUTION_KEYS = frozenset({"toolCallId", "toolName", "isError"})
 
 
 def _read_summary(record: Record) -> RecordReading:
-    """Read the summary of an earlier part of the session."""
     return RecordReading("record", "system", translate(record["type"], record, _translate_summary))
 
 
@@ -197,7 +195,6 @@ def _read_compaction_end(record: Record) -> RecordReading:
 
 
 def _read_custom_entry(record: Record) -> RecordReading:
-    """Read a session entry with a message added by an extension."""
     return RecordReading("message", "user", translate(record["type"], record, _read_custom))
 
 
@@ -206,8 +203,7 @@ def _read_control(record: Record) -> RecordReading:
 
 
 def _is_message(message: Any) -> bool:
-    """Return True for a message of pi. Claude's stream has events with the same types, but its messages have a
-    `type`."""
+    """Return True for a message of pi. Claude's stream has the same event types, but its messages have a `type`."""
     return (
         message.__class__ is dict
         and message.get("type") != "message"
@@ -293,8 +289,7 @@ def _message_parts(record: Record, reading: RecordReading) -> list[Part]:
 
 
 def _result_part(message: Record, reading: RecordReading) -> Part:
-    """Return the part of a tool result. It is written when the tool ends, and again in a message whose part replaces
-    this one."""
+    """Return the part of a tool result, written when the tool ends and again in a message, which replaces it."""
     id = text_at(message, "toolCallId")
     return Part(role="user", blocks=reading.blocks, key=id, relation=keyed_relation(id))
 
@@ -324,7 +319,6 @@ def _standard_usage(usage: Any) -> Block | None:
 
 
 def _standard_error(message: Record) -> Block | None:
-    """Return the error of a failed response."""
     reason, text = text_at(message, "stopReason"), text_at(message, "errorMessage")
     if text is None and reason not in ("error", "aborted"):
         return None
@@ -411,8 +405,7 @@ def _execution_steps(record: Record, reading: RecordReading) -> list[Step]:
 
 
 def _output_steps(record: Record, reading: RecordReading) -> list[Step]:
-    """Return the complete tool output so far; nothing for long output, which pi truncates at the start, so that the new
-    text cannot be determined."""
+    """Return the tool output so far; nothing if pi truncated its start, so that the new text cannot be determined."""
     output = record["partialResult"]
     if value_at(output, "details", "truncation") is not None:
         return []

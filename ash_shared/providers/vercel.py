@@ -157,7 +157,6 @@ _RESULT_FIELDS: Mapping[str, Callable[[Block], Block]] = {
 
 
 def _translate_invocation(part: Block) -> list[Block]:
-    """Translate a tool part of version 4."""
     call = part["toolInvocation"]
     names = {"id": "toolCallId", "name": "toolName", "input": "args", "status": "state"}
     tool_use = {"type": "tool_use", **renamed(call, **names)}
@@ -277,8 +276,7 @@ def facts(record: Record) -> Facts:
 
 
 def _message_parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Return the parts of each step of a message: first the assistant's texts and calls, then the results of client
-    tools."""
+    """Return the parts of each step: first the assistant's texts and calls, then the results of client tools."""
     if reading.kind != "message":
         return []
     steps = _split_steps(reading.blocks, "rawType")
@@ -383,7 +381,6 @@ def _end_response(chunk: Record) -> list[Step]:
 
 
 def _usage_steps(chunk: Record) -> list[Step]:
-    """Return the step of the usage so far."""
     usage = _metadata_usage(chunk.get("messageMetadata"))
     return [] if usage is None else [usage_step(usage, "message")]
 
@@ -392,7 +389,6 @@ _KINDS: Mapping[str, Literal["text", "thinking"]] = {"reasoning": "thinking", "t
 
 
 def _text_chunk(chunk: Record, text: str = "", *, begins: bool = False) -> Chunk:
-    """Return the chunk of a text or of reasoning."""
     name = chunk["type"].partition("-")[0]
     slot = f"{name}/{chunk['id']}"
     return Chunk(_KINDS[name], text, slot, fields=_signature_fields(chunk), anonymous_slot=begins)

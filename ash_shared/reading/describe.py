@@ -47,7 +47,6 @@ def _find_prompt(read: Read) -> str | None:
 
 
 def _user_blocks(read: Read) -> Iterator[Block]:
-    """Yield the texts of the messages that a person wrote."""
     for part in read.parts():
         if part.role == "user" and part.origin != "synthetic":
             yield from (block for block in part.blocks if block["type"] == "text" and "variant" not in block)

@@ -112,8 +112,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 def decode_json(raw: str | bytes) -> Any:
-    """Return the JSON value of a text. Raises LimitExceeded or RecursionError for JSON beyond a limit, and ValueError
-    for other texts."""
+    """Return the JSON value of a text. Raises LimitExceeded or RecursionError beyond a limit, else ValueError."""
     try:
         return decode_shallow(raw)
     except ValueError:

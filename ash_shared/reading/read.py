@@ -165,8 +165,7 @@ _SSE_LINE = re.compile(r":|(?:event|id|retry):")
 _API_EVENT_LINE = re.compile(
     r"event: ?(?:error|ping|(?:content_block|message)_(?:delta|start|stop)|(?:interaction|response|step)\.[a-z_.]+)"
 )
-"""An `event:` line of a known API. Without a declared source no other line counts as SSE, because a prompt may also
-begin with a colon or with `id:`."""
+"""An `event:` line of a known API. Other lines are SSE only with a declared source: a prompt may begin like them."""
 
 
 def read_raw(message: RawMessage, source: str | None) -> Read:
@@ -248,8 +247,7 @@ def _read_list(values: list[Any], source: str | None) -> Read:
 
 
 _KINDS_BY_PRIORITY: tuple[Kind, ...] = ("message", "chunk", "record")
-"""The kind of a list is the first of these kinds that occurs in its elements; its role is that of the first element of
-this kind."""
+"""The kind of a list is the first of these that an element has; its role is that of the first such element."""
 
 
 def _read_element(value: Any, source: str | None) -> Read:

@@ -215,8 +215,7 @@ def is_codex_context(text: str) -> bool:
 
 
 def filter_system_messages(messages: Iterable[StandardMessage]) -> list[StandardMessage]:
-    """Return the messages that contain more than wrapped text. A message without content is kept, because it still
-    marks an event."""
+    """Return the messages that contain more than wrapped text, and those without content, which mark events."""
     if isinstance(messages, StandardMessage):
         raise TypeError("expected an iterable of StandardMessage, got one StandardMessage")
     return [message for message in messages if not _is_hidden(message)]

@@ -86,11 +86,9 @@ class WireType:
     """
 
     read: Callable[[Record], RecordReading]
-    """Read a record; one that does not match becomes one `raw` block as a whole. Raises LimitExceeded if a list or the
-    result is too long."""
+    """Read a record; one that does not match becomes one `raw` block. Raises LimitExceeded if a list is too long."""
     parts: Callable[[Record, RecordReading], list[Part]] = single_message_part
-    """Return what the record adds to the standard messages of its session. If the function raises, the parts are
-    derived from the reading alone."""
+    """Return its parts of the session's standard messages. If it raises, they are derived from the reading alone."""
     steps: Callable[[Record, RecordReading], list[Step] | None] = lambda record, reading: None
     """Return what the record adds to the event log, e.g. stream fragments and the start and end of turns. None
     means that the events are derived from the parts. If the function raises, a chunk becomes one `raw` block, and for

@@ -70,8 +70,7 @@ GEMINI_CLI_SESSION_KEYS = frozenset({"lastUpdated", "projectHash", "startTime"})
 PI_MESSAGE_KEYS = frozenset(
     {"customType", "output", "provider", "stopReason", "summary", "timestamp", "toolCallId"}
 )
-"""Every pi message has one of these. Other formats have them outside the message, or give the message the type
-`message`."""
+"""Every pi message has one of these. Other formats have them elsewhere, or give the message the type `message`."""
 
 _BODY_KEYS = (
     ENVELOPE_KEYS
@@ -114,8 +113,7 @@ _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def is_cursor_line(record: dict[str, Any]) -> bool:
-    """Return True for a line of Cursor: a message with only a role and text blocks, with a UUID session id or a
-    time in milliseconds."""
+    """Return True for a line of Cursor: only a role and text blocks, with a UUID session id or a `timestamp_ms`."""
     message = record.get("message")
     return (
         message.__class__ is dict

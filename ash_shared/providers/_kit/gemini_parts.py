@@ -215,8 +215,7 @@ def _translate_function_response(kind: str, part: Block) -> Block:
 
 
 def _result_content(response: Any, nested: list[Block]) -> Block:
-    """Return the `content` of a result: the text of its response, usually an object with one text, and the nested
-    blocks."""
+    """Return the `content` of a result: the text of its response, usually an object with one text, and the blocks."""
     fields = response if response.__class__ is dict else {}
     text = next((fields[name] for name in _RESULT_TEXT_KEYS if fields.get(name).__class__ is str), None)
     if nested:

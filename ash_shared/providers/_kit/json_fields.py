@@ -42,8 +42,7 @@ def decode_arguments(arguments: Any) -> Any:
 
 
 def input_at(record: Mapping[str, Any], key: str) -> tuple[Any, tuple[str, ...]]:
-    """Return the decoded input of a tool call, and the keys that need not be kept in `extra`: none if text was
-    decoded."""
+    """Return the decoded input of a call, and the keys that need not be kept in `extra`: none if text was decoded."""
     arguments = record[key]
     input_value = decode_arguments(arguments)
     return input_value, ((key,) if input_value is arguments else ())
@@ -65,8 +64,7 @@ def _parse_json_path(path: str) -> list[str | int]:
 
 
 def set_json_path(arguments: Any, path: str, value: Any) -> Any:
-    """Return the arguments with a value set at this JSON path. A string is appended to an existing string; list items
-    are expected in order."""
+    """Return the arguments with a value set at this path. Strings are appended; list items are expected in order."""
     return _set_at(arguments if arguments.__class__ is dict else {}, _parse_json_path(path), value)
 
 
@@ -138,8 +136,7 @@ def is_one_of(value: Any, names: Container[str]) -> bool:
 
 
 def list_or_empty(value: Any) -> list[Any]:
-    """Return the list, or an empty one for None. Raises TypeError for other values: iterating an object or a string
-    would yield its keys or characters."""
+    """Return the list, or an empty one for None. Raises TypeError for other values, which are iterable, too."""
     if value is None:
         return []
     if value.__class__ is not list:

@@ -137,8 +137,7 @@ def read_tool_output(output: Any) -> Any:
 def keep_unread_keys(
     blocks: list[Block], item: Record, consumed: Iterable[str], wire_type: str
 ) -> list[Block]:
-    """Add the unconsumed keys of an item to `extra` of its first block. An item without blocks is kept whole as
-    a control block, if it has such keys."""
+    """Add the unconsumed keys of an item to its first block. An item without blocks becomes a control block."""
     known = {"type", *consumed}
     rest = {key: value for key, value in item.items() if key not in known}
     if not rest:
@@ -159,8 +158,7 @@ def _translate_message(item: Record) -> list[Block]:
 
 
 def _translate_reasoning(item: Record) -> list[Block]:
-    """Return one block per summary and per text, or one redacted block if there are none. The first block gets
-    the encrypted data."""
+    """Return one block per summary and per text, or a redacted one. The first block gets the encrypted data."""
     thoughts = [_thinking_block(part, {"is_summary": True}) for part in list_or_empty(item["summary"])]
     thoughts += [_thinking_block(part, {}) for part in list_or_empty(item.get("content"))]
     first, *rest = thoughts or [
@@ -211,8 +209,7 @@ def _translate_custom_call(item: Record) -> Block:
 
 
 def _unnamed_call(wire_type: str, name: str, *keys: str, **fields: str) -> Translation:
-    """Return the translation of a call whose tool has no name on the wire; its input is the first of these keys
-    that is not null."""
+    """Return the translation of a call without a tool name; its input is the first of these keys that is not null."""
 
     def translation(item: Record) -> Block:
         key = next((key for key in keys if item.get(key) is not None), keys[0])
@@ -291,8 +288,7 @@ _IMAGE_INPUT_KEYS = ("action", "background", "quality", "revised_prompt", "size"
 
 
 def _translate_image_generation(item: Record) -> list[Block]:
-    """Translate a call and its image. The wire does not distinguish requested from used parameters; the input contains
-    all that are present."""
+    """Translate a call and its image. The input contains all parameters, whether they were requested or used."""
     wire_type, error = "image_generation_call", item.get("error")
     typed = {"name": "image_generation", "input": pick(item, *_IMAGE_INPUT_KEYS), "executor": "server"}
     image = {"content": [generated_image(item)]} if item.get("result") else {}
@@ -499,8 +495,7 @@ def refusal_reason(blocks: Iterable[Block]) -> str | None:
 
 
 def item_part(role: Role, blocks: list[Block], *, synthetic: bool) -> Part:
-    """Return the part of an item that is not inside a response. Consecutive assistant items, and consecutive
-    tool results, are joined."""
+    """Return the part of an item outside a response. Consecutive assistant items, and tool results, are joined."""
     return Part(
         role=speaker_of_role(role),
         blocks=blocks,

@@ -116,8 +116,7 @@ class Part(Struct, frozen=True, kw_only=True):
 
     @property
     def is_copy(self) -> bool:
-        """True if another part may contain the same text, or the same call or result; that part is then the
-        original."""
+        """True if another part, the original, may contain the same text, or the same call or result."""
         return self.relation in _COPIES or (self.relation == "turn_end" and self.role is not None)
 
     @property
@@ -150,14 +149,12 @@ class Chunk(NamedTuple):
     """For input: the known keys of the `tool_use` block, at least on the first chunk: `id`, `name`, and `input`, which
     is used if no input is streamed. For output: the `id` of the call that produces it, and its `name`."""
     path: str = ""
-    """For input streamed value by value: the JSON path at which `input` of the call is set. Strings are
-    concatenated."""
+    """For input streamed value by value: the JSON path at which `input` of the call is set. Strings are appended."""
     fields: Mapping[str, Any] = {}
     """Further payload keys of the chunk and of the complete item: `variant`, `phase`, `stream`, `executor`.
     Keys of later chunks are merged; lists are concatenated."""
     is_last: bool = False
-    """True if the record of this chunk also ends the item. If nothing was streamed before, only the complete item is
-    emitted."""
+    """True if the record also ends the item. If nothing was streamed before, only the complete item is emitted."""
     anonymous_slot: bool = False
     """True if the slot name may already have been used, for formats that do not name positions. A call with
     another id and name replaces the call in the slot."""
@@ -243,8 +240,7 @@ class Scope(NamedTuple):
     parent_call: str = ""
     """The id of the call that started the subagent that wrote the chunks; empty for the main conversation."""
     has_local_ids: bool = False
-    """True if the ids of calls and agent messages are unique only within a turn; they are emitted with the turn id as
-    prefix."""
+    """True if the ids of calls and agent messages are unique only within a turn; the turn id becomes their prefix."""
 
 
 Step: TypeAlias = Part | Chunk | ChunkEnd | ResponseStart | ResponseEnd | TurnStart | TurnEnd | Emit | Scope

@@ -35,8 +35,7 @@ def _tool_use_translation(wire_type: str, executor: str) -> Callable[[Block], Bl
 
 
 def _server_result_translation(wire_type: str) -> Callable[[Block], Block]:
-    """Return the translation of the result of a tool that ran at Anthropic; its object or list is kept under
-    `structured`."""
+    """Return the translation of the result of a tool that ran at Anthropic, which is kept under `structured`."""
 
     def read(block: Block) -> Block:
         result = block["content"]

@@ -62,7 +62,6 @@ def _envelope_content(envelope: Any) -> Any:
 
 
 def _parse_content(raw: str | bytes) -> list[Any] | None:
-    """Return the content objects of a text."""
     try:
         content = _envelope_content(_decode_envelope(raw))
         if content.__class__ is list and len(content) <= MAX_BLOCKS:
@@ -114,7 +113,6 @@ def _parse_content_json(raw: str | bytes) -> bytes | None:
 
 
 def _splice_blocks(content: Raw) -> bytes | None:
-    """Return the JSON array of the blocks in this slice of a text."""
     blocks = _decode_content(content)
     if blocks.__class__ is str:
         return b'[{"type":"text","text":' + bytes(content) + b"}]"

@@ -277,8 +277,7 @@ def queued_parts(record: Record, reading: RecordReading) -> list[Part]:
 
 
 def attachment_parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Return the part of a queued prompt at the point where the model receives it. Other attachments are only for the
-    model."""
+    """Return the part of a queued prompt where the model receives it. Other attachments are only for the model."""
     attachment = record["attachment"]
     if text_at(attachment, "type") != "queued_command":
         return []

@@ -35,8 +35,7 @@ def _is_content(content: Any) -> bool:
 
 
 def _is_own_block(block: Block) -> bool:
-    """Return True if no other format writes such a block. OpenAI's parts have their content under a key equal to
-    their type."""
+    """Return True if no other format writes such a block. OpenAI's parts have their content under their type."""
     wire_type = block.get("type")
     if wire_type.__class__ is not str or wire_type in _FOREIGN_BLOCKS:
         return False
@@ -189,8 +188,7 @@ _SESSION_KEYS = frozenset({"parentUuid", "role", "sessionId", "session_id", "uui
 
 
 def is_result(record: Record) -> bool:
-    """Return False for results of Gemini CLI, which have `stats` or a `status`, and of Cursor, which have no key of
-    Claude's lines."""
+    """Return False for results of Gemini CLI (`stats` or a `status`) and of Cursor (no key of Claude's lines)."""
     if "stats" in record:
         return False
     if {"status", "timestamp"} <= record.keys() and record.keys().isdisjoint(("session_id", "uuid")):

@@ -187,8 +187,7 @@ def read_bare_block(record: Record) -> RecordReading:
 
 
 def unwrap(record: Record) -> Record:
-    """Return the line inside the envelope `{type, timestamp, data}` of some clients: its `data`, or the `metadata`
-    in `data`."""
+    """Return the line in the envelope `{type, timestamp, data}` of some clients: its `data`, or its `metadata`."""
     data = record.get("data")
     if data.__class__ is not dict or not is_one_of(record.get("type"), _WRAPPED_TYPES) or "message" in record:
         return record

@@ -231,8 +231,7 @@ _SIDECHAIN = {"sidechain": True}
 
 
 def _unattributed_prompt_steps(part: Part) -> list[Step]:
-    """Return a synthetic user message for a prompt that the assistant wrote for a subagent, and the steps of tool
-    results."""
+    """Return a synthetic message for a prompt that the assistant wrote for a subagent, and the steps of results."""
     results = [block for block in part.blocks if block["type"] == "tool_result"]
     content_blocks = [block for block in part.blocks if block["type"] not in ("raw", "tool_result")]
     raw_blocks = [block for block in part.blocks if block["type"] == "raw"]
@@ -267,8 +266,7 @@ def _is_local_output(blocks: list[Block]) -> bool:
 
 
 def _add_structured_result(blocks: list[Block], part: Part) -> list[Block]:
-    """Add the line's structured copy of a tool result to the result, if the line has only one: the copy does not name
-    its result."""
+    """Add the line's structured copy of a tool result, which does not name its result, if the line has only one."""
     structured = part.metadata.get("toolUseResult")
     results = [block for block in blocks if block["type"] == "tool_result"]
     if len(results) != 1 or structured.__class__ not in (dict, list):

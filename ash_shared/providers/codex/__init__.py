@@ -61,7 +61,6 @@ def _read_agent_message(record: Record) -> RecordReading:
 
 
 def _read_error(record: Record) -> RecordReading:
-    """Read an error of a whole run or of a turn."""
     return RecordReading("record", "system", translate(record["type"], record, _translate_error))
 
 
@@ -95,7 +94,6 @@ def _read_plain(record: Record) -> RecordReading:
 
 
 def _read_notification(record: Record) -> RecordReading:
-    """Read a notification, which may contain an item."""
     item = value_at(record, "params", "item")
     if item.__class__ is dict:
         return read_turn_item(item, record)
@@ -150,8 +148,7 @@ _TIME_KEYS = frozenset({"created_at", "timestamp"})
 
 
 def _is_header(record: Record) -> bool:
-    """Return True for the first line of a file, a control line, or the configuration that legacy `codex exec` printed
-    first."""
+    """Return True for the first line of a file, a control line, or the configuration printed by legacy `codex exec`."""
     if "record_type" in record:
         return text_at(record, "record_type") is not None
     if "role" in record:

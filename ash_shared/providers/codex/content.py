@@ -52,7 +52,6 @@ def _media_translation(kind: Block) -> Translation:
 
 
 def _translate_resource(part: Block) -> Block:
-    """Translate a resource embedded by MCP: its text or its bytes."""
     inner = part["resource"]
     kind, name = ("text", "text") if "text" in inner else ("base64", "blob")
     source = {"type": kind, "data": inner[name], "url": inner["uri"]}

@@ -200,8 +200,7 @@ def _hosted_begin(name: str) -> _ToolEvent:
 
 
 def _hosted_end(translation: Translation, name: str, *arguments: str) -> _ToolEvent:
-    """Return the row of the end of a hosted call. A rollout file has an item for each such call, often without an id;
-    the event then only extends its result."""
+    """Return the row of the end of a hosted call, which in a rollout file only extends the result of its item."""
     read_call = steps.hosted_call_reader(name, *arguments)
     legacy_steps = steps.call_end_steps(read_call, is_copy=False)
     return _ToolEvent("assistant", translation, _derived_steps, legacy_steps)
@@ -336,8 +335,7 @@ _EVENTS: Mapping[str, BodyType] = {
     ),
     "warning": BodyType(_reader("record", "system", _notice_translation("notice"))),
 }
-"""Events by type. Deltas that another event repeats have no steps, and neither have calls whose arguments are not known
-yet."""
+"""Events by type. Repeated deltas, and calls whose arguments are not known yet, have no steps."""
 
 _LEGACY_EVENTS: Mapping[str, BodyType] = {
     **{

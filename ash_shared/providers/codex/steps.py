@@ -77,8 +77,7 @@ def _user_command_steps(blocks: list[Block]) -> list[Step] | None:
 
 
 def _unescape(*texts: str) -> tuple[str, ...]:
-    """Unescape the texts if they were escaped. Early versions of Codex did not escape markup, so their texts
-    may contain some."""
+    """Unescape the texts, unless they contain markup, which early versions of Codex did not escape."""
     if any(_UNESCAPED_MARKUP.search(text) for text in texts):
         return texts
     return tuple(text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&") for text in texts)
@@ -142,8 +141,7 @@ def copied_call_steps(event: Record, reading: RecordReading) -> Steps:
 
 
 def call_end_steps(read_call: Callable[[Record], Block], *, is_copy: bool) -> EventSteps:
-    """Return the steps of events that end a call, with all their details. Commands of the user have no steps, because
-    items report them."""
+    """Return the steps of events that end a call. Commands of the user have no steps, because items report them."""
 
     def make_steps(event: Record, reading: RecordReading) -> Steps:
         if event.get("source") in _USER_SHELL_SOURCES:
@@ -189,8 +187,7 @@ def hosted_call_reader(name: str, *arguments: str) -> Callable[[Record], Block]:
 
 
 def completed_item_steps(item: Record, reading: RecordReading) -> Steps:
-    """Return the steps of a completed turn item. Response items repeat most of them, but not plans or Codex's own
-    items."""
+    """Return the steps of a completed item. Response items repeat most of them, but not plans or Codex's own items."""
     wire_type = item_type(item)
     if wire_type in _COMPLETED_ITEM_STEPS:
         return _COMPLETED_ITEM_STEPS[wire_type](item, reading)

@@ -172,8 +172,7 @@ def _translate_dynamic_tool_call(item: Record) -> list[Block]:
 
 
 def dynamic_result_fields(item: Record) -> Block:
-    """Return the tool result fields of a client tool's response; an error in addition to content goes to
-    `structured`."""
+    """Return the result fields of a client tool's response; an error in addition to content becomes `structured`."""
     items, error, success = (
         value_in_either_case(item, name) for name in ("content_items", "error", "success")
     )

@@ -175,8 +175,7 @@ def _is_bare_content(record: Record) -> bool:
 
 
 def _is_error_body(record: Record) -> bool:
-    """Return True for an error of a Google API, which has both an HTTP status code and the name of the status, unlike
-    other vendors' errors."""
+    """Return True for an error of a Google API, which has both an HTTP status code and the name of the status."""
     error = record["error"]
     return error.__class__ is dict and error.get("code").__class__ is int and "status" in error
 
@@ -282,8 +281,7 @@ def _error_parts(record: Record, reading: RecordReading) -> list[Part]:
 
 
 def _content_steps(content_parts: list[Part]) -> list[Step]:
-    """Return the steps of a request or a bare content. Function responses complete the open items of the previous
-    response."""
+    """Return the steps of contents. Function responses complete the open items of the previous response."""
     has_results = any(block["type"] == "tool_result" for part in content_parts for block in part.blocks)
     return [*([ChunkEnd()] if has_results else []), *content_parts]
 
@@ -322,8 +320,7 @@ _OTHER_TYPES = (
     WireType(_read_bare_part, matches=lambda record: bool(record) and is_part(record)),
     WireType(unknown_reading),
 )
-"""Types that are read only if the source is declared, such as interaction requests, which resemble another vendor's
-requests. The first match is used."""
+"""Types that are read only if the source is declared: other vendors have similar records. The first match is used."""
 
 _OTHER_BODY_KEYS: Mapping[str, frozenset[str]] = {
     "contents": frozenset({"toolConfig"}),

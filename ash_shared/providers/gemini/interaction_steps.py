@@ -84,8 +84,7 @@ def _slot(event: Record) -> str:
 
 
 def _begin_step(event: Record) -> list[Step]:
-    """Begin a step. Only this event contains the id and name of a call or the call id of a result; it may contain the
-    first content."""
+    """Begin a step, perhaps with content. Only this event has the id and name of a call, or the call id of a result."""
     step = event["step"] if "step" in event else event["content"]
     wire_type, slot = step["type"], _slot(event)
     if wire_type.endswith("_call"):
@@ -118,8 +117,7 @@ def _is_visible(block: Block) -> bool:
 
 
 def _output_steps(interaction: Record) -> list[Step]:
-    """Return the steps of the response items. User input is not counted by the indexes of the stream, and may already
-    have been emitted."""
+    """Return the steps of the response items. Indexes of the stream do not count user input, which may be a copy."""
     emitted: list[Step] = []
     slot = 0
     for step in response_steps(interaction):
@@ -165,7 +163,6 @@ _END_STEPS: Mapping[str | None, _Reader] = {
 
 
 def interaction_steps(record: Record, reading: RecordReading) -> list[Step]:
-    """Return the steps of an interaction."""
     end_reader = _END_STEPS.get(text_at(record, "status"))
     input_steps = [
         Part(role=role, blocks=blocks, relation="copy" if role == "user" else "new")

@@ -40,12 +40,10 @@ from ash_shared.providers._kit.json_fields import (
 
 
 def is_interaction(record: Record) -> bool:
-    """Return True for a complete interaction."""
     return record.get("object") == "interaction"
 
 
 def is_event(record: Record) -> bool:
-    """Return True for a stream event."""
     wire_type = text_at(record, "event_type") or ""
     return wire_type.startswith(("interaction.", "step.", "content.")) or (
         wire_type == "error" and "error" in record
@@ -53,7 +51,6 @@ def is_event(record: Record) -> bool:
 
 
 def read_event(record: Record) -> RecordReading:
-    """Read an event as a fragment."""
     return chunk_reading(record, text_at(record, "event_type"))
 
 
@@ -192,12 +189,10 @@ def input_blocks(record: Record) -> list[tuple[Speaker, list[Block]]]:
 
 
 def response_steps(record: Record) -> list[Any]:
-    """Return the steps of the response."""
     return list_or_empty(record.get("steps")) or list_or_empty(record.get("outputs"))
 
 
 def step_speaker(step: Any) -> Speaker:
-    """Return the speaker of a step."""
     return "user" if is_one_of(value_at(step, "type"), _USER_STEPS) else "assistant"
 
 
@@ -234,8 +229,7 @@ def request_parts(record: Record, reading: RecordReading) -> list[Part]:
 
 
 def interaction_parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Return one part for each sequence of steps with the same speaker. The last part of the model gets usage, model
-    and error."""
+    """Return one part per sequence of steps with the same speaker. The last part of the model gets usage and error."""
     id, status = text_at(record, "id"), text_at(record, "status")
     runs = _group_by_speaker(_speaker_blocks(record))
     earlier = [Part(role=role, blocks=blocks) for role, blocks in runs]
@@ -260,7 +254,6 @@ def _group_by_speaker(speaker_blocks: list[tuple[Speaker, list[Block]]]) -> list
 
 
 def interaction_usage(record: Record) -> Block | None:
-    """Return the usage of an interaction."""
     return gemini_usage(record.get("usage"), _USAGE_KEYS, text_at(record, "service_tier"))
 
 

@@ -35,8 +35,7 @@ def response_steps(record: Record, part: Part) -> list[Step]:
 
 
 def _complete_without_turn_end(ends: list[Step]) -> list[Step]:
-    """Return the end of the response without the end of the turn. The error that is emitted next belongs to the turn,
-    and may be its only content."""
+    """Return the end of the response alone. The error emitted next belongs to the turn, and may be its only content."""
     return [step._replace(turn="continues") if isinstance(step, ResponseEnd) else step for step in ends]
 
 

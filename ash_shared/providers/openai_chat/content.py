@@ -94,7 +94,6 @@ def _translate_image(part: Record) -> Block:
 
 
 def _file_link_translation(wire_type: str, kind: str) -> Callable[[Record], Block]:
-    """Return the translation of a part that refers to a file by URL."""
 
     def translation(part: Record) -> Block:
         flat, url = _flatten_link(part, wire_type)
@@ -212,7 +211,6 @@ def _with_citations(blocks: list[Block], annotations: Any) -> tuple[list[Block],
 
 
 def _with_annotations(blocks: list[Block], annotations: Any) -> list[Block]:
-    """Add the annotations of a message without text to its first block."""
     extra = {"annotations": annotations}
     if not blocks:
         return [raw_block("control", extra, "annotations")]
@@ -223,8 +221,7 @@ REASONING = ("reasoning_content", "reasoning", "reasoning_details")
 
 
 def _read_reasoning(message: Record) -> list[Block]:
-    """Read the reasoning of a message. Gateways repeat it under up to three names; the first text is used, the
-    others go to `extra`."""
+    """Read the reasoning, which gateways repeat under up to three names: the first text; the others go to `extra`."""
     present = {name: message[name] for name in REASONING if message.get(name) is not None}
     texts = {name: text for name, text in present.items() if text.__class__ is str}
     name = next((name for name in texts if texts[name]), None)

@@ -190,7 +190,6 @@ def read_transcription(record: Record) -> RecordReading:
 
 
 def is_transcription(record: Record) -> bool:
-    """Return True for a response of the transcription API in its verbose form."""
     return (
         record.get("text").__class__ is str
         and record.get("segments").__class__ is list

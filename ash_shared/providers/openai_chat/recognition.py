@@ -31,7 +31,6 @@ PART_TYPES = frozenset(PARTS) | _ANTHROPIC_PARTS | {"file", "reference", "text"}
 
 
 def _part_types(content: Any) -> Iterable[Any]:
-    """Return the types of the parts of a content list."""
     if content.__class__ is not list:
         return ()
     return (
@@ -126,8 +125,7 @@ def _is_completion(record: Record) -> bool:
 
 
 def _is_error(error: Any) -> bool:
-    """Return True for an error body of this API or a gateway. Gemini's has a `status`, Anthropic's is wrapped
-    in a record with a `type`."""
+    """Return True for an error body of this API or a gateway. Gemini's has a `status`, Anthropic's record a `type`."""
     return (
         error.__class__ is dict
         and error.get("message").__class__ is str
@@ -156,7 +154,6 @@ def _is_bare_part(record: Record) -> bool:
 
 
 def _is_message_or_transcription(record: Record) -> bool:
-    """Return True for a message or a transcription."""
     if "role" in record:
         return _could_be_message(record) and _is_distinctive(record)
     return "segments" in record and is_transcription(record)

@@ -92,8 +92,7 @@ def _error_steps(fields: Record, reason: str | None = None) -> list[Step]:
 
 
 def _usage_steps(record: Record, response_id: str | None) -> list[Step]:
-    """Return the usage so far. Some vendors repeat it in each chunk; the last one counts. Without a response id only
-    the final chunk is used."""
+    """Return the usage so far, which some vendors repeat in each chunk: the last counts, also without a response id."""
     usage = response_usage(record)
     if usage is None:
         return []
@@ -192,8 +191,7 @@ def _call_steps(calls: Any, prefix: str, more: Block) -> list[Step]:
 
 
 def _call_delta_steps(call: Record, number: int, prefix: str, more: Block) -> list[Step]:
-    """Return the steps of a call delta. Its slot is named by the index of the call, or else by its id; a call with
-    neither is complete."""
+    """Return the steps of a call delta. Its slot is named by its index, or else its id; without both it is complete."""
     inner = call.get("function") or call.get("custom") or {}
     id, index = text_at(call, "id"), call.get("index")
     slot_name = index if index.__class__ is int else id
@@ -204,8 +202,7 @@ def _call_delta_steps(call: Record, number: int, prefix: str, more: Block) -> li
 
 
 def _input_delta(function: Record, slot: str, id: str | None, more: Block) -> Chunk:
-    """Return an input delta. Deltas without a function name continue a call; some vendors write the arguments
-    as an object."""
+    """Return an input delta. Without a name it continues a call; some vendors write the arguments as an object."""
     name, arguments = text_at(function, "name"), function.get("arguments", function.get("input"))
     text, arguments = (
         (arguments, "") if arguments.__class__ is str else ("", "" if arguments is None else arguments)

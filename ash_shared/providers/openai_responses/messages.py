@@ -34,7 +34,6 @@ from ash_shared.reading.system_text import is_system_message
 
 
 def _contained_response(record: Record) -> Record:
-    """Return the response that a record contains, or the record itself."""
     response = record.get("response")
     return response if response.__class__ is dict else record
 
@@ -172,7 +171,6 @@ def request_messages(record: Record) -> Iterator[tuple[Role, Any, list[Block]]]:
 
 
 def _read_input(input: Any) -> list[Block]:
-    """Read instructions or input, which are a text or a list of items."""
     return read_items(input) if input.__class__ is list else read_content(input, read_block)
 
 

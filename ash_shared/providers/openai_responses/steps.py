@@ -42,7 +42,6 @@ from ash_shared.providers.openai_responses.messages import (
 
 
 def _item_slot(event: Record) -> str:
-    """Return the slot of the item that an event belongs to."""
     return str(event["output_index"] if "output_index" in event else event["item_id"])
 
 
@@ -83,8 +82,7 @@ def _slot(delta_type: _DeltaType, event: Record) -> str:
 
 
 def _make_chunk(delta_type: _DeltaType, event: Record, text: str) -> Chunk:
-    """Return a chunk. Deltas contain only the id of the item; the event that began the item contained the id of
-    its call."""
+    """Return a chunk. Deltas name only their item; the event that began the item contained the id of its call."""
     call = {"id": text_at(event, "item_id")} if delta_type.kind == "input" else {}
     return Chunk(delta_type.kind, text, _slot(delta_type, event), call=call, fields=delta_type.more)
 
@@ -284,8 +282,7 @@ def continue_response(event: Record, reading: RecordReading) -> list[Step]:
 
 
 def end_steps(status: str) -> _EventSteps:
-    """Return a reader of the final event of a response. The items of a failed response are ignored, because it may
-    already have ended."""
+    """Return a reader of the final event. Items of a failed response are ignored: it may already have ended."""
 
     def make_steps(event: Record, reading: RecordReading) -> list[Step]:
         response = event["response"]
