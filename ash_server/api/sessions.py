@@ -129,7 +129,8 @@ class SessionController(Controller):
     @get(
         operation_id="listSessions",
         summary="List sessions",
-        description="Most recent activity first: the timestamp of the last message, otherwise the time it was stored. "
+        description="Most recent activity first: `lastAt`, the latest time that a message names; without any, "
+        "`fileModifiedAt`, the modification time of the imported file, or the time the last message was stored. "
         "`nextAfter` of one page is the `after` of the next; it is opaque, and absent on the last page.",
         response_description="A page of sessions.",
         responses=error_responses(*READ_ERRORS, NulByte),

@@ -156,10 +156,18 @@ class MessageFilter(TypedDict, total=False):
     """Only messages that have a block of this type."""
 
 
+class _Context(NamedTuple):
+    """What the events of an append have in common."""
+
+    ids: StreamIds
+    now: int
+    """Time of events whose record names none, in milliseconds."""
+
+
 _DEFAULTS = {"after": 0, "before": END, "limit": 100, "role": None, "type": None, "bytes": MAX_PAGE_BYTES}
 
 
-async def append(
+async def append(  # noqa: PLR0913  # one argument per option
     conn: AsyncConnection,
     session_id: UUID,
     messages: Sequence[PreparedMessage],
@@ -167,12 +175,14 @@ async def append(
     expected_sequence: int | None = None,
     end: bool = False,
     ids: StreamIds = StreamIds(),  # noqa: B008  # immutable
+    now: int | None = None,
 ) -> list[Appended]:
     """Store all messages or none, with their events, in one transaction.
 
     A message that is already stored keeps its sequence. `expected_sequence` is checked only if a message is new. `end`
-    also closes everything open, as `events.end_session` does.
+    also closes everything open, as `events.end_session` does. `now` is the time of events whose record names none.
     """
+    context = _Context(ids, milliseconds() if now is None else now)
     _check(messages)
     for name, id in ids._asdict().items():
         check_text(id or "", name)
@@ -184,7 +194,7 @@ async def append(
         if new:
             _check_expected(expected_sequence, last)
         if new or end:
-            await _write_batch(conn, session_id, counters, new, ids, end=end)
+            await _write_batch(conn, session_id, counters, new, context, end=end)
     return places
 
 
@@ -340,13 +350,13 @@ async def _write_batch(
     session_id: UUID,
     counters: Counters,
     new: Sequence[PreparedMessage],
-    ids: StreamIds,
+    context: _Context,
     *,
     end: bool,
 ) -> None:
     # PostgreSQL writes the messages while their events are derived.
     await _write_messages(conn, session_id, counters.message_sequence, new)
-    await _write_events(conn, session_id, counters, new, ids, end=end)
+    await _write_events(conn, session_id, counters, new, context, end=end)
 
 
 async def _write_messages(
@@ -377,31 +387,30 @@ async def _write_events(
     session_id: UUID,
     counters: Counters,
     new: Sequence[PreparedMessage],
-    ids: StreamIds,
+    context: _Context,
     *,
     end: bool,
 ) -> None:
     last, normalizer = counters.message_sequence, Normalizer(state=counters.normalizer_state)
     is_large = sum(len(message.content) for message in new) > _MAX_INLINE
-    events = await _offload(is_large, lambda: _derive_events(normalizer, session_id, last, new, ids))
+    events = await _offload(is_large, lambda: _derive_events(normalizer, session_id, last, new, context))
     if end:
         posted = "" if new else await last_posted(conn, session_id, last)
-        events += ending(normalizer, session_id, last + len(new), posted)
+        events += ending(normalizer, session_id, last + len(new), posted, context.now)
     events = list(await resolve_id_conflicts(conn, session_id, events))
     written = await _offload(is_large, lambda: columns(events))
     await write_events(conn, session_id, counters, written, normalizer.state(), messages=len(new))
 
 
 def _derive_events(
-    normalizer: Normalizer, session_id: UUID, last: int, new: Sequence[PreparedMessage], ids: StreamIds
+    normalizer: Normalizer, session_id: UUID, last: int, new: Sequence[PreparedMessage], context: _Context
 ) -> list[PreparedEvent]:
-    now = milliseconds()
     if not last:
-        normalizer.expect((message.line for message in new), now)
+        normalizer.expect((message.line for message in new), context.now)
     return [
         event
         for sequence, message in enumerate(new, last + 1)
-        for event in derive(normalizer, session_id, sequence, message.line, now, ids)
+        for event in derive(normalizer, session_id, sequence, message.line, context.now, context.ids)
     ]
 
 

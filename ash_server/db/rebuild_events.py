@@ -37,8 +37,10 @@ _BATCH_SIZE = 500
 """Events per INSERT."""
 
 _MESSAGES = """
-    SELECT sequence, content, source, role, role_given, source_given, created_at
-    FROM messages WHERE session_id = %b ORDER BY sequence
+    SELECT sequence, content, messages.source, role, role_given, source_given,
+        least(messages.created_at, file_modified_at) AS written_at
+    FROM messages JOIN sessions ON sessions.id = session_id
+    WHERE session_id = %b ORDER BY sequence
 """
 
 _OTHERS = """
@@ -75,7 +77,8 @@ class _Message:
     role: Role
     role_given: bool | None
     source_given: bool | None
-    created_at: datetime
+    written_at: datetime
+    """When it was stored; the modification time of its file if that is earlier."""
 
 
 @dataclass(slots=True)
@@ -120,9 +123,9 @@ def _to_line(message: _Message) -> Line:
     return read_line(message.content, *set_by_writer(message))
 
 
-def _stored_at(message: _Message) -> int:
-    """Return the time of storing in milliseconds."""
-    return round(message.created_at.timestamp() * 1000)
+def _written_at(message: _Message) -> int:
+    """Return the time in milliseconds."""
+    return round(message.written_at.timestamp() * 1000)
 
 
 class _Rebuild:
@@ -156,7 +159,7 @@ class _Rebuild:
                 message = await anext(messages, None)
                 if message is None:
                     break
-                at, now = message.sequence, _stored_at(message)
+                at, now = message.sequence, _written_at(message)
                 await self._derive(message, now)
         await self._flush()
 
@@ -166,7 +169,7 @@ class _Rebuild:
         rows = self._stream_rows("first", _Message, query, [self._session_id])
         first = [message async for message in rows]
         if first:
-            self.normalizer.expect(map(_to_line, first), _stored_at(first[0]))
+            self.normalizer.expect(map(_to_line, first), _written_at(first[0]))
 
     async def _derive(self, message: _Message, now: int) -> None:
         line = _to_line(message)

@@ -80,7 +80,12 @@ REPLACE = f"""
 
 
 def collect_facts(messages: Sequence[Description]) -> SessionFacts:
-    times = [time for each in messages if (time := each.facts.timestamp) is not None and time in _TIMES]
+    times = [
+        time
+        for each in messages
+        for time in (each.facts.timestamp, each.facts.last_timestamp)
+        if time is not None and time in _TIMES
+    ]
     prompt = _first_text(each.prompt for each in messages)
     title, rank = _title(messages, prompt)
     return SessionFacts(

@@ -31,7 +31,7 @@ MAX_MATCHES = 20
 """Sessions returned by `find_sessions`."""
 
 _COLUMNS = """
-    id, source, external_id, parent_id, title, metadata, created_at, updated_at, first_at, last_at,
+    id, source, external_id, parent_id, title, metadata, created_at, updated_at, first_at, last_at, file_modified_at,
     client_version, provider_session_id,
     CASE WHEN first_prompt IS DISTINCT FROM title THEN first_prompt END AS prompt,
     message_sequence AS message_count, event_sequence - events_dropped AS event_count,
@@ -57,25 +57,28 @@ _CREATE = """
     INSERT INTO search_progress (session_id) SELECT id FROM created
 """
 
+_ACTIVE_AT = "least(coalesce(last_at, file_modified_at), updated_at)"
+"""The time of the last activity, see `active_at`."""
+
 _MAX_PROJECT_LINES, _MAX_PROJECT_CHARACTERS = 10, 20_000
 """Where a transcript names its folder: in the first characters of the first lines."""
 
 _LIST = f"""
     {_READ}
-    WHERE (least(last_at, updated_at), id) < (%(active_at)s::timestamptz, %(id)s::uuid)
+    WHERE ({_ACTIVE_AT}, id) < (%(active_at)s::timestamptz, %(id)s::uuid)
       AND (%(source)s::text IS NULL OR source = %(source)s)
       AND (%(parent_id)s::uuid IS NULL OR parent_id = %(parent_id)s)
       AND (%(provider_session_id)s::text IS NULL OR provider_session_id = %(provider_session_id)s)
       AND (%(errors)s::bool IS NULL OR (errors > 0) = %(errors)s)
-      AND (%(since)s::timestamptz IS NULL OR least(last_at, updated_at) >= %(since)s)
-      AND (%(until)s::timestamptz IS NULL OR least(last_at, updated_at) < %(until)s)
+      AND (%(since)s::timestamptz IS NULL OR {_ACTIVE_AT} >= %(since)s)
+      AND (%(until)s::timestamptz IS NULL OR {_ACTIVE_AT} < %(until)s)
       AND (%(folder)s::text IS NULL OR external_id ~ %(transcripts)s OR EXISTS (
           SELECT FROM messages
           WHERE session_id = sessions.id AND sequence <= {_MAX_PROJECT_LINES}
             AND left(content, {_MAX_PROJECT_CHARACTERS}) ~ %(folder)s))
       AND (%(q)s::text IS NULL OR strpos(lower(concat_ws(E'\n', title, external_id)), lower(%(q)s)) > 0
         OR starts_with(id::text, %(id_prefix)s::text))
-    ORDER BY least(last_at, updated_at) DESC, id DESC
+    ORDER BY {_ACTIVE_AT} DESC, id DESC
     LIMIT %(limit)s
 """
 
@@ -85,6 +88,13 @@ _UPDATE = """
         title_rank = CASE WHEN %(retitle)s THEN %(title_rank)s ELSE title_rank END,
         metadata = coalesce(%(metadata)s, metadata),
         updated_at = statement_timestamp()
+    WHERE id = %(id)s
+"""
+
+_SET_FILE_TIME = """
+    UPDATE sessions
+    SET file_modified_at = CASE
+        WHEN %(has_grown)s THEN %(modified_at)s ELSE least(file_modified_at, %(modified_at)s) END
     WHERE id = %(id)s
 """
 
@@ -121,9 +131,11 @@ class Session(AshModel):
     updated_at: datetime = Field(alias="updatedAt")
     """Time of the last append or change."""
     first_at: Omittable[datetime] = Field(default=ABSENT, alias="firstAt")
-    """Timestamp of its first message; absent if no message has one."""
+    """The earliest time that a message names; absent if no message names one."""
     last_at: Omittable[datetime] = Field(default=ABSENT, alias="lastAt")
-    """Timestamp of its last message."""
+    """The latest time that a message names."""
+    file_modified_at: Omittable[datetime] = Field(default=ABSENT, alias="fileModifiedAt")
+    """When the imported file was last modified: the last activity if no message names a time."""
     message_count: int = Field(alias="messageCount")
     event_count: int = Field(alias="eventCount")
     error_count: int = Field(alias="errorCount")
@@ -275,9 +287,11 @@ async def recent_sessions(conn: AsyncConnection) -> dict[UUID, datetime]:
 def active_at(session: Session) -> datetime:
     """Return the time of the last activity, by which lists are sorted.
 
-    The timestamp of the last message; the time of the last append if that is earlier, or if there is no timestamp.
+    The latest time that a message names, else the modification time of the imported file; the time of the last append
+    if that is earlier, or if there is neither.
     """
-    return session.updated_at if session.last_at is None else min(session.last_at, session.updated_at)
+    last = session.file_modified_at if session.last_at is None else session.last_at
+    return session.updated_at if last is None else min(last, session.updated_at)
 
 
 async def update_session(
@@ -348,6 +362,13 @@ async def set_unterminated(conn: AsyncConnection, session_id: UUID, unterminated
     )
     if not changed.rowcount:
         raise SessionNotFound
+
+
+async def set_file_time(
+    conn: AsyncConnection, session_id: UUID, modified_at: datetime, *, has_grown: bool
+) -> None:
+    """Store when the file was modified. For a file without new lines, the earlier time is kept: it may be a copy."""
+    await conn.execute(_SET_FILE_TIME, {"id": session_id, "modified_at": modified_at, "has_grown": has_grown})
 
 
 async def set_parent(conn: AsyncConnection, session_id: UUID, parent_id: UUID) -> None:

@@ -66,10 +66,15 @@ sessions = Table(
         server_default="0",
         comment="whose the title is: 0 nobody's, 1 the first prompt's, 2 the tool's, 3 a person's",
     ),
+    Column("file_modified_at", Moment, comment="when the imported file was last modified"),
     Column("client_version", Text, comment="the last one that a message names"),
     Column("provider_session_id", Text, comment="the last one that a message names"),
     Column("first_prompt", Text, comment="the beginning of what a person said first"),
-    Index("sessions_activity_idx", text("LEAST(last_at, updated_at) DESC"), text("id DESC")),
+    Index(
+        "sessions_activity_idx",
+        text("LEAST(COALESCE(last_at, file_modified_at), updated_at) DESC"),
+        text("id DESC"),
+    ),
 )
 
 # Separate from `sessions` and without further indexes: every append updates the row, as a HOT update.

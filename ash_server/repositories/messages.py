@@ -71,11 +71,15 @@ class MessageRepository:
         expected_sequence: int | None = None,
         end: bool = False,
         ids: StreamIds = StreamIds(),  # noqa: B008  # immutable
+        now: int | None = None,
     ) -> list[Appended]:
-        """Store messages that `prepare` or `ingest.prepare_message` returned; see `append`."""
+        """Store messages that `prepare` or `ingest.prepare_message` returned; see `append`.
+
+        `now` is the time, in milliseconds, of events whose record names none.
+        """
         async with self._connections.writer(session_id) as conn:
             appended = await messages.append(
-                conn, session_id, prepared, expected_sequence=expected_sequence, end=end, ids=ids
+                conn, session_id, prepared, expected_sequence=expected_sequence, end=end, ids=ids, now=now
             )
         self._wake(session_id)
         return appended

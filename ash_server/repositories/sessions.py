@@ -117,6 +117,11 @@ class SessionRepository:
         self._wake(session_id)
         return session
 
+    async def set_file_time(self, session_id: UUID, modified_at: datetime, *, has_grown: bool) -> None:
+        """Store when the imported file was modified; without new lines, the earliest time is kept."""
+        async with self._connections.connection() as conn:
+            await sessions.set_file_time(conn, session_id, modified_at, has_grown=has_grown)
+
     async def set_parent(self, session_id: UUID, parent_id: UUID) -> None:
         """Link the session to the one it was started from, unless it has a parent."""
         async with self._connections.connection() as conn:

@@ -139,6 +139,8 @@ class Facts(NamedTuple):
     """A title of the session, set by the person or the tool."""
     parent: str | None = None
     """The provider's id of the parent session."""
+    last_timestamp: int | None = None
+    """Latest time in a record that names several, such as the last update of a session; milliseconds since 1970."""
 
 
 class Drift(NamedTuple):

@@ -50,6 +50,8 @@ from ash_shared.providers._kit.json_fields import (
     count_at,
     first_text,
     is_one_of,
+    items_at,
+    latest_time,
     list_or_empty,
     message_error,
     subtract_counts,
@@ -268,11 +270,13 @@ def facts(record: Record) -> Facts:
     """Return the metadata of a record. Message ids are not unique, because a message is written again when it grows."""
     fields = record["$set"] if record.get("$set").__class__ is dict else record
     times = ("timestamp", "startTime", "start_time", "lastUpdated")
+    message_times = (value_at(message, "timestamp") for message in items_at(fields, "messages"))
     return Facts(
         timestamp=to_milliseconds(first_text(fields, times)),
         session_id=first_text(fields, ("sessionId", "session_id")),
         model=text_at(fields, "model") or text_at(fields, "meta", "model"),
         title=text_at(fields, "summary"),
+        last_timestamp=latest_time((fields.get("lastUpdated"), *message_times)),
     )
 
 

@@ -8,7 +8,7 @@ wrapped as `{"path": …, "json": …}`.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -42,6 +42,8 @@ from ash_shared.providers._kit.fingerprints import body_keys
 from ash_shared.providers._kit.json_fields import (
     cost_at,
     count_at,
+    items_at,
+    latest_time,
     list_or_empty,
     message_error,
     mime_fields,
@@ -291,7 +293,22 @@ def facts(record: Record) -> Facts:
         model=_model_name(fields),
         title=text_at(fields, "title") if is_session else None,
         parent=text_at(fields, "parentID") if is_session else None,
+        last_timestamp=latest_time(_times(document)),
     )
+
+
+def _times(document: Any) -> Iterator[Any]:
+    """Yield the times in a session, a message or a part, and in the messages and parts that it contains."""
+    for each in (
+        document,
+        value_at(document, "info"),
+        value_at(document, "state"),
+        value_at(document, "part"),
+    ):
+        time = value_at(each, "time")
+        yield from time.values() if time.__class__ is dict else ()
+    for each in (*items_at(document, "messages"), *items_at(document, "parts")):
+        yield from _times(each)
 
 
 def _created_at(document: Any) -> int | None:

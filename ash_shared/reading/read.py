@@ -74,9 +74,14 @@ class Read(Struct, frozen=True):
         return declared or (self.provider.source if self.provider else "unknown")
 
     def facts(self) -> Facts:
-        """Return the metadata of the record; for a list, that of its first element without the `uuid`. Never raises."""
+        """Return the metadata of the record. Never raises.
+
+        For a list: that of its first element without the `uuid`, and the latest time of all elements.
+        """
         if self.elements:
-            return self.elements[0].facts()._replace(uuid=None)
+            facts = [element.facts() for element in self.elements]
+            times = (time for each in facts for time in (each.timestamp, each.last_timestamp))
+            return facts[0]._replace(uuid=None, last_timestamp=max(filter(None, times), default=None))
         return self.provider.facts(self.record) if self.provider and self.record is not None else Facts()
 
     def parts(self) -> list[Part]:

@@ -318,14 +318,14 @@ TRANSCRIPTS = (
         "opencode",
         "Basket cookie",
         "2026-03-05T09:00:00Z",
-        "2026-03-05T09:00:02Z",
+        "2026-03-05T09:00:09Z",
     ),
     Transcript(
         "storage/session/global/ses_2.json",
         "opencode",
         "Explore",
         "2026-03-05T09:00:03Z",
-        "2026-03-05T09:00:03Z",
+        "2026-03-05T09:00:12Z",
         "storage/session/global/ses_1.json",
     ),
 )

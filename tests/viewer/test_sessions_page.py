@@ -511,6 +511,27 @@ async def test_groups_sessions_with_their_subagents(blank: Page) -> None:
     assert await blank.evaluate(group_script, SESSIONS) == ["a", "c b", "e d", "f", "g", "h"]
 
 
+WITHOUT_TIMES = {"source": "cursor", "eventCount": 1, "updatedAt": "2026-03-10T12:00:00Z"}
+SHOWN_TIMES = [
+    ({**WITHOUT_TIMES, "lastAt": "2026-03-09T12:00:00Z"}, "yesterday"),
+    ({**WITHOUT_TIMES, "fileModifiedAt": "2026-03-08T12:00:00Z"}, "file changed 2 days ago"),
+    (WITHOUT_TIMES, "stored 3 hours ago"),
+]
+
+
+async def test_rows_say_which_time_they_show(blank: Page) -> None:
+    show_script = """async (sessions) => {
+        const { rowLink } = await import("/viewer/sessions/session-row.js");
+        const now = Date.parse("2026-03-10T15:00:00Z");
+        const rows = sessions.map((session) => rowLink(session, { now, isLive: false, isSubagent: false }));
+        return rows.map((row) => row.querySelector(".session-when").textContent);
+    }"""
+
+    assert await blank.evaluate(show_script, [session for session, _ in SHOWN_TIMES]) == [
+        shown for _, shown in SHOWN_TIMES
+    ]
+
+
 MOVES: list[tuple[dict[str, int], dict[str, int], str, list[str]]] = [
     ({"a": 2, "b": 1}, {"a": 2, "b": 1}, "", []),
     ({"a": 2, "b": 1}, {"a": 2, "b": 3}, "", ["b"]),

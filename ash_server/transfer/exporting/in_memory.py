@@ -7,7 +7,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ash_server.db.event_writer import PreparedEvent, columns, derive, milliseconds
+from ash_server.db.event_writer import PreparedEvent, columns, derive
 from ash_server.db.events import StoredEvent
 from ash_server.db.session_facts import SessionFacts, collect_facts
 from ash_server.db.sessions import Session, session_id_for
@@ -16,6 +16,7 @@ from ash_server.transfer.importing.lines import FileLine
 from ash_server.transfer.importing.parents import read_head
 from ash_server.transfer.importing.result import ImportResult, LineProblem, decode_line
 from ash_server.transfer.importing.transcript import open_transcript
+from ash_server.transfer.importing.transcript_files import modification_time
 from ash_shared.conversation.standard_messages import transform_messages
 from ash_shared.eventlog import FIRST_LINES, Normalizer
 from ash_shared.model.event_types import CHUNKS
@@ -36,7 +37,8 @@ def load_in_memory(path: Path, name: str, source: str | None = None) -> InMemory
     source = source or transcript.source
     session_id = session_id_for(read_head(transcript.lines(), source).source, name)
     normalizer, facts, result = Normalizer(), SessionFacts(), ImportResult()
-    new_events, count, now = list[PreparedEvent](), 0, milliseconds()
+    modified_at = modification_time(path)
+    new_events, count, now = list[PreparedEvent](), 0, round(modified_at.timestamp() * 1000)
     messages = (
         prepare_message(session_id, text, id=line_id(session_id, line.name), source=source)
         for line, text in _decode_lines(transcript.lines(), result)
@@ -50,7 +52,8 @@ def load_in_memory(path: Path, name: str, source: str | None = None) -> InMemory
         facts = facts.merge(collect_facts([message.described]))
     written = columns(new_events)
     counts = {"message_count": count, "event_count": len(new_events), **_event_counts(written)}
-    session = _build_session({"id": session_id, "external_id": name, **counts}, facts)
+    fields = {"id": session_id, "external_id": name, "file_modified_at": modified_at, **counts}
+    session = _build_session(fields, facts)
     models = count_models(transform_messages(recent, source))
     events = (each.event for each in new_events)
     summary = to_session_summary(events, open_turn=normalizer.open_turn(), models=models)

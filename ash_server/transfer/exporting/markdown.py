@@ -43,16 +43,24 @@ def _encode(text: str) -> bytes:
 
 
 def format_heading(session: Session) -> str:
-    began = session.created_at if session.first_at is None else session.first_at
     facts = (
         session.source,
         f"{session.message_count:,} stored messages"
         if session.message_count
         else f"{session.event_count:,} events",
-        f"{_format_time(began)} to {_format_time(active_at(session))}",
+        _format_times(session),
         f"`{session.id}`",
     )
     return f"# {_in_line(session.name)}\n\n{' · '.join(facts)}\n"
+
+
+def _format_times(session: Session) -> str:
+    """Return when the session was; without times in its messages, when its file was modified, or it was stored."""
+    if session.first_at is not None:
+        return f"{_format_time(session.first_at)} to {_format_time(active_at(session))}"
+    if session.file_modified_at is not None:
+        return f"file modified {_format_time(session.file_modified_at)}"
+    return f"stored {_format_time(session.created_at)} to {_format_time(session.updated_at)}"
 
 
 class MarkdownWriter:

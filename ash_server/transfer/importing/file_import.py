@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
@@ -32,7 +33,7 @@ from ash_server.transfer.importing.lines import (
 from ash_server.transfer.importing.parents import TranscriptHead, read_head
 from ash_server.transfer.importing.result import ImportResult, LineProblem, decode_line
 from ash_server.transfer.importing.transcript import open_transcript
-from ash_server.transfer.importing.transcript_files import uncompressed
+from ash_server.transfer.importing.transcript_files import modification_time, uncompressed
 
 _LOOKAHEAD_LINES = 200
 """Line numbers after the end of a file to look up in the store, to detect that the file has become shorter."""
@@ -86,11 +87,15 @@ async def import_file(
         advance(text_size(path))
         return ImportedFile(session_id_for(head.source, name), name, head, nothing, has_session=False)
     session = await _open_session(store, session, head.source, name, replace)
-    file_import = _FileImport(store, session.id, source, advance)
+    modified_at = modification_time(path)
+    await store.sessions.set_file_time(session.id, modified_at, has_grown=False)
+    file_import = _FileImport(store, session.id, source, modified_at, advance)
     if transcript.in_many_files:
         await file_import.add_files(transcript.lines())
     else:
         await file_import.add_lines(path, is_new=not session.message_count)
+    if file_import.result.counts["new"]:
+        await store.sessions.set_file_time(session.id, modified_at, has_grown=True)
     return ImportedFile(session.id, name, head, file_import.result)
 
 
@@ -98,12 +103,18 @@ class _FileImport:
     """The import of one transcript into one session."""
 
     def __init__(
-        self, store: Store, session_id: UUID, source: str | None, advance: Callable[[int], None]
+        self,
+        store: Store,
+        session_id: UUID,
+        source: str | None,
+        modified_at: datetime,
+        advance: Callable[[int], None],
     ) -> None:
         self.result = ImportResult()
         self._store = store
         self._session_id = session_id
         self._source = source
+        self._now = round(modified_at.timestamp() * 1000)
         self._advance = advance
         self._last_line: FileLine | None = None
         """The last line of the session; None if its stored text differs from the file."""
@@ -177,7 +188,9 @@ class _FileImport:
 
     async def _append(self, batch: _Batch) -> None:
         if batch.messages:
-            appended = await self._store.messages.append_prepared(self._session_id, batch.messages)
+            appended = await self._store.messages.append_prepared(
+                self._session_id, batch.messages, now=self._now
+            )
             self.result.counts.update("new" if entry.created else "existing" for entry in appended)
         self._advance(batch.size)
 

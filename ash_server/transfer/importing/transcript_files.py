@@ -2,7 +2,9 @@
 
 import os
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from errno import EINVAL
 from pathlib import Path
 from typing import NamedTuple
@@ -161,6 +163,11 @@ def find_transcripts(home: Home, on_error: Callable[[OSError], None]) -> Iterato
         for path in find_files(home.path, [home], on_error):
             transcripts.setdefault(uncompressed(path), path)
     yield from transcripts.values()
+
+
+def modification_time(path: Path) -> datetime:
+    """Return when the file was modified, but no time in the future: the clock of a file server may differ."""
+    return datetime.fromtimestamp(min(path.stat().st_mtime, time.time()), UTC)
 
 
 def real_path(path: Path) -> Path:

@@ -81,12 +81,22 @@ function source({ source, metadata }) {
   return el("span", { class: "fact" }, dot, sourceName(source), version);
 }
 
-function span({ firstAt, lastAt, createdAt }) {
-  const [begin, end] = [firstAt ?? createdAt, lastAt ?? createdAt].map((time) => Date.parse(time));
+function span({ firstAt, lastAt, fileModifiedAt, createdAt }) {
+  if (firstAt === undefined) {
+    return fileModifiedAt === undefined ? moment("Stored", createdAt) : moment("File modified", fileModifiedAt);
+  }
+  const [begin, end] = [firstAt, lastAt].map((time) => Date.parse(time));
   const elapsed = end - begin >= 1000 ? ` · ${formatDuration(end - begin)}` : "";
   const [first, last] = [begin, end].map((time) => new Date(time).toISOString());
   const range = el("time", { datetime: first }, timeRange.formatRange(begin, end));
   return el("span", { class: "fact", title: `${first} – ${last}` }, range, elapsed);
+}
+
+/** A time that is not the agent's: no message names one. */
+function moment(label, text) {
+  const time = Date.parse(text);
+  const shown = el("time", { datetime: new Date(time).toISOString() }, timeRange.format(time));
+  return el("span", { class: "fact", title: "No message names a time" }, label, " ", shown);
 }
 
 /** The models that answered; the summary lists the most used first. */

@@ -3,6 +3,7 @@ import { button, el } from "../lib/dom.js";
 import { pluralize } from "../lib/number-format.js";
 import { commandLine, errorPlaceholder, placeholder, skeleton } from "../lib/placeholders.js";
 import { NO_FILTERS, apiParameters, isNarrowed, matchesFilters } from "./list-filters.js";
+import { lastActivity } from "./session-groups.js";
 import { LIVE_MS, SessionList } from "./session-list.js";
 import { LoadMore } from "./load-more.js";
 import { PageCursor } from "./page-cursor.js";
@@ -176,8 +177,8 @@ function isRecent({ updatedAt }) {
 }
 
 /** True if a session was stored long after it was written. */
-function isImported({ lastAt, updatedAt }) {
-  return lastAt !== undefined && Date.parse(updatedAt) - Date.parse(lastAt) >= 60_000;
+function isImported(session) {
+  return Date.parse(session.updatedAt) - lastActivity(session) >= 60_000;
 }
 
 function hasGrown(before, now) {

@@ -2,9 +2,10 @@
 import { dayKey } from "../lib/time-format.js";
 
 /** The time of the last activity, by which the API orders its list. */
-export function lastActivity({ lastAt, updatedAt }) {
+export function lastActivity({ lastAt, fileModifiedAt, updatedAt }) {
   const stored = Date.parse(updatedAt);
-  return lastAt === undefined ? stored : Math.min(Date.parse(lastAt), stored);
+  const last = lastAt ?? fileModifiedAt;
+  return last === undefined ? stored : Math.min(Date.parse(last), stored);
 }
 
 /**

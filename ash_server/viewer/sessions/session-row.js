@@ -14,7 +14,7 @@ export function rowLink(session, { now, isLive, isSubagent }) {
     { class: "session-row", href: sessionAddress(session.id) },
     el("span", { class: isNamed ? "session-title" : "session-title untitled", dir: "auto", title: path }, name),
     " ",
-    el("span", { class: "session-when" }, agoTime(lastActivity(session), now)),
+    el("span", { class: "session-when" }, ...timeOrigin(session), agoTime(lastActivity(session), now)),
     " ",
     prompt && el("span", { class: "session-prompt", dir: "auto" }, prompt, " "),
     el(
@@ -31,6 +31,14 @@ export function rowLink(session, { now, isLive, isSubagent }) {
       ),
     ),
   );
+}
+
+/** What the shown time is the time of, for sessions whose messages name no time. */
+function timeOrigin({ lastAt, fileModifiedAt }) {
+  if (lastAt !== undefined) return [];
+  return fileModifiedAt === undefined
+    ? [el("span", { title: "No message names a time; they were stored at this time" }, "stored"), " "]
+    : [el("span", { title: "No message names a time; the file was modified at this time" }, "file changed"), " "];
 }
 
 export function sessionAddress(id) {

@@ -1,7 +1,7 @@
 """Helpers for JSON values that several formats share: times, counts, arguments as JSON text, and `data:` URLs."""
 
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -118,6 +118,17 @@ def to_milliseconds(time: Any) -> int | None:
     if time.__class__ not in (int, float) or not 0 < time < 10**15:
         return None
     return round(time if time > _MAX_SECONDS else time * 1000)
+
+
+def latest_time(times: Iterable[Any]) -> int | None:
+    """Return the latest of these times in milliseconds; None if none is a time."""
+    return max(filter(None, map(to_milliseconds, times)), default=None)
+
+
+def items_at(record: Any, *path: str) -> Sequence[Any]:
+    """Return the list at this path of nested objects; an empty one if there is none."""
+    value = value_at(record, *path)
+    return value if value.__class__ is list else ()
 
 
 def text_at(record: Any, *path: str) -> str | None:

@@ -45,6 +45,7 @@ def facts(record: Record) -> Facts:
         timestamp=to_milliseconds(response.get("created_at")),
         session_id=text_at(response, "conversation", "id") or text_at(response, "conversation"),
         model=text_at(response, "model"),
+        last_timestamp=to_milliseconds(response.get("completed_at")),
     )
 
 

@@ -48,6 +48,14 @@ CASES: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
         ],
         {"firstAt": TIMES[2], "lastAt": TIMES[7]},
     ),
+    "a record with several times": (
+        [
+            {"facts": Facts(timestamp=at(5), last_timestamp=at(8))},
+            {"facts": Facts(timestamp=at(7), last_timestamp=at(3))},
+            {"facts": Facts(last_timestamp=NEVER)},
+        ],
+        {"firstAt": TIMES[3], "lastAt": TIMES[8]},
+    ),
     "invalid times": (
         [
             {"facts": Facts(timestamp=NEVER)},

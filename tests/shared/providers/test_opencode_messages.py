@@ -329,10 +329,10 @@ def test_document_facts() -> None:
         )
     ]
 
-    session = ("ses_1", 1_769_000_000_000, "ses_1", "1.2.0", None, "Build", "ses_0")
+    session = ("ses_1", 1_769_000_000_000, "ses_1", "1.2.0", None, "Build", "ses_0", 1_769_000_000_000)
     assert document_facts == [
         session,
-        ("msg_2", 1_770_000_000_000, "ses_1", None, "m1", None, None),
-        ("prt_text", 1_770_000_000_000, "ses_1", None, None, None, None),
+        ("msg_2", 1_770_000_000_000, "ses_1", None, "m1", None, None, 1_770_000_000_000),
+        ("prt_text", 1_770_000_000_000, "ses_1", None, None, None, None, None),
         session,
     ]
