@@ -8,7 +8,7 @@ const MAX_OPENED = 500;
 const MAX_PASSES = 6;
 
 /** Words do not continue over the edges of these elements. */
-const BLOCKS = "p, li, td, th, pre, div, summary, h1, h2, h3, h4, h5, h6, dt, dd, figure, details, .gutter, .text-piece";
+const BLOCKS = "p, li, td, th, pre, div, summary, h1, h2, h3, h4, h5, h6, dt, dd, figure, details, .text-piece";
 const EXPANDERS = ".json-more, .diff-gap";
 
 export class HitMarks {

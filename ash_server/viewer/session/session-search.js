@@ -142,9 +142,8 @@ export class SessionSearch {
   }
 
   summaryText() {
-    const found = this.current === undefined
-      ? pluralize(this.total, "hit")
-      : `${formatNumber(this.current)} of ${formatNumber(this.total)}`;
+    const place = this.current !== undefined && `${formatNumber(this.current)} of ${formatNumber(this.total)}`;
+    const found = place || pluralize(this.total, "hit");
     const pending = this.pending && `${pluralize(this.pending, "event")} cannot be searched yet`;
     return [this.total ? found : "Nothing found", pending].filter(Boolean).join(" · ");
   }
@@ -176,7 +175,8 @@ export class SessionSearch {
   async go(steps) {
     if (!this.isActive) return;
     await this.search();
-    if (this.total) await this.showHit(this.wrapped(this.current === undefined ? this.start(steps) : this.current + steps));
+    const number = this.current === undefined ? this.start(steps) : this.current + steps;
+    if (this.total) await this.showHit(this.wrapped(number));
   }
 
   start(steps) {

@@ -21,7 +21,8 @@ export function thumbnailsOf(results) {
 export function thumbnails(results) {
   const images = thumbnailsOf(results);
   const rest = images.length - MAX_THUMBNAILS;
-  const boxes = images.slice(0, MAX_THUMBNAILS).map(({ name }) => el("img", { class: "thumbnail", alt: name ?? "Picture" }));
+  const shown = images.slice(0, MAX_THUMBNAILS);
+  const boxes = shown.map(({ name }) => el("img", { class: "thumbnail", alt: name ?? "Picture" }));
   if (!boxes.length) return undefined;
   return el("span", { class: "thumbnails" }, ...boxes, rest > 0 && el("span", {}, `+${formatNumber(rest)}`));
 }
