@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from uuid import UUID, uuid5
 
 from ash_shared.model.blocks import Block
+from ash_shared.providers._kit.repeated_blocks import MAX_FORMS, BlockForm, match_blocks
 
 _NAMESPACE = UUID("5c7bd6a0-6d5c-4a5e-9d0b-0f4d8e1f6b11")
 """Namespace of the ids derived from a text; must never change."""
@@ -27,10 +28,23 @@ class Draft:
     is_copy: bool
     timestamp: int | None = None
     blocks: list[Block] = field(default_factory=list)
+    forms: list[BlockForm] = field(default_factory=list)
+    """The forms of its last blocks, if the message may grow."""
     usage: Block | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
     error: Block | None = None
     originals: list[Any] = field(default_factory=list)
+
+    def grow(self, blocks: list[Block]) -> None:
+        """Append blocks; replace earlier forms of them."""
+        matches, first = match_blocks(self.forms, blocks), len(self.blocks) - len(self.forms)
+        for block, form, index in matches:
+            if index is None:
+                self.blocks.append(block)
+                self.forms.append(form)
+            else:
+                self.blocks[first + index], self.forms[index] = block, form
+        del self.forms[:-MAX_FORMS]
 
     def text(self) -> str:
         return "".join(str(block.get(block["type"])) for block in self.blocks if block["type"] in _TEXT_TYPES)

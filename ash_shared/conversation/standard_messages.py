@@ -224,6 +224,8 @@ class Fold:
         )
         if part.is_revision:
             draft.blocks = list(part.blocks)
+        elif part.relation == "growth":
+            draft.grow(part.blocks)
         elif part.role is not None:
             draft.blocks += part.blocks
         draft.metadata.update(_metadata_of(part))

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from ash_shared.model.blocks import Block
+from ash_shared.providers._kit.repeated_blocks import BlockForm
 from ash_shared.providers._kit.steps import SlotKind, Speaker
 
 MAX_SENT_DIGESTS = 2000
@@ -20,6 +21,7 @@ MAX_STREAMED_RESPONSES = 32
 MAX_SPEAKERS = 32
 MAX_PROMPTS = 32
 MAX_REVISIONS = 32
+MAX_GROWING = 4
 MAX_CALLS = 1000
 MAX_ANSWERED = 150
 MAX_USAGES = 8
@@ -35,6 +37,7 @@ _STORED_NAMES = {
     "copy_digests": "copied",
     "cost_by_answer": "costs",
     "cost_session": "paid_by",
+    "emitted_answers": "answers",
     "emitted_revisions": "told",
     "emitted_slots": "told",
     "fields": "more",
@@ -216,6 +219,16 @@ class HeldCopy(_Stored):
         return self.blocks[0]["type"] == "thinking" and self.text in text
 
 
+class EmittedAnswer(_Stored):
+    """An answer whose records may repeat blocks of earlier ones."""
+
+    key: str
+    forms: list[BlockForm] = []
+    """The forms of its last blocks."""
+    events: list[str] = []
+    """The ids of their events."""
+
+
 class StreamedAnswer(_Stored):
     """A streamed answer that is complete."""
 
@@ -243,6 +256,8 @@ class State(_Stored):
     """Digests of emitted copies whose original has not come."""
     emitted_revisions: dict[str, dict[str, str]] = {}
     """By key of a part that may be written again: digests of its blocks, with the ids of retractable events."""
+    emitted_answers: dict[str, EmittedAnswer] = {}
+    """The last answer of each conversation that may grow, by parent call."""
     streamed_responses: list[str] = []
     """Ids of completely streamed responses, which a revision may repeat."""
     last_streamed: StreamedAnswer | None = None

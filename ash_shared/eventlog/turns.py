@@ -116,6 +116,7 @@ def clear_turn(log: Log) -> None:
     state = log.state
     state.turn = None
     state.responses, state.slots, state.pending_results = {}, [], {}
+    state.emitted_answers = {}
     state.original_digests = [text for text in state.original_digests if not text.startswith("a")]
     state.copy_digests = []
     state.calls = {id: call for id, call in state.calls.items() if call.state != "answered"}

@@ -10,6 +10,7 @@ state keeps as many digests of each kind as the `MAX_` constants in `state` allo
 | revision: an item written again | the first form | content by key | Gemini CLI, LangChain, pi, Vercel | `revisions` |
 | revision of a streamed response | the stream | response id | LangChain, Vercel | `revisions` |
 | revision of a call or result | the first | call id | Codex, Cursor, OpenCode, pi, Vercel | `copies` |
+| growth: a message while it grows | the last form | place, text or call id in its message | Claude | `revisions` |
 | recap: all texts of the turn again | the stream | length and checksum | Cursor | `repetitions` |
 | assembled answer: the client stores it | the stream | blocks and response id | all APIs | `assembled_answers` |
 | resent message: in each request | the first | blocks and their number | all APIs | `resent_messages` |

@@ -1,12 +1,14 @@
-"""Emit only what is new in a part that replaces an earlier form of itself (`Part.is_revision`)."""
+"""Emit only what is new in a part that replaces an earlier form of itself (`Part.is_revision`), or of blocks of its
+message (`Part.relation` growth)."""
 
 from collections.abc import Callable, Mapping, Sequence
 
 from ash_shared.eventlog.dedupe.digests import content_digest
 from ash_shared.eventlog.emitter import Log
-from ash_shared.eventlog.state import MAX_REVISIONS, State, evict_oldest
+from ash_shared.eventlog.state import MAX_GROWING, MAX_REVISIONS, EmittedAnswer, State, evict_oldest
 from ash_shared.model.blocks import Block
 from ash_shared.model.event_types import types_where
+from ash_shared.providers._kit.repeated_blocks import MAX_FORMS, match_blocks
 from ash_shared.providers._kit.steps import Part
 
 Unit = tuple[Block, Callable[[], None]]
@@ -16,12 +18,14 @@ _REVOCABLE = types_where(lambda row: row.is_revocable)
 
 
 def emit_units(log: Log, part: Part, units: Sequence[Unit]) -> None:
-    """Emit the units of a part; of a revision only those that an earlier form of it did not have."""
+    """Emit the units of a part; of a revision, or for a message that grows, only those that the log does not have."""
     if part.is_revision and part.key is not None:
         _emit_revision(log, part, units)
-        return
-    for _, emit in units:
-        emit()
+    elif part.relation == "growth" and part.key is not None:
+        _emit_growth(log, part, part.key, units)
+    else:
+        for _, emit in units:
+            emit()
 
 
 def _emit_revision(log: Log, part: Part, units: Sequence[Unit]) -> None:
@@ -44,17 +48,51 @@ def _emit_revision(log: Log, part: Part, units: Sequence[Unit]) -> None:
 
 
 def _retract_removed(log: Log, known: Mapping[str, str], current: Mapping[str, str]) -> None:
-    removed = [id for digest, id in known.items() if id and digest not in current]
+    _retract(log, [id for digest, id in known.items() if digest not in current])
+
+
+def _retract(log: Log, event_ids: Sequence[str]) -> None:
+    removed = list(filter(None, event_ids))
     if removed:
         log.emit("retraction", {"eventIds": removed})
 
 
-def _emit_revocable(log: Log, emit: Callable[[], None]) -> str:
+def _emit_growth(log: Log, part: Part, key: str, units: Sequence[Unit]) -> None:
+    """Emit the units that the message does not have yet, and retract earlier forms of them."""
+    state, parent_call = log.state, part.parent_call or ""
+    answer = state.emitted_answers.pop(parent_call, None)
+    if answer is None or answer.key != key:
+        answer = EmittedAnswer(key)
+    replaced: list[str] = []
+    matches = match_blocks(answer.forms, [block for block, _ in units])
+    for (_, form, index), (_, emit) in zip(matches, units, strict=True):
+        if index is None:
+            answer.forms.append(form)
+            answer.events.append(_emit_revocable(log, emit, _GROWING))
+        elif form != answer.forms[index] and not _is_answered(state, form.call):
+            replaced.append(answer.events[index])
+            answer.forms[index], answer.events[index] = form, _emit_revocable(log, emit, _GROWING)
+    _retract(log, replaced)
+    del answer.forms[:-MAX_FORMS], answer.events[:-MAX_FORMS]
+    state.emitted_answers[parent_call] = answer
+    evict_oldest(state.emitted_answers, MAX_GROWING)
+
+
+_GROWING = _REVOCABLE | {"tool_call"}
+"""Events that are retracted by the next form of their block. In revisions, calls are recognised by id instead."""
+
+
+def _is_answered(state: State, call: str) -> bool:
+    known = state.calls.get(call)
+    return known is not None and known.state == "answered"
+
+
+def _emit_revocable(log: Log, emit: Callable[[], None], types: frozenset[str] = _REVOCABLE) -> str:
     """Emit a unit; return the id of its event if it can be retracted later, else an empty string."""
     count = len(log.events)
     emit()
     last = log.events[-1] if len(log.events) > count else {}
-    return str(last["id"]) if last.get("type") in _REVOCABLE else ""
+    return str(last["id"]) if last.get("type") in types else ""
 
 
 def _is_in_stream(state: State, unit: Block) -> bool:

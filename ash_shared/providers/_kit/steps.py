@@ -22,6 +22,7 @@ synthetic: the client wrote the message, not the person or model that its role n
 Relation = Literal[
     "new",
     "continuation",
+    "growth",
     "revision",
     "new_version",
     "section",
@@ -41,6 +42,8 @@ Relation = Literal[
 - new: independent of them, apart from its key.
 - continuation: appended to the previous message, provided that it has the same role and consists of continuations. For
   formats that write the items of a response one by one without naming the response.
+- growth: appended to the message of the turn with its key; a block that the message has already, in the same or an
+  earlier form, is replaced instead. For clients that write a message again while it grows.
 - revision: its blocks replace those of the part of the turn with its key, as when an item is reported again on
   completion. Usage without a role: each count replaces the same count reported earlier for the open response.
 - new_version: its blocks replace those of the part of the session with its key, as when a message is written again.

@@ -98,10 +98,12 @@ def message_parts(record: Record, reading: RecordReading) -> list[Part]:
 def _message_part(record: Record, message: Record, reading: RecordReading) -> Part:
     """Return the part of a line and its API message; for a bare response, both are the same object."""
     id, agent = text_at(message, "id"), first_text(record, ("agentId", "agent_id"))
+    key = id if reading.role == "assistant" else None
     return Part(
         role=speaker_of_role(reading.role),
         blocks=reading.blocks,
-        key=id if reading.role == "assistant" else None,
+        key=key,
+        relation="new" if key is None else "growth",
         usage=standard_usage(message.get("usage")),
         message_id=id,
         parent_call=first_text(record, ("parent_tool_use_id", "parentToolUseID", "parentToolUseId")),

@@ -12,6 +12,7 @@ import pytest
 from ash_shared.eventlog import Context, Event, Normalizer, read_line
 from ash_shared.model.events import read_event
 from tests.shared.conftest import CORPUS
+from tests.shared.transcripts import short_messages
 
 ShortEvent = tuple[str, dict[str, Any]]
 Record = dict[str, Any]
@@ -650,6 +651,103 @@ def without_usage(*records: Any) -> list[ShortEvent]:
         (wire, {key: value for key, value in payload.items() if key not in ("usage", "costUsd")})
         for wire, payload in short_events(*records)
     ]
+
+
+READING: ShortEvent = ("tool_call", {"toolCallId": "t1", "toolName": "Read", "args": {"file": "a"}})
+THOUGHT = {"type": "thinking", "thinking": "Look."}
+REPEATED_TEXT = "I look at the harbour."
+
+SNAPSHOTS: dict[str, tuple[list[Any], list[ShortEvent], list[Any]]] = {
+    "a text that grows": (
+        [assistant(text("I")), assistant(text("I lo")), assistant(text("I look."))],
+        [
+            ("assistant_done", {"text": "I"}),
+            ("assistant_done", {"text": "I lo"}),
+            ("retraction", {"eventIds": ["2/0"]}),
+            ("assistant_done", {"text": "I look."}),
+            ("retraction", {"eventIds": ["3/0"]}),
+        ],
+        [("text", "I look.")],
+    ),
+    "a message that grows": (
+        [
+            assistant(THOUGHT),
+            assistant(THOUGHT, text("I")),
+            assistant(THOUGHT, text("I."), call("t1")),
+            assistant(THOUGHT, text("I."), call("t1", file="a")),
+            user([tool_result("t1")]),
+            assistant(THOUGHT, text("I."), call("t1", file="b")),
+        ],
+        [
+            ("thinking_done", {"text": "Look."}),
+            ("assistant_done", {"text": "I"}),
+            ("assistant_done", {"text": "I."}),
+            ("tool_call", {"toolCallId": "t1", "toolName": "Read", "args": {}}),
+            ("retraction", {"eventIds": ["3/0"]}),
+            READING,
+            ("retraction", {"eventIds": ["4/1"]}),
+            ("tool_result", {"toolCallId": "t1", "result": "fine"}),
+        ],
+        [("thinking", "Look."), ("text", "I."), ("tool_use", "Read")],
+    ),
+    "the same lines again": (
+        [
+            assistant(text(REPEATED_TEXT)),
+            assistant(call("t1", file="a")),
+            assistant(text(REPEATED_TEXT)),
+            assistant(call("t1", file="a")),
+        ],
+        [("assistant_done", {"text": REPEATED_TEXT}), READING],
+        [("text", REPEATED_TEXT), ("tool_use", "Read")],
+    ),
+    "one block per line": (
+        [
+            assistant(THOUGHT),
+            assistant(text("One")),
+            assistant(text(".")),
+            assistant(text("Two")),
+            assistant(text(".")),
+            assistant(call("t1", file="a")),
+        ],
+        [
+            ("thinking_done", {"text": "Look."}),
+            ("assistant_done", {"text": "One"}),
+            ("assistant_done", {"text": "."}),
+            ("assistant_done", {"text": "Two"}),
+            ("assistant_done", {"text": "."}),
+            READING,
+        ],
+        [("thinking", "Look."), *(("text", each) for each in ("One", ".", "Two", ".")), ("tool_use", "Read")],
+    ),
+    "a subagent between": (
+        [
+            assistant(text("I")),
+            assistant(text("Sub."), id="m2", parent_tool_use_id="a1"),
+            assistant(text("I look.")),
+            assistant(text("Sub."), id="m2", parent_tool_use_id="a1"),
+        ],
+        [
+            ("assistant_done", {"text": "I"}),
+            ("assistant_done", {"text": "Sub.", "parentToolCallId": "a1"}),
+            ("assistant_done", {"text": "I look."}),
+            ("retraction", {"eventIds": ["2/0"]}),
+        ],
+        [("text", "I look.")],
+    ),
+    "another answer with the same text": (
+        [assistant(text(REPEATED_TEXT)), assistant(text(REPEATED_TEXT), id="m2")],
+        [("assistant_done", {"text": REPEATED_TEXT}), ("assistant_done", {"text": REPEATED_TEXT})],
+        [("text", REPEATED_TEXT)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SNAPSHOTS)
+def test_last_form_of_a_growing_message_stands(name: str) -> None:
+    records, events, blocks = SNAPSHOTS[name]
+
+    assert short_events(user("Go."), *records, end=False)[2:] == events
+    assert short_messages(*records)[0][1] == blocks
 
 
 SEARCH = {"type": "server_tool_use", "id": "w1", "name": "web_search", "input": {}}
@@ -1475,13 +1573,15 @@ def sessions() -> list[Path]:
 
 def records_of(path: Path) -> list[Any]:
     """Return the records that both forms contain. Summaries without Claude Code's standard prefix are not
-    recognisable in the stream."""
+    recognisable in the stream, and an answer that a file has twice was streamed once."""
     decoded = map(decode_line, path.read_bytes().decode(errors="replace").split("\n"))
     records = [record for record in decoded if isinstance(record, dict) and record.get("type") in IN_BOTH]
+    answers = [record["message"] if record["type"] == "assistant" else None for record in records]
     return [
         record
-        for record in records
+        for index, record in enumerate(records)
         if not is_unattributed_sidechain(record)
+        and (answers[index] is None or answers[index] not in answers[:index])
         and (not record.get("isCompactSummary") or CONTINUED in json.dumps(record))
     ]
 
