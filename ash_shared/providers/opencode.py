@@ -201,30 +201,6 @@ def _message_role(info: Record) -> Speaker:
     return "user" if info["role"] == "user" else "assistant"
 
 
-def _is_part(record: Record) -> bool:
-    return record.get("type").__class__ is str and ("messageID" in record or "id" in record)
-
-
-_DOCUMENT_KINDS: tuple[tuple[Callable[[Record], bool], Callable[[Record], RecordReading]], ...] = (
-    (lambda record: record.get("part").__class__ is dict, _read_event),
-    (lambda record: record.get("type") == "error", _read_error),
-    (lambda record: "info" in record and "messages" in record, _read_session),
-    (lambda record: "info" in record and "parts" in record, _read_message),
-    (lambda record: "role" in record or "projectID" in record or "directory" in record, _read_control),
-    (_is_part, _read_single_part),
-)
-"""Checks and readers of documents, most of which have no discriminator. The first match is used."""
-
-
-def read(record: Record) -> RecordReading:
-    """Read any event or document."""
-    document = _unwrap(record)
-    for matches, reader in _DOCUMENT_KINDS:
-        if matches(document):
-            return reader(document)
-    return unknown_reading(record, text_at(record, "type"))
-
-
 def _is_event(record: Record) -> bool:
     wire_type = record.get("type")
     return wire_type.__class__ is str and (
@@ -321,22 +297,13 @@ def _model_name(info: Record) -> str | None:
     return text_at(info, "modelID") or text_at(info, "model", "modelID")
 
 
-def parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Return the parts that a document adds to the standard messages of its session."""
-    document = _unwrap(record)
-    if "messages" in document:
-        messages = list_or_empty(document["messages"])
-        return [replace(part, original=message) for message in messages for part in _message_parts(message)]
-    if "info" in document:
-        return _message_parts(document)
-    if document.get("type") == "error":
-        return [Part(role="system", blocks=reading.blocks, error=_standard_error(document["error"]))]
-    if document.get("role") in ("user", "assistant"):
-        return [_info_part(document)]
-    if "part" in document:
-        return _parts_of_document_part(document["part"], "assistant")
-    part = {"messageID": _message_id_in_path(record), **document}
-    return _parts_of_document_part(part, _guess_role(document)) if _is_part(document) else []
+def _session_parts(session: Record, reading: RecordReading) -> list[Part]:
+    messages = list_or_empty(session["messages"])
+    return [replace(part, original=message) for message in messages for part in _message_parts(message)]
+
+
+def _error_parts(record: Record, reading: RecordReading) -> list[Part]:
+    return [Part(role="system", blocks=reading.blocks, error=_standard_error(record["error"]))]
 
 
 def _message_id_in_path(record: Record) -> str | None:
@@ -431,26 +398,15 @@ def _standard_error(error: Record) -> Block:
     return message_error(text_at(error, "name") or "error", message, error)
 
 
-def steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """Return the steps that an event or a document adds to the event log.
+# Event log steps. A turn ends with the first response without tool calls; its start is not reported.
 
-    A turn ends with the first response without tool calls; its start is not reported.
-    """
-    document = _unwrap(record)
-    if "messages" in document:
-        messages = list_or_empty(document["messages"])
-        return [step for message in messages for step in _message_steps(message)]
-    if "info" in document:
-        return _message_steps(document)
-    if document.get("type") == "error":
-        is_aborted = text_at(document, "error", "name") == _ABORTED_ERROR
-        return [TurnEnd("user_cancel")] if is_aborted else None
-    if document.get("role") in ("user", "assistant"):
-        return _info_steps(document)
-    if "part" in document:
-        return _part_steps(document["part"], "assistant")
-    message_id = {"messageID": _message_id_in_path(record)}
-    return _part_steps({**message_id, **document}, _guess_role(document)) if _is_part(document) else None
+
+def _session_steps(session: Record, reading: RecordReading) -> list[Step]:
+    return [step for message in list_or_empty(session["messages"]) for step in _message_steps(message)]
+
+
+def _error_steps(record: Record, reading: RecordReading) -> list[Step] | None:
+    return [TurnEnd("user_cancel")] if text_at(record, "error", "name") == _ABORTED_ERROR else None
 
 
 _ABORTED_ERROR = "MessageAbortedError"
@@ -527,13 +483,68 @@ _PART_STEPS: Mapping[Any, Callable[[Record], list[Step]]] = {
 }
 
 
-_WIRE_TYPE = WireType(read=read, parts=parts, steps=steps)
+_TYPES = (
+    WireType(
+        _read_event,
+        lambda record, reading: _parts_of_document_part(record["part"], "assistant"),
+        lambda record, reading: _part_steps(record["part"], "assistant"),
+        matches=lambda record: record.get("part").__class__ is dict,
+    ),
+    WireType(_read_error, _error_parts, _error_steps, matches=lambda record: record.get("type") == "error"),
+    WireType(
+        _read_session,
+        _session_parts,
+        _session_steps,
+        matches=lambda record: "info" in record and "messages" in record,
+    ),
+    WireType(
+        _read_message,
+        lambda record, reading: _message_parts(record),
+        lambda record, reading: _message_steps(record),
+        matches=lambda record: "info" in record and "parts" in record,
+    ),
+    WireType(
+        _read_control,
+        lambda record, reading: [_info_part(record)],
+        lambda record, reading: _info_steps(record),
+        matches=lambda record: record.get("role") in ("user", "assistant"),
+    ),
+    WireType(
+        _read_control,
+        matches=lambda record: "role" in record or "projectID" in record or "directory" in record,
+    ),
+    WireType(
+        _read_single_part,
+        lambda record, reading: _parts_of_document_part({"messageID": None, **record}, _guess_role(record)),
+        lambda record, reading: _part_steps({"messageID": None, **record}, _guess_role(record)),
+        matches=lambda record: (
+            record.get("type").__class__ is str and ("messageID" in record or "id" in record)
+        ),
+    ),
+)
+"""Events and documents, most of which have no discriminator. The first match is used."""
+_UNKNOWN = WireType(lambda record: unknown_reading(record, text_at(record, "type")))
+
+
+def wire_type(record: Record) -> WireType:
+    """Return the row of an event or a document, or of the document in its wrapper."""
+    document = _unwrap(record)
+    row = next((row for row in _TYPES if row.matches(document)), None)
+    if row is None or document is record:
+        return row or _UNKNOWN
+    part = {"messageID": _message_id_in_path(record), **document}
+    return WireType(
+        lambda record: row.read(document),
+        lambda record, reading: row.parts(part, reading),
+        lambda record, reading: row.steps(part, reading),
+    )
+
 
 PROVIDER = Provider(
     source="opencode",
     recognizes=recognizes,
     marks=_WRAPPER_KEYS | {"info", "messageID", "projectID", "sessionID"},
-    wire_type=lambda record: _WIRE_TYPE,
+    wire_type=wire_type,
     read_block=read_block,
     facts=facts,
 )
