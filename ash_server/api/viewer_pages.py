@@ -7,6 +7,7 @@ Other references to a session (prefix of its id, external id, the provider's id)
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -45,7 +46,9 @@ HTML, MARKDOWN = "text/html", "text/markdown"
 _READ_METHODS = [HttpMethod.GET, HttpMethod.HEAD]
 _CACHE_FOREVER = "private, max-age=31536000, immutable"
 _NEWEST_EVENTS = "before=9007199254740991&limit=500&collapse=true"
-"""Query of the first request of session/event-pages.js if the page URL has no place; preloaded with the page."""
+_FIRST_EVENTS = "after=0&limit=500&collapse=true"
+_ABANDONED = timedelta(minutes=10)
+"""A session is finished if its last record is older: as ABANDONED_MS of session/live-indicator.js."""
 _PLACE_PARAMETERS = ("message", "at")
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -181,10 +184,16 @@ async def _session_response(
         texts = {"id": str(session.id), "title": f"{session.name} · Ash"}
         preloads = [f"/api/sessions/{session.id}"]
         if request.query_params.keys().isdisjoint(_PLACE_PARAMETERS):
-            preloads.append(f"/api/sessions/{session.id}/events?{_NEWEST_EVENTS}")
+            preloads.append(f"/api/sessions/{session.id}/events?{_first_query(session)}")
         headers["Link"] += "".join(f", <{each}>; rel=preload; as=fetch; crossorigin" for each in preloads)
         return await asyncio.to_thread(_render_shell, "session", texts, headers)
     return await _document_response(request, store, session, suffix, headers)
+
+
+def _first_query(session: Session) -> str:
+    """Return the query of the page's first request for events, if its address has no place (session-page.js)."""
+    last = session.last_at
+    return _FIRST_EVENTS if last and datetime.now(UTC) - last > _ABANDONED else _NEWEST_EVENTS
 
 
 async def _document_response(

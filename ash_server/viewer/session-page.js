@@ -8,7 +8,7 @@ import { ConnectionNotice } from "./session/connection-notice.js";
 import { EventPages } from "./session/event-pages.js";
 import { EventStream } from "./session/event-stream.js";
 import { HitMarks, hitPattern } from "./session/hit-marks.js";
-import { LiveIndicator } from "./session/live-indicator.js";
+import { ABANDONED_MS, LiveIndicator } from "./session/live-indicator.js";
 import { PaginationControls } from "./session/pagination-controls.js";
 import { findElement, findNearest, pageQuery, placeFromUrl, placeOf, placeUrl } from "./session/permalinks.js";
 import { contentTop, itemsInView, scrollToRange } from "./session/scroll-anchor.js";
@@ -18,7 +18,7 @@ import { SessionView } from "./session/session-view.js";
 
 /** Faster loading shows no skeleton. */
 const SKELETON_DELAY_MS = 150;
-/** A finished session opens at its end if it was written this recently. */
+/** A session that was written this recently opens at its end. */
 const RECENT_MS = 5 * 60_000;
 /** A page opened at its start switches to the end if the session turns out to be live within this time. */
 const UNTOUCHED_MS = 15_000;
@@ -241,18 +241,21 @@ class SessionPage extends SessionView {
   }
 
   /**
-   * Show the newest events: at the end if the session is live or partly loaded, else from the start.
+   * Show the end of a session that is being written or was until a moment ago, and the beginning of a finished one.
+   * Without a last time of the session, its last event tells.
    *
    * @param {HistoryState} state
    */
   async open(state) {
-    if (!this.pages.last || this.pages.hasNewer) await this.openPage();
-    const isRecent = this.live.isOpen || this.live.idleMs < RECENT_MS;
-    if (state?.isEnd || this.pages.hasOlder || isRecent) this.autoScroll.follow();
-    else {
-      super.toStart();
-      this.openedAtStart = Date.now();
+    const { lastAt } = this.session;
+    const isFinished = lastAt !== undefined && Date.now() - Date.parse(lastAt) > ABANDONED_MS;
+    if (state?.isEnd || !isFinished) {
+      if (!this.pages.last || this.pages.hasNewer) await this.openPage();
+      if (state?.isEnd || this.live.isOpen || this.live.idleMs < RECENT_MS) return this.autoScroll.follow();
     }
+    if (!this.pages.last || this.pages.hasOlder) await this.openPage({ after: 0 });
+    super.toStart();
+    this.openedAtStart = Date.now();
   }
 
   /** Switch to the end if the page was opened at its start, was not used since, and the session is live. */

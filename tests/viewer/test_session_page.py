@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -92,6 +93,12 @@ def turns(*numbers: int) -> list[Event]:
     return [event for number in numbers for event in turn(number)]
 
 
+def recent_turns(count: int) -> list[Event]:
+    """Turns of which the last ended just now, so that the page opens at its end."""
+    now = int(time.time() * 1000)
+    return [event for number in range(count) for event in turn(number, at=now - count * 60_000)]
+
+
 def user(text: str, uuid: str) -> Event:
     return {
         "type": "user",
@@ -142,7 +149,7 @@ async def position(page: Page, id: str) -> int:
 
 
 async def test_loads_the_newest_events_and_shows_the_end(page: Page, session: Session) -> None:
-    await session.add_events(*turns(*range(120)))
+    await session.add_events(*recent_turns(120))
     asked = list[str]()
     page.on("request", lambda request: asked.append(request.url))
 
@@ -162,7 +169,7 @@ async def test_loads_the_newest_events_and_shows_the_end(page: Page, session: Se
 async def test_loading_older_events_keeps_the_scroll_position(
     page: Page, session: Session, scroll: int
 ) -> None:
-    await session.add_events(*turns(*range(120)))
+    await session.add_events(*recent_turns(120))
     may_come = asyncio.Event()
 
     async def hold(route: Route) -> None:
@@ -185,7 +192,7 @@ async def test_loading_older_events_keeps_the_scroll_position(
 
 
 async def test_load_all(page: Page, session: Session) -> None:
-    await session.add_events(*turns(*range(400)))
+    await session.add_events(*recent_turns(400))
     await open_page(page, session.address)
     await page.evaluate(WATCH)
 
@@ -206,6 +213,33 @@ async def test_finished_session_opens_at_its_start(page: Page, session: Session)
     await page.keyboard.press("Shift+G")
     await still(page)
     assert await page.evaluate(TO_END) == 0
+
+
+async def test_long_finished_session_opens_at_its_start(page: Page, session: Session) -> None:
+    """Its last events are not requested. A permalink comes first."""
+    await session.write(*(user(f"Prompt {number}", f"u{number}") for number in range(600)))
+    asked = list[str]()
+    page.on("request", lambda request: asked.append(request.url))
+
+    await open_page(page, session.address)
+
+    assert await page.evaluate("scrollY") == 0
+    pages = [urlsplit(url).query for url in asked if url.split("?")[0].endswith("/events")]
+    assert (pages[0], [each for each in pages if "before" in each]) == ("after=0&limit=500&collapse=true", [])
+    shown = await page.evaluate(SHOWN)
+    assert (shown[0] < 10, shown) == (True, sorted(shown))
+
+    await open_page(page, f"{session.address}?message=590")
+    await expect(page.locator(".user-message:focus")).to_contain_text("Prompt 589")
+
+
+async def test_finished_session_without_times_opens_at_its_start(page: Page, session: Session) -> None:
+    await session.add_events(*turns(*range(120)))
+
+    await open_page(page, session.address)
+
+    await expect(page.locator("#e-user-0")).to_be_in_viewport()
+    assert await page.evaluate("scrollY") == 0
 
 
 async def test_live_session_opens_at_its_end(page: Page, session: Session) -> None:

@@ -4,7 +4,7 @@ import { el } from "../lib/dom.js";
 const ACTIVE_MS = 15_000;
 
 /** An open turn without events for this time counts as abandoned. */
-const ABANDONED_MS = 10 * 60_000;
+export const ABANDONED_MS = 10 * 60_000;
 
 /** Show whether the session is being written: in the log, in the bar and in the window title. */
 export class LiveIndicator {

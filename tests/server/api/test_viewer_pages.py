@@ -311,6 +311,21 @@ async def test_link_header_preloads_the_first_requests(
     assert preloads == [session, *[newest] * is_at_end]
 
 
+async def test_link_header_preloads_the_beginning_of_a_finished_session(client: AsyncClient) -> None:
+    message = {"message": {"role": "user", "content": "Go on."}}
+    line = json.dumps({"type": "user", "uuid": "u1", "timestamp": "2026-03-10T11:00:00Z", **message})
+    created = await client.post("/api/sessions", json={"source": "claude"})
+    session = f"/api/sessions/{created.json()['id']}"
+    body = {"Content-Type": "application/x-ndjson"}
+    stored = await client.post(f"{session}/messages", content=line, headers=body)
+    assert stored.status_code == 201, stored.text
+
+    page = await client.get(session.removeprefix("/api"), headers=BROWSER)
+
+    assert f"<{session}/events?after=0&limit=500&collapse=true>" in page.headers["link"]
+    assert "before=" not in page.headers["link"]
+
+
 @pytest.mark.parametrize("form", FORMS)
 async def test_formats(client: AsyncClient, session_id: str, form: str) -> None:
     response = await client.get(f"/sessions/{session_id}{form}")
