@@ -6,7 +6,9 @@ from itertools import chain
 from typing import Any
 
 import pytest
-from playwright.async_api import Page
+from playwright.async_api import Page, expect
+
+from tests.viewer.sessions import Session
 
 Event = dict[str, Any]
 
@@ -148,3 +150,42 @@ async def test_failed_calls_are_open_until_closed(blank: Page) -> None:
     actual = await evaluate(blank, [*asked(), *calls], script, is_live=True)
 
     assert actual == [[False, True, False, True, False], True, [True, False, False, True, True], True]
+
+
+MESSAGES: dict[str, tuple[str, Any, bool]] = {
+    "a question": ("AskUserQuestion", {"questions": [{"question": "Which kite?", "options": ["Red"]}]}, True),
+    "a plan": ("ExitPlanMode", {"plan": "Build it."}, True),
+    "a final answer": ("StructuredOutput", {"kites": 2}, True),
+    "a plan mode without a plan": ("EnterPlanMode", {}, False),
+    "another call": ("Bash", {"command": "make"}, False),
+}
+
+
+async def test_messages_to_the_reader_are_open_and_do_not_fold(page: Page, session: Session) -> None:
+    """Also in the preset that hides calls."""
+    tools = enumerate(MESSAGES.values())
+    messages = [
+        event("tool_call", toolCallId=f"m{at}", toolName=tool, args=args) for at, (tool, args, _) in tools
+    ]
+    events = [*asked(), *chain(*map(call, "abcd")), *messages, END]
+    await session.add_events(*({**each, "id": f"e{place}"} for place, each in enumerate(events)))
+    await page.goto(f"{session.address}?preset=read")
+    await expect(page.locator(".user-message")).to_be_visible()
+    visible = page.locator(".tool-call:visible")
+    expected = [tool for tool, _, is_message in MESSAGES.values() if is_message]
+
+    await expect(visible.locator(".tool-name")).to_have_text(expected)
+    await page.keyboard.press("2")
+
+    await expect(visible.locator(".tool-name")).to_have_text(expected)
+    assert await page.locator(".tool-call[open]").count() == len(expected)
+    await expect(page.locator(".fold")).to_have_text("6 tool calls")
+
+
+async def test_line_of_a_call_without_arguments_shows_its_result(blank: Page) -> None:
+    lonely = event("tool_result", toolCallId="x", result="Two kites.\nOne is red.")
+    bare = [event("tool_call", toolCallId="y", toolName="list_kites", args={}), gave("y")]
+
+    lines = await evaluate(blank, [*asked(), lonely, *bare, END], 'return texts(".tool-gist");')
+
+    assert lines == ["Two kites. …", "built"]

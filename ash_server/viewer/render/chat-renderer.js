@@ -8,6 +8,7 @@ import { el, morph, setChildren } from "../lib/dom.js";
 import { EventLog } from "./event-log.js";
 import { paint } from "./painters.js";
 import { callState } from "./tools/call-state.js";
+import { isInitiallyOpen } from "./tools/registry.js";
 import { layOutFlow, reuseWrapper, setAttributes, toggleFold } from "./turn-layout.js";
 import { turnFooter, withSeparators } from "./turn-separators.js";
 
@@ -199,15 +200,15 @@ export class ChatRenderer {
     const { item } = view;
     const canContinue = this.canContinue(item.event.turnId);
     const state = callState(item, canContinue);
-    const isFailed = state === "error";
+    const isOpen = isInitiallyOpen(item, state);
     if (view.element && view.element.open !== view.isOpen) view.choice = view.element.open;
     const context = { ...this.context, ...this.subagentContext(item), isRevoked: this.revoked.has(item.event.id) };
     const shown = { ...item, isOpen: item.isOpen && canContinue };
-    const fresh = paint(shown, { ...context, state, isOpen: view.isFilled || isFailed });
+    const fresh = paint(shown, { ...context, state, isOpen: view.isFilled || isOpen });
     if (!view.element) view.element = fresh;
     else if (view.element.tagName === fresh.tagName) morph(view.element, fresh, placeForNest(view, fresh));
     else view.element = replace(view.element, fresh);
-    if (item.kind === "tool") view.element.open = view.choice ?? isFailed;
+    if (item.kind === "tool") view.element.open = view.choice ?? isOpen;
     view.isOpen = view.element.open;
     this.byElement.set(view.element, view);
     if (isUnfinished(item)) this.unfinished.add(view);

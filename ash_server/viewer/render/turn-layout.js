@@ -6,7 +6,7 @@ import { subagentLine } from "./subagent-line.js";
 const MIN_FOLDED_CALLS = 4;
 const GROUPS = { tool: "steps", thinking: "steps", agent: "agent-messages" };
 const hasFailed = ({ dataset }) => "failed" in dataset;
-const startsSubagent = ({ dataset }) => "subagent" in dataset;
+const isFoldable = ({ dataset }) => !("subagent" in dataset || "message" in dataset);
 
 /** Groups that the user folded (true) or unfolded (false). */
 const choices = new WeakMap();
@@ -140,18 +140,18 @@ function markFinalText(views) {
 }
 
 /**
- * Fold calls and the thoughts between them into one line when their turn is over. Failed calls and subagents stay
- * visible.
+ * Fold calls and the thoughts between them into one line when their turn is over. Failed calls, subagents and messages
+ * to the reader stay visible.
  */
 function layOutSteps(group, steps, isOver) {
-  const calls = steps.filter((step) => step.matches(".tool-call") && !startsSubagent(step));
-  const isFoldable = calls.length >= MIN_FOLDED_CALLS;
-  const isFolded = isFoldable && (choices.get(group) ?? isOver);
+  const calls = steps.filter((step) => step.matches(".tool-call") && isFoldable(step));
+  const isLong = calls.length >= MIN_FOLDED_CALLS;
+  const isFolded = isLong && (choices.get(group) ?? isOver);
   const thoughts = steps.filter((step) => !step.matches(".tool-call"));
   const hasCalls = thoughts.length < steps.length;
   setAttributes(group, { class: hasCalls ? "steps tool-calls" : "steps", "data-folded": isFolded });
-  steps.forEach((step) => hide(step, isFolded && !hasFailed(step) && !startsSubagent(step)));
-  setChildren(group, isFoldable ? [foldButton(group, calls, thoughts.length, isFolded), ...steps] : steps);
+  steps.forEach((step) => hide(step, isFolded && !hasFailed(step) && isFoldable(step)));
+  setChildren(group, isLong ? [foldButton(group, calls, thoughts.length, isFolded), ...steps] : steps);
 }
 
 function hide(step, isHidden) {

@@ -10,7 +10,11 @@ import { FAILED, ITEM, keepScrollPosition } from "./scroll-anchor.js";
  */
 const KINDS = {
   thinking: { label: "Thinking", selector: ".thinking" },
-  tools: { label: "Tool calls", selector: ".tool-call, .agent-message, .subagent[data-unlinked]", within: ":is(.tool-call, .subagent) *" },
+  tools: {
+    label: "Tool calls",
+    selector: ".tool-call:not([data-message]), .agent-message, .subagent[data-unlinked]",
+    within: ":is(.tool-call, .subagent) *",
+  },
   results: { label: "Tool results", selector: ".tool-result, .tool-output", within: ":not(*)" },
   answers: { label: "Intermediate answers", selector: ".assistant-text:not([data-final])" },
   system: { label: "System messages", selector: ".notice, .user-message[data-synthetic]" },

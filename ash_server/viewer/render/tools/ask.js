@@ -6,6 +6,8 @@ import { FieldReader, fieldOf, isDisplayableList, isObject, isString, textField 
 
 /** @type {import("./registry.js").Tool} */
 export const ask = {
+  isMessage: true,
+
   gist(args) {
     const first = questionsIn(args)?.[0];
     return textField(first, "question", "header") ?? textField(args, "question");

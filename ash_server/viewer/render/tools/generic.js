@@ -32,3 +32,6 @@ export const generic = {
     return valueView(result.value);
   },
 };
+
+/** The final answer of a run, or a text to its reader, that a tool takes. */
+export const message = { ...generic, isMessage: true };

@@ -9,27 +9,29 @@ import { web } from "./fetch.js";
 import { mcp } from "./mcp.js";
 import { isPatchCommand } from "./file-changes.js";
 import { closedBody } from "./closed-body.js";
-import { think } from "./think.js";
-import { generic } from "./generic.js";
+import { plan, think } from "./think.js";
+import { generic, message } from "./generic.js";
 import { read } from "./read.js";
 import { openBody } from "./open-body.js";
 import { summaryLine } from "./summary-line.js";
 import { search } from "./search.js";
 import { task } from "./task.js";
 import { todo } from "./todo.js";
-import { fieldOf, textField } from "../../lib/json-fields.js";
+import { fieldOf, isEmpty, textField } from "../../lib/json-fields.js";
 import { write } from "./write.js";
 
 /**
  * How a kind of tool is shown: `title`, `gist` and `outcome` in the summary line, `args` and `result` in the body.
  * `args` takes the fields that it shows from a FieldReader, and returns undefined for arguments that it does not
- * expect.
+ * expect. `isMessage`: the arguments are for the reader, such as a question, so the call is initially open and does not
+ * fold.
  *
  * @typedef {import("./call.js").Call} Call
  * @typedef {{
  *   gist: (args: any, call: Call) => string | false | undefined,
  *   title?: (call: Call) => string,
  *   outcome?: (call: Call) => any[],
+ *   isMessage?: boolean,
  *   args?: (reader: import("../../lib/json-fields.js").FieldReader, call: Call) => any[] | undefined,
  *   result?: (result: import("./call.js").Result, call: Call) => any[],
  * }} Tool
@@ -94,8 +96,9 @@ const TOOLS = [
      google_web_search web_search_exa x_search x_semantic_search x_keyword_search`,
   ],
   [think, "think", "think thinking sequential_thinking"],
-  [think, "switch_mode", "enter_plan_mode exit_plan_mode plan_enter plan_exit switch_mode"],
+  [plan, "switch_mode", "enter_plan_mode exit_plan_mode plan_enter plan_exit switch_mode"],
   [ask, "other", "ask_user ask_user_question ask_followup_question question request_user_input"],
+  [message, "other", "structured_output send_user_message"],
   [computer, "other", "computer computer_use computer_call browser browser_action"],
   [mcp, "other", "mcp mcp_tool use_mcp_tool call_mcp_tool mcp_approval_request"],
 ];
@@ -135,18 +138,29 @@ export function toolCall(item, { state, isOpen, lastText }) {
       "data-block": "tool",
       "data-kind": kind,
       "data-subagent": kind === "agent",
+      "data-message": isMessage(call),
       "data-state": state,
       "data-failed": call.results.some(({ error }) => isFailure(error)),
       "data-exit": exitCode !== undefined && exitCode !== 0 && exitCode,
     },
-    children: [summaryLine(call, tool), ...(isOpen ? openBody(call, { ...generic, ...tool }) : closedBody(call))],
+    children: [summaryLine(call, tool), ...(isOpen ? openBody(call, { ...generic, ...tool }, kind) : closedBody(call))],
   };
+}
+
+/** True for a call that is initially open: it failed, or its arguments are for the reader. */
+export function isInitiallyOpen(item, state) {
+  return item.kind === "tool" && (state === "error" || isMessage(readCall(item, { state })));
+}
+
+function isMessage(call) {
+  return toolOf(call).tool.isMessage === true && !isEmpty(call.args);
 }
 
 /**
  * The tool by its name or, for a name with several meanings, by its arguments.
  *
  * @param {import("./call.js").Call} call
+ * @returns {{tool: Tool, kind: string}}
  */
 function toolOf({ name, args, executor }) {
   if (/^mcp__.+__/s.test(name) || executor === "mcp") return MCP;

@@ -2,6 +2,9 @@
 import { controlSymbol, showControlCharacters } from "../../lib/ansi.js";
 import { el } from "../../lib/dom.js";
 import { formatDuration } from "../../lib/number-format.js";
+import { isEmpty, isString } from "../../lib/json-fields.js";
+import { decodeJson } from "./call.js";
+import { resultText } from "./call-result.js";
 import { generic } from "./generic.js";
 import { thumbnails } from "./thumbnails.js";
 
@@ -17,7 +20,7 @@ const HIDDEN_STATE_TEXTS = { pending: "being written", running: "running", error
 
 export function summaryLine(call, tool) {
   const gist = tool.gist(call.args, call) ?? generic.gist(call.args);
-  const line = lineOf(callTitle(call, tool), gist, outcomeOf(call, tool));
+  const line = lineOf(callTitle(call, tool), gist || resultGist(call), outcomeOf(call, tool));
   const pictures = thumbnails(call.results.map(({ value }) => value));
   if (pictures) line.append(pictures);
   return line;
@@ -42,9 +45,15 @@ export function lineOf(title, gist, outcome) {
   );
 }
 
+/** The result of a call without arguments, which would be the only content that a closed call hides. */
+function resultGist({ args, last }) {
+  const text = isEmpty(args) ? resultText(last?.value) : "";
+  return isString(decodeJson(text)) ? text : "";
+}
+
 /** The title of a call, shortened to fit on the line. */
 export function callTitle(call, tool) {
-  const nameless = call.state === "orphan" ? "A call that is not here" : "A call";
+  const nameless = call.state === "orphan" ? "Unknown call" : "Call";
   return oneLine(tool.title?.(call) ?? (call.name || nameless), MAX_TITLE_LENGTH);
 }
 

@@ -15,3 +15,6 @@ export const think = {
     return text === undefined ? undefined : [prose(text), settings(reader)];
   },
 };
+
+/** @type {import("./registry.js").Tool} */
+export const plan = { ...think, isMessage: true };
