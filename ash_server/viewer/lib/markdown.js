@@ -20,7 +20,13 @@ parser.linkify.set({ fuzzyLink: false, fuzzyEmail: false, fuzzyIP: false }).add(
 parser.validateLink = () => true;
 parser.normalizeLink = (address) => address;
 parser.normalizeLinkText = (address) => address;
-parser.core.ruler.push("shape", (state) => state.tokens.forEach((token) => transformToken(token, state.Token)));
+parser.core.ruler.push("shape", ({ tokens, Token }) => {
+  tokens.forEach((token) => transformToken(token, Token));
+  tokens.forEach((token, index) => isItemStart(tokens, index) && markTask(token.children, Token));
+});
+
+/** The mark at the start of an item of a task list. */
+const TASK_MARK = /^\[([ xX])\](?=\s)/;
 
 /** Token types that do not become an element with the token's tag and attributes. */
 const LEAVES = {
@@ -100,6 +106,22 @@ function transformToken(token, Token) {
   if (token.type === "inline") token.children = withLinks(token.children, Token);
   const align = token.attrGet("style")?.match(/^text-align:(\w+)$/);
   if (align) token.attrs = [["class", `align-${align[1]}`]]; // the policy forbids styles
+}
+
+/** True for the text at the start of a list item. */
+function isItemStart(tokens, index) {
+  const [item, paragraph] = [tokens[index - 2], tokens[index - 1]].map((token) => token?.type);
+  return tokens[index].type === "inline" && item === "list_item_open" && paragraph === "paragraph_open";
+}
+
+/** Wrap the mark of a task, which stays text: it is shown as a box. */
+function markTask(children, Token) {
+  const [first] = children;
+  const match = first?.type === "text" && first.content.match(TASK_MARK);
+  if (!match) return;
+  first.content = first.content.slice(match[0].length);
+  const status = match[1] === " " ? "open" : "done";
+  children.unshift(...wrapText("span", [["class", "task-mark"], ["data-status", status]], match[0], Token));
 }
 
 function withLinks(tokens, Token) {

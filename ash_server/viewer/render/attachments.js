@@ -158,7 +158,7 @@ function imageFigure(info, href) {
 function textFile(info) {
   const { text, name } = info;
   const view = code(text, name && languageOf(name));
-  const folded = el("details", { class: "document" }, el("summary", {}, "Its text"), view);
+  const folded = el("details", { class: "document" }, el("summary", {}, "Text of the file"), view);
   return [chip(info, undefined, textDataUrl(text)), folded];
 }
 

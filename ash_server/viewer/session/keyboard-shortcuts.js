@@ -34,7 +34,7 @@ export function shortcuts(actions) {
     [["t", "s"], "thinking, system messages", { t: toggles("thinking"), s: toggles("system") }],
     [["w"], "wrap long lines", { w: wrap }],
     [["y"], "copy the link", { y: withItem(copyLink) }],
-    [["r"], "what is stored", { r: withItem(openStored) }],
+    [["r"], "show the stored text", { r: withItem(openStored) }],
     openSearch && [["/"], "search this session", { "/": openSearch }],
     goToHit && [["n", "N"], "next, previous hit of the search", { n: () => goToHit(1), N: () => goToHit(-1) }],
     [["Esc"], "close", { Escape: close }],

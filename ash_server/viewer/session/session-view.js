@@ -96,7 +96,7 @@ export class SessionView {
   toolbarActions() {
     return {
       link: { label: "Copy link", run: (element) => this.copyLink(element) },
-      stored: { label: "What is stored", run: (element) => this.storedPanel.open(this.itemOf(element)) },
+      stored: { label: "Show the stored text", run: (element) => this.storedPanel.open(this.itemOf(element)) },
       text: { label: "Copy text", run: (element) => this.copyText(element) },
     };
   }

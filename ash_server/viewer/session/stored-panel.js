@@ -32,7 +32,7 @@ export class StoredPanel {
     this.buttons = [
       iconButton("prev", "The message before", () => this.go(-1)),
       iconButton("next", "The next message", () => this.go(1)),
-      copyButton(() => this.text, "Copy what is stored"),
+      copyButton(() => this.text, "Copy the stored text"),
       iconButton("close", "Close", () => this.close()),
     ];
     this.element = el(

@@ -1,11 +1,13 @@
 /** Read a tool call from an item of the log. No DOM. */
 import { parseJson } from "../../lib/json-view.js";
 import { parsePartialJson } from "../../lib/partial-json.js";
-import { isEmpty, isString } from "../../lib/json-fields.js";
+import { isEmpty, isString, textField } from "../../lib/json-fields.js";
 
 const SHARED_FIELDS = ["toolCallId", "parentToolCallId", "sidechain"];
 const CALL_FIELDS = new Set([...SHARED_FIELDS, "toolName", "args", "executor", "partial"]);
 const RESULT_FIELDS = new Set([...SHARED_FIELDS, "result", "error", "exitCode", "structured", "orphan"]);
+
+const ERROR_TAG = /^\s*<tool_use_error>([^]*)<\/tool_use_error>\s*$/;
 
 /**
  * `rawArgs` is the text of arguments that are not complete JSON; `more` are the fields without a card; `lastText` is
@@ -16,7 +18,11 @@ const RESULT_FIELDS = new Set([...SHARED_FIELDS, "result", "error", "exitCode", 
  * @typedef {{id: string, value: any, error?: any, exitCode?: number, structured: any, more: object}} Result
  */
 
-/** @returns {Call} */
+/**
+ * @param {any} item
+ * @param {{state: any, lastText?: string}} context
+ * @returns {Call}
+ */
 export function readCall(item, { state, lastText }) {
   const payload = item.call?.payload ?? item.event.payload;
   const results = item.results.map(readResult);
@@ -47,8 +53,23 @@ function readArgs({ call, input }, args) {
 
 function readResult({ id, payload }) {
   const { result, exitCode, structured } = payload;
-  const error = isString(payload.error) && payload.error ? { message: payload.error } : payload.error;
-  return { id, value: result, error, exitCode, structured, more: omitFields(payload, RESULT_FIELDS) };
+  const own = isString(payload.error) && payload.error ? { message: payload.error } : payload.error;
+  const message = textField(own, "message");
+  const error = message === undefined ? own : { ...own, message: withoutErrorTag(message) };
+  const more = omitFields(payload, RESULT_FIELDS);
+  return { id, value: withoutErrorTags(result), error, exitCode, structured, more };
+}
+
+/** A result as Claude Code means it: it writes the errors of its tools with a tag around them. */
+function withoutErrorTags(value) {
+  if (isString(value)) return withoutErrorTag(value);
+  if (!Array.isArray(value)) return value;
+  const isTagged = (block) => ERROR_TAG.test(textField(block, "text") ?? "");
+  return value.map((block) => (isTagged(block) ? { ...block, text: withoutErrorTag(block.text) } : block));
+}
+
+function withoutErrorTag(text) {
+  return text.match(ERROR_TAG)?.[1] ?? text;
 }
 
 function toolName(name) {

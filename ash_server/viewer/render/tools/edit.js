@@ -50,7 +50,7 @@ function doneView(done, requested, args) {
   return [
     ...unreported.map((path) => filePath(path)),
     ...done.flatMap(changeView),
-    !isCovered && aside("As asked", args),
+    !isCovered && aside("The change as the agent requested it", args),
   ];
 }
 

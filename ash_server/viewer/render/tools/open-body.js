@@ -7,8 +7,17 @@ import { includesMessage, isPlainText, resultText } from "./call-result.js";
 import { callTitle } from "./summary-line.js";
 import { FieldReader, fieldOf, isEmpty, isEqual, isObject, isScalar, isString } from "../../lib/json-fields.js";
 
+/** Said before the arguments, so that nobody takes a diff for a change that was made. */
+const WARNINGS = {
+  denied: "It was refused, and did not run.",
+};
+const EDIT_WARNINGS = {
+  denied: "It was refused: the change was not made.",
+  error: "It failed: the change was not made, or not as a whole.",
+};
+const EDIT_KINDS = new Set(["edit", "delete"]);
+
 const STATES = {
-  denied: "It was not allowed.",
   interrupted: "There is no result: the turn ended first.",
   orphan: "The call of this result is not in this session.",
 };
@@ -18,13 +27,19 @@ const EXECUTORS = {
   agent: "Another agent ran it.",
 };
 
-export function openBody(call, tool) {
+export function openBody(call, tool, kind) {
   return [
+    warning(call, kind),
     el("div", { class: "tool-args" }, ...argsOf(call, tool)),
     ...call.results.map((result) => resultBody(result, call, tool)),
     !call.results.length && call.output.length > 0 && el("div", { class: "tool-output" }, ...outputOf(call)),
     stateNote(call),
   ];
+}
+
+function warning({ state }, kind) {
+  const text = (EDIT_KINDS.has(kind) ? EDIT_WARNINGS : WARNINGS)[state];
+  return text && el("p", { class: "state-note", "data-state": state }, text);
 }
 
 function resultBody(result, call, tool) {
@@ -39,10 +54,10 @@ function argsOf(call, tool) {
   const parts = [
     name !== callTitle(call, tool) && name !== "" && note(name),
     ...argParts,
-    rest !== undefined && aside("More arguments", rest),
-    rawArgs !== undefined && aside("As it was written", rawArgs),
+    rest !== undefined && aside("Other arguments", rest),
+    rawArgs !== undefined && aside("Arguments as the model wrote them", rawArgs),
     isString(executor) && note(fieldOf(EXECUTORS, [executor]) ?? `It was run by: ${executor}`),
-    !isEmpty(more) && aside("More of the call", more),
+    !isEmpty(more) && aside("Other fields of the call", more),
   ].filter(Boolean);
   return parts.length || call.state === "orphan" ? parts : [note("No arguments.")];
 }
@@ -56,7 +71,7 @@ function resultOf(result, call, tool) {
     ...errorOf(result),
     ...exitOf(result),
     hasExtraStructure(result) && aside("Structured result", result.structured),
-    !isEmpty(result.more) && aside("More of the result", result.more),
+    !isEmpty(result.more) && aside("Other fields of the result", result.more),
   ].filter(Boolean);
   return parts.length ? parts : [note("No output.")];
 }
@@ -88,7 +103,7 @@ function errorOf({ value, error }) {
   return [
     code !== undefined && code !== "error" && note(code),
     message !== undefined && !includesMessage(message, value) && output(message, "stderr"),
-    rest !== undefined && aside("More of the error", rest),
+    rest !== undefined && aside("Other fields of the error", rest),
   ];
 }
 

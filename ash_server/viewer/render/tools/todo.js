@@ -86,7 +86,7 @@ function checklist(list) {
   const items = readItems(list);
   const hasMore = items.some(({ rest }) => !isEmpty(rest));
   const shownItems = el("ol", { class: "todo-list" }, ...items.map(shownItem));
-  return [shownItems, hasMore && aside("All of the list", list)];
+  return [shownItems, hasMore && aside("The list with all its fields", list)];
 }
 
 function shownItem({ text, state, status }) {
