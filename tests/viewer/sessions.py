@@ -29,6 +29,11 @@ class Session:
             body = "\n".join(json.dumps(event) for event in events[start : start + 500])
             await self.post("events", body)
 
+    async def add_log(self, *events: Event) -> None:
+        """Add events that were created without a session."""
+        own = {"sessionId": self.id}
+        await self.add_events(*({**event, **own, "id": f"e{place}"} for place, event in enumerate(events)))
+
     async def write(self, *lines: Event | str) -> None:
         await self.post(
             "messages", "\n".join(each if isinstance(each, str) else json.dumps(each) for each in lines)

@@ -11,10 +11,6 @@ from tests.viewer.test_turns import END, asked, call, called, event
 FOCUSED = "document.activeElement.closest('[data-event-id][id]')"
 
 
-async def add(session: Session, *events: Event) -> None:
-    await session.add_events(*({**each, "id": f"e{place}"} for place, each in enumerate(events)))
-
-
 async def go(page: Page, key: str) -> str | None:
     """Press a key that goes to an error; return its call."""
     before = await page.evaluate(f"() => {FOCUSED}?.id")
@@ -38,7 +34,7 @@ async def test_keys_and_count_go_to_errors(page: Page, session: Session) -> None
         *inner,
         event("tool_result", toolCallId="t", result="Ok."),
     ]
-    await add(session, *asked(), *calls, event("error", code="overloaded", message="Wait."), END)
+    await session.add_log(*asked(), *calls, event("error", code="overloaded", message="Wait."), END)
     await page.goto(f"{session.address}?preset=read")
     await expect(page.locator(".fact.errors")).to_have_text("3 errors")
     toast = page.locator(".toast")
@@ -65,7 +61,7 @@ async def test_keys_and_count_go_to_errors(page: Page, session: Session) -> None
 async def test_errors_that_are_not_loaded(page: Page, session: Session) -> None:
     fillers = [event("assistant_done", text=f"Text {number}.") for number in range(1400)]
     halves = [*fillers[:700], *call("middle", "No."), *fillers[700:]]
-    await add(session, *asked(), *call("first", "No."), *halves, *call("last", "No."), END)
+    await session.add_log(*asked(), *call("first", "No."), *halves, *call("last", "No."), END)
     await page.goto(f"{session.address}?at=1")
     await expect(page.locator(".fact.errors")).to_have_text("3 errors")
 
@@ -79,7 +75,7 @@ async def test_errors_that_are_not_loaded(page: Page, session: Session) -> None:
 
 
 async def test_shortcuts_are_in_the_help(page: Page, session: Session) -> None:
-    await add(session, *asked())
+    await session.add_log(*asked())
     await page.goto(session.address)
     await page.keyboard.press("?")
 
@@ -114,7 +110,7 @@ RED_CALLS = """
 async def test_red_calls_are_those_that_count(page: Page, session: Session) -> None:
     """The server counts results with an error; a provider decides whether an exit code is one."""
     results = [(id, event("tool_result", toolCallId=id, **result)) for id, result in RESULTS.items()]
-    await add(session, *asked(), *(each for id, result in results for each in (called(id), result)), END)
+    await session.add_log(*asked(), *(each for id, result in results for each in (called(id), result)), END)
     await page.goto(session.address)
     await expect(page.locator(".fact.errors")).to_have_text("3 errors")
 

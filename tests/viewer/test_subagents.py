@@ -153,7 +153,7 @@ async def test_read_shows_the_main_conversation_alone(page: Page, session: Sessi
         said("All is done."),
         END,
     ]
-    await session.add_events(*({**each, "id": f"e{place}"} for place, each in enumerate(events)))
+    await session.add_log(*events)
 
     await page.goto(f"{session.address}?preset=read")
 
@@ -175,7 +175,7 @@ async def test_errors_of_subagents_are_in_sight(page: Page, session: Session) ->
         *aside(prompt("Look."), *call("d")),
         END,
     ]
-    await session.add_events(*({**each, "id": f"e{place}"} for place, each in enumerate(events)))
+    await session.add_log(*events)
 
     await page.goto(f"{session.address}?errors=1")
 

@@ -168,7 +168,7 @@ async def test_messages_to_the_reader_are_open_and_do_not_fold(page: Page, sessi
         event("tool_call", toolCallId=f"m{at}", toolName=tool, args=args) for at, (tool, args, _) in tools
     ]
     events = [*asked(), *chain(*map(call, "abcd")), *messages, END]
-    await session.add_events(*({**each, "id": f"e{place}"} for place, each in enumerate(events)))
+    await session.add_log(*events)
     await page.goto(f"{session.address}?preset=read")
     await expect(page.locator(".user-message")).to_be_visible()
     visible = page.locator(".tool-call:visible")
