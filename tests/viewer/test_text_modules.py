@@ -116,12 +116,12 @@ MARKDOWN = {
         '<span class="link-address">(data:image/png;base64,AAAA)</span></span></p>'
     ),
     "- [x] a\n- [ ] `b`\n- [x]c\n- d [x] e": (
-        '<ul><li dir="auto"><span class="task-mark" data-status="done">[x]</span> a</li>'
-        '<li dir="auto"><span class="task-mark" data-status="open">[ ]</span> <code>b</code></li>'
+        '<ul><li dir="auto"><span class="task-mark task-done">[x]</span> a</li>'
+        '<li dir="auto"><span class="task-mark">[ ]</span> <code>b</code></li>'
         '<li dir="auto">[x]c</li><li dir="auto">d [x] e</li></ul>'
     ),
     "1. [X] a\n\n   [x] b": (
-        '<ol><li dir="auto"><p dir="auto"><span class="task-mark" data-status="done">[X]</span> a</p>'
+        '<ol><li dir="auto"><p dir="auto"><span class="task-mark task-done">[X]</span> a</p>'
         '<p dir="auto">[x] b</p></li></ol>'
     ),
     "[x] a\n- [y] b": '<p dir="auto">[x] a</p><ul><li dir="auto">[y] b</li></ul>',

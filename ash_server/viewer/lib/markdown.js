@@ -120,8 +120,8 @@ function markTask(children, Token) {
   const match = first?.type === "text" && first.content.match(TASK_MARK);
   if (!match) return;
   first.content = first.content.slice(match[0].length);
-  const status = match[1] === " " ? "open" : "done";
-  children.unshift(...wrapText("span", [["class", "task-mark"], ["data-status", status]], match[0], Token));
+  const name = match[1] === " " ? "task-mark" : "task-mark task-done";
+  children.unshift(...wrapText("span", [["class", name]], match[0], Token));
 }
 
 function withLinks(tokens, Token) {
