@@ -119,6 +119,7 @@ class SessionPage extends SessionView {
       },
     });
     this.outline.older.addEventListener("click", () => pagination.load("older"));
+    this.outline.newer.addEventListener("click", () => pagination.load("newer"));
     this.usage.setShown(this.filters.preset === "everything");
     history.scrollRestoration = "manual";
     addEventListener("popstate", ({ state }) => this.tryTo(() => this.restore(state)));
@@ -459,6 +460,7 @@ class SessionPage extends SessionView {
     this.usage.update();
     this.pagination.update();
     this.outline.older.hidden = !this.pages.hasOlder;
+    this.outline.newer.hidden = !this.pages.hasNewer;
     this.updateEmptyNotice();
   }
 

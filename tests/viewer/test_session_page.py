@@ -162,7 +162,7 @@ async def test_loads_the_newest_events_and_shows_the_end(page: Page, session: Se
         "before=9007199254740991&limit=500&collapse=true"
     ]
     await expect(page.locator("h1")).to_have_text("Paths on Windows")
-    await expect(page.locator(".load-all")).to_have_text("Load all 1,080")
+    await expect(page.locator(".edge.older .load-all")).to_have_text("Load all 1,080")
 
 
 @pytest.mark.parametrize("scroll", [0, 40, 700])
@@ -196,13 +196,30 @@ async def test_load_all(page: Page, session: Session) -> None:
     await open_page(page, session.address)
     await page.evaluate(WATCH)
 
-    await page.locator(".load-all").evaluate("(button) => button.click()")
+    await page.locator(".edge.older .load-all").evaluate("(button) => button.click()")
     await expect(page.locator(".edge.older")).to_be_hidden()
     await still(page)
 
     shown = await page.evaluate(SHOWN)
     assert (shown[0], shown[-1], shown) == (2, 3599, sorted(shown))
     assert await page.evaluate(TO_END) == 0
+
+
+async def test_load_all_from_the_start(page: Page, session: Session) -> None:
+    await session.add_events(*turns(*range(400)))
+    await open_page(page, session.address)
+    await expect(page.locator(".outline-more", has_text="Newer")).to_be_visible()
+    await page.evaluate(WATCH)
+
+    await page.locator(".edge.newer .load-all").evaluate("(button) => button.click()")
+    await expect(page.locator(".edge.newer")).to_be_hidden()
+    await still(page)
+
+    shown = await page.evaluate(SHOWN)
+    assert (shown[0], shown[-1], shown) == (2, 3599, sorted(shown))
+    assert (await page.evaluate("scrollY"), await page.evaluate("moves")) == (0, [])
+    await expect(page.locator(".outline-more")).to_have_count(2)
+    await expect(page.locator(".outline-more:visible")).to_have_count(0)
 
 
 async def test_finished_session_opens_at_its_start(page: Page, session: Session) -> None:
@@ -944,6 +961,23 @@ async def test_stored_panel_shows_the_exact_text(page: Page, session: Session) -
     assert (
         json.loads(await panel.locator(".stored-text").evaluate("(pre) => pre.textContent"))["id"] == "posted"
     )
+
+
+async def test_arrows_of_json_are_in_the_line_of_their_key(page: Page, session: Session) -> None:
+    """The keys of an open value, which its line shows while it is closed, would take several lines."""
+    usage = {f"a_long_name_of_a_number_of_tokens_{number}": number for number in range(6)}
+    await session.write(assistant("a0", "a0", {"type": "text", "text": "Done."}, usage=usage))
+    await open_page(page, session.address)
+
+    await page.keyboard.press("j")
+    await page.keyboard.press("r")
+    usage_line = page.locator(".stored .json-node[open] > summary:has(> .json-key:text-is('usage'))")
+    await expect(usage_line).to_be_visible()
+
+    line = await page.locator(".stored .json-leaf").first.evaluate(
+        "(leaf) => leaf.getBoundingClientRect().height"
+    )
+    assert await usage_line.evaluate("(summary) => summary.getBoundingClientRect().height") == line
 
 
 async def test_stored_panel_shows_a_long_text_on_request(page: Page, session: Session) -> None:

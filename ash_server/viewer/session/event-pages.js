@@ -5,6 +5,12 @@ const NEWEST = Number.MAX_SAFE_INTEGER;
 const FIRST_PAGE = 500;
 const PAGE = 1000;
 
+/** Per side: the parameter of a query, the field of a page with its next value, and the property if there is more. */
+const ENDS = {
+  older: ["before", "prevBefore", "hasOlder"],
+  newer: ["after", "nextAfter", "hasNewer"],
+};
+
 /** The loaded part of a session's log: without gaps, from `first` to `last`. */
 export class EventPages {
   isOpen = false;
@@ -62,20 +68,23 @@ export class EventPages {
   }
 
   /**
-   * Load all older events and show them at once: adding each page separately would repeat the layout. `onProgress` gets
-   * the number of loaded events, and returns false to stop.
+   * Load all older or newer events and show them at once: adding each page separately would repeat the layout.
+   * `onProgress` gets the number of loaded events, and returns false to stop.
+   *
+   * @param {"older" | "newer"} side
    */
-  async allOlder(apply, onProgress) {
+  async all(side, apply, onProgress) {
     const { generation } = this;
+    const [query, next, flag] = ENDS[side];
     const events = [];
-    let before = this.first;
-    while (before !== undefined && onProgress(this.renderer.log.events.size + events.length)) {
-      const page = await this.fetch({ before, limit: PAGE });
+    let cursor = side === "older" ? this.first : this.last;
+    while (cursor !== undefined && onProgress(this.renderer.log.events.size + events.length)) {
+      const page = await this.fetch({ [query]: cursor, limit: PAGE });
       if (generation !== this.generation) return;
       events.push(...page.events);
-      before = page.prevBefore;
+      cursor = page[next];
     }
-    this.hasOlder = before !== undefined;
+    this[flag] = cursor !== undefined;
     apply(() => this.add(events));
   }
 

@@ -30,12 +30,16 @@ export class PaginationControls {
     this.pages = pages;
     this.paint = paint;
     this.onEnd = onEnd;
-    this.progress = el("span", { role: "status" });
-    this.all = button({ class: "load-all" }, "Load all", () => this.loadAll());
-    const more = (label, side) => button({ class: "load-more" }, label, () => this.load(side));
-    const edge = (side, ...parts) => el("div", { class: `edge ${side}`, hidden: true }, ...parts);
-    this.older = edge("older", more("Show older", "older"), this.all, this.progress);
-    this.newer = edge("newer", more("Show newer", "newer"), button({ class: "load-end" }, "To the end", toEnd));
+    const perSide = (make) => ({ older: make("older"), newer: make("newer") });
+    this.progress = perSide(() => el("span", { role: "status" }));
+    this.all = perSide((side) => button({ class: "load-all" }, "Load all", () => this.loadAll(side)));
+    const edge = (side, ...more) => {
+      const next = button({ class: "load-more" }, `Show ${side}`, () => this.load(side));
+      const parts = [next, this.all[side], ...more, this.progress[side]];
+      return el("div", { class: `edge ${side}`, hidden: true }, ...parts);
+    };
+    this.older = edge("older");
+    this.newer = edge("newer", button({ class: "load-end" }, "To the end", toEnd));
     addEventListener("scroll", () => (this.frame ??= requestAnimationFrame(() => this.fill())), { passive: true });
   }
 
@@ -44,7 +48,8 @@ export class PaginationControls {
     this.count = count;
     this.older.hidden = !this.pages.hasOlder;
     this.newer.hidden = !this.pages.hasNewer;
-    if (!this.isLoadingAll) this.all.textContent = count ? `Load all ${formatNumber(count)}` : "Load all";
+    if (this.isLoadingAll) return;
+    for (const side of SIDES) this.all[side].textContent = count ? `Load all ${formatNumber(count)}` : "Load all";
   }
 
   /** Load pages while an edge is near the screen. */
@@ -66,26 +71,30 @@ export class PaginationControls {
   load(side) {
     return this.exclusively(side, async () => {
       await this.pages[side]((change) => this.paint(change));
-      this.progress.textContent = "";
+      this.progress[side].textContent = "";
     });
   }
 
-  /** Load all older events. A second press stops it and keeps those already loaded. */
-  async loadAll() {
+  /**
+   * Load all events of a side. A second press stops it and keeps those already loaded.
+   *
+   * @param {Side} side
+   */
+  async loadAll(side) {
     this.isLoadingAll = !this.isLoadingAll;
-    this.all.textContent = this.isLoadingAll ? "Stop" : "Load all";
+    this.all[side].textContent = this.isLoadingAll ? "Stop" : "Load all";
     if (!this.isLoadingAll) return;
     await this.loading;
-    const onProgress = (loaded) => this.showProgress(loaded);
-    await this.exclusively("older", () => this.pages.allOlder((change) => this.paint(change), onProgress));
+    const onProgress = (loaded) => this.showProgress(side, loaded);
+    await this.exclusively(side, () => this.pages.all(side, (change) => this.paint(change), onProgress));
     this.isLoadingAll = false;
-    this.progress.textContent = "";
+    this.progress[side].textContent = "";
     this.update();
   }
 
   /** Show the number of loaded events; false if loading was stopped. */
-  showProgress(loaded) {
-    this.progress.textContent = `${formatNumber(loaded)} of ${formatNumber(this.count ?? this.pages.last)}`;
+  showProgress(side, loaded) {
+    this.progress[side].textContent = `${formatNumber(loaded)} of ${formatNumber(this.count ?? this.pages.last)}`;
     return this.isLoadingAll;
   }
 
@@ -108,8 +117,8 @@ export class PaginationControls {
       if (side === "newer" && !this.pages.hasNewer) this.onEnd();
       return true;
     } catch (problem) {
-      this.progress.textContent = messageOf(problem);
-      retryWhenBack(problem, this.progress, () => this.load(side));
+      this.progress[side].textContent = messageOf(problem);
+      retryWhenBack(problem, this.progress[side], () => this.load(side));
       return false;
     } finally {
       this[side].removeAttribute("aria-busy");

@@ -40,11 +40,13 @@ export class PromptOutline {
     this.renderer = renderer;
     this.observer = new IntersectionObserver((entries) => this.onIntersection(entries));
     this.list = el("ol", { class: "outline-list" });
-    this.older = el("button", { class: "outline-older", type: "button", hidden: true }, "Older …");
+    const more = (label) => el("button", { class: "outline-more", type: "button", hidden: true }, label);
+    this.older = more("Older …");
+    this.newer = more("Newer …");
     this.closer = this.toggleButton("outline-close", "Close", false);
     this.opener = this.toggleButton("outline-open", "Prompts", true);
     const title = el("h2", { class: "outline-title" }, "Prompts");
-    const parts = [title, this.closer, this.older, this.list];
+    const parts = [title, this.closer, this.older, this.list, this.newer];
     this.element = el("nav", { class: "outline", "aria-label": "Prompts", hidden: true }, ...parts);
     this.list.addEventListener("click", (event) => this.onClick(event, onChoose));
     const onScroll = () => (this.frame ??= requestAnimationFrame(() => this.markCurrent()));
