@@ -22,7 +22,7 @@ from ash_shared.reading.system_text import filter_system_messages
 class StandardMessagePage(AshModel):
     """Standard messages, in the order in which they begin."""
 
-    data: list[StandardMessage]
+    messages: list[StandardMessage]
     next_after: Omittable[int] = Field(default=ABSENT, alias="nextAfter")
     """The `after` of the next page: the sequence of the last stored message of this page; absent on the last page."""
 
@@ -30,7 +30,7 @@ class StandardMessagePage(AshModel):
 _PAGE = TypeAdapter(StandardMessagePage)
 
 _EXAMPLE = {
-    "data": [
+    "messages": [
         {
             "id": "5b0c",
             "role": "assistant",
@@ -86,6 +86,6 @@ class StandardMessageController(Controller):
 
 def _render_page(conversation: Conversation, *, visible: bool) -> bytes:
     messages, next_after = conversation
-    data = filter_system_messages(messages) if visible else messages
-    page = StandardMessagePage(data=data, next_after=next_after)
+    shown = filter_system_messages(messages) if visible else messages
+    page = StandardMessagePage(messages=shown, next_after=next_after)
     return _PAGE.dump_json(page)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import ConfigDict, Field
@@ -23,6 +24,8 @@ from ash_shared.projections._retractions import (
 )
 from ash_shared.providers._kit.json_fields import TOKEN_COUNTS
 
+_YEAR_10000 = 253_402_300_800_000
+"""Milliseconds since 1970."""
 _MAX_TEXT = 200
 
 RECENT_LINES = 200
@@ -46,10 +49,10 @@ class SessionSummary(AshModel):
     """The beginning of the last text of the user or the assistant, in one line."""
     last_role: Omittable[str] = ABSENT
     """Role of the last text: user or assistant."""
-    first_at: Omittable[int] = ABSENT
-    """Time of the earliest event, in milliseconds since 1970."""
-    last_at: Omittable[int] = ABSENT
-    """Time of the latest event, in milliseconds since 1970."""
+    first_at: Omittable[datetime] = ABSENT
+    """Time of the earliest event; absent if it is after the year 9999."""
+    last_at: Omittable[datetime] = ABSENT
+    """Time of the latest event; absent if it is after the year 9999."""
     turns: int = 0
     """Turns with text, thinking or calls, distinguished by their ids, or else by `turn_start`, or else by prompts."""
     user_messages: int = 0
@@ -119,8 +122,14 @@ def _of(events: Iterable[WireEvent], *types: str) -> list[WireEvent]:
 def _envelope(log: list[WireEvent]) -> dict[str, Any]:
     if not log:
         return {}
-    times = [event["timestamp"] for event in log]
-    return {"sessionId": log[0]["sessionId"], "firstAt": min(times), "lastAt": max(times)}
+    stamps = [event["timestamp"] for event in log]
+    times = {"firstAt": _to_time(min(stamps)), "lastAt": _to_time(max(stamps))}
+    known = {name: time for name, time in times.items() if time is not None}
+    return {"sessionId": log[0]["sessionId"], **known}
+
+
+def _to_time(milliseconds: int) -> datetime | None:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds < _YEAR_10000 else None
 
 
 def _text(event: WireEvent) -> str:

@@ -49,6 +49,12 @@ unknown keys, and display unknown types.
 standard messages, `session.<id>.stream_output` for new events and `session.<id>.message_complete` for a completed \
 turn. Clients send nothing.
 
+**Times** are texts in RFC 3339, in UTC (`2026-11-02T09:14:07.130Z`). Only the `timestamp` of events and of standard \
+messages is a number, milliseconds since 1970, because the formats of both specify it.
+
+**Lists** stand under their own name (`sessions`, `messages`, `events`, `results`, `drift`), beside the cursor of the \
+next page, `nextAfter`.
+
 **Errors** are problem details (RFC 9457) with a stable `code`. Unknown query parameters and body fields are rejected, \
 not ignored. Problems never contain message contents.
 """
@@ -89,7 +95,7 @@ class _OpenApiDocument(OpenAPI):
         for parameter in _iter_parameters(document):
             parameter["schema"] = _parameter_schema(parameter["schema"])
         components = {**document["components"], "schemas": _schemas(self._models)}
-        return {"openapi": document["openapi"], **document, "components": components}
+        return {"openapi": document["openapi"], **document, "security": [], "components": components}
 
 
 class OpenApiDocumentConfig(OpenAPIConfig):
@@ -126,7 +132,23 @@ def _schemas(models: Sequence[type]) -> dict[str, Any]:
         pydantic, ref_template=_REFERENCE + "{model}", schema_generator=_UntitledSchema
     )
     _, components = msgspec.json.schema_components(structs, ref_template=_REFERENCE + "{name}")
-    return dict(sorted({**definitions["$defs"], **components}.items()))
+    return {
+        name: _with_items(schema) for name, schema in sorted({**definitions["$defs"], **components}.items())
+    }
+
+
+def _with_items(schema: Any) -> Any:
+    """Describe tuples of equal items as lists of fixed length, which all tools read."""
+    if isinstance(schema, list):
+        return list(map(_with_items, schema))
+    if not isinstance(schema, dict):
+        return schema
+    first, *others = schema.get("prefixItems") or [None]
+    is_uniform = first is not None and all(other == first for other in others)
+    plain = {name: value for name, value in schema.items() if not (is_uniform and name == "prefixItems")}
+    return {name: _with_items(value) for name, value in plain.items()} | (
+        {"items": first} if is_uniform else {}
+    )
 
 
 def _iter_parameters(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

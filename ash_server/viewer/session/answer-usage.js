@@ -97,7 +97,7 @@ export class AnswerUsage {
   async fetchRange(from, to) {
     for (let after = from - 1; after !== undefined && after < to; ) {
       const page = await getJson(withQuery(this.address, { after, limit: 1000 }));
-      page.data.forEach((message) => this.add(message));
+      page.messages.forEach((message) => this.add(message));
       after = page.nextAfter;
     }
   }

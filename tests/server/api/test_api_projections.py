@@ -30,7 +30,7 @@ PROJECTIONS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "claude-prompt": (TEXT, to_claude_prompt),
     "codex-prompt": (TEXT, to_codex_prompt),
     "openai-messages": (JSON, lambda events: {"messages": to_openai_messages(events)}),
-    "session-summary": (JSON, lambda events: to_session_summary(events).model_dump()),
+    "session-summary": (JSON, lambda events: to_session_summary(events).model_dump(mode="json")),
 }
 
 CONVERSATION: list[tuple[str, dict[str, Any]]] = [
@@ -107,7 +107,7 @@ async def test_summary_includes_usage_of_an_open_turn(client: AsyncClient, sessi
     await client.post(
         f"{session}/messages", content=(SAMPLES / "csv-export.jsonl").read_bytes(), headers=NDJSON
     )
-    messages = (await client.get(f"{session}/standard-messages")).json()["data"]
+    messages = (await client.get(f"{session}/standard-messages")).json()["messages"]
     usages = [message["usage"] for message in messages if message["role"] == "assistant"]
 
     summary = await projected(client, session, "session-summary")

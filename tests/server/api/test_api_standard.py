@@ -55,7 +55,7 @@ async def paged(client: AsyncClient, address: str, **query: Any) -> tuple[list[A
     data, begins = [], [0]
     while True:
         page = (await client.get(address, params={**query, "after": begins[-1]})).json()
-        data += page["data"]
+        data += page["messages"]
         if "nextAfter" not in page:
             return data, begins
         begins.append(page["nextAfter"])
@@ -70,7 +70,7 @@ async def test_one_standard_message_per_message(client: AsyncClient, session: st
     metadata = {"source": "claude", "sessionId": "s-1", "cliVersion": "2.1.0"}
     assert (response.status_code, response.headers["content-type"]) == (200, "application/json")
     assert response.json() == {
-        "data": [
+        "messages": [
             {
                 "id": "u0",
                 "role": "user",
@@ -206,7 +206,7 @@ async def test_pages_have_a_maximum_size(
 async def test_polling_after_the_last_page(client: AsyncClient, session: str) -> None:
     address = await filled(client, session, [*LINES[:4], STREAMED])
 
-    assert (await client.get(address, params={"after": 99})).json() == {"data": []}
+    assert (await client.get(address, params={"after": 99})).json() == {"messages": []}
     assert (await client.get(f"{session}-x")).status_code == 404
     assert await paged(client, address) == (
         [json.loads(each.model_dump_json()) for each in transform_messages(LINES[:4])],
@@ -253,7 +253,7 @@ async def test_every_line_can_be_read(client: AsyncClient, session: str, source:
 
     assert [response.status_code for response in responses] == [200, 200, 200]
     if source in (None, "unknown"):
-        last = responses[2].json()["data"][-1]
+        last = responses[2].json()["messages"][-1]
         assert (last["metadata"]["source"], last["_original"]) == ("claude", [json.loads(FIRST)])
 
 

@@ -341,7 +341,7 @@ def test_topics_of_stored_lines(base: str, session_id: str) -> None:
             new += frames(connected, "stream_output")
         new += frames(connected, "message_complete")
 
-    stored = httpx.get(f"{base}/standard-messages").json()["data"]
+    stored = httpx.get(f"{base}/standard-messages").json()["messages"]
     complete = {"type": f"session.{session_id}.message_complete", "data": {"messages": stored[:4]}}
     assert complete in stored_frames
     assert conversation(stored[:4]) == CONVERSATION
@@ -403,7 +403,7 @@ def test_turn_too_long_for_one_frame(base: str) -> None:
     with socket(base) as connected:
         data = frames(connected, "message_complete")[-1]["data"]
 
-    rest = httpx.get(f"{base}/standard-messages?after={data['nextAfter']}").json()["data"]
+    rest = httpx.get(f"{base}/standard-messages?after={data['nextAfter']}").json()["messages"]
     assert [message["id"] for message in data["messages"] + rest] == ["u1", *(f"w{n}" for n in range(20))]
     assert len(data["messages"]) < 10
 

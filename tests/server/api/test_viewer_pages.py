@@ -394,7 +394,7 @@ async def test_json_document(client: AsyncClient, session_id: str) -> None:
 
     assert document == {
         "session": (await client.get(f"/api/sessions/{session_id}")).json(),
-        "messages": (await client.get(f"/api/sessions/{session_id}/standard-messages")).json()["data"],
+        "messages": (await client.get(f"/api/sessions/{session_id}/standard-messages")).json()["messages"],
     }
     assert len(document["messages"]) == 2
 

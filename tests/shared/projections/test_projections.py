@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
@@ -765,9 +766,18 @@ BARE = {
 def test_session_summary(case: str) -> None:
     events, expected = SUMMARIES[case]
     times = [event["timestamp"] for event in events]
-    envelope = {"sessionId": "s", "firstAt": times[0], "lastAt": times[-1]} if events else {}
+    first, last = (datetime.fromtimestamp(times[at] / 1000, UTC) if times else None for at in (0, -1))
+    envelope = {"sessionId": "s", "firstAt": first, "lastAt": last} if events else {}
 
     assert to_session_summary(events).model_dump() == {**BARE, **envelope, **expected}
+
+
+def test_summary_omits_times_after_the_year_9999() -> None:
+    times = {
+        **to_session_summary([{**event, "timestamp": 2**53 - 1} for event in log(start("t1"))]).model_dump()
+    }
+
+    assert "firstAt" not in times
 
 
 def test_summary_uses_open_turn_and_models() -> None:

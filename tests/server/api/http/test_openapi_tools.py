@@ -1,0 +1,139 @@
+"""The OpenAPI document in other programs: validators, and a client that is generated from it."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[4]
+DOCUMENT = ROOT / "openapi" / "openapi.json"
+JSON = "application/json"
+LINE = '{"type":"user","message":{"role":"user","content":"Which tests fail?"}}'
+STREAMS = {"followEvents", "followEventsOverWebSocket", "followSessions"}
+"""Not answered with JSON, but generated, too."""
+
+
+@pytest.mark.skipif(shutil.which("npx") is None, reason="node is not installed")
+def test_validators_find_no_error() -> None:
+    checked = subprocess.run(
+        ["sh", ROOT / "tools" / "check-openapi.sh"], capture_output=True, text=True, check=False
+    )
+
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The name of the generated package."""
+    pytest.importorskip("openapi_python_client")
+    folder = tmp_path_factory.mktemp("generated")
+    config = folder / "config.json"
+    config.write_text(json.dumps({"post_hooks": []}))
+    output = folder / "ash_client"
+    command = ["generate", "--path", DOCUMENT, "--meta", "none", "--output-path", output, "--config", config]
+    subprocess.run(
+        [sys.executable, "-m", "openapi_python_client", *map(str, command)], capture_output=True, check=True
+    )
+    sys.path.insert(0, str(folder))
+    yield output.name
+    sys.path.remove(str(folder))
+
+
+def json_routes() -> dict[str, str]:
+    """The tag of each operation that takes nothing but JSON, or no body, by its id."""
+    document = json.loads(DOCUMENT.read_text())
+    return {
+        operation["operationId"]: operation["tags"][0]
+        for operations in document["paths"].values()
+        for operation in operations.values()
+        if JSON in operation.get("requestBody", {"content": {JSON: {}}})["content"]
+    }
+
+
+def snake(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+
+
+@pytest.fixture
+def generated_client(package: str, shared_server: str) -> Iterator[Any]:
+    with import_module(package).Client(base_url=shared_server, raise_on_unexpected_status=True) as client:
+        yield client
+
+
+def test_generated_client_calls_every_json_route(package: str, generated_client: Any) -> None:
+    models = import_module(f"{package}.models")
+    routes = json_routes()
+    called = set[str]()
+
+    def call(operation: str, *path: Any, **arguments: Any) -> Any:
+        called.add(operation)
+        module = import_module(f"{package}.api.{routes[operation]}.{snake(operation)}")
+        response = module.sync_detailed(*path, client=generated_client, **arguments)
+        assert response.status_code < 300, (operation, response)
+        return response.parsed
+
+    def made(model: str, **fields: Any) -> Any:
+        return getattr(models, model).from_dict(fields)
+
+    session: UUID = call("createSession", body=made("NewSession", source="claude", title="A test")).id
+    appended = call("appendMessages", session, body=made("NewMessage", content=LINE, id="m1"))
+    event = made("NewEventType0", type="turn_start", payload={"trigger": "user"})
+    posted = call("appendEvents", session, body=[event])
+    results: dict[str, Callable[[], Any]] = {
+        "listSessions": lambda: [each.id for each in call("listSessions", q=str(session)).sessions],
+        "getSession": lambda: call("getSession", session).title,
+        "updateSession": lambda: call("updateSession", session, body=made("SessionPatch", title="B")).title,
+        "listMessages": lambda: [
+            each.content for each in call("listMessages", session, parsed=True).messages
+        ],
+        "getMessage": lambda: call("getMessage", session, 1).parsed[0].text,
+        "listStandardMessages": lambda: [
+            each.content[0].text for each in call("listStandardMessages", session).messages
+        ],
+        "listEvents": lambda: [each.type_ for each in call("listEvents", session, after="0").events],
+        "projectSession": lambda: call(
+            "projectSession",
+            session,
+            models.ProjectSessionName("openai-messages"),
+        ).messages[0]["content"],
+        "search": lambda: [
+            each.session_id for each in call("search", q="tests fail", session_id=session).results
+        ],
+        "endSession": lambda: call("endSession", session) is not None,
+        "listDrift": lambda: isinstance(call("listDrift").drift, list),
+        "parse": lambda: call("parse", body=made("ParseRequest", content=LINE)).parsed[0].text,
+        "live": lambda: call("live").status,
+        "ready": lambda: call("ready").status,
+    }
+    answers = {name: answer() for name, answer in results.items()}
+
+    assert (appended.messages[0].id, posted.events[0].created) == ("m1", True)
+    assert answers == {
+        "listSessions": [session],
+        "getSession": "A test",
+        "updateSession": "B",
+        "listMessages": [LINE],
+        "getMessage": "Which tests fail?",
+        "listStandardMessages": ["Which tests fail?"],
+        "listEvents": ["turn_start", "user_message", "turn_start"],
+        "projectSession": "Which tests fail?",
+        "search": [session],
+        "endSession": True,
+        "listDrift": True,
+        "parse": "Which tests fail?",
+        "live": "ok",
+        "ready": "ok",
+    }
+    assert call("searchSession", session, q="tests") is not None
+    assert call("countItems", session) is not None
+    call("deleteSession", session)
+    assert routes.keys() - called == STREAMS | {"exportSession"}
