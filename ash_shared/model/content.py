@@ -26,12 +26,15 @@ class _Block(AshModel):
     """Keys of the original block that have no typed field, verbatim."""
 
 
+def _example(**block: Any) -> ConfigDict:
+    """Return the configuration of a block class with an example for the API document."""
+    return ConfigDict(json_schema_extra={"examples": [block]})
+
+
 class TextContent(_Block):
     """Text written by a person or a model."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"type": "text", "text": "All tests pass now."}]}
-    )
+    model_config = _example(type="text", text="All tests pass now.")
 
     type: Literal["text"] = "text"
     text: str
@@ -44,13 +47,7 @@ class TextContent(_Block):
 class ThinkingContent(_Block):
     """Reasoning of the model, or a placeholder for withheld reasoning."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"type": "thinking", "thinking": "The test fails on Windows only.", "signature": "Eq8B…"}
-            ]
-        }
-    )
+    model_config = _example(type="thinking", thinking="The test fails on Windows only.", signature="Eq8B…")
 
     type: Literal["thinking"] = "thinking"
     thinking: str
@@ -68,13 +65,7 @@ class ThinkingContent(_Block):
 class ToolUseContent(_Block):
     """A tool call."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"type": "tool_use", "id": "toolu_01", "name": "Bash", "input": {"command": "pytest -q"}}
-            ]
-        }
-    )
+    model_config = _example(type="tool_use", id="toolu_01", name="Bash", input={"command": "pytest -q"})
 
     type: Literal["tool_use"] = "tool_use"
     id: str | None = ABSENT
@@ -92,13 +83,7 @@ class ToolUseContent(_Block):
 class ToolResultContent(_Block):
     """The result of a tool call."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"type": "tool_result", "tool_use_id": "toolu_01", "content": "2 passed", "is_error": False}
-            ]
-        }
-    )
+    model_config = _example(type="tool_result", tool_use_id="toolu_01", content="2 passed", is_error=False)
 
     type: Literal["tool_result"] = "tool_result"
     tool_use_id: str | None = ABSENT
@@ -129,15 +114,8 @@ class BlockSource(AshModel):
 class ImageContent(_Block):
     """An image. Its bytes are unchanged; nothing is fetched."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "type": "image",
-                    "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="},
-                }
-            ]
-        }
+    model_config = _example(
+        type="image", source={"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
     )
 
     type: Literal["image"] = "image"
@@ -148,18 +126,12 @@ class ImageContent(_Block):
 class FileContent(_Block):
     """A document, a recording or another file in the conversation."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "type": "file",
-                    "title": "Release notes",
-                    "source": {"type": "text", "media_type": "text/plain", "data": "1.2: fixes the export."},
-                    "mediaClass": "document",
-                    "source_type": "document",
-                }
-            ]
-        }
+    model_config = _example(
+        type="file",
+        title="Release notes",
+        source={"type": "text", "media_type": "text/plain", "data": "1.2: fixes the export."},
+        mediaClass="document",
+        source_type="document",
     )
 
     type: Literal["file"] = "file"
@@ -179,17 +151,8 @@ class FileContent(_Block):
 class RawContent(_Block):
     """Content without a typed form, unchanged."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "type": "raw",
-                    "rawType": "holo_frame",
-                    "reason": "unknown_type",
-                    "raw": {"type": "holo_frame", "frame": 7},
-                }
-            ]
-        }
+    model_config = _example(
+        type="raw", rawType="holo_frame", reason="unknown_type", raw={"type": "holo_frame", "frame": 7}
     )
 
     type: Literal["raw"] = "raw"

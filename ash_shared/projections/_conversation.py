@@ -140,10 +140,7 @@ def _add_user(fold: _Fold, event: WireEvent) -> None:
 
 
 def _blocks(payload: Mapping[str, Any]) -> list[Block]:
-    return [block for block in blocks_of(payload) if block["type"] in _SPOKEN]
-
-
-_SPOKEN = frozenset({"file", "image", "text"})
+    return [block for block in blocks_of(payload) if block["type"] in {"file", "image", "text"}]
 
 
 def _add_text(fold: _Fold, event: WireEvent) -> None:
@@ -180,28 +177,16 @@ def _add_call(fold: _Fold, event: WireEvent) -> None:
         fold.call(call.id, call, fold.answer(event, calls=True))
 
 
-def _add_result(fold: _Fold, event: WireEvent) -> None:
-    fold.resolve(event["payload"])
-
-
-def _add_start(fold: _Fold, event: WireEvent) -> None:
-    fold.leave(is_over=False)
-
-
-def _add_end(fold: _Fold, event: WireEvent) -> None:
-    fold.leave(is_over=True)
-
-
 _SPECIAL_HANDLERS: Mapping[str, Callable[[_Fold, WireEvent], None]] = {
     "agent_callback": _add_callback,
-    "agent_switch": _add_start,
+    "agent_switch": lambda fold, event: fold.leave(is_over=False),
     "assistant_done": _add_answer,
-    "interrupt": _add_end,
+    "interrupt": lambda fold, event: fold.leave(is_over=True),
     "summary": _add_summary,
     "tool_call": _add_call,
-    "tool_result": _add_result,
-    "turn_end": _add_end,
-    "turn_start": _add_start,
+    "tool_result": lambda fold, event: fold.resolve(event["payload"]),
+    "turn_end": lambda fold, event: fold.leave(is_over=True),
+    "turn_start": lambda fold, event: fold.leave(is_over=False),
     "user_message": _add_user,
 }
 _HANDLERS: Mapping[str, Callable[[_Fold, WireEvent], None]] = {

@@ -75,10 +75,6 @@ def _result(payload: Block) -> Iterator[Passage]:
         yield Passage("D", failure.message)
 
 
-def _record(payload: Block) -> Iterator[Passage]:
-    yield Passage("D", _joined(payload["raw"]))
-
-
 def _text_field(name: str, weight: Weight) -> Callable[[Block], Iterator[Passage]]:
     def extract(payload: Block) -> Iterator[Passage]:
         yield Passage(weight, _joined(payload[name]))
@@ -90,13 +86,9 @@ def _other(payload: Block) -> Iterator[Passage]:
     yield Passage("D", _joined(payload))
 
 
-def _silent(payload: Block) -> Iterator[Passage]:
-    return iter(())
-
-
 _SPECIAL_EXTRACTORS: Mapping[str, Callable[[Block], Iterator[Passage]]] = {
     "assistant_done": _of_assistant,
-    "raw": _record,
+    "raw": _text_field("raw", "D"),
     "tool_call": _call,
     "tool_result": _result,
     "user_message": _of_user,
@@ -108,7 +100,7 @@ _EXTRACTORS: Mapping[str, Callable[[Block], Iterator[Passage]]] = {
         if row.text is not None and row.weight not in (None, "D")
     },
     **_SPECIAL_EXTRACTORS,
-    **dict.fromkeys(SILENT, _silent),
+    **dict.fromkeys(SILENT, lambda payload: iter(())),
 }
 """By type; all texts of the payload for any other type."""
 
@@ -128,11 +120,8 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(item)
     elif value.__class__ is dict:
         for name, item in value.items():
-            if not (name in _OPAQUE and item.__class__ is str and _is_opaque(value)):
+            if not (name in {"data", "signature"} and item.__class__ is str and _is_opaque(value)):
                 yield from _texts(item)
-
-
-_OPAQUE = frozenset({"data", "signature"})
 
 
 def _is_opaque(block: Block) -> bool:

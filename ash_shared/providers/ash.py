@@ -177,14 +177,11 @@ def _is_standard_message(record: Record) -> bool:
     """Return True for a complete standard message; records of other formats may have an `_original` too."""
     return (
         record.get("_original").__class__ is list
-        and body_keys(record) <= _STANDARD_BODY_KEYS
+        and body_keys(record) <= {"_original", "error"}
         and is_one_of(record.get("role"), _ROLES)
         and record.get("content").__class__ is list
         and record.get("metadata").__class__ is dict
     )
-
-
-_STANDARD_BODY_KEYS = frozenset({"_original", "error"})
 
 
 def _is_event(record: Record) -> bool:
@@ -317,18 +314,14 @@ _PARTS_BY_TYPE: Mapping[str, Callable[[Record, RecordReading], list[Part]]] = {
 def _event_steps(record: Record, reading: RecordReading) -> list[Step]:
     event = {
         name: value
-        for name, value in record.items()
-        if name not in _SEQUENCE_KEYS and not (value is None and name in _NULLABLE_KEYS)
+        for name, value in without(record, "messageSequence", "sequence").items()
+        if not (value is None and name in {"recordId", "responseId", "turnId"})
     }
     try:
         read_event({"id": "-", "timestamp": 0, **event, "sessionId": "-"})
     except ValidationError:
         return [Emit("raw", {"source": "ash", "raw": record})]
     return [Part(role=None, original=event, relation="event")]
-
-
-_SEQUENCE_KEYS = frozenset({"messageSequence", "sequence"})
-_NULLABLE_KEYS = frozenset({"recordId", "responseId", "turnId"})
 
 
 def _event_row(name: str, row: EventType) -> WireType:

@@ -281,9 +281,6 @@ def _read_fragment(record: Record) -> RecordReading:
     return chunk_reading(record, next(iter(record)))
 
 
-_ERROR_KEYS = frozenset({"message", "__type"})
-
-
 def _is_usage(record: Record) -> bool:
     return count_at(record, "metadata", "usage", "inputTokens") is not None
 
@@ -315,7 +312,7 @@ def _is_response(record: Record) -> bool:
 
 
 def _is_error(record: Record) -> bool:
-    return record.keys() <= _ERROR_KEYS and text_at(record, "message") is not None
+    return record.keys() <= {"message", "__type"} and text_at(record, "message") is not None
 
 
 def _request_parts(record: Record, reading: RecordReading) -> list[Part]:
@@ -398,9 +395,8 @@ def _begin_block(event: Record) -> list[Step]:
 def _begin_call(call: Record, slot: str) -> Step:
     """Begin a call. A call without arguments is streamed as empty text."""
     executor = {"executor": "server"} if call.get("type") == "server_tool_use" else {}
-    return Chunk(
-        "input", "", slot, call={"id": call["toolUseId"], "name": call["name"], "input": {}}, fields=executor
-    )
+    typed = {"id": call["toolUseId"], "name": call["name"], "input": {}}
+    return Chunk("input", "", slot, call=typed, fields=executor)
 
 
 def _begin_result(result: Record, slot: str) -> list[Step]:

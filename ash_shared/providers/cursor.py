@@ -36,6 +36,7 @@ from ash_shared.providers._kit.contract import (
     Provider,
     Record,
     RecordReading,
+    Speaker,
     WireType,
     chunk_reading,
     control_reading,
@@ -290,15 +291,9 @@ def _result_parts(record: Record, reading: RecordReading) -> list[Part]:
     failed = record.get("is_error") is True
     texts = [block for block in reading.blocks if block["type"] == "text"]
     error = message_error(wire_name(record) or "error", text_at(record, "result")) if failed else None
-    return [
-        Part(
-            role="system" if failed else "assistant" if texts else None,
-            blocks=texts,
-            usage=_standard_usage(record.get("usage")),
-            error=error,
-            relation="turn_end",
-        )
-    ]
+    role: Speaker | None = "system" if failed else "assistant" if texts else None
+    usage = _standard_usage(record.get("usage"))
+    return [Part(role=role, blocks=texts, usage=usage, error=error, relation="turn_end")]
 
 
 def _standard_usage(usage: Any) -> Block | None:
@@ -360,12 +355,10 @@ def _result_steps(record: Record, reading: RecordReading) -> list[Step]:
 
 
 def _turn_ended_steps(record: Record, reading: RecordReading) -> list[Step]:
-    if text_at(record, "status") in _CANCELLED_STATUSES:
+    if text_at(record, "status") in {"aborted", "canceled", "cancelled", "interrupted"}:
         return [TurnEnd("user_cancel")]
     return [*_turn_parts(record, reading), TurnEnd()]
 
-
-_CANCELLED_STATUSES = frozenset({"aborted", "canceled", "cancelled", "interrupted"})
 
 TYPES: Mapping[str, WireType] = {
     "assistant": WireType(_read_line, _line_parts, _assistant_steps, matches=is_cursor_line),

@@ -175,13 +175,9 @@ def _block_reader(kind: Kind, role: Role, item: Translation) -> Callable[[Record
 
 
 def _translate_tool_use(event: Record) -> Block:
-    typed = {
-        "type": "tool_use",
-        "id": event["tool_id"],
-        "name": event["tool_name"],
-        "input": event["parameters"],
-    }
-    return translated(event, typed, (*_ENVELOPE, "tool_id", "tool_name", "parameters"), "tool_use")
+    names = {"id": "tool_id", "name": "tool_name", "input": "parameters"}
+    typed = {"type": "tool_use", **{name: event[key] for name, key in names.items()}}
+    return translated(event, typed, (*_ENVELOPE, *names.values()), "tool_use")
 
 
 def _translate_tool_result(event: Record) -> Block:
@@ -355,11 +351,8 @@ def _notice_parts(record: Record, reading: RecordReading) -> list[Part]:
 
 def _result_parts(record: Record, reading: RecordReading) -> list[Part]:
     """End a run, with its total usage."""
-    return [
-        Part(
-            role=None, usage=_stats_usage(record.get("stats")), error=_run_error(record), relation="turn_end"
-        )
-    ]
+    usage = _stats_usage(record.get("stats"))
+    return [Part(role=None, usage=usage, error=_run_error(record), relation="turn_end")]
 
 
 def _run_error(record: Record) -> Block | None:
@@ -387,14 +380,11 @@ _RUN_USAGE_KEYS = UsageKeys(
 def _output_parts(record: Record, reading: RecordReading) -> list[Part]:
     """Return the part of the output document, with its usage if only one model was used."""
     models = value_at(record, "stats", "models")
-    name, metrics = (
-        next(iter(models.items())) if models.__class__ is dict and len(models) == 1 else (None, None)
-    )
+    is_single = models.__class__ is dict and len(models) == 1
+    name, metrics = next(iter(models.items())) if is_single else (None, None)
     blocks = [block for block in reading.blocks if block["type"] == "text"]
-    usage = gemini_usage(value_at(metrics, "tokens"), _RUN_USAGE_KEYS)
-    return [
-        Part(role="assistant", blocks=blocks, usage=usage, metadata={"model": name}, error=_run_error(record))
-    ]
+    usage, error = gemini_usage(value_at(metrics, "tokens"), _RUN_USAGE_KEYS), _run_error(record)
+    return [Part(role="assistant", blocks=blocks, usage=usage, metadata={"model": name}, error=error)]
 
 
 def _document_steps(record: Record, reading: RecordReading) -> list[Step]:
@@ -404,10 +394,8 @@ def _document_steps(record: Record, reading: RecordReading) -> list[Step]:
 
 def _message_steps(message: Any, reading: RecordReading) -> list[Step]:
     """Return the steps of a message record, which may repeat an earlier version of the message."""
-    message_steps: list[Step] = list(_message_parts(message, reading))
-    return (
-        [*message_steps, TurnEnd("user_cancel", mode="if_open")] if _is_cancelled(message) else message_steps
-    )
+    ends = [TurnEnd("user_cancel", mode="if_open")] if _is_cancelled(message) else []
+    return [*_message_parts(message, reading), *ends]
 
 
 def _is_cancelled(message: Any) -> bool:

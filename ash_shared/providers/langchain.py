@@ -527,11 +527,8 @@ def _is_last(fields: Record) -> bool:
     return (
         fields.get("chunk_position") == "last"
         or first_text(response_metadata, _FINISH_REASON_KEYS) is not None
-        or is_one_of(value_at(response_metadata, "status"), _END_STATUSES)
+        or is_one_of(value_at(response_metadata, "status"), ("completed", "failed", "incomplete"))
     )
-
-
-_END_STATUSES = frozenset({"completed", "failed", "incomplete"})
 
 
 def _fragment_index(fragment: Record) -> Any:
@@ -592,14 +589,8 @@ def _call_steps(fields: Record) -> list[Step]:
 def _call_fragment(fragment: Record, **more: str) -> Step:
     id, name, index = (fragment.get(key) for key in ("id", "name", "index"))
     slot, text = f"call/{id if index is None else index}", fragment.get("args") or ""
-    return Chunk(
-        "input",
-        text,
-        slot,
-        call={"id": id, "name": name, "input": {}},
-        fields=more,
-        anonymous_slot=bool(name),
-    )
+    call: Block = {"id": id, "name": name, "input": {}}
+    return Chunk("input", text, slot, call=call, fields=more, anonymous_slot=bool(name))
 
 
 def _chunk_type(messages: list[_Message]) -> WireType:

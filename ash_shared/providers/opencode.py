@@ -445,11 +445,8 @@ def _part_steps(part: Record, role: Speaker) -> list[Step]:
 def _finish_steps(part: Record) -> list[Step]:
     """End a response, and the turn unless another response follows, as after tool calls or an unknown reason."""
     reason = text_at(part, "reason")
-    ends: list[Step] = [TurnEnd()] if reason not in _CONTINUING_REASONS else []
+    ends: list[Step] = [TurnEnd()] if reason not in {None, "tool-calls", "unknown"} else []
     return [_step_part(part, text_at(part, "messageID")), ChunkEnd(), ResponseEnd(), *ends]
-
-
-_CONTINUING_REASONS = frozenset({None, "tool-calls", "unknown"})
 
 
 def _tool_steps(part: Record) -> list[Step]:

@@ -175,12 +175,9 @@ def _read_execution(record: Record) -> RecordReading:
     """Read a tool result from the end of the tool's execution; a later message to the model repeats the result."""
     message = {
         **record["result"],
-        **{name: value for name, value in record.items() if name in _EXECUTION_KEYS},
+        **{name: value for name, value in record.items() if name in {"toolCallId", "toolName", "isError"}},
     }
     return RecordReading("message", "tool", translate("tool_execution_end", message, _read_tool_result))
-
-
-_EXECUTION_KEYS = frozenset({"toolCallId", "toolName", "isError"})
 
 
 def _read_summary(record: Record) -> RecordReading:
@@ -372,16 +369,9 @@ def _update_steps(record: Record, reading: RecordReading) -> list[Step]:
         return [ChunkEnd(slot, text=text, wait_for_part=True)]
     message = record.get("message") or event.get("partial")
     block = _block_at(message, event.get("contentIndex"))
-    chunk = Chunk(
-        _KINDS[kind],
-        text_at(event, "delta") or "",
-        slot,
-        call={
-            "id": text_at(block, "id"),
-            "name": text_at(block, "name"),
-            "input": value_at(block, "arguments"),
-        },
-    )
+    names = {"id": text_at(block, "id"), "name": text_at(block, "name")}
+    call = {**names, "input": value_at(block, "arguments")}
+    chunk = Chunk(_KINDS[kind], text_at(event, "delta") or "", slot, call=call)
     return [ResponseStart(text_at(message, "responseId"), begins="if_none_open"), chunk]
 
 

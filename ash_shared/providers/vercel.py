@@ -160,19 +160,12 @@ def _translate_invocation(part: Block) -> list[Block]:
     call = part["toolInvocation"]
     names = {"id": "toolCallId", "name": "toolName", "input": "args", "status": "state"}
     tool_use = {"type": "tool_use", **renamed(call, **names)}
-    blocks = [
-        with_extra(
-            translated(call, tool_use, {*names.values(), "result"}, part["type"]),
-            without(part, "type", "toolInvocation"),
-        )
-    ]
+    block = translated(call, tool_use, {*names.values(), "result"}, part["type"])
+    blocks = [with_extra(block, without(part, "type", "toolInvocation"))]
     if "result" in call:
-        typed = {
-            "type": "tool_result",
-            "tool_use_id": call["toolCallId"],
-            **_output_fields({"output": call["result"]}),
-        }
-        blocks.append({**typed, "source_type": part["type"]})
+        output = _output_fields({"output": call["result"]})
+        result = {"type": "tool_result", "tool_use_id": call["toolCallId"], **output}
+        blocks.append({**result, "source_type": part["type"]})
     return blocks
 
 
@@ -329,15 +322,10 @@ def _with_key(part: Part, message_id: str | None, number: int) -> Part:
 
 
 def _with_usage(part: Part, record: Record) -> Part:
-    metadata = record.get("metadata")
-    return replace(
-        part,
-        usage=_metadata_usage(metadata),
-        metadata={
-            "model": first_text(metadata, ("model", "modelId")),
-            "stop_reason": text_at(metadata, "finishReason"),
-        },
-    )
+    fields = record.get("metadata")
+    model, stop_reason = first_text(fields, ("model", "modelId")), text_at(fields, "finishReason")
+    metadata = {"model": model, "stop_reason": stop_reason}
+    return replace(part, usage=_metadata_usage(fields), metadata=metadata)
 
 
 def _metadata_usage(metadata: Any) -> Block | None:
@@ -372,12 +360,8 @@ def _message_steps(record: Record, reading: RecordReading) -> list[Step]:
 
 def _end_response(chunk: Record) -> list[Step]:
     """End the turn, unless a call waits for the client; the turn then continues in another stream."""
-    return [
-        ChunkEnd(),
-        ResponseEnd(turn="ends_unless_call_pending"),
-        *_usage_steps(chunk),
-        TurnEnd(mode="if_over"),
-    ]
+    end = ResponseEnd(turn="ends_unless_call_pending")
+    return [ChunkEnd(), end, *_usage_steps(chunk), TurnEnd(mode="if_over")]
 
 
 def _usage_steps(chunk: Record) -> list[Step]:
@@ -410,9 +394,8 @@ def _end_text(chunk: Record) -> list[Step]:
 def _signature_fields(chunk: Record) -> Block:
     if not chunk["type"].startswith("reasoning"):
         return {}
-    return pick(
-        _translate_reasoning({"text": "", **pick(chunk, "providerMetadata")}), "signature", "redacted"
-    )
+    thinking = _translate_reasoning({"text": "", **pick(chunk, "providerMetadata")})
+    return pick(thinking, "signature", "redacted")
 
 
 def _call_slot(chunk: Record) -> str:

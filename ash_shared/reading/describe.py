@@ -17,7 +17,6 @@ _MAX_PROMPT_SOURCE = 50 * MAX_PROMPT
 """Characters of a text that are searched for the words of the prompt."""
 _MAX_KEYS = 20
 """Keys that distinguish a block without a type."""
-_DRIFT_REASONS = frozenset({"unknown_type", "malformed"})
 
 _encode = msgspec.json.Encoder().encode
 
@@ -57,7 +56,7 @@ def _count_drift(blocks: list[Block]) -> tuple[Drift, ...]:
     drifted = [
         (block["reason"], block.get("rawType") or _list_keys(block.get("raw")))
         for block in blocks
-        if block["type"] == "raw" and block.get("reason") in _DRIFT_REASONS
+        if block["type"] == "raw" and block.get("reason") in {"unknown_type", "malformed"}
     ]
     if not drifted:
         return ()

@@ -237,7 +237,9 @@ def _read_list(values: list[Any], source: str | None) -> Read:
     declared_provider = providers.get(source or "", list_provider)
     if list_provider is not None and declared_provider is list_provider:
         return _read_with(list_provider, {"list": values})
-    elements = [_read_element(value, source) for value in values]
+    elements = [
+        _read_bare_block(value) if isinstance(value, list) else _read_value(value, source) for value in values
+    ]
     blocks = [block for element in elements for block in element.reading.blocks]
     if len(blocks) > MAX_BLOCKS:
         raise LimitExceeded
@@ -253,12 +255,6 @@ def _read_list(values: list[Any], source: str | None) -> Read:
 
 _KINDS_BY_PRIORITY: tuple[Kind, ...] = ("message", "chunk", "record")
 """The kind of a list is the first of these that an element has; its role is that of the first such element."""
-
-
-def _read_element(value: Any, source: str | None) -> Read:
-    if isinstance(value, list):
-        return _read_bare_block(value)
-    return _read_value(value, source)
 
 
 def _read_bare_block(value: Any) -> Read:

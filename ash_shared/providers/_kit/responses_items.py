@@ -346,11 +346,8 @@ def _result_block(
     return translated(item, block, {link, *consumed}, wire_type)
 
 
-_FAILED = frozenset({"failed", "incomplete"})
-
-
 def _failure_flag(item: Record) -> Block:
-    return {"is_error": True} if is_one_of(item.get("status"), _FAILED) else {}
+    return {"is_error": True} if is_one_of(item.get("status"), ("failed", "incomplete")) else {}
 
 
 def call_output(wire_type: str, key: str = "output") -> Callable[[Record], Block]:

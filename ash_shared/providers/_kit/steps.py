@@ -125,17 +125,15 @@ class Part(Struct, frozen=True, kw_only=True):
     @property
     def is_revision(self) -> bool:
         """True if the blocks replace those of an earlier part with the same key."""
-        return self.relation in _REVISIONS
+        return self.relation in {"revision", "new_version"}
 
     @property
     def is_keyed_in_session(self) -> bool:
         """True if the key names one message in the whole session."""
-        return self.relation in _KEYED_IN_SESSION
+        return self.relation in {"new_version", "section"}
 
 
 _COPIES = frozenset({"copy", "held_copy"})
-_REVISIONS = frozenset({"revision", "new_version"})
-_KEYED_IN_SESSION = frozenset({"new_version", "section"})
 
 
 class Chunk(NamedTuple):

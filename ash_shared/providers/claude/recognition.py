@@ -157,16 +157,13 @@ def is_untyped_record(record: Record) -> bool:
 
 
 def is_response(record: Record) -> bool:
+    """Return True for a response; items of OpenAI's Responses API have a phase or a status instead of a model."""
     content = record.get("content")
     if not record.keys().isdisjoint(("message", "parentId")):
         return False
     if not _RESPONSE_KEYS.isdisjoint(record):
         return content.__class__ in (str, list)
-    return content.__class__ is list and record.keys().isdisjoint(_ITEM_KEYS) and _is_message(record)
-
-
-_ITEM_KEYS = frozenset({"phase", "status"})
-"""Keys of an item of OpenAI's Responses API; a Claude response has a model instead."""
+    return content.__class__ is list and record.keys().isdisjoint(("phase", "status")) and _is_message(record)
 
 
 def is_line(record: Record) -> bool:
@@ -181,10 +178,9 @@ def is_line(record: Record) -> bool:
 
 def _is_gemini_cli_message(record: Record) -> bool:
     """Return True for a message of Gemini CLI, which has its own id and a time but no session."""
-    return {"id", "timestamp"} <= record.keys() and record.keys().isdisjoint(_SESSION_KEYS)
-
-
-_SESSION_KEYS = frozenset({"parentUuid", "role", "sessionId", "session_id", "uuid"})
+    return {"id", "timestamp"} <= record.keys() and record.keys().isdisjoint(
+        ("parentUuid", "role", "sessionId", "session_id", "uuid")
+    )
 
 
 def is_result(record: Record) -> bool:

@@ -291,14 +291,10 @@ def recognizes(record: Record) -> bool:
             name.__class__ is str and record["payload"].__class__ is dict and record.keys() <= _ROLLOUT_KEYS
         )
     if name is None:
-        return body_keys(record) <= _UNTYPED_BODY_KEYS and _recognizes_untyped(record)
+        return body_keys(record) <= {"method", "msg"} and _recognizes_untyped(record)
     if not record.keys().isdisjoint(ENVELOPE_KEYS):
         return False
     return is_one_of(name, TYPES) and TYPES[name].matches(record)
-
-
-_UNTYPED_BODY_KEYS = frozenset({"method", "msg"})
-_METHODS = ("item/", "thread/", "turn/")
 
 
 def _recognizes_untyped(record: Record) -> bool:
@@ -306,7 +302,7 @@ def _recognizes_untyped(record: Record) -> bool:
         return record.keys() == {"id", "msg"} and text_at(record, "msg", "type") is not None
     if "method" in record:
         method = text_at(record, "method")
-        return method is not None and method.startswith(_METHODS) and "params" in record
+        return method is not None and method.startswith(("item/", "thread/", "turn/")) and "params" in record
     if "role" in record:
         return (
             record["role"].__class__ is str

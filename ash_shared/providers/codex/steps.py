@@ -108,17 +108,8 @@ def _empty_results(item: Record, blocks: list[Block], call: Any) -> list[Block]:
     error_flag = {"is_error": True} if status == "failed" else {}
     structured = {"structured": pick(item, "items")} if item.get("type") == "todo_list" else {}
     names = [block["name"] for block in blocks if block["type"] == "tool_use"]
-    return [
-        {
-            "type": "tool_result",
-            "tool_use_id": call,
-            "content": None,
-            **error_flag,
-            **structured,
-            "extra": {"name": name},
-        }
-        for name in names
-    ]
+    empty = {"type": "tool_result", "tool_use_id": call, "content": None, **error_flag, **structured}
+    return [{**empty, "extra": {"name": name}} for name in names]
 
 
 def agent_message_steps(item: Record, reading: RecordReading) -> Steps:
@@ -166,11 +157,9 @@ def _with_stderr(results: list[Block], event: Record) -> list[Block]:
 def _call_steps(calls: list[Block], results: list[Block], *, is_copy: bool) -> list[Step]:
     """Return the steps of calls and results."""
     relation: Relation = "held_copy" if is_copy else "new"
-    call_parts = (
-        Part(role="assistant", blocks=calls, relation=relation),
-        Part(role="user", blocks=results, relation=relation),
-    )
-    return [part for part in call_parts if part.blocks]
+    call = Part(role="assistant", blocks=calls, relation=relation)
+    result = Part(role="user", blocks=results, relation=relation)
+    return [part for part in (call, result) if part.blocks]
 
 
 _USER_SHELL_SOURCES = frozenset({"userShell", "user_shell"})
@@ -364,7 +353,7 @@ def turn_item_steps(
     """Return the steps of an item that is reported when it starts, changes and ends."""
     wire_type = item_type(item)
     scope = [Scope(has_local_ids=True)] if has_local_ids else []
-    if wire_type in _COLLAB_ITEMS:
+    if wire_type in {"collab_agent_tool_call", "collab_tool_call"}:
         collab_steps = _collab_steps(item, phase)
         if collab_steps is not None:
             return [*scope, *collab_steps]
@@ -437,7 +426,6 @@ def _output_so_far_steps(item: Record, phase: str) -> list[Step]:
     return [Chunk("output_so_far", output, call={"id": call})] if output else []
 
 
-_COLLAB_ITEMS = frozenset({"collab_agent_tool_call", "collab_tool_call"})
 _CONTROL_ITEM_STEPS: Mapping[str, EventSteps] = {
     "context_compaction": lambda item, reading: [Emit("summary", {"text": ""})],
     "sub_agent_activity": agent_activity_steps,

@@ -9,14 +9,13 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ash_shared.model.blocks import Block, Translation, pick, text_block, translate, translated
+from ash_shared.model.blocks import Block, Translation, pick, text_block, translate, translated, without
 from ash_shared.model.message import Kind, Role
 from ash_shared.providers._kit.contract import Record, RecordReading, control_reading, unknown_reading
 from ash_shared.providers._kit.json_fields import list_or_empty
 from ash_shared.providers.codex.content import generated_image_result, keep_item_keys, read_list
 
 RUNNING_STATUSES = frozenset({"in_progress", "inProgress"})
-_FAILED = frozenset({"declined", "failed"})
 _WORD_START = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -108,14 +107,9 @@ def _tool_result_block(item: Record, **typed: Any) -> list[Block]:
     status = item.get("status")
     if status in RUNNING_STATUSES:
         return []
-    error_flag = {} if status is None else {"is_error": status in _FAILED}
-    block = {
-        "type": "tool_result",
-        "tool_use_id": item.get("id"),
-        **error_flag,
-        **typed,
-        "source_type": item["type"],
-    }
+    error_flag = {} if status is None else {"is_error": status in {"declined", "failed"}}
+    ids, source = {"tool_use_id": item.get("id")}, {"source_type": item["type"]}
+    block = {"type": "tool_result", **ids, **error_flag, **typed, **source}
     return [{key: value for key, value in block.items() if value is not None}]
 
 
@@ -146,7 +140,7 @@ def _read_mcp_result(item: Record) -> tuple[list[Block], tuple[str, ...]]:
     """Return the result of the call, if it has ended, and the item's keys that the result consumes."""
     error, response = item.get("error"), item.get("result")
     if error is not None:
-        rest = {key: value for key, value in error.items() if key != "message"}
+        rest = without(error, "message")
         result = _tool_result_block(item, content=error["message"], is_error=True, extra=rest or None)
         return result, ("error",) if result else ()
     result = _tool_result_block(item, **({} if response is None else mcp_result_fields(response)))
@@ -158,9 +152,7 @@ def mcp_result_fields(response: Record) -> Block:
     structured_key = spelling_used(response, "structured_content")
     error_key = spelling_used(response, "is_error")
     fields = {"structured": response.get(structured_key), "is_error": response.get(error_key)}
-    rest = {
-        key: value for key, value in response.items() if key not in ("content", structured_key, error_key)
-    }
+    rest = without(response, "content", structured_key, error_key)
     non_null = {key: value for key, value in fields.items() if value is not None}
     return {"content": read_list(response["content"])} | non_null | ({"extra": rest} if rest else {})
 

@@ -272,12 +272,8 @@ def _finish_error(candidate: Any) -> Block | None:
 
 def _error_parts(record: Record, reading: RecordReading) -> list[Part]:
     error = record["error"]
-    code = text_at(error, "status") or str(error["code"])
-    return [
-        Part(
-            role="system", blocks=reading.blocks, error=message_error(code, text_at(error, "message"), error)
-        )
-    ]
+    code, text = text_at(error, "status") or str(error["code"]), text_at(error, "message")
+    return [Part(role="system", blocks=reading.blocks, error=message_error(code, text, error))]
 
 
 def _content_steps(content_parts: list[Part]) -> list[Step]:

@@ -11,7 +11,7 @@ import msgspec
 
 from ash_shared.model.blocks import Block, pick
 from ash_shared.providers._kit.contract import Part, Record, RecordReading
-from ash_shared.providers._kit.json_fields import list_or_empty, message_error, text_at, value_at
+from ash_shared.providers._kit.json_fields import list_or_empty, text_at, value_at
 from ash_shared.providers._kit.steps import (
     Chunk,
     ChunkEnd,
@@ -25,6 +25,7 @@ from ash_shared.providers._kit.steps import (
 )
 from ash_shared.providers.gemini.interactions import (
     SERVER_TOOLS,
+    event_error,
     input_blocks,
     interaction_error,
     interaction_usage,
@@ -135,20 +136,14 @@ def _usage_step(interaction: Record) -> Step:
 
 
 def _end_incomplete_response(interaction: Record) -> list[Step]:
-    error = interaction_error(interaction) or {}
-    return [
-        ChunkEnd(fields={"stopReason": text_at(interaction, "status"), "partial": True}),
-        ResponseEnd(turn="ends_incomplete"),
-        Emit("error", error),
-        _usage_step(interaction),
-    ]
+    end = ChunkEnd(fields={"stopReason": text_at(interaction, "status"), "partial": True})
+    error = Emit("error", interaction_error(interaction) or {})
+    return [end, ResponseEnd(turn="ends_incomplete"), error, _usage_step(interaction)]
 
 
 def _fail_response(interaction: Record) -> list[Step]:
-    return [
-        _usage_step(interaction),
-        Part(role=None, error=interaction_error(interaction), relation="interruption"),
-    ]
+    error = Part(role=None, error=interaction_error(interaction), relation="interruption")
+    return [_usage_step(interaction), error]
 
 
 _END_STEPS: Mapping[str | None, _Reader] = {
@@ -168,13 +163,9 @@ def interaction_steps(record: Record, reading: RecordReading) -> list[Step]:
         Part(role=role, blocks=blocks, relation="copy" if role == "user" else "new")
         for role, blocks in input_blocks(record)
     ]
-    output = _output_steps(record) if end_reader is not None else []
-    return [
-        *input_steps,
-        ResponseStart(text_at(record, "id"), begins="unless_same_id"),
-        *output,
-        *(end_reader(record) if end_reader is not None else []),
-    ]
+    start = ResponseStart(text_at(record, "id"), begins="unless_same_id")
+    output = [*_output_steps(record), *end_reader(record)] if end_reader is not None else []
+    return [*input_steps, start, *output]
 
 
 def _begin_response(event: Record) -> list[Step]:
@@ -191,24 +182,13 @@ def _end_response(event: Record) -> list[Step]:
     return [start, *_output_steps(interaction), *(end_reader(interaction) if end_reader is not None else [])]
 
 
-def _error_steps(event: Record) -> list[Step]:
-    error = event.get("error")
-    return [
-        Part(
-            role=None,
-            error=message_error(text_at(error, "code") or "error", text_at(error, "message"), error or None),
-            relation="interruption",
-        )
-    ]
-
-
 _EVENT_READERS: Mapping[str, _Reader] = {
     **dict.fromkeys(("interaction.complete", "interaction.completed"), _end_response),
     **dict.fromkeys(("interaction.created", "interaction.start"), _begin_response),
     **dict.fromkeys(("content.start", "step.start"), _begin_step),
     **dict.fromkeys(("content.delta", "step.delta"), _delta_steps),
     **dict.fromkeys(("content.stop", "step.stop"), lambda event: [ChunkEnd(_slot(event))]),
-    "error": _error_steps,
+    "error": lambda event: [Part(role=None, error=event_error(event), relation="interruption")],
     "interaction.status_update": lambda event: [],
 }
 """Readers of events of the current and of the first version of this API."""

@@ -170,9 +170,6 @@ def read_step(item: Any) -> list[Block]:
     return translate(wire_type, item, _ITEM_TRANSLATIONS[wire_type])
 
 
-_USER_STEPS = frozenset({"function_result", "user_input"})
-
-
 def _speaker_blocks(record: Record) -> list[tuple[Speaker, list[Block]]]:
     """Return the blocks of an interaction with their speakers: the system, then the input, then every step."""
     return input_blocks(record) + [(step_speaker(step), read_step(step)) for step in response_steps(record)]
@@ -193,7 +190,7 @@ def response_steps(record: Record) -> list[Any]:
 
 
 def step_speaker(step: Any) -> Speaker:
-    return "user" if is_one_of(value_at(step, "type"), _USER_STEPS) else "assistant"
+    return "user" if is_one_of(value_at(step, "type"), ("function_result", "user_input")) else "assistant"
 
 
 def _read_input_item(item: Any) -> tuple[Speaker, list[Block]]:
@@ -266,12 +263,10 @@ def interaction_error(record: Record) -> Block | None:
 
 def event_parts(record: Record, reading: RecordReading) -> list[Part]:
     """Return a part for the error of an event, if any. Other events have only steps."""
-    error = record.get("error")
-    if error.__class__ is not dict:
-        return []
-    return [
-        Part(
-            role=None,
-            error=message_error(text_at(error, "code") or "error", text_at(error, "message"), error),
-        )
-    ]
+    return [Part(role=None, error=event_error(record))] if record.get("error").__class__ is dict else []
+
+
+def event_error(event: Record) -> Block:
+    """Return the error of an event, which may have no details."""
+    error = event.get("error")
+    return message_error(text_at(error, "code") or "error", text_at(error, "message"), error or None)

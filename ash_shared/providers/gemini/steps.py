@@ -78,15 +78,9 @@ def _block_steps(block: Block, part: Part, is_last: bool) -> Iterator[Step]:
     elif block["type"] == "raw" and block.get("reason") == "stream_fragment":
         yield from _argument_steps(next(iter(block["raw"].values())), prefix)
     elif block["type"] == "tool_use" and _is_streamed(extra):
-        slot = f"{prefix}input"
+        call = {"id": block.get("id"), "name": block["name"], "input": block["input"]}
         yield ChunkEnd(prefix, kinds=("text", "thinking") if block.get("id") else _KINDS)
-        yield Chunk(
-            "input",
-            "",
-            slot,
-            call={"id": block.get("id"), "name": block["name"], "input": block["input"]},
-            anonymous_slot=True,
-        )
+        yield Chunk("input", "", f"{prefix}input", call=call, anonymous_slot=True)
         yield from _argument_steps(extra, prefix)
     elif block["type"] != "raw" or block.get("reason") not in ("opaque", "control"):
         yield ChunkEnd(prefix, kinds=_KINDS)

@@ -18,7 +18,6 @@ from ash_shared.providers._kit.json_fields import is_one_of, value_at
 from ash_shared.providers.openai_chat.content import PARTS, ROLES
 from ash_shared.providers.openai_chat.messages import is_transcription
 
-_OWN_ROLES = frozenset({"developer", "function", "tool"})
 _FOREIGN_KEYS = frozenset({"kwargs", "lc", "message", "parts", "payload", "stopReason", "toolCalls"})
 _ANTHROPIC_KEYS = CLAUDE_REQUEST_KEYS | {"output_config"}
 _ANTHROPIC_PARTS = frozenset(
@@ -65,7 +64,7 @@ def _has_known_parts(message: Record) -> bool:
 
 def _is_distinctive(message: Record) -> bool:
     return (
-        (message["role"] in _OWN_ROLES and _has_known_parts(message))
+        (message["role"] in {"developer", "function", "tool"} and _has_known_parts(message))
         or not CHAT_MESSAGE_KEYS.isdisjoint(message)
         or (
             message.get("content").__class__ is list
@@ -138,11 +137,8 @@ def recognizes(record: Record) -> bool:
     """Return True if a record is of this format."""
     present_keys = body_keys(record)
     if "choices" in present_keys:
-        return present_keys <= _COMPLETION_KEYS and _is_completion(record)
+        return present_keys <= {"choices", "error", "object", "stats"} and _is_completion(record)
     return present_keys in _RECOGNIZERS and _RECOGNIZERS[present_keys](record)
-
-
-_COMPLETION_KEYS = frozenset({"choices", "error", "object", "stats"})
 
 
 def _is_bare_part(record: Record) -> bool:

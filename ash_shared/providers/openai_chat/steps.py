@@ -204,17 +204,9 @@ def _call_delta_steps(call: Record, number: int, prefix: str, more: Block) -> li
 def _input_delta(function: Record, slot: str, id: str | None, more: Block) -> Chunk:
     """Return an input delta. Without a name it continues a call; some vendors write the arguments as an object."""
     name, arguments = text_at(function, "name"), function.get("arguments", function.get("input"))
-    text, arguments = (
-        (arguments, "") if arguments.__class__ is str else ("", "" if arguments is None else arguments)
-    )
-    return Chunk(
-        "input",
-        text,
-        slot,
-        call={"id": id, "name": name, "input": arguments},
-        fields=more,
-        anonymous_slot=name is not None,
-    )
+    text, input = (arguments, "") if isinstance(arguments, str) else ("", arguments)
+    call = {"id": id, "name": name, "input": "" if input is None else input}
+    return Chunk("input", text, slot, call=call, fields=more, anonymous_slot=name is not None)
 
 
 _DeltaWriter = Callable[[Any, str, Block], list[Step]]
@@ -240,15 +232,8 @@ def completion_steps(record: Record, reading: RecordReading) -> list[Step]:
     choice_steps = [step for choice in choices for step in _complete_choice_steps(choice, id)]
     is_calling = any(text_at(choice, "finish_reason") in _CALLING_FINISH_REASONS for choice in choices[:1])
     ends = ResponseEnd(turn="ends_unless_call_pending" if not is_calling else "continues")
-    return [
-        ResponseStart(id),
-        *choice_steps,
-        ChunkEnd(),
-        ends,
-        *_error_steps(record),
-        *_usage_steps(record, id),
-        TurnEnd(mode="if_over"),
-    ]
+    errors_and_usage = [*_error_steps(record), *_usage_steps(record, id)]
+    return [ResponseStart(id), *choice_steps, ChunkEnd(), ends, *errors_and_usage, TurnEnd(mode="if_over")]
 
 
 def _complete_choice_steps(choice: Any, response_id: str | None) -> list[Step]:

@@ -10,7 +10,6 @@ from ash_shared.providers._kit.responses_items import ITEMS, PARTS, ROLES, UNTYP
 _FOREIGN_KEYS = frozenset({"model", "stop_reason", "timestamp", "usage", "uuid"})
 _OWN_PARTS = PARTS.keys() - {"input_audio", "refusal"}
 """Content parts that Chat Completions does not have."""
-_MESSAGE_KEYS = frozenset({"content", "id", "phase", "role", "status", "type"})
 
 
 def is_message(record: Record) -> bool:
@@ -25,7 +24,7 @@ def is_message(record: Record) -> bool:
         content.__class__ in (str, list)
         and "type" in record
         and (content.__class__ is str or bool(record.keys() & {"phase", "status"}))
-        and record.keys() <= _MESSAGE_KEYS
+        and record.keys() <= {"content", "id", "phase", "role", "status", "type"}
     )
 
 
@@ -62,12 +61,9 @@ def recognizes_untyped(record: Record) -> bool:
     """Return True for a response, a request or a message without a `type`."""
     present_keys = body_keys(record)
     if "object" in record:
-        return present_keys <= _RESPONSE_KEYS and is_response(record)
+        return present_keys <= {"error", "input", "object", "output", "stats"} and is_response(record)
     if present_keys == {"input"}:
         return _is_request(record)
     if present_keys or "role" not in record or "content" not in record:
         return False
     return record.keys().isdisjoint(CHAT_MESSAGE_KEYS) and is_message(record)
-
-
-_RESPONSE_KEYS = frozenset({"error", "input", "object", "output", "stats"})

@@ -232,12 +232,9 @@ def _complete_response(response: Record) -> list[Step]:
 
 def _end_incomplete_response(response: Record) -> list[Step]:
     reason = text_at(response, "incomplete_details", "reason") or "incomplete"
-    return [
-        ChunkEnd(fields={"stopReason": reason, "partial": True}),
-        ResponseEnd(turn="ends_incomplete"),
-        Emit("error", message_error(reason, None, response.get("incomplete_details"))),
-        _usage_step(response),
-    ]
+    end = ChunkEnd(fields={"stopReason": reason, "partial": True})
+    error = Emit("error", message_error(reason, None, response.get("incomplete_details")))
+    return [end, ResponseEnd(turn="ends_incomplete"), error, _usage_step(response)]
 
 
 def _fail_response(response: Record) -> list[Step]:
@@ -290,11 +287,8 @@ def end_steps(status: str) -> _EventSteps:
             return _fail_response(response)
         items = enumerate(list_or_empty(response.get("output")))
         item_steps = [step for index, item in items for step in _item_steps(item, str(index))]
-        return [
-            ResponseStart(text_at(response, "id"), begins="if_none_open"),
-            *item_steps,
-            *_END_STEPS[status](response),
-        ]
+        start = ResponseStart(text_at(response, "id"), begins="if_none_open")
+        return [start, *item_steps, *_END_STEPS[status](response)]
 
     return make_steps
 
