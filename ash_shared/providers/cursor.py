@@ -338,12 +338,9 @@ def _call_started_steps(record: Record, reading: RecordReading) -> list[Step]:
 def _call_completed_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Return the steps of a call and its result. A completed call without an id was already emitted when it started."""
     tool_parts = [replace(part, key=None, relation="revision") for part in _tool_parts(record, reading)]
-    is_emitted_call = text_at(record, "call_id") is None and record.get("subtype") == "completed"
-    return [
-        part
-        for part in tool_parts
-        if not (is_emitted_call and len(tool_parts) > 1 and part.role == "assistant")
-    ]
+    is_emitted = text_at(record, "call_id") is None and record.get("subtype") == "completed"
+    has_emitted_call = is_emitted and len(tool_parts) > 1
+    return [part for part in tool_parts if not (has_emitted_call and part.role == "assistant")]
 
 
 def _result_steps(record: Record, reading: RecordReading) -> list[Step]:

@@ -114,9 +114,8 @@ def _translate_thought(thought: Record) -> Block:
     else:
         consumed = "description" if description or not subject else "subject"
         text = thought[consumed]
-    return translated(
-        thought, {"type": "thinking", "thinking": text, "is_summary": True}, (consumed,), "thought"
-    )
+    typed = {"type": "thinking", "thinking": text, "is_summary": True}
+    return translated(thought, typed, (consumed,), "thought")
 
 
 _ENDED_STATUSES = frozenset({"success", "error", "cancelled"})

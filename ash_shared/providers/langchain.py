@@ -181,12 +181,8 @@ def _translate_summary(part: Block) -> Block:
 def _call_translation(wire_type: str, *, executor: str | None = None) -> Callable[[Block], Block]:
     def read(call: Block) -> Block:
         arguments, consumed = input_at(call, "args")
-        typed = {
-            "type": "tool_use",
-            **pick(call, "id", "name"),
-            "input": arguments,
-            **({} if executor is None else {"executor": executor}),
-        }
+        more = {} if executor is None else {"executor": executor}
+        typed = {"type": "tool_use", **pick(call, "id", "name"), "input": arguments, **more}
         return translated(call, typed, ("id", "name", *consumed), wire_type)
 
     return read
@@ -296,9 +292,8 @@ def _is_same_call(block: Block | None, call: Record) -> bool:
     """Return True if a block of the content has the same name and arguments as this call."""
     if block is None:
         return False
-    return block.get("name") == call.get("name") and decode_arguments(block.get("input")) == decode_arguments(
-        call.get("args")
-    )
+    arguments = decode_arguments(call.get("args"))
+    return block.get("name") == call.get("name") and decode_arguments(block.get("input")) == arguments
 
 
 def _reasoning_blocks(fields: Record) -> list[Block]:
@@ -380,9 +375,8 @@ def _state_messages(data: Any) -> list[_Message]:
 
 def _read_messages(messages: list[_Message]) -> RecordReading:
     readings = [_read_message(message) for message in messages]
-    return RecordReading(
-        "message", readings[0][0], bounded([block for _, blocks in readings for block in blocks])
-    )
+    all_blocks = [block for _, blocks in readings for block in blocks]
+    return RecordReading("message", readings[0][0], bounded(all_blocks))
 
 
 def _original_value(record: Record) -> Any:
@@ -421,11 +415,8 @@ def recognizes(record: Record) -> bool:
     type_name = record.get("type")
     if "lc" in record:
         return type_name == "constructor"
-    return (
-        message.is_chunk
-        or type_name in _DISTINCTIVE_TYPES
-        or not _DISTINCTIVE_KEYS.isdisjoint(message.fields)
-    )
+    has_own_key = not _DISTINCTIVE_KEYS.isdisjoint(message.fields)
+    return message.is_chunk or has_own_key or type_name in _DISTINCTIVE_TYPES
 
 
 def facts(record: Record) -> Facts:
@@ -434,10 +425,8 @@ def facts(record: Record) -> Facts:
     if contents is None:
         return Facts()
     message = None if contents.is_state or not contents.messages else contents.messages[0]
-    return Facts(
-        session_id=text_at(contents.metadata, "thread_id"),
-        model=_model_name(message.fields) if message else None,
-    )
+    model = _model_name(message.fields) if message else None
+    return Facts(session_id=text_at(contents.metadata, "thread_id"), model=model)
 
 
 def _model_name(fields: Record) -> str | None:
@@ -573,9 +562,8 @@ def _block_steps(block: Block, index: Any) -> list[Step]:
         more = pick(block, "signature", "redacted")
         return [Chunk("thinking", block["thinking"], f"thinking/{index}", fields=more, anonymous_slot=True)]
     if wire_type == "text":
-        text = Chunk(
-            "text", block["text"], f"text/{index}", fields=pick(block, "variant"), anonymous_slot=True
-        )
+        more = pick(block, "variant")
+        text = Chunk("text", block["text"], f"text/{index}", fields=more, anonymous_slot=True)
         return [ChunkEnd(kinds=("thinking",)), text]
     return [ChunkEnd(), Part(role="assistant", blocks=[block])]
 

@@ -121,11 +121,8 @@ def _read_tool_result(message: Record) -> list[Block]:
 def _read_shell(message: Record) -> list[Block]:
     call = {"type": "tool_use", "name": "bash", "input": {"command": message["command"]}}
     code = message.get("exitCode")
-    result = {
-        "type": "tool_result",
-        "content": message["output"],
-        **({"exit_code": code} if code.__class__ is int else {}),
-    }
+    exit_code = {"exit_code": code} if code.__class__ is int else {}
+    result = {"type": "tool_result", "content": message["output"], **exit_code}
     consumed = {"role", "command", "output", "exitCode", "timestamp"}
     return [{**call, "source_type": "bashExecution"}, translated(message, result, consumed, "bashExecution")]
 
@@ -173,10 +170,7 @@ def _read_message(record: Record) -> RecordReading:
 
 def _read_execution(record: Record) -> RecordReading:
     """Read a tool result from the end of the tool's execution; a later message to the model repeats the result."""
-    message = {
-        **record["result"],
-        **{name: value for name, value in record.items() if name in {"toolCallId", "toolName", "isError"}},
-    }
+    message = {**record["result"], **pick(record, "toolCallId", "toolName", "isError")}
     return RecordReading("message", "tool", translate("tool_execution_end", message, _read_tool_result))
 
 

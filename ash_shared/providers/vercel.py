@@ -99,12 +99,8 @@ def _translate_image(part: Block) -> Block:
 
 def _translate_document(part: Block) -> Block:
     names = ("url", "mediaType", "filename")
-    typed = {
-        "type": "file",
-        **mime_fields(part["mediaType"]),
-        **pick(part, "filename"),
-        "source": url_source(part["url"]),
-    }
+    mime, source = mime_fields(part["mediaType"]), url_source(part["url"])
+    typed = {"type": "file", **mime, **pick(part, "filename"), "source": source}
     return translated(part, typed, names, part["type"])
 
 

@@ -87,12 +87,8 @@ def media_translation(kind: Block, makers: SourceMakers) -> Translation:
 def _translate_file(part: Record) -> Block:
     source_key = _source_key(part, FILE_SOURCES)
     source = None if source_key is None else FILE_SOURCES[source_key](part[source_key])
-    typed = {
-        "type": "file",
-        **pick(part, "filename"),
-        **mime_fields((source or {}).get("media_type")),
-        **({"source": source} if source else {}),
-    }
+    mime = mime_fields((source or {}).get("media_type"))
+    typed = {"type": "file", **pick(part, "filename"), **mime, **({"source": source} if source else {})}
     return translated(part, typed, {"filename", source_key or "file_data"}, "input_file")
 
 

@@ -208,11 +208,8 @@ def user_steps(record: Record, reading: RecordReading) -> list[Step]:
         part = replace(part, origin="synthetic")
     elif record.get("isSidechain") is True and part.origin == "prompt":
         part = replace(part, origin="mid_turn")
-    ends: list[Step] = (
-        [TurnEnd("user_cancel", mode="always" if "session_id" not in record else "stop")]
-        if interrupts
-        else []
-    )
+    cancel = TurnEnd("user_cancel", mode="always" if "session_id" not in record else "stop")
+    ends: list[Step] = [cancel] if interrupts else []
     if any(_ends_command(block) for block in blocks):
         ends = [ChunkEnd(), ResponseEnd(turn="ends")]
     if interrupts and not blocks:
@@ -241,9 +238,8 @@ def _unattributed_prompt_steps(part: Part) -> list[Step]:
     if content_blocks:
         texts = [block["text"] for block in content_blocks if block["type"] == "text"]
         content = {"content": content_blocks} if len(content_blocks) > 1 or not texts else {}
-        sidechain_steps.append(
-            Emit("user_message", {"text": "\n\n".join(texts), **content, "synthetic": True, **_SIDECHAIN})
-        )
+        payload = {"text": "\n\n".join(texts), **content, "synthetic": True, **_SIDECHAIN}
+        sidechain_steps.append(Emit("user_message", payload))
     return sidechain_steps
 
 
@@ -271,9 +267,7 @@ def _add_structured_result(blocks: list[Block], part: Part) -> list[Block]:
     results = [block for block in blocks if block["type"] == "tool_result"]
     if len(results) != 1 or structured.__class__ not in (dict, list):
         return blocks
-    return [
-        {"structured": structured, **block} if block["type"] == "tool_result" else block for block in blocks
-    ]
+    return [{"structured": structured, **block} if block is results[0] else block for block in blocks]
 
 
 def _mark_summary(blocks: list[Block], part: Part) -> list[Block]:

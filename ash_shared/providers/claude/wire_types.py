@@ -22,11 +22,8 @@ def _agent_line_steps(record: Record, reading: RecordReading) -> list[Step]:
     data = record["data"]
     if text_at(data, "type") != "agent_progress":
         return []
-    line = {
-        **data["message"],
-        "agentId": data.get("agentId"),
-        "parent_tool_use_id": record["parentToolUseID"],
-    }
+    agent = {"agentId": data.get("agentId"), "parent_tool_use_id": record["parentToolUseID"]}
+    line = {**data["message"], **agent}
     row = _line_type(line)
     return row.steps(line, row.read(line)) or []
 

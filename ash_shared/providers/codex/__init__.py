@@ -54,9 +54,8 @@ def _read_agent_message(record: Record) -> RecordReading:
     payload = record["payload"]
     if not text_at(payload, "content"):
         return control_reading(record)
-    blocks = keep_item_keys(
-        [text_block(payload["content"])], {**payload, "type": record["type"]}, ("content",)
-    )
+    item = {**payload, "type": record["type"]}
+    blocks = keep_item_keys([text_block(payload["content"])], item, ("content",))
     return RecordReading("message", "user", blocks)
 
 
@@ -287,9 +286,8 @@ def recognizes(record: Record) -> bool:
     """Return True for a record of Codex. Items of the Responses API without an envelope are not claimed."""
     name = record.get("type")
     if "payload" in record:
-        return (
-            name.__class__ is str and record["payload"].__class__ is dict and record.keys() <= _ROLLOUT_KEYS
-        )
+        has_body = record["payload"].__class__ is dict
+        return name.__class__ is str and has_body and record.keys() <= _ROLLOUT_KEYS
     if name is None:
         return body_keys(record) <= {"method", "msg"} and _recognizes_untyped(record)
     if not record.keys().isdisjoint(ENVELOPE_KEYS):
@@ -304,11 +302,8 @@ def _recognizes_untyped(record: Record) -> bool:
         method = text_at(record, "method")
         return method is not None and method.startswith(("item/", "thread/", "turn/")) and "params" in record
     if "role" in record:
-        return (
-            record["role"].__class__ is str
-            and "created_at" in record
-            and text_at(record, "message") is not None
-        )
+        has_text = text_at(record, "message") is not None
+        return record["role"].__class__ is str and "created_at" in record and has_text
     return _is_header(record) or _is_prompt(record)
 
 

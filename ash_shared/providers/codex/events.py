@@ -98,9 +98,8 @@ def _tool_result_block(event: Record, typed: Block, *used: str) -> Block:
 
 
 def _translate_exec_end(event: Record) -> Block:
-    output_key = next(
-        (key for key in ("aggregated_output", "formatted_output", "stdout") if event.get(key)), "stdout"
-    )
+    keys = ("aggregated_output", "formatted_output", "stdout")
+    output_key = next((key for key in keys if event.get(key)), "stdout")
     code = event["exit_code"]
     typed = {"content": event[output_key], "is_error": code != 0, "exit_code": code}
     return _tool_result_block(event, typed, output_key, "exit_code")
@@ -119,9 +118,9 @@ def _translate_mcp_end(event: Record) -> Block:
         return _tool_result_block(event, {"content": result["Err"], "is_error": True}, "result")
     fields = mcp_result_fields(result["Ok"])
     extra = fields.pop("extra", None)
-    return _tool_result_block(
-        event if extra is None else {**event, "result": extra}, fields, *(() if extra else ("result",))
-    )
+    if extra is None:
+        return _tool_result_block(event, fields, "result")
+    return _tool_result_block({**event, "result": extra}, fields)
 
 
 def _translate_dynamic_end(event: Record) -> Block:

@@ -38,10 +38,8 @@ def message_parts(item: Record, reading: RecordReading) -> list[Part]:
 
 def agent_message_parts(item: Record, reading: RecordReading) -> list[Part]:
     agent = {"agentId": text_at(item, "author")}
-    return [
-        replace(part, metadata={**part.metadata, **agent}, origin="synthetic")
-        for part in own_item_parts(item, reading)
-    ]
+    own_parts = own_item_parts(item, reading)
+    return [replace(part, metadata={**part.metadata, **agent}, origin="synthetic") for part in own_parts]
 
 
 def _item_parts(role: Role, reading: RecordReading) -> list[Part]:

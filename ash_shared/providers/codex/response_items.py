@@ -42,9 +42,8 @@ def _translate_agent_message(item: Record) -> list[Block]:
 
 
 def _translate_function_call(item: Record) -> Block | list[Block]:
-    return (
-        _translate_foreign_call(item) if "function" in item else responses_items.ITEMS["function_call"](item)
-    )
+    is_foreign = "function" in item
+    return _translate_foreign_call(item) if is_foreign else responses_items.ITEMS["function_call"](item)
 
 
 def _translate_foreign_call(item: Record) -> Block:

@@ -70,10 +70,8 @@ def _user_command_steps(blocks: list[Block]) -> list[Step] | None:
     code = int(match["code"])
     call = {"type": "tool_use", "name": "shell", "input": {"command": command}, "executor": "user"}
     result = {"content": output, "exit_code": code, "is_error": code != 0, "extra": {"name": "shell"}}
-    return [
-        Part(role="assistant", blocks=[call]),
-        Part(role="user", blocks=[{"type": "tool_result", **result}]),
-    ]
+    answer = Part(role="user", blocks=[{"type": "tool_result", **result}])
+    return [Part(role="assistant", blocks=[call]), answer]
 
 
 def _unescape(*texts: str) -> tuple[str, ...]:
@@ -181,11 +179,8 @@ def completed_item_steps(item: Record, reading: RecordReading) -> Steps:
     if wire_type in _COMPLETED_ITEM_STEPS:
         return _COMPLETED_ITEM_STEPS[wire_type](item, reading)
     if wire_type == "reasoning":
-        return [
-            thought
-            for part in messages.completed_item_parts(item, reading)
-            for thought in _thinking_parts(part)
-        ]
+        item_parts = messages.completed_item_parts(item, reading)
+        return [thought for part in item_parts for thought in _thinking_parts(part)]
     if wire_type in TEXT_ITEMS or wire_type in _HOSTED_ITEMS or reading.kind != "message":
         return None
     if value_in_either_case(item, "source") in _USER_SHELL_SOURCES:
@@ -235,9 +230,8 @@ def task_end_steps(event: Record, reading: RecordReading) -> Steps:
 
 def _error_steps(error_parts: Iterable[Part]) -> list[Step]:
     """Return an error event for each error, once per turn: many errors are reported again at its end."""
-    return [
-        Part(role=None, error=part.error, relation="copy") for part in error_parts if part.error is not None
-    ]
+    errors = [part.error for part in error_parts if part.error is not None]
+    return [Part(role=None, error=error, relation="copy") for error in errors]
 
 
 def question_steps(event: Record, reading: RecordReading) -> Steps:
@@ -330,9 +324,8 @@ def _agent_state_steps(item: Record) -> list[Step]:
 
 
 def patch_end_steps(event: Record, reading: RecordReading) -> Steps:
-    return [
-        replace(part, blocks=_with_stderr(part.blocks, event)) for part in messages.text_parts(event, reading)
-    ]
+    text_parts = messages.text_parts(event, reading)
+    return [replace(part, blocks=_with_stderr(part.blocks, event)) for part in text_parts]
 
 
 _COMPLETED_ITEM_STEPS: Mapping[str, EventSteps] = {

@@ -70,9 +70,8 @@ def _translate_user_message(item: Record) -> list[Block]:
 
 
 def _translate_hook_prompt(item: Record) -> list[Block]:
-    texts = [
-        translated(part, text_block(part["text"]), {"text"}, "hook_prompt") for part in item["fragments"]
-    ]
+    parts = item["fragments"]
+    texts = [translated(part, text_block(part["text"]), {"text"}, "hook_prompt") for part in parts]
     return keep_item_keys(texts, item, ("fragments",))
 
 
@@ -114,11 +113,8 @@ def _tool_result_block(item: Record, **typed: Any) -> list[Block]:
 
 
 def _translate_command_execution(item: Record) -> list[Block]:
-    result = _tool_result_block(
-        item,
-        content=value_in_either_case(item, "aggregated_output"),
-        exit_code=value_in_either_case(item, "exit_code"),
-    )
+    output, code = (value_in_either_case(item, name) for name in ("aggregated_output", "exit_code"))
+    result = _tool_result_block(item, content=output, exit_code=code)
     used = ("aggregated_output", "exit_code") if result else ()
     return [_tool_use_block(item, "shell", {"command": item["command"]}, "command", *used), *result]
 
@@ -165,17 +161,13 @@ def _translate_dynamic_tool_call(item: Record) -> list[Block]:
 
 def dynamic_result_fields(item: Record) -> Block:
     """Return the result fields of a client tool's response; an error in addition to content becomes `structured`."""
-    items, error, success = (
-        value_in_either_case(item, name) for name in ("content_items", "error", "success")
-    )
+    names = ("content_items", "error", "success")
+    items, error, success = (value_in_either_case(item, name) for name in names)
     error_flag = {} if success is None else {"is_error": not success}
     if items is None:
         return error_flag if error is None else error_flag | {"content": error}
-    return (
-        error_flag
-        | {"content": read_list(items)}
-        | ({} if error is None else {"structured": {"error": error}})
-    )
+    structured = {} if error is None else {"structured": {"error": error}}
+    return {**error_flag, "content": read_list(items), **structured}
 
 
 def _translate_collab_tool_call(item: Record) -> list[Block]:

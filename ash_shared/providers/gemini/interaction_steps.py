@@ -100,9 +100,8 @@ def _initial_content(step: Record, slot: str) -> list[Step]:
     """Return the steps of the content in the event that begins a step; usually there is none."""
     items = {"text": [step], "model_output": list_or_empty(step.get("content"))}.get(step["type"], [])
     deltas = [delta for item in items for delta in _DELTA_READERS[item["type"]](item, slot)]
-    thoughts = [
-        Chunk("thinking", text_at(part, "text") or "", slot) for part in list_or_empty(step.get("summary"))
-    ]
+    summary = list_or_empty(step.get("summary"))
+    thoughts = [Chunk("thinking", text_at(part, "text") or "", slot) for part in summary]
     return [*deltas, *thoughts, *(_signature_delta(step, slot) if step.get("signature") else [])]
 
 

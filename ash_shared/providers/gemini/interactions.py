@@ -45,9 +45,8 @@ def is_interaction(record: Record) -> bool:
 
 def is_event(record: Record) -> bool:
     wire_type = text_at(record, "event_type") or ""
-    return wire_type.startswith(("interaction.", "step.", "content.")) or (
-        wire_type == "error" and "error" in record
-    )
+    is_error = wire_type == "error" and "error" in record
+    return is_error or wire_type.startswith(("interaction.", "step.", "content."))
 
 
 def read_event(record: Record) -> RecordReading:

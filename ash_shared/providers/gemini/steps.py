@@ -55,10 +55,8 @@ def _end_steps(record: Record, part: Part) -> Iterator[Step]:
         return
     stop = next((reason for reason in reasons if reason.__class__ is str), None)
     if _may_continue(part):
-        indexes = range(len(candidates))
-        yield from (
-            ChunkEnd(f"{index}/text", wait_for_part=True, fields={"stopReason": stop}) for index in indexes
-        )
+        for index in range(len(candidates)):
+            yield ChunkEnd(f"{index}/text", wait_for_part=True, fields={"stopReason": stop})
     else:
         yield ChunkEnd(fields={} if stop is None else {"stopReason": stop})
         yield ResponseEnd(turn="ends_unless_call_pending")

@@ -88,9 +88,8 @@ def _flatten_link(part: Record, wire_type: str) -> tuple[Record, Any]:
 def _translate_image(part: Record) -> Block:
     flat, url = _flatten_link(part, "image_url")
     typed = {"type": "image", "source": url_source(url), **pick(flat, "detail")}
-    return translated(
-        flat, typed, ("image_url", "url", "detail") if flat is part else ("url", "detail"), "image_url"
-    )
+    consumed = ("image_url", "url", "detail") if flat is part else ("url", "detail")
+    return translated(flat, typed, consumed, "image_url")
 
 
 def _file_link_translation(wire_type: str, kind: str) -> Callable[[Record], Block]:
@@ -98,12 +97,8 @@ def _file_link_translation(wire_type: str, kind: str) -> Callable[[Record], Bloc
     def translation(part: Record) -> Block:
         flat, url = _flatten_link(part, wire_type)
         source = url_source(url)
-        typed = {
-            "type": "file",
-            **mime_fields(source.get("media_type")),
-            "source": source,
-            "mediaClass": kind,
-        }
+        mime = mime_fields(source.get("media_type"))
+        typed = {"type": "file", **mime, "source": source, "mediaClass": kind}
         return translated(flat, typed, {wire_type} if flat is part else {"url"}, wire_type)
 
     return translation
@@ -117,21 +112,16 @@ def _translate_audio(part: Record) -> Block:
     else:
         flat = _flatten(part, "input_audio")
     source = {"type": "base64", "data": flat["data"]}
-    return translated(
-        flat, {"type": "file", "source": source, "mediaClass": "audio"}, {"data"}, "input_audio"
-    )
+    typed = {"type": "file", "source": source, "mediaClass": "audio"}
+    return translated(flat, typed, {"data"}, "input_audio")
 
 
 def _translate_file(part: Record) -> Block:
     flat = _flatten(part, "file")
     source_key = next((name for name in ("file_data", "file_id") if flat.get(name) is not None), None)
     source = _FILE_SOURCES[source_key](flat[source_key]) if source_key else {}
-    typed = {
-        "type": "file",
-        **pick(flat, "filename"),
-        **mime_fields(source.get("media_type")),
-        **({"source": source} if source else {}),
-    }
+    more = {"source": source} if source else {}
+    typed = {"type": "file", **pick(flat, "filename"), **mime_fields(source.get("media_type")), **more}
     return translated(flat, typed, {"filename", source_key or "filename"}, "file")
 
 
@@ -153,9 +143,8 @@ def translate_thinking(part: Record) -> Block:
     parts = part["thinking"]
     text = "".join(inner["text"] for inner in parts if inner["type"] == "text")
     is_text_only = parts == [{"type": "text", "text": text}] or not parts
-    return translated(
-        part, {"type": "thinking", "thinking": text}, {"thinking"} if is_text_only else (), "thinking"
-    )
+    typed = {"type": "thinking", "thinking": text}
+    return translated(part, typed, {"thinking"} if is_text_only else (), "thinking")
 
 
 PARTS: Mapping[str, Callable[[Record], Block]] = {
@@ -197,9 +186,8 @@ def _translate_tool_result(message: Record, role: str) -> Block:
     if role == "function" or "tool_call_id" in message:
         typed["tool_use_id"] = message["tool_call_id"] if role == "tool" else None
     typed["content"] = read_parts(content) if content.__class__ is list else content
-    return translated(
-        message, typed, {"role", "content", "tool_call_id"} if role == "tool" else {"role", "content"}, role
-    )
+    consumed = {"role", "content"} | ({"tool_call_id"} if role == "tool" else set())
+    return translated(message, typed, consumed, role)
 
 
 def _with_citations(blocks: list[Block], annotations: Any) -> tuple[list[Block], bool]:
@@ -226,11 +214,8 @@ def _read_reasoning(message: Record) -> list[Block]:
     texts = {name: text for name, text in present.items() if text.__class__ is str}
     name = next((name for name in texts if texts[name]), None)
     if name is None and present.get("reasoning_details"):
-        return [
-            translated(
-                present, reasoning_details_block(present["reasoning_details"]), (), "reasoning_details"
-            )
-        ]
+        block = reasoning_details_block(present["reasoning_details"])
+        return [translated(present, block, (), "reasoning_details")]
     if name is None and not texts:
         non_empty = {name: value for name, value in present.items() if value not in ([], {})}
         return [raw_block("malformed", non_empty, next(iter(non_empty)))] if non_empty else []

@@ -5,7 +5,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ash_shared.model.blocks import Block, bounded, text_block, translate, translated, with_extra
-from ash_shared.model.message import Facts
+from ash_shared.model.message import Facts, Role
 from ash_shared.providers._kit.contract import Part, Record, RecordReading, chunk_reading, speaker_of_role
 from ash_shared.providers._kit.json_fields import (
     cost_at,
@@ -104,9 +104,9 @@ def chunk_parts(record: Record, reading: RecordReading) -> list[Part]:
 
 def request_parts(record: Record, reading: RecordReading) -> list[Part]:
     """Return one part per message of a request."""
+    messages = list_or_empty(record["messages"])
     return [
-        replace(_message_part(message, message_blocks(message)), original=message)
-        for message in list_or_empty(record["messages"])
+        replace(_message_part(message, message_blocks(message)), original=message) for message in messages
     ]
 
 
@@ -178,9 +178,8 @@ def read_message_record(record: Record) -> RecordReading:
 
 
 def read_bare_part(record: Record) -> RecordReading:
-    return RecordReading(
-        "message", "assistant" if record["type"] == "refusal" else "user", [read_block(record)]
-    )
+    role: Role = "assistant" if record["type"] == "refusal" else "user"
+    return RecordReading("message", role, [read_block(record)])
 
 
 def read_transcription(record: Record) -> RecordReading:
@@ -190,8 +189,5 @@ def read_transcription(record: Record) -> RecordReading:
 
 
 def is_transcription(record: Record) -> bool:
-    return (
-        record.get("text").__class__ is str
-        and record.get("segments").__class__ is list
-        and "language" in record
-    )
+    is_verbose = record.get("segments").__class__ is list and "language" in record
+    return is_verbose and record.get("text").__class__ is str

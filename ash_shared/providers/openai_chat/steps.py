@@ -44,24 +44,16 @@ def chunk_steps(record: Record, reading: RecordReading) -> list[Step]:
 
 def _choice_delta_steps(choice: Record, response_id: str | None) -> list[Step]:
     delta, reason = choice.get("delta") or {}, text_at(choice, "finish_reason")
+    prefix, more = _slot_prefix(choice), _choice_fields(choice)
+    ends = _finish_steps(choice, reason) if reason else []
     if is_legacy_text(choice):
-        text = Chunk(
-            "text",
-            choice["text"],
-            f"{_slot_prefix(choice)}text",
-            fields=_choice_fields(choice),
-            is_last=bool(reason),
-        )
-        return [
-            ResponseStart(response_id, begins="if_none_open"),
-            text,
-            *(_finish_steps(choice, reason) if reason else ()),
-        ]
-    delta_steps = _delta_steps(delta, _slot_prefix(choice), _choice_fields(choice))
+        text = Chunk("text", choice["text"], f"{prefix}text", fields=more, is_last=bool(reason))
+        return [ResponseStart(response_id, begins="if_none_open"), text, *ends]
+    delta_steps = _delta_steps(delta, prefix, more)
     if not (delta_steps or reason or "role" in delta):
         return []
     start = ResponseStart(response_id, begins="if_other_id" if "role" in delta else "if_none_open")
-    return [start, *delta_steps, *(_finish_steps(choice, reason) if reason else ())]
+    return [start, *delta_steps, *ends]
 
 
 def _choice_index(choice: Any) -> int:

@@ -182,9 +182,8 @@ def _grouping_key(position: int, item: Any) -> tuple[Role, int]:
 
 
 def read_request(record: Record) -> RecordReading:
-    return RecordReading(
-        "message", "user", bounded([block for _, _, blocks in request_messages(record) for block in blocks])
-    )
+    all_blocks = [block for _, _, blocks in request_messages(record) for block in blocks]
+    return RecordReading("message", "user", bounded(all_blocks))
 
 
 def read_item_end(event: Record) -> RecordReading:

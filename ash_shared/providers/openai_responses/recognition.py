@@ -32,10 +32,8 @@ _RESPONSE_OBJECTS = frozenset({"response", "response.compaction"})
 
 
 def is_response(record: Record) -> bool:
-    return is_one_of(record.get("object"), _RESPONSE_OBJECTS) and record.get("output").__class__ in (
-        list,
-        type(None),
-    )
+    has_items = record.get("output").__class__ in (list, type(None))
+    return has_items and is_one_of(record.get("object"), _RESPONSE_OBJECTS)
 
 
 def _is_request(record: Record) -> bool:
