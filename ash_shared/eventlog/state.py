@@ -268,9 +268,9 @@ class State(_Stored):
     once_digests: list[str] = []
     """Digests of events that are emitted once per turn."""
     roles_by_key: dict[str, Speaker] = {}
+    """Roles of messages whose parts are separate records, by key."""
     prompts_by_parent: dict[str, str] = {}
     """The ids of the last prompts, by digest of the id of the record that each of them follows."""
-    """Roles of messages whose parts are separate records, by key."""
     last_usage_digest: str = ""
     """Digest of the key of the last usage."""
     session_cost: float = 0.0
