@@ -51,9 +51,15 @@ class NewSession(Struct, forbid_unknown_fields=True, rename="camel"):
         ]
         | None
     ) = None
-    parent_id: Annotated[UUID, Meta(description="The session it was forked from or started by.")] | None = (
-        None
-    )
+    parent_id: (
+        Annotated[
+            UUID,
+            Meta(
+                description="The session it was forked from or started by. Shown once that session is stored."
+            ),
+        ]
+        | None
+    ) = None
     title: Title | None = None
     metadata: Metadata | None = None
 

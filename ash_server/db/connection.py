@@ -16,7 +16,7 @@ Pool: TypeAlias = AsyncConnectionPool[AsyncConnection]
 
 LendConnection: TypeAlias = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
 
-REVISION = "0005"
+REVISION = "0006"
 """The schema revision that this version requires."""
 
 LOCK_TIMEOUT = 4.0

@@ -31,13 +31,21 @@ MAX_MATCHES = 20
 """Sessions returned by `find_sessions`."""
 
 _COLUMNS = """
-    id, source, external_id, parent_id, title, metadata, created_at, updated_at, first_at, last_at, file_modified_at,
-    client_version, provider_session_id,
+    id, source, external_id, title, metadata, created_at, updated_at, first_at, last_at, file_modified_at,
+    client_version, provider_session_id, parent.parent_id, parent.parent_external_id,
     CASE WHEN first_prompt IS DISTINCT FROM title THEN first_prompt END AS prompt,
     message_sequence AS message_count, event_sequence - events_dropped AS event_count,
     errors AS error_count, unrecognised AS unrecognised_count
 """
-_READ = f"SELECT {_COLUMNS} FROM sessions JOIN session_counters ON session_id = id"  # noqa: S608 (a constant)
+_PARENT = """
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN is_stored THEN sessions.parent_id END AS parent_id,
+            CASE WHEN NOT is_stored THEN sessions.parent_external_id END AS parent_external_id
+        FROM (SELECT EXISTS (SELECT FROM sessions AS other WHERE other.id = sessions.parent_id) AS is_stored) AS known
+    ) AS parent
+"""
+"""The id of the parent if the parent is stored, else its external id."""
+_READ = f"SELECT {_COLUMNS} FROM sessions JOIN session_counters ON session_id = id {_PARENT}"  # noqa: S608 (a constant)
 
 _GET = _READ + " WHERE id = %(id)s"
 _SOME = _READ + " WHERE id = ANY(%(ids)s)"
@@ -47,8 +55,10 @@ _RECENT = (
 
 _CREATE = """
     WITH created AS (
-        INSERT INTO sessions (id, source, external_id, parent_id, title, title_rank, metadata)
-        VALUES (%(id)s, %(source)s, %(external_id)s, %(parent_id)s, %(title)s, %(title_rank)s, %(metadata)s)
+        INSERT INTO sessions
+            (id, source, external_id, parent_id, parent_external_id, title, title_rank, metadata)
+        VALUES (%(id)s, %(source)s, %(external_id)s, %(parent_id)s, %(parent_external_id)s, %(title)s,
+            %(title_rank)s, %(metadata)s)
         ON CONFLICT (id) DO NOTHING
         RETURNING id
     ), counted AS (
@@ -67,7 +77,7 @@ _LIST = f"""
     {_READ}
     WHERE ({_ACTIVE_AT}, id) < (%(active_at)s::timestamptz, %(id)s::uuid)
       AND (%(source)s::text IS NULL OR source = %(source)s)
-      AND (%(parent_id)s::uuid IS NULL OR parent_id = %(parent_id)s)
+      AND (%(parent_id)s::uuid IS NULL OR sessions.parent_id = %(parent_id)s)
       AND (%(provider_session_id)s::text IS NULL OR provider_session_id = %(provider_session_id)s)
       AND (%(errors)s::bool IS NULL OR (errors > 0) = %(errors)s)
       AND (%(since)s::timestamptz IS NULL OR {_ACTIVE_AT} >= %(since)s)
@@ -91,6 +101,13 @@ _UPDATE = """
     WHERE id = %(id)s
 """
 
+_SET_PARENT = """
+    UPDATE sessions
+    SET parent_id = %(parent_id)s, parent_external_id = %(parent_external_id)s
+    WHERE id = %(id)s
+      AND (parent_id IS NULL OR (parent_id = %(parent_id)s AND parent_external_id IS NULL))
+"""
+
 _SET_FILE_TIME = """
     UPDATE sessions
     SET file_modified_at = CASE
@@ -98,9 +115,10 @@ _SET_FILE_TIME = """
     WHERE id = %(id)s
 """
 
-_SET_BY_WRITER = (
-    "SELECT parent_id, CASE title_rank WHEN %s THEN title END, metadata FROM sessions WHERE id = %s"
-)
+_SET_BY_WRITER = """
+    SELECT parent_id, parent_external_id, CASE title_rank WHEN %s THEN title END, metadata
+    FROM sessions WHERE id = %s
+"""
 
 
 # Takes the lock that appends take first, which avoids deadlocks. A separate statement, so that the next ones see what
@@ -122,7 +140,9 @@ class Session(AshModel):
     external_id: Omittable[str] = Field(default=ABSENT, alias="externalId")
     """Its name in the system it comes from."""
     parent_id: Omittable[UUID] = Field(default=ABSENT, alias="parentId")
-    """The session it was forked from or started by."""
+    """The session it was forked from or started by. Absent unless that session is stored."""
+    parent_external_id: Omittable[str] = Field(default=ABSENT, alias="parentExternalId")
+    """The `externalId` of the session it was forked from or started by, if that session is not stored."""
     title: Omittable[str] = ABSENT
     """The title set by a person, else by the tool, else the beginning of the first prompt."""
     prompt: Omittable[str] = ABSENT
@@ -167,6 +187,7 @@ class SessionFields(TypedDict, total=False):
     source: str
     external_id: str | None
     parent_id: UUID | None
+    parent_external_id: str | None
     title: str | None
     metadata: dict[str, Any] | None
 
@@ -371,10 +392,12 @@ async def set_file_time(
     await conn.execute(_SET_FILE_TIME, {"id": session_id, "modified_at": modified_at, "has_grown": has_grown})
 
 
-async def set_parent(conn: AsyncConnection, session_id: UUID, parent_id: UUID) -> None:
-    """Set the parent unless there is one."""
+async def set_parent(
+    conn: AsyncConnection, session_id: UUID, parent_id: UUID, external_id: str | None = None
+) -> None:
+    """Set the parent unless there is another one. It need not be stored; then its external id is shown."""
     await conn.execute(
-        "UPDATE sessions SET parent_id = %s WHERE id = %s AND parent_id IS NULL", [parent_id, session_id]
+        _SET_PARENT, {"id": session_id, "parent_id": parent_id, "parent_external_id": external_id}
     )
 
 
@@ -383,10 +406,11 @@ async def get_writer_fields(conn: AsyncConnection, session_id: UUID) -> SessionF
     cursor = await conn.execute(_SET_BY_WRITER, [FROM_PERSON, session_id])
     if not (row := await cursor.fetchone()):
         raise SessionNotFound
-    parent_id, title, metadata = row
+    parent_id, parent_external_id, title, metadata = row
     return {
         "id": session_id,
         "parent_id": parent_id,
+        "parent_external_id": parent_external_id,
         "title": title,
         "metadata": msgspec.json.decode(metadata),
     }
@@ -426,6 +450,7 @@ def _to_params(fields: SessionFields) -> dict[str, Any]:
         "source": source,
         "external_id": external_id,
         "parent_id": fields.get("parent_id"),
+        "parent_external_id": fields.get("parent_external_id"),
         "title": title,
         "title_rank": _rank(title),
         "metadata": _encode(fields.get("metadata") or {}),

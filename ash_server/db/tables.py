@@ -45,6 +45,7 @@ sessions = Table(
     Column("source", Text, nullable=False),
     Column("external_id", Text),
     Column("parent_id", Uuid, comment="may name a session that is not stored, or no longer"),
+    Column("parent_external_id", Text, comment="the external id of the parent, which may not be stored"),
     Column("title", Text),
     # JSON as text: jsonb rejects the escape \u0000, which a title or a path may contain.
     Column("metadata", Text, nullable=False, server_default="{}"),

@@ -122,10 +122,13 @@ class SessionRepository:
         async with self._connections.connection() as conn:
             await sessions.set_file_time(conn, session_id, modified_at, has_grown=has_grown)
 
-    async def set_parent(self, session_id: UUID, parent_id: UUID) -> None:
-        """Link the session to the one it was started from, unless it has a parent."""
+    async def set_parent(self, session_id: UUID, parent_id: UUID, external_id: str | None = None) -> None:
+        """Link the session to the one it was started from, unless it has a parent.
+
+        The parent need not be stored: until it is, the session shows its external id.
+        """
         async with self._connections.connection() as conn:
-            await sessions.set_parent(conn, session_id, parent_id)
+            await sessions.set_parent(conn, session_id, parent_id, external_id)
 
     async def delete(self, session_id: UUID) -> None:
         """Delete the session with its messages and events; subscriptions to it end. Raises SessionNotFound."""

@@ -497,6 +497,8 @@ SESSIONS = [
     {"id": "f", "updatedAt": "2026-03-10T08:00:00Z", "parentId": "g"},
     {"id": "g", "updatedAt": "2026-03-10T07:00:00Z", "parentId": "f"},
     {"id": "h", "updatedAt": "2026-03-10T06:00:00Z", "parentId": "h"},
+    {"id": "i", "updatedAt": "2026-03-10T05:00:00Z", "parentExternalId": "not stored"},
+    {"id": "j", "updatedAt": "2026-03-10T04:00:00Z", "parentExternalId": "not stored"},
 ]
 
 
@@ -508,7 +510,7 @@ async def test_groups_sessions_with_their_subagents(blank: Page) -> None:
         return groups.map(({ lead, children }) => [lead, ...children].map(({ id }) => id).join(" "));
     }"""
 
-    assert await blank.evaluate(group_script, SESSIONS) == ["a", "c b", "e d", "f", "g", "h"]
+    assert await blank.evaluate(group_script, SESSIONS) == ["a", "c b", "e d", "f", "g", "h", "i j"]
 
 
 WITHOUT_TIMES = {"source": "cursor", "eventCount": 1, "updatedAt": "2026-03-10T12:00:00Z"}

@@ -109,8 +109,8 @@ async def _import_file(
     name = options.name or external_id(path, homes)
     source = options.source or source_at(path, homes)
     imported = await import_file(store, path, name, source=source, replace=options.replace, advance=advance)
-    if imported.has_session and (parent_id := find_parent(path, imported.head, homes)):
-        await store.sessions.set_parent(imported.session_id, parent_id)
+    if imported.has_session and (parent := find_parent(path, imported.head, homes)):
+        await store.sessions.set_parent(imported.session_id, *parent)
     return imported
 
 

@@ -42,12 +42,18 @@ def read_head(lines: Iterable[FileLine], source: str | None) -> TranscriptHead:
     return TranscriptHead(known_source or "unknown", session_id, parent)
 
 
-def find_parent(path: Path, head: TranscriptHead, homes: Iterable[Home]) -> UUID | None:
+class Parent(NamedTuple):
+    session_id: UUID
+    external_id: str
+
+
+def find_parent(path: Path, head: TranscriptHead, homes: Iterable[Home]) -> Parent | None:
     find_transcript = _FINDERS.get(head.source)
     parent = find_transcript(path.absolute(), head) if find_transcript else None
     if parent is None or parent == uncompressed(path.absolute()):
         return None
-    return session_id_for(head.source, external_id(parent, homes))
+    name = external_id(parent, homes)
+    return Parent(session_id_for(head.source, name), name)
 
 
 def _find_for_claude(path: Path, head: TranscriptHead) -> Path | None:

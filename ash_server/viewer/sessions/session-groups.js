@@ -68,11 +68,16 @@ function newestFirst(one, other) {
   return lastActivity(other) - lastActivity(one) || (one.id < other.id ? 1 : -1);
 }
 
-/** The id of the topmost ancestor, which may not be loaded. */
+/** The id of the parent, or the external id of one that is not stored. */
+export function parentKey(session) {
+  return session?.parentId ?? session?.parentExternalId;
+}
+
+/** The key of the topmost ancestor, which may not be loaded. */
 function rootOf(session, byId) {
   const seen = new Set();
   let { id } = session;
-  for (let parent = session.parentId; parent !== undefined; parent = byId.get(id)?.parentId) {
+  for (let parent = parentKey(session); parent !== undefined; parent = parentKey(byId.get(id))) {
     if (seen.has(parent)) return session.id;
     seen.add(parent);
     id = parent;

@@ -1,7 +1,7 @@
 import { el, morph, setChildren } from "../lib/dom.js";
 import { pluralize } from "../lib/number-format.js";
 import { agoText, dayKey, dayTime } from "../lib/time-format.js";
-import { byPlace, groupSessions, groupsToMove, lastActivity, singleGroups } from "./session-groups.js";
+import { byPlace, groupSessions, groupsToMove, lastActivity, parentKey, singleGroups } from "./session-groups.js";
 import { InteractionGuard } from "./interaction-guard.js";
 import { rowLink } from "./session-row.js";
 
@@ -183,7 +183,7 @@ export class SessionList {
 
   showGroup(group) {
     const { lead, children } = group;
-    const row = this.showRow(lead, this.isLive(group), lead.parentId !== undefined);
+    const row = this.showRow(lead, this.isLive(group), parentKey(lead) !== undefined);
     row.children = children;
     if (children.length) this.showFold(row);
     else row.fold?.element.remove();

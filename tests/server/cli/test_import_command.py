@@ -109,6 +109,18 @@ def _facts(session: Session) -> tuple[str | None, str | None, str | None, UUID |
     )
 
 
+async def test_subagent_names_its_parent_until_that_is_imported(store: Store, user_home: Path) -> None:
+    child, parent = TRANSCRIPTS[1], TRANSCRIPTS[0]
+    folder = user_home / ".claude"
+    await import_paths(store, [folder / child.name], ImportOptions())
+    alone = await store.sessions.get(session_id_for(child.source, child.name))
+    await import_paths(store, [folder / parent.name], ImportOptions())
+    linked = await store.sessions.get(alone.id)
+
+    assert (alone.parent_id, alone.parent_external_id) == (None, parent.name)
+    assert (linked.parent_id, linked.parent_external_id) == (session_id_for(parent.source, parent.name), None)
+
+
 async def test_second_import_changes_nothing(
     store: Store, connection: AsyncConnection, user_home: Path
 ) -> None:
@@ -137,16 +149,14 @@ async def test_links_a_subagent_when_its_parent_appears_later(store: Store, user
     after = await parent_of(store, child)
     parent.unlink()
 
-    assert (before, after) == (
-        None,
-        session_id_for("codex", str(external_id(parent, find_homes({}, user_home)))),
-    )
+    assert (before, after) == (None, external_id(parent, find_homes({}, user_home)))
     assert await parent_of(store, child) == after
 
 
-async def parent_of(store: Store, path: Path) -> UUID | None:
+async def parent_of(store: Store, path: Path) -> str | None:
+    """Return the external id of the parent, which is not stored."""
     imported = (await import_files(store, path)).imported[path]
-    return (await store.sessions.get(imported.session_id)).model_dump(by_alias=False).get("parent_id")
+    return (await store.sessions.get(imported.session_id)).parent_external_id
 
 
 async def import_files(store: Store, *paths: Path, replace: bool = False) -> ImportReport:

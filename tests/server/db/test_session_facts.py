@@ -155,6 +155,7 @@ async def test_collected_fields_do_not_replace_writer_fields(connection: AsyncCo
     assert await get_writer_fields(connection, session_id) == {
         "id": session_id,
         "parent_id": None,
+        "parent_external_id": None,
         "title": None,
         "metadata": {"team": "a", "sessionId": "mine"},
     }

@@ -22,6 +22,7 @@ from ash_server.db.sessions import (
     is_unterminated,
     list_sessions,
     session_id_for,
+    set_parent,
     set_unterminated,
     update_session,
     uuid7,
@@ -47,11 +48,12 @@ async def titles(connection: AsyncConnection, **filters: Any) -> list[Any]:
 
 
 async def test_new_session_has_given_fields(connection: AsyncConnection) -> None:
+    parent = (await create_session(connection)).session.id
     session, created = await create_session(
         connection,
         source="claude",
         external_id="projects/a/b.jsonl",
-        parent_id=UNKNOWN_SESSION,
+        parent_id=parent,
         title="Ünïcode\nand lines",
         metadata={"nul": "a\0b", "big": 2**70, "deep": {"list": [1, None, True, 1.5]}},
     )
@@ -61,7 +63,7 @@ async def test_new_session_has_given_fields(connection: AsyncConnection) -> None
         "id": str(session_id_for("claude", "projects/a/b.jsonl")),
         "source": "claude",
         "externalId": "projects/a/b.jsonl",
-        "parentId": str(UNKNOWN_SESSION),
+        "parentId": str(parent),
         "title": "Ünïcode\nand lines",
         "messageCount": 0,
         "eventCount": 0,
@@ -70,6 +72,34 @@ async def test_new_session_has_given_fields(connection: AsyncConnection) -> None
         "metadata": {"nul": "a\0b", "big": 2**70, "deep": {"list": [1, None, True, 1.5]}},
     }
     assert session == await get_session(connection, session.id)
+
+
+async def test_shows_the_parent_while_it_is_stored(connection: AsyncConnection) -> None:
+    parent = session_id_for("claude", "parent")
+    named = (await create_session(connection)).session.id
+    unnamed = (await create_session(connection, parent_id=parent)).session.id
+    await set_parent(connection, named, parent, "parent")
+
+    async def shown() -> list[dict[str, Any]]:
+        keys = ("parentId", "parentExternalId")
+        shapes = [shape(await get_session(connection, each)) for each in (named, unnamed)]
+        return [{key: each[key] for key in keys if key in each} for each in shapes]
+
+    before = await shown()
+    await create_session(connection, source="claude", external_id="parent")
+    stored = await shown()
+    await delete_session(connection, parent)
+
+    assert before == await shown() == [{"parentExternalId": "parent"}, {}]
+    assert stored == [{"parentId": str(parent)}] * 2
+
+
+async def test_keeps_the_first_parent(connection: AsyncConnection) -> None:
+    session_id = (await create_session(connection)).session.id
+    for name in ("first", "second"):
+        await set_parent(connection, session_id, session_id_for("claude", name), name)
+
+    assert (await get_session(connection, session_id)).parent_external_id == "first"
 
 
 async def test_omits_unset_fields(connection: AsyncConnection) -> None:
