@@ -23,11 +23,10 @@ export const task = {
     const calls = fieldOf(report, ["totalToolUseCount", "toolUses"], Number.isInteger);
     const tokens = fieldOf(report, ["totalTokens", "total_tokens"], Number.isInteger);
     const isBackground = textField(report, "status") === "async_launched";
-    return [
-      calls !== undefined && pluralize(calls, "call"),
-      tokens !== undefined && pluralize(tokens, "token"),
-      isBackground && "in the background",
-    ];
+    const spent = tokens !== undefined && pluralize(tokens, "token");
+    const made = calls !== undefined && pluralize(calls, "call");
+    const both = made && spent && [{ name: "on-wide-screens", text: `${made} ·` }, { name: "tokens", text: spent }];
+    return [...(both ? [both] : [made, spent]), isBackground && "in the background"];
   },
 
   args(reader) {
