@@ -9,6 +9,7 @@ from ash_shared.providers._kit.contract import Part, Record, RecordReading, spea
 from ash_shared.providers._kit.json_fields import (
     cost_at,
     count_at,
+    decode_arguments,
     first_count,
     first_text,
     message_error,
@@ -136,9 +137,19 @@ def _is_synthetic(record: Record, message: Record) -> bool:
 
 
 def is_task_notification(blocks: list[Block]) -> bool:
-    """Return True if Claude Code reports, in the user's role, that a background task has ended."""
+    """Return True if Claude Code reports, in the user's role, that a background task has ended: in tags, or as JSON."""
     first = blocks[0] if len(blocks) == 1 else {}
-    return first.get("type") == "text" and first["text"].lstrip().startswith("<task-notification>")
+    if first.get("type") != "text":
+        return False
+    text = first["text"].lstrip()
+    return text.startswith("<task-notification>") or (text.startswith("{") and _is_task_report(text))
+
+
+def _is_task_report(text: str) -> bool:
+    if '"task_id"' not in text:
+        return False
+    report = decode_arguments(text)
+    return report.__class__ is dict and {"task_id", "status"} <= report.keys()
 
 
 def line_error(record: Record, message: Record) -> Block | None:

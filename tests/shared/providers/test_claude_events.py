@@ -1063,6 +1063,8 @@ def content_events(events: list[ShortEvent]) -> list[ShortEvent]:
     return [event for event in events if event[0] in CONTENT_TYPES]
 
 
+TASK_REPORT = json.dumps({"task_id": "b1", "tool_use_id": "t1", "status": "completed", "summary": "Done."})
+TASK_NOTIFICATION = "<task-notification>\n<task-id>b1</task-id>\n</task-notification>"
 FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
     "two turns, one of which reports its end": (
         [
@@ -1162,6 +1164,24 @@ FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             END,
             START,
             ("user_message", {"text": "How?"}),
+            END,
+        ],
+    ),
+    "notifications of tasks, as JSON and in tags": (
+        [
+            user("One?"),
+            {"type": "queue-operation", "operation": "enqueue", "content": TASK_REPORT},
+            {"type": "queue-operation", "operation": "remove"},
+            user(TASK_REPORT),
+            user(TASK_NOTIFICATION),
+            user('{"task_id": "b1"}'),
+        ],
+        [
+            START,
+            ("user_message", {"text": "One?"}),
+            ("user_message", {"text": TASK_REPORT, "synthetic": True}),
+            ("user_message", {"text": TASK_NOTIFICATION, "visibleText": "", "synthetic": True}),
+            ("user_message", {"text": '{"task_id": "b1"}'}),
             END,
         ],
     ),
