@@ -17,7 +17,14 @@ from msgspec.structs import replace
 
 from ash_shared.model.blocks import Block, pick, text_block
 from ash_shared.providers._kit.contract import Part, Record, RecordReading
-from ash_shared.providers._kit.json_fields import count_at, first_text, list_or_empty, text_at
+from ash_shared.providers._kit.json_fields import (
+    count_at,
+    decode_arguments,
+    first_text,
+    list_or_empty,
+    text_at,
+    value_at,
+)
 from ash_shared.providers._kit.steps import Chunk, Emit, Relation, Scope, Step, TurnEnd
 from ash_shared.providers.codex import messages
 from ash_shared.providers.codex.bodies import EventSteps, Steps
@@ -45,10 +52,31 @@ def message_steps(item: Record, reading: RecordReading) -> Steps:
     command = _user_command_steps(part.blocks)
     if command is not None:
         return command
+    callback = _subagent_callback(part.blocks)
+    if callback is not None:
+        return [callback]
     unlabelled = [block for block in part.blocks if not _MEDIA_LABEL.fullmatch(block.get("text") or "")]
     return [replace(part, blocks=unlabelled or part.blocks)]
 
 
+def _subagent_callback(blocks: list[Block]) -> Step | None:
+    """Return the callback of a subagent, which Codex reports in the user's role; None for any other message."""
+    text = (text_at(blocks[0], "text") or "").strip() if len(blocks) == 1 else ""
+    if not (text.startswith(_NOTIFICATION) and text.endswith(_NOTIFICATION_END)):
+        return None
+    report = decode_arguments(text[len(_NOTIFICATION) : -len(_NOTIFICATION_END)])
+    thread, agent, status = (
+        text_at(report, "agent_id"),
+        text_at(report, "agent_path"),
+        value_at(report, "status"),
+    )
+    if not (thread or agent) or not status:
+        return None
+    name, message = _parse_agent_state(status)
+    return _agent_callback(thread or agent, thread, name, message, agent=agent)
+
+
+_NOTIFICATION, _NOTIFICATION_END = "<subagent_notification>", "</subagent_notification>"
 _INSTRUCTIONS: Block = {"variant": "instructions"}
 """Marks the instructions that Codex gives the model about itself and its environment, in the developer role."""
 _MEDIA_LABEL = re.compile(r"</?(?:image|audio)(?: [^<>\n]{0,300})?>")
@@ -291,12 +319,12 @@ def _parse_agent_state(state: Any) -> tuple[str, Any]:
     return next(iter(state.items()), ("", None))
 
 
-def _agent_callback(id: Any, thread: Any, status: str, message: Any) -> Step | None:
+def _agent_callback(id: Any, thread: Any, status: str, message: Any, *, agent: Any = None) -> Step | None:
     """Return the callback of an agent, or None if it has not ended."""
     if status in _RUNNING_STATES:
         return None
-    payload = {"messageId": id, **({"fromSessionId": thread} if thread else {}), "result": message or status}
-    return Emit("agent_callback", payload)
+    sender = {name: value for name, value in (("fromAgentId", agent), ("fromSessionId", thread)) if value}
+    return Emit("agent_callback", {"messageId": id, **sender, "result": message or status})
 
 
 _RUNNING_STATES = frozenset({"pendingInit", "pending_init", "running", ""})

@@ -1020,6 +1020,35 @@ ROLLOUT: dict[str, Case] = {
             END,
         ],
     ),
+    "notifications of subagents": (
+        [
+            TASK_STARTED,
+            *(
+                message_item("user", f"<subagent_notification>\n{report}\n</subagent_notification>")
+                for report in (
+                    '{"agent_id": "helper", "status": {"completed": "Here."}}',
+                    '{"agent_path": "/root/h", "status": {"errored": null}}',
+                    '{"agent_path": "/root/h", "status": "running"}',
+                )
+            ),
+            TASK_COMPLETE,
+        ],
+        [
+            START,
+            ("agent_callback", {"messageId": "helper", "fromSessionId": "helper", "result": "Here."}),
+            ("agent_callback", {"messageId": "/root/h", "fromAgentId": "/root/h", "result": "errored"}),
+            (
+                "user_message",
+                {
+                    "text": "<subagent_notification>\n"
+                    '{"agent_path": "/root/h", "status": "running"}\n</subagent_notification>',
+                    "visibleText": "",
+                    "synthetic": True,
+                },
+            ),
+            END,
+        ],
+    ),
     "retracted turns": (
         [
             event("thread_rolled_back", num_turns=2),
