@@ -184,14 +184,35 @@ def _tools(stands: list[WireEvent]) -> dict[str, Any]:
 
 
 def _agents(stands: list[WireEvent]) -> dict[str, Any]:
-    sent, callbacks = _of(stands, "agent_message"), _of(stands, "agent_callback")
-    answered = {event["payload"]["messageId"] for event in callbacks}
+    callbacks = _of(stands, "agent_callback")
     named = (name for event in stands if event["type"].startswith("agent_") for name in _partners(event))
     return {
         "agents": list(dict.fromkeys(named)),
         "agentCallbacks": len(callbacks),
-        "awaitedAgents": len({event["payload"]["messageId"] for event in sent} - answered),
+        "awaitedAgents": len(_awaited_messages(stands)),
     }
+
+
+def _awaited_messages(stands: list[WireEvent]) -> set[str]:
+    """Return the ids of the messages without a callback. A callback of no known message answers all to its agent."""
+    awaited: set[str] = set()
+    by_agent: dict[str, list[str]] = {}
+    for event in _of(stands, "agent_message", "agent_callback"):
+        payload, message = event["payload"], event["payload"]["messageId"]
+        if event["type"] == "agent_message":
+            awaited.add(message)
+            for agent in _agent_names(payload, "targetAgentId", "targetSessionId"):
+                by_agent.setdefault(agent, []).append(message)
+        elif message in awaited:
+            awaited.remove(message)
+        else:
+            for agent in _agent_names(payload, "fromAgentId", "fromSessionId"):
+                awaited.difference_update(by_agent.pop(agent, ()))
+    return awaited
+
+
+def _agent_names(payload: Mapping[str, Any], *keys: str) -> set[str]:
+    return {payload[key] for key in keys if payload.get(key)}
 
 
 def _partners(event: WireEvent) -> Iterator[str]:

@@ -726,6 +726,19 @@ SUMMARIES: dict[str, tuple[list[Json], Json]] = {
             "isInterrupted": True,
         },
     ),
+    "callbacks that name only their agent": (
+        log(
+            *(
+                (
+                    "agent_message",
+                    {"messageId": id, "targetSessionId": agent, "message": "Do.", "wait": False},
+                )
+                for id, agent in (("m1", "s1"), ("m2", "s1"), ("m3", "s2"))
+            ),
+            ("agent_callback", {"messageId": "s1", "fromSessionId": "s1", "result": "Did."}),
+        ),
+        {"turns": 1, "agents": ["s1", "s2"], "agentCallbacks": 1, "awaitedAgents": 1},
+    ),
     "an open turn": (
         log(start("t1"), reply("word " * 60), call("c1"), call("c2", name="Read"), result("c1")),
         {
