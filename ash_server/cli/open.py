@@ -99,9 +99,9 @@ def _open_file(path: Path) -> int:
 
 
 def _delete_when_interrupted(page: Path) -> None:
-    click.echo("Ctrl-C deletes this page.")
     try:
         with suppress(KeyboardInterrupt):
+            click.echo("Ctrl-C deletes this page.")
             Event().wait()
     finally:
         page.unlink(missing_ok=True)
