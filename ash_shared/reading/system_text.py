@@ -194,7 +194,7 @@ def is_client_text(blocks: Sequence[Block]) -> bool:
 
 def prompt_text(text: str) -> str:
     """Return what the person typed; empty if that is nothing, or a command that only controls the client."""
-    typed = typed_text(text).strip(_BLANKS)
+    typed = typed_text(text).strip().lstrip(_BLANKS)
     return "" if typed.partition(" ")[0] in _CLIENT_COMMANDS else typed
 
 
