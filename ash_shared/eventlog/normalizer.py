@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from ash_shared.eventlog import complete_messages, emit_messages, posted_events, streaming, turns, usage
 from ash_shared.eventlog.dedupe import assembled_answers, repetitions
 from ash_shared.eventlog.emitter import EMPTY_LINE, Context, Event, Line, Log, read_line
-from ash_shared.eventlog.state import decode_state, encode_state
+from ash_shared.eventlog.state import Place, decode_state, encode_state
 from ash_shared.model.blocks import Block
 from ash_shared.model.event_types import CATALOGUE
 from ash_shared.model.events import ChatEvent, read_event
@@ -110,6 +110,9 @@ def _emit_event(log: Log, step: steps.Emit) -> None:
     if step.type == "turn_start":
         turns.start_explicit_turn(log, payload["trigger"])
         return
+    if step.type == "audio_chunk":
+        _emit_speech(log, step)
+        return
     once_key = f"agent/{payload['messageId']}" if step.type == "agent_message" else ""
     if repetitions.is_repeated_event(log.state, once_key):
         return
@@ -119,6 +122,13 @@ def _emit_event(log: Log, step: steps.Emit) -> None:
             payload = {**payload, "messageId": turns.scoped_id(payload["messageId"], turn)}
     repetitions.record_event(log.state, once_key)
     log.emit(step.type, payload)
+
+
+def _emit_speech(log: Log, step: steps.Emit) -> None:
+    """Emit a chunk of speech within its turn and its response."""
+    turns.activate_turn(log)
+    response = log.context.response_id or log.state.response_id(log.parent_call)
+    log.emit(step.type, step.payload, Place(log.parent_call, response))
 
 
 def _set_scope(log: Log, step: steps.Scope) -> None:

@@ -73,7 +73,7 @@ TYPES: Mapping[str, WireType] = {
         name: _REPEATED_EVENT
         for names in (
             _event_names("apply_patch_call", "completed", "in_progress"),
-            _event_names("audio", "done", "transcript.delta", "transcript.done"),
+            _event_names("audio", "done"),
             _event_names("code_interpreter_call", "completed", "in_progress", "interpreting"),
             _event_names("compaction", "compacting"),
             _event_names("content_part", "added", "done"),
@@ -115,6 +115,8 @@ TYPES: Mapping[str, WireType] = {
     "reasoning": _item(lambda record: record.get("summary").__class__ is list),
     "refusal": _part(lambda record: record.get("refusal").__class__ is str),
     "response.audio.delta": WireType(chunk_reading, steps=steps.audio_chunk),
+    "response.audio.transcript.delta": WireType(chunk_reading, steps=steps.transcript_delta),
+    "response.audio.transcript.done": WireType(chunk_reading, steps=steps.transcript_end),
     "response.completed": WireType(chunk_reading, messages.end_parts, steps.end_steps("completed")),
     "response.created": WireType(chunk_reading, messages.start_parts, steps.begin_response),
     "response.failed": WireType(chunk_reading, messages.end_parts, steps.end_steps("failed")),

@@ -131,6 +131,20 @@ def audio_chunk(event: Record, reading: RecordReading) -> list[Step]:
     return [Emit("audio_chunk", {"data": event["delta"], "seq": event["sequence_number"]})]
 
 
+def transcript_delta(event: Record, reading: RecordReading) -> list[Step]:
+    """Return a chunk of the transcript of the speech; its events name no item."""
+    text = text_at(event, "delta") or ""
+    return [Chunk("text", text, _TRANSCRIPT, fields={"variant": "transcript"}, anonymous_slot=True)]
+
+
+def transcript_end(event: Record, reading: RecordReading) -> list[Step]:
+    return [ChunkEnd(_TRANSCRIPT)]
+
+
+_TRANSCRIPT = "audio"
+"""The slot of the transcript."""
+
+
 # Items
 
 

@@ -507,6 +507,35 @@ STREAMS: dict[str, tuple[list[Record], list[Short]]] = {
 }
 
 
+def test_speech_is_in_its_turn_with_its_transcript() -> None:
+    def audio(number: int, name: str, **more: Any) -> Record:
+        return {"type": f"response.audio.{name}", "sequence_number": number, **more}
+
+    records = [
+        created(),
+        audio(1, "delta", delta="UklG"),
+        audio(2, "transcript.delta", delta="At "),
+        audio(3, "delta", delta="Rg=="),
+        audio(4, "transcript.delta", delta="nine."),
+        audio(5, "transcript.done"),
+        audio(6, "done"),
+        response_end(),
+    ]
+
+    events = follow(records, SOURCE, ends=True)
+
+    assert short_events(events) == [
+        ("turn_start", {"trigger": "system"}),
+        ("audio_chunk", {"data": "UklG", "seq": 1}, "r1"),
+        ("assistant_chunk", {"text": "At ", "variant": "transcript"}, "r1"),
+        ("audio_chunk", {"data": "Rg==", "seq": 3}, "r1"),
+        ("assistant_chunk", {"text": "nine.", "variant": "transcript"}, "r1"),
+        ("assistant_done", {"text": "At nine.", "variant": "transcript"}, "r1"),
+        ("turn_end", {}),
+    ]
+    assert len({event["turnId"] for event in events}) == 1
+
+
 @pytest.mark.parametrize(("records", "events"), STREAMS.values(), ids=STREAMS)
 def test_stream_events(records: list[Record], events: list[Short]) -> None:
     assert short_response_events(*records) == events
