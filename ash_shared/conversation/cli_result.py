@@ -72,15 +72,11 @@ def parse_cli_output(
     and the JSON in the last answer, which is all of it, the content of a fenced block, or an object or list in it.
     """
     stdout = exact_text(stdout)
-    messages = _plain_answer(stdout) or [
-        _with_client_role(message) for message in transform_messages(stdout, source)
-    ]
+    messages = _plain_answer(stdout) or list(map(_with_client_role, transform_messages(stdout, source)))
     answer = _last_answer(messages)
-    data = (
-        answer
-        if response_model is None
-        else _parse_answer(_structured_outputs(stdout, messages), answer, response_model)
-    )
+    data: Any = answer
+    if response_model is not None:
+        data = _parse_answer(_structured_outputs(stdout, messages), answer, response_model)
     invalid = data if isinstance(data, MessageError) else None
     error = invalid or _last_error(messages, exit_code)
     values = {
@@ -155,19 +151,15 @@ def _parse_answer(
     if problem is None:
         return MessageError(code="invalid_response", message="There is no JSON in the answer.")
     details = problem.errors(include_url=False, include_context=False, include_input=False)
-    return MessageError(
-        code="invalid_response", message="The JSON in the answer does not fit.", details=details
-    )
+    text = "The JSON in the answer does not fit."
+    return MessageError(code="invalid_response", message=text, details=details)
 
 
 def _structured_outputs(stdout: str | bytes, messages: list[StandardMessage]) -> Iterator[Any]:
     """Yield the structured outputs of a run of Claude, the last first."""
     records = [read_raw(text, "claude").record or {} for text in split_transcript(stdout)]
-    yield from (
-        record["structured_output"]
-        for record in reversed(records)
-        if record.get("structured_output") is not None
-    )
+    outputs = (record.get("structured_output") for record in reversed(records))
+    yield from (output for output in outputs if output is not None)
     for block in reversed([block for message in messages for block in message.content]):
         if isinstance(block, ToolUseContent) and block.name == "StructuredOutput":
             yield block.input

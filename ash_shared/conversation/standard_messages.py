@@ -176,12 +176,8 @@ class Fold:
             if known is not None:
                 return known
         last = self._last
-        if (
-            part.relation == "continuation"
-            and last is not None
-            and last.joins_previous
-            and last.role == part.role
-        ):
+        joins = part.relation == "continuation" and last is not None and last.joins_previous
+        if last is not None and joins and last.role == part.role:
             return last
         return self._new_draft(part, origin)
 
@@ -206,12 +202,10 @@ class Fold:
     def _index(self, draft: Draft, part: Part) -> None:
         if not draft.is_copy:
             self._last = draft
-        if draft.role == "assistant":
-            self._answer, self._repeated_answer = (
-                (self._answer, draft) if draft.is_copy else (draft, self._repeated_answer)
-            )
-            if not draft.is_copy:
-                self._answers[part.parent_call] = draft
+        if draft.role == "assistant" and draft.is_copy:
+            self._repeated_answer = draft
+        elif draft.role == "assistant":
+            self._answer = self._answers[part.parent_call] = draft
         if part.key is not None and part.role is not None:
             self._by_key[part.role, part.key] = draft
             if part.is_keyed_in_session:
@@ -219,9 +213,8 @@ class Fold:
 
     def _extend(self, draft: Draft, part: Part, origin: _Origin) -> None:
         is_new, original = not draft.originals, _original_of(part, origin.read)
-        is_same = not is_new and (
-            original is draft.originals[-1] or (part.is_revision and part.blocks == draft.blocks)
-        )
+        is_repeated = part.is_revision and part.blocks == draft.blocks
+        is_same = not is_new and (original is draft.originals[-1] or is_repeated)
         if part.is_revision:
             draft.blocks = list(part.blocks)
         elif part.relation == "growth":
@@ -361,6 +354,5 @@ def _build_metadata(values: Record) -> MessageMetadata:
         return MessageMetadata.model_validate(known, strict=True)
     except ValidationError as error:
         wrong = {problem["loc"][0] for problem in error.errors()}
-        return MessageMetadata.model_validate(
-            {key: value for key, value in known.items() if key not in wrong}
-        )
+        valid = {key: value for key, value in known.items() if key not in wrong}
+        return MessageMetadata.model_validate(valid)

@@ -86,9 +86,8 @@ class Normalizer:
         emit_messages.release_copies(log, log.state.held_copies)
         turn = log.state.turn
         if turn is not None:
-            turns.end_unfinished_turn(
-                log, turn, is_cut=is_cut or (turn.has_explicit_end and not turn.is_over)
-            )
+            is_cut = is_cut or (turn.has_explicit_end and not turn.is_over)
+            turns.end_unfinished_turn(log, turn, is_cut=is_cut)
         log.state = log.state.after_the_end()
         return log.events
 

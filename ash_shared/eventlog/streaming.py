@@ -225,10 +225,9 @@ def _end_all_slots(log: Log) -> None:
     for parent_call in dict.fromkeys(slot.parent_call for slot in log.state.slots):
         end_response_slots(log, parent_call)
     tool_calls.emit_held_results(log)
-    turn = log.state.turns
-    emit_messages.release_copies(
-        log, [held for held in log.state.held_copies if held.role == "assistant" or held.turn < turn]
-    )
+    copies, turn = log.state.held_copies, log.state.turns
+    late = [held for held in copies if held.role == "assistant" or held.turn < turn]
+    emit_messages.release_copies(log, late)
 
 
 def end_response_slots(log: Log, parent_call: str) -> None:
@@ -249,9 +248,8 @@ def end_slot(log: Log, slot: Slot, end_fields: Block | None = None) -> None:
     if slot.kind == "input":
         _emit_call_of_slot(log, slot, fields)
     elif slot.text or not slot.fields.keys().isdisjoint(_READABLE_WITHOUT_TEXT):
-        emit_messages.emit_text(
-            log, f"{_EVENT_PREFIXES[slot.kind]}_done", {"text": slot.text, **fields}, slot.place
-        )
+        wire = f"{_EVENT_PREFIXES[slot.kind]}_done"
+        emit_messages.emit_text(log, wire, {"text": slot.text, **fields}, slot.place)
 
 
 _READABLE_WITHOUT_TEXT = ("redacted", "signature")

@@ -129,9 +129,8 @@ def end_previous_turn(log: Log) -> None:
     """End the turn before another begins; it is interrupted if it is incomplete."""
     turn = log.state.turn
     if turn is not None:
-        end_unfinished_turn(
-            log, turn, is_cut=not turn.is_over and (turn.has_explicit_end or log.state.is_cut())
-        )
+        is_cut = not turn.is_over and (turn.has_explicit_end or log.state.is_cut())
+        end_unfinished_turn(log, turn, is_cut=is_cut)
 
 
 def end_unfinished_turn(log: Log, turn: Turn, *, is_cut: bool) -> None:

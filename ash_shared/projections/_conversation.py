@@ -227,9 +227,8 @@ class _Ids:
 
 def _fit_id(id: str) -> str:
     """Return the id if both APIs accept it, or else one derived from it."""
-    return (
-        id if id and len(id) <= _MAX_ID_LENGTH and not _UNFIT.search(id) else _shortened(id, _MAX_ID_LENGTH)
-    )
+    is_fit = 0 < len(id) <= _MAX_ID_LENGTH and not _UNFIT.search(id)
+    return id if is_fit else _shortened(id, _MAX_ID_LENGTH)
 
 
 def _fit_name(name: str) -> str:

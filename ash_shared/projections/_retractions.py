@@ -115,9 +115,8 @@ class _Log:
         return wire == "turn_start" or (not self._has_marks and is_prompt(event))
 
     def retract(self, payload: Mapping[str, Any]) -> None:
-        self._revoked.update(
-            self._places[name] for name in payload.get("eventIds") or () if name in self._places
-        )
+        names = payload.get("eventIds") or ()
+        self._revoked.update(self._places[name] for name in names if name in self._places)
         for name in payload.get("messageIds") or ():
             self._revoked.update(self._members.pop(name, ()))
         if payload.get("fromMessageId") is not None:

@@ -71,12 +71,8 @@ def _strip_last_text(content: list[Block]) -> None:
 
 
 def _tool_use(call: ConversationCall) -> Block:
-    return {
-        "type": "tool_use",
-        "id": call.id,
-        "name": call.name,
-        "input": json.loads(arguments_of(call.args)),
-    }
+    arguments = json.loads(arguments_of(call.args))
+    return {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments}
 
 
 def _tool_result(id: str, payload: Mapping[str, Any]) -> Block:

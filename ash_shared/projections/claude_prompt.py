@@ -30,9 +30,8 @@ def to_claude_prompt(events: Events) -> str:
     if not elements:
         return ""
     mark = _mark([element.text for element in elements])
-    inside = "\n".join(
-        f"<{tag}{mark}{attributes}>\n{text}\n</{tag}{mark}>" for tag, attributes, text in elements
-    )
+    texts = (f"<{tag}{mark}{attributes}>\n{text}\n</{tag}{mark}>" for tag, attributes, text in elements)
+    inside = "\n".join(texts)
     return f"{_INTRODUCTION}\n\n<conversation{mark}>\n{inside}\n</conversation{mark}>\n"
 
 

@@ -170,11 +170,8 @@ def _ranked(names: Iterable[str] | Mapping[str, int]) -> dict[str, int]:
 def _tools(stands: list[WireEvent]) -> dict[str, Any]:
     calls = [event["payload"] for event in _of(stands, "tool_call") if not event["payload"].get("partial")]
     names = {call["toolCallId"]: call["toolName"] for call in calls}
-    failed = [
-        event["payload"]["toolCallId"]
-        for event in _of(stands, "tool_result")
-        if failure_of(event["payload"]) is not None
-    ]
+    results = [event["payload"] for event in _of(stands, "tool_result")]
+    failed = [result["toolCallId"] for result in results if failure_of(result) is not None]
     parents = {event["payload"].get("parentToolCallId") for event in stands} - {None}
     return {
         "toolCalls": _ranked(call["toolName"] for call in calls),

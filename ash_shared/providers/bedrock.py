@@ -137,9 +137,8 @@ def _other_keys(source: Record, consumed: str) -> Block:
 def _translate_image(block: Block) -> Block:
     image = block["image"]
     media_type = f"image/{image['format']}" if "format" in image else None
-    return _with_extra_keys(
-        block, "image", {"type": "image", "source": _media_source(image["source"], media_type)}, "source"
-    )
+    typed = {"type": "image", "source": _media_source(image["source"], media_type)}
+    return _with_extra_keys(block, "image", typed, "source")
 
 
 def _media_translation(kind: str) -> Callable[[Block], Block]:

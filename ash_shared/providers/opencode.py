@@ -211,9 +211,8 @@ def _is_event(record: Record) -> bool:
 
 def _is_stored(record: Record) -> bool:
     """Return True for a message or part with a session id, or an early part with only a message id."""
-    return record.get("id").__class__ is str and (
-        record.get("role") in ("user", "assistant") or record.get("type").__class__ is str
-    )
+    has_kind = record.get("type").__class__ is str or record.get("role") in ("user", "assistant")
+    return has_kind and record.get("id").__class__ is str
 
 
 def _is_session(record: Record) -> bool:
@@ -275,12 +274,7 @@ def facts(record: Record) -> Facts:
 
 def _times(document: Any) -> Iterator[Any]:
     """Yield the times in a session, a message or a part, and in the messages and parts that it contains."""
-    for each in (
-        document,
-        value_at(document, "info"),
-        value_at(document, "state"),
-        value_at(document, "part"),
-    ):
+    for each in (document, *(value_at(document, name) for name in ("info", "state", "part"))):
         time = value_at(each, "time")
         yield from time.values() if time.__class__ is dict else ()
     for each in (*items_at(document, "messages"), *items_at(document, "parts")):
@@ -288,9 +282,8 @@ def _times(document: Any) -> Iterator[Any]:
 
 
 def _created_at(document: Any) -> int | None:
-    return to_milliseconds(value_at(document, "time", "created")) or to_milliseconds(
-        value_at(document, "time", "start")
-    )
+    created = to_milliseconds(value_at(document, "time", "created"))
+    return created or to_milliseconds(value_at(document, "time", "start"))
 
 
 def _model_name(info: Record) -> str | None:
@@ -352,13 +345,10 @@ def _parts_of_document_part(part: Record, role: Speaker) -> list[Part]:
     blocks = [block for block in _read_part(part) if block.get("reason") != "control"]
     content = [block for block in blocks if block["type"] != "tool_result"]
     results = [block for block in blocks if block["type"] == "tool_result"]
-    content_parts = [
-        Part(role=role, blocks=content, key=key, relation="section", facts=Facts(uuid=key), message_id=key)
-    ]
-    result_parts = [
-        Part(role="user", blocks=results, key=text_at(part, "callID"), facts=Facts(uuid=text_at(part, "id")))
-    ]
-    return (content_parts if content else []) + (result_parts if results else [])
+    own, of_result = Facts(uuid=key), Facts(uuid=text_at(part, "id"))
+    content_part = Part(role=role, blocks=content, key=key, relation="section", facts=own, message_id=key)
+    result_part = Part(role="user", blocks=results, key=text_at(part, "callID"), facts=of_result)
+    return [item for item in (content_part, result_part) if item.blocks]
 
 
 def _step_part(part: Record, key: str | None) -> Part:
@@ -459,9 +449,8 @@ def _tool_steps(part: Record) -> list[Step]:
     blocks = _read_part(part)
     calls = [block for block in blocks if block["type"] != "tool_result"]
     results = [block for block in blocks if block["type"] == "tool_result"]
-    call: Step = Part(
-        role="assistant", blocks=calls, message_id=text_at(part, "messageID"), relation="revision"
-    )
+    message_id = text_at(part, "messageID")
+    call: Step = Part(role="assistant", blocks=calls, message_id=message_id, relation="revision")
     if status == "running":
         return [call, *_output_steps(part, state)]
     return [call, *(Part(role="user", blocks=[result], relation="revision") for result in results)]

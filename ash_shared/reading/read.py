@@ -231,9 +231,8 @@ def _read_list(values: list[Any], source: str | None) -> Read:
     if len(values) > MAX_BLOCKS:
         raise LimitExceeded
     providers = _load_providers()
-    list_provider = next(
-        (provider for provider in providers.values() if provider.recognizes_list(values)), None
-    )
+    list_providers = (provider for provider in providers.values() if provider.recognizes_list(values))
+    list_provider = next(list_providers, None)
     declared_provider = providers.get(source or "", list_provider)
     if list_provider is not None and declared_provider is list_provider:
         return _read_with(list_provider, {"list": values})
@@ -243,14 +242,12 @@ def _read_list(values: list[Any], source: str | None) -> Read:
     blocks = [block for element in elements for block in element.reading.blocks]
     if len(blocks) > MAX_BLOCKS:
         raise LimitExceeded
-    first_roles: Mapping[Kind, Role] = {
-        element.reading.kind: element.reading.role for element in reversed(elements)
-    }
+    readings = [element.reading for element in elements]
+    first_roles: Mapping[Kind, Role] = {reading.kind: reading.role for reading in reversed(readings)}
     kind: Kind = next((kind for kind in _KINDS_BY_PRIORITY if kind in first_roles), "record")
     first_provider = next((element.provider for element in elements if element.provider), None)
-    return Read(
-        RecordReading(kind, first_roles.get(kind, "system"), blocks), first_provider, elements=elements
-    )
+    reading = RecordReading(kind, first_roles.get(kind, "system"), blocks)
+    return Read(reading, first_provider, elements=elements)
 
 
 _KINDS_BY_PRIORITY: tuple[Kind, ...] = ("message", "chunk", "record")

@@ -42,9 +42,8 @@ def _record_reading(reason: RawReason, record: Any, name: str | None) -> RecordR
 
 def chunk_reading(record: Any, name: str | None = "") -> RecordReading:
     """Return the reading of a stream fragment."""
-    return RecordReading(
-        "chunk", "assistant", [raw_block("stream_fragment", record, _raw_type(record, name))]
-    )
+    block = raw_block("stream_fragment", record, _raw_type(record, name))
+    return RecordReading("chunk", "assistant", [block])
 
 
 def _raw_type(record: Any, name: str | None) -> str | None:

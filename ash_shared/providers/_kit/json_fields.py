@@ -52,10 +52,8 @@ def _parse_json_path(path: str) -> list[str | int]:
     """Return the keys and indexes of a JSON path such as `$.days[0].name`; an unreadable path is one key."""
     body = path.removeprefix("$")
     segments = list(_PATH_SEGMENT.finditer(body))
-    is_complete = (
-        "".join(segment[0] for segment in segments) == body and 0 < len(segments) <= _MAX_ARGUMENT_DEPTH
-    )
-    if not is_complete or segments[0][2] is not None:
+    is_whole = "".join(segment[0] for segment in segments) == body
+    if not (is_whole and 0 < len(segments) <= _MAX_ARGUMENT_DEPTH) or segments[0][2] is not None:
         return [path]
     return [
         int(segment[2]) if segment[2] is not None else segment[1] or segment[3] or segment[4] or ""

@@ -24,6 +24,7 @@ from ash_shared.model.blocks import (
     translate,
     translated,
     with_extra,
+    without,
 )
 from ash_shared.model.content import RawReason
 from ash_shared.model.message import Role
@@ -134,8 +135,7 @@ def keep_unread_keys(
     blocks: list[Block], item: Record, consumed: Iterable[str], wire_type: str
 ) -> list[Block]:
     """Add the unconsumed keys of an item to its first block. An item without blocks becomes a control block."""
-    known = {"type", *consumed}
-    rest = {key: value for key, value in item.items() if key not in known}
+    rest = without(item, "type", *consumed)
     if not rest:
         return blocks
     return [with_extra(blocks[0], rest), *blocks[1:]] if blocks else [raw_block("control", item, wire_type)]
@@ -144,10 +144,8 @@ def keep_unread_keys(
 def _translate_message(item: Record) -> list[Block]:
     """Return the blocks of a message; its role is read by `item_role`."""
     phase = pick(item, "phase")
-    blocks = [
-        {**block, **phase} if block["type"] == "text" else block
-        for block in read_content(item["content"], read_block)
-    ]
+    content = read_content(item["content"], read_block)
+    blocks = [{**block, **phase} if block["type"] == "text" else block for block in content]
     used = ("content", *phase) if any(block["type"] == "text" for block in blocks) else ("content",)
     rest = item.keys() - {"type", "role", *used}
     return keep_unread_keys(blocks, item, used, "message") if rest else blocks
@@ -157,13 +155,11 @@ def _translate_reasoning(item: Record) -> list[Block]:
     """Return one block per summary and per text, or a redacted one. The first block gets the encrypted data."""
     thoughts = [_thinking_block(part, {"is_summary": True}) for part in list_or_empty(item["summary"])]
     thoughts += [_thinking_block(part, {}) for part in list_or_empty(item.get("content"))]
-    first, *rest = thoughts or [
-        {"type": "thinking", "thinking": "", "redacted": True, "source_type": "reasoning"}
-    ]
+    redacted = {"type": "thinking", "thinking": "", "redacted": True, "source_type": "reasoning"}
+    first, *rest = thoughts or [redacted]
     data = {"data": item["encrypted_content"]} if "encrypted_content" in item else {}
-    return keep_unread_keys(
-        [{**first, **data}, *rest], item, ("summary", "content", "encrypted_content"), "reasoning"
-    )
+    names = ("summary", "content", "encrypted_content")
+    return keep_unread_keys([{**first, **data}, *rest], item, names, "reasoning")
 
 
 def _thinking_block(part: Record, fields: Block) -> Block:
@@ -193,9 +189,8 @@ def _named_call(wire_type: str, **fields: str) -> Translation:
 
     def translation(item: Record) -> Block:
         arguments, consumed = input_at(item, "arguments")
-        return _tool_use_block(
-            item, wire_type, {"name": item["name"], "input": arguments, **fields}, ("name", *consumed)
-        )
+        typed = {"name": item["name"], "input": arguments, **fields}
+        return _tool_use_block(item, wire_type, typed, ("name", *consumed))
 
     return translation
 
@@ -217,17 +212,15 @@ def _unnamed_call(wire_type: str, name: str, *keys: str, **fields: str) -> Trans
 def _translate_local_shell(item: Record) -> Block:
     """Translate a shell call; it is linked by the item's `id` if it has no `call_id`."""
     link = "id" if item.get("call_id") is None and "id" in item else "call_id"
-    return _tool_use_block(
-        item, "local_shell_call", {"name": "shell", "input": item["action"]}, {"action"}, link
-    )
+    typed = {"name": "shell", "input": item["action"]}
+    return _tool_use_block(item, "local_shell_call", typed, {"action"}, link)
 
 
 def _translate_tool_search(item: Record) -> Block:
     executor = {"executor": "server"} if item.get("execution") == "server" else {}
     arguments, consumed = input_at(item, "arguments")
-    return _tool_use_block(
-        item, "tool_search_call", {"name": "tool_search", "input": arguments, **executor}, consumed
-    )
+    typed = {"name": "tool_search", "input": arguments, **executor}
+    return _tool_use_block(item, "tool_search_call", typed, consumed)
 
 
 def _translate_program(item: Record) -> Block:
@@ -237,9 +230,8 @@ def _translate_program(item: Record) -> Block:
 
 def _translate_web_search(item: Record) -> list[Block]:
     action, wire_type = item.get("action"), "web_search_call"
-    tool_use = _tool_use_block(
-        item, wire_type, {"name": "web_search", "input": action, "executor": "server"}, {"action"}, "id"
-    )
+    typed = {"name": "web_search", "input": action, "executor": "server"}
+    tool_use = _tool_use_block(item, wire_type, typed, {"action"}, "id")
     sources = value_at(action, "sources")
     if sources is None:
         return [tool_use]
@@ -320,10 +312,8 @@ def _translate_mcp_call(item: Record) -> list[Block]:
     tool_use = _tool_use_block(item, "mcp_call", typed, used, "id")
     if error is None and output is None:
         return [tool_use]
-    return [
-        tool_use,
-        _inline_result_block(item, "mcp_call", {**_mcp_result(output, error), "is_error": error is not None}),
-    ]
+    result = {**_mcp_result(output, error), "is_error": error is not None}
+    return [tool_use, _inline_result_block(item, "mcp_call", result)]
 
 
 def _mcp_result(output: Any, error: Any) -> Block:
@@ -369,9 +359,8 @@ def _translate_shell_output(item: Record) -> Block:
     """Return the output of every command; the exit code is that of the last one."""
     output = item["output"]
     if output.__class__ is str:
-        return _result_block(
-            item, "shell_call_output", {"content": output, **_failure_flag(item)}, {"output"}
-        )
+        text = {"content": output, **_failure_flag(item)}
+        return _result_block(item, "shell_call_output", text, {"output"})
     texts = [text_block(run[name]) for run in bounded(output) for name in ("stdout", "stderr") if name in run]
     code = count_at(output[-1], "outcome", "exit_code") if output else None
     typed = {"content": texts, "structured": output, **({} if code is None else {"exit_code": code})}
@@ -380,9 +369,8 @@ def _translate_shell_output(item: Record) -> Block:
 
 def _translate_patch_output(item: Record) -> Block:
     text = {"content": item["output"]} if "output" in item else {}
-    return _result_block(
-        item, "apply_patch_call_output", {**text, "is_error": item["status"] == "failed"}, {"output"}
-    )
+    typed = {**text, "is_error": item["status"] == "failed"}
+    return _result_block(item, "apply_patch_call_output", typed, {"output"})
 
 
 def _translate_tool_search_output(item: Record) -> Block:

@@ -186,12 +186,7 @@ def _string_ids(value: Any) -> tuple[str, ...]:
 
 def request_parts(record: Record, reading: RecordReading) -> list[Part]:
     system = record.get("system")
-    system_parts = (
-        []
-        if system is None
-        else [Part(role="system", blocks=read_content(system, read_block), original=system)]
-    )
-    return system_parts + [
+    messages = [
         Part(
             role=speaker_of_role(message_role(message, "user")),
             blocks=read_content(message["content"], read_block),
@@ -199,6 +194,9 @@ def request_parts(record: Record, reading: RecordReading) -> list[Part]:
         )
         for message in record["messages"]
     ]
+    if system is None:
+        return messages
+    return [Part(role="system", blocks=read_content(system, read_block), original=system), *messages]
 
 
 def result_parts(record: Record, reading: RecordReading) -> list[Part]:
@@ -269,15 +267,9 @@ def _describe_retry(record: Record, details: Any) -> str | None:
     cause = text_at(record, "cause", "code")
     attempt = first_count(record, "retryAttempt", "attempt")
     max_attempts = first_count(record, "maxRetries", "max_retries")
-    phrases = [
-        None if status is None else f"HTTP {status}",
-        cause,
-        None
-        if attempt is None
-        else f"attempt {attempt}"
-        if max_attempts is None
-        else f"attempt {attempt} of {max_attempts}",
-    ]
+    limit = "" if max_attempts is None else f" of {max_attempts}"
+    progress = None if attempt is None else f"attempt {attempt}{limit}"
+    phrases = [None if status is None else f"HTTP {status}", cause, progress]
     return ", ".join(filter(None, phrases)) or None
 
 
@@ -300,8 +292,7 @@ def attachment_parts(record: Record, reading: RecordReading) -> list[Part]:
 
 
 def system_parts(record: Record, reading: RecordReading) -> list[Part]:
-    retracts = _string_ids(record.get("retracted_message_uuids")) + _string_ids(
-        record.get("retractedMessageUuids")
-    )
+    names = ("retracted_message_uuids", "retractedMessageUuids")
+    retracts = tuple(id for name in names for id in _string_ids(record.get(name)))
     texts = [block for block in reading.blocks if block["type"] == "text"]
     return [Part(role="system", blocks=texts, retracts=retracts)] if texts or retracts else []

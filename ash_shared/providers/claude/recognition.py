@@ -39,9 +39,8 @@ def _is_own_block(block: Block) -> bool:
     wire_type = block.get("type")
     if wire_type.__class__ is not str or wire_type in _FOREIGN_BLOCKS:
         return False
-    return wire_type not in block or (
-        wire_type in ("text", "thinking") and block[wire_type].__class__ is not list
-    )
+    is_text = wire_type in ("text", "thinking")
+    return wire_type not in block or (is_text and block[wire_type].__class__ is not list)
 
 
 _FOREIGN_BLOCKS = frozenset(
@@ -193,11 +192,8 @@ def is_result(record: Record) -> bool:
 
 
 def is_system(record: Record) -> bool:
-    return (
-        record.get("subtype") != "init"
-        or "permissionMode" not in record
-        or not CLAUDE_LINE_KEYS.isdisjoint(record)
-    )
+    has_own_key = not CLAUDE_LINE_KEYS.isdisjoint(record)
+    return has_own_key or record.get("subtype") != "init" or "permissionMode" not in record
 
 
 def is_block(record: Record) -> bool:

@@ -53,16 +53,11 @@ TOOL_RESULTS = ("toolUseResult", "tool_use_result")
 
 def _read_structured_result(result: Any, spelling: str) -> Block:
     """Read the tool result of a line that has only the structured copy."""
-    typed: Block = {"type": "tool_result", "content": result}
+    fields: Block = {"content": result}
     if result.__class__ is dict:
         text = pick(result, "content") or renamed(result, content="stdout")
-        typed = {
-            "type": "tool_result",
-            **pick(result, "tool_use_id", "is_error"),
-            **text,
-            "structured": result,
-        }
-    return read_nested({**typed, "source_type": spelling}, read_block)
+        fields = {**pick(result, "tool_use_id", "is_error"), **text, "structured": result}
+    return read_nested({"type": "tool_result", **fields, "source_type": spelling}, read_block)
 
 
 def _record_reading(blocks: list[Block]) -> RecordReading:
@@ -154,9 +149,8 @@ def read_request(record: Record) -> RecordReading:
 def read_untyped(record: Record) -> RecordReading:
     """Read an API message without a `type`, or a token count."""
     if "content" in record:
-        return RecordReading(
-            "message", message_role(record, "user"), read_content(record["content"], read_block)
-        )
+        blocks = read_content(record["content"], read_block)
+        return RecordReading("message", message_role(record, "user"), blocks)
     return control_reading(record) if is_token_count(record) else unknown_reading(record)
 
 
@@ -166,9 +160,8 @@ def is_token_count(record: Record) -> bool:
 
 def read_response(record: Record) -> RecordReading:
     """Read a complete response of the API."""
-    return RecordReading(
-        "message", message_role(record, "assistant"), read_content(record["content"], read_block)
-    )
+    blocks = read_content(record["content"], read_block)
+    return RecordReading("message", message_role(record, "assistant"), blocks)
 
 
 def read_completion(record: Record) -> RecordReading:
