@@ -66,6 +66,7 @@ STORED: dict[str, Any] = {
             "synthetic": True,
         }
     ],
+    "removed_copies": 1,
     "said": ["d4"],
     "copied": ["d5"],
     "told": {"assistant/k": {"d6": "e1"}},
@@ -73,7 +74,6 @@ STORED: dict[str, Any] = {
     "streamed": {"id": "r", "said": ["d7"]},
     "sent": {"d8": 1},
     "once": ["d9"],
-    "removed_copies": 1,
     "speakers": {"k": "user"},
     "prompts_by_parent": {"d11": "u1"},
     "counted": "d10",
