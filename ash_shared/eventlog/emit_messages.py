@@ -35,7 +35,6 @@ def emit_call(log: Log, id: str | None, tool: str, args: object, fields: Block, 
 
 
 def emit_block(log: Log, part: Part, block: Block, place: Place) -> None:
-    """Emit one block of an assistant message."""
     wire = block["type"]
     if wire == "text":
         if block["text"]:

@@ -94,7 +94,6 @@ def add_cost(turn: Turn | None, part: Part) -> None:
 
 
 def _answer_key(part: Part) -> str:
-    """Return the key of the answer of a part."""
     return part.key or part.message_id or ""
 
 

@@ -203,7 +203,6 @@ def recognizes(record: Record) -> bool:
 
 
 def facts(record: Record) -> Facts:
-    """Return the metadata of an event or a standard message."""
     return Facts(
         uuid=text_at(record, "id"),
         timestamp=to_milliseconds(record.get("timestamp")),
@@ -336,7 +335,6 @@ _UNKNOWN_EVENT = WireType(lambda record: unknown_reading(record, record["type"])
 
 
 def wire_type(record: Record) -> WireType:
-    """Return the row of an event, a standard message or a bare block."""
     if _is_standard_message(record):
         return _STANDARD_MESSAGE
     name = record.get("type")

@@ -239,7 +239,6 @@ def read_block(block: Any) -> Block:
 
 
 def read_list(content: list[Any]) -> list[Block]:
-    """Read a content list."""
     if content.__class__ is not list:
         raise TypeError
     return bounded([parsed for block in content for parsed in _read_blocks(block)])
@@ -475,7 +474,6 @@ _BLOCK = WireType(lambda record: RecordReading("record", "system", _read_blocks(
 
 
 def wire_type(record: Record) -> WireType:
-    """Return the row of a record."""
     return _event_row(record) or next((row for row in _BODIES if row.matches(record)), _BLOCK)
 
 

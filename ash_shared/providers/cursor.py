@@ -61,7 +61,6 @@ _ROLES: Mapping[Any, Role] = {"user": "user", "assistant": "assistant", "system"
 
 
 def read_block(block: Any) -> Block:
-    """Read one element of a content list."""
     if is_native(block):
         return block
     if block.__class__ is str:
@@ -204,7 +203,6 @@ _RESULT_TEXT_KEYS = ("resultForModel", "content", "errorMessage", "error", "reas
 
 
 def _read_line(record: Record) -> RecordReading:
-    """Read a `user` or `assistant` line of the stream, or a transcript line."""
     message = record["message"]
     role_names = (text_at(message, "role"), text_at(record, "role"), text_at(record, "type"))
     role = next((_ROLES[name] for name in role_names if name in _ROLES), None)
@@ -397,7 +395,6 @@ _UNKNOWN = WireType(unknown_reading)
 
 
 def wire_type(record: Record) -> WireType:
-    """Return the row of a line of a stream or a transcript."""
     name = text_at(record, "type")
     if name is None:
         return _TRANSCRIPT_LINE if "type" not in record and "message" in record else _UNKNOWN
@@ -405,7 +402,6 @@ def wire_type(record: Record) -> WireType:
 
 
 def recognizes(record: Record) -> bool:
-    """Return True for a line of Cursor's stream or of one of its transcripts."""
     name = record.get("type")
     if name is None:
         return not body_keys(record) and _is_transcript(record)

@@ -84,7 +84,6 @@ def _message_role(message: Any) -> Role:
 
 
 def _read_message(message: Any) -> RecordReading:
-    """Read a message record, in its own line or in a document."""
     name, role = _message_type(message), _message_role(message)
     if is_one_of(name, _ROLES):
         blocks = translate(name, message, _message_blocks)
@@ -169,7 +168,6 @@ def _read_message_event(record: Record) -> RecordReading:
 
 
 def _block_reader(kind: Kind, role: Role, item: Translation) -> Callable[[Record], RecordReading]:
-    """Return a reader of events that translate to one block."""
     return lambda record: RecordReading(kind, role, translate(record["type"], record, item))
 
 
@@ -349,7 +347,6 @@ def _notice_parts(record: Record, reading: RecordReading) -> list[Part]:
 
 
 def _result_parts(record: Record, reading: RecordReading) -> list[Part]:
-    """End a run, with its total usage."""
     usage = _stats_usage(record.get("stats"))
     return [Part(role=None, usage=usage, error=_run_error(record), relation="turn_end")]
 
@@ -504,12 +501,10 @@ _INCOMPLETE = WireType(
 
 
 def wire_type(record: Record) -> WireType:
-    """Return the row of a record of a session file or a stream."""
     return _find_row(record) or _INCOMPLETE_EVENTS.get(text_at(record, "type") or "", _INCOMPLETE)
 
 
 def recognizes(record: Record) -> bool:
-    """Return True for a record of Gemini CLI."""
     if _find_row(record) is None:
         return False
     if record.get("type").__class__ is str:

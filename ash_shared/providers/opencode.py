@@ -232,7 +232,6 @@ def _is_complete(record: Record) -> bool:
 
 
 def recognizes(record: Record) -> bool:
-    """Return True for a run event or a document of OpenCode's storage."""
     if record.keys() == _WRAPPER_KEYS:
         path = record["path"]
         return path.__class__ is str and record["json"].__class__ is dict and bool(_PATH.fullmatch(path))
@@ -254,7 +253,6 @@ _ALLOWED_BODY_KEYS = frozenset(
 
 
 def facts(record: Record) -> Facts:
-    """Return the metadata of a document."""
     document = _unwrap(record)
     info = document.get("info")
     fields: Record = info if info.__class__ is dict else document

@@ -65,7 +65,6 @@ from ash_shared.providers._kit.steps import (
 
 
 def read_block(block: Any) -> Block:
-    """Read one element of a content list."""
     if block.__class__ is str:
         return text_block(block)
     if is_native(block) and "thinkingSignature" not in block:
@@ -235,7 +234,6 @@ def _is_update(record: Record) -> bool:
 
 
 def facts(record: Record) -> Facts:
-    """Return the metadata of a record."""
     wire_type = text_at(record, "type")
     message = record if wire_type is None else record.get("message")
     is_session = wire_type == "session"
@@ -457,7 +455,6 @@ _UNKNOWN = WireType(lambda record: unknown_reading(record, text_at(record, "type
 
 
 def wire_type(record: Record) -> WireType:
-    """Return the row of an event, a session entry, or a bare message."""
     name = text_at(record, "type")
     if name is None and text_at(record, "role") in _MESSAGE_READERS:
         return _BARE_MESSAGE

@@ -498,14 +498,12 @@ def _find_chunk_type(record: Record) -> WireType | None:
 
 
 def wire_type(record: Record) -> WireType:
-    """Return the row of a message, a chunk or a bare part."""
     if "parts" in record and "role" in record:
         return _MESSAGE
     return _find_chunk_type(record) or _BARE_PART
 
 
 def recognizes(record: Record) -> bool:
-    """Return True for a message or a chunk of a UI message stream."""
     if "parts" in record:
         return body_keys(record) == {"parts"} and _MESSAGE.matches(record)
     return _find_chunk_type(record) is not None and record.keys().isdisjoint(_FOREIGN_KEYS)

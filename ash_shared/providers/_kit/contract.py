@@ -32,7 +32,6 @@ def control_reading(record: Any, name: str | None = "") -> RecordReading:
 
 
 def unknown_reading(record: Any, name: str | None = "") -> RecordReading:
-    """Return the reading of a record whose type the provider does not know."""
     return _record_reading("unknown_type", record, name)
 
 
@@ -41,7 +40,6 @@ def _record_reading(reason: RawReason, record: Any, name: str | None) -> RecordR
 
 
 def chunk_reading(record: Any, name: str | None = "") -> RecordReading:
-    """Return the reading of a stream fragment."""
     block = raw_block("stream_fragment", record, _raw_type(record, name))
     return RecordReading("chunk", "assistant", [block])
 

@@ -142,7 +142,6 @@ def _is_fragment(kind: str, part: Block) -> bool:
 
 
 def spelling_used(record: Block, camel: str, snake: str) -> str:
-    """Return the spelling of the key that the record uses."""
     return snake if snake in record and camel not in record else camel
 
 

@@ -92,7 +92,6 @@ def line_parts(record: Record, reading: RecordReading) -> list[Part]:
 
 
 def message_parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Return the part of an API message outside a line."""
     return [_message_part(record, record, reading)]
 
 

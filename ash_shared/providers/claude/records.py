@@ -159,7 +159,6 @@ def is_token_count(record: Record) -> bool:
 
 
 def read_response(record: Record) -> RecordReading:
-    """Read a complete response of the API."""
     blocks = read_content(record["content"], read_block)
     return RecordReading("message", message_role(record, "assistant"), blocks)
 

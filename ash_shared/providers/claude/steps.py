@@ -293,7 +293,6 @@ def assistant_steps(record: Record, reading: RecordReading) -> list[Step]:
 
 
 def response_steps(record: Record, reading: RecordReading) -> list[Step]:
-    """Return the steps of a complete API response."""
     return [*message_parts(record, reading), *_final_steps(record)]
 
 

@@ -180,7 +180,6 @@ def _line_type(line: Record) -> WireType:
 
 
 def recognizes(record: Record) -> bool:
-    """Return True if a record is of the Claude family."""
     name = record.get("type")
     if name.__class__ is not str:
         return recognition.is_untyped_record(record)

@@ -247,7 +247,6 @@ _UNKNOWN = WireType(lambda record: unknown_reading(record, text_at(record, "type
 
 
 def wire_type(record: Record) -> WireType:
-    """Return the row of a line, or of the item or event in it."""
     name = record.get("type")
     if name == "response_item":
         return ITEM_LINES.get(text_at(record, "payload", "type") or "", UNKNOWN_ITEM_LINE)
@@ -308,7 +307,6 @@ def _recognizes_untyped(record: Record) -> bool:
 
 
 def facts(record: Record) -> Facts:
-    """Return the metadata of a line."""
     body = _metadata_object(record)
     return Facts(
         timestamp=to_milliseconds(record["timestamp"] if "timestamp" in record else record.get("created_at")),

@@ -87,12 +87,10 @@ read_block = content_reader(_PARTS)
 
 
 def read_list(content: Any) -> list[Block]:
-    """Read a content list."""
     return blocks.read_list(content, read_block)
 
 
 def keep_item_keys(blocks: list[Block], item: Block, consumed: tuple[str, ...]) -> list[Block]:
-    """Add the unconsumed keys of a Codex item to its first block."""
     return keep_unread_keys(blocks, item, consumed, item["type"])
 
 

@@ -94,7 +94,6 @@ def _read_encrypted(item: Record) -> Block:
 
 
 def _read_compaction(item: Record) -> Block:
-    """Read a compaction, which may contain encrypted content."""
     return control_block(item) if item.get("encrypted_content") is None else _read_encrypted(item)
 
 
@@ -149,10 +148,8 @@ _UNKNOWN = BodyType(lambda item, record, name: unknown_reading(record, name))
 
 
 def row_of_item(item: Record) -> BodyType:
-    """Return the row of an item."""
     return ITEMS.get(text_at(item, "type") or "", _UNKNOWN)
 
 
 def read_item(item: Record, record: Record) -> RecordReading:
-    """Read the item in the event of a record."""
     return row_of_item(item).read(item, record, f"{record.get('type', 'msg')}/{item['type']}")

@@ -139,7 +139,6 @@ def _empty_results(item: Record, blocks: list[Block], call: Any) -> list[Block]:
 
 
 def agent_message_steps(item: Record, reading: RecordReading) -> Steps:
-    """Return the steps of a message from another agent."""
     if reading.kind != "message":
         return None
     texts = [block["text"] for block in reading.blocks if block["type"] == "text"]
@@ -181,7 +180,6 @@ def _with_stderr(results: list[Block], event: Record) -> list[Block]:
 
 
 def _call_steps(calls: list[Block], results: list[Block], *, is_copy: bool) -> list[Step]:
-    """Return the steps of calls and results."""
     relation: Relation = "held_copy" if is_copy else "new"
     call = Part(role="assistant", blocks=calls, relation=relation)
     result = Part(role="user", blocks=results, relation=relation)
@@ -320,7 +318,6 @@ def _parse_agent_state(state: Any) -> tuple[str, Any]:
 
 
 def _agent_callback(id: Any, thread: Any, status: str, message: Any, *, agent: Any = None) -> Step | None:
-    """Return the callback of an agent, or None if it has not ended."""
     if status in _RUNNING_STATES:
         return None
     sender = {name: value for name, value in (("fromAgentId", agent), ("fromSessionId", thread)) if value}
@@ -490,7 +487,6 @@ def tool_output_steps(params: Record, reading: RecordReading) -> Steps:
 
 
 def turn_end_steps(params: Record, reading: RecordReading) -> Steps:
-    """End a turn that was interrupted, failed or completed."""
     turn = params["turn"]
     if turn.get("status") == "interrupted":
         return [TurnEnd("user_cancel")]

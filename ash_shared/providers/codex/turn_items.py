@@ -26,12 +26,10 @@ class _ItemReader(NamedTuple):
 
 
 def item_type(item: Record) -> str:
-    """Return the item's type in snake case."""
     return _WORD_START.sub("_", item["type"]).lower()
 
 
 def read_turn_item(item: Record, record: Record) -> RecordReading:
-    """Read the item in a record."""
     wire_type = item_type(item)
     if wire_type in _CONTROL_ITEMS:
         return control_reading(record, item["type"])
@@ -53,7 +51,6 @@ def value_in_either_case(item: Record, name: str) -> Any:
 
 
 def _text_translation(variant: str | None = None) -> Translation:
-    """Return the translation of items whose content is one text or a list of parts."""
 
     def read(item: Record) -> list[Block]:
         if "content" in item:
@@ -144,7 +141,6 @@ def _read_mcp_result(item: Record) -> tuple[list[Block], tuple[str, ...]]:
 
 
 def mcp_result_fields(response: Record) -> Block:
-    """Return the tool result fields of an MCP server's response."""
     structured_key = spelling_used(response, "structured_content")
     error_key = spelling_used(response, "is_error")
     fields = {"structured": response.get(structured_key), "is_error": response.get(error_key)}

@@ -181,7 +181,6 @@ def _is_error_body(record: Record) -> bool:
 
 
 def read_block(block: Any) -> Block:
-    """Read one part, or one item of an interaction."""
     if is_item(block) and not is_native(block):
         blocks = read_step(block)
         return blocks[0] if len(blocks) == 1 else control_block(block)
@@ -333,13 +332,11 @@ def _identifying_key(record: Record) -> str | None:
 
 
 def wire_type(record: Record) -> WireType:
-    """Return the row of a record."""
     key = _identifying_key(record)
     return next(row for row in _OTHER_TYPES if row.matches(record)) if key is None else TYPES[key]
 
 
 def recognizes(record: Record) -> bool:
-    """Return True if a record is of the Gemini API."""
     key = _identifying_key(record)
     return key is not None and body_keys(record) <= {key, *_OTHER_BODY_KEYS.get(key, ())}
 

@@ -54,7 +54,6 @@ def read_event(record: Record) -> RecordReading:
 
 
 def _translate_media(item: Block) -> Block:
-    """Translate an image, audio, video or document."""
     mime, kind = item.get("mime_type"), item["type"]
     source_key = "uri" if item.get("data") is None else "data"
     source = {"data": {"type": "base64"}, "uri": {"type": "url"}}[source_key]
@@ -147,7 +146,6 @@ _ITEM_TRANSLATIONS: Mapping[str, Callable[[Block], Block | list[Block]]] = {
 
 
 def is_item(item: Any) -> bool:
-    """Return True for a step or the content of one."""
     return item.__class__ is dict and (is_native(item) or is_one_of(item.get("type"), _ITEM_TRANSLATIONS))
 
 
@@ -156,7 +154,6 @@ def _read_items(items: list[Any]) -> list[Block]:
 
 
 def read_step(item: Any) -> list[Block]:
-    """Return the blocks of a step or of the content of one."""
     if item.__class__ is str:
         return [text_block(item)]
     if is_native(item):

@@ -23,7 +23,6 @@ _UNKNOWN = WireType(lambda record: unknown_reading(record, text_at(record, "type
 
 
 def wire_type(record: Record) -> WireType:
-    """Return the row of a record."""
     if "choices" in record:
         return _completion_row(record)
     if "messages" in record:

@@ -103,7 +103,6 @@ def chunk_parts(record: Record, reading: RecordReading) -> list[Part]:
 
 
 def request_parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Return one part per message of a request."""
     messages = list_or_empty(record["messages"])
     return [
         replace(_message_part(message, message_blocks(message)), original=message) for message in messages

@@ -134,7 +134,6 @@ def _is_error(error: Any) -> bool:
 
 
 def recognizes(record: Record) -> bool:
-    """Return True if a record is of this format."""
     present_keys = body_keys(record)
     if "choices" in present_keys:
         return present_keys <= {"choices", "error", "object", "stats"} and _is_completion(record)

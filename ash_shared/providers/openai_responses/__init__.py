@@ -141,7 +141,6 @@ _RESPONSE = WireType(messages.read_response, messages.response_parts, steps.resp
 
 
 def wire_type(record: Record) -> WireType:
-    """Return the row of a record."""
     name = record.get("type")
     if name.__class__ is not str:
         return _untyped_row(record)
@@ -160,7 +159,6 @@ MARKS = {*TYPES, "input", "object", "output", "role"}
 
 
 def recognizes(record: Record) -> bool:
-    """Return True if a record is of this format."""
     if record.get("type").__class__ is not str:
         return recognizes_untyped(record)
     return record.keys().isdisjoint(ENVELOPE_KEYS) and wire_type(record).matches(record)

@@ -101,7 +101,6 @@ def response_parts(record: Record, reading: RecordReading) -> list[Part]:
 
 
 def request_parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Return one part per message of a request."""
     return [
         replace(_item_part(role, blocks), original=source, relation="new")
         for role, source, blocks in request_messages(record)
@@ -134,7 +133,6 @@ def error_parts(record: Record, reading: RecordReading) -> list[Part]:
 
 
 def item_parts(item: Record, reading: RecordReading) -> list[Part]:
-    """Return the part of a bare item or content part."""
     if reading.kind != "message":
         return error_parts(item, reading)
     return [_item_part(item_speaker(item) if item_type(item) in ITEMS else reading.role, reading.blocks)]
