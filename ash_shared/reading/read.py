@@ -76,12 +76,15 @@ class Read(Struct, frozen=True):
     def facts(self) -> Facts:
         """Return the metadata of the record. Never raises.
 
-        For a list: that of its first element without the `uuid`, and the latest time of all elements.
+        For a list: that of its first element without the `uuid`, and the time of its last element.
         """
         if self.elements:
-            facts = [element.facts() for element in self.elements]
-            times = (time for each in facts for time in (each.timestamp, each.last_timestamp))
-            return facts[0]._replace(uuid=None, last_timestamp=max(filter(None, times), default=None))
+            last = self.elements[-1].facts()
+            return (
+                self.elements[0]
+                .facts()
+                ._replace(uuid=None, last_timestamp=last.last_timestamp or last.timestamp)
+            )
         return self.provider.facts(self.record) if self.provider and self.record is not None else Facts()
 
     def parts(self) -> list[Part]:

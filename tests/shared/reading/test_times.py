@@ -77,7 +77,7 @@ TIMES: dict[str, tuple[Any, tuple[int | None, int | None]]] = {
         },
         (1, 2),
     ),
-    "list": ([{**CLAUDE, "timestamp": SECONDS[4]}, {**CLAUDE, "timestamp": SECONDS[8]}, CLAUDE], (4, 8)),
+    "list": ([{**CLAUDE, "timestamp": SECONDS[4]}, CLAUDE, {**CLAUDE, "timestamp": SECONDS[8]}], (4, 8)),
 }
 
 
