@@ -12,6 +12,8 @@ from ash_server import NewMessage, Store
 from ash_server.db.connection import REVISION, upgrade
 from ash_server.db.sessions import session_id_for
 from ash_server.errors import SchemaMismatch
+from ash_server.transfer.importing.file_import import import_file
+from ash_server.transfer.importing.transcript_files import modification_time
 from ash_server.transfer.load import load_session
 
 ROOT = Path(__file__).parents[3]
@@ -78,6 +80,17 @@ async def test_appends_to_store_of_earlier_version(old_store: str) -> None:
     assert after == ["reset", *before]
     assert appended.sequence == last + 1
     assert (again.sequence, again.created) == (3, False)
+
+
+async def test_imports_into_store_of_earlier_version(old_store: str) -> None:
+    upgrade(old_store)
+    async with Store.open(old_store) as store:
+        before = await store.sessions.get(BIRDS)
+        imported = await import_file(store, SAMPLE, "bird-counter")
+        after = await store.sessions.get(BIRDS)
+
+    assert (imported.session_id, set(imported.result.counts)) == (BIRDS, {"existing"})
+    assert (before.file_modified_at, after.file_modified_at) == (None, modification_time(SAMPLE))
 
 
 async def test_rejects_older_schema(old_store: str) -> None:
