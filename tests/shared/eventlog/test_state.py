@@ -70,6 +70,7 @@ STORED: dict[str, Any] = {
     "said": ["d4"],
     "copied": ["d5"],
     "told": {"assistant/k": {"d6": "e1"}},
+    "answers": {"p": {"key": "m", "forms": [["text", "", 12, 3]], "events": ["e2"]}},
     "pieced": ["r"],
     "streamed": {"id": "r", "said": ["d7"]},
     "sent": {"d8": 1},
@@ -99,6 +100,7 @@ STRUCTS: dict[str, type[msgspec.Struct]] = {
     "slots": state.Slot,
     "calls": state.Call,
     "held": state.HeldCopy,
+    "answers": state.EmittedAnswer,
     "streamed": state.StreamedAnswer,
 }
 
@@ -106,7 +108,7 @@ STRUCTS: dict[str, type[msgspec.Struct]] = {
 @pytest.mark.parametrize("name", STRUCTS)
 def test_covers_every_stored_field(name: str) -> None:
     value = STORED[name] if name else STORED
-    if name in ("responses", "calls"):
+    if name in ("responses", "calls", "answers"):
         (value,) = value.values()
     elif isinstance(value, list):
         (value,) = value
