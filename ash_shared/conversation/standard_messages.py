@@ -168,11 +168,8 @@ class Fold:
             is_its_error = part.error is None or (answer is not None and answer.turn == self._turn)
             return answer if is_its_error else self._new_draft(part, origin)
         if part.key is not None:
-            known = (
-                self._by_stable_key.get(part.key)
-                if part.is_keyed_in_session
-                else self._by_key.get((part.role, part.key))
-            )
+            of_turn, of_session = self._by_key.get((part.role, part.key)), self._by_stable_key.get(part.key)
+            known = of_session if part.is_keyed_in_session else of_turn
             if known is not None:
                 return known
         last = self._last

@@ -274,14 +274,8 @@ def _system_parts(record: Record, reading: RecordReading) -> list[Part]:
 
 def _turn_end_parts(record: Record, reading: RecordReading) -> list[Part]:
     payload = record["payload"]
-    return [
-        Part(
-            role=None,
-            usage=_standard_usage(payload.get("usage")),
-            metadata={"costUsd": cost_at(payload, "costUsd")},
-            relation="turn_end",
-        )
-    ]
+    usage, metadata = _standard_usage(payload.get("usage")), {"costUsd": cost_at(payload, "costUsd")}
+    return [Part(role=None, usage=usage, metadata=metadata, relation="turn_end")]
 
 
 def _error_parts(record: Record, reading: RecordReading) -> list[Part]:

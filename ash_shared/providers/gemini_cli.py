@@ -304,13 +304,8 @@ def _message_parts(message: Any, reading: RecordReading) -> list[Part]:
     )
     if not results:
         return [message_part]
-    result_part = Part(
-        role="user",
-        blocks=results,
-        key=id and f"{id}/results",
-        facts=Facts(timestamp=time),
-        relation="new_version" if id is not None else "new",
-    )
+    key, own = id and f"{id}/results", Facts(timestamp=time)
+    result_part = Part(role="user", blocks=results, key=key, facts=own, relation=message_part.relation)
     return [message_part, result_part] if response or role != "user" else [result_part]
 
 

@@ -78,12 +78,9 @@ def user_parts(record: Record, reading: RecordReading) -> list[Part]:
 def _is_prompt(record: Record, part: Part) -> bool:
     """Return True for a line that a person wrote in the main conversation."""
     is_result = any(block["type"] == "tool_result" for block in part.blocks)
-    return (
-        part.origin == "prompt"
-        and not is_result
-        and record.get("isSidechain") is not True
-        and not is_client_text(part.blocks)
-    )
+    if part.origin != "prompt" or is_result or record.get("isSidechain") is True:
+        return False
+    return not is_client_text(part.blocks)
 
 
 def line_parts(record: Record, reading: RecordReading) -> list[Part]:

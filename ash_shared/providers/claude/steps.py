@@ -25,6 +25,7 @@ from ash_shared.providers._kit.steps import (
     Scope,
     Step,
     TurnEnd,
+    TurnState,
     call_chunk,
 )
 from ash_shared.providers.claude.content import read_block
@@ -153,14 +154,10 @@ def _end_response(event: _Event) -> list[Step]:
     stop = text_at(event, "delta", "stop_reason")
     error = line_error({}, event["delta"])
     errors: list[Step] = [] if error is None else [Emit("error", error)]
-    ends: list[Step] = (
-        []
-        if stop is None
-        else [
-            ChunkEnd(fields={"stopReason": stop}),
-            ResponseEnd(turn="ends" if stop not in _CONTINUING_STOP_REASONS else "continues"),
-        ]
-    )
+    ends: list[Step] = []
+    if stop is not None:
+        turn: TurnState = "continues" if stop in _CONTINUING_STOP_REASONS else "ends"
+        ends = [ChunkEnd(fields={"stopReason": stop}), ResponseEnd(turn)]
     return [*_usage_update(event.get("usage")), *ends, *errors]
 
 

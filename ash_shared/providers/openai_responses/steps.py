@@ -75,10 +75,8 @@ _EventSteps = Callable[[Record, RecordReading], list[Step]]
 
 
 def _slot(delta_type: _DeltaType, event: Record) -> str:
-    item_slot = _item_slot(event)
-    if delta_type.index_key is None:
-        return item_slot
-    return f"{item_slot}/{delta_type.index_key}/{event[delta_type.index_key]}"
+    item_slot, key = _item_slot(event), delta_type.index_key
+    return item_slot if key is None else f"{item_slot}/{key}/{event[key]}"
 
 
 def _make_chunk(delta_type: _DeltaType, event: Record, text: str) -> Chunk:
