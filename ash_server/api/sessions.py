@@ -55,7 +55,8 @@ class NewSession(Struct, forbid_unknown_fields=True, rename="camel"):
         Annotated[
             UUID,
             Meta(
-                description="The session it was forked from or started by. Shown once that session is stored."
+                description="The session it was forked from or started by. Shown as `parentExternalId` until that "
+                "session is stored."
             ),
         ]
         | None

@@ -40,11 +40,12 @@ _COLUMNS = """
 _PARENT = """
     CROSS JOIN LATERAL (
         SELECT CASE WHEN is_stored THEN sessions.parent_id END AS parent_id,
-            CASE WHEN NOT is_stored THEN sessions.parent_external_id END AS parent_external_id
+            CASE WHEN NOT is_stored THEN coalesce(sessions.parent_external_id, sessions.parent_id::text) END
+                AS parent_external_id
         FROM (SELECT EXISTS (SELECT FROM sessions AS other WHERE other.id = sessions.parent_id) AS is_stored) AS known
     ) AS parent
 """
-"""The id of the parent if the parent is stored, else its external id."""
+"""The id of the parent if the parent is stored, else its external id, else the id that the writer named."""
 _READ = f"SELECT {_COLUMNS} FROM sessions JOIN session_counters ON session_id = id {_PARENT}"  # noqa: S608 (a constant)
 
 _GET = _READ + " WHERE id = %(id)s"
@@ -142,7 +143,8 @@ class Session(AshModel):
     parent_id: Omittable[UUID] = Field(default=ABSENT, alias="parentId")
     """The session it was forked from or started by. Absent unless that session is stored."""
     parent_external_id: Omittable[str] = Field(default=ABSENT, alias="parentExternalId")
-    """The `externalId` of the session it was forked from or started by, if that session is not stored."""
+    """The `externalId` of the session it was forked from or started by, if that session is not stored; its id if the
+    writer named only that."""
     title: Omittable[str] = ABSENT
     """The title set by a person, else by the tool, else the beginning of the first prompt."""
     prompt: Omittable[str] = ABSENT

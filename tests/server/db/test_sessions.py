@@ -90,7 +90,14 @@ async def test_shows_the_parent_while_it_is_stored(connection: AsyncConnection) 
     stored = await shown()
     await delete_session(connection, parent)
 
-    assert before == await shown() == [{"parentExternalId": "parent"}, {}]
+    assert (
+        before
+        == await shown()
+        == [
+            {"parentExternalId": "parent"},
+            {"parentExternalId": str(parent)},
+        ]
+    )
     assert stored == [{"parentId": str(parent)}] * 2
 
 
