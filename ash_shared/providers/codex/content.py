@@ -17,12 +17,9 @@ from ash_shared.providers._kit.responses_items import (
 )
 
 
-def _translate_reasoning_text(part: Block) -> Block:
-    return translated(part, {"type": "thinking", "thinking": part["text"]}, {"text"}, part["type"])
-
-
-def _translate_summary_text(part: Block) -> Block:
-    typed = {"type": "thinking", "thinking": part["text"], "is_summary": True}
+def _translate_thinking(part: Block) -> Block:
+    summary = {"is_summary": True} if part["type"] == "summary_text" else {}
+    typed = {"type": "thinking", "thinking": part["text"], **summary}
     return translated(part, typed, {"text"}, part["type"])
 
 
@@ -77,10 +74,10 @@ _PARTS: Mapping[str, Translation] = {
     **dict.fromkeys(("image", "inputImage", "localImage", "local_image"), _IMAGE),
     **dict.fromkeys(("audio", "inputAudio", "localAudio", "local_audio"), _AUDIO),
     **dict.fromkeys(("mention", "skill"), control_block),
-    "reasoning_text": _translate_reasoning_text,
+    "reasoning_text": _translate_thinking,
     "resource": _translate_resource,
     "resource_link": _translate_resource_link,
-    "summary_text": _translate_summary_text,
+    "summary_text": _translate_thinking,
 }
 
 read_block = content_reader(_PARTS)
