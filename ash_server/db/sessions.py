@@ -366,7 +366,7 @@ async def _find_by_provider(conn: AsyncConnection, reference: str) -> list[Sessi
     matches = await _fetch_sessions(
         conn, _READ + " WHERE provider_session_id = %(name)s LIMIT %(limit)s", _limited(name=reference)
     )
-    roots = [session for session in matches if session.parent_id is None]
+    roots = [each for each in matches if each.parent_id is None and each.parent_external_id is None]
     return roots if len(roots) == 1 else matches
 
 

@@ -101,6 +101,20 @@ async def test_shows_the_parent_while_it_is_stored(connection: AsyncConnection) 
     assert stored == [{"parentId": str(parent)}] * 2
 
 
+async def test_finds_the_main_session_by_the_id_of_the_provider(connection: AsyncConnection) -> None:
+    """Subagents have the same id, also those whose parent is not stored."""
+    ids = [(await create_session(connection)).session.id for _ in range(3)]
+    for each in ids:
+        line = json.dumps(
+            {"type": "user", "sessionId": "theirs", "message": {"role": "user", "content": "hi"}}
+        )
+        await append(connection, each, [prepare_message(each, line)])
+    await set_parent(connection, ids[1], ids[0])
+    await set_parent(connection, ids[2], session_id_for("claude", "elsewhere"), "elsewhere")
+
+    assert [each.id for each in await find_sessions(connection, "theirs")] == [ids[0]]
+
+
 async def test_keeps_the_first_parent(connection: AsyncConnection) -> None:
     session_id = (await create_session(connection)).session.id
     for name in ("first", "second"):
