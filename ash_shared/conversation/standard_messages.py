@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import count, takewhile
 from typing import Any, NamedTuple, TypeVar
 
+from msgspec.structs import replace
 from pydantic import BaseModel, ValidationError
 
 from ash_shared.conversation.drafts import Draft, PartName, StoredText, derive_id
@@ -76,6 +77,9 @@ class Fold:
         self._index_by_id: dict[str, int] = {}
         self._prompts_by_parent: dict[str, str] = {}
         self._rewound_ranges: list[tuple[int, int]] = []
+        self._calls_by_prompt: dict[str, dict[str, None]] = {}
+        self._sidechain_calls: dict[str, str] = {}
+        """The calls of subagents' lines that name none, by the id of the line."""
 
     def add_facts(self, raw: str | bytes, source: str | None) -> None:
         """Read only the facts of a line about its session."""
@@ -129,9 +133,11 @@ class Fold:
         self._session.update({key: value for key, value in values.items() if value})
 
     def _add_part(self, part: Part, origin: _Origin) -> None:
-        if part.relation == "branch":
-            self._start_branch(part, origin.facts.uuid)
+        if part.relation in ("branch", "sidechain"):
+            follow = self._start_branch if part.relation == "branch" else self._enter_sidechain
+            follow(part, origin.facts.uuid)
             return
+        part = self._with_call(part, origin.facts.uuid)
         self._retract(part)
         if part.role is None:
             for call, fields in part.result_fields():
@@ -160,6 +166,21 @@ class Fold:
         if other != prompt and other in self._index_by_id:
             self._rewound_ranges.append((self._index_by_id[other], len(self._drafts)))
         self._prompts_by_parent[part.key] = prompt
+
+    def _enter_sidechain(self, part: Part, line: str | None) -> None:
+        """Find the call of a subagent's line: that of the line before it, or the one with its prompt."""
+        if part.key is None:
+            text = "".join(block["text"] for block in part.blocks if block["type"] == "text")
+            call = next(iter(self._calls_by_prompt.get(text, ())), None)
+            self._calls_by_prompt.get(text, {}).pop(call or "", None)
+        else:
+            call = self._sidechain_calls.get(part.key)
+        if call is not None and line is not None:
+            self._sidechain_calls[line] = call
+
+    def _with_call(self, part: Part, line: str | None) -> Part:
+        call = self._sidechain_calls.get(line or "") if part.parent_call is None else None
+        return part if call is None else replace(part, parent_call=call)
 
     def _draft_for(self, part: Part, origin: _Origin) -> Draft | None:
         """Return the message of a part; None if the part adds to an answer and there is none."""
@@ -215,7 +236,7 @@ class Fold:
         if part.is_revision:
             draft.blocks = list(part.blocks)
         elif part.relation == "growth":
-            draft.grow(part.blocks)
+            self._grow(draft, part.blocks)
         elif part.role is not None:
             draft.blocks += part.blocks
         draft.metadata.update(_metadata_of(part))
@@ -230,6 +251,14 @@ class Fold:
             draft.originals.append(original)
         if is_new and part.role is not None and draft.is_prompt():
             self._begin_turn(draft, part)
+
+    def _grow(self, draft: Draft, blocks: list[Block]) -> None:
+        """Add blocks to a message; record the calls that give a prompt to a subagent."""
+        draft.grow(blocks)
+        for block in blocks:
+            arguments = block["input"] if block["type"] == "tool_use" and block.get("id") else None
+            if arguments.__class__ is dict and arguments.get("prompt").__class__ is str:
+                self._calls_by_prompt.setdefault(arguments["prompt"], {})[block["id"]] = None
 
     def _begin_turn(self, prompt: Draft, part: Part) -> None:
         """Begin a turn, unless the prompt is a copy of the last one."""

@@ -4,19 +4,31 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Literal
 
+from msgspec.structs import replace
+
 from ash_shared.eventlog import emit_messages, posted_events, streaming, tool_calls, turns, usage
 from ash_shared.eventlog.dedupe import copies, repetitions
 from ash_shared.eventlog.dedupe.digests import text_digest
 from ash_shared.eventlog.dedupe.resent_messages import without_resent
 from ash_shared.eventlog.dedupe.revisions import Unit, emit_units
 from ash_shared.eventlog.emitter import Log
-from ash_shared.eventlog.state import MAX_PROMPTS, MAX_SPEAKERS, HeldCopy, Place, State, evict_oldest
+from ash_shared.eventlog.state import (
+    MAX_PROMPTS,
+    MAX_SIDECHAIN_LINES,
+    MAX_SPEAKERS,
+    HeldCopy,
+    Place,
+    State,
+    evict_oldest,
+)
 from ash_shared.model.blocks import Block
 from ash_shared.providers._kit.steps import ChunkEnd, Part, Relation, Speaker
 
 
 def emit_part(log: Log, part: Part) -> None:
     """Emit the events of a part, and record its results, usage and costs."""
+    if log.sidechain_call and part.parent_call is None:
+        part = replace(part, parent_call=log.sidechain_call)
     special = _SPECIAL_PARTS.get(part.relation)
     if special is not None:
         special(log, part)
@@ -89,6 +101,27 @@ def _start_branch(log: Log, part: Part) -> None:
     evict_oldest(state.prompts_by_parent, MAX_PROMPTS)
 
 
+def _enter_sidechain(log: Log, part: Part) -> None:
+    """Find the call of a subagent's line: that of the line before it, or the one with its prompt."""
+    state, line = log.state, part.facts_in(log.facts).uuid
+    call = (
+        _call_with_prompt(state, part)
+        if part.key is None
+        else state.sidechain_calls.get(text_digest(part.key))
+    )
+    log.sidechain_call = call or ""
+    if call is not None and line is not None:
+        state.sidechain_calls[text_digest(line)] = call
+        evict_oldest(state.sidechain_calls, MAX_SIDECHAIN_LINES)
+
+
+def _call_with_prompt(state: State, part: Part) -> str | None:
+    """Return the first pending call with this prompt to which no other subagent belongs."""
+    prompt, taken = text_digest(_spoken_text(part)), set(state.sidechain_calls.values())
+    pending = (id for id, call in state.calls.items() if call.prompt == prompt and call.state != "answered")
+    return next((id for id in pending if id not in taken), None)
+
+
 def _emit_plain_text(log: Log, part: Part) -> None:
     """Emit a text that is not a record: input in a session of texts, but noise in a session of records."""
     text = part.blocks[0]["text"]
@@ -135,6 +168,7 @@ _SPECIAL_PARTS: Mapping[Relation, Callable[[Log, Part], None]] = {
     "interruption": lambda log, part: turns.interrupt_turn(log, "error", "always", part.error),
     "plain_text": _emit_plain_text,
     "release": _release_removed_copy,
+    "sidechain": _enter_sidechain,
     "truncation": lambda log, part: log.emit("retraction", {"fromMessageId": part.retracts[0]}),
 }
 

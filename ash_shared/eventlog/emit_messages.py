@@ -1,9 +1,11 @@
 """Emit events for complete content: texts, reasoning, tool calls and user messages."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from ash_shared.eventlog import tool_calls, turns
 from ash_shared.eventlog.dedupe import copies
+from ash_shared.eventlog.dedupe.digests import text_digest
 from ash_shared.eventlog.emitter import Log
 from ash_shared.eventlog.state import MAX_HELD_COPIES, Call, HeldCopy, Place
 from ash_shared.model.blocks import Block, pick
@@ -22,11 +24,13 @@ def emit_text(log: Log, wire: str, payload: Block, place: Place) -> None:
     log.emit(wire, payload, place)
 
 
-def emit_call(log: Log, id: str | None, tool: str, args: object, fields: Block, place: Place) -> Call:
+def emit_call(log: Log, id: str | None, tool: str, args: Any, fields: Block, place: Place) -> Call:
     turns.activate_turn(log)
     release_answers(log)
     event_id = log.new_id()
     known = tool_calls.record_call(log.state, id or event_id, tool, has_wire_id=bool(id))
+    if args.__class__ is dict and isinstance(prompt := args.get("prompt"), str):
+        known.prompt = text_digest(prompt)
     known.is_hosted = fields.get("executor") is not None
     known.state = "left" if "partial" in fields else "asked"
     payload = {"toolCallId": id or event_id, "toolName": tool, "args": args, **fields}

@@ -65,6 +65,7 @@ class Log:
         "line",
         "parent_call",
         "resendable",
+        "sidechain_call",
         "state",
     )
 
@@ -79,6 +80,8 @@ class Log:
         """Facts of the event being emitted: a line may hold several messages, and held copies are emitted later."""
         self.parent_call, self.has_local_ids = "", False
         """Set by `Scope`."""
+        self.sidechain_call = ""
+        """The call of the subagent of this line, which does not name it."""
         self.events: list[Event] = []
         if line.facts.timestamp is not None:
             self.set_lag(line.facts.timestamp, context.timestamp())

@@ -120,7 +120,7 @@ def _emit_event(log: Log, step: steps.Emit) -> None:
         if log.has_local_ids:
             payload = {**payload, "messageId": turns.scoped_id(payload["messageId"], turn)}
     repetitions.record_event(log.state, once_key)
-    log.emit(step.type, payload)
+    log.emit(step.type, payload, Place(log.sidechain_call))
 
 
 def _emit_speech(log: Log, step: steps.Emit) -> None:
@@ -132,6 +132,7 @@ def _emit_speech(log: Log, step: steps.Emit) -> None:
 
 def _set_scope(log: Log, step: steps.Scope) -> None:
     log.parent_call, log.has_local_ids = step.parent_call, step.has_local_ids
+    log.sidechain_call = ""
 
 
 _HANDLERS: Mapping[type, Callable[[Log, Any], None]] = {

@@ -22,6 +22,7 @@ MAX_SPEAKERS = 32
 MAX_PROMPTS = 32
 MAX_REVISIONS = 32
 MAX_GROWING = 4
+MAX_SIDECHAIN_LINES = 64
 MAX_CALLS = 1000
 MAX_ANSWERED = 150
 MAX_USAGES = 8
@@ -196,6 +197,8 @@ class Call(_Stored):
     """asked: by the last answer; left: by an earlier answer, or incomplete; lapsed: in a turn that is over."""
     seen: Literal["whole", "copy", "output"] = "whole"
     """whole: the call itself was emitted; copy: its original may still come; output: only its output was."""
+    prompt: str = ""
+    """Digest of the prompt that the call gives a subagent."""
     is_hosted: bool = False
     """True if the provider runs the tool."""
 
@@ -258,6 +261,8 @@ class State(_Stored):
     """By key of a part that may be written again: digests of its blocks, with the ids of retractable events."""
     emitted_answers: dict[str, EmittedAnswer] = {}
     """The last answer of each conversation that may grow, by parent call."""
+    sidechain_calls: dict[str, str] = {}
+    """The calls of the last lines of subagents that name none, by digest of the id of the line."""
     streamed_responses: list[str] = []
     """Ids of completely streamed responses, which a revision may repeat."""
     last_streamed: StreamedAnswer | None = None

@@ -34,6 +34,7 @@ Relation = Literal[
     "interruption",
     "truncation",
     "branch",
+    "sidechain",
     "plain_text",
     "event",
 ]
@@ -60,6 +61,8 @@ Relation = Literal[
 - truncation: retracts a message together with everything after it; if the id is unknown, everything before this record.
 - branch: has no content; its key names the record that the prompt of this record follows. An earlier prompt that
   follows the same record is retracted with everything after it, because the person went back to it.
+- sidechain: comes before the part of a subagent's line that names no call. Its key names the line before it in the
+  subagent; without one, its blocks are the prompt, which is that of the call. The line belongs to this call, if known.
 - plain_text: a text that is not a record: user input in a session of plain texts, a `raw` event between records.
 - event: has no content; `original` is an event of Ash's own format, which is emitted with a missing id or time added.
 """

@@ -66,9 +66,32 @@ def text_parts(record: Record, reading: RecordReading) -> list[Part]:
     return [Part(role="system", blocks=texts)] if texts else []
 
 
+def assistant_parts(record: Record, reading: RecordReading) -> list[Part]:
+    (part,) = line_parts(record, reading)
+    return [*_sidechain_parts(record, part), part] if record.get("isSidechain") is True else [part]
+
+
+def _sidechain_parts(record: Record, part: Part) -> list[Part]:
+    """Return the part by which a subagent's line is linked to its call, if it does not name the agent or the call."""
+    line, parent = text_at(record, "uuid"), text_at(record, "parentUuid")
+    if line is None or not is_unattributed_sidechain(record, part):
+        return []
+    blocks = [] if parent else part.blocks
+    return [Part(role=None, key=parent, blocks=blocks, facts=Facts(uuid=line), relation="sidechain")]
+
+
+def is_unattributed_sidechain(record: Record, part: Part) -> bool:
+    """Return True for a subagent's line that names neither the agent nor its call. Before 2.0.28 such lines were
+    written between those of the main conversation; later ones name the agent and are in a separate file."""
+    is_named = part.metadata.get("agentId") or part.parent_call
+    return record.get("isSidechain") is True and not is_named
+
+
 def user_parts(record: Record, reading: RecordReading) -> list[Part]:
     """Return the part of a user's line; a prompt also names the line that it follows."""
     (part,) = line_parts(record, reading)
+    if record.get("isSidechain") is True:
+        return [*_sidechain_parts(record, part), part]
     parent = text_at(record, "parentUuid")
     if parent is None or not _is_prompt(record, part):
         return [part]

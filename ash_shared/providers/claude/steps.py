@@ -30,9 +30,10 @@ from ash_shared.providers._kit.steps import (
 )
 from ash_shared.providers.claude.content import read_block
 from ash_shared.providers.claude.messages import (
+    assistant_parts,
     error_parts,
+    is_unattributed_sidechain,
     line_error,
-    line_parts,
     message_parts,
     queued_parts,
     result_parts,
@@ -195,9 +196,9 @@ _CLI_EVENTS: _EventTable = {
 
 def user_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Return the steps of a user message, of tool results or of an interruption by the user."""
-    *branch, part = user_parts(record, reading)
-    if _is_unattributed_sidechain(record, part):
-        return _unattributed_prompt_steps(part)
+    *links, part = user_parts(record, reading)
+    if is_unattributed_sidechain(record, part):
+        return [Scope(), *links, *_unattributed_prompt_steps(part)]
     interrupts = [] if part.parent_call else list(filter(_is_interrupt, part.blocks))
     blocks = [block for block in part.blocks if block not in interrupts]
     part = replace(part, blocks=_add_structured_result(_mark_summary(blocks, part), part))
@@ -211,14 +212,7 @@ def user_steps(record: Record, reading: RecordReading) -> list[Step]:
         ends = [ChunkEnd(), ResponseEnd(turn="ends")]
     if interrupts and not blocks:
         return list(ends)
-    return [*branch, part, *ends]
-
-
-def _is_unattributed_sidechain(record: Record, part: Part) -> bool:
-    """Return True for a subagent's line that names neither the agent nor its call. Before 2.0.28 such lines were
-    written between those of the main conversation; later ones name the agent and are in a separate file."""
-    is_named = part.metadata.get("agentId") or part.parent_call
-    return record.get("isSidechain") is True and not is_named
+    return [*links, part, *ends]
 
 
 _SIDECHAIN = {"sidechain": True}
@@ -280,13 +274,14 @@ _SUMMARY_PREFIX = "This session is being continued from a previous conversation"
 
 def assistant_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Return the steps of an assistant line. An API error written as a response is emitted only as an error."""
-    [part] = line_parts(record, reading)
+    *links, part = assistant_parts(record, reading)
     if part.error is not None and part.origin == "synthetic":
         part = replace(part, blocks=[block for block in part.blocks if block["type"] != "text"])
     fields = {"partial": True} if record.get("aborted") is True else {}
-    if _is_unattributed_sidechain(record, part):
+    if is_unattributed_sidechain(record, part):
         fields |= _SIDECHAIN
-    return [replace(part, fields=fields) if fields else part]
+    own = replace(part, fields=fields) if fields else part
+    return [Scope(), *links, own] if links else [own]
 
 
 def response_steps(record: Record, reading: RecordReading) -> list[Step]:

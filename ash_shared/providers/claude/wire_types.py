@@ -68,7 +68,7 @@ TYPES: Mapping[str, WireType] = {
     **dict.fromkeys(steps.API_EVENTS, WireType(chunk_reading, steps=steps.api_event_steps)),
     **dict.fromkeys(BLOCK_TYPES, WireType(records.read_bare_block, matches=recognition.is_block)),
     "assistant": WireType(
-        records.read_line, messages.line_parts, steps.assistant_steps, matches=recognition.is_line
+        records.read_line, messages.assistant_parts, steps.assistant_steps, matches=recognition.is_line
     ),
     "attachment": WireType(control_reading, messages.attachment_parts),
     "completion": WireType(

@@ -50,7 +50,16 @@ STORED: dict[str, Any] = {
             "is_named": False,
         }
     ],
-    "calls": {"c": {"tool": "Bash", "written": 5, "state": "left", "seen": "copy", "is_hosted": True}},
+    "calls": {
+        "c": {
+            "tool": "Bash",
+            "written": 5,
+            "state": "left",
+            "seen": "copy",
+            "prompt": "d12",
+            "is_hosted": True,
+        }
+    },
     "nameless": ["c"],
     "results": {"c": {"exit_code": 1}},
     "held": [
@@ -71,6 +80,7 @@ STORED: dict[str, Any] = {
     "copied": ["d5"],
     "told": {"assistant/k": {"d6": "e1"}},
     "answers": {"p": {"key": "m", "forms": [["text", "", 12, 3]], "events": ["e2"]}},
+    "sidechain_calls": {"d13": "c"},
     "pieced": ["r"],
     "streamed": {"id": "r", "said": ["d7"]},
     "sent": {"d8": 1},
@@ -99,8 +109,8 @@ STRUCTS: dict[str, type[msgspec.Struct]] = {
     "responses": state.Response,
     "slots": state.Slot,
     "calls": state.Call,
-    "held": state.HeldCopy,
     "answers": state.EmittedAnswer,
+    "held": state.HeldCopy,
     "streamed": state.StreamedAnswer,
 }
 

@@ -750,6 +750,38 @@ def test_last_form_of_a_growing_message_stands(name: str) -> None:
     assert short_messages(*records)[0][1] == blocks
 
 
+def test_lines_of_a_subagent_belong_to_the_call_with_its_prompt() -> None:
+    def sidechain(record: Record, uuid: str, parent: str | None) -> Record:
+        return {**record, "isSidechain": True, "uuid": uuid, "parentUuid": parent}
+
+    records = [
+        assistant(call("t1", "Task", prompt="Look."), uuid="a1"),
+        assistant(call("t2", "Task", prompt="Look."), uuid="a2"),
+        sidechain(user("Look."), "u1", None),
+        sidechain(user("Look."), "v1", None),
+        sidechain(assistant(call("x1"), id="m2"), "u2", "u1"),
+        sidechain(user([tool_result("x1")]), "u3", "u2"),
+        sidechain(assistant(text("There."), id="m3"), "v2", "v1"),
+        sidechain(assistant(text("Here."), id="m4"), "u4", "u3"),
+        user([tool_result("t1"), tool_result("t2")], parentUuid="a2"),
+        sidechain(user("Look."), "w1", None),
+        sidechain(assistant(text("Who?"), id="m5"), "w2", "w1"),
+    ]
+
+    events = short_events(*records, end=False)
+    in_one_line = short_events(records, end=False)
+    messages = short_messages(*records)
+
+    calls = [None, None, "t1", "t2", "t1", "t1", "t2", "t1", None, None, None, None]
+    assert [payload.get("parentToolCallId") for _, payload in events[1:]] == calls
+    assert in_one_line == events
+    assert [message[2].get("parentToolUseId") if len(message) > 2 else None for message in messages] == [
+        None,
+        *("t1", "t2", "t1", "t1", "t2", "t1"),
+        *(None, None, None),
+    ]
+
+
 SEARCH = {"type": "server_tool_use", "id": "w1", "name": "web_search", "input": {}}
 SEARCH_RESULT = {
     "type": "web_search_tool_result",
