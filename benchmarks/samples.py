@@ -145,7 +145,6 @@ def chunk_event(number: int) -> str:
     event = {
         "id": f"5b0c2e60-8f7e-4a53-9d55-{number:012x}",
         "timestamp": 1793611915002 + number,
-        "sessionId": "0b8f1f2e-60aa-4a53-9d55-7c1e0d9c8f7e",
         "type": "assistant_chunk",
         "turnId": "7c1e0d9c-8f7e-4a53-9d55-60aa0b8f1f2e",
         "responseId": "msg_1",

@@ -151,6 +151,7 @@ class _Viewed:
             plain_whole = await self._number(page, "whole")
         async with self._opened(self._page, _MARK) as page:
             await self._number(page, "first")
+            await page.evaluate(_TO_END)
             appended = await self._moved(page, number)
             prepended = await page.evaluate(_PREPEND)
         return Round(first, whole, plain_first, plain_whole, elements, appended, prepended)
@@ -175,7 +176,6 @@ class _Viewed:
             {
                 "id": f"{number}-{place}",
                 "timestamp": 1793611915002,
-                "sessionId": "-",
                 "type": "system_message",
                 "payload": {"text": "One more."},
             }
@@ -203,7 +203,7 @@ requestAnimationFrame(look);
 _LOAD_ALL = """
 async () => {
   const began = performance.now();
-  const edge = document.querySelector(".edge.older");
+  const edge = document.querySelector(".edge.newer");
   const all = edge.querySelector(".load-all");
   while (!edge.hidden) {
     if (all.textContent !== "Stop") all.click();
@@ -212,6 +212,15 @@ async () => {
   document.documentElement.getBoundingClientRect();
   await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
   return performance.now() - began;
+}
+"""
+
+_TO_END = """
+async () => {
+  const edge = document.querySelector(".edge.newer");
+  if (edge.hidden) return;
+  edge.querySelector(".load-end").click();
+  while (!edge.hidden) await new Promise((done) => setTimeout(done, 20));
 }
 """
 
