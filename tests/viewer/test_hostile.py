@@ -291,15 +291,19 @@ ROUNDS = 8
 
 NOT_SHOWN = frozenset(
     {
+        ("assistant_done", "parentToolCallId"),
         ("assistant_done", "phase"),
         ("system_message", "trigger"),
         ("system_message", "variant"),
         ("thinking_chunk", "text"),  # the complete text follows
         ("thinking_done", "signature"),
+        ("tool_call", "parentToolCallId"),
         ("tool_call", "toolCallId"),
+        ("tool_result", "parentToolCallId"),
         ("tool_result", "toolCallId"),
         ("turn_end", "usage"),
         ("turn_start", "trigger"),
+        ("user_message", "parentToolCallId"),
         ("user_message", "content"),  # same texts as `text`; the data of broken images is a link
         ("user_message", "visibleText"),  # a part of `text`
     }
