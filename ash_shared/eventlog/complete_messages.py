@@ -267,8 +267,14 @@ def _user_units(log: Log, part: Part, results: list[Block]) -> list[Unit]:
     others = [block for block in part.blocks if block["type"] != "tool_result"]
     if others:
         is_prompt = part.origin == "prompt" and not (results or parent_call)
-        names = {"is_prompt": is_prompt, "synthetic": part.origin == "synthetic"}
-        emit = partial(emit_messages.emit_user_message, log, others, parent_call, **names)
+        emit = partial(
+            emit_messages.emit_user_message,
+            log,
+            others,
+            parent_call,
+            is_prompt=is_prompt,
+            synthetic=part.origin == "synthetic",
+        )
         units.append(({_USER_CONTENT: others}, emit))
     return units
 
