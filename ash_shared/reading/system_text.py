@@ -1,6 +1,6 @@
-"""What a person typed, without the text that clients add to user messages: reminders, context, output of commands.
+"""Extract the text that a person typed from user messages, to which clients add reminders, context and output.
 
-Clients wrap this text in XML-like tags at the beginning of a line, or put it under fixed headings. A tag within a line
+Clients wrap their text in XML-like tags at the beginning of a line, or put it under fixed headings. A tag within a line
 or a code fence, or without its end, is text that a person typed.
 """
 
@@ -137,9 +137,16 @@ _CLIENT_COMMANDS = frozenset(
         "/exit",
         "/export",
         "/feedback",
-    }
-    | {"/help", "/hooks", "/ide", "/login", "/logout", "/mcp", "/memory", "/model", "/new", "/permissions"}
-    | {
+        "/help",
+        "/hooks",
+        "/ide",
+        "/login",
+        "/logout",
+        "/mcp",
+        "/memory",
+        "/model",
+        "/new",
+        "/permissions",
         "/plugin",
         "/quit",
         "/release-notes",
@@ -149,8 +156,13 @@ _CLIENT_COMMANDS = frozenset(
         "/status",
         "/statusline",
         "/tasks",
+        "/terminal-setup",
+        "/theme",
+        "/todos",
+        "/upgrade",
+        "/usage",
+        "/vim",
     }
-    | {"/terminal-setup", "/theme", "/todos", "/upgrade", "/usage", "/vim"}
 )
 """Commands that control the client. They are shown but do not name a session."""
 
@@ -188,8 +200,11 @@ def visible_text(text: str) -> str:
 
 def is_client_text(blocks: Sequence[Block]) -> bool:
     """True if blocks in the user's name are texts of which a person typed nothing."""
-    texts = [block["text"] for block in blocks if block["type"] == "text"]
-    return len(texts) == len(blocks) and is_system_message("\n".join(texts))
+    return _is_client_text([block["text"] for block in blocks if block["type"] == "text"], len(blocks))
+
+
+def _is_client_text(texts: Sequence[str], blocks: int) -> bool:
+    return len(texts) == blocks and is_system_message("\n".join(texts))
 
 
 def prompt_text(text: str) -> str:
@@ -227,7 +242,7 @@ def _is_hidden(message: StandardMessage) -> bool:
             f"expected an iterable of StandardMessage, got one that contains a {type(message).__name__}"
         )
     texts = [block.text for block in message.content if isinstance(block, TextContent)]
-    return len(texts) == len(message.content) and is_system_message("\n".join(texts))
+    return _is_client_text(texts, len(message.content))
 
 
 def _show_sections(sections: Iterable[_Section], arguments: Iterator[str]) -> Iterator[str]:
