@@ -125,7 +125,7 @@ def _user_payload(content: list[Block]) -> Block:
 def _has_only_client_text(payload: Block, content: list[Block]) -> bool:
     """True if the message consists of texts of which a person typed nothing."""
     text: str = payload["text"]
-    typed: str = payload["visibleText"] if "visibleText" in payload else text
+    typed: str = payload.get("visibleText", text)
     return len(_texts_of(content)) == len(content) and bool(text.strip()) and not typed.strip()
 
 
