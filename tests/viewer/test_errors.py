@@ -22,7 +22,7 @@ async def go(page: Page, key: str) -> str | None:
 
 
 async def test_keys_and_count_go_to_errors(page: Page, session: Session) -> None:
-    """Also to folded ones, those of subagents and those that a preset hides."""
+    """Folded errors, errors of subagents and errors that a preset hides are included."""
     task = event("tool_call", toolCallId="t", toolName="Task", args={"prompt": "Do it."})
     inner = [
         each | {"payload": each["payload"] | {"parentToolCallId": "t"}} for each in call("nested", "No.")
@@ -60,7 +60,9 @@ async def test_keys_and_count_go_to_errors(page: Page, session: Session) -> None
 
 async def test_errors_that_are_not_loaded(page: Page, session: Session) -> None:
     fillers = [event("assistant_done", text=f"Text {number}.") for number in range(1400)]
-    halves = [*fillers[:700], *call("middle", "No."), *fillers[700:]]
+    success = event("tool_result", toolCallId="success", result="Ok.", error=False)
+    middle = [called("success"), success, *call("middle", "No.")]
+    halves = [*fillers[:700], *middle, *fillers[700:]]
     await session.add_log(*asked(), *call("first", "No."), *halves, *call("last", "No."), END)
     await page.goto(f"{session.address}?at=1")
     await expect(page.locator(".fact.errors")).to_have_text("3 errors")

@@ -1,4 +1,5 @@
 import { getJson, withQuery } from "../lib/api.js";
+import { isFailure } from "../render/tools/call-result.js";
 
 const TYPES = "error,tool_result";
 const PAGE = 200;
@@ -22,5 +23,5 @@ export async function findError(api, { first, last }, steps) {
 }
 
 function isError({ type, payload }) {
-  return type === "error" || (payload.error !== undefined && payload.error !== null);
+  return type === "error" || isFailure(payload.error);
 }
