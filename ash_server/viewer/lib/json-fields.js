@@ -6,9 +6,7 @@ export function isObject(value) {
   return isNode && !Array.isArray(value) && !(value instanceof ExactNumber);
 }
 
-export function isPresent(value) {
-  return value !== undefined && value !== null;
-}
+const isPresent = (value) => value !== undefined && value !== null;
 
 /**
  * The value of the first of these own keys whose value is accepted, else undefined.
