@@ -5,10 +5,10 @@ const NEWEST = Number.MAX_SAFE_INTEGER;
 const FIRST_PAGE = 500;
 const PAGE = 1000;
 
-/** Per side: the parameter of a query, the field of a page with its next value, and the property if there is more. */
-const ENDS = {
-  older: ["before", "prevBefore", "hasOlder"],
-  newer: ["after", "nextAfter", "hasNewer"],
+/** Names for each side: the parameter of a query, its next value in a page, and properties of EventPages. */
+const SIDES = {
+  older: { parameter: "before", next: "prevBefore", bound: "first", hasMore: "hasOlder" },
+  newer: { parameter: "after", next: "nextAfter", bound: "last", hasMore: "hasNewer" },
 };
 
 /** The loaded part of a session's log: without gaps, from `first` to `last`. */
@@ -57,14 +57,18 @@ export class EventPages {
     return true;
   }
 
-  /** Load the page before the loaded events. `apply` is called with the change. */
-  older(apply) {
-    return this.extend({ before: this.first }, apply, ({ prevBefore }) => (this.hasOlder = prevBefore !== undefined));
-  }
-
-  /** Load the page after the loaded events. `apply` is called with the change. */
-  newer(apply) {
-    return this.extend({ after: this.last }, apply, ({ nextAfter }) => (this.hasNewer = nextAfter !== undefined));
+  /**
+   * Load the page before or after the loaded events. `apply` is called with the change.
+   *
+   * @param {"older" | "newer"} side
+   */
+  async extend(side, apply) {
+    const { generation } = this;
+    const { parameter, next, bound, hasMore } = SIDES[side];
+    const page = await this.fetch({ [parameter]: this[bound], limit: PAGE });
+    if (generation !== this.generation) return;
+    this[hasMore] = page[next] !== undefined;
+    apply(() => this.add(page.events));
   }
 
   /**
@@ -75,25 +79,17 @@ export class EventPages {
    */
   async all(side, apply, onProgress) {
     const { generation } = this;
-    const [query, next, flag] = ENDS[side];
+    const { parameter, next, bound, hasMore } = SIDES[side];
     const events = [];
-    let cursor = side === "older" ? this.first : this.last;
+    let cursor = this[bound];
     while (cursor !== undefined && onProgress(this.renderer.log.events.size + events.length)) {
-      const page = await this.fetch({ [query]: cursor, limit: PAGE });
+      const page = await this.fetch({ [parameter]: cursor, limit: PAGE });
       if (generation !== this.generation) return;
       events.push(...page.events);
       cursor = page[next];
     }
-    this[flag] = cursor !== undefined;
+    this[hasMore] = cursor !== undefined;
     apply(() => this.add(events));
-  }
-
-  async extend(query, apply, updateBounds) {
-    const { generation } = this;
-    const page = await this.fetch({ ...query, limit: PAGE });
-    if (generation !== this.generation) return;
-    updateBounds(page);
-    apply(() => this.add(page.events));
   }
 
   /** Show more events: of a page, or of the stream. */

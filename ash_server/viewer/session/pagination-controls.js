@@ -70,7 +70,7 @@ export class PaginationControls {
    */
   load(side) {
     return this.exclusively(side, async () => {
-      await this.pages[side]((change) => this.paint(change));
+      await this.pages.extend(side, (change) => this.paint(change));
       this.progress[side].textContent = "";
     });
   }
