@@ -93,9 +93,7 @@ export class SessionSearch {
   }
 
   searchSoon() {
-    clearTimeout(this.timer);
-    this.request?.abort();
-    this.searching = undefined;
+    this.cancel();
     this.timer = setTimeout(() => this.search(), DELAY_MS);
   }
 
@@ -105,23 +103,35 @@ export class SessionSearch {
     return (this.searching ??= this.searchNow());
   }
 
-  async searchNow() {
-    this.q = this.input.value.trim();
-    this.current = undefined;
-    this.results.hidden = !this.isActive;
-    this.list.hidden = false;
-    this.onClear();
+  /** Stop a search that is due or running. */
+  cancel() {
+    clearTimeout(this.timer);
+    this.request?.abort();
+    this.searching = undefined;
+  }
+
+  clear() {
     this.hits = [];
     this.total = 0;
+    this.current = undefined;
+    this.onClear();
+  }
+
+  async searchNow() {
+    this.q = this.input.value.trim();
+    this.results.hidden = !this.isActive;
+    this.list.hidden = false;
+    this.clear();
     if (this.isActive) await this.load({ at: this.position() });
   }
 
   /** Load and list a page of hits; false on failure. */
   async load(query) {
     this.request?.abort();
-    const request = (this.request = new AbortController());
+    this.request = new AbortController();
+    const { signal } = this.request;
     try {
-      const page = await getJson(withQuery(this.address, { q: this.q, limit: PAGE, ...query }), request);
+      const page = await getJson(withQuery(this.address, { q: this.q, limit: PAGE, ...query }), { signal });
       this.hits = page.hits;
       this.total = page.total;
       this.pending = page.pending;
@@ -142,10 +152,14 @@ export class SessionSearch {
   }
 
   summaryText() {
-    const place = this.current !== undefined && `${formatNumber(this.current)} of ${formatNumber(this.total)}`;
-    const found = place || pluralize(this.total, "hit");
     const pending = this.pending && `${pluralize(this.pending, "event")} cannot be searched yet`;
-    return [this.total ? found : "Nothing found", pending].filter(Boolean).join(" · ");
+    return [this.hitsText(), pending].filter(Boolean).join(" · ");
+  }
+
+  hitsText() {
+    if (!this.total) return "Nothing found";
+    if (this.current === undefined) return pluralize(this.total, "hit");
+    return `${formatNumber(this.current)} of ${formatNumber(this.total)}`;
   }
 
   hitLink(hit) {
@@ -233,15 +247,10 @@ export class SessionSearch {
 
   /** End the search. */
   close() {
-    clearTimeout(this.timer);
-    this.request?.abort();
-    this.searching = undefined;
+    this.cancel();
     this.input.value = "";
     this.results.hidden = true;
-    this.hits = [];
-    this.total = 0;
-    this.current = undefined;
-    this.onClear();
+    this.clear();
     blurActiveElement();
   }
 }
