@@ -112,8 +112,11 @@ function isTaskOf(args, text) {
 }
 
 function repeatedTask(text, data) {
-  const task = el("pre", { class: "text", dir: "auto", tabindex: 0 }, text);
-  return { data, children: [el("summary", {}, "The task, as in the call"), task] };
+  return { data, children: [el("summary", {}, "The task, as in the call"), textBox(text)] };
+}
+
+function textBox(text) {
+  return el("pre", { class: "text", dir: "auto", tabindex: 0 }, ...longText(text));
 }
 
 /** A message that a tool wrote on behalf of the user: one line, until it is opened. */
@@ -124,7 +127,7 @@ function syntheticMessage(text, otherBlocks, data) {
     data: { ...data, "data-synthetic": true },
     children: [
       el("summary", {}, el("span", {}, "Added by the tool"), gist),
-      el("pre", { class: "text", dir: "auto", tabindex: 0 }, ...longText(text)),
+      textBox(text),
       ...blocks(otherBlocks),
     ],
   };
