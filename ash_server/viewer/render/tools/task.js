@@ -23,10 +23,11 @@ export const task = {
     const calls = fieldOf(report, ["totalToolUseCount", "toolUses"], Number.isInteger);
     const tokens = fieldOf(report, ["totalTokens", "total_tokens"], Number.isInteger);
     const isBackground = textField(report, "status") === "async_launched";
-    const spent = tokens !== undefined && pluralize(tokens, "token");
-    const made = calls !== undefined && pluralize(calls, "call");
-    const both = made && spent && [{ name: "on-wide-screens", text: `${made} ·` }, { name: "tokens", text: spent }];
-    return [...(both ? [both] : [made, spent]), isBackground && "in the background"];
+    const callText = calls !== undefined && pluralize(calls, "call");
+    const tokenText = tokens !== undefined && pluralize(tokens, "token");
+    const both = [{ name: "on-wide-screens", text: `${callText} ·` }, { name: "tokens", text: tokenText }];
+    const counts = callText && tokenText ? [both] : [callText, tokenText];
+    return [...counts, isBackground && "in the background"];
   },
 
   args(reader) {
