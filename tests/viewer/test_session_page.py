@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,6 +15,7 @@ import httpx
 import pytest
 from playwright.async_api import Page, Route, expect
 
+from ash_server.api import viewer_pages
 from tests.viewer.browser import still
 from tests.viewer.logs import SERVER
 from tests.viewer.sessions import Event, Session
@@ -230,6 +232,12 @@ async def test_finished_session_opens_at_its_start(page: Page, session: Session)
     await page.keyboard.press("Shift+G")
     await still(page)
     assert await page.evaluate(TO_END) == 0
+
+
+async def test_page_and_preload_agree_on_finished_sessions(blank: Page) -> None:
+    script = "async () => (await import('/viewer/session/live-indicator.js')).ABANDONED_MS"
+
+    assert timedelta(milliseconds=await blank.evaluate(script)) == viewer_pages._ABANDONED
 
 
 async def test_long_finished_session_opens_at_its_start(page: Page, session: Session) -> None:
