@@ -38,7 +38,7 @@ const SUMMARY_DELAY_PER_EVENT_MS = 5;
 class SessionPage extends SessionView {
   /** @type {any} */
   session;
-  /** What the header shows besides the session. @type {Parameters<SessionHeader["show"]>[1]} */
+  /** Facts of the header besides the session. @type {Parameters<SessionHeader["show"]>[1]} */
   facts = {
     onError: () => this.goToCountedError(),
     onUnrecognised: () => this.tryTo(() => this.goToUnrecognised()),
@@ -243,7 +243,7 @@ class SessionPage extends SessionView {
 
   /**
    * Show the end of a session that is being written or was until a moment ago, and the beginning of a finished one.
-   * Without a last time of the session, its last event tells.
+   * If the session has no last time, its last event decides.
    *
    * @param {HistoryState} state
    */

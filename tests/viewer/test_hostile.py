@@ -131,7 +131,7 @@ SPECIMENS += [
     for name, payload in EXAMPLES.items()
     if name not in {"reset", "tool_output_chunk", *(type for type, _ in SPECIMENS)}
 ]
-"""With the documented example of each other type: output is part of its call, and a reset clears the page."""
+"""Documented examples of the other types are added, without output (part of its call) and a reset (clears the page)."""
 
 TAGS = frozenset(
     """

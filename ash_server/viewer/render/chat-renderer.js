@@ -171,7 +171,7 @@ export class ChatRenderer {
     ];
   }
 
-  /** What the painters of a call and of its subagent's prompt know of each other. */
+  /** Values that the painters of a call and of its subagent's prompt take from each other. */
   subagentContext(item) {
     if (item.kind === "tool") return { lastText: this.lastTextOf(item) };
     return item.kind === "user" ? { taskArgs: this.log.parentCallOf(item)?.call?.payload.args } : {};

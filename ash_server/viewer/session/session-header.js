@@ -92,7 +92,7 @@ function span({ firstAt, lastAt, fileModifiedAt, createdAt }) {
   return el("span", { class: "fact", title: `${first} – ${last}` }, range, elapsed);
 }
 
-/** A time that is not the agent's: no message names one. */
+/** A labelled time, for a session whose messages name none. */
 function moment(label, text) {
   const time = Date.parse(text);
   const shown = el("time", { datetime: new Date(time).toISOString() }, timeRange.format(time));

@@ -33,7 +33,7 @@ export function rowLink(session, { now, isLive, isSubagent }) {
   );
 }
 
-/** What the shown time is the time of, for sessions whose messages name no time. */
+/** The origin of the shown time, for sessions whose messages name no time. */
 function timeOrigin({ lastAt, fileModifiedAt }) {
   if (lastAt !== undefined) return [];
   return fileModifiedAt === undefined

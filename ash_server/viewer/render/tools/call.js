@@ -60,7 +60,7 @@ function readResult({ id, payload }) {
   return { id, value: withoutErrorTags(result), error, exitCode, structured, more };
 }
 
-/** A result as Claude Code means it: it writes the errors of its tools with a tag around them. */
+/** Remove the tag that Claude Code writes around the errors of its tools. */
 function withoutErrorTags(value) {
   if (isString(value)) return withoutErrorTag(value);
   if (!Array.isArray(value)) return value;

@@ -33,5 +33,5 @@ export const generic = {
   },
 };
 
-/** The final answer of a run, or a text to its reader, that a tool takes. */
+/** Tools that take the final answer of a run, or a text for its reader. */
 export const message = { ...generic, isMessage: true };

@@ -7,7 +7,7 @@ import { includesMessage, isPlainText, resultText } from "./call-result.js";
 import { callTitle } from "./summary-line.js";
 import { FieldReader, fieldOf, isEmpty, isEqual, isObject, isScalar, isString } from "../../lib/json-fields.js";
 
-/** Said before the arguments, so that nobody takes a diff for a change that was made. */
+/** Notes before the arguments, where the diff of a change that was not made could be mistaken for one that was. */
 const WARNINGS = {
   denied: "It was refused, and did not run.",
 };

@@ -61,7 +61,7 @@ function fileView(text, language) {
   return [before && note(before), view, after && output(after)];
 }
 
-/** Lines with their numbers. Of a long file the first lines, and a button for the rest. */
+/** Lines with their numbers; for a long file, the first lines and a button for the rest. */
 function numberedLines(numbers, lines, language) {
   const [first, ...rest] = groupLines(numbers, lines);
   const shown = linesView(first, language);
