@@ -10,10 +10,29 @@ from litestar.params import QueryParameter
 from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.openapi_operations import ONE_LINE, json_of, operation
+from ash_server.api.http.parameters import PageCursor
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.db.search.query import MAX_RESULTS, SearchPage, SearchScope
 from ash_server.errors import NulByte, SessionNotFound
 from ash_shared.model.message import Role
+
+Query = Annotated[
+    str,
+    QueryParameter(
+        min_length=1,
+        max_length=1000,
+        pattern=ONE_LINE,
+        description="The query: at most 32 words, at least one of them not excluded.",
+    ),
+]
+SearchPlace = Annotated[
+    SearchScope,
+    QueryParameter(
+        name="in",
+        description="`said`: texts of the user and the assistant. `conversation`: also thinking and tool "
+        "calls. `results`: tool results and all other texts. `everything`: all of these.",
+    ),
+]
 
 _EXAMPLE = {
     "results": [
@@ -56,23 +75,8 @@ class SearchController(Controller):
         self,
         store: InjectedStore,
         *,
-        q: Annotated[
-            str,
-            QueryParameter(
-                min_length=1,
-                max_length=1000,
-                pattern=ONE_LINE,
-                description="The query: at most 32 words, at least one of them not excluded.",
-            ),
-        ],
-        place: Annotated[
-            SearchScope,
-            QueryParameter(
-                name="in",
-                description="`said`: texts of the user and the assistant. `conversation`: also thinking and tool "
-                "calls. `results`: tool results and all other texts. `everything`: all of these.",
-            ),
-        ] = "conversation",
+        q: Query,
+        place: SearchPlace = "conversation",
         source: Annotated[
             str | None, QueryParameter(pattern=ONE_LINE, description="Only sessions of this source.")
         ] = None,
@@ -94,9 +98,7 @@ class SearchController(Controller):
                 description="Maximum number of results per session, newest first; `matches` is the total.",
             ),
         ] = None,
-        after: Annotated[
-            str | None, QueryParameter(min_length=1, description="The `nextAfter` of the previous page.")
-        ] = None,
+        after: PageCursor = None,
         limit: Annotated[
             int, QueryParameter(ge=1, le=MAX_RESULTS, description="Maximum number of results.")
         ] = 20,

@@ -8,9 +8,9 @@ from litestar.params import FromPath, QueryParameter
 
 from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedStore
-from ash_server.api.http.openapi_operations import ONE_LINE, json_of, operation
+from ash_server.api.http.openapi_operations import json_of, operation
 from ash_server.api.http.problems import READ_ERRORS, error_responses
-from ash_server.db.search.query import SearchScope
+from ash_server.api.search import Query, SearchPlace
 from ash_server.db.search.within import MAX_HITS, SessionHitPage
 from ash_server.errors import NulByte, SessionNotFound
 from ash_shared.model.message import LAST_SEQUENCE
@@ -54,23 +54,8 @@ class SessionSearchController(Controller):
         store: InjectedStore,
         session_id: FromPath[UUID],
         *,
-        q: Annotated[
-            str,
-            QueryParameter(
-                min_length=1,
-                max_length=1000,
-                pattern=ONE_LINE,
-                description="The query: at most 32 words, at least one of them not excluded.",
-            ),
-        ],
-        place: Annotated[
-            SearchScope,
-            QueryParameter(
-                name="in",
-                description="`said`: texts of the user and the assistant. `conversation`: also thinking and tool "
-                "calls. `results`: tool results and all other texts. `everything`: all of these.",
-            ),
-        ] = "everything",
+        q: Query,
+        place: SearchPlace = "everything",
         after: Annotated[
             int, QueryParameter(ge=0, le=LAST_SEQUENCE, description="Only hits after this number.")
         ] = 0,

@@ -13,6 +13,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from ash_server.api.http.bodies import BODY_ERRORS, JSON, decode_body, read_body
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.openapi_operations import ONE_LINE, WITHOUT_NUL, json_of, operation
+from ash_server.api.http.parameters import PageCursor
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.db.sessions import Session, SessionChanges, SessionPage
 from ash_server.errors import NulByte, SessionNotFound, TooDeep
@@ -29,6 +30,24 @@ Metadata = Annotated[
     Meta(
         description="Arbitrary metadata, up to 64 KiB.",
         examples=[{"team": "platform"}],
+    ),
+]
+
+NamePart = Annotated[
+    str | None,
+    QueryParameter(
+        min_length=1,
+        pattern=ONE_LINE,
+        description="Only sessions whose title or external id contains this, or whose id begins with it.",
+    ),
+]
+Project = Annotated[
+    str | None,
+    QueryParameter(
+        min_length=1,
+        max_length=1000,
+        pattern=ONE_LINE,
+        description="Only sessions whose agent worked in this folder or below it: its path, or only its name.",
     ),
 ]
 
@@ -149,22 +168,13 @@ class SessionController(Controller):
         self,
         store: InjectedStore,
         *,
-        after: Annotated[
-            str | None, QueryParameter(min_length=1, description="The `nextAfter` of the previous page.")
-        ] = None,
+        after: PageCursor = None,
         limit: Annotated[int, QueryParameter(ge=1, le=1000, description="Maximum number of sessions.")] = 100,
         source: Annotated[
             str | None,
             QueryParameter(pattern=ONE_LINE, description="Only this source."),
         ] = None,
-        q: Annotated[
-            str | None,
-            QueryParameter(
-                min_length=1,
-                pattern=ONE_LINE,
-                description="Only sessions whose title or external id contains this, or whose id begins with it.",
-            ),
-        ] = None,
+        q: NamePart = None,
         parent_id: Annotated[
             UUID | None,
             QueryParameter(
@@ -194,15 +204,7 @@ class SessionController(Controller):
             bool | None,
             QueryParameter(description="Only sessions with errors (true) or without (false)."),
         ] = None,
-        project: Annotated[
-            str | None,
-            QueryParameter(
-                min_length=1,
-                max_length=1000,
-                pattern=ONE_LINE,
-                description="Only sessions whose agent worked in this folder or below it: its path, or only its name.",
-            ),
-        ] = None,
+        project: Project = None,
     ) -> SessionPage:
         return await store.sessions.list_sessions(
             after=after,
