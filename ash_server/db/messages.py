@@ -107,7 +107,6 @@ _LAST = bounded_query(_COLUMNS, _PAGE, "sequence DESC")
 _END = "SELECT message_sequence, clock_timestamp() FROM session_counters WHERE session_id = %b"
 _ONE = _READ + "%b AND sequence = %b"
 
-
 _ALL_KINDS: tuple[Kind, ...] = ("message", "record", "chunk")
 
 
@@ -157,7 +156,7 @@ class MessageFilter(TypedDict, total=False):
 
 
 class _Context(NamedTuple):
-    """What the events of an append have in common."""
+    """Values shared by the events of an append."""
 
     ids: StreamIds
     now: int
@@ -194,7 +193,9 @@ async def append(  # noqa: PLR0913  # one argument per option
         if new:
             _check_expected(expected_sequence, last)
         if new or end:
-            await _write_batch(conn, session_id, counters, new, context, end=end)
+            # PostgreSQL writes the messages while their events are derived.
+            await _write_messages(conn, session_id, last, new)
+            await _write_events(conn, session_id, counters, new, context, end=end)
     return places
 
 
@@ -343,20 +344,6 @@ def _assign_sequences(
 def _check_expected(expected: int | None, last: int) -> None:
     if expected not in (None, last):
         raise SequenceMismatch(f"the last sequence is {last}", currentSequence=last)
-
-
-async def _write_batch(
-    conn: AsyncConnection,
-    session_id: UUID,
-    counters: Counters,
-    new: Sequence[PreparedMessage],
-    context: _Context,
-    *,
-    end: bool,
-) -> None:
-    # PostgreSQL writes the messages while their events are derived.
-    await _write_messages(conn, session_id, counters.message_sequence, new)
-    await _write_events(conn, session_id, counters, new, context, end=end)
 
 
 async def _write_messages(
