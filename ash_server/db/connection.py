@@ -14,7 +14,7 @@ from ash_server.errors import AshError, SchemaMismatch
 
 Pool: TypeAlias = AsyncConnectionPool[AsyncConnection]
 
-LendConnection: TypeAlias = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
+Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
 
 REVISION = "0006"
 """The schema revision that this version requires."""

@@ -17,7 +17,7 @@ from psycopg import AsyncConnection
 from psycopg.errors import UniqueViolation
 from psycopg.rows import args_row
 
-from ash_server.db.connection import LendConnection, one_transaction
+from ash_server.db.connection import Connect, one_transaction
 from ash_server.db.event_writer import (
     LOCK,
     STORED_EVENTS,
@@ -214,16 +214,16 @@ async def get_events_since(
     return await _fetch_events(conn, _FIRST, {**params, "bytes": max_bytes})
 
 
-async def stream_events(lend: LendConnection, session_id: UUID) -> AsyncGenerator[StoredEvent, None]:
+async def stream_events(connect: Connect, session_id: UUID) -> AsyncGenerator[StoredEvent, None]:
     """Yield all events in order, as of one moment, in bounded memory. An unknown session yields nothing.
 
-    No connection is lent while the caller handles an event. Raises SessionChanged if the log is deleted or rebuilt.
+    No connection is held while the caller handles an event. Raises SessionChanged if the log is deleted or rebuilt.
     """
-    async with lend() as conn:
+    async with connect() as conn:
         first, last = await (await conn.execute(_BOUNDS, [session_id])).fetchone() or (1, 0)
     after = first - 1
     while after < last:
-        async with lend() as conn:
+        async with connect() as conn:
             page = await get_events_since(
                 conn, session_id, after, limit=min(_FETCH_SIZE, last - after), max_bytes=_FETCH_BYTES
             )

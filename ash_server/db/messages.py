@@ -17,7 +17,7 @@ from uuid import UUID
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
-from ash_server.db.connection import LendConnection, one_transaction
+from ash_server.db.connection import Connect, one_transaction
 from ash_server.db.drift import DescribedMessage, insert_drift
 from ash_server.db.event_writer import (
     LOCK,
@@ -253,7 +253,7 @@ async def get_contents(conn: AsyncConnection, session_id: UUID, ids: Sequence[st
 
 
 async def stream_messages(
-    lend: LendConnection,
+    connect: Connect,
     session_id: UUID,
     *,
     after: int = 0,
@@ -261,14 +261,14 @@ async def stream_messages(
 ) -> AsyncGenerator[StoredMessage, None]:
     """Yield all messages in order, as of one moment, in bounded memory. An unknown session yields nothing.
 
-    No connection is lent while the caller handles a message. Stored messages never change, so pages up to the last
+    No connection is held while the caller handles a message. Stored messages never change, so pages up to the last
     sequence are the same as a snapshot, unless the session is deleted or replaced. Raises SessionChanged then.
     """
-    async with lend() as conn:
+    async with connect() as conn:
         end = await (await conn.execute(_END, [session_id])).fetchone()
     last, moment = end or (0, None)
     while after < last:
-        async with lend() as conn:
+        async with connect() as conn:
             page = await list_next(
                 conn, session_id, after=after, before=last + 1, limit=_FETCH_SIZE, kinds=kinds
             )

@@ -12,8 +12,9 @@ from uuid import UUID
 
 import msgspec
 
+from ash_server.db.connection import Connect
 from ash_server.db.events import StoredEvent, check_cursor
-from ash_server.queries.standard_pages import Connect, get_event_pages
+from ash_server.queries.standard_pages import get_event_pages
 from ash_shared.model.base import AshModel
 from ash_shared.model.event_types import CATALOGUE, CHUNKS, PROMPTS
 

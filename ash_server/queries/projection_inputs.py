@@ -7,10 +7,11 @@ from uuid import UUID
 
 import msgspec
 
+from ash_server.db.connection import Connect
 from ash_server.db.events import StoredEvent, check_cursor, get_open_turn
 from ash_server.db.sessions import get_session
 from ash_server.errors import SessionTooLarge
-from ash_server.queries.standard_pages import Connect, get_conversation, get_event_pages
+from ash_server.queries.standard_pages import get_conversation, get_event_pages
 from ash_shared.eventlog import Event
 from ash_shared.model.event_types import CHUNKS, types_where
 from ash_shared.projections import RECENT_LINES, SessionSummary, count_models, to_session_summary

@@ -5,13 +5,14 @@ whole turn, it is read again with a larger limit.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import NamedTuple
 from uuid import UUID
 
 from psycopg import AsyncConnection
 
+from ash_server.db.connection import Connect
 from ash_server.db.events import StoredEvent, get_events_since
 from ash_server.db.messages import MAX_PARSE_BYTES, StoredMessage, list_head, list_next
 from ash_server.db.sessions import get_session
@@ -42,9 +43,6 @@ class Conversation(NamedTuple):
     messages: list[StandardMessage]
     next_after: int | None
     """The sequence after which the next page begins; None on the last page."""
-
-
-Connect = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
 
 
 async def get_conversation(connect: Connect, session_id: UUID, *, after: int, limit: int) -> Conversation:

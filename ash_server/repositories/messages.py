@@ -125,8 +125,10 @@ class MessageRepository:
         An unknown session yields nothing. Holds no connection while the caller handles a message. Raises SessionChanged
         if the session is deleted or replaced meanwhile.
         """
-        lend = self._connections.stream
-        async with aclosing(messages.stream_messages(lend, session_id, after=after, kinds=kinds)) as stream:
+        connect = self._connections.stream
+        async with aclosing(
+            messages.stream_messages(connect, session_id, after=after, kinds=kinds)
+        ) as stream:
             async for message in stream:
                 yield message
 

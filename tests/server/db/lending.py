@@ -4,8 +4,8 @@ from contextlib import nullcontext
 
 from psycopg import AsyncConnection
 
-from ash_server.db.connection import LendConnection
+from ash_server.db.connection import Connect
 
 
-def lending(connection: AsyncConnection) -> LendConnection:
+def lending(connection: AsyncConnection) -> Connect:
     return lambda: nullcontext(connection)
