@@ -136,24 +136,22 @@ _RETRY_AFTER_SECONDS = "2"
 
 def _respond(error: AshError, headers: Mapping[str, str] | None = None) -> Response[bytes]:
     return Response(
-        msgspec.json.encode(document(error)),
+        encode_problem(error),
         status_code=error.status,
         media_type=MEDIA_TYPE,
         headers={**(headers or {}), **({"Retry-After": _RETRY_AFTER_SECONDS} if error.status == 503 else {})},
     )
 
 
-def document(error: AshError) -> dict[str, Any]:
+def encode_problem(error: AshError) -> bytes:
     """Return the problem document of an error."""
     optional = {
         "detail": error.detail if error.detail != error.title else None,
         "index": error.index,
         **error.extra,
     }
-    return {
-        **_identity(type(error)),
-        **{name: value for name, value in optional.items() if value is not None},
-    }
+    shown = {name: value for name, value in optional.items() if value is not None}
+    return msgspec.json.encode({**_identity(type(error)), **shown})
 
 
 def _identity(error: type[AshError]) -> dict[str, Any]:

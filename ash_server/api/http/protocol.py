@@ -7,10 +7,9 @@ import asyncio
 from functools import partial
 from typing import Any
 
-import msgspec
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from ash_server.api.http.problems import MEDIA_TYPE, document
+from ash_server.api.http.problems import MEDIA_TYPE, encode_problem
 from ash_server.errors import AshError, HeadersTimeout, HeadersTooLarge, InvalidRequest
 
 MAX_HEADER_BYTES = 64 * 1024
@@ -104,7 +103,7 @@ class HttpProtocol(HttpToolsProtocol):
         if self._is_refused or self.transport.is_closing():
             return
         self._stop_timer()
-        body = msgspec.json.encode(document(error))
+        body = encode_problem(error)
         headers = {"content-type": MEDIA_TYPE, "content-length": str(len(body)), "connection": "close"}
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         self.transport.write(STATUS_LINE[error.status] + lines.encode() + b"\r\n" + body)
