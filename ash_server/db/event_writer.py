@@ -119,7 +119,7 @@ class StreamIds(NamedTuple):
     response_id: str | None = None
 
 
-def derive(  # one argument per input
+def derive(
     normalizer: Normalizer,
     session_id: UUID,
     sequence: int,

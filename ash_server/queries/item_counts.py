@@ -71,7 +71,7 @@ class _Event(msgspec.Struct):
     payload: _Payload = msgspec.field(default_factory=_Payload)
 
     def flow(self) -> tuple[Any, ...]:
-        """The conversation that it belongs to: of a subagent, or of a turn."""
+        """Return the key of its conversation: a turn, or a subagent in it."""
         return (self.turnId, self.payload.parentToolCallId, bool(self.payload.sidechain))
 
     def is_cited(self) -> bool:

@@ -13,9 +13,9 @@ from ash_server.api.http.problems import MEDIA_TYPE, encode_problem
 from ash_server.errors import AshError, HeadersTimeout, HeadersTooLarge, InvalidRequest
 
 MAX_HEADER_BYTES = 64 * 1024
-"""Of the request line and all headers."""
+"""Limit for the request line and all headers together."""
 HEADER_TIMEOUT_SECONDS = 10.0
-"""For the whole header of a request, and for the first byte of a connection."""
+"""Time for the whole header of a request, and for the first byte of a connection."""
 _LINGER_SECONDS = 2.0
 
 

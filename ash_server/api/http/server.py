@@ -23,7 +23,10 @@ _SHUTDOWN_GRACE_SECONDS = 1
 _SUBSCRIBER_READ_TIMEOUT = 10
 """Seconds after which a subscriber that does not read is disconnected. It can resume from its cursor."""
 _READ_TIMEOUT = 120
-"""The same for all other clients, which cannot resume: long enough for a person who reads an export page by page."""
+"""Seconds after which any other client that does not read is disconnected.
+
+Such a client cannot resume, so the time is long enough for a person who reads an export page by page.
+"""
 
 
 class AddressUnavailable(AshError):
