@@ -155,9 +155,11 @@ class Sender:
         messages = []
         for line in lines:
             try:
-                messages.append(self._to_message(line.number, (line.data or b"").decode()))
+                text = (line.data or b"").decode()
             except UnicodeDecodeError as error:
                 self._report_refused(line.number, f"byte {error.start + 1} is not valid UTF-8")
+            else:
+                messages.append({**self._fields(line.number), "content": text})
         self._post_messages(messages)
 
     def _send_long_line(self, line: QueuedLine) -> None:
@@ -166,8 +168,7 @@ class Sender:
             reason = f"it has {line.size:,} bytes, more than the {MAX_LINE_BYTES:,} of a line"
             self._report_refused(line.number, reason)
             return
-        source = {"source": self.source} if self.source else {}
-        query = urlencode({"id": self._id_of(line.number), **source})
+        query = urlencode(self._fields(line.number))
         try:
             self._request("POST", f"/api/sessions/{self.session}/messages/text?{query}", line.data)
         except Refused as refused:
@@ -177,13 +178,10 @@ class Sender:
         else:
             self.stored += 1
 
-    def _id_of(self, number: int) -> str:
-        return f"{self._options.run}/{number}"
-
-    def _to_message(self, number: int, text: str) -> dict[str, str]:
-        """Return a message to post. Its source is the format of the stream, even if the line alone does not show it."""
+    def _fields(self, number: int) -> dict[str, str]:
+        """Return the id of a line, and the format of the stream, even if the line alone does not show it."""
         source = {"source": self.source} if self.source else {}
-        return {"id": self._id_of(number), "content": text, **source}
+        return {"id": f"{self._options.run}/{number}", **source}
 
     def _post_messages(self, messages: list[dict[str, str]]) -> None:
         """Post all messages except refused ones, which are found by the index in the response, else by bisection."""
