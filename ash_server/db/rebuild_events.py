@@ -27,6 +27,7 @@ from ash_server.db.event_writer import (
     resolve_id_conflicts,
 )
 from ash_server.db.reindex import set_by_writer
+from ash_server.db.session_facts import to_milliseconds
 from ash_shared.eventlog import FIRST_LINES, NORMALIZER_VERSION, NOTED, Line, Normalizer, read_line
 from ash_shared.model.message import Role
 
@@ -123,11 +124,6 @@ def _to_line(message: _Message) -> Line:
     return read_line(message.content, *set_by_writer(message))
 
 
-def _written_at(message: _Message) -> int:
-    """Return the time in milliseconds."""
-    return round(message.written_at.timestamp() * 1000)
-
-
 class _Rebuild:
     """One pass over one session."""
 
@@ -159,7 +155,7 @@ class _Rebuild:
                 message = await anext(messages, None)
                 if message is None:
                     break
-                at, now = message.sequence, _written_at(message)
+                at, now = message.sequence, to_milliseconds(message.written_at)
                 await self._derive(message, now)
         await self._flush()
 
@@ -169,7 +165,7 @@ class _Rebuild:
         rows = self._stream_rows("first", _Message, query, [self._session_id])
         first = [message async for message in rows]
         if first:
-            self.normalizer.expect(map(_to_line, first), _written_at(first[0]))
+            self.normalizer.expect(map(_to_line, first), to_milliseconds(first[0].written_at))
 
     async def _derive(self, message: _Message, now: int) -> None:
         line = _to_line(message)

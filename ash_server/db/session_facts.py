@@ -107,6 +107,11 @@ def to_datetime(milliseconds: int | None) -> datetime | None:
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
+def to_milliseconds(moment: datetime) -> int:
+    """Return the timestamp of a time."""
+    return round(moment.timestamp() * 1000)
+
+
 def _title(messages: Sequence[Description], prompt: str | None) -> tuple[str | None, int]:
     if named := _first_text(typed_text(each.facts.title or "") for each in reversed(messages)):
         return named, FROM_TOOL

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ash_server.db.event_writer import PreparedEvent, columns, derive
 from ash_server.db.events import StoredEvent
-from ash_server.db.session_facts import SessionFacts, collect_facts
+from ash_server.db.session_facts import SessionFacts, collect_facts, to_milliseconds
 from ash_server.db.sessions import Session, session_id_for
 from ash_server.ingest import line_id, prepare_message
 from ash_server.transfer.importing.lines import FileLine
@@ -38,7 +38,7 @@ def load_in_memory(path: Path, name: str, source: str | None = None) -> InMemory
     session_id = session_id_for(read_head(transcript.lines(), source).source, name)
     normalizer, facts, result = Normalizer(), SessionFacts(), ImportResult()
     modified_at = modification_time(path)
-    new_events, count, now = list[PreparedEvent](), 0, round(modified_at.timestamp() * 1000)
+    new_events, count, now = list[PreparedEvent](), 0, to_milliseconds(modified_at)
     messages = (
         prepare_message(session_id, text, id=line_id(session_id, line.name), source=source)
         for line, text in _decode_lines(transcript.lines(), result)

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from ash_server.db.messages import PreparedMessage
+from ash_server.db.session_facts import to_milliseconds
 from ash_server.db.sessions import Session, session_id_for
 from ash_server.errors import SessionNotFound
 from ash_server.ingest import line_id, prepare_message
@@ -114,7 +115,7 @@ class _FileImport:
         self._store = store
         self._session_id = session_id
         self._source = source
-        self._now = round(modified_at.timestamp() * 1000)
+        self._now = to_milliseconds(modified_at)
         self._advance = advance
         self._last_line: FileLine | None = None
         """The last line of the session; None if its stored text differs from the file."""
