@@ -79,14 +79,9 @@ _READ_EVENTS = """
 """
 
 
-class SearchResult(AshModel):
-    """An event that matches a search."""
+class MatchedEvent(AshModel):
+    """A matching event with the part of its text around the match."""
 
-    session_id: UUID = Field(alias="sessionId")
-    title: Omittable[str] = ABSENT
-    """The title of the session."""
-    source: str
-    """The format of the session."""
     sequence: Omittable[int] = ABSENT
     """Sequence of the stored message it was derived from; absent if the event was posted."""
     event_id: str = Field(alias="eventId")
@@ -103,6 +98,16 @@ class SearchResult(AshModel):
     marks: list[tuple[int, int]]
     """Start and end of each match in the snippet, in UTF-16 code units as in JavaScript. Empty if the match is spelled
     differently in the text than in the query."""
+
+
+class SearchResult(MatchedEvent):
+    """An event that matches a search."""
+
+    session_id: UUID = Field(alias="sessionId")
+    title: Omittable[str] = ABSENT
+    """The title of the session."""
+    source: str
+    """The format of the session."""
     matches: int
     """Number of matching events in its session."""
 

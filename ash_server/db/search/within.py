@@ -5,7 +5,6 @@ Functions take a connection in autocommit mode (`connection.open_pool`).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, TypedDict, Unpack
 from uuid import UUID
 
@@ -13,11 +12,17 @@ from psycopg import AsyncConnection
 from psycopg.rows import args_row
 from pydantic import Field
 
-from ash_server.db.search.query import CONDITIONS, FoundEvent, IndexedMatch, SearchScope, describe
+from ash_server.db.search.query import (
+    CONDITIONS,
+    FoundEvent,
+    IndexedMatch,
+    MatchedEvent,
+    SearchScope,
+    describe,
+)
 from ash_server.db.search.tokens import read_query
 from ash_server.db.sessions import get_session
 from ash_shared.model.base import ABSENT, AshModel, Omittable
-from ash_shared.model.message import Role
 
 MAX_HITS = 100
 """The most hits of a page."""
@@ -51,27 +56,11 @@ _COUNTS = {
 }
 
 
-class SessionHit(AshModel):
+class SessionHit(MatchedEvent):
     """A matching event of a session."""
 
     number: int
     """Its place among the hits, from 1."""
-    sequence: Omittable[int] = ABSENT
-    """Sequence of the stored message it was derived from; absent if the event was posted."""
-    event_id: str = Field(alias="eventId")
-    event_sequence: int = Field(alias="eventSequence")
-    """Its sequence in the log."""
-    type: str
-    """The type of the event: `user_message`, `assistant_done`, `tool_call` …"""
-    role: Role
-    """The author of the text: `tool` for tool results, `system` for texts of neither the user nor the assistant."""
-    created_at: datetime = Field(alias="createdAt")
-    """The timestamp of the event."""
-    snippet: str
-    """The part of the text around the match, on one line."""
-    marks: list[tuple[int, int]]
-    """Start and end of each match in the snippet, in UTF-16 code units as in JavaScript. Empty if the match is spelled
-    differently in the text than in the query."""
 
 
 class SessionHitPage(AshModel):
