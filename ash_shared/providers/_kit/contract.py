@@ -4,6 +4,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from ash_shared.model.blocks import Block, raw_block, wire_name
 from ash_shared.model.content import RawReason
 from ash_shared.model.message import Facts, Kind, Role
@@ -75,8 +77,7 @@ class FastPath:
     """Return the keys that `read` needs. Used if the text as a whole cannot be decoded."""
 
 
-@dataclass(frozen=True, slots=True)
-class WireType:
+class WireType(Struct, frozen=True):
     """How the records of one wire type are read, and what they add to their session: a row of a provider's table.
 
     The functions may raise AttributeError, LookupError or TypeError if a record does not match its type.
