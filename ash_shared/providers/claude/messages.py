@@ -83,8 +83,7 @@ def _sidechain_parts(record: Record, part: Part) -> list[Part]:
 def is_unattributed_sidechain(record: Record, part: Part) -> bool:
     """Return True for a subagent's line that names neither the agent nor its call. Before 2.0.28 such lines were
     written between those of the main conversation; later ones name the agent and are in a separate file."""
-    is_named = part.metadata.get("agentId") or part.parent_call
-    return record.get("isSidechain") is True and not is_named
+    return record.get("isSidechain") is True and not (part.metadata.get("agentId") or part.parent_call)
 
 
 def user_parts(record: Record, reading: RecordReading) -> list[Part]:
@@ -93,17 +92,15 @@ def user_parts(record: Record, reading: RecordReading) -> list[Part]:
     if record.get("isSidechain") is True:
         return [*_sidechain_parts(record, part), part]
     parent = text_at(record, "parentUuid")
-    if parent is None or not _is_prompt(record, part):
+    if parent is None or not _is_prompt(part):
         return [part]
     return [Part(role=None, key=parent, relation="branch"), part]
 
 
-def _is_prompt(record: Record, part: Part) -> bool:
-    """Return True for a line that a person wrote in the main conversation."""
+def _is_prompt(part: Part) -> bool:
+    """Return True if a person wrote this line of the main conversation."""
     is_result = any(block["type"] == "tool_result" for block in part.blocks)
-    if part.origin != "prompt" or is_result or record.get("isSidechain") is True:
-        return False
-    return not is_client_text(part.blocks)
+    return part.origin == "prompt" and not is_result and not is_client_text(part.blocks)
 
 
 def line_parts(record: Record, reading: RecordReading) -> list[Part]:
