@@ -192,7 +192,7 @@ _PREFIX_TRANSLATIONS: Mapping[str, Callable[[Block], Block | list[Block]]] = {
     "data": control_block,
     "tool": _translate_tool,
 }
-"""By the prefix of `data-NAME` and `tool-NAME`."""
+"""Translations of `data-NAME` and `tool-NAME`, by the prefix."""
 
 
 def _find_translation(wire_type: str) -> Callable[[Block], Block | list[Block]] | None:

@@ -22,7 +22,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class BlockForm(NamedTuple):
-    """Identifies a block and its content within a message."""
+    """The identity of a block and of its content in a message."""
 
     kind: str
     call: str
@@ -73,7 +73,7 @@ def _earlier_form(known: Sequence[BlockForm], form: BlockForm, block: Block, num
 
 
 def _has_grown(earlier: BlockForm, form: BlockForm, block: Block) -> bool:
-    """True if the earlier text is the beginning of the text of this block."""
+    """Return True if the earlier text is the beginning of the text of this block."""
     if earlier.kind != form.kind or form.kind not in _TEXT_KINDS or not 0 < earlier.length < form.length:
         return False
     return _checksum(block[form.kind][: earlier.length]) == earlier.checksum

@@ -14,14 +14,14 @@ from ash_shared.providers._kit.contract import (
 from ash_shared.providers._kit.steps import Step
 
 Steps = list[Step] | None
-"""None if the events are derived from the parts."""
+"""Steps of an item or event; None if the events are derived from its parts."""
 EventSteps = Callable[[Record, RecordReading], Steps]
 BodyReader = Callable[[Record, Record, str], RecordReading]
-"""Reads an item or event; its further arguments are the record, and the name of a raw block of the record."""
+"""Reader of an item or event; its further arguments are the record, and the name of a raw block of the record."""
 
 
 class BodyType(NamedTuple):
-    """The same as `WireType`, for the items or events of one type."""
+    """A row like `WireType`, for the items or events of one type."""
 
     read: BodyReader
     parts: Callable[[Record, RecordReading], list[Part]] = lambda body, reading: []
