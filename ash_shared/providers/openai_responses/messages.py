@@ -30,7 +30,7 @@ from ash_shared.providers._kit.responses_items import (
     read_items,
     refusal_reason,
 )
-from ash_shared.reading.system_text import is_system_message
+from ash_shared.reading.system_text import is_client_text
 
 
 def _contained_response(record: Record) -> Record:
@@ -91,9 +91,7 @@ def _response_part(response: Record, blocks: list[Block]) -> Part:
 
 
 def _item_part(role: Role, blocks: list[Block]) -> Part:
-    is_prompt = role == "user" and bool(blocks) and all(block["type"] == "text" for block in blocks)
-    synthetic = is_prompt and is_system_message("\n".join(block["text"] for block in blocks))
-    return item_part(role, blocks, synthetic=synthetic)
+    return item_part(role, blocks, synthetic=role == "user" and is_client_text(blocks))
 
 
 def response_parts(record: Record, reading: RecordReading) -> list[Part]:
@@ -109,17 +107,17 @@ def request_parts(record: Record, reading: RecordReading) -> list[Part]:
 
 def start_parts(event: Record, reading: RecordReading) -> list[Part]:
     """Return the start of a response, which opens a message for the items that follow."""
-    return _event_parts(event, relation="continuation", usage=None, error=None)
+    return [replace(part, relation="continuation", usage=None, error=None) for part in _event_parts(event)]
 
 
 def end_parts(event: Record, reading: RecordReading) -> list[Part]:
     """Return the usage and the error of a response that has ended."""
-    return _event_parts(event, role=None, key=None)
+    return [replace(part, role=None, key=None) for part in _event_parts(event)]
 
 
-def _event_parts(event: Record, **fields: Any) -> list[Part]:
+def _event_parts(event: Record) -> list[Part]:
     response = event.get("response")
-    return [replace(_response_part(response, []), **fields)] if response.__class__ is dict else []
+    return [_response_part(response, [])] if response.__class__ is dict else []
 
 
 def error_event_parts(event: Record, reading: RecordReading) -> list[Part]:

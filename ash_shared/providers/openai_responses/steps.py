@@ -317,7 +317,7 @@ def item_steps(item: Record, reading: RecordReading) -> list[Step] | None:
     return [replace(part, blocks=_visible_blocks(part.blocks)) for part in item_parts(item, reading)]
 
 
-def request_steps(record: Record, reading: RecordReading) -> list[Step] | None:
+def request_steps(record: Record, reading: RecordReading) -> list[Step]:
     return [replace(part, blocks=_visible_blocks(part.blocks)) for part in request_parts(record, reading)]
 
 
