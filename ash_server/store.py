@@ -66,6 +66,11 @@ class Store:
         self.conversation = ConversationReader(connections)
         self.drift = DriftRepository(connections)
 
+    @property
+    def url(self) -> str:
+        """The URL of the database, with which another process can open the same store."""
+        return self.hub.url
+
     @classmethod
     @asynccontextmanager
     async def open(

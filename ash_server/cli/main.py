@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-from importlib.metadata import version
 from types import FrameType
 from typing import NoReturn
 
@@ -50,7 +49,7 @@ COMMANDS = {
     },
 )
 @click.rich_config({"text_paragraph_linebreaks": "\n\n", "padding_helptext_first_line": (0, 0, 1, 0)})
-@click.version_option(version("ash-messages"), "--version", prog_name="ash")
+@click.version_option(package_name="ash-messages", prog_name="ash")
 def ash() -> None:
     """Store every agent message exactly as it was written, and read it as typed content.
 
@@ -87,7 +86,9 @@ def run() -> int:
     except Exception as error:
         if os.environ.get("ASH_DEBUG"):
             raise
-        return _fail(_error_message(error), 1)
+        from ash_server.cli.error_messages import error_message
+
+        return _fail(error_message(error), 1)
 
 
 def _fail(reason: str, code: int) -> int:
@@ -101,26 +102,6 @@ def _usage_message(error: click.ClickException) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
     hint = f" (see `{context.command_path} --help`)" if context else ""
     return error.format_message().rstrip(".") + hint
-
-
-def _error_message(error: Exception) -> str:
-    if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("ash_"):
-        return missing_package_message(error)
-    from psycopg import Error as DatabaseError
-    from psycopg import OperationalError
-
-    from ash_server.db.embedded.binaries import EmbeddedPostgresError
-    from ash_server.errors import AshError
-
-    if isinstance(error, OSError) and error.filename:
-        return f"{error.filename}: {error.strerror}"
-    if isinstance(error, (AshError, EmbeddedPostgresError, OSError, UnicodeError)):
-        return str(error)
-    if isinstance(error, OperationalError):
-        return f"the database does not answer: {error}"
-    if isinstance(error, DatabaseError):
-        return f"database error: {error}"
-    return f"{type(error).__name__}: {error} (a bug in Ash; set ASH_DEBUG=1 for the traceback)"
 
 
 def _exit_on_signal(signal_number: int, frame: FrameType | None) -> None:

@@ -1,6 +1,7 @@
 """Access to the store for commands, and lookup of sessions by reference."""
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import TypeVar
@@ -23,6 +24,8 @@ def with_store(work: Callable[[Store], Awaitable[Result]]) -> Result:
 
 async def run_with_store(url: str, work: Callable[[Store], Awaitable[Result]]) -> Result:
     """Run `work` with the store at this URL. Writes wait for other writers without a limit."""
+    # An interrupted write closes its connection; psycopg would warn of that.
+    logging.getLogger("psycopg").setLevel(logging.ERROR)
     async with Store.connect(url, lock_timeout=None) as store:
         return await work(store)
 

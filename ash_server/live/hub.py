@@ -103,7 +103,7 @@ class Hub:
     """
 
     def __init__(self, url: str, pool: Pool) -> None:
-        self._url = url
+        self.url = url
         self._pool = pool
         self._name = uuid4().hex
         self._versions = count()
@@ -272,7 +272,7 @@ class Hub:
         """Receive notifications on a dedicated connection. Wake all when it opens: earlier ones may have been lost."""
         while True:
             with suppress(psycopg.Error):
-                async with await connect(self._url) as conn:
+                async with await connect(self.url) as conn:
                     await conn.execute(f"LISTEN {CHANNEL}")
                     self._wake_all_here()
                     async for notification in conn.notifies():

@@ -6,7 +6,8 @@ from pathlib import Path
 import rich_click as click
 
 from ash_server.cli.import_.discovery import discover, print_discovered, print_discovered_json, warn_of_unread
-from ash_server.cli.import_.files import ImportOptions, import_discovered, import_paths
+from ash_server.cli.import_.files import MAX_JOBS, default_jobs, import_discovered, import_paths
+from ash_server.cli.import_.one_file import ImportOptions
 from ash_server.cli.import_.report import print_report, print_report_json, warn_of_problems
 from ash_server.cli.options import json_option, source_option, warn_of_unknown_source
 from ash_server.cli.store import with_store
@@ -21,6 +22,13 @@ from ash_server.cli.store import with_store
 @source_option
 @click.option("--as", "name", metavar="NAME", help="Name (external id) of the session of a single file.")
 @click.option("--replace", is_flag=True, help="Delete the sessions of these files and import them again.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, MAX_JOBS),
+    default=default_jobs,
+    metavar="N",
+    help="Import at most N files at once; default: the number of cores.",
+)
 @json_option
 def command(
     paths: tuple[Path, ...],
@@ -30,6 +38,7 @@ def command(
     source: str | None,
     name: str | None,
     replace: bool,
+    jobs: int,
     as_json: bool,
 ) -> int:
     """Store transcripts, each as a session.
@@ -52,7 +61,7 @@ def command(
         )
     if discovers:
         return _discover(as_json)
-    return _import(paths, ImportOptions(source, name, replace), as_json)
+    return _import(paths, ImportOptions(source, name, replace, jobs), as_json)
 
 
 def _discover(as_json: bool) -> int:

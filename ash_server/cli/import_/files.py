@@ -1,5 +1,6 @@
 """Import of many files with a progress bar."""
 
+import asyncio
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -11,35 +12,33 @@ from uuid import UUID
 import click
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ash_server.cli.output.terminal import stderr_console
-from ash_server.errors import AshError
+from ash_server.cli.import_.one_file import ImportOptions, UnreadFile, import_one_file
+from ash_server.cli.import_.pipe import ImportJob
+from ash_server.cli.import_.processes import import_in_processes
+from ash_server.cli.output.terminal import counted, stderr_console, warn
 from ash_server.store import Store
 from ash_server.transfer.importing.compressed import text_size
-from ash_server.transfer.importing.file_import import ImportedFile, import_file
-from ash_server.transfer.importing.parents import find_parent
+from ash_server.transfer.importing.file_import import ImportedFile
 from ash_server.transfer.importing.result import ImportResult
 from ash_server.transfer.importing.transcript import open_transcript
 from ash_server.transfer.importing.transcript_files import (
     SUFFIXES,
     Home,
-    external_id,
     find_files,
     find_homes,
     find_transcripts,
     real_path,
-    source_at,
     uncompressed,
 )
 
 _SUFFIX_LIST = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
 
 
-@dataclass(frozen=True)
-class ImportOptions:
-    source: str | None = None
-    name: str | None = None
-    """External id of the session, for a single file."""
-    replace: bool = False
+MAX_JOBS = 32
+"""Each process uses up to two of the 100 connections of the embedded PostgreSQL."""
+
+_MIN_PROCESS_BYTES = 8 * 1024 * 1024
+"""Bytes to import per process: starting one takes as long as importing a few megabytes."""
 
 
 @dataclass
@@ -47,8 +46,7 @@ class ImportReport:
     """Outcome of importing many files."""
 
     imported: dict[Path, ImportedFile] = field(default_factory=dict)
-    unread: list[tuple[str, str]] = field(default_factory=list)
-    """Paths that could not be read, and why."""
+    unread: list[UnreadFile] = field(default_factory=list)
     total: ImportResult = field(default_factory=ImportResult)
     seconds: float = 0
 
@@ -61,12 +59,22 @@ class ImportReport:
         """True if every line of every file is stored with its current text."""
         return not (self.unread or self.total.problems)
 
-    def add(self, path: Path, imported: ImportedFile) -> None:
-        self.imported[path] = imported
-        self.total.add(imported.result)
+    def add(self, path: Path, outcome: ImportedFile | UnreadFile) -> None:
+        if isinstance(outcome, UnreadFile):
+            self.unread.append(outcome)
+        else:
+            self.imported[path] = outcome
+            self.total.add(outcome.result)
 
     def add_unread(self, error: OSError) -> None:
-        self.unread.append((str(error.filename), error.strerror or str(error)))
+        self.unread.append(UnreadFile.from_error(error))
+
+
+def default_jobs() -> int:
+    """Return the number of cores that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)  # not on macOS
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    return min(cores, MAX_JOBS)
 
 
 async def import_paths(store: Store, paths: Iterable[Path], options: ImportOptions) -> ImportReport:
@@ -92,26 +100,35 @@ async def _import_files(
     start = time.monotonic()
     if options.name is not None and len(files) > 1:
         raise click.UsageError(f"--as names one session, but there are {len(files)} files.")
-    with _progress_bar(sum(map(_text_size, files))) as advance:
-        for path in files:
-            try:
-                report.add(path, await _import_file(store, path, homes, options, advance))
-            except OSError as error:
-                report.add_unread(error)
-            except AshError as error:
-                report.unread.append((str(path), error.detail))
+    outcomes: dict[Path, ImportedFile | UnreadFile] = {}
+    try:
+        await _collect_outcomes(store, files, homes, options, outcomes)
+    except asyncio.CancelledError:
+        warn(f"imported {len(outcomes)} of {counted(len(files), 'file')}; import again to continue")
+        raise
+    for path in files:
+        report.add(path, outcomes[path])
     report.seconds = round(time.monotonic() - start, 3)
 
 
-async def _import_file(
-    store: Store, path: Path, homes: list[Home], options: ImportOptions, advance: Callable[[int], None]
-) -> ImportedFile:
-    name = options.name or external_id(path, homes)
-    source = options.source or source_at(path, homes)
-    imported = await import_file(store, path, name, source=source, replace=options.replace, advance=advance)
-    if imported.has_session and (parent := find_parent(path, imported.head, homes)):
-        await store.sessions.set_parent(imported.session_id, *parent)
-    return imported
+async def _collect_outcomes(
+    store: Store,
+    files: list[Path],
+    homes: list[Home],
+    options: ImportOptions,
+    outcomes: dict[Path, ImportedFile | UnreadFile],
+) -> None:
+    sizes = {path: _text_size(path) for path in files}
+    total = sum(sizes.values())
+    processes = min(options.jobs, len(files), total // _MIN_PROCESS_BYTES)
+    with _progress_bar(total) as advance:
+        if processes > 1:
+            job = ImportJob(store.url, homes, options)
+            largest_first = sorted(files, key=sizes.__getitem__, reverse=True)
+            await import_in_processes(job, largest_first, processes, outcomes.__setitem__, advance)
+        else:
+            for path in files:
+                outcomes[path] = await import_one_file(store, path, homes, options, advance)
 
 
 def _list_files(paths: Iterable[Path], homes: list[Home], report: ImportReport) -> list[Path]:
@@ -121,7 +138,7 @@ def _list_files(paths: Iterable[Path], homes: list[Home], report: ImportReport) 
         errors_before = len(report.unread)
         files = list(find_files(path, homes, report.add_unread))
         if not files and len(report.unread) == errors_before:
-            report.unread.append((str(path), f"no file in it ends with {_SUFFIX_LIST}"))
+            report.unread.append(UnreadFile(str(path), f"no file in it ends with {_SUFFIX_LIST}"))
         for file in files:
             by_real_path.setdefault(uncompressed(real_path(file)), file)
     return list(by_real_path.values())

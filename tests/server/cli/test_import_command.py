@@ -1,17 +1,26 @@
 """Transcripts of five CLIs: discovery, import as sessions, and standard messages."""
 
+import asyncio
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import UUID
 
+import psutil
+import psycopg
 import pytest
 import zstandard
 from psycopg import AsyncConnection
 
-from ash_server.cli.import_.files import ImportOptions, ImportReport, import_discovered, import_paths
+from ash_server.cli.import_ import files, worker
+from ash_server.cli.import_.files import ImportReport, import_discovered, import_paths
+from ash_server.cli.import_.one_file import ImportOptions
 from ash_server.db.sessions import Session, session_id_for
 from ash_server.store import Store
 from ash_server.transfer.exporting.jsonl import export_messages
@@ -24,6 +33,7 @@ from ash_server.transfer.importing.transcript_files import (
     find_transcripts,
 )
 from ash_server.transfer.load import load_session
+from tests.marking import slow_unless
 from tests.server.transcripts import (
     CLAUDE,
     CODEX,
@@ -36,6 +46,7 @@ from tests.server.transcripts import (
     write,
     write_home,
 )
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -295,6 +306,128 @@ def test_opencode_ids_may_differ_from_file_names(tmp_path: Path) -> None:
         "part/m2/1.json",
         "message/x/000.json",
     ]
+
+
+@pytest.fixture
+def split(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start processes for small files too."""
+    monkeypatch.setattr(files, "_MIN_PROCESS_BYTES", 1)
+
+
+@pytest.mark.usefixtures("split")
+async def test_processes_import_the_same_in_the_same_order(
+    store: Store, connection: AsyncConnection, user_home: Path
+) -> None:
+    paths = [user_home, user_home / "absent.jsonl"]
+    write(user_home / "broken/a.jsonl", "one\nt\0wo\n")
+    write(user_home / "broken/b.jsonl.zst", "no zstd")
+    alone = await import_paths(store, paths, ImportOptions())
+    before = await contents(connection)
+    together = await import_paths(store, paths, ImportOptions(replace=True, jobs=3))
+
+    assert list(together.imported.items()) == list(alone.imported.items())
+    assert (together.total, together.unread) == (alone.total, alone.unread)
+    assert len(alone.unread) == 2
+    assert await contents(connection) == before
+
+
+async def contents(conn: AsyncConnection) -> list[tuple[object, ...]]:
+    queries = (
+        "SELECT id, external_id, parent_external_id, title, first_at, file_modified_at FROM sessions ORDER BY 1",
+        "SELECT session_id, sequence, id, content FROM messages ORDER BY 1, 2",
+        "SELECT session_id, sequence, content FROM events ORDER BY 1, 2",
+    )
+    return [row for query in queries for row in await (await conn.execute(query)).fetchall()]
+
+
+@pytest.fixture
+async def grown(store: Store, tmp_path: Path) -> list[Path]:
+    """Imported files with one further line each, the largest first."""
+    paths = [write(tmp_path / f"{size}.jsonl", "x" * size + "\n") for size in (4, 3, 2, 1)]
+    await import_files(store, *paths)
+    for path in paths:
+        with path.open("a") as file:
+            file.write("more\n")
+    return paths
+
+
+@contextmanager
+def blocked_imports(database_url: str, paths: list[Path]) -> Iterator[None]:
+    """Make the imports of these files wait for a lock."""
+    ids = [session_id_for("unknown", str(path)) for path in paths]
+    with psycopg.connect(database_url) as conn:
+        conn.execute("SELECT FROM session_counters WHERE session_id = ANY(%s) FOR UPDATE", [ids])
+        yield
+
+
+def count_waiting(database_url: str) -> int:
+    with psycopg.connect(database_url) as conn:
+        query = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        return conn.execute(query).rowcount
+
+
+@pytest.mark.usefixtures("split")
+async def test_a_killed_process_affects_only_its_file(
+    store: Store, database_url: str, grown: list[Path]
+) -> None:
+    with blocked_imports(database_url, grown[:2]):
+        importing = asyncio.create_task(import_paths(store, grown, ImportOptions(jobs=2)))
+        await until(lambda: count_waiting(database_url) == 2)
+        for process in workers(psutil.Process()):
+            process.kill()
+        report = await importing
+
+    reason = "the process that imported it was killed by signal 9"
+    assert report.unread == [(str(path), reason) for path in grown[:2]]
+    assert list(report.imported) == grown[2:]
+    assert dict(report.total.counts) == {"existing": 2, "new": 2}
+    again = await import_files(store, *grown)
+    assert dict(again.total.counts) == {"existing": 6, "new": 2}
+
+
+def workers(parent: psutil.Process) -> list[psutil.Process]:
+    return [process for process in parent.children() if worker.__name__ in process.cmdline()]
+
+
+IMPORT_IN_PROCESSES = """
+from ash_server.cli.import_ import files
+from ash_server.cli.main import main
+files._MIN_PROCESS_BYTES = 1
+main()
+"""
+STOPPED = "ash: imported 0 of 2 files; import again to continue\n"
+SIGNALS = {
+    signal.SIGINT: (130, f"{STOPPED}\nash: interrupted\n"),
+    signal.SIGTERM: (143, STOPPED),
+    signal.SIGKILL: (-9, ""),
+}
+
+
+@pytest.mark.parametrize("by", slow_unless(signal.SIGINT.__eq__, SIGNALS))
+async def test_a_stopped_import_leaves_no_process_and_can_continue(
+    store: Store, database_url: str, grown: list[Path], by: signal.Signals
+) -> None:
+    with blocked_imports(database_url, grown[:2]), started_import(database_url, grown[:2]) as process:
+        await until(lambda: count_waiting(database_url) == 2)
+        children = workers(psutil.Process(process.pid))
+        os.killpg(process.pid, by)
+        _, errors = await asyncio.to_thread(process.communicate)
+        await until(lambda: not any(child.is_running() for child in children))
+
+    assert (len(children), process.returncode, errors) == (2, *SIGNALS[by])
+    again = await import_files(store, *grown)
+    assert dict(again.total.counts) == {"existing": 4, "new": 4}
+
+
+@contextmanager
+def started_import(database_url: str, paths: list[Path]) -> Iterator[subprocess.Popen[str]]:
+    """Run `ash import` as the shell of a terminal does, in a process group of its own."""
+    command = [sys.executable, "-c", IMPORT_IN_PROCESSES, "import", *map(str, paths), "--jobs", "2"]
+    environ = {**os.environ, "ASH_DATABASE_URL": database_url}
+    with subprocess.Popen(
+        command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+    ) as process:
+        yield process
 
 
 PATHS = {

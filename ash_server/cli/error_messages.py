@@ -1,0 +1,22 @@
+"""One line for each error that ends a command or the import of a file."""
+
+from ash_server.errors import AshError, missing_package_message
+
+
+def error_message(error: Exception) -> str:
+    if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("ash_"):
+        return missing_package_message(error)
+    from psycopg import Error as DatabaseError
+    from psycopg import OperationalError
+
+    from ash_server.db.embedded.binaries import EmbeddedPostgresError
+
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, (AshError, EmbeddedPostgresError, OSError, UnicodeError)):
+        return str(error)
+    if isinstance(error, OperationalError):
+        return f"the database does not answer: {error}"
+    if isinstance(error, DatabaseError):
+        return f"database error: {error}"
+    return f"{type(error).__name__}: {error} (a bug in Ash; set ASH_DEBUG=1 for the traceback)"

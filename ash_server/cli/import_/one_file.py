@@ -1,0 +1,55 @@
+"""Import of one file, with the options of the command."""
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from ash_server.cli.error_messages import error_message
+from ash_server.store import Store
+from ash_server.transfer.importing.file_import import ImportedFile, import_file
+from ash_server.transfer.importing.parents import find_parent
+from ash_server.transfer.importing.transcript_files import Home, external_id, source_at
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    source: str | None = None
+    name: str | None = None
+    """External id of the session, for a single file."""
+    replace: bool = False
+    jobs: int = 1
+    """Maximum number of files imported at once, each in a process of its own."""
+
+
+class UnreadFile(NamedTuple):
+    """A path that could not be imported."""
+
+    path: str
+    reason: str
+
+    @classmethod
+    def from_error(cls, error: OSError) -> "UnreadFile":
+        return cls(str(error.filename), error.strerror or str(error))
+
+
+async def import_one_file(
+    store: Store, path: Path, homes: Iterable[Home], options: ImportOptions, advance: Callable[[int], None]
+) -> ImportedFile | UnreadFile:
+    """Import a file and link its session to the parent; an error affects no other file."""
+    name = options.name or external_id(path, homes)
+    source = options.source or source_at(path, homes)
+    try:
+        imported = await import_file(
+            store, path, name, source=source, replace=options.replace, advance=advance
+        )
+        if imported.has_session and (parent := find_parent(path, imported.head, homes)):
+            await store.sessions.set_parent(imported.session_id, *parent)
+    except OSError as error:
+        return UnreadFile.from_error(error)
+    except Exception as error:
+        if os.environ.get("ASH_DEBUG"):
+            raise
+        return UnreadFile(str(path), error_message(error))
+    return imported
