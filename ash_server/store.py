@@ -39,6 +39,7 @@ from ash_server.repositories.events import EventStore
 from ash_server.repositories.messages import MessageRepository
 from ash_server.repositories.search import SearchRepository
 from ash_server.repositories.sessions import SessionRepository
+from ash_server.repositories.transcripts import TranscriptRepository
 from ash_server.settings import Settings
 
 _MAX_STREAMS = 4
@@ -54,6 +55,7 @@ class Store:
     search: SearchRepository
     conversation: ConversationReader
     drift: DriftRepository
+    transcripts: TranscriptRepository
 
     def __init__(self, connections: Connections, hub: Hub) -> None:
         self.hub = hub
@@ -65,6 +67,7 @@ class Store:
         self.search = SearchRepository(connections)
         self.conversation = ConversationReader(connections)
         self.drift = DriftRepository(connections)
+        self.transcripts = TranscriptRepository(connections)
 
     @property
     def url(self) -> str:

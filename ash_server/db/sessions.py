@@ -33,6 +33,7 @@ MAX_MATCHES = 20
 _COLUMNS = """
     id, source, external_id, title, metadata, created_at, updated_at, first_at, last_at, file_modified_at,
     client_version, provider_session_id, parent.parent_id, parent.parent_external_id,
+    CASE WHEN path IS DISTINCT FROM external_id THEN path END AS path, original.copy_of, original.copied_messages,
     CASE WHEN first_prompt IS DISTINCT FROM title THEN first_prompt END AS prompt,
     message_sequence AS message_count, event_sequence - events_dropped AS event_count,
     errors AS error_count, unrecognised AS unrecognised_count
@@ -46,7 +47,14 @@ _PARENT = """
     ) AS parent
 """
 """The id of the parent if the parent is stored, else its external id, else the id that the writer named."""
-_READ = f"SELECT {_COLUMNS} FROM sessions JOIN session_counters ON session_id = id {_PARENT}"  # noqa: S608 (a constant)
+_ORIGINAL = """
+    LEFT JOIN LATERAL (
+        SELECT sessions.copy_of, sessions.copied_messages
+        WHERE EXISTS (SELECT FROM sessions AS other WHERE other.id = sessions.copy_of)
+    ) AS original ON true
+"""
+"""The session of which this one is a copy, if that is stored."""
+_READ = f"SELECT {_COLUMNS} FROM sessions JOIN session_counters ON session_id = id {_PARENT} {_ORIGINAL}"  # noqa: S608 (a constant)
 
 _GET = _READ + " WHERE id = %(id)s"
 _SOME = _READ + " WHERE id = ANY(%(ids)s)"
@@ -103,10 +111,18 @@ _UPDATE = """
 """
 
 _SET_PARENT = """
+    WITH at_path AS (
+        SELECT id FROM sessions
+        WHERE path = %(parent_external_id)s AND id <> %(id)s
+        ORDER BY created_at DESC LIMIT 1
+    )
     UPDATE sessions
-    SET parent_id = %(parent_id)s, parent_external_id = %(parent_external_id)s
-    WHERE id = %(id)s
-      AND (parent_id IS NULL OR (parent_id = %(parent_id)s AND parent_external_id IS NULL))
+    SET parent_id = coalesce((SELECT id FROM at_path), %(parent_id)s), parent_external_id = %(parent_external_id)s
+    WHERE id = %(id)s AND (
+        parent_id IS NULL
+        OR (parent_id = %(parent_id)s AND parent_external_id IS NULL)
+        OR (EXISTS (SELECT FROM at_path)
+            AND NOT EXISTS (SELECT FROM sessions AS parent WHERE parent.id = sessions.parent_id)))
 """
 
 _SET_FILE_TIME = """
@@ -114,6 +130,13 @@ _SET_FILE_TIME = """
     SET file_modified_at = CASE
         WHEN %(has_grown)s THEN %(modified_at)s ELSE least(file_modified_at, %(modified_at)s) END
     WHERE id = %(id)s
+"""
+
+_SET_UNTERMINATED = """
+    UPDATE sessions SET unterminated = %(unterminated)s
+    WHERE id = %(id)s AND (%(last_message)s::text IS NULL OR EXISTS (
+        SELECT FROM session_counters JOIN messages USING (session_id)
+        WHERE session_id = %(id)s AND sequence = message_sequence AND messages.id = %(last_message)s))
 """
 
 _SET_BY_WRITER = """
@@ -145,6 +168,12 @@ class Session(AshModel):
     parent_external_id: Omittable[str] = Field(default=ABSENT, alias="parentExternalId")
     """The `externalId` of the session it was forked from or started by, if that session is not stored; its id if the
     writer named only that."""
+    path: Omittable[str] = ABSENT
+    """Where the imported transcript was seen last, if that is no longer `externalId`."""
+    copy_of: Omittable[UUID] = Field(default=ABSENT, alias="copyOf")
+    """The session whose messages this one begins with: it is a copy or a fork of it. Absent unless that is stored."""
+    copied_messages: Omittable[int] = Field(default=ABSENT, alias="copiedMessages")
+    """The number of messages at the beginning that are copies. Their usage counts only in the other session."""
     title: Omittable[str] = ABSENT
     """The title set by a person, else by the tool, else the beginning of the first prompt."""
     prompt: Omittable[str] = ABSENT
@@ -347,11 +376,14 @@ async def delete_session(conn: AsyncConnection, session_id: UUID) -> None:
 async def find_sessions(conn: AsyncConnection, reference: str) -> list[Session]:
     """Return the sessions that match a reference typed by a person.
 
-    A reference is an external id, else an id or id prefix, else the provider's session id (shared by subagents).
+    A reference is an external id or the path of a transcript, else an id or id prefix, else the provider's session id
+    (shared by subagents).
     """
     check_text(reference, "the reference")
     matches = await _fetch_sessions(
-        conn, _READ + " WHERE external_id = %(name)s LIMIT %(limit)s", _limited(name=reference)
+        conn,
+        _READ + " WHERE external_id = %(name)s OR path = %(name)s LIMIT %(limit)s",
+        _limited(name=reference),
     )
     digits = reference.replace("-", "").lower()
     if not matches and re.fullmatch("[0-9a-f]{1,32}", digits):
@@ -378,12 +410,13 @@ async def is_unterminated(conn: AsyncConnection, session_id: UUID) -> bool:
     return bool(row[0])
 
 
-async def set_unterminated(conn: AsyncConnection, session_id: UUID, unterminated: bool) -> None:
-    """Raises SessionNotFound."""
-    changed = await conn.execute(
-        "UPDATE sessions SET unterminated = %s WHERE id = %s", [unterminated, session_id]
-    )
-    if not changed.rowcount:
+async def set_unterminated(
+    conn: AsyncConnection, session_id: UUID, unterminated: bool, last_message: str | None = None
+) -> None:
+    """Raises SessionNotFound. With `last_message`, nothing changes unless this is the id of the last message."""
+    params = {"id": session_id, "unterminated": unterminated, "last_message": last_message}
+    changed = await conn.execute(_SET_UNTERMINATED, params)
+    if last_message is None and not changed.rowcount:
         raise SessionNotFound
 
 

@@ -71,10 +71,21 @@ sessions = Table(
     Column("client_version", Text, comment="the last one that a message names"),
     Column("provider_session_id", Text, comment="the last one that a message names"),
     Column("first_prompt", Text, comment="the beginning of what a person said first"),
+    Column("path", Text, comment="where the imported transcript was seen last"),
+    Column("lineage", ARRAY(Text), comment="digests of names in the transcript that copies have in common"),
+    Column("copy_of", Uuid, comment="the session that has the same first messages, even if it is deleted"),
+    Column("copied_messages", BigInteger, comment="how many of the first messages are in that session"),
     Index(
         "sessions_activity_idx",
         text("LEAST(COALESCE(last_at, file_modified_at), updated_at) DESC"),
         text("id DESC"),
+    ),
+    Index("sessions_lineage_idx", "lineage", postgresql_using="gin"),
+    Index("sessions_path_idx", "path", postgresql_where=text("path IS NOT NULL")),
+    Index(
+        "sessions_unidentified_idx",  # sessions of earlier versions, until their transcripts are imported again
+        "provider_session_id",
+        postgresql_where=text("lineage IS NULL AND path IS NULL"),
     ),
 )
 

@@ -154,7 +154,9 @@ class SessionRepository:
         async with self._connections.connection() as conn:
             return await sessions.is_unterminated(conn, session_id)
 
-    async def set_unterminated(self, session_id: UUID, unterminated: bool) -> None:
-        """Raises SessionNotFound."""
+    async def set_unterminated(
+        self, session_id: UUID, unterminated: bool, last_message: str | None = None
+    ) -> None:
+        """Raises SessionNotFound. With `last_message`, nothing changes unless this is the id of the last message."""
         async with self._connections.connection() as conn:
-            await sessions.set_unterminated(conn, session_id, unterminated)
+            await sessions.set_unterminated(conn, session_id, unterminated, last_message)

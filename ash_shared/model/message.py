@@ -143,6 +143,23 @@ class Facts(NamedTuple):
     """Latest time in a record that names several, such as the last update of a session; milliseconds since 1970."""
 
 
+class Identity(NamedTuple):
+    """Names by which a record and its transcript are recognised in another file; None for absent ones."""
+
+    session: str | None = None
+    """The provider's id of the session."""
+    project: str | None = None
+    """The folder in which the agent works, or the provider's id of it."""
+    agent: str | None = None
+    """The provider's id of the subagent that writes the transcript."""
+    origin: str | None = None
+    """The provider's id of the session of which this one is a fork."""
+    record: str | None = None
+    """The id of the record, the same in every copy of it."""
+    body: str | None = None
+    """What copies of a record without an id have in common: its text if None, nothing if empty."""
+
+
 class Drift(NamedTuple):
     """Blocks of one message that are unknown or malformed, grouped by reason and type."""
 

@@ -24,7 +24,7 @@ from ash_shared.model.blocks import (
     wire_name,
     with_extra,
 )
-from ash_shared.model.message import Facts, Kind, Role
+from ash_shared.model.message import Facts, Identity, Kind, Role
 from ash_shared.providers._kit.contract import (
     Part,
     Provider,
@@ -271,6 +271,10 @@ def facts(record: Record) -> Facts:
         title=text_at(fields, "summary"),
         last_timestamp=latest_time((fields.get("lastUpdated"), *message_times)),
     )
+
+
+def identify(record: Record) -> Identity:
+    return Identity(project=text_at(record, "projectHash"))
 
 
 def _document_parts(record: Record, reading: RecordReading) -> list[Part]:
@@ -520,4 +524,5 @@ PROVIDER = Provider(
     wire_type=wire_type,
     read_block=read_part,
     facts=facts,
+    identify=identify,
 )

@@ -27,7 +27,7 @@ from ash_shared.model.blocks import (
     with_extra,
     without,
 )
-from ash_shared.model.message import Facts
+from ash_shared.model.message import Facts, Identity
 from ash_shared.providers._kit.contract import (
     Part,
     Provider,
@@ -268,6 +268,11 @@ def facts(record: Record) -> Facts:
         parent=text_at(fields, "parentID") if is_session else None,
         last_timestamp=latest_time(_times(document)),
     )
+
+
+def identify(record: Record) -> Identity:
+    document = _unwrap(record)
+    return Identity(project=text_at(document, "projectID") or text_at(document, "info", "projectID"))
 
 
 def _times(document: Any) -> Iterator[Any]:
@@ -531,4 +536,5 @@ PROVIDER = Provider(
     wire_type=wire_type,
     read_block=read_block,
     facts=facts,
+    identify=identify,
 )

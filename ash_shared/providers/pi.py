@@ -28,7 +28,7 @@ from ash_shared.model.blocks import (
     with_extra,
     without,
 )
-from ash_shared.model.message import Facts, Role
+from ash_shared.model.message import Facts, Identity, Role
 from ash_shared.providers._kit.contract import (
     Part,
     Provider,
@@ -246,6 +246,14 @@ def facts(record: Record) -> Facts:
         title=text_at(record, "name") if wire_type == "session_info" else None,
         parent=_session_id_in(text_at(record, "parentSession")) if is_session else None,
     )
+
+
+def identify(record: Record) -> Identity:
+    """Return the names of a line. A fork names the file of its origin and copies entries with their ids."""
+    if text_at(record, "type") != "session":
+        return Identity(record=text_at(record, "id") if "parentId" in record else None)
+    origin = _session_id_in(text_at(record, "parentSession"))
+    return Identity(project=text_at(record, "cwd"), origin=origin, body="")
 
 
 def _session_id_in(path: str | None) -> str | None:
@@ -476,4 +484,5 @@ PROVIDER = Provider(
     wire_type=wire_type,
     read_block=read_block,
     facts=facts,
+    identify=identify,
 )

@@ -20,7 +20,7 @@ from ash_shared.model.blocks import (
     text_block,
     wire_name,
 )
-from ash_shared.model.message import Facts, Kind, Role
+from ash_shared.model.message import Facts, Identity, Kind, Role
 from ash_shared.providers import Providers, discover
 from ash_shared.providers._kit.contract import (
     FastPath,
@@ -86,6 +86,13 @@ class Read(Struct, frozen=True):
                 ._replace(uuid=None, last_timestamp=last.last_timestamp or last.timestamp)
             )
         return self.provider.facts(self.record) if self.provider and self.record is not None else Facts()
+
+    def identity(self) -> Identity:
+        """Return what identifies the record and its transcript in another file. Never raises."""
+        if self.provider is None or self.record is None:
+            return Identity()
+        identity = self.provider.identify(self.record)
+        return identity._replace(session=identity.session or self.provider.facts(self.record).session_id)
 
     def parts(self) -> list[Part]:
         """Return the parts that the text adds to the standard messages of its session. Never raises."""

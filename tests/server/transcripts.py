@@ -70,6 +70,11 @@ _CLAUDE_AGENT: list[dict[str, Any]] = [
 ]
 
 
+_OLD_CLAUDE_AGENT: list[dict[str, Any]] = [
+    {**line, "agentId": "e4f5a6b", "uuid": "10000000-0000-4000-8000-000000000021"} for line in _CLAUDE_AGENT
+]
+
+
 def _codex(time: str, kind: str, /, **payload: Any) -> dict[str, Any]:
     return {"timestamp": time, "type": kind, "payload": payload}
 
@@ -218,7 +223,7 @@ _OPENCODE = {
 _FILES: dict[str, list[dict[str, Any]]] = {
     f".claude/projects/-work-shop/{CLAUDE}.jsonl": _CLAUDE_LINES,
     f".claude/projects/-work-shop/{CLAUDE}/subagents/agent-a1b2c3d.jsonl": _CLAUDE_AGENT,
-    ".claude/projects/-work-shop/agent-e4f5a6b.jsonl": _CLAUDE_AGENT,
+    ".claude/projects/-work-shop/agent-e4f5a6b.jsonl": _OLD_CLAUDE_AGENT,
     f".codex/sessions/2026/03/03/rollout-2026-03-03T10-00-00-{CODEX}.jsonl": _CODEX_LINES,
     f".codex/sessions/2026/03/04/rollout-2026-03-04T00-00-03-{CODEX_CHILD}.jsonl": _CODEX_AGENT,
     f".gemini/tmp/0a0a/chats/session-2026-03-04T11-00-{GEMINI[:8]}.jsonl": _GEMINI_LINES,

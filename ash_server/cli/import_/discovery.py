@@ -15,7 +15,6 @@ from rich.text import Text
 
 from ash_server.cli.output.terminal import stdout_console, visible, warn
 from ash_server.cli.store import with_store
-from ash_server.db.sessions import session_id_for
 from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_server.transfer.importing.transcript import open_transcript
@@ -96,8 +95,7 @@ def _has_store(settings: Settings) -> bool:
 async def _count_imported(store: Store, discovered: list[Discovered]) -> None:
     for each in discovered:
         names = [external_id(path, [each.home]) for path in each.files]
-        ids = [session_id_for(each.home.cli.source, name) for name in names]
-        each.imported = len(await store.sessions.existing_ids(ids))
+        each.imported = await store.transcripts.count_imported(each.home.cli.source, names)
 
 
 def _to_json(discovered: Discovered) -> dict[str, Any]:

@@ -42,7 +42,13 @@ async def import_one_file(
     source = options.source or source_at(path, homes)
     try:
         imported = await import_file(
-            store, path, name, source=source, replace=options.replace, advance=advance
+            store,
+            path,
+            name,
+            source=source,
+            replace=options.replace,
+            identify=options.name is None,
+            advance=advance,
         )
         if imported.has_session and (parent := find_parent(path, imported.head, homes)):
             await store.sessions.set_parent(imported.session_id, *parent)

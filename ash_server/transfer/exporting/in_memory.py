@@ -13,7 +13,7 @@ from ash_server.db.session_facts import SessionFacts, collect_facts, to_millisec
 from ash_server.db.sessions import Session, session_id_for
 from ash_server.ingest import line_id, prepare_message
 from ash_server.transfer.importing.lines import FileLine
-from ash_server.transfer.importing.parents import read_head
+from ash_server.transfer.importing.parents import line_bytes, read_head
 from ash_server.transfer.importing.result import ImportResult, LineProblem, decode_line
 from ash_server.transfer.importing.transcript import open_transcript
 from ash_server.transfer.importing.transcript_files import modification_time
@@ -35,7 +35,7 @@ def load_in_memory(path: Path, name: str, source: str | None = None) -> InMemory
     """Read a transcript into a session with external id `name`. Raises OSError."""
     transcript = open_transcript(path)
     source = source or transcript.source
-    session_id = session_id_for(read_head(transcript.lines(), source).source, name)
+    session_id = session_id_for(read_head(map(line_bytes, transcript.lines()), source).source, name)
     normalizer, facts, result = Normalizer(), SessionFacts(), ImportResult()
     modified_at = modification_time(path)
     new_events, count, now = list[PreparedEvent](), 0, to_milliseconds(modified_at)

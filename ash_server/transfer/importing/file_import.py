@@ -19,10 +19,13 @@ from uuid import UUID
 from ash_server.db.messages import PreparedMessage
 from ash_server.db.session_facts import to_milliseconds
 from ash_server.db.sessions import Session, session_id_for
-from ash_server.errors import SessionNotFound
+from ash_server.db.transcripts import Claim, TranscriptNames
+from ash_server.errors import IdConflict, SessionNotFound
 from ash_server.ingest import line_id, prepare_message
 from ash_server.store import Store
 from ash_server.transfer.importing.compressed import text_size
+from ash_server.transfer.importing.copies import Copy, mark_copies
+from ash_server.transfer.importing.identity import SessionSearch, TextDiffers
 from ash_server.transfer.importing.lines import (
     START,
     FileLine,
@@ -31,9 +34,9 @@ from ash_server.transfer.importing.lines import (
     may_be_unfinished,
     read_file,
 )
-from ash_server.transfer.importing.parents import TranscriptHead, read_head
+from ash_server.transfer.importing.parents import TranscriptHead, line_bytes, read_head
 from ash_server.transfer.importing.result import ImportResult, LineProblem, decode_line
-from ash_server.transfer.importing.transcript import open_transcript
+from ash_server.transfer.importing.transcript import Transcript, open_transcript
 from ash_server.transfer.importing.transcript_files import modification_time, uncompressed
 
 _LOOKAHEAD_LINES = 200
@@ -53,6 +56,8 @@ class ImportedFile(NamedTuple):
     result: ImportResult
     has_session: bool = True
     """False if the file has nothing to store and there is no session of it."""
+    copy: Copy | None = None
+    """The session of which this one is a copy or a fork, if this import has marked it."""
 
 
 class _Batch(NamedTuple):
@@ -65,16 +70,20 @@ def _ignore(_: int) -> None:
     pass
 
 
-async def import_file(
+async def import_file(  # noqa: PLR0913  # one argument per option
     store: Store,
     path: Path,
     name: str,
     *,
     source: str | None = None,
     replace: bool = False,
+    identify: bool = False,
     advance: Callable[[int], None] = _ignore,
 ) -> ImportedFile:
     """Import into the session with external id `name`.
+
+    With `identify`, a transcript whose provider names its session is imported into the session with the same text,
+    wherever that was imported from. If there is none, `name` is the external id of a new one.
 
     `advance` is called with the number of bytes processed since its last call. `replace` first replaces the session by
     an empty one; the import follows in other transactions, so after an interruption the next import continues. Raises
@@ -82,50 +91,132 @@ async def import_file(
     """
     transcript = open_transcript(path)
     source = source or transcript.source
-    head = read_head(transcript.lines(), source)
+    head = read_head(map(line_bytes, transcript.lines()), source)
+    file = _File(path, name, transcript, source, modification_time(path), _Progress(advance))
+    names = head.names if identify else None
+    if names is not None:
+        return await _import_identified(store, file, head, names, replace=replace)
     session = await _find_session(store, head.source, name)
     if session is None and (nothing := _result_without_lines(path, transcript.lines())):
         advance(text_size(path))
         return ImportedFile(session_id_for(head.source, name), name, head, nothing, has_session=False)
     session = await _open_session(store, session, head.source, name, replace)
-    modified_at = modification_time(path)
-    await store.sessions.set_file_time(session.id, modified_at, has_grown=False)
-    file_import = _FileImport(store, session.id, source, modified_at, advance)
-    if transcript.in_many_files:
-        await file_import.add_files(transcript.lines())
-    else:
-        await file_import.add_lines(path, is_new=not session.message_count)
-    if file_import.result.counts["new"]:
-        await store.sessions.set_file_time(session.id, modified_at, has_grown=True)
-    return ImportedFile(session.id, name, head, file_import.result)
+    result = await _FileImport(store, session.id, file).run(is_new=not session.message_count)
+    await store.transcripts.set_names(session.id, name)
+    return ImportedFile(session.id, name, head, result)
+
+
+class _Progress:
+    """Counts bytes; those of a file that is read again are not counted twice."""
+
+    def __init__(self, advance: Callable[[int], None]) -> None:
+        self._advance = advance
+        self._place = self._counted = 0
+
+    def __call__(self, size: int) -> None:
+        self._place += size
+        if self._place > self._counted:
+            self._advance(self._place - self._counted)
+            self._counted = self._place
+
+    def restart(self) -> None:
+        self._place = 0
+
+
+class _File(NamedTuple):
+    """A transcript to import."""
+
+    path: Path
+    name: str
+    transcript: Transcript
+    source: str | None
+    modified_at: datetime
+    advance: _Progress
+
+
+async def _import_identified(
+    store: Store, file: _File, head: TranscriptHead, names: TranscriptNames, *, replace: bool
+) -> ImportedFile:
+    """Import into the session with the same text, or else into a new one."""
+    target = SessionSearch(store, names, head.source, file.name)
+    if replace:
+        await _replace_identified(store, file, target)
+    while True:
+        claim = await target.claim()
+        file_import = _FileImport(store, claim.session_id, file, claim)
+        try:
+            result = await file_import.run(is_new=not claim.message_count)
+        except TextDiffers:
+            target.reject(claim)
+            file.advance.restart()
+        else:
+            break
+    await target.settle(claim)
+    copy = await mark_copies(store, claim.session_id) if result.counts["new"] or not claim.has_names else None
+    return ImportedFile(claim.session_id, file.name, head, result, copy=copy)
+
+
+async def _replace_identified(store: Store, file: _File, target: SessionSearch) -> None:
+    """Replace the session with the same text by an empty one, or else the one that was last seen at this path."""
+    at_path: Claim | None = None
+    while candidate := await target.find_candidate():
+        try:
+            await _FileImport(store, candidate.session_id, file, candidate).compare()
+        except TextDiffers:
+            at_path = candidate if candidate.path == file.name else at_path
+            target.reject(candidate)
+        else:
+            break
+        finally:
+            file.advance.restart()
+    replaced = candidate or at_path
+    if replaced is not None:
+        await target.recreate(replaced)
 
 
 class _FileImport:
     """The import of one transcript into one session."""
 
-    def __init__(
-        self,
-        store: Store,
-        session_id: UUID,
-        source: str | None,
-        modified_at: datetime,
-        advance: Callable[[int], None],
-    ) -> None:
+    def __init__(self, store: Store, session_id: UUID, file: _File, claim: Claim | None = None) -> None:
+        """`claim` has the session if its text is not known to be that of the file: comparing raises TextDiffers."""
         self.result = ImportResult()
         self._store = store
         self._session_id = session_id
-        self._source = source
-        self._now = to_milliseconds(modified_at)
-        self._advance = advance
+        self._file = file
+        self._claim = claim
+        self._source = file.source
+        self._now = to_milliseconds(file.modified_at)
+        self._advance = file.advance
         self._last_line: FileLine | None = None
-        """The last line of the session; None if its stored text differs from the file."""
+        """The last line of the session; None if its stored text differs from the file, or continues it."""
+
+    async def run(self, *, is_new: bool) -> ImportResult:
+        if self._file.transcript.in_many_files:
+            await self._set_file_time(has_grown=False)
+            await self.add_files(self._file.transcript.lines())
+        else:
+            await self.add_lines(self._file.path, is_new=is_new)
+        if self.result.counts["new"]:
+            await self._set_file_time(has_grown=True)
+        return self.result
+
+    async def compare(self) -> None:
+        """Raises TextDiffers if neither text continues the other. For many files, the names alone decide."""
+        if not self._file.transcript.in_many_files:
+            await self._compare_stored(self._file.path)
 
     async def add_lines(self, path: Path, *, is_new: bool) -> None:
         """Append the lines of a file that follow the stored ones."""
         start = START if is_new else await self._compare_stored(path)
+        await self._set_file_time(has_grown=False)
         if start:
             await self._append_lines(path, start)
         await self._store_last_newline()
+
+    async def _set_file_time(self, *, has_grown: bool) -> None:
+        await self._store.sessions.set_file_time(
+            self._session_id, self._file.modified_at, has_grown=has_grown
+        )
 
     async def add_files(self, files: Iterable[FileLine]) -> None:
         """Append files that are not stored, and compare stored files with their stored text."""
@@ -180,27 +271,46 @@ class _FileImport:
                     return None
                 self._advance(end.offset - start.offset)
                 start = end
+        await self._check_end(end)
+        return start
+
+    async def _check_end(self, end: LineStart) -> None:
+        """Check that no other text is stored after the end of the file."""
         # Several lines, because the next ones may have been refused.
         lookahead = range(end.number, end.number + _LOOKAHEAD_LINES)
         if await self._get_stored(map(str, lookahead)):
-            self.result.add_problem(LineProblem("changed", *end, "the file ends before a stored line"))
+            if self._claim is None:
+                self.result.add_problem(LineProblem("changed", *end, "the file ends before a stored line"))
             self._last_line = None
-        return start
+        if self._claim and self._claim.message_count and not self.result.counts.total():
+            raise TextDiffers  # its messages are not lines of a file
 
     async def _append(self, batch: _Batch) -> None:
         if batch.messages:
-            appended = await self._store.messages.append_prepared(
-                self._session_id, batch.messages, now=self._now
-            )
+            try:
+                appended = await self._store.messages.append_prepared(
+                    self._session_id, batch.messages, now=self._now
+                )
+            except IdConflict:  # another import has stored a text with the same beginning
+                if self._claim is None:
+                    raise
+                raise TextDiffers from None
             self.result.counts.update("new" if entry.created else "existing" for entry in appended)
         self._advance(batch.size)
 
     async def _store_last_newline(self) -> None:
-        """Store whether the file ends with a newline, for the export."""
-        if self._last_line:
-            unterminated = not self._last_line.terminated
-            if unterminated != await self._store.sessions.is_unterminated(self._session_id):
-                await self._store.sessions.set_unterminated(self._session_id, unterminated)
+        """Store whether the file ends with a newline, for the export.
+
+        A copy of an identified transcript that lacks only the last newline is a shorter one, and changes nothing.
+        """
+        if self._last_line is None:
+            return
+        unterminated = not self._last_line.terminated
+        is_shorter = self._claim is not None and unterminated and not self.result.counts["new"]
+        if is_shorter or unterminated == await self._store.sessions.is_unterminated(self._session_id):
+            return
+        last = line_id(self._session_id, self._last_line.name)
+        await self._store.sessions.set_unterminated(self._session_id, unterminated, last_message=last)
 
     async def _get_stored(self, names: Iterable[str]) -> dict[str, str]:
         """Return the stored texts of the named lines, by name."""
@@ -209,12 +319,28 @@ class _FileImport:
         return {ids[id]: content for id, content in contents.items()}
 
     def _compare_line(self, line: FileLine, stored: str) -> None:
-        if line.data == stored.encode():
+        text = stored.encode()
+        if line.data == text:
             self.result.counts["existing"] += 1
             self._last_line = line
+        elif self._claim and _is_beginning(line, text):
+            self.result.counts["existing"] += 1
+            self._last_line = None
+        elif self._is_other_text(line, text):
+            raise TextDiffers
         else:
             self.result.add_problem(_changed_problem(line, "differs from the imported text"))
             self._last_line = None
+
+    def _is_other_text(self, line: FileLine, stored: bytes) -> bool:
+        """True if a line that differs shows that the file is not a later form of the stored text.
+
+        A stored line may be the beginning of its line, if it was still being written. Documents are rewritten in place.
+        """
+        if self._claim is None or self._file.transcript.in_many_files:
+            return False
+        is_rewritten = uncompressed(self._file.path).suffix == ".json" and self._claim.path == self._file.name
+        return not (is_rewritten or _was_cut(line, stored))
 
     def _skip_stored(self, batch: Iterable[FileLine], stored: Mapping[str, str]) -> Iterator[FileLine]:
         """Compare the stored files and yield the others. A file occurs twice if two messages have the same id."""
@@ -262,6 +388,17 @@ def _is_being_written(path: Path) -> bool:
     """
     age = time.time() - path.stat().st_mtime
     return uncompressed(path).suffix == ".jsonl" and abs(age) < _RECENTLY_WRITTEN_SECONDS
+
+
+def _is_beginning(line: FileLine, stored: bytes) -> bool:
+    """True if the file ends within the stored line."""
+    return not line.terminated and line.data is not None and stored.startswith(line.data)
+
+
+def _was_cut(line: FileLine, stored: bytes) -> bool:
+    """True if an incomplete line was stored, which is complete in the file."""
+    is_longer = line.data is not None and line.data.startswith(stored)
+    return is_longer and may_be_unfinished(FileLine(line.place, stored, len(stored), terminated=False))
 
 
 def _missing_problem(line: FileLine) -> LineProblem:

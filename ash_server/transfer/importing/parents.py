@@ -11,11 +11,14 @@ from typing import NamedTuple
 from uuid import UUID
 
 from ash_server.db.sessions import session_id_for
+from ash_server.db.transcripts import TranscriptNames
 from ash_server.transfer.importing.lines import FileLine
+from ash_server.transfer.importing.names import NameCollector
 from ash_server.transfer.importing.transcript_files import Home, external_id, uncompressed
-from ash_shared.reading.parse import describe_message
+from ash_shared.reading.describe import describe_read
+from ash_shared.reading.read import read_raw
 
-_MAX_HEAD_LINES = 100
+MAX_HEAD_LINES = 100
 """Lines read to identify a file: a fixed number, so that the result does not change while the file grows."""
 
 
@@ -27,19 +30,31 @@ class TranscriptHead(NamedTuple):
     """The provider's session id."""
     parent: str | None
     """The provider's id of the parent session."""
+    names: TranscriptNames | None = None
+    """None if the provider does not name the session."""
 
 
-def read_head(lines: Iterable[FileLine], source: str | None) -> TranscriptHead:
+def line_bytes(line: FileLine) -> bytes:
+    """Return the text of a line, for `read_head`; empty if the line is too long."""
+    return line.data or b""
+
+
+def read_head(texts: Iterable[bytes | str], source: str | None) -> TranscriptHead:
     """Read the facts from the first lines. Without `source`, the source is that of the first recognised line."""
     known_source, session_id, parent = source, None, None
-    for line in islice(lines, _MAX_HEAD_LINES):
-        described = describe_message(line.data or b"", source)
-        known_source = known_source or (described.source if described.source != "unknown" else None)
-        session_id = session_id or described.facts.session_id
-        parent = parent or described.facts.parent
-        if known_source and session_id:
+    names = NameCollector()
+    for text in islice(texts, MAX_HEAD_LINES):
+        read = read_raw(text, source)
+        if not (known_source and session_id):
+            described = describe_read(read, source)
+            known_source = known_source or (described.source if described.source != "unknown" else None)
+            session_id = session_id or described.facts.session_id
+            parent = parent or described.facts.parent
+        names.add(read.identity())
+        if known_source and session_id and names.are_complete:
             break
-    return TranscriptHead(known_source or "unknown", session_id, parent)
+    found_source = known_source or "unknown"
+    return TranscriptHead(found_source, session_id, parent, names.names(found_source))
 
 
 class Parent(NamedTuple):

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ash_shared.model.blocks import Block, raw_block, wire_name
 from ash_shared.model.content import RawReason
-from ash_shared.model.message import Facts, Kind, Role
+from ash_shared.model.message import Facts, Identity, Kind, Role
 from ash_shared.providers._kit.steps import Part as Part
 from ash_shared.providers._kit.steps import Speaker as Speaker
 from ash_shared.providers._kit.steps import Step
@@ -115,4 +115,6 @@ class Provider:
     any other list each element is a record."""
     facts: Callable[[Record], Facts] = lambda record: Facts()
     """Return the metadata of a record (id, time, model). Never raises."""
+    identify: Callable[[Record], Identity] = lambda record: Identity()
+    """Return what identifies the record in copies, and more names of its transcript than `facts`. Never raises."""
     fast_path: FastPath | None = None

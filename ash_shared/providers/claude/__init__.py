@@ -8,7 +8,7 @@ session files, whose entry types are published nowhere. Both spellings of a key 
 from ash_shared.providers._kit.contract import Provider
 from ash_shared.providers.claude.content import read_block
 from ash_shared.providers.claude.fast_path import FAST_PATH
-from ash_shared.providers.claude.messages import facts
+from ash_shared.providers.claude.messages import facts, identify
 from ash_shared.providers.claude.records import unwrap
 from ash_shared.providers.claude.wire_types import TYPES, recognizes, wire_type
 
@@ -19,5 +19,6 @@ PROVIDER = Provider(
     wire_type=wire_type,
     read_block=read_block,
     facts=lambda record: facts(unwrap(record)),
+    identify=lambda record: identify(unwrap(record)),
     fast_path=FAST_PATH,
 )

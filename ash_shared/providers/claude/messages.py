@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ash_shared.model.blocks import Block, pick, read_content, wire_name
-from ash_shared.model.message import Facts
+from ash_shared.model.message import Facts, Identity
 from ash_shared.providers._kit.contract import Part, Record, RecordReading, speaker_of_role
 from ash_shared.providers._kit.json_fields import (
     cost_at,
@@ -33,6 +33,17 @@ def facts(record: Record) -> Facts:
         client_version=first_text(record, ("version", "claude_code_version")),
         model=text_at(record, "model") or text_at(record, "message", "model"),
         title=first_text(record, _TITLES.get(text_at(record, "type"), ())) or _new_name(record),
+    )
+
+
+def identify(record: Record) -> Identity:
+    """Return the names of a line. `/branch` gives a copy new ids, and names the session and the line it copies."""
+    return Identity(
+        project=text_at(record, "cwd"),
+        agent=text_at(record, "agentId"),
+        origin=text_at(record, "forkedFrom", "sessionId"),
+        record=text_at(record, "forkedFrom", "messageUuid") or text_at(record, "uuid"),
+        body="",
     )
 
 

@@ -7,11 +7,12 @@ as an event, which may be the only copy (an aborted turn, a file without items).
 items of a turn; legacy versions print `{id, msg}` events.
 """
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from ash_shared.model.blocks import Block, text_block, translate, translated
-from ash_shared.model.message import Facts
+from ash_shared.model.message import Facts, Identity
 from ash_shared.providers._kit.contract import (
     Part,
     Provider,
@@ -319,6 +320,16 @@ def facts(record: Record) -> Facts:
     )
 
 
+def identify(record: Record) -> Identity:
+    """Return the names of a line. A fork begins with the headers of its origins and copies lines with new times."""
+    body = _metadata_object(record)
+    if _session_id(record, body) is not None:
+        return Identity(project=text_at(body, "cwd"), origin=text_at(body, "forked_from_id"), body="")
+    if "payload" not in record:
+        return Identity()
+    return Identity(body=json.dumps([record.get("type"), record["payload"]], default=str))
+
+
 def _metadata_object(record: Record) -> Any:
     """Return the object with a line's metadata: its payload, its event, or the line itself."""
     for name in ("payload", "msg"):
@@ -345,4 +356,5 @@ PROVIDER = Provider(
     wire_type=wire_type,
     read_block=read_block,
     facts=facts,
+    identify=identify,
 )

@@ -1,0 +1,168 @@
+"""Identity of imported transcripts: the session of a file by the names in it, and copies in other sessions.
+
+Functions take a connection in autocommit mode (`connection.open_pool`); `ash_server.repositories` calls them.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from psycopg import AsyncConnection
+from psycopg.rows import args_row
+
+from ash_server.db.sessions import create_session, session_id_for, uuid7
+from ash_server.db.text import storable
+
+MAX_RELATIVES = 100
+"""Sessions that are compared with each other; further ones are not marked as copies."""
+
+# Of processes that import the same transcript at once, one creates its session and the others see it.
+_LOCK_KEY = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
+
+# Sessions without names: imported before the first line with a name, or by an earlier version.
+_CANDIDATE = """
+    SELECT id, lineage IS NOT NULL, path, message_sequence
+    FROM sessions JOIN session_counters ON session_id = id
+    WHERE id <> ALL(%(rejected)s) AND id IN (
+        SELECT id FROM sessions WHERE lineage @> ARRAY[%(key)s::text]
+        UNION ALL
+        SELECT id FROM sessions WHERE lineage IS NULL AND id = ANY(%(ids)s)
+        UNION ALL
+        SELECT id FROM sessions
+        WHERE lineage IS NULL AND path IS NULL AND provider_session_id = %(provider_session_id)s
+    )
+    ORDER BY path = %(path)s DESC NULLS LAST, id = ANY(%(ids)s) DESC, created_at, id
+    LIMIT 1
+"""
+
+_SET_NAMES = "UPDATE sessions SET lineage = coalesce(%s, lineage), path = %s WHERE id = %s"
+_ADOPT = (
+    "UPDATE sessions SET lineage = %s, path = coalesce(path, external_id) WHERE id = %s AND lineage IS NULL"
+)
+
+# Subagents that were imported before their parent name the session that its path would have made.
+_SET_PARENT = "UPDATE sessions SET parent_id = %s WHERE parent_id = %s"
+
+_RELATIVES = f"""
+    SELECT id, source, message_sequence, copy_of, copied_messages
+    FROM sessions JOIN session_counters ON session_id = id
+    WHERE lineage && (SELECT lineage FROM sessions WHERE id = %s)
+    ORDER BY (SELECT count(*) FROM unnest(lineage) AS name WHERE name LIKE 'session:%%'), created_at, id
+    LIMIT {MAX_RELATIVES}
+"""  # noqa: S608  # constant SQL
+
+_SET_COPY = "UPDATE sessions SET copy_of = %s, copied_messages = %s WHERE id = %s"
+
+_COUNT_IMPORTED = """
+    SELECT count(DISTINCT name)
+    FROM unnest(%s::text[], %s::uuid[]) AS file (name, file_id)
+    WHERE EXISTS (SELECT FROM sessions WHERE id = file_id) OR EXISTS (SELECT FROM sessions WHERE path = name)
+"""
+
+
+class TranscriptNames(NamedTuple):
+    """The names in a transcript, which do not depend on its path."""
+
+    session: str
+    """The provider's id of the session."""
+    key: str
+    """Digest of the provider's names of session, project and subagent."""
+    lineage: tuple[str, ...]
+    """The key, and digests of names that copies have in common: of the session, of the sessions of which it is a fork,
+    and of the first record."""
+
+
+class Claim(NamedTuple):
+    """The session with which a file is to be compared next, or the new session of the file."""
+
+    session_id: UUID
+    is_new: bool
+    has_names: bool = True
+    """False if the names of its transcript are not known yet."""
+    path: str | None = None
+    message_count: int = 0
+
+
+class Relative(NamedTuple):
+    """A session that has a name in common with another one."""
+
+    session_id: UUID
+    source: str
+    message_count: int
+    copy_of: UUID | None
+    copied_messages: int | None
+
+
+async def claim(
+    conn: AsyncConnection, names: TranscriptNames, source: str, path: str, rejected: Collection[UUID]
+) -> Claim:
+    """Return a session that may be that of the file, other than the rejected ones, or else create it.
+
+    The id of the new session is derived from its path, if that is free.
+    """
+    async with conn.transaction():
+        await conn.execute(_LOCK_KEY, [names.key])
+        return await find_candidate(conn, names, source, path, rejected) or Claim(
+            await _create(conn, names, source, path), is_new=True
+        )
+
+
+async def find_candidate(
+    conn: AsyncConnection, names: TranscriptNames, source: str, path: str, rejected: Collection[UUID]
+) -> Claim | None:
+    """Return a session that may be that of the file, other than the rejected ones."""
+    params = {
+        "key": names.key,
+        "ids": [session_id_for(each, path) for each in ("unknown", source)],
+        "provider_session_id": storable(names.session),
+        "path": path,
+        "rejected": list(rejected),
+    }
+    row = await (await conn.execute(_CANDIDATE, params)).fetchone()
+    return None if row is None else Claim(row[0], False, *row[1:])
+
+
+async def _create(conn: AsyncConnection, names: TranscriptNames, source: str, path: str) -> UUID:
+    made = await create_session(conn, source=source, external_id=path)
+    if not made.created:
+        made = await create_session(conn, id=uuid7(), source=source, external_id=path)
+    await set_names(conn, made.session.id, path, names.lineage)
+    return made.session.id
+
+
+async def set_names(
+    conn: AsyncConnection, session_id: UUID, path: str, lineage: Sequence[str] | None = None
+) -> None:
+    """Store where the file was seen last, and the names in it."""
+    await conn.execute(_SET_NAMES, [None if lineage is None else list(lineage), path, session_id])
+
+
+async def adopt(conn: AsyncConnection, session_id: UUID, lineage: Sequence[str] | None) -> None:
+    """Store the names of a session that has none yet."""
+    await conn.execute(_ADOPT, [None if lineage is None else list(lineage), session_id])
+
+
+async def replace_parent(conn: AsyncConnection, old: UUID, new: UUID) -> None:
+    """Change the parent of all sessions that name the old one."""
+    await conn.execute(_SET_PARENT, [new, old])
+
+
+async def list_relatives(conn: AsyncConnection, session_id: UUID) -> list[Relative]:
+    """Return the session and those that have a name in common with it, originals before their copies."""
+    async with conn.cursor(row_factory=args_row(Relative)) as cursor:
+        await cursor.execute(_RELATIVES, [session_id])
+        return await cursor.fetchall()
+
+
+async def set_copy(
+    conn: AsyncConnection, session_id: UUID, original: UUID | None, messages: int | None
+) -> None:
+    """Mark the first messages of a session as copies of messages of another one, or remove the mark."""
+    await conn.execute(_SET_COPY, [original, messages, session_id])
+
+
+async def count_imported(conn: AsyncConnection, source: str, paths: Sequence[str]) -> int:
+    """Return how many of these transcripts are stored."""
+    ids = [session_id_for(source, path) for path in paths]
+    row = await (await conn.execute(_COUNT_IMPORTED, [list(paths), ids])).fetchone()
+    return row[0] if row else 0

@@ -1,0 +1,83 @@
+"""Find the session of a transcript by the names and the text in it, at whatever path it is.
+
+The names select the sessions that may be that of the file; the text decides. If one of two texts continues the other,
+they are one session, otherwise each has its own.
+"""
+
+from uuid import UUID
+
+from ash_server.db.sessions import session_id_for
+from ash_server.db.transcripts import Claim, TranscriptNames
+from ash_server.store import Store
+from ash_server.transfer.importing.parents import MAX_HEAD_LINES, read_head
+
+
+class TextDiffers(Exception):
+    """The text of the file is not that of the session: neither continues the other."""
+
+
+class SessionSearch:
+    """The sessions that may be that of a file, one after the other."""
+
+    def __init__(self, store: Store, names: TranscriptNames, source: str, path: str) -> None:
+        self._store = store
+        self._names = names
+        self._source = source
+        self._path = path
+        self._rejected: set[UUID] = set()
+
+    async def claim(self) -> Claim:
+        """Return the next session to compare with the file; after the last one, create another."""
+        while True:
+            claim = await self._store.transcripts.claim(*self._arguments())
+            if await self._may_be(claim):
+                return claim
+
+    async def find_candidate(self) -> Claim | None:
+        """Like `claim`, but create no session."""
+        while candidate := await self._store.transcripts.find_candidate(*self._arguments()):
+            if await self._may_be(candidate):
+                return candidate
+        return None
+
+    def reject(self, claim: Claim) -> None:
+        """Leave this session out: its text differs from the file."""
+        self._rejected.add(claim.session_id)
+
+    async def settle(self, claim: Claim) -> None:
+        """Store the names and the path of the file in its session."""
+        await self._store.transcripts.set_names(claim.session_id, self._path, self._names.lineage)
+        expected = session_id_for(self._source, self._path)
+        if claim.session_id != expected and not await self._store.sessions.existing_ids([expected]):
+            await self._store.transcripts.replace_parent(expected, claim.session_id)
+
+    async def recreate(self, claim: Claim) -> None:
+        """Replace the session by an empty one with the same id."""
+        session = await self._store.sessions.get(claim.session_id)
+        name = session.external_id or self._path
+        await self._store.sessions.recreate(session.id, source=self._source, external_id=name)
+        self._rejected.discard(session.id)
+        await self._store.transcripts.set_names(session.id, self._path, self._names.lineage)
+
+    def _arguments(self) -> tuple[TranscriptNames, str, str, set[UUID]]:
+        return self._names, self._source, self._path, self._rejected
+
+    async def _may_be(self, claim: Claim) -> bool:
+        """Store the names of a session that has none, and reject it if they are not those of the file."""
+        if claim.has_names:
+            return True
+        names = await self._read_names(claim.session_id)
+        if names is None:
+            return True
+        await self._store.transcripts.adopt(claim.session_id, names.lineage)
+        if names.key != self._names.key:
+            self.reject(claim)
+            return False
+        return True
+
+    async def _read_names(self, session_id: UUID) -> TranscriptNames | None:
+        """Read the names from the first stored lines."""
+        session = await self._store.sessions.get(session_id)
+        stored = await self._store.messages.list_messages(session_id, limit=MAX_HEAD_LINES)
+        declared = None if session.source == "unknown" else session.source
+        return read_head((each.content for each in stored), declared).names

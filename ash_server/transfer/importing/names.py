@@ -1,0 +1,53 @@
+"""Names of a transcript, by which it and its copies are recognised at any path."""
+
+from hashlib import blake2b
+from json import dumps
+
+from ash_server.db.transcripts import TranscriptNames
+from ash_shared.model.message import Identity
+
+
+class NameCollector:
+    """Collects the names in the first records of a transcript."""
+
+    def __init__(self) -> None:
+        self._session: str | None = None
+        self._project: str | None = None
+        self._agent: str | None = None
+        self._record: str | None = None
+        self._sessions: dict[str, None] = {}
+        self.are_complete = False
+        """True after the first record that is not a header: forks begin with the headers of their origins."""
+
+    def add(self, identity: Identity) -> None:
+        if self._session is None:
+            self._project = self._project or identity.project
+            self._agent = self._agent or identity.agent
+        self._session = self._session or identity.session
+        self._sessions |= dict.fromkeys(filter(None, (identity.session, identity.origin)))
+        self._record = self._record or identity.record
+        self.are_complete = self.are_complete or bool(identity.record) or identity.body != ""
+
+    def names(self, source: str) -> TranscriptNames | None:
+        """Return the names, as digests of fixed length; None if the provider does not name the session."""
+        if self._session is None:
+            return None
+        key = _digest("transcript", source, self._session, self._project, self._agent)
+        sessions = [] if self._agent else [_digest("session", source, name) for name in self._sessions]
+        records = [_digest("record", source, self._record)] if self._record else []
+        return TranscriptNames(self._session, key, (key, *sessions, *records))
+
+
+def record_mark(identity: Identity, text: str) -> bytes | None:
+    """Return a digest that is the same for a record and its copies; None for a header, which is not compared."""
+    body = text if identity.body is None else identity.body
+    name = f"id {identity.record}" if identity.record else body
+    return _hash(name) if name else None
+
+
+def _digest(kind: str, *names: str | None) -> str:
+    return f"{kind}:{_hash(dumps(names)).hex()}"
+
+
+def _hash(text: str) -> bytes:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
