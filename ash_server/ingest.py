@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Annotated, Any, TypeAlias
 from uuid import UUID, uuid5
 
@@ -11,6 +12,7 @@ from pydantic_core import ErrorDetails
 
 from ash_server.db.messages import PreparedMessage
 from ash_server.db.sessions import uuid7
+from ash_server.derived_ids import named_ids
 from ash_server.errors import InvalidBody, TooDeep
 from ash_shared.eventlog import Event, line_of
 from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
@@ -81,7 +83,10 @@ def prepare_message(
 
 def line_id(session_id: UUID, name: int | str) -> str:
     """Return the id of a line of an imported file, by number from 1, or of a file of a multi-file session, by path."""
-    return str(uuid5(session_id, str(name)))
+    return _ids_in_session(session_id)(str(name))
+
+
+_ids_in_session = lru_cache(maxsize=256)(named_ids)
 
 
 def as_json(event: EventInput, index: int = 0) -> Any:

@@ -7,7 +7,7 @@ commits.
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from hashlib import blake2b, sha1
+from hashlib import blake2b
 from itertools import count
 from typing import Any, Literal, NamedTuple
 from uuid import UUID, uuid5
@@ -16,6 +16,7 @@ import msgspec
 from psycopg import AsyncConnection, AsyncCursor
 
 from ash_server.db.text import storable
+from ash_server.derived_ids import named_ids
 from ash_server.errors import SessionNotFound
 from ash_shared.eventlog import NORMALIZER_VERSION, Context, Event, Line, Normalizer
 from ash_shared.model.event_types import CATALOGUE, ChunkGroup
@@ -155,22 +156,12 @@ async def last_posted(conn: AsyncConnection, session_id: UUID, sequence: int) ->
 
 
 def _id_generator(session_id: UUID, place: str) -> Callable[[], str]:
-    """Return a function whose nth call returns `uuid5(session_id, f"{place}{n}")`, several times as fast as `uuid5`."""
-    prefix = sha1(session_id.bytes + place.encode(), usedforsecurity=False)
-    numbers = count()
-
-    def next_id() -> str:
-        digest = prefix.copy()
-        digest.update(b"%d" % next(numbers))
-        digits = digest.hexdigest()
-        variant = _VARIANTS[digits[16]]
-        return f"{digits[:8]}-{digits[8:12]}-5{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:32]}"
-
-    return next_id
+    """Return a function whose nth call returns the id named `f"{place}{n}"`, from 0."""
+    derive_id, numbers = named_ids(session_id, place), count()
+    return lambda: derive_id(str(next(numbers)))
 
 
 session_name = lru_cache(maxsize=256)(str)
-_VARIANTS = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
 
 
 def milliseconds() -> int:

@@ -1,7 +1,7 @@
 """Preparing texts for storage."""
 
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid5
 
 import pytest
 from psycopg import AsyncConnection
@@ -82,6 +82,8 @@ def test_keeps_given_id() -> None:
 
 def test_file_lines_have_ids_by_line_number() -> None:
     assert line_id(SESSION, 1) == "8d4035dc-2470-5da4-8dfe-3942ac4f1762"
+    for name in ("2", "message/ses_1/msg_1.json", "ü" * 200, ""):
+        assert line_id(SESSION, name) == str(uuid5(SESSION, name))
     assert len({line_id(session, number) for session in (SESSION, OTHER) for number in (1, 2, 11)}) == 6
 
 
