@@ -1,10 +1,12 @@
 """`ash db`: manage the database."""
 
 import os
+from typing import get_args
 
 import rich_click as click
 
 from ash_server.cli.output.terminal import stderr_console
+from ash_server.db.compression import Compression, get_compression, set_compression
 from ash_server.db.connection import REVISION, libpq_url
 from ash_server.db.embedded.open import open_database
 from ash_server.settings import Settings
@@ -34,3 +36,17 @@ def url() -> None:
     stderr_console().print(
         "this PostgreSQL runs only while a command of Ash runs, such as `ash serve`", style="dim"
     )
+
+
+@command.command()
+@click.argument("method", type=click.Choice(get_args(Compression)), required=False)
+def compression(method: Compression | None) -> None:
+    """Show or set how PostgreSQL compresses the texts of messages.
+
+    Applies to messages stored from now on. lz4 is the default where PostgreSQL has it. The embedded PostgreSQL does
+    not; its default is pglz, which takes half the space of `none` and more time than all other steps of an import.
+    """
+    with open_database(Settings.from_environment(os.environ)) as url:
+        if method is not None:
+            set_compression(url, method)
+        click.echo(get_compression(url))

@@ -695,6 +695,16 @@ def test_prints_the_url_of_the_database(ash: Ash, database_url: str) -> None:
         assert conn.execute("SELECT count(*) FROM sessions").fetchall() == [(0,)]
 
 
+def test_sets_the_compression_of_new_messages(ash: Ash, database_url: str) -> None:
+    with psycopg.connect(database_url) as conn:
+        offered = "SELECT enumvals FROM pg_settings WHERE name = 'default_toast_compression'"
+        ((methods,),) = conn.execute(offered).fetchall()
+    default = "lz4" if "lz4" in methods else "pglz"
+
+    for arguments, method in (((), default), (("none",), "none"), ((), "none"), (("pglz",), "pglz")):
+        assert ash("db", "compression", *arguments) == Ran(0, f"{method}\n", "")
+
+
 def test_debug_shows_the_traceback(process: Ash) -> None:
     done = process("sessions", ASH_DATABASE_URL="postgresql://127.0.0.1:1/none", ASH_DEBUG="1")
 
@@ -721,7 +731,7 @@ def test_help_lists_all_commands(ash: Ash) -> None:
 
 
 def test_every_command_has_help(ash: Ash) -> None:
-    groups = {"db": ("upgrade", "url"), "events": ("show", "rebuild")}
+    groups = {"db": ("compression", "upgrade", "url"), "events": ("show", "rebuild")}
     commands = [[name] for name in main.ash.commands]
     commands += [[group, name] for group, names in groups.items() for name in names]
 

@@ -1,0 +1,38 @@
+"""How PostgreSQL compresses the texts of messages: a property of the column, which applies to new rows."""
+
+from typing import Literal, TypeAlias
+
+import psycopg
+
+from ash_server.db.connection import libpq_url
+
+Compression: TypeAlias = Literal["lz4", "pglz", "none"]
+
+_GET = """
+    SELECT CASE
+        WHEN attstorage = 'e' THEN 'none'
+        WHEN attcompression = 'l' THEN 'lz4'
+        WHEN attcompression = 'p' THEN 'pglz'
+        ELSE current_setting('default_toast_compression') END
+    FROM pg_attribute
+    WHERE attrelid = 'messages'::regclass AND attname = 'content'
+"""
+
+_SET = {
+    "lz4": "ALTER TABLE messages ALTER content SET STORAGE EXTENDED, ALTER content SET COMPRESSION lz4",
+    "pglz": "ALTER TABLE messages ALTER content SET STORAGE EXTENDED, ALTER content SET COMPRESSION pglz",
+    "none": "ALTER TABLE messages ALTER content SET STORAGE EXTERNAL",
+}
+
+
+def get_compression(url: str) -> Compression:
+    with psycopg.connect(libpq_url(url)) as conn:
+        ((compression,),) = conn.execute(_GET).fetchall()
+    current: Compression = compression
+    return current
+
+
+def set_compression(url: str, compression: Compression) -> None:
+    """Raises psycopg.errors.FeatureNotSupported if PostgreSQL was built without lz4."""
+    with psycopg.connect(libpq_url(url)) as conn:
+        conn.execute(_SET[compression])
