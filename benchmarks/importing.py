@@ -10,7 +10,7 @@ from typing import NamedTuple
 from psycopg import AsyncConnection
 
 from ash_server.cli.import_.files import import_paths
-from ash_server.cli.import_.one_file import ImportOptions
+from ash_server.cli.import_.options import ImportOptions
 from ash_server.db.connection import connect
 from ash_server.store import Store
 from ash_server.transfer.importing.file_import import import_file

@@ -42,13 +42,19 @@ COMMANDS = {
 
 @click.group(
     cls=LazyGroup,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        # Not the decorator `rich_config`, which imports the console even if nothing is printed with it.
+        "rich_help_config": {
+            "text_paragraph_linebreaks": "\n\n",
+            "padding_helptext_first_line": (0, 0, 1, 0),
+        },
+    },
     commands={
         name: LazyCommand(name, f"ash_server.cli.{module}", short_help)
         for name, (module, short_help) in COMMANDS.items()
     },
 )
-@click.rich_config({"text_paragraph_linebreaks": "\n\n", "padding_helptext_first_line": (0, 0, 1, 0)})
 @click.version_option(package_name="ash-messages", prog_name="ash")
 def ash() -> None:
     """Store every agent message exactly as it was written, and read it as typed content.

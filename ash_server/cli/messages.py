@@ -9,9 +9,10 @@ import rich_click as click
 from click import get_current_context
 from click.core import ParameterSource
 
-from ash_server.cli.options import after_option, page_limit_option, session_argument
+from ash_server.cli.options import session_argument
 from ash_server.cli.output.message_view import show_message
 from ash_server.cli.output.terminal import print_next_page, stdout_console, visible, visible_json
+from ash_server.cli.page_options import after_option, page_limit_option
 from ash_server.cli.store import resolve_session, with_store
 from ash_server.db.messages import MessageFilter, StoredMessage, to_message
 from ash_server.db.pagination import may_have_more

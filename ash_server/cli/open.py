@@ -18,7 +18,7 @@ from ash_server.api.http.server import address, listen, serve
 from ash_server.app import create_app
 from ash_server.cli.client import UNAVAILABLE, NoServer, Refused, Server, describe_error, server_at
 from ash_server.cli.import_.files import import_paths
-from ash_server.cli.import_.one_file import ImportOptions
+from ash_server.cli.import_.options import ImportOptions
 from ash_server.cli.import_.report import warn_of_problems
 from ash_server.cli.options import reject_empty, url_option
 from ash_server.cli.output.browser import open_browser

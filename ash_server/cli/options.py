@@ -5,8 +5,6 @@ from typing import Any
 import rich_click as click
 
 from ash_server.cli.output.terminal import warn
-from ash_shared.model.message import LAST_SEQUENCE
-from ash_shared.providers import discover
 
 
 def reject_empty(_: click.Context, parameter: click.Parameter, value: Any) -> Any:
@@ -19,6 +17,8 @@ def reject_empty(_: click.Context, parameter: click.Parameter, value: Any) -> An
 
 def warn_of_unknown_source(source: str | None) -> None:
     """Warn, without failing: the name may be mistyped, or belong to a format that a later version of Ash reads."""
+    from ash_shared.providers import discover  # imports the library, which help does not need
+
     if source is not None and source not in (known := discover()):
         warn(f"unknown source {source!r}; known sources: {', '.join(known)}")
 
@@ -38,7 +38,3 @@ port_option = click.option(
 )
 session_argument = click.argument("session", callback=reject_empty)
 sessions_argument = click.argument("sessions", metavar="[SESSION...]", nargs=-1, callback=reject_empty)
-after_option = click.option(
-    "--after", type=click.IntRange(0, LAST_SEQUENCE), default=0, help="Start after this sequence."
-)
-page_limit_option = click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True)

@@ -13,8 +13,9 @@ import rich_click as click
 from rich.table import Table
 from rich.text import Text
 
-from ash_server.cli.options import json_option, page_limit_option, reject_empty
+from ash_server.cli.options import json_option, reject_empty
 from ash_server.cli.output.terminal import print_next_page, stdout_console, visible, visible_json, warn
+from ash_server.cli.page_options import page_limit_option
 from ash_server.cli.store import with_store
 from ash_server.db.sessions import Session, SessionFilter, active_at
 from ash_server.store import Store

@@ -5,12 +5,8 @@ from pathlib import Path
 
 import rich_click as click
 
-from ash_server.cli.import_.discovery import discover, print_discovered, print_discovered_json, warn_of_unread
-from ash_server.cli.import_.files import MAX_JOBS, default_jobs, import_discovered, import_paths
-from ash_server.cli.import_.one_file import ImportOptions
-from ash_server.cli.import_.report import print_report, print_report_json, warn_of_problems
+from ash_server.cli.import_.options import MAX_JOBS, ImportOptions, default_jobs
 from ash_server.cli.options import json_option, source_option, warn_of_unknown_source
-from ash_server.cli.store import with_store
 
 
 @click.command("import")
@@ -64,7 +60,17 @@ def command(
     return _import(paths, ImportOptions(source, name, replace, jobs), as_json)
 
 
+# Modules are imported when they are needed: the store takes many times as long as the help.
+
+
 def _discover(as_json: bool) -> int:
+    from ash_server.cli.import_.discovery import (
+        discover,
+        print_discovered,
+        print_discovered_json,
+        warn_of_unread,
+    )
+
     discovered = discover()
     (print_discovered_json if as_json else print_discovered)(discovered)
     return warn_of_unread(discovered)
@@ -72,6 +78,10 @@ def _discover(as_json: bool) -> int:
 
 def _import(paths: tuple[Path, ...], options: ImportOptions, as_json: bool) -> int:
     """Import the paths; without any, everything that is discovered."""
+    from ash_server.cli.import_.files import import_discovered, import_paths
+    from ash_server.cli.import_.report import print_report, print_report_json, warn_of_problems
+    from ash_server.cli.store import with_store
+
     warn_of_unknown_source(options.source)
     report = with_store(
         partial(import_paths, paths=paths, options=options)

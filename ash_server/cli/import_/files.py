@@ -3,6 +3,8 @@
 import asyncio
 import os
 import time
+from asyncio import TaskGroup
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,9 +14,10 @@ from uuid import UUID
 import click
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ash_server.cli.import_.one_file import ImportOptions, UnreadFile, import_one_file
+from ash_server.cli.import_.one_file import UnreadFile, import_one_file
+from ash_server.cli.import_.options import ImportOptions
 from ash_server.cli.import_.pipe import ImportJob
-from ash_server.cli.import_.processes import import_in_processes
+from ash_server.cli.import_.processes import import_in_process
 from ash_server.cli.output.terminal import counted, stderr_console, warn
 from ash_server.store import Store
 from ash_server.transfer.importing.compressed import text_size
@@ -34,11 +37,8 @@ from ash_server.transfer.importing.transcript_files import (
 _SUFFIX_LIST = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
 
 
-MAX_JOBS = 32
-"""Each process uses up to two of the 100 connections of the embedded PostgreSQL."""
-
 _MIN_PROCESS_BYTES = 8 * 1024 * 1024
-"""Bytes to import per process: starting one takes as long as importing a few megabytes."""
+"""Bytes to import per further process: starting one takes as long as importing a few megabytes."""
 
 
 @dataclass
@@ -68,13 +68,6 @@ class ImportReport:
 
     def add_unread(self, error: OSError) -> None:
         self.unread.append(UnreadFile.from_error(error))
-
-
-def default_jobs() -> int:
-    """Return the number of cores that this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)  # not on macOS
-    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    return min(cores, MAX_JOBS)
 
 
 async def import_paths(store: Store, paths: Iterable[Path], options: ImportOptions) -> ImportReport:
@@ -118,16 +111,19 @@ async def _collect_outcomes(
     options: ImportOptions,
     outcomes: dict[Path, ImportedFile | UnreadFile],
 ) -> None:
+    """Import the files from the smallest one on here, and from the largest one on in other processes."""
     sizes = {path: _text_size(path) for path in files}
     total = sum(sizes.values())
-    processes = min(options.jobs, len(files), total // _MIN_PROCESS_BYTES)
+    other_processes = min(options.jobs, len(files), 1 + total // _MIN_PROCESS_BYTES) - 1
+    # The order is free, since each file is a session of its own.
+    pending = deque(sorted(files, key=sizes.__getitem__) if other_processes > 0 else files)
+    job = ImportJob(store.url, homes, options)
     with _progress_bar(total) as advance:
-        if processes > 1:
-            job = ImportJob(store.url, homes, options)
-            largest_first = sorted(files, key=sizes.__getitem__, reverse=True)
-            await import_in_processes(job, largest_first, processes, outcomes.__setitem__, advance)
-        else:
-            for path in files:
+        async with TaskGroup() as group:
+            for _ in range(other_processes):
+                group.create_task(import_in_process(job, pending, outcomes, advance))
+            while pending:
+                path = pending.popleft()
                 outcomes[path] = await import_one_file(store, path, homes, options, advance)
 
 

@@ -2,25 +2,15 @@
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from ash_server.cli.error_messages import error_message
+from ash_server.cli.import_.options import ImportOptions
 from ash_server.store import Store
 from ash_server.transfer.importing.file_import import ImportedFile, import_file
 from ash_server.transfer.importing.parents import find_parent
 from ash_server.transfer.importing.transcript_files import Home, external_id, source_at
-
-
-@dataclass(frozen=True)
-class ImportOptions:
-    source: str | None = None
-    name: str | None = None
-    """External id of the session, for a single file."""
-    replace: bool = False
-    jobs: int = 1
-    """Maximum number of files imported at once, each in a process of its own."""
 
 
 class UnreadFile(NamedTuple):

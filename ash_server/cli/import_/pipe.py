@@ -5,7 +5,7 @@ from asyncio import StreamReader
 from dataclasses import dataclass
 from typing import Any
 
-from ash_server.cli.import_.one_file import ImportOptions
+from ash_server.cli.import_.options import ImportOptions
 from ash_server.transfer.importing.transcript_files import Home
 
 _LENGTH_BYTES = 8

@@ -1,14 +1,11 @@
-"""Import of files in several processes, each with its own connection.
-
-Every file is a session of its own, so the order of the files does not matter: the largest begin first.
-"""
+"""Import of files in other processes, each with its own connection."""
 
 import asyncio
 import sys
-from asyncio import IncompleteReadError, TaskGroup
+from asyncio import IncompleteReadError
 from asyncio.subprocess import PIPE, Process
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, MutableMapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -21,28 +18,24 @@ from ash_server.transfer.importing.file_import import ImportedFile
 _STOP_SECONDS = 3.0
 """Time for a process to stop by itself, which it does after the line that it is reading."""
 
-AddOutcome = Callable[[Path, ImportedFile | UnreadFile], None]
 
-
-async def import_in_processes(
-    job: ImportJob, files: Iterable[Path], count: int, add: AddOutcome, advance: Callable[[int], None]
+async def import_in_process(
+    job: ImportJob,
+    pending: deque[Path],
+    outcomes: MutableMapping[Path, ImportedFile | UnreadFile],
+    advance: Callable[[int], None],
 ) -> None:
-    """Import the files, in this order, in `count` processes, and pass each outcome to `add`."""
-    pending = deque(files)
-    async with TaskGroup() as group:
-        for _ in range(count):
-            group.create_task(_import_pending(job, pending, add, advance))
+    """Import pending files in another process, from the last one, until none is left.
 
-
-async def _import_pending(
-    job: ImportJob, pending: deque[Path], add: AddOutcome, advance: Callable[[int], None]
-) -> None:
-    """Import files in one process; a process that ends within a file, such as a huge one, is replaced."""
+    A process that ends within a file, for example for lack of memory, is replaced.
+    """
     while pending:
+        path = pending.pop()
         async with _started_process(job) as process:
+            outcomes[path] = await _import_file(process, path, advance)
             while pending and process.returncode is None:
-                path = pending.popleft()
-                add(path, await _import_file(process, path, advance))
+                path = pending.pop()
+                outcomes[path] = await _import_file(process, path, advance)
 
 
 async def _import_file(

@@ -20,7 +20,7 @@ from psycopg import AsyncConnection
 
 from ash_server.cli.import_ import files, worker
 from ash_server.cli.import_.files import ImportReport, import_discovered, import_paths
-from ash_server.cli.import_.one_file import ImportOptions
+from ash_server.cli.import_.options import ImportOptions
 from ash_server.db.sessions import Session, session_id_for
 from ash_server.store import Store
 from ash_server.transfer.exporting.jsonl import export_messages
@@ -370,12 +370,14 @@ def count_waiting(database_url: str) -> int:
 async def test_a_killed_process_affects_only_its_file(
     store: Store, database_url: str, grown: list[Path]
 ) -> None:
-    with blocked_imports(database_url, grown[:2]):
-        importing = asyncio.create_task(import_paths(store, grown, ImportOptions(jobs=2)))
-        await until(lambda: count_waiting(database_url) == 2)
-        for process in workers(psutil.Process()):
+    with blocked_imports(database_url, [*grown[:2], grown[3]]):
+        importing = asyncio.create_task(import_paths(store, grown, ImportOptions(jobs=3)))
+        await until(lambda: count_waiting(database_url) == 3)
+        killed = workers(psutil.Process())
+        for process in killed:
             process.kill()
-        report = await importing
+        await until(lambda: not any(process.is_running() for process in killed))
+    report = await importing
 
     reason = "the process that imported it was killed by signal 9"
     assert report.unread == [(str(path), reason) for path in grown[:2]]
@@ -395,7 +397,7 @@ from ash_server.cli.main import main
 files._MIN_PROCESS_BYTES = 1
 main()
 """
-STOPPED = "ash: imported 0 of 2 files; import again to continue\n"
+STOPPED = "ash: imported 0 of 3 files; import again to continue\n"
 SIGNALS = {
     signal.SIGINT: (130, f"{STOPPED}\nash: interrupted\n"),
     signal.SIGTERM: (143, STOPPED),
@@ -407,8 +409,8 @@ SIGNALS = {
 async def test_a_stopped_import_leaves_no_process_and_can_continue(
     store: Store, database_url: str, grown: list[Path], by: signal.Signals
 ) -> None:
-    with blocked_imports(database_url, grown[:2]), started_import(database_url, grown[:2]) as process:
-        await until(lambda: count_waiting(database_url) == 2)
+    with blocked_imports(database_url, grown[:3]), started_import(database_url, grown[:3]) as process:
+        await until(lambda: count_waiting(database_url) == 3)
         children = workers(psutil.Process(process.pid))
         os.killpg(process.pid, by)
         _, errors = await asyncio.to_thread(process.communicate)
@@ -422,7 +424,7 @@ async def test_a_stopped_import_leaves_no_process_and_can_continue(
 @contextmanager
 def started_import(database_url: str, paths: list[Path]) -> Iterator[subprocess.Popen[str]]:
     """Run `ash import` as the shell of a terminal does, in a process group of its own."""
-    command = [sys.executable, "-c", IMPORT_IN_PROCESSES, "import", *map(str, paths), "--jobs", "2"]
+    command = [sys.executable, "-c", IMPORT_IN_PROCESSES, "import", *map(str, paths), "--jobs", "3"]
     environ = {**os.environ, "ASH_DATABASE_URL": database_url}
     with subprocess.Popen(
         command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
