@@ -1,7 +1,7 @@
 """Facts about a session derived from its messages: times, title, source, client.
 
 The rank of a title decides whether it is replaced: a tool's title replaces the first prompt and earlier titles of
-the tool; a person's title stays.
+the tool; a name that the person gave in the tool replaces these and earlier names; a title set in Ash stays.
 
 `collect_facts`, `SessionFacts.merge` and the SQL have the same rules, for speed in three forms; a test compares them.
 """
@@ -14,8 +14,11 @@ from ash_server.db.text import storable
 from ash_shared.model.message import Description
 from ash_shared.reading.system_text import typed_text
 
-UNNAMED, FROM_PROMPT, FROM_TOOL, FROM_PERSON = 0, 1, 2, 3
-"""The ranks of titles."""
+UNNAMED, FROM_PROMPT, FROM_TOOL, RENAMED, FROM_PERSON = 0, 1, 2, 3, 4
+"""The ranks of titles. RENAMED: by the person, in the tool; FROM_PERSON: by a person, in Ash."""
+
+_REPLACED_BY_LATER = (FROM_TOOL, RENAMED)
+"""Ranks of titles that later ones of the same rank replace."""
 
 _MAX_LENGTH = 200
 
@@ -35,11 +38,13 @@ class SessionFacts(NamedTuple):
     first_prompt: str | None = None
     client_version: str | None = None
     provider_session_id: str | None = None
+    agent_id: str | None = None
+    """Empty for a main session."""
 
     def merge(self, later: "SessionFacts") -> "SessionFacts":
         """Return the facts of these messages followed by later ones."""
-        renamed = later.title_rank > self.title_rank or later.title_rank == self.title_rank == FROM_TOOL
-        named = later if renamed else self
+        is_later = later.title_rank == self.title_rank and later.title_rank in _REPLACED_BY_LATER
+        named = later if later.title_rank > self.title_rank or is_later else self
         return SessionFacts(
             source=later.source if self.source == "unknown" else self.source,
             first_at=min(filter(None, (self.first_at, later.first_at)), default=None),
@@ -49,6 +54,7 @@ class SessionFacts(NamedTuple):
             first_prompt=self.first_prompt or later.first_prompt,
             client_version=later.client_version or self.client_version,
             provider_session_id=later.provider_session_id or self.provider_session_id,
+            agent_id=later.agent_id if self.agent_id is None else self.agent_id,
         )
 
 
@@ -57,12 +63,14 @@ MERGE = f"""
     first_at = least(first_at, %(first_at)b),
     last_at = greatest(last_at, %(last_at)b),
     title = CASE
-        WHEN %(title_rank)b::int2 > title_rank OR (%(title_rank)b::int2 = {FROM_TOOL} AND title_rank = {FROM_TOOL})
+        WHEN %(title_rank)b::int2 > title_rank
+            OR (%(title_rank)b::int2 = title_rank AND title_rank IN {_REPLACED_BY_LATER})
         THEN %(title)b ELSE title END,
     title_rank = greatest(title_rank, %(title_rank)b::int2),
     first_prompt = coalesce(first_prompt, %(first_prompt)b),
     client_version = coalesce(%(client_version)b, client_version),
-    provider_session_id = coalesce(%(provider_session_id)b, provider_session_id)
+    provider_session_id = coalesce(%(provider_session_id)b, provider_session_id),
+    agent_id = coalesce(agent_id, %(agent_id)b)
 """
 """`SessionFacts.merge` in SQL, to update a session's row when messages are appended."""
 
@@ -74,7 +82,8 @@ REPLACE = f"""
     title_rank = CASE title_rank WHEN {FROM_PERSON} THEN title_rank ELSE %(title_rank)b::int2 END,
     first_prompt = %(first_prompt)b,
     client_version = %(client_version)b,
-    provider_session_id = %(provider_session_id)b
+    provider_session_id = %(provider_session_id)b,
+    agent_id = %(agent_id)b
 """
 """SQL to set a session's row to the facts of all its messages."""
 
@@ -97,7 +106,14 @@ def collect_facts(messages: Sequence[Description]) -> SessionFacts:
         first_prompt=prompt,
         client_version=_first_text(each.facts.client_version for each in reversed(messages)),
         provider_session_id=_first_text(each.facts.session_id for each in reversed(messages)),
+        agent_id=_agent_id(messages),
     )
+
+
+def _agent_id(messages: Sequence[Description]) -> str | None:
+    """Return the first agent that a message names; empty for a main session."""
+    first = next((each.facts.agent for each in messages if each.facts.agent is not None), None)
+    return first and _first_text([first])
 
 
 def to_datetime(milliseconds: int | None) -> datetime | None:
@@ -113,8 +129,11 @@ def to_milliseconds(moment: datetime) -> int:
 
 
 def _title(messages: Sequence[Description], prompt: str | None) -> tuple[str | None, int]:
-    if named := _first_text(typed_text(each.facts.title or "") for each in reversed(messages)):
-        return named, FROM_TOOL
+    facts = [each.facts for each in reversed(messages) if each.facts.title is not None]
+    for rank in (RENAMED, FROM_TOOL):
+        titles = (each.title or "" for each in facts if each.is_title_of_person == (rank == RENAMED))
+        if named := _first_text(map(typed_text, titles)):
+            return named, rank
     return prompt, FROM_PROMPT if prompt else UNNAMED
 
 

@@ -34,6 +34,7 @@ _COLUMNS = """
     id, source, external_id, title, metadata, created_at, updated_at, first_at, last_at, file_modified_at,
     client_version, provider_session_id, parent.parent_id, parent.parent_external_id,
     CASE WHEN path IS DISTINCT FROM external_id THEN path END AS path, original.copy_of, original.copied_messages,
+    nullif(agent_id, '') AS agent_id,
     CASE WHEN first_prompt IS DISTINCT FROM title THEN first_prompt END AS prompt,
     message_sequence AS message_count, event_sequence - events_dropped AS event_count,
     errors AS error_count, unrecognised AS unrecognised_count
@@ -61,6 +62,17 @@ _SOME = _READ + " WHERE id = ANY(%(ids)s)"
 _RECENT = (
     "SELECT id, updated_at FROM sessions WHERE updated_at > statement_timestamp() - interval '10 seconds'"
 )
+
+# A session with a parent is a fork of it if the agent is empty. UNION, so that parents in a circle end.
+_TREE = """
+    WITH RECURSIVE tree AS (
+        SELECT id, agent_id FROM sessions WHERE id = %b
+        UNION
+        SELECT child.id, child.agent_id FROM sessions AS child JOIN tree ON child.parent_id = tree.id
+        WHERE child.agent_id IS DISTINCT FROM ''
+    )
+    SELECT id, nullif(agent_id, '') FROM tree ORDER BY id
+"""
 
 _CREATE = """
     WITH created AS (
@@ -174,6 +186,9 @@ class Session(AshModel):
     """The session whose messages this one begins with: it is a copy or a fork of it. Absent unless that is stored."""
     copied_messages: Omittable[int] = Field(default=ABSENT, alias="copiedMessages")
     """The number of messages at the beginning that are copies. Their usage counts only in the other session."""
+    agent_id: Omittable[str] = Field(default=ABSENT, alias="agentId")
+    """The subagent whose session this is, by the id in the events of its parent: `agentId` of the result of the call
+    that started it, or `targetSessionId` and `fromSessionId`. Absent for main sessions, and if it is not known."""
     title: Omittable[str] = ABSENT
     """The title set by a person, else by the tool, else the beginning of the first prompt."""
     prompt: Omittable[str] = ABSENT
@@ -201,6 +216,13 @@ class Session(AshModel):
     def name(self) -> str:
         """The title, else the external id, else the id."""
         return next(name for name in (self.title, self.external_id, str(self.id)) if name is not None)
+
+
+class TreeSession(NamedTuple):
+    """A session, or a session of one of its subagents at any depth."""
+
+    id: UUID
+    agent_id: str | None
 
 
 class SessionPage(AshModel):
@@ -259,6 +281,12 @@ async def get_session(conn: AsyncConnection, session_id: UUID) -> Session:
     if not rows:
         raise SessionNotFound
     return rows[0]
+
+
+async def get_tree(conn: AsyncConnection, session_id: UUID) -> list[TreeSession]:
+    """Return the session and the stored sessions of its subagents, each once. An unknown session has none."""
+    rows = await (await conn.execute(_TREE, [session_id])).fetchall()
+    return [TreeSession(*row) for row in rows]
 
 
 class SessionFilter(TypedDict, total=False):

@@ -65,7 +65,8 @@ sessions = Table(
         SmallInteger,
         nullable=False,
         server_default="0",
-        comment="whose the title is: 0 nobody's, 1 the first prompt's, 2 the tool's, 3 a person's",
+        comment="whose the title is: 0 nobody's, 1 the first prompt's, 2 the tool's, 3 a person's in the tool, "
+        "4 a person's in Ash",
     ),
     Column("file_modified_at", Moment, comment="when the imported file was last modified"),
     Column("client_version", Text, comment="the last one that a message names"),
@@ -75,6 +76,8 @@ sessions = Table(
     Column("lineage", ARRAY(Text), comment="digests of names in the transcript that copies have in common"),
     Column("copy_of", Uuid, comment="the session that has the same first messages, even if it is deleted"),
     Column("copied_messages", BigInteger, comment="how many of the first messages are in that session"),
+    Column("agent_id", Text, comment="of the subagent whose session it is; empty: of none; null: not known"),
+    Index("sessions_parent_idx", "parent_id", postgresql_where=text("parent_id IS NOT NULL")),
     Index(
         "sessions_activity_idx",
         text("LEAST(COALESCE(last_at, file_modified_at), updated_at) DESC"),

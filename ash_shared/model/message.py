@@ -137,10 +137,14 @@ class Facts(NamedTuple):
     """The model of this record, or, if it is not a message, of the records after it."""
     title: str | None = None
     """A title of the session, set by the person or the tool."""
+    is_title_of_person: bool = False
+    """True if the person set the title in the tool."""
     parent: str | None = None
     """The provider's id of the parent session."""
     last_timestamp: int | None = None
     """Latest time in a record that names several, such as the last update of a session; milliseconds since 1970."""
+    agent: str | None = None
+    """The subagent whose session this is, by the id in its parent's transcript; empty for a main session."""
 
 
 class Identity(NamedTuple):

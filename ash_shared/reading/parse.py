@@ -22,7 +22,7 @@ from ash_shared.reading.json_text import (
 from ash_shared.reading.read import FAST_PATHS, read_raw, read_text
 from ash_shared.reading.typed_blocks import typed_blocks
 
-PARSER_VERSION = 8
+PARSER_VERSION = 9
 """Increment when `describe_message` returns a different result for any stored text."""
 
 _encode = msgspec.json.Encoder().encode

@@ -92,6 +92,7 @@ def _build_session(fields: Mapping[str, Any], facts: SessionFacts) -> Session:
         **fields,
         "source": facts.source,
         "title": facts.title,
+        "agent_id": facts.agent_id or None,
         "prompt": None if facts.first_prompt == facts.title else facts.first_prompt,
         "created_at": now,
         "updated_at": now,

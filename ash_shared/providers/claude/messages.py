@@ -26,13 +26,16 @@ from ash_shared.reading.system_text import is_client_text, typed_text
 
 def facts(record: Record) -> Facts:
     """Return the metadata of a line, whose keys are in camel case on disk and in snake case in the stream."""
+    name = _new_name(record)
     return Facts(
         uuid=text_at(record, "uuid"),
         timestamp=to_milliseconds(record.get("timestamp")),
         session_id=first_text(record, ("sessionId", "session_id")),
         client_version=first_text(record, ("version", "claude_code_version")),
         model=text_at(record, "model") or text_at(record, "message", "model"),
-        title=first_text(record, _TITLES.get(text_at(record, "type"), ())) or _new_name(record),
+        title=name or first_text(record, _TITLES.get(text_at(record, "type"), ())),
+        is_title_of_person=name is not None,
+        agent=_agent_of_session(record),
     )
 
 
@@ -47,19 +50,28 @@ def identify(record: Record) -> Identity:
     )
 
 
+def _agent_of_session(record: Record) -> str | None:
+    """Return the subagent that a session file belongs to. Lines of a stream and of old sidechains do not say it."""
+    is_sidechain = record.get("isSidechain")
+    if is_sidechain is True:
+        return text_at(record, "agentId")
+    return "" if is_sidechain is False else None
+
+
 _TITLES: Mapping[Any, tuple[str, ...]] = {
     "ai-title": ("aiTitle", "title"),
-    "custom-title": ("customTitle", "title"),
     "summary": ("summary",),
 }
 
 
 def _new_name(record: Record) -> str | None:
-    """Return the name that the command `/rename` gives to the session."""
+    """Return the name that a person gives to the session, by the command `/rename` or otherwise."""
+    if record.get("type") == "custom-title":
+        return first_text(record, ("customTitle", "title"))
     if record.get("subtype") != "local_command":
         return None
     command, _, name = typed_text(text_at(record, "content") or "").partition(" ")
-    return name.strip() if command == "/rename" else None
+    return (name.strip() or None) if command == "/rename" else None
 
 
 def stream_event_parts(record: Record, reading: RecordReading) -> list[Part]:

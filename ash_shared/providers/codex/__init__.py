@@ -317,6 +317,7 @@ def facts(record: Record) -> Facts:
         title=text_at(body, "thread_name"),
         parent=first_text(body, ("parent_thread_id", "forked_from_id"))
         or text_at(body, "source", "subagent", "thread_spawn", "parent_thread_id"),
+        agent=_agent_of_session(record, body),
     )
 
 
@@ -328,6 +329,14 @@ def identify(record: Record) -> Identity:
     if "payload" not in record:
         return Identity()
     return Identity(body=json.dumps([record.get("type"), record["payload"]], default=str))
+
+
+def _agent_of_session(record: Record, body: Any) -> str | None:
+    """Return the id of the thread if another one started it. A fork is not a subagent."""
+    if record.get("type") != "session_meta":
+        return None
+    is_subagent = text_at(body, "parent_thread_id") or value_at(body, "source", "subagent")
+    return _session_id(record, body) if is_subagent else ""
 
 
 def _metadata_object(record: Record) -> Any:

@@ -34,7 +34,7 @@ def at(second: int) -> int:
 
 def collected(session: Session) -> dict[str, Any]:
     dumped: dict[str, Any] = session.model_dump(by_alias=True)
-    keys = {"title", "prompt", "firstAt", "lastAt", "source"}
+    keys = {"title", "prompt", "firstAt", "lastAt", "source", "agentId"}
     return {**{key: value for key, value in dumped.items() if key in keys}, **session.metadata}
 
 
@@ -79,6 +79,18 @@ CASES: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
         [{"prompt": "say"}, {"facts": Facts(title="say")}],
         {"title": "say"},
     ),
+    "a name of the person before a title of the tool": (
+        [
+            {"facts": Facts(title="first name", is_title_of_person=True)},
+            {"facts": Facts(title="name", is_title_of_person=True)},
+            {"facts": Facts(title="tool's")},
+        ],
+        {"title": "name"},
+    ),
+    "a name of the person after a title of the tool": (
+        [{"facts": Facts(title="tool's")}, {"facts": Facts(title="name", is_title_of_person=True)}],
+        {"title": "name"},
+    ),
     "a long title": ([{"facts": Facts(title="ä" * 1000)}], {"title": "ä" * 200}),
     "the last client and the last id": (
         [
@@ -88,6 +100,11 @@ CASES: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
         ],
         {"cliVersion": "2", "sessionId": "b"},
     ),
+    "the first agent": (
+        [{}, {"facts": Facts(agent="a\0")}, {"facts": Facts(agent="b")}, {"facts": Facts(agent="")}],
+        {"agentId": "a"},
+    ),
+    "no agent in a main session": ([{"facts": Facts(agent="")}, {"facts": Facts(agent="a")}], {}),
     "the first known source": (
         [{"source": "unknown"}, {"source": "codex"}, {"source": "pi"}],
         {"source": "codex"},
@@ -191,7 +208,16 @@ MATERIAL = {
 
 def any_facts(choose: random.Random) -> SessionFacts:
     """Random facts as `collect_facts` may return them."""
-    title, rank = choose.choice([(None, 0), ("one", 1), ("two", 1), ("tool's", 2), ("tool's other", 2)])
+    titles = [
+        (None, 0),
+        ("one", 1),
+        ("two", 1),
+        ("tool's", 2),
+        ("tool's other", 2),
+        ("name", 3),
+        ("other", 3),
+    ]
+    title, rank = choose.choice(titles)
     times = sorted(choose.sample(list(TIMES.values()), 2))
     first_at, last_at = choose.choice([(None, None), (times[0], times[0]), (times[0], times[1])])
     return SessionFacts(
@@ -203,6 +229,7 @@ def any_facts(choose: random.Random) -> SessionFacts:
         first_prompt=choose.choice([None, "say", "more"]),
         client_version=choose.choice([None, "1", "2"]),
         provider_session_id=choose.choice([None, "a", "b"]),
+        agent_id=choose.choice([None, "", "x"]),
     )
 
 

@@ -209,12 +209,36 @@ COMMAND = "<command-name>/rename</command-name>\n<command-args>The door</command
 
 
 @pytest.mark.parametrize(
-    ("record", "title"),
+    ("record", "title", "is_of_person"),
     [
-        ({"type": "custom-title", "customTitle": "The door"}, "The door"),
-        ({"type": "system", "subtype": "local_command", "content": COMMAND}, "The door"),
-        ({"type": "system", "subtype": "local_command", "content": COMMAND.replace("rename", "model")}, None),
+        ({"type": "ai-title", "aiTitle": "The door"}, "The door", False),
+        ({"type": "custom-title", "customTitle": "The door"}, "The door", True),
+        ({"type": "system", "subtype": "local_command", "content": COMMAND}, "The door", True),
+        (
+            {"type": "system", "subtype": "local_command", "content": COMMAND.replace("rename", "model")},
+            None,
+            False,
+        ),
     ],
 )
-def test_title_of_a_claude_session(record: object, title: str | None) -> None:
-    assert describe_message(json.dumps(record)).facts.title == title
+def test_title_of_a_claude_session(record: object, title: str | None, is_of_person: bool) -> None:
+    facts = describe_message(json.dumps(record)).facts
+    assert (facts.title, facts.is_title_of_person) == (title, is_of_person)
+
+
+@pytest.mark.parametrize(
+    ("record", "agent"),
+    [
+        ({"type": "user", "isSidechain": True, "agentId": "a1", "message": {"content": "Dig."}}, "a1"),
+        ({"type": "user", "isSidechain": True, "message": {"content": "Dig."}}, None),
+        ({"type": "user", "isSidechain": False, "message": {"content": "Dig."}}, ""),
+        ({"type": "user", "agent_id": "a1", "message": {"content": "Dig."}}, None),
+        ({"type": "session_meta", "payload": {"id": "t1", "source": "cli"}}, ""),
+        ({"type": "session_meta", "payload": {"id": "t1", "forked_from_id": "t0"}}, ""),
+        ({"type": "session_meta", "payload": {"id": "t1", "parent_thread_id": "t0"}}, "t1"),
+        ({"type": "session_meta", "payload": {"id": "t1", "source": {"subagent": "review"}}}, "t1"),
+        ({"type": "turn_context", "payload": {"cwd": "/x"}}, None),
+    ],
+)
+def test_agent_of_a_session(record: object, agent: str | None) -> None:
+    assert describe_message(json.dumps(record)).facts.agent == agent
