@@ -27,6 +27,7 @@ MAX_CALLS = 1000
 MAX_ANSWERED = 150
 MAX_USAGES = 8
 MAX_TOTALLED = 100
+MAX_AGENTS = 64
 
 
 _STORED_NAMES = {
@@ -88,6 +89,17 @@ class Place(NamedTuple):
 MAIN = Place()
 
 
+class AgentUsage(_Stored):
+    """Usage in the lines of one subagent."""
+
+    answer: str = ""
+    """Digest of the key of its last answer."""
+    last: dict[str, Any] = {}
+    """The last counts of that answer."""
+    earlier: dict[str, Any] = {}
+    """The sum over its earlier answers."""
+
+
 class Turn(_Stored):
     id: str
     has_explicit_end: bool = False
@@ -100,6 +112,8 @@ class Turn(_Stored):
     """Usage by answer; that of old answers is added up under an empty key."""
     totalled_counts: dict[str, list[int]] = {}
     """Counts of the answers that were added up, by digest of their keys, to correct them if they are counted again."""
+    usage_by_agent: dict[str, AgentUsage] = {}
+    """The part of the usage in lines of subagents, by agent."""
     cost: float | None = None
     cost_by_answer: dict[str, float] = {}
     """Costs of the last answers, by digest of their keys."""

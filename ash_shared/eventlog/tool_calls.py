@@ -14,7 +14,7 @@ from ash_shared.model.blocks import Block, pick
 from ash_shared.providers._kit.json_fields import first_text
 from ash_shared.providers._kit.steps import Chunk, Part
 
-_RESULT_KEYS = {"exit_code": "exitCode", "structured": "structured"}
+_RESULT_KEYS = {"agent_id": "agentId", "exit_code": "exitCode", "structured": "structured"}
 
 
 def record_call(state: State, id: str, tool: str, *, has_wire_id: bool = True) -> Call:

@@ -185,7 +185,7 @@ def end_explicit_turn(
     if turn is None:
         return
     if total is not None:
-        turn.usage_by_answer = {"": total}
+        turn.usage_by_answer, turn.usage_by_agent = {"": total}, {}
     turn.cost = turn.cost if cost is None else cost
     end_turn(log, partial=partial)
 

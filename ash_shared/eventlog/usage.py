@@ -3,7 +3,15 @@
 from collections.abc import Iterable
 
 from ash_shared.eventlog.dedupe import digests, repetitions
-from ash_shared.eventlog.state import MAX_TOTALLED, MAX_USAGES, State, Turn, evict_oldest
+from ash_shared.eventlog.state import (
+    MAX_AGENTS,
+    MAX_TOTALLED,
+    MAX_USAGES,
+    AgentUsage,
+    State,
+    Turn,
+    evict_oldest,
+)
 from ash_shared.model.blocks import Block
 from ash_shared.providers._kit.json_fields import TOKEN_COUNTS
 from ash_shared.providers._kit.steps import Part
@@ -71,14 +79,34 @@ def costs_of_turn(turn: Turn) -> Block:
     costs: Block = {}
     if turn.usage_by_answer:
         costs["usage"] = total_usage(turn.usage_by_answer.values())
+    if turn.usage_by_agent:
+        costs["usageByAgent"] = {
+            agent: total_usage([counted.earlier, counted.last])
+            for agent, counted in turn.usage_by_agent.items()
+        }
     if turn.cost is not None:
         costs["costUsd"] = turn.cost
     return costs
 
 
 def count_part(state: State, turn: Turn | None, part: Part, usage: Block) -> None:
-    if repetitions.accept_usage(state, part) and turn is not None:
-        count_answer(turn, _answer_key(part), usage)
+    if not repetitions.accept_usage(state, part) or turn is None:
+        return
+    count_answer(turn, _answer_key(part), usage)
+    agent = part.metadata.get("agentId")
+    if part.parent_call is not None and agent is not None:
+        _count_for_agent(turn, agent, _answer_key(part), usage)
+
+
+def _count_for_agent(turn: Turn, agent: str, key: str, usage: Block) -> None:
+    """Count an answer of a subagent, whose lines with the same answer follow each other."""
+    counted = turn.usage_by_agent.setdefault(agent, AgentUsage())
+    answer = digests.text_digest(key) if key else ""
+    if answer == "" or answer != counted.answer:
+        counted.earlier = total_usage([counted.earlier, counted.last])
+    counted.answer = answer
+    counted.last = {name: usage[name] for name in TOKEN_COUNTS if name in usage}
+    evict_oldest(turn.usage_by_agent, MAX_AGENTS)
 
 
 def add_cost(turn: Turn | None, part: Part) -> None:

@@ -62,6 +62,8 @@ class TurnEnded(_Wire):
     """The cost of this turn only."""
     partial: Omittable[bool] = ABSENT
     """True if the turn did not finish."""
+    usage_by_agent: Omittable[dict[str, StandardTokenUsage]] = ABSENT
+    """The part of `usage` in lines of subagents that the transcript repeats, by the `agentId` of their sessions."""
 
 
 class UserText(_Wire):
@@ -176,6 +178,8 @@ class ToolResult(_Wire):
     """The machine-readable form of the result."""
     orphan: Omittable[bool] = ABSENT
     """True if the log has no earlier call with this id."""
+    agent_id: Omittable[str] = ABSENT
+    """The subagent that the call started: the `agentId` of its session."""
     parent_tool_call_id: Omittable[str] = ABSENT
     sidechain: Omittable[bool] = ABSENT
     """True if a subagent produced the event and its tool call is not known."""

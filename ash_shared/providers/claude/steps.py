@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ash_shared.model.blocks import Block, pick, raw_block, without
 from ash_shared.providers._kit.contract import Part, Record, RecordReading, single_message_part
-from ash_shared.providers._kit.json_fields import count_at, text_at, value_at
+from ash_shared.providers._kit.json_fields import count_at, first_text, text_at, value_at
 from ash_shared.providers._kit.steps import (
     Chunk,
     ChunkEnd,
@@ -253,12 +253,15 @@ def _is_local_output(blocks: list[Block]) -> bool:
 
 
 def _add_structured_result(blocks: list[Block], part: Part) -> list[Block]:
-    """Add the line's structured copy of a tool result, which does not name its result, if the line has only one."""
+    """Add the line's structured copy of a tool result, which does not name its result, if the line has only one. The
+    copy also names the subagent that the call started."""
     structured = part.metadata.get("toolUseResult")
     results = [block for block in blocks if block["type"] == "tool_result"]
     if len(results) != 1 or structured.__class__ not in (dict, list):
         return blocks
-    return [{"structured": structured, **block} if block is results[0] else block for block in blocks]
+    agent = first_text(structured, ("agentId", "agent_id")) if structured.__class__ is dict else None
+    added = {"structured": structured, **({} if agent is None else {"agent_id": agent})}
+    return [{**added, **block} if block is results[0] else block for block in blocks]
 
 
 def _mark_summary(blocks: list[Block], part: Part) -> list[Block]:

@@ -17,6 +17,9 @@ STORED: dict[str, Any] = {
         "has_text": True,
         "usage": {"": {"input_tokens": 1}},
         "added_up": {"d1": [1, 2]},
+        "usage_by_agent": {
+            "a": {"answer": "d14", "last": {"input_tokens": 1}, "earlier": {"input_tokens": 2}}
+        },
         "cost": 0.5,
         "costs": {"d2": 0.25},
         "pieces": 3,
@@ -106,6 +109,7 @@ def test_keeps_the_stored_names() -> None:
 STRUCTS: dict[str, type[msgspec.Struct]] = {
     "": state.State,
     "turn": state.Turn,
+    "turn/usage_by_agent": state.AgentUsage,
     "responses": state.Response,
     "slots": state.Slot,
     "calls": state.Call,
@@ -117,8 +121,10 @@ STRUCTS: dict[str, type[msgspec.Struct]] = {
 
 @pytest.mark.parametrize("name", STRUCTS)
 def test_covers_every_stored_field(name: str) -> None:
-    value = STORED[name] if name else STORED
-    if name in ("responses", "calls", "answers"):
+    value: Any = STORED
+    for key in filter(None, name.split("/")):
+        value = value[key]
+    if name in ("responses", "calls", "answers", "turn/usage_by_agent"):
         (value,) = value.values()
     elif isinstance(value, list):
         (value,) = value

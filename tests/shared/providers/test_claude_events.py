@@ -1473,6 +1473,33 @@ ON_DISK = {
 }
 
 
+def test_turn_states_the_usage_in_copied_lines_of_subagents() -> None:
+    """The answers of two subagents alternate, and each line of an answer has its usage."""
+
+    def answer(id: str, output: int, **more: Any) -> Record:
+        line = assistant(text(f"{id} {output}"), id=id, **more)
+        return {**line, "message": {**line["message"], "usage": {"input_tokens": 1, "output_tokens": output}}}
+
+    def copied(agent: str, id: str, output: int) -> Record:
+        data = {"type": "agent_progress", "agentId": agent, "message": answer(id, output)}
+        return {"type": "progress", "parentToolUseID": "a1", "data": data}
+
+    calls = assistant(call("a1", "Task"), id="m0")
+    copies = [copied("x", "m1", 2), copied("y", "m2", 30), copied("x", "m1", 4), copied("x", "m3", 500)]
+    report = {"agentId": "x", "content": "Dug.", "totalTokens": 9_999}
+    first = user([tool_result("a1")], toolUseResult=report)
+    events = short_events(user("Dig."), calls, *copies, first, answer("m4", 6_000))
+    (answered,) = [payload for wire, payload in events if wire == "tool_result"]
+    wire, end = events[-1]
+
+    assert answered["agentId"] == "x"
+    assert (wire, end["usage"]["output_tokens"]) == ("turn_end", 4 + 30 + 500 + 6_000)
+    assert {agent: counts["output_tokens"] for agent, counts in end["usageByAgent"].items()} == {
+        "x": 504,
+        "y": 30,
+    }
+
+
 def stream_of(records: list[Any]) -> Iterator[Record]:
     """Return the lines of a session file as the stream of one process that ran all turns."""
     yield INIT
