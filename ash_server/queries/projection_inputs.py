@@ -12,6 +12,7 @@ from ash_server.db.events import StoredEvent, check_cursor, get_open_turn
 from ash_server.db.sessions import get_session
 from ash_server.errors import SessionTooLarge
 from ash_server.queries.standard_pages import get_conversation, get_event_pages
+from ash_server.queries.subagent_spending import read_total_spending
 from ash_shared.eventlog import Event
 from ash_shared.model.event_types import CHUNKS, types_where
 from ash_shared.projections import RECENT_LINES, SessionSummary, count_models, to_session_summary
@@ -42,7 +43,9 @@ async def read_summary(connect: Connect, session_id: UUID) -> SessionSummary:
         connect, session_id, after=max(0, last - RECENT_LINES), limit=RECENT_LINES
     )
     models = count_models(recent.messages)
-    return await asyncio.to_thread(to_session_summary, events, open_turn=open_turn, models=models)
+    summary = await asyncio.to_thread(to_session_summary, events, open_turn=open_turn, models=models)
+    total = await read_total_spending(connect, session_id)
+    return summary if total is None else summary.model_copy(update=total)
 
 
 def _keep_for_conversation(event: Event) -> Event:

@@ -15,15 +15,20 @@ from ash_shared.projections.session_summary import (
     count_models,
     to_session_summary,
 )
+from ash_shared.projections.spending import TURN_MARKS, AgentSpending, spending_of, total_spending
 
 __all__ = [
     "RECENT_LINES",
+    "TURN_MARKS",
+    "AgentSpending",
     "Events",
     "SessionSummary",
     "count_models",
+    "spending_of",
     "to_anthropic_messages",
     "to_claude_prompt",
     "to_codex_prompt",
     "to_openai_messages",
     "to_session_summary",
+    "total_spending",
 ]

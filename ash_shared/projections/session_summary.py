@@ -22,7 +22,7 @@ from ash_shared.projections._retractions import (
     standing,
     wire_events,
 )
-from ash_shared.providers._kit.json_fields import TOKEN_COUNTS
+from ash_shared.projections.spending import Spending, spending_of
 
 _YEAR_10000 = 253_402_300_800_000
 """Milliseconds since 1970."""
@@ -83,6 +83,11 @@ class SessionSummary(AshModel):
     """Total of the turns with known usage, including the open one."""
     cost_usd: Omittable[float] = ABSENT
     """Total of the turns with known cost, including the open one, in US dollars."""
+    total_usage: Omittable[StandardTokenUsage] = ABSENT
+    """`usage` together with that of the stored sessions of subagents, at any depth; absent if there are none. Lines of
+    such a subagent in the transcript of another session count only once, in its own."""
+    total_cost_usd: Omittable[float] = ABSENT
+    """`cost_usd` together with that of the stored sessions of subagents; absent if there are none."""
     is_open: bool = False
     """True if a turn has begun and not ended."""
     open_calls: list[str] = Field(default=[])
@@ -102,7 +107,7 @@ def to_session_summary(
     log = wire_events(events)
     stands = standing(log)
     main = list(filter(is_main, stands))
-    spent = _spent(log, open_turn)
+    spent = _spent(spending_of(log, open_turn))
     parts = (_envelope(log), _texts(main), _counts(main), _tools(stands), _agents(stands), spent)
     known = {key: value for part in parts for key, value in part.items()}
     return SessionSummary.model_validate({**known, **_state(log, stands), "models": _ranked(models or {})})
@@ -228,6 +233,11 @@ _PARTNERS = {
 }
 
 
+def _spent(spent: Spending) -> dict[str, Any]:
+    known = {"usage": spent.usage, "costUsd": spent.cost_usd}
+    return {name: value for name, value in known.items() if value is not None}
+
+
 def _state(log: list[WireEvent], stands: list[WireEvent]) -> dict[str, Any]:
     """Return the open turn and its pending calls; a retracted `turn_end` still ends its turn."""
     opened: dict[str | None, None] = {}
@@ -253,21 +263,3 @@ def _waiting(stands: list[WireEvent], opened: Iterable[str | None]) -> list[Mapp
         elif event.get("turnId") in opened and not payload.get("partial"):
             waiting[payload["toolCallId"]] = payload
     return list(waiting.values())
-
-
-def _spent(log: list[WireEvent], open_turn: OpenTurn | None) -> dict[str, Any]:
-    ends = [event["payload"] for event in _of(log, "turn_end")]
-    if open_turn is not None and not _has_ended(log, open_turn.id):
-        ends.append(open_turn.spent)
-    usages = [end["usage"] for end in ends if end.get("usage") is not None]
-    costs = [end["costUsd"] for end in ends if end.get("costUsd") is not None]
-    spent: dict[str, Any] = {"costUsd": sum(costs)} if costs else {}
-    if usages:
-        keys = [key for key in TOKEN_COUNTS if any(usage.get(key) is not None for usage in usages)]
-        spent["usage"] = {key: sum(usage.get(key) or 0 for usage in usages) for key in keys}
-    return spent
-
-
-def _has_ended(log: list[WireEvent], turn: str) -> bool:
-    marks = [event for event in _of(log, "turn_start", "turn_end") if event.get("turnId") == turn]
-    return bool(marks) and marks[-1]["type"] == "turn_end"

@@ -1,0 +1,49 @@
+"""The total spending of a session and of the sessions of its subagents."""
+
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from ash_server.db.connection import Connect
+from ash_server.db.events import get_events, get_open_turn
+from ash_server.db.sessions import TreeSession, get_tree
+from ash_server.errors import SessionNotFound
+from ash_shared.eventlog import Event
+from ash_shared.model.message import StandardTokenUsage
+from ash_shared.projections import TURN_MARKS, AgentSpending, spending_of, total_spending
+
+_PAGE = 1000
+
+
+async def read_total_spending(connect: Connect, session_id: UUID) -> dict[str, Any] | None:
+    """Return the totals of a `SessionSummary`; None if no subagent of the session is stored."""
+    async with connect() as conn:
+        tree = await get_tree(conn, session_id)
+    if len(tree) < 2:
+        return None
+    spent = [each for session in tree if (each := await _read_spending(connect, session)) is not None]
+    usage, cost, _ = total_spending(spent)
+    return {
+        "total_usage": None if usage is None else StandardTokenUsage.model_validate(usage),
+        "total_cost_usd": cost,
+    }
+
+
+async def _read_spending(connect: Connect, session: TreeSession) -> AgentSpending | None:
+    """Return the spending of a session; None if it was deleted."""
+    marks = list[Event]()
+    async with connect() as conn:
+        try:
+            open_turn = await get_open_turn(conn, session.id)  # read first, so that its end is not missed
+            while page := await get_events(
+                conn,
+                session.id,
+                types=list(TURN_MARKS),
+                after=marks[-1]["sequence"] if marks else 0,
+                limit=_PAGE,
+            ):
+                marks += [{**msgspec.json.decode(each.content), "sequence": each.sequence} for each in page]
+        except SessionNotFound:
+            return None
+    return AgentSpending(session.agent_id, spending_of(marks, open_turn))

@@ -1,0 +1,193 @@
+"""Sessions of subagents: linked to their calls, and their usage in the totals of the sessions that started them."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ash_server.cli.import_.files import import_paths
+from ash_server.cli.import_.one_file import ImportOptions
+from ash_server.db.sessions import Session
+from ash_server.store import Store
+from ash_shared.model.events import ToolResultEvent
+
+Line = dict[str, Any]
+
+MAIN, CODEX = "9f0c1b1e-7d0a-4a63-9d57-3b9a6f1f2f10", "0199c3d2-5a11-7b21-8c55-0c6f7b0e9a0"
+PROJECT = ".claude/projects/-work-shop"
+SUBAGENTS = f"{PROJECT}/{MAIN}/subagents"
+ROLLOUTS = ".codex/sessions/2026/03/03/rollout-2026-03-03T10-00-00-"
+TASK = {"type": "tool_use", "id": "task", "name": "Task", "input": {"prompt": "Dig."}}
+
+
+def said(id: str, tokens: int, *blocks: Line) -> Line:
+    """An answer with this many output tokens and as many input tokens."""
+    usage = {"input_tokens": tokens, "output_tokens": tokens}
+    content = blocks or [{"type": "text", "text": f"This is {id}."}]
+    return {
+        "type": "assistant",
+        "uuid": id,
+        "message": {"id": id, "role": "assistant", "content": [*content], "usage": usage},
+    }
+
+
+def asked(text: str) -> Line:
+    return {"type": "user", "uuid": text, "message": {"role": "user", "content": text}}
+
+
+def progress(agent: str, line: Line) -> Line:
+    """A copy of a subagent's line in the transcript of its parent."""
+    data = {"type": "agent_progress", "agentId": agent, "message": line}
+    return {"type": "progress", "parentToolUseID": "task", "data": data}
+
+
+def answered(agent: str) -> Line:
+    result = {"type": "tool_result", "tool_use_id": "task", "content": "Dug."}
+    report = {"status": "completed", "agentId": agent, "totalTokens": 9_999, "usage": {"input_tokens": 5_000}}
+    return {**asked("result"), "message": {"role": "user", "content": [result]}, "toolUseResult": report}
+
+
+def of_main(*lines: Line) -> list[Line]:
+    return [{"sessionId": MAIN, "isSidechain": False, **line} for line in lines]
+
+
+def of_agent(agent: str, *lines: Line) -> list[Line]:
+    return [{"sessionId": MAIN, "isSidechain": True, "agentId": agent, **line} for line in lines]
+
+
+def rollout(number: int, tokens: int, **meta: Any) -> list[Line]:
+    usage = {"input_tokens": tokens, "output_tokens": tokens, "total_tokens": 2 * tokens}
+    info = {"last_token_usage": usage, "total_token_usage": usage}
+    lines: list[tuple[str, Line]] = [
+        ("session_meta", {"id": f"{CODEX}{number}", "cwd": "/work/shop", "cli_version": "0.140.0", **meta}),
+        ("event_msg", {"type": "user_message", "message": "Dig."}),
+        (
+            "response_item",
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Dug."}]},
+        ),
+        ("event_msg", {"type": "token_count", "info": info}),
+    ]
+    return [{"timestamp": "2026-03-03T10:00:00.000Z", "type": type, "payload": body} for type, body in lines]
+
+
+def started_by(number: int) -> Line:
+    return {"source": {"subagent": {"thread_spawn": {"parent_thread_id": f"{CODEX}{number}", "depth": 1}}}}
+
+
+ANSWERS = [said("d1", 10), said("d2", 20)]
+FILES: Mapping[str, list[Line]] = {
+    "main": of_main(
+        asked("Find it."),
+        said("m1", 1, TASK),
+        *(progress("dig", line) for line in ANSWERS),
+        answered("dig"),
+        said("m2", 2),
+    ),
+    "dig": of_agent("dig", asked("Dig."), *ANSWERS, said("d3", 40)),
+    "seek": of_agent("seek", asked("Seek."), said("s1", 300)),
+    "codex": rollout(1, 1, source="cli"),
+    "child": rollout(2, 10, **started_by(1)),
+    "grandchild": rollout(3, 200, **started_by(2)),
+    "fork": rollout(4, 5_000, source="cli", forked_from_id=f"{CODEX}1"),
+}
+NAMES = {
+    "main": f"{PROJECT}/{MAIN}.jsonl",
+    "dig": f"{SUBAGENTS}/agent-dig.jsonl",
+    "seek": f"{SUBAGENTS}/agent-seek.jsonl",
+    "codex": f"{ROLLOUTS}{CODEX}1.jsonl",
+    "child": f"{ROLLOUTS}{CODEX}2.jsonl",
+    "grandchild": f"{ROLLOUTS}{CODEX}3.jsonl",
+    "fork": f"{ROLLOUTS}{CODEX}4.jsonl",
+}
+
+
+@pytest.fixture
+def user_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name, lines in FILES.items():
+        path = tmp_path / NAMES[name]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return tmp_path
+
+
+async def imported(store: Store, user_home: Path, *names: str) -> dict[str, Session]:
+    for name in names:
+        report = await import_paths(store, [user_home / NAMES[name]], ImportOptions())
+        assert report.complete
+    by_name = {session.external_id: session async for session in store.sessions.list_all()}
+    return {name: by_name[NAMES[name].partition("/")[2]] for name in names}
+
+
+async def tokens(store: Store, session: Session) -> tuple[int | None, int | None]:
+    """The output tokens of a session, and those with its subagents."""
+    summary = await store.conversation.read_summary(session.id)
+    return tuple(usage and usage.output_tokens for usage in (summary.usage, summary.total_usage))  # type: ignore[return-value]
+
+
+CASES: dict[str, tuple[list[str], dict[str, tuple[int | None, int | None]]]] = {
+    "a subagent that is not stored": (["main"], {"main": (33, None)}),
+    "a subagent after its parent": (["main", "dig"], {"main": (33, 73), "dig": (70, None)}),
+    "a subagent before its parent": (["dig", "main"], {"main": (33, 73), "dig": (70, None)}),
+    "a subagent without copies of its lines": (["main", "seek"], {"main": (33, 333), "seek": (300, None)}),
+    "two subagents": (["seek", "main", "dig"], {"main": (33, 373), "dig": (70, None), "seek": (300, None)}),
+    "a subagent without its parent": (["dig"], {"dig": (70, None)}),
+    "nested subagents": (
+        ["grandchild", "codex", "child"],
+        {"codex": (1, 211), "child": (10, 210), "grandchild": (200, None)},
+    ),
+    "a missing subagent between others": (
+        ["codex", "grandchild"],
+        {"codex": (1, None), "grandchild": (200, None)},
+    ),
+    "a fork": (["codex", "fork", "child"], {"codex": (1, 11), "fork": (5_000, None), "child": (10, None)}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_totals_include_each_subagent_once(store: Store, user_home: Path, case: str) -> None:
+    names, expected = CASES[case]
+    sessions = await imported(store, user_home, *names)
+
+    assert {name: await tokens(store, sessions[name]) for name in expected} == expected
+
+
+async def test_totals_after_a_subagent_is_deleted(store: Store, user_home: Path) -> None:
+    """The copies of its lines count again."""
+    sessions = await imported(store, user_home, "main", "dig", "seek")
+    await store.sessions.delete(sessions["dig"].id)
+
+    assert await tokens(store, sessions["main"]) == (33, 333)
+
+
+async def test_totals_of_sessions_that_started_each_other(store: Store) -> None:
+    one = await store.sessions.create()
+    other = await store.sessions.create(parent_id=one.id)
+    await store.sessions.set_parent(one.id, other.id)
+    for session, count in ((one, 1), (other, 20)):
+        usage = {"input_tokens": 0, "output_tokens": count, "total_tokens": count}
+        await store.events.append(
+            session.id, {"type": "turn_end", "payload": {"usage": usage, "costUsd": count / 4}}
+        )
+    summary = await store.conversation.read_summary(one.id)
+
+    assert [await tokens(store, session) for session in (one, other)] == [(1, 21), (20, 21)]
+    assert (summary.cost_usd, summary.total_cost_usd) == (0.25, 5.25)
+
+
+async def test_sessions_and_events_name_the_same_agent(store: Store, user_home: Path) -> None:
+    sessions = await imported(store, user_home, "main", "dig", "codex", "child", "fork")
+    naming = await store.events.get_events(sessions["main"].id, agent="dig")
+
+    assert {name: session.agent_id for name, session in sessions.items()} == {
+        "main": None, "dig": "dig", "codex": None, "child": f"{CODEX}2", "fork": None,
+    }  # fmt: skip
+    assert len(naming) == 1
+    assert isinstance(naming[0], ToolResultEvent)
+    assert naming[0].payload.agent_id == "dig"
+    assert await store.events.get_events(sessions["main"].id, agent="d.g") == []
+    assert await store.events.get_events(sessions["main"].id, agent="9999") == []
