@@ -239,6 +239,16 @@ class EventController(Controller):
                 description="Only these event types, separated by commas; unknown types are rejected.",
             ),
         ] = None,
+        agent: Annotated[
+            str | None,
+            QueryParameter(
+                min_length=1,
+                max_length=1000,
+                pattern=ONE_LINE,
+                description="Only events that name this agent: the `agentId` of a subagent's session gives the call "
+                "that started it.",
+            ),
+        ] = None,
     ) -> Response[EventPage]:
         page = EventFilter(
             after=parse_cursor(after),
@@ -248,6 +258,7 @@ class EventController(Controller):
             limit=limit,
             collapse=collapse,
             types=None if type is None else parse_types(type),
+            agent=agent,
         )
         is_centered = _check_cursors(page)
         rows = await store.events.get_stored_events(session_id, **page)

@@ -75,6 +75,7 @@ _PAGE = """
     FROM events AS event
     WHERE session_id = %(session_id)b AND sequence > %(after)b AND sequence < %(before)b
       AND (%(types)b::text[] IS NULL OR type = ANY(%(types)b))
+      AND (%(agent)b::text IS NULL OR content ~ %(agent)b)
       AND (NOT %(collapse)b OR type NOT LIKE '%%chunk' OR NOT EXISTS (
           SELECT FROM events AS whole
           WHERE whole.session_id = %(session_id)b AND whole.piece_of = event.piece_of
@@ -149,6 +150,8 @@ class EventFilter(TypedDict, total=False):
     """Leave out chunks whose complete text follows."""
     types: Sequence[str] | None
     """Only events of these types."""
+    agent: str | None
+    """Only events that name this agent or its session."""
 
 
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
@@ -375,7 +378,15 @@ def _is_same(stored: str, event: Event, *, timed: bool) -> bool:
 
 def _to_params(session_id: UUID, page: EventFilter) -> dict[str, Any]:
     defaults = {"after": 0, "before": END, "limit": 100, "collapse": False, "bytes": MAX_PAGE_BYTES}
-    return {"types": None, **defaults, **check_options(page), "session_id": session_id}
+    options = {"types": None, **defaults, **check_options(page), "session_id": session_id}
+    return {**options, "agent": _agent_pattern(page.get("agent"))}
+
+
+def _agent_pattern(agent: str | None) -> str | None:
+    """Return the pattern of the fields that name an agent, in the JSON of an event."""
+    check_text(agent or "", "agent")
+    names = "agentId|fromAgentId|fromSessionId|targetAgentId|targetSessionId"
+    return None if agent is None else f'"({names})":{re.escape(msgspec.json.encode(agent).decode())}'
 
 
 async def _find_middle(conn: AsyncConnection, params: Mapping[str, Any], page: EventFilter) -> int | None:

@@ -12,7 +12,7 @@ import { ABANDONED_MS, LiveIndicator } from "./session/live-indicator.js";
 import { PaginationControls } from "./session/pagination-controls.js";
 import { findElement, findNearest, pageQuery, placeFromUrl, placeOf, placeUrl } from "./session/permalinks.js";
 import { contentTop, itemsInView, scrollToRange } from "./session/scroll-anchor.js";
-import { SessionHeader, exportMenu, sessionTitle } from "./session/session-header.js";
+import { SessionHeader, exportMenu, sessionPath, sessionTitle } from "./session/session-header.js";
 import { SessionSearch } from "./session/session-search.js";
 import { SessionView } from "./session/session-view.js";
 
@@ -29,6 +29,8 @@ const MAX_ANNOUNCED_LENGTH = 200;
 const DESCRIBE_DELAY_MS = 3_000;
 const MAX_SUMMARY_DELAY_MS = 15_000;
 const SUMMARY_DELAY_PER_EVENT_MS = 5;
+/** The events in the session of a parent that name a subagent when it starts or answers. */
+const STARTING_TYPES = "tool_result,agent_message,agent_callback";
 
 /**
  * @typedef {import("./session/permalinks.js").Place} Place
@@ -69,12 +71,12 @@ class SessionPage extends SessionView {
 
   /** @param {string} id */
   constructor(id) {
-    const path = `/sessions/${id}`;
+    const path = sessionPath(id);
     const api = `/api/sessions/${id}`;
     super({
       addressOf: (item) => placeUrl(path, placeOf(item)),
       messages: `${api}/messages`,
-      hrefOf: (session) => `/sessions/${encodeURIComponent(session)}`,
+      hrefOf: sessionPath,
       usageOf: (item) => this.usage.textOf(item),
     });
     this.id = id;
@@ -179,7 +181,20 @@ class SessionPage extends SessionView {
     if (counts) this.filters.setTotals({ ...counts, errors: this.session.errorCount });
     this.header.show(this.session, this.facts);
     const { parentId: id } = session;
-    this.header.showRelations(id && { id, title: "another session", ...parent }, children?.sessions ?? []);
+    const started = children?.sessions ?? [];
+    const start = id && (await optional(this.findStart(id)));
+    this.header.showRelations(id && { id, title: "another session", ...parent, start }, started);
+    const agents = started.filter(({ agentId }) => agentId !== undefined);
+    this.renderer.linkAgents(new Map(agents.map(({ agentId, id }) => [agentId, sessionPath(id)])));
+  }
+
+  /** The address of the call that started this session, in the session of its parent. */
+  async findStart(parentId) {
+    const { agentId } = this.session;
+    if (agentId === undefined) return undefined;
+    const query = { agent: agentId, type: STARTING_TYPES, limit: 1 };
+    const { events } = await getJson(withQuery(`/api/sessions/${parentId}/events`, query));
+    return events.length ? placeUrl(sessionPath(parentId), placeOf({ event: events[0] })) : undefined;
   }
 
   /**

@@ -101,12 +101,12 @@ def recent_turns(count: int) -> list[Event]:
     return [event for number in range(count) for event in turn(number, at=now - count * 60_000)]
 
 
-def user(text: str, uuid: str) -> Event:
+def user(content: str | list[Event], uuid: str) -> Event:
     return {
         "type": "user",
         "uuid": uuid,
         "timestamp": "2026-03-10T11:00:00Z",
-        "message": {"role": "user", "content": text},
+        "message": {"role": "user", "content": content},
     }
 
 
@@ -1150,6 +1150,43 @@ async def test_links_to_parent_and_child_sessions(page: Page, session: Session) 
     await relations.get_by_text("Look at macOS").click()
     await expect(page).to_have_url(session.address.replace(session.id, child.json()["id"]))
     await expect(relations).to_have_text("Started by Paths on Windows")
+
+
+async def test_call_and_session_of_a_subagent_link_to_each_other(page: Page, session: Session) -> None:
+    """A subagent whose session is not stored has no link."""
+    task = {"description": "Dig", "prompt": "Dig."}
+    calls = [
+        {"type": "tool_use", "id": f"c-{agent}", "name": "Task", "input": task} for agent in ("dig", "gone")
+    ]
+    results = [
+        {
+            **user([{"type": "tool_result", "tool_use_id": f"c-{agent}", "content": "Dug."}], f"r-{agent}"),
+            "toolUseResult": {"agentId": agent},
+        }
+        for agent in ("dig", "gone")
+    ]
+    await session.write(user("Go on.", "p"), assistant("a", "a", *calls), *results)
+    fields = {"source": "claude", "title": "Dig", "parentId": session.id}
+    child = Session(session.client, (await session.client.post("/api/sessions", json=fields)).json()["id"])
+    usage = {"input_tokens": 0, "output_tokens": 700}
+    answer = assistant("d", "d", {"type": "text", "text": "Dug."}, usage=usage)
+    await child.write(
+        *({**line, "isSidechain": True, "agentId": "dig"} for line in (user("Dig.", "q"), answer))
+    )
+
+    await open_page(page, session.address)
+    await expect(page.locator(".fact", has_text="token")).to_have_text("700 tokens")
+    links = page.get_by_role("link", name="Open its session")
+    for agent in ("gone", "dig"):
+        await page.locator(f"[data-tool-call-id=c-{agent}] > summary").click()
+        await expect(links).to_have_count(int(agent == "dig"))
+    await links.click()
+    await expect(page).to_have_url(child.address)
+    await page.locator(".session-relations a").click()
+
+    await expect(page).to_have_url(re.compile(f"{session.address}[?]message=3#e-"))
+    await expect(page.locator("[data-tool-call-id=c-dig]")).to_have_attribute("open", "")
+    assert await page.evaluate(FOCUSED) == await page.get_attribute("[data-tool-call-id=c-dig]", "data-event-id")
 
 
 async def test_header_facts(page: Page, session: Session) -> None:

@@ -7,6 +7,7 @@
 import { el, morph, setChildren } from "../lib/dom.js";
 import { EventLog } from "./event-log.js";
 import { paint } from "./painters.js";
+import { agentsOf } from "./tools/call.js";
 import { callState } from "./tools/call-state.js";
 import { isInitiallyOpen } from "./tools/registry.js";
 import { layOutFlow, reuseWrapper, setAttributes, toggleFold } from "./turn-layout.js";
@@ -64,7 +65,7 @@ export class ChatRenderer {
   constructor(container, { onPaint = () => {}, hrefOf } = {}) {
     this.container = container;
     this.onPaint = onPaint;
-    this.context = { hrefOf };
+    this.context = { hrefOf, agentHrefs: new Map() };
     this.log = new EventLog();
     container.classList.add("chat-log");
     container.addEventListener("toggle", (event) => this.fillToolBody(event.target), true);
@@ -108,6 +109,21 @@ export class ChatRenderer {
     if (isLive === this.isLive) return;
     this.isLive = isLive;
     this.flush();
+  }
+
+  /**
+   * Link the calls that started subagents to their sessions.
+   *
+   * @param {Map<string, string>} hrefs the address of each session by the id of its agent
+   */
+  linkAgents(hrefs) {
+    const before = this.context.agentHrefs;
+    this.context.agentHrefs = hrefs;
+    for (const view of this.itemViews.values()) {
+      const agents = agentsOf(view.item).filter((agent) => before.get(agent) !== hrefs.get(agent));
+      if (agents.length) this.paintItem(view);
+    }
+    this.layOut();
   }
 
   /** Paint pending changes now. */

@@ -46,7 +46,7 @@ export class SessionHeader {
     this.facts.replaceChildren(...facts.filter(Boolean));
   }
 
-  /** Show links to the parent session and to the sessions started by this one. */
+  /** Show links to the parent session, at the call that started this one, and to the sessions started by this one. */
   showRelations(parent, children) {
     const parentLink = parent && ["Started by ", linkTo(parent)];
     const childList = children.length && childDetails(children);
@@ -130,11 +130,15 @@ function listCounts(counts) {
 }
 
 function costs(summary) {
-  const { usage, costUsd } = summary ?? {};
+  const { usage: own, totalUsage: usage = own, costUsd: ownCost, totalCostUsd: costUsd = ownCost } = summary ?? {};
   const parts = usage && [pluralize(usage.total_tokens, "token"), ...formatCacheUsage(usage)];
   const total = parts?.filter(Boolean).join(" + ");
-  const exact = usage && `${formatNumber(usage.input_tokens)} in, ${formatNumber(usage.output_tokens)} out`;
-  return [usage && fact(total, exact), costUsd !== undefined && fact(formatDollars(costUsd))];
+  const exact = [usage && inAndOut(usage), usage !== own && `without subagents: ${own ? inAndOut(own) : "none"}`];
+  return [usage && fact(total, exact.filter(Boolean).join("; ")), costUsd !== undefined && fact(formatDollars(costUsd))];
+}
+
+function inAndOut({ input_tokens, output_tokens }) {
+  return `${formatNumber(input_tokens)} in, ${formatNumber(output_tokens)} out`;
 }
 
 function unrecognised({ unrecognisedCount, eventCount }, onUnrecognised) {
@@ -147,8 +151,13 @@ function unrecognised({ unrecognisedCount, eventCount }, onUnrecognised) {
   );
 }
 
-function linkTo(session) {
-  return el("a", { href: `/sessions/${encodeURIComponent(session.id)}` }, sessionTitle(session));
+export function sessionPath(id) {
+  return `/sessions/${encodeURIComponent(id)}`;
+}
+
+/** A link to a session; `start` is the address of a place in it. */
+function linkTo({ start, ...session }) {
+  return el("a", { href: start ?? sessionPath(session.id) }, sessionTitle(session));
 }
 
 function childDetails(children) {

@@ -5,25 +5,27 @@ import { isEmpty, isString, textField } from "../../lib/json-fields.js";
 
 const SHARED_FIELDS = ["toolCallId", "parentToolCallId", "sidechain"];
 const CALL_FIELDS = new Set([...SHARED_FIELDS, "toolName", "args", "executor", "partial"]);
-const RESULT_FIELDS = new Set([...SHARED_FIELDS, "result", "error", "exitCode", "structured", "orphan"]);
+const RESULT_FIELDS = new Set([...SHARED_FIELDS, "result", "error", "exitCode", "structured", "orphan", "agentId"]);
 
 const ERROR_TAG = /^\s*<tool_use_error>([^]*)<\/tool_use_error>\s*$/;
 
 /**
  * `rawArgs` is the text of arguments that are not complete JSON; `more` are the fields without a card; `lastText` is
- * the last text of the call's subagent.
+ * the last text of the call's subagent, `sessionHref` the address of its session.
  *
  * @typedef {{name: string, args: any, rawArgs?: string, executor?: string, more: object, output: any[],
- *   results: Result[], last?: Result, state: string, durationMs?: number, lastText?: string}} Call
+ *   results: Result[], last?: Result, state: string, durationMs?: number, lastText?: string,
+ *   sessionHref?: string}} Call
  * @typedef {{id: string, value: any, error?: any, exitCode?: number, structured: any, more: object}} Result
  */
 
 /**
  * @param {any} item
- * @param {{state: any, lastText?: string}} context
+ * @param {{state: any, lastText?: string, agentHrefs?: Map<string, string>}} context `agentHrefs` are the addresses of
+ *   the sessions of subagents
  * @returns {Call}
  */
-export function readCall(item, { state, lastText }) {
+export function readCall(item, { state, lastText, agentHrefs }) {
   const payload = item.call?.payload ?? item.event.payload;
   const results = item.results.map(readResult);
   return {
@@ -36,8 +38,14 @@ export function readCall(item, { state, lastText }) {
     last: results.at(-1),
     state,
     lastText,
+    sessionHref: agentsOf(item).map((agent) => agentHrefs?.get(agent)).find((href) => href !== undefined),
     durationMs: difference(item.call?.timestamp, item.results.at(-1)?.timestamp),
   };
+}
+
+/** The subagents that a call started, by its results. @param {any} item @returns {string[]} */
+export function agentsOf({ results = [] }) {
+  return results.map(({ payload }) => payload.agentId).filter(isString);
 }
 
 function difference(start, end) {

@@ -30,6 +30,7 @@ const EXECUTORS = {
 export function openBody(call, tool, kind) {
   return [
     warning(call, kind),
+    call.sessionHref !== undefined && note(el("a", { href: call.sessionHref }, "Open its session")),
     el("div", { class: "tool-args" }, ...argsOf(call, tool)),
     ...call.results.map((result) => resultBody(result, call, tool)),
     !call.results.length && call.output.length > 0 && el("div", { class: "tool-output" }, ...outputOf(call)),

@@ -126,8 +126,8 @@ const MCP = { tool: mcp, kind: "other" };
 const OTHER = { tool: generic, kind: "other" };
 
 /** Paint a tool call: the summary line, and the body as rich or, while closed, as plain text. */
-export function toolCall(item, { state, isOpen, lastText }) {
-  const call = readCall(item, { state, lastText });
+export function toolCall(item, { state, isOpen, ...context }) {
+  const call = readCall(item, { state, ...context });
   const { tool, kind } = toolOf(call);
   const exitCode = tool === bash && call.last ? exitCodeOf(call.last) : undefined;
   return {
