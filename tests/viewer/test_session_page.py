@@ -1186,7 +1186,9 @@ async def test_call_and_session_of_a_subagent_link_to_each_other(page: Page, ses
 
     await expect(page).to_have_url(re.compile(f"{session.address}[?]message=3#e-"))
     await expect(page.locator("[data-tool-call-id=c-dig]")).to_have_attribute("open", "")
-    assert await page.evaluate(FOCUSED) == await page.get_attribute("[data-tool-call-id=c-dig]", "data-event-id")
+    assert await page.evaluate(FOCUSED) == await page.get_attribute(
+        "[data-tool-call-id=c-dig]", "data-event-id"
+    )
 
 
 async def test_header_facts(page: Page, session: Session) -> None:
