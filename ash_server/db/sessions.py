@@ -64,15 +64,17 @@ _RECENT = (
 )
 
 # A session with a parent is a fork of it if the agent is empty. UNION, so that parents in a circle end.
-_TREE = """
+_TREE = f"""
     WITH RECURSIVE tree AS (
         SELECT id, agent_id FROM sessions WHERE id = %b
         UNION
         SELECT child.id, child.agent_id FROM sessions AS child JOIN tree ON child.parent_id = tree.id
         WHERE child.agent_id IS DISTINCT FROM ''
     )
-    SELECT id, nullif(agent_id, '') FROM tree ORDER BY id
-"""
+    SELECT id, nullif(sessions.agent_id, ''), coalesce(original.copied_messages, 0)
+    FROM tree JOIN sessions USING (id) {_ORIGINAL}
+    ORDER BY id
+"""  # noqa: S608  # constant SQL
 
 _CREATE = """
     WITH created AS (
@@ -223,6 +225,8 @@ class TreeSession(NamedTuple):
 
     id: UUID
     agent_id: str | None
+    copied_messages: int
+    """The number of messages at the beginning that are copies of those of another stored session."""
 
 
 class SessionPage(AshModel):

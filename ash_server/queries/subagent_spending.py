@@ -7,6 +7,7 @@ import msgspec
 
 from ash_server.db.connection import Connect
 from ash_server.db.events import get_events, get_open_turn
+from ash_server.db.pagination import END
 from ash_server.db.sessions import TreeSession, get_tree
 from ash_server.errors import SessionNotFound
 from ash_shared.eventlog import Event
@@ -43,7 +44,8 @@ async def _read_spending(connect: Connect, session: TreeSession) -> AgentSpendin
                 after=marks[-1]["sequence"] if marks else 0,
                 limit=_PAGE,
             ):
-                marks += [{**msgspec.json.decode(each.content), "sequence": each.sequence} for each in page]
+                marks += [msgspec.json.decode(each.wire()) for each in page]
         except SessionNotFound:
             return None
-    return AgentSpending(session.agent_id, spending_of(marks, open_turn))
+    own = [mark for mark in marks if mark.get("messageSequence", END) > session.copied_messages]
+    return AgentSpending(session.agent_id, spending_of(own, open_turn))
