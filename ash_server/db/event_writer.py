@@ -5,7 +5,7 @@ commits.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import count
@@ -15,10 +15,13 @@ from uuid import UUID, uuid5
 import msgspec
 from psycopg import AsyncConnection, AsyncCursor
 
+from ash_server.db import open_texts
 from ash_server.db.text import storable
 from ash_server.derived_ids import named_ids
 from ash_server.errors import SessionNotFound
 from ash_shared.eventlog import NORMALIZER_VERSION, Context, Event, Line, Normalizer
+from ash_shared.eventlog.normalizer import SavedState
+from ash_shared.eventlog.state import OpenTextMissing
 from ash_shared.model.event_types import CATALOGUE, ChunkGroup
 from ash_shared.model.events import failure_of
 from ash_shared.providers._kit.steps import Part
@@ -120,6 +123,23 @@ class StreamIds(NamedTuple):
     response_id: str | None = None
 
 
+async def with_normalizer(
+    conn: AsyncConnection,
+    session_id: UUID,
+    counters: Counters,
+    derive_events: Callable[[Normalizer], Awaitable[list[PreparedEvent]]],
+) -> tuple[list[PreparedEvent], SavedState]:
+    """Return the events, and the state after them. The beginnings of open texts are read only if one of them ends."""
+    normalizer = Normalizer(state=counters.normalizer_state)
+    try:
+        events = await derive_events(normalizer)
+    except OpenTextMissing:
+        texts = await open_texts.read(conn, session_id)
+        normalizer = Normalizer(state=counters.normalizer_state, open_texts=texts)
+        events = await derive_events(normalizer)
+    return events, normalizer.save()
+
+
 def derive(
     normalizer: Normalizer,
     session_id: UUID,
@@ -173,11 +193,11 @@ async def write_events(
     session_id: UUID,
     counters: Counters,
     rows: Mapping[str, Any],
-    state: str | None,
+    saved: SavedState,
     *,
     messages: int = 0,
 ) -> None:
-    """Append events and update the counters, under the lock.
+    """Append events, update the counters and save the state of the normaliser, under the lock.
 
     `rows` are the `columns` of the events, `messages` is the number of messages stored with them.
     """
@@ -185,7 +205,7 @@ async def write_events(
         "session_id": session_id,
         "messages": messages,
         "events": len(rows["contents"]),
-        "state": state,
+        "state": saved.state,
         "version": NORMALIZER_VERSION,
         **rows,
     }
@@ -193,6 +213,7 @@ async def write_events(
         await conn.execute(_WRITE, {**params, "last_event": counters.event_sequence})
     else:
         await conn.execute(_COUNT, params)
+    await open_texts.write(conn, session_id, saved)
 
 
 def columns(new: Sequence[PreparedEvent]) -> dict[str, Any]:

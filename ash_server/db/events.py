@@ -29,6 +29,7 @@ from ash_server.db.event_writer import (
     milliseconds,
     read_counters,
     session_name,
+    with_normalizer,
     write_events,
 )
 from ash_server.db.pagination import END, MAX_PAGE_BYTES, bounded_query, check_options
@@ -178,11 +179,15 @@ async def end_session(conn: AsyncConnection, session_id: UUID) -> int:
     """Close everything open and return the number of events appended for that. Raises SessionNotFound."""
     async with one_transaction(conn):
         counters = await lock(conn, session_id)
-        normalizer = Normalizer(state=counters.normalizer_state)
-        posted = await last_posted(conn, session_id, counters.message_sequence)
-        new = ending(normalizer, session_id, counters.message_sequence, posted)
+        last = counters.message_sequence
+        posted = await last_posted(conn, session_id, last)
+
+        async def derive_events(normalizer: Normalizer) -> list[PreparedEvent]:
+            return ending(normalizer, session_id, last, posted)
+
+        new, saved = await with_normalizer(conn, session_id, counters, derive_events)
         if new or counters.normalizer_state is not None:
-            await write_events(conn, session_id, counters, columns(new), normalizer.state())
+            await write_events(conn, session_id, counters, columns(new), saved)
     return len(new)
 
 
@@ -364,7 +369,7 @@ async def _post_new(
                     normalizer.observe(event)
             appended.append(Appended(event["id"], known[0] if known else last, known is None))
         if new:
-            await write_events(conn, session_id, counters, columns(new), normalizer.state())
+            await write_events(conn, session_id, counters, columns(new), normalizer.save())
             await conn.execute(_TOUCH, [session_id])
     return appended
 

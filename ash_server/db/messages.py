@@ -32,6 +32,7 @@ from ash_server.db.event_writer import (
     read_counters,
     resolve_id_conflicts,
     stored_query,
+    with_normalizer,
     write_events,
 )
 from ash_server.db.events import Appended
@@ -378,15 +379,20 @@ async def _write_events(
     *,
     end: bool,
 ) -> None:
-    last, normalizer = counters.message_sequence, Normalizer(state=counters.normalizer_state)
+    last = counters.message_sequence
     is_large = sum(len(message.content) for message in new) > _MAX_INLINE
-    events = await _offload(is_large, lambda: _derive_events(normalizer, session_id, last, new, context))
-    if end:
-        posted = "" if new else await last_posted(conn, session_id, last)
-        events += ending(normalizer, session_id, last + len(new), posted, context.now)
-    events = list(await resolve_id_conflicts(conn, session_id, events))
+
+    async def derive_events(normalizer: Normalizer) -> list[PreparedEvent]:
+        events = await _offload(is_large, lambda: _derive_events(normalizer, session_id, last, new, context))
+        if end:
+            posted = "" if new else await last_posted(conn, session_id, last)
+            events += ending(normalizer, session_id, last + len(new), posted, context.now)
+        return events
+
+    derived, saved = await with_normalizer(conn, session_id, counters, derive_events)
+    events = list(await resolve_id_conflicts(conn, session_id, derived))
     written = await _offload(is_large, lambda: columns(events))
-    await write_events(conn, session_id, counters, written, normalizer.state(), messages=len(new))
+    await write_events(conn, session_id, counters, written, saved, messages=len(new))
 
 
 def _derive_events(

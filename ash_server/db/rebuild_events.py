@@ -15,6 +15,7 @@ import msgspec
 from psycopg import AsyncConnection, AsyncServerCursor
 from psycopg.rows import args_row
 
+from ash_server.db import open_texts
 from ash_server.db.event_writer import (
     INSERT,
     IssueCounts,
@@ -108,9 +109,12 @@ async def rebuild_events(conn: AsyncConnection, session_id: UUID) -> Rebuilt:
         work = _Rebuild(conn, session_id, counters.event_sequence)
         await work.run()
         last = counters.event_sequence + work.written
-        derived = [last, counters.event_sequence, work.normalizer.state(), NORMALIZER_VERSION]
+        saved = work.normalizer.save()
+        derived = [last, counters.event_sequence, saved.state, NORMALIZER_VERSION]
         await conn.execute(_COUNT, [*derived, *work.issues, session_id])
         await conn.execute(_DELETE_ENDS, [session_id, counters.event_sequence])
+        await open_texts.delete(conn, session_id)
+        await open_texts.write(conn, session_id, saved)
     return Rebuilt(work.messages, work.written)
 
 

@@ -191,6 +191,19 @@ events = Table(
     ),
 )
 
+# The text of streamed items that have not ended, without its end, which is in the state of the normaliser: a text of
+# megabytes arrives in small chunks, each of which writes the state.
+open_texts = Table(
+    "open_texts",
+    metadata,
+    Column("session_id", Uuid, ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
+    Column("number", Integer, nullable=False, comment="of the text, in its session"),
+    Column("start", BigInteger, nullable=False, comment="offset of the content in the text, in characters"),
+    # As JSON: a text may contain U+0000.
+    Column("content", Text, nullable=False, comment="a JSON string"),
+    PrimaryKeyConstraint("session_id", "number", "start"),
+)
+
 # Unknown and malformed blocks: few rows, and none for most sessions.
 drift = Table(
     "drift",

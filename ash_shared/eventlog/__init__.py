@@ -2,7 +2,8 @@
 
 Providers translate each record to steps (`ash_shared.providers._kit.steps`); the normaliser handles them one by one.
 Its `State` between two lines is small JSON: a session can be split anywhere and continued in another process, with the
-same events. At the end of the input, open items are closed with the content they have; nothing is invented.
+same events. A store keeps the beginnings of open texts apart from it (`Normalizer.save`). At the end of the input, open
+items are closed with the content they have; nothing is invented.
 
 | word | meaning | module |
 |---|---|---|
@@ -10,6 +11,7 @@ same events. At the end of the input, open items are closed with the content the
 | turn | from a prompt to the last event it caused; ends explicitly or when the next one begins | `turns` |
 | response | one answer of the model; the main conversation and each subagent have their own | `streaming` |
 | slot | one streamed item of a response: a chunk event for each chunk, one event when complete | `streaming` |
+| open text | the text of a slot that has not ended; the state has only its end | `state`, `built_input` |
 | call | a tool call, tracked from its first chunk to the end of the turn that has its result | `tool_calls` |
 | part | a complete (non-streamed) message; replaces its slots | `complete_messages`, `emit_messages` |
 | usage | tokens of an answer; the last count per answer is used, a turn has the sum | `usage` |

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ash_shared.eventlog import complete_messages, emit_messages, posted_events, streaming, turns, usage
 from ash_shared.eventlog.dedupe import assembled_answers, repetitions
 from ash_shared.eventlog.emitter import EMPTY_LINE, Context, Event, Line, Log, read_line
-from ash_shared.eventlog.state import Place, decode_state, encode_state
+from ash_shared.eventlog.state import Place, decode_state, encode_state, with_whole_texts
 from ash_shared.model.blocks import Block
 from ash_shared.model.event_types import CATALOGUE
 from ash_shared.model.events import ChatEvent, read_event
@@ -29,13 +30,50 @@ class OpenTurn(NamedTuple):
     """The `usage` and `costUsd` that its end would have now."""
 
 
+class OpenText(NamedTuple):
+    """A part of the beginning of an open text."""
+
+    number: int
+    """Identifies the text in its session."""
+    start: int
+    """Offset in characters."""
+    text: str
+
+
+class SavedState(NamedTuple):
+    """The state for a store, which keeps the beginnings of open texts apart: they only grow."""
+
+    state: str | None
+    """The state as JSON; None if nothing is open."""
+    added: list[OpenText]
+    """What follows the beginnings that were passed to the normaliser, or are stored."""
+    ended: list[int]
+    """The texts that are no longer open."""
+
+
 class Normalizer:
     """Derive the events of one stream or session, line by line."""
 
-    def __init__(self, source: str | None = None, *, state: str | None = None) -> None:
-        """`source` is the declared format of the texts; `state` continues another normaliser."""
+    def __init__(
+        self,
+        source: str | None = None,
+        *,
+        state: str | None = None,
+        open_texts: Mapping[int, str] = MappingProxyType({}),
+    ) -> None:
+        """`source` is the declared format of the texts; `state` continues another normaliser.
+
+        After `save`, `open_texts` are the stored beginnings of open texts by number. Only the end of a text needs them:
+        without them it raises OpenTextMissing, and this normaliser cannot be used any more.
+        """
         self._source = source
         self._log = Log(decode_state(state), streaming.close_open)
+        self._stored_lengths = {
+            slot.text_number: slot.beginning_length for slot in self._log.state.slots if slot.text_number
+        }
+        for slot in self._log.state.slots:
+            if slot.text_number in open_texts:
+                slot.beginning.append(open_texts[slot.text_number])
 
     def expect(self, lines: Iterable[Line], now: int) -> None:
         """Read the first timestamp of a session ahead, for the lines before it that have none."""
@@ -56,7 +94,21 @@ class Normalizer:
 
     def state(self) -> str | None:
         """Return the state for another normaliser to continue with; None if nothing is open."""
-        return encode_state(self._log.state)
+        return encode_state(with_whole_texts(self._log.state))
+
+    def save(self) -> SavedState:
+        """Return the state in parts of bounded size, for another normaliser to continue with."""
+        state, added = self._log.state, list[OpenText]()
+        for slot in state.slots:
+            if slot.beginning_length and not slot.text_number:
+                state.stored_texts += 1
+                slot.text_number = state.stored_texts
+            start = self._stored_lengths.get(slot.text_number, 0)
+            if slot.beginning_length > start:
+                beginning = "".join(slot.beginning)
+                added.append(OpenText(slot.text_number, start, beginning[start - slot.beginning_length :]))
+        ended = self._stored_lengths.keys() - {slot.text_number for slot in state.slots}
+        return SavedState(encode_state(state), added, sorted(ended))
 
     def open_turn(self) -> OpenTurn | None:
         """Return the open turn, if any."""

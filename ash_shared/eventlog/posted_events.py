@@ -94,7 +94,7 @@ def _call_of(state: State, payload: Block) -> Call | None:
 
 def _observe_reset(log: Log, event: Event, payload: Block) -> None:
     """Start over: the events after a reset are a new reading of the whole session."""
-    log.state = State(has_records=log.state.has_records)
+    log.state = State(has_records=log.state.has_records, stored_texts=log.state.stored_texts)
 
 
 _OBSERVERS: Mapping[str, Callable[[Log, Event, Block], None]] = {

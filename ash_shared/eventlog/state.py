@@ -1,7 +1,8 @@
 """The state of the normaliser between two lines, and its limits.
 
-It is small JSON: a stream may be split anywhere and continued in another process. Emitted texts are kept as digests.
-The state is stored with its session: the names of its fields in JSON must not change.
+It is small JSON: a stream may be split anywhere and continued in another process. Emitted texts are kept as digests,
+and only the end of an open text is in the state. The state is stored with its session: the names of its fields in JSON
+must not change.
 """
 
 from collections.abc import Iterator
@@ -9,11 +10,14 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from ash_shared.model.blocks import Block
 from ash_shared.providers._kit.repeated_blocks import BlockForm
 from ash_shared.providers._kit.steps import SlotKind, Speaker
 
+MAX_OPEN_TEXT = 1000
+"""Characters of an open text in the state."""
 MAX_SENT_DIGESTS = 2000
 MAX_HELD_COPIES = 50
 MAX_TEXT_DIGESTS = 16
@@ -176,7 +180,19 @@ def _outer_slots(name: str) -> Iterator[str]:
 _MAX_SLOT_DEPTH = 8
 
 
-class Slot(_Stored):
+class UnfinishedJson(_Stored):
+    """The end of JSON text that is built value by value."""
+
+    containers: list[list[str] | int]
+    """The open containers: of an object its names so far, of a list the number of its items."""
+    is_in_string: bool = False
+
+
+class OpenTextMissing(Exception):
+    """The beginning of an open text is needed, and was not passed with the state."""
+
+
+class Slot(_Stored, dict=True):
     """A streamed item: a text, reasoning or the input of a call."""
 
     name: str
@@ -184,15 +200,49 @@ class Slot(_Stored):
     parent_call: str = ""
     response: str | None = None
     text: str = ""
+    """The end of the text so far."""
+    beginning_length: int = 0
+    """Characters of the text before `text`, which are not in the state."""
+    text_number: int = 0
+    """Identifies the beginning of the text once it is stored."""
     call: str = ""
     tool: str = ""
     arguments: Any = ""
     fields: dict[str, Any] = {}
     is_complete: bool = False
     has_built_arguments: bool = False
-    """True if `arguments` was built value by value, and `text` is only its JSON."""
+    """True if `arguments` was built value by value, and the text is not its JSON."""
+    unfinished: UnfinishedJson | None = None
+    """The end of the text, if it is the JSON of arguments built value by value."""
     has_call_id: bool = True
     """False if the provider gave the call no id; `call` is then the id of an event."""
+
+    @cached_property
+    def beginning(self) -> list[str]:
+        """The parts of the text before `text`; without those stored, unless they were passed with the state."""
+        return []
+
+    @property
+    def length(self) -> int:
+        return self.beginning_length + len(self.text)
+
+    def add_text(self, added: str) -> None:
+        self.text += added
+        if len(self.text) > MAX_OPEN_TEXT:
+            self.beginning.append(self.text)
+            self.beginning_length += len(self.text)
+            self.text = ""
+
+    def replace_text(self, text: str) -> None:
+        self.beginning.clear()
+        self.text, self.beginning_length, self.text_number = text, 0, 0
+
+    def whole_text(self) -> str:
+        """Raises OpenTextMissing."""
+        beginning = "".join(self.beginning)
+        if len(beginning) < self.beginning_length:
+            raise OpenTextMissing
+        return beginning + self.text
 
     @property
     def place(self) -> Place:
@@ -259,6 +309,8 @@ class State(_Stored):
     responses: dict[str, Response] = {}
     """The last response of the main conversation (empty key), and of each subagent by its parent call."""
     slots: list[Slot] = []
+    stored_texts: int = 0
+    """Number of open texts so far that had a stored beginning."""
     calls: dict[str, Call] = {}
     calls_without_id: list[str] = []
     """Pending calls without an id of the provider, in order."""
@@ -306,6 +358,7 @@ class State(_Stored):
         """Return what remains of the state when everything is closed."""
         return State(
             turns=self.turns,
+            stored_texts=self.stored_texts,
             session_cost=self.session_cost,
             cost_session=self.cost_session,
             has_records=self.has_records,
@@ -331,7 +384,7 @@ class State(_Stored):
 
     def is_cut(self) -> bool:
         """True if an answer is incomplete."""
-        is_open = any(slot.text and not slot.is_complete for slot in self.slots)
+        is_open = any(slot.length and not slot.is_complete for slot in self.slots)
         return is_open or any(known.is_explicit and not known.is_over for known in self.responses.values())
 
 
@@ -342,6 +395,12 @@ _decode = msgspec.json.Decoder(State).decode
 def encode_state(state: State) -> str | None:
     """Return the state as JSON; None if nothing is open."""
     return None if state == State() else _encode(state).decode()
+
+
+def with_whole_texts(state: State) -> State:
+    """Return the state with open texts as a whole. Raises OpenTextMissing."""
+    slots = [replace(slot, text=slot.whole_text(), beginning_length=0, text_number=0) for slot in state.slots]
+    return replace(state, slots=slots)
 
 
 def decode_state(state: str | None) -> State:

@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from ash_shared.eventlog import emit_messages, tool_calls, turns
+from ash_shared.eventlog.built_input import add_value, json_end
 from ash_shared.eventlog.dedupe import assembled_answers, repetitions
 from ash_shared.eventlog.dedupe.resent_messages import count_sent
 from ash_shared.eventlog.emitter import Log
-from ash_shared.eventlog.state import MAX_STREAMED_RESPONSES, Response, Slot, State
+from ash_shared.eventlog.state import MAX_STREAMED_RESPONSES, Response, Slot, State, UnfinishedJson
 from ash_shared.model.blocks import Block, without
 from ash_shared.providers._kit import steps
-from ash_shared.providers._kit.json_fields import decode_arguments, set_json_path, unfinished_json
+from ash_shared.providers._kit.json_fields import decode_arguments, set_json_path
 
 _EVENT_PREFIXES = {"text": "assistant", "thinking": "thinking", "input": "tool_input"}
 """Prefix of the event types by kind of slot."""
@@ -85,9 +86,10 @@ def add_chunk(log: Log, chunk: steps.Chunk) -> None:
     if slot is None:
         return
     slot.fields = _merge_fields(slot.fields, chunk.fields)
-    added = _set_argument(slot, chunk) if chunk.path else chunk.text
-    if chunk.is_last and (slot.is_complete or not slot.text):
-        slot.text, slot.is_complete = slot.text + added, True
+    added = _set_argument(slot, chunk) if chunk.path else _plain_text(slot, chunk)
+    if chunk.is_last and (slot.is_complete or not slot.length):
+        slot.add_text(added)
+        slot.is_complete = True
     elif added:
         _emit_chunk(log, slot, added, chunk.fields)
 
@@ -98,8 +100,8 @@ _OUTPUT_KINDS = ("output", "output_so_far")
 def _emit_chunk(log: Log, slot: Slot, added: str, fields: Mapping[str, Any]) -> None:
     payload: Block = {"text": added}
     if slot.kind == "input":
-        payload = {"toolCallId": slot.call, "toolName": slot.tool, "chunk": added, "offset": len(slot.text)}
-    slot.text += added
+        payload = {"toolCallId": slot.call, "toolName": slot.tool, "chunk": added, "offset": slot.length}
+    slot.add_text(added)
     if slot.kind == "text" and not slot.parent_call:
         repetitions.record_streamed_text(log.state, added)
     log.emit(f"{_EVENT_PREFIXES[slot.kind]}_chunk", {**payload, **fields}, slot.place)
@@ -158,12 +160,39 @@ def _is_other_call(slot: Slot, chunk: steps.Chunk) -> bool:
     return bool(id and chunk.call.get("name")) and id != slot.call
 
 
+def _plain_text(slot: Slot, chunk: steps.Chunk) -> str:
+    if chunk.text:
+        _stop_building_text(slot)
+    return chunk.text
+
+
 def _set_argument(slot: Slot, chunk: steps.Chunk) -> str:
-    """Set a value in the arguments of a call; return the text that this adds to their JSON so far."""
+    """Set a value in the arguments of a call; return the text that this adds to their JSON so far.
+
+    A value that changes the text so far adds nothing, nor do those after it: the complete call has them.
+    """
     value = chunk.call.get("input")
-    slot.arguments, slot.has_built_arguments = set_json_path(slot.arguments, chunk.path, value), True
-    text = unfinished_json(slot.arguments, chunk.path, value)
-    return text[len(slot.text) :] if text.startswith(slot.text) else ""
+    if not (slot.has_built_arguments or slot.arguments or slot.length):
+        slot.unfinished = UnfinishedJson([])
+    added = None if slot.unfinished is None else add_value(slot.unfinished, chunk.path, value)
+    if added is None:
+        _stop_building_text(slot)
+        slot.arguments, slot.has_built_arguments = set_json_path(slot.arguments, chunk.path, value), True
+    return added or ""
+
+
+def _stop_building_text(slot: Slot) -> None:
+    """Keep built arguments as such instead of as text, which something else changes."""
+    if slot.unfinished is not None:
+        slot.arguments, slot.has_built_arguments, slot.unfinished = _arguments_of(slot), True, None
+
+
+def _arguments_of(slot: Slot) -> Any:
+    if slot.unfinished is not None:
+        return decode_arguments(slot.whole_text() + json_end(slot.unfinished))
+    if slot.length and not slot.has_built_arguments:
+        return decode_arguments(slot.whole_text())
+    return slot.arguments
 
 
 def _merge_fields(fields: Block, added: Mapping[str, Any]) -> Block:
@@ -194,7 +223,9 @@ def _is_ended(slot: Slot, step: steps.ChunkEnd) -> bool:
 
 
 def _complete_slot(log: Log, slot: Slot, step: steps.ChunkEnd) -> None:
-    slot.text = slot.text if step.text is None else step.text
+    if step.text is not None:
+        _stop_building_text(slot)
+        slot.replace_text(step.text)
     slot.fields = {**slot.fields, **_end_fields(slot, step.fields)}
     slot.is_complete = True
     if not step.wait_for_part:
@@ -238,18 +269,19 @@ def end_response_slots(log: Log, parent_call: str) -> None:
 
 def end_slot(log: Log, slot: Slot, end_fields: Block | None = None) -> None:
     log.state.slots.remove(slot)
-    response, block = log.state.response(slot.parent_call), _block_of_slot(slot)
+    text = slot.whole_text()
+    response, block = log.state.response(slot.parent_call), _block_of_slot(slot, text)
     response.record_emitted(slot.name)
     assembled_answers.record_blocks(response, [block])
     count_sent(log.state, "assistant", block)
     fields = {**slot.fields, **(end_fields or {})}
-    if slot.text:
+    if text:
         fields.pop("redacted", None)
     if slot.kind == "input":
         _emit_call_of_slot(log, slot, fields)
-    elif slot.text or not slot.fields.keys().isdisjoint(_READABLE_WITHOUT_TEXT):
+    elif text or not slot.fields.keys().isdisjoint(_READABLE_WITHOUT_TEXT):
         wire = f"{_EVENT_PREFIXES[slot.kind]}_done"
-        emit_messages.emit_text(log, wire, {"text": slot.text, **fields}, slot.place)
+        emit_messages.emit_text(log, wire, {"text": text, **fields}, slot.place)
 
 
 _READABLE_WITHOUT_TEXT = ("redacted", "signature")
@@ -257,20 +289,18 @@ _READABLE_WITHOUT_TEXT = ("redacted", "signature")
 
 
 def _emit_call_of_slot(log: Log, slot: Slot, fields: Block) -> None:
-    if not (slot.tool or slot.text):
+    if not (slot.tool or slot.length):
         return
-    is_json = bool(slot.text) and not slot.has_built_arguments
-    args = decode_arguments(slot.text) if is_json else slot.arguments
-    emit_messages.emit_call(log, slot.call, slot.tool, args, fields, slot.place)
+    emit_messages.emit_call(log, slot.call, slot.tool, _arguments_of(slot), fields, slot.place)
     if not slot.has_call_id and slot.call not in log.state.calls_without_id:
         log.state.calls_without_id.append(slot.call)
 
 
-def _block_of_slot(slot: Slot) -> Block:
+def _block_of_slot(slot: Slot, text: str) -> Block:
     """Return the block of a slot, as far as its digest needs it."""
     if slot.kind == "input":
         return {"type": "tool_use", "id": slot.call, "name": slot.tool, "input": slot.arguments}
-    return {"type": slot.kind, slot.kind: slot.text}
+    return {"type": slot.kind, slot.kind: text}
 
 
 def discard_slots(log: Log, part: steps.Part) -> None:

@@ -5,7 +5,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ash_shared.eventlog import Context, Event, Normalizer, read_line
+from ash_shared.eventlog import Context, Event, Line, Normalizer, read_line
+from ash_shared.eventlog.state import OpenTextMissing
 from ash_shared.model.event_types import CHUNKS
 from ash_shared.model.events import read_event
 
@@ -68,3 +69,32 @@ def texts(events: Sequence[Event]) -> dict[str, str]:
             payload = event["payload"]
             joined[event["type"]] = joined.get(event["type"], "") + payload.get("text", payload.get("chunk"))
     return joined
+
+
+class SavedSession:
+    """A session as a store keeps it between two lines."""
+
+    def __init__(self) -> None:
+        self.state: str | None = None
+        self.texts: dict[int, str] = {}
+
+    def follow(self, line: Line, number: int | str) -> list[Event]:
+        return self._continue(lambda normalizer: normalizer.follow(line, context(number)))
+
+    def close(self) -> list[Event]:
+        return self._continue(lambda normalizer: normalizer.close(context("end")))
+
+    def _continue(self, derive: Callable[[Normalizer], list[Event]]) -> list[Event]:
+        normalizer = Normalizer(state=self.state)
+        try:
+            events = derive(normalizer)
+        except OpenTextMissing:
+            normalizer = Normalizer(state=self.state, open_texts=self.texts)
+            events = derive(normalizer)
+        self.state, added, ended = normalizer.save()
+        for number in ended:
+            del self.texts[number]
+        for number, start, text in added:
+            assert len(self.texts.get(number, "")) == start
+            self.texts[number] = self.texts.get(number, "") + text
+        return events

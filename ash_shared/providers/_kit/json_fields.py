@@ -13,7 +13,6 @@ _MAX_ARGUMENT_DEPTH = 150
 """Leaves room for the surrounding record: the whole must nest less deep than `blocks.MAX_DEPTH`."""
 
 _decode = msgspec.json.Decoder().decode
-_encode = msgspec.json.Encoder().encode
 _PATH_SEGMENT = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,4})\]|\['([^']*)'\]|\["([^"]*)"\]""")
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,([A-Za-z0-9+/=_-]*)")
 _MEDIA_CLASSES: Mapping[str, str] = {
@@ -48,7 +47,7 @@ def input_at(record: Mapping[str, Any], key: str) -> tuple[Any, tuple[str, ...]]
     return input_value, ((key,) if input_value is arguments else ())
 
 
-def _parse_json_path(path: str) -> list[str | int]:
+def parse_json_path(path: str) -> list[str | int]:
     """Return the keys and indexes of a JSON path such as `$.days[0].name`; an unreadable path is one key."""
     body = path.removeprefix("$")
     segments = list(_PATH_SEGMENT.finditer(body))
@@ -63,7 +62,7 @@ def _parse_json_path(path: str) -> list[str | int]:
 
 def set_json_path(arguments: Any, path: str, value: Any) -> Any:
     """Return the arguments with a value set at this path. Strings are appended; list items are expected in order."""
-    return _set_at(arguments if arguments.__class__ is dict else {}, _parse_json_path(path), value)
+    return _set_at(arguments if arguments.__class__ is dict else {}, parse_json_path(path), value)
 
 
 def _set_at(container: Any, keys: list[str | int], value: Any) -> Any:
@@ -78,12 +77,6 @@ def _set_at(container: Any, keys: list[str | int], value: Any) -> Any:
         return [*items[:index], _set_at(previous, rest, value), *items[index + 1 :]]
     record = dict(container) if container.__class__ is dict else {}
     return {**record, key: _set_at(record.get(key), rest, value)}
-
-
-def unfinished_json(arguments: Any, path: str, value: Any) -> str:
-    """Return incomplete arguments as JSON text up to the last value set, with its containers left open."""
-    open_ends = len(_parse_json_path(path)) + (value.__class__ is str)
-    return _encode(arguments).decode()[:-open_ends]
 
 
 def url_source(url: str) -> Block:

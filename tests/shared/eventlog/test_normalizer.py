@@ -11,9 +11,12 @@ import pytest
 
 from ash_shared.conversation.transcript import split_transcript
 from ash_shared.eventlog import Context, Event, Line, Normalizer, read_line
+from ash_shared.eventlog.state import MAX_OPEN_TEXT
 from ash_shared.model.event_types import CHUNKS
 from ash_shared.model.events import read_event
-from tests.shared.logs import CONTENT_EVENTS, context
+from ash_shared.model.message import Facts
+from ash_shared.providers._kit.steps import Chunk, ChunkEnd, SlotKind, Step
+from tests.shared.logs import CONTENT_EVENTS, SavedSession, context
 
 COSTS = ("usage", "costUsd")
 MAX_STATE = 256 * 1024
@@ -51,6 +54,72 @@ def test_events_do_not_depend_on_where_a_stream_is_split(corpus_folder: Path) ->
         for _ in range(3):
             cuts = frozenset(choose.sample(range(len(lines)), min(len(lines), 3)))
             assert follow(lines, cuts) == whole, (name, cuts)
+
+
+def test_open_texts_may_be_stored_apart(corpus_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ash_shared.eventlog.state.MAX_OPEN_TEXT", 3)
+    for name, lines in files_of(corpus_folder):
+        session, events = SavedSession(), list[Event]()
+        for number, line in enumerate(lines):
+            events += session.follow(line, number)
+            has_stored_text = '"text_number"' in (session.state or "")
+            assert bool(session.texts) == has_stored_text, name
+        events += session.close()
+
+        assert events == follow(lines), name
+        assert not session.texts, name
+
+
+@pytest.mark.parametrize("kind", ["text", "thinking", "input"])
+def test_state_does_not_grow_with_an_open_text(kind: SlotKind) -> None:
+    """Each chunk of a long text changes a small state and adds at most itself to the stored text."""
+    session, events, added = SavedSession(), list[Event](), 0
+    for number in range(200):
+        before = sum(map(len, session.texts.values()))
+        events += session.follow(line_with(Chunk(kind, f'"{number}ä\0', "0", _CALL)), number)
+        added = max(added, sum(map(len, session.texts.values())) - before)
+        assert len(session.state or "") < MAX_OPEN_TEXT * 3
+    events += session.follow(line_with(ChunkEnd("0")), "end")
+
+    *chunks, last = [event["payload"] for event in events if event["type"] != "turn_start"]
+    assert "".join(chunk.get("text") or chunk["chunk"] for chunk in chunks) == last.get(
+        "text", last.get("args")
+    )
+    assert (len(chunks), session.texts, added < MAX_OPEN_TEXT + 10) == (200, {}, True)
+
+
+def test_state_does_not_grow_with_built_input() -> None:
+    session, events = SavedSession(), list[Event]()
+    values = [("$.names[0]", "ä" * 10)] * 200 + [("$.names[1]", '"' * 10)] * 200 + [("$.n", 1)]
+    for number, (path, value) in enumerate(values):
+        chunk = Chunk("input", "", "0", {**_CALL, "input": value}, path)
+        events += session.follow(line_with(chunk), number)
+        assert len(session.state or "") < MAX_OPEN_TEXT * 3
+    events += session.follow(line_with(ChunkEnd("0")), "end")
+
+    *chunks, call = [event["payload"] for event in events if event["type"] != "turn_start"]
+    assert call["args"] == {"names": ["ä" * 2000, '"' * 2000], "n": 1}
+    assert json.loads("".join(chunk["chunk"] for chunk in chunks) + "}") == call["args"]
+
+
+def test_continues_a_state_with_whole_texts() -> None:
+    """As stored by earlier versions, and by `state`."""
+    chunks = [line_with(Chunk("text", "x" * 900, "0")) for _ in range(5)]
+    lines = [*chunks, line_with(ChunkEnd("0"))]
+    normalizer, session = Normalizer(), SavedSession()
+    events = [event for number in range(3) for event in normalizer.follow(lines[number], context(number))]
+    session.state = normalizer.state()
+    events += [event for number in range(3, 6) for event in session.follow(lines[number], number)]
+
+    assert events == follow(lines)[: len(events)]
+    assert events[-1]["payload"] == {"text": "x" * 4500}
+
+
+_CALL = {"id": "c", "name": "Write"}
+
+
+def line_with(step: Step) -> Line:
+    return Line([step], Facts(), "claude")
 
 
 def test_open_turn_has_the_costs_of_its_end(corpus_folder: Path) -> None:

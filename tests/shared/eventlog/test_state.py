@@ -44,15 +44,19 @@ STORED: dict[str, Any] = {
             "lane": "p",
             "response": "r",
             "text": "{",
+            "beginning_length": 8,
+            "text_number": 1,
             "call": "c",
             "tool": "Bash",
             "given": {"a": 1},
             "more": {"executor": "server"},
             "is_whole": True,
             "is_built": True,
+            "unfinished": {"containers": [["a"], 2], "is_in_string": True},
             "is_named": False,
         }
     ],
+    "stored_texts": 1,
     "calls": {
         "c": {
             "tool": "Bash",
@@ -101,9 +105,10 @@ STORED: dict[str, Any] = {
 
 
 def test_keeps_the_stored_names() -> None:
-    continued = Normalizer(state=json.dumps(STORED)).state()
-    assert continued is not None
-    assert json.loads(continued) == STORED
+    continued = Normalizer(state=json.dumps(STORED)).save()
+    assert continued.state is not None
+    assert json.loads(continued.state) == STORED
+    assert continued[1:] == ([], [])
 
 
 STRUCTS: dict[str, type[msgspec.Struct]] = {

@@ -9,7 +9,7 @@ import pytest
 
 from ash_shared.eventlog import Context, Normalizer
 from ash_shared.model.events import read_event
-from ash_shared.providers._kit.json_fields import set_json_path, unfinished_json
+from ash_shared.providers._kit.json_fields import set_json_path
 from tests.shared.conftest import CORPUS
 from tests.shared.texts import texts_of
 
@@ -564,27 +564,22 @@ def test_emits_call_when_arguments_are_complete(last: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments_before", "path", "value", "arguments", "text"),
+    ("arguments_before", "path", "value", "arguments"),
     [
-        ("", "$.a", "x", {"a": "x"}, '{"a":"x'),
-        ({"a": 'x"'}, "$.a", "}", {"a": 'x"}'}, '{"a":"x\\"}'),
-        ({"a": "x"}, "$.a", 1, {"a": 1}, '{"a":1'),
-        ({"a": 1}, "$.a.b", None, {"a": {"b": None}}, '{"a":{"b":null'),
-        ({}, "$[2]", "x", {"$[2]": "x"}, '{"$[2]":"x'),
-        ({}, "$.a[1]", "x", {"a": ["x"]}, '{"a":["x'),
-        ({"a": [1, 2]}, "$.a[0]", 3, {"a": [3, 2]}, '{"a":[3,2'),
-        ({}, "$.a[99999]", "x", {"$.a[99999]": "x"}, '{"$.a[99999]":"x'),
-        ({}, "$..a", "x", {"$..a": "x"}, '{"$..a":"x'),
-        ({}, "$[\"a b\"]['c']", "é", {"a b": {"c": "é"}}, '{"a b":{"c":"é'),
+        ("", "$.a", "x", {"a": "x"}),
+        ({"a": 'x"'}, "$.a", "}", {"a": 'x"}'}),
+        ({"a": "x"}, "$.a", 1, {"a": 1}),
+        ({"a": 1}, "$.a.b", None, {"a": {"b": None}}),
+        ({}, "$[2]", "x", {"$[2]": "x"}),
+        ({}, "$.a[1]", "x", {"a": ["x"]}),
+        ({"a": [1, 2]}, "$.a[0]", 3, {"a": [3, 2]}),
+        ({}, "$.a[99999]", "x", {"$.a[99999]": "x"}),
+        ({}, "$..a", "x", {"$..a": "x"}),
+        ({}, "$[\"a b\"]['c']", "é", {"a b": {"c": "é"}}),
     ],
 )
-def test_sets_value_at_json_path(
-    arguments_before: Any, path: str, value: Any, arguments: Any, text: str
-) -> None:
-    arguments_after = set_json_path(arguments_before, path, value)
-
-    assert arguments_after == arguments
-    assert unfinished_json(arguments_after, path, value) == text
+def test_sets_value_at_json_path(arguments_before: Any, path: str, value: Any, arguments: Any) -> None:
+    assert set_json_path(arguments_before, path, value) == arguments
 
 
 def _streams() -> list[Any]:
