@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from statistics import median
@@ -23,7 +23,7 @@ from ash_shared.eventlog import Normalizer
 from benchmarks.database import new_session, settle
 from benchmarks.measure import AsyncRun, Times, take_turns_async
 from benchmarks.peers.stores import Append, Store, installed_stores
-from benchmarks.samples import agent_line, chunk_event, stream_line
+from benchmarks.samples import agent_line, chunk_event, stream_line, text_chunk
 from benchmarks.table import Details, Row, factor
 
 _ASH = "Ash"
@@ -73,10 +73,14 @@ class Size(NamedTuple):
     """Rows per run, by batch size."""
     writers: tuple[int, ...]
     rounds: int
+    open_text: int
+    """Characters."""
 
 
-FULL = Size(rows={1: 200, 10: 800, 100: 2000, 1000: 4000}, writers=(1, 8), rounds=3)
-SMOKE = Size(rows={1: 4, 100: 200}, writers=(2,), rounds=1)
+FULL = Size(
+    rows={1: 200, 10: 800, 100: 2000, 1000: 4000}, writers=(1, 8), rounds=3, open_text=5 * 1024 * 1024
+)
+SMOKE = Size(rows={1: 4, 100: 200}, writers=(2,), rounds=1, open_text=64 * 1024)
 
 
 class _Goal(NamedTuple):
@@ -113,7 +117,66 @@ async def measure(url: str, size: Size) -> tuple[list[Row], list[Details]]:
             goals = [*work.goals, *(_Goal(_ASH, store.name, work.floor) for store in _fit(stores, work))]
             rows += [_row(work, cells, goal) for goal in goals]
             tables.append(_every_cell(work, cells, goals))
+        rows += await _measure_open_text(conn, size)
     return rows, tables
+
+
+# --- Single chunks of a long text
+
+
+async def _measure_open_text(conn: AsyncConnection, size: Size) -> list[Row]:
+    """Compare chunks at the end of a long open text with those at its beginning."""
+    wal: dict[str, list[float]] = {_SHORT: [], _LONG: []}
+    lengths = {_SHORT: 1024, _LONG: size.open_text}
+    cases = {name: partial(_append_chunks, conn, length, wal[name]) for name, length in lengths.items()}
+    times = await take_turns_async(cases, size.rounds)
+    what = f"a chunk at {size.open_text // 1024:,} KB of open text, against one at 1 KB"
+    note = f"{_CHUNKS} chunks of {_CHUNK_WORDS} words, one per append"
+    seconds = 1 / times.typical_speed(_LONG, _SHORT)
+    written = median(wal[_LONG]) / median(wal[_SHORT])
+    return [
+        Row("P6", f"{what}: time", seconds, 1.5, bound="<=", note=note),
+        Row(
+            "P6", f"{what}: WAL", written, 1.5, bound="<=", note=f"{median(wal[_LONG]):,.0f} bytes per chunk"
+        ),
+    ]
+
+
+_SHORT, _LONG = "short", "long"
+_CHUNKS, _CHUNK_WORDS = 100, 12
+_WORD_LENGTH = 5
+"""Characters, with the space."""
+_FILLING_WORDS = 12_000
+
+
+async def _append_chunks(conn: AsyncConnection, length: int, wal: list[float]) -> float:
+    """Return the seconds for chunks after an open text of this length, each in an append of its own."""
+    session_id = await new_session(conn)
+    for text in [stream_line(0), stream_line(1), *_filling(length)]:
+        await append(conn, session_id, [_message(session_id, text)])
+    await settle(conn)
+    chunks = [text_chunk(number, _CHUNK_WORDS) for number in range(_CHUNKS)]
+    before, began = await _wal_position(conn), time.perf_counter()
+    for chunk in chunks:
+        await append(conn, session_id, [_message(session_id, chunk)])
+    seconds = time.perf_counter() - began
+    wal.append((await _wal_position(conn) - before) / _CHUNKS)
+    return seconds
+
+
+def _filling(length: int) -> Iterator[str]:
+    """Yield chunks with about so many characters in all."""
+    words = length // _WORD_LENGTH
+    for start in range(0, words, _FILLING_WORDS):
+        yield text_chunk(start, min(_FILLING_WORDS, words - start))
+
+
+async def _wal_position(conn: AsyncConnection) -> int:
+    ((position,),) = await (await conn.execute(_WAL_POSITION)).fetchall()
+    return int(position)
+
+
+_WAL_POSITION = "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn"
 
 
 def _row(work: _Work, cells: Mapping[tuple[int, int], Times], goal: _Goal) -> Row:

@@ -117,7 +117,12 @@ def stream_line(number: int) -> str:
         return dump(begins[place]).decode()
     if place >= _EVENTS_PER_RESPONSE - len(ends):
         return dump(ends[place - _EVENTS_PER_RESPONSE]).decode()
-    delta = {"type": "text_delta", "text": " ".join(Random(number).choices(_WORDS, k=4)) + " "}
+    return text_chunk(number, 4)
+
+
+def text_chunk(number: int, words: int) -> str:
+    """Return an event that adds words to the text of a streamed response of the Messages API."""
+    delta = {"type": "text_delta", "text": " ".join(Random(number).choices(_WORDS, k=words)) + " "}
     return dump({"type": "content_block_delta", "index": 0, "delta": delta}).decode()
 
 
