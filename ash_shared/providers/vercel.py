@@ -350,10 +350,6 @@ def _standard_usage(usage: Any) -> Block | None:
 # `text/ID`, `reasoning/ID` and `tool/CALL`. A complete message may repeat what was streamed in chunks.
 
 
-def _message_steps(record: Record, reading: RecordReading) -> list[Step]:
-    return [*_message_parts(record, reading)]
-
-
 def _end_response(chunk: Record) -> list[Step]:
     """End the turn, unless a call waits for the client; the turn then continues in another stream."""
     end = ResponseEnd(turn="ends_unless_call_pending")
@@ -483,10 +479,8 @@ TYPES: Mapping[str, WireType] = {
 }
 """The chunks by `type`. Step boundaries, sources, application data and approvals have no steps."""
 _DATA = _chunk_type("data")
-_MESSAGE = WireType(_read_message, _message_parts, _message_steps, matches=_is_message)
-_BARE_PART = WireType(
-    lambda record: RecordReading("record", "system", _read_blocks(record)), steps=lambda record, reading: []
-)
+_MESSAGE = WireType(_read_message, _message_parts, matches=_is_message)
+_BARE_PART = WireType(lambda record: RecordReading("record", "system", _read_blocks(record)))
 
 
 def _find_chunk_type(record: Record) -> WireType | None:

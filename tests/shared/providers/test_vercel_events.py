@@ -361,3 +361,16 @@ _EVENT_TYPES = {
     "text-delta": "assistant_chunk",
     "tool-input-delta": "tool_input_chunk",
 }
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"id": "m1", "role": "assistant", "parts": "none"},
+        {"id": "m1", "role": "narrator", "parts": []},
+        {"type": "text-delta", "id": "0"},
+        {"type": "tide-table", "rows": 3},
+    ],
+)
+def test_malformed_and_unknown_records_are_raw_events(record: Record) -> None:
+    assert short_events(follow([record], "vercel")) == [("raw", {"source": "vercel", "raw": record})]
