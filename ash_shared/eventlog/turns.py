@@ -112,12 +112,13 @@ def mark_over(state: State) -> None:
 
 
 def clear_turn(log: Log) -> None:
-    """Clear the state of the turn. Pending calls stay: they may be answered later."""
+    """Clear the state of the turn. Pending calls stay: they may be answered later. So do originals of the user, whose
+    copies may follow in the next turn; those of answers (a) and errors (e) have their copies in the same turn."""
     state = log.state
     state.turn = None
     state.responses, state.slots, state.pending_results = {}, [], {}
     state.emitted_answers = {}
-    state.original_digests = [text for text in state.original_digests if not text.startswith("a")]
+    state.original_digests = [text for text in state.original_digests if text[0] not in "ae"]
     state.copy_digests = []
     state.calls = {id: call for id, call in state.calls.items() if call.state != "answered"}
     for call in state.calls.values():

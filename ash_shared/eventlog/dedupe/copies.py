@@ -54,7 +54,7 @@ def is_duplicate_error(state: State, part: Part, message: str) -> bool:
     """True if an error is the copy of one that was emitted."""
     if part.role is None and part.relation == "copy":
         return repetitions.is_repeated_error(state, message)
-    digest = text_digest(f"error{message}")
+    digest = f"e{text_digest(message)}"
     if part.is_copy:
         return _take(state.original_digests, digest)
     _record(state.original_digests, digest)

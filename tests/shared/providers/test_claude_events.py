@@ -1697,3 +1697,19 @@ def test_chunks_join_to_the_complete_texts() -> None:
             elif kind in ("assistant_done", "thinking_done") and key in streamed:
                 assert streamed.pop(key) == payload["text"], path.name
         assert not streamed, path.name
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_error_of_a_later_turn_is_emitted(number: int) -> None:
+    """Whatever the digest of its message is."""
+    words = f"The tide gauge {number} does not answer."
+    failed = {"type": "result", "subtype": "error_during_execution", "is_error": True, "errors": [words]}
+
+    events = short_events(
+        user("Tides?"),
+        assistant(text(words), isApiErrorMessage=True, error="unknown"),
+        user("And now?"),
+        failed,
+    )
+
+    assert [type for type, *_ in events if type == "error"] == ["error", "error"]
