@@ -115,6 +115,11 @@ def _text_blocks(event_type: str, payload: Event) -> list[Block]:
     return [text_block(text_of_json(payload[str(CATALOGUE[event_type].text)]))]
 
 
+def _speech_blocks(payload: Event) -> list[Block]:
+    content, text = payload.get("content") or [], payload["transcription"]
+    return [*([text_block(text)] if text or not content else []), *content]
+
+
 def _thinking_blocks(payload: Event) -> list[Block]:
     signature = {"signature": payload["signature"]} if payload.get("signature") else {}
     return [{"type": "thinking", "thinking": payload["text"], **signature}]
@@ -145,6 +150,7 @@ def _tool_result_blocks(payload: Event) -> list[Block]:
 
 _BLOCKS = {
     "user_message": blocks_of,
+    "user_audio": _speech_blocks,
     "assistant_done": blocks_of,
     "thinking_done": _thinking_blocks,
     "tool_call": _tool_use_blocks,

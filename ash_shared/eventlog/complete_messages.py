@@ -21,7 +21,7 @@ from ash_shared.eventlog.state import (
     State,
     evict_oldest,
 )
-from ash_shared.model.blocks import Block
+from ash_shared.model.blocks import Block, is_audio
 from ash_shared.providers._kit.steps import ChunkEnd, Part, Relation, Speaker
 
 
@@ -259,24 +259,22 @@ def _emit_user_part(log: Log, part: Part) -> None:
 
 
 def _user_units(log: Log, part: Part, results: list[Block]) -> list[Unit]:
-    """Return the results of a part, and a unit for all its other blocks."""
+    """Return units of the results of a part, of all its other blocks, and of each of its recordings."""
     parent_call = part.parent_call or ""
     units: list[Unit] = [
         (block, partial(tool_calls.emit_result, log, part, block, parent_call)) for block in results
     ]
-    others = [block for block in part.blocks if block["type"] != "tool_result"]
+    is_prompt = part.origin == "prompt" and not (results or parent_call)
+    flags = {"is_prompt": is_prompt, "synthetic": part.origin == "synthetic"}
+    others = [block for block in part.blocks if block["type"] != "tool_result" and not is_audio(block)]
     if others:
-        is_prompt = part.origin == "prompt" and not (results or parent_call)
-        emit = partial(
-            emit_messages.emit_user_message,
-            log,
-            others,
-            parent_call,
-            is_prompt=is_prompt,
-            synthetic=part.origin == "synthetic",
-        )
+        emit = partial(emit_messages.emit_user_message, log, others, parent_call, **flags)
         units.append(({_USER_CONTENT: others}, emit))
-    return units
+    recordings = [block for block in part.blocks if is_audio(block)]
+    return units + [
+        (block, partial(emit_messages.emit_user_audio, log, block, parent_call, **flags))
+        for block in recordings
+    ]
 
 
 _USER_CONTENT = "said"

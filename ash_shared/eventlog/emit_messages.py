@@ -8,7 +8,7 @@ from ash_shared.eventlog.dedupe import copies
 from ash_shared.eventlog.dedupe.digests import text_digest
 from ash_shared.eventlog.emitter import Log
 from ash_shared.eventlog.state import MAX_HELD_COPIES, Call, HeldCopy, Place
-from ash_shared.model.blocks import Block, pick
+from ash_shared.model.blocks import Block, is_audio, pick, without
 from ash_shared.model.message import Facts
 from ash_shared.providers._kit.steps import Part, Speaker
 from ash_shared.reading.system_text import typed_text
@@ -56,7 +56,26 @@ def emit_block(log: Log, part: Part, block: Block, place: Place) -> None:
     elif wire == "raw":
         emit_raw(log, block)
     else:
+        _emit_file(log, part, block, place)
+
+
+def _emit_file(log: Log, part: Part, block: Block, place: Place) -> None:
+    """Emit an image or a file."""
+    if is_audio(block):
+        emit_audio(log, [block], dict(part.fields), place)
+    else:
         emit_text(log, "assistant_done", {"text": "", "content": [block]}, place)
+
+
+def emit_audio(log: Log, blocks: list[Block], fields: Block, place: Place) -> None:
+    """Emit the end of speech, with what the blocks have of it: the recording and its transcript."""
+    turns.activate_turn(log)
+    recordings = [without(block, "transcript") for block in blocks if "source" in block]
+    log.emit("audio_done", {**fields, **({"content": recordings} if recordings else {})}, place)
+    for block in blocks:
+        if block.get("transcript"):
+            payload = {"text": block["transcript"], "variant": "transcript", **without(fields, "mimeType")}
+            emit_text(log, "assistant_done", payload, place)
 
 
 def _text_fields(block: Block) -> Block:
@@ -99,6 +118,18 @@ def emit_user_message(
     else:
         _begin_user_message(log, is_prompt=is_prompt)
     log.emit("user_message", payload, Place(parent_call))
+
+
+def emit_user_audio(log: Log, block: Block, parent_call: str, *, is_prompt: bool, synthetic: bool) -> None:
+    payload: Block = {
+        "transcription": block.get("transcript") or "",
+        "content": [without(block, "transcript")],
+    }
+    if synthetic:
+        payload["synthetic"] = True
+    else:
+        _begin_user_message(log, is_prompt=is_prompt)
+    log.emit("user_audio", payload, Place(parent_call))
 
 
 def _emit_raws(log: Log, blocks: list[Block]) -> None:

@@ -158,12 +158,6 @@ _TURN_TRIGGERS: Mapping[str, turns.Trigger] = {
 
 def _emit_event(log: Log, step: steps.Emit) -> None:
     payload = step.payload
-    if step.type == "turn_start":
-        turns.start_explicit_turn(log, payload["trigger"])
-        return
-    if step.type == "audio_chunk":
-        _emit_speech(log, step)
-        return
     once_key = f"agent/{payload['messageId']}" if step.type == "agent_message" else ""
     if repetitions.is_repeated_event(log.state, once_key):
         return
@@ -173,13 +167,6 @@ def _emit_event(log: Log, step: steps.Emit) -> None:
             payload = {**payload, "messageId": turns.scoped_id(payload["messageId"], turn)}
     repetitions.record_event(log.state, once_key)
     log.emit(step.type, payload, Place(log.sidechain_call))
-
-
-def _emit_speech(log: Log, step: steps.Emit) -> None:
-    """Emit a chunk of speech within its turn and its response."""
-    turns.activate_turn(log)
-    response = log.context.response_id or log.state.response_id(log.parent_call)
-    log.emit(step.type, step.payload, Place(log.parent_call, response))
 
 
 def _set_scope(log: Log, step: steps.Scope) -> None:
@@ -196,5 +183,5 @@ _HANDLERS: Mapping[type, Callable[[Log, Any], None]] = {
     steps.ResponseStart: streaming.start_response,
     steps.Scope: _set_scope,
     steps.TurnEnd: turns.end_turn_explicitly,
-    steps.TurnStart: lambda log, step: turns.start_explicit_turn(log, "user", step.id),
+    steps.TurnStart: lambda log, step: turns.start_explicit_turn(log, step.trigger, step.id),
 }

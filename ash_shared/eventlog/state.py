@@ -205,6 +205,8 @@ class Slot(_Stored, dict=True):
     """Characters of the text before `text`, which are not in the state."""
     text_number: int = 0
     """Identifies the beginning of the text once it is stored."""
+    audio_chunks: int = 0
+    """Number of chunks of speech so far, whose data is only in the events."""
     call: str = ""
     tool: str = ""
     arguments: Any = ""
@@ -247,6 +249,11 @@ class Slot(_Stored, dict=True):
     @property
     def place(self) -> Place:
         return Place(self.parent_call, self.response)
+
+    @property
+    def was_streamed(self) -> bool:
+        """True if chunks with content have come."""
+        return bool(self.length or self.audio_chunks)
 
     def is_below(self, name: str, parent_call: str) -> bool:
         """True if the slot has this name or is inside the slot of this name."""
@@ -320,7 +327,8 @@ class State(_Stored):
     removed_copies: int = 0
     """Prompts that were removed from the queue, less those of them that were delivered during the turn."""
     original_digests: list[str] = []
-    """Digests of emitted originals whose copy has not come."""
+    """Digests of emitted originals whose copy has not come, after a letter: u for the user, a for the assistant, e for
+    an error."""
     copy_digests: list[str] = []
     """Digests of emitted copies whose original has not come."""
     emitted_revisions: dict[str, dict[str, str]] = {}
@@ -384,7 +392,7 @@ class State(_Stored):
 
     def is_cut(self) -> bool:
         """True if an answer is incomplete."""
-        is_open = any(slot.length and not slot.is_complete for slot in self.slots)
+        is_open = any(slot.was_streamed and not slot.is_complete for slot in self.slots)
         return is_open or any(known.is_explicit and not known.is_over for known in self.responses.values())
 
 

@@ -14,11 +14,11 @@ from ash_shared.eventlog.dedupe import assembled_answers, repetitions
 from ash_shared.eventlog.dedupe.resent_messages import count_sent
 from ash_shared.eventlog.emitter import Log
 from ash_shared.eventlog.state import MAX_STREAMED_RESPONSES, Response, Slot, State, UnfinishedJson
-from ash_shared.model.blocks import Block, without
+from ash_shared.model.blocks import Block, is_audio, without
 from ash_shared.providers._kit import steps
 from ash_shared.providers._kit.json_fields import decode_arguments, set_json_path
 
-_EVENT_PREFIXES = {"text": "assistant", "thinking": "thinking", "input": "tool_input"}
+_EVENT_PREFIXES = {"audio": "audio", "text": "assistant", "thinking": "thinking", "input": "tool_input"}
 """Prefix of the event types by kind of slot."""
 _SLOT_KINDS: Mapping[str, steps.SlotKind] = {"text": "text", "thinking": "thinking", "tool_use": "input"}
 """Kind of slot by block type."""
@@ -87,9 +87,8 @@ def add_chunk(log: Log, chunk: steps.Chunk) -> None:
         return
     slot.fields = _merge_fields(slot.fields, chunk.fields)
     added = _set_argument(slot, chunk) if chunk.path else _plain_text(slot, chunk)
-    if chunk.is_last and (slot.is_complete or not slot.length):
-        slot.add_text(added)
-        slot.is_complete = True
+    if chunk.is_last and (slot.is_complete or not slot.was_streamed):
+        _add_complete(slot, chunk, added)
     elif added:
         _emit_chunk(log, slot, added, chunk.fields)
 
@@ -97,7 +96,19 @@ def add_chunk(log: Log, chunk: steps.Chunk) -> None:
 _OUTPUT_KINDS = ("output", "output_so_far")
 
 
+def _add_complete(slot: Slot, chunk: steps.Chunk, added: str) -> None:
+    slot.is_complete = True
+    if chunk.block is None:
+        slot.add_text(added)
+    else:
+        slot.fields = _merge_fields(slot.fields, {"content": [chunk.block]})
+
+
 def _emit_chunk(log: Log, slot: Slot, added: str, fields: Mapping[str, Any]) -> None:
+    if slot.kind == "audio":
+        log.emit("audio_chunk", {"data": added, "seq": slot.audio_chunks, **fields}, slot.place)
+        slot.audio_chunks += 1
+        return
     payload: Block = {"text": added}
     if slot.kind == "input":
         payload = {"toolCallId": slot.call, "toolName": slot.tool, "chunk": added, "offset": slot.length}
@@ -279,6 +290,10 @@ def end_slot(log: Log, slot: Slot, end_fields: Block | None = None) -> None:
         fields.pop("redacted", None)
     if slot.kind == "input":
         _emit_call_of_slot(log, slot, fields)
+    elif slot.kind == "audio":
+        blocks = fields.pop("content", [])
+        if slot.audio_chunks or blocks:
+            emit_messages.emit_audio(log, blocks, fields, slot.place)
     elif text or not slot.fields.keys().isdisjoint(_READABLE_WITHOUT_TEXT):
         wire = f"{_EVENT_PREFIXES[slot.kind]}_done"
         emit_messages.emit_text(log, wire, {"text": text, **fields}, slot.place)
@@ -300,6 +315,8 @@ def _block_of_slot(slot: Slot, text: str) -> Block:
     """Return the block of a slot, as far as its digest needs it."""
     if slot.kind == "input":
         return {"type": "tool_use", "id": slot.call, "name": slot.tool, "input": slot.arguments}
+    if slot.kind == "audio":
+        return {"type": "file", "mediaClass": "audio"}
     return {"type": slot.kind, slot.kind: text}
 
 
@@ -342,7 +359,7 @@ def end_complete_slots(log: Log, parent_call: str, *, before: Slot | None = None
 
 def _find_slot_of(state: State, block: Block, parent_call: str) -> Slot | None:
     """Return the slot that a complete block supersedes: that of the same call, or else the first of its kind."""
-    kind = _SLOT_KINDS.get(block["type"])
+    kind = "audio" if is_audio(block) else _SLOT_KINDS.get(block["type"])
     candidates = [slot for slot in state.slots if slot.kind == kind and slot.parent_call == parent_call]
     if kind == "input":
         candidates.sort(key=lambda slot: slot.call != block.get("id"))

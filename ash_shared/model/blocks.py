@@ -64,6 +64,13 @@ def is_valid(block: Block) -> bool:
     return check is not None and check(block)
 
 
+def is_audio(block: Block) -> bool:
+    """True for the file block of a recording."""
+    if block["type"] != "file":
+        return False
+    return block.get("mediaClass") == "audio" or (block.get("mimeType") or "").startswith("audio/")
+
+
 def is_native(block: Any) -> TypeGuard[Block]:
     """True if a decoded value is a valid block without a nested list, so that it needs no translation."""
     if block.__class__ is not dict:

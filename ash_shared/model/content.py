@@ -146,6 +146,8 @@ class FileContent(_Block):
     context: str | None = ABSENT
     media_class: str | None = Field(default=ABSENT, alias="mediaClass")
     """document, audio, video or other."""
+    transcript: str | None = ABSENT
+    """The words of a recording."""
 
 
 class RawContent(_Block):

@@ -88,6 +88,7 @@ CATALOGUE: Mapping[str, EventType] = {
         weight="A",
         trigger="user",
         is_turn_content=True,
+        is_revocable=True,
         is_topic=True,
         in_conversation=True,
     ),
@@ -200,7 +201,11 @@ CATALOGUE: Mapping[str, EventType] = {
     "error": EventType(events.ErrorEvent, message_role="system", text="message", weight="D", issue="error"),
     "audio_chunk": EventType(events.AudioChunkEvent, role="assistant", chunk_of="audio_done"),
     "audio_done": EventType(
-        events.AudioDoneEvent, role="assistant", chunks=ChunkGroup("audio", ("turnId", "responseId"))
+        events.AudioDoneEvent,
+        role="assistant",
+        chunks=ChunkGroup("audio", ("turnId", "responseId")),
+        is_turn_content=True,
+        is_revocable=True,
     ),
     "summary": EventType(
         events.SummaryEvent, message_role="system", text="text", weight="D", in_conversation=True

@@ -84,10 +84,19 @@ class UserText(_Wire):
 
 
 class UserAudio(_Wire):
-    """A transcription of the user's speech."""
+    """A spoken message of the user. Text of the same message is in a `user_message`."""
 
     transcription: str
-    duration_ms: float
+    """Empty if it is not known."""
+    duration_ms: Omittable[float] = ABSENT
+    content: Omittable[list[MessageContent]] = ABSENT
+    """The recording, as a file block."""
+    synthetic: Omittable[bool] = ABSENT
+    """True if the client sent the message in the user's name."""
+    parent_tool_call_id: Omittable[str] = ABSENT
+    """The tool call that started the subagent that receives the message."""
+    sidechain: Omittable[bool] = ABSENT
+    """True if a subagent produced the event and its tool call is not known."""
 
 
 class AssistantText(_Wire):
@@ -208,7 +217,8 @@ class AgentCallback(_Wire):
 class AgentSwitch(_Wire):
     """A handover from one agent to another."""
 
-    from_agent_id: str
+    from_agent_id: Omittable[str] = ABSENT
+    """Absent if the log does not name it."""
     to_agent_id: str
 
 
@@ -233,12 +243,25 @@ class AudioChunk(_Wire):
     data: str
     """Base64."""
     seq: int
+    """0, 1, 2 … in each recording."""
+    mime_type: Omittable[str] = ABSENT
+    parent_tool_call_id: Omittable[str] = ABSENT
+    """The tool call that started the subagent that speaks."""
 
 
 class AudioDone(_Wire):
-    """The duration of the speech."""
+    """The end of speech. Its words are in an `assistant_done` with the variant `transcript`."""
 
-    duration_ms: float
+    duration_ms: Omittable[float] = ABSENT
+    mime_type: Omittable[str] = ABSENT
+    content: Omittable[list[MessageContent]] = ABSENT
+    """The recording, as a file block, if it was not streamed; else it is in the `audio_chunk` events."""
+    partial: Omittable[bool] = ABSENT
+    """True if the stream ended before the speech was complete."""
+    parent_tool_call_id: Omittable[str] = ABSENT
+    """The tool call that started the subagent that speaks."""
+    sidechain: Omittable[bool] = ABSENT
+    """True if a subagent produced the event and its tool call is not known."""
 
 
 class Summary(_Wire):

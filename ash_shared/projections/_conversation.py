@@ -139,6 +139,14 @@ def _add_user(fold: _Fold, event: WireEvent) -> None:
         fold.add_user(*_blocks(payload))
 
 
+def _add_speech(fold: _Fold, event: WireEvent) -> None:
+    """Add what the user said, or else a description of the recording."""
+    payload = event["payload"]
+    if not payload.get("synthetic"):
+        words = text_block(payload["transcription"])
+        fold.add_user(*(payload.get("content") or [words] if _is_blank(words) else [words]))
+
+
 def _blocks(payload: Mapping[str, Any]) -> list[Block]:
     return [block for block in blocks_of(payload) if block["type"] in {"file", "image", "text"}]
 
@@ -187,6 +195,7 @@ _SPECIAL_HANDLERS: Mapping[str, Callable[[_Fold, WireEvent], None]] = {
     "tool_result": lambda fold, event: fold.resolve(event["payload"]),
     "turn_end": lambda fold, event: fold.leave(is_over=True),
     "turn_start": lambda fold, event: fold.leave(is_over=False),
+    "user_audio": _add_speech,
     "user_message": _add_user,
 }
 _HANDLERS: Mapping[str, Callable[[_Fold, WireEvent], None]] = {

@@ -52,6 +52,12 @@ def _of_assistant(payload: Block) -> Iterator[Passage]:
     yield from _other_content(payload)
 
 
+def _of_speech(payload: Block) -> Iterator[Passage]:
+    yield Passage("A", payload["transcription"])
+    for block in payload.get("content") or ():
+        yield Passage("D", _joined(block))
+
+
 def _other_content(payload: Block) -> Iterator[Passage]:
     """Yield the content blocks that the `text` of the payload does not contain."""
     for block in payload.get("content") or ():
@@ -91,6 +97,7 @@ _SPECIAL_EXTRACTORS: Mapping[str, Callable[[Block], Iterator[Passage]]] = {
     "raw": _text_field("raw", "D"),
     "tool_call": _call,
     "tool_result": _result,
+    "user_audio": _of_speech,
     "user_message": _of_user,
 }
 _EXTRACTORS: Mapping[str, Callable[[Block], Iterator[Passage]]] = {

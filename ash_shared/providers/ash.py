@@ -93,6 +93,20 @@ def _message_translation(event: str) -> Callable[[Block], list[Block]]:
     return read
 
 
+def _translate_user_audio(payload: Block) -> list[Block]:
+    """Translate a spoken message to its transcription, unless that is unknown, and the recording."""
+    if payload.get("content").__class__ is not list:
+        return [_read_transcription(payload)]
+    content = read_list(payload["content"], read_block)
+    words = _read_transcription(without(payload, "content"))
+    if words["text"] or not content:
+        return [words, *content]
+    return [with_extra(content[0], without(payload, "content", "transcription")), *content[1:]]
+
+
+_read_transcription = _text_translation("user_audio", "transcription", variant="transcript")
+
+
 def _translate_thinking(payload: Block) -> Block:
     names = ("signature", "redacted")
     typed = {"type": "thinking", "thinking": payload["text"], **pick(payload, *names)}
@@ -125,7 +139,7 @@ def _result_content(payload: Block) -> Block:
     return {"structured": result} if is_data and blocks else {"content": blocks}
 
 
-_VARIANTS = {"error": "error", "summary": "summary", "user_audio": "transcript"}
+_VARIANTS = {"error": "error", "summary": "summary"}
 _PAYLOAD_TRANSLATIONS: Mapping[str, PayloadTranslation] = {
     **{
         name: _text_translation(name, row.text, variant=_VARIANTS.get(name))
@@ -136,6 +150,7 @@ _PAYLOAD_TRANSLATIONS: Mapping[str, PayloadTranslation] = {
     "thinking_done": _translate_thinking,
     "tool_call": _translate_call,
     "tool_result": _translate_result,
+    "user_audio": _translate_user_audio,
     "user_message": _message_translation("user_message"),
 }
 

@@ -54,7 +54,6 @@ from ash_shared.providers._kit.json_fields import (
 from ash_shared.providers._kit.steps import (
     Chunk,
     ChunkEnd,
-    Emit,
     ResponseEnd,
     ResponseStart,
     Step,
@@ -410,7 +409,7 @@ def _compaction_steps(record: Record, reading: RecordReading) -> list[Step] | No
     return part_steps + ([_RETRY] if record.get("willRetry") is True else []) or None
 
 
-_RETRY = Emit("turn_start", {"trigger": "system"})
+_RETRY = TurnStart(trigger="system")
 """Begins a turn of its own, although no prompt follows."""
 
 

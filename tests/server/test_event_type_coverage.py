@@ -73,7 +73,7 @@ def printed(event: dict[str, Any]) -> str:
     return output.getvalue()
 
 
-SILENT = {"reset", "tool_input_chunk", "tool_output_chunk", "turn_start"}
+SILENT = {"audio_chunk", "reset", "tool_input_chunk", "tool_output_chunk", "turn_start"}
 """Types of which `ash tail` prints nothing: the events after them say it."""
 
 

@@ -171,13 +171,17 @@ _ARGS: tuple[Any, ...] = (
     [1],
 )
 _RESULTS: tuple[Any, ...] = ("", "1 failed\n", None, [{"type": "text", "text": "a"}], {"deep": [1]})
+_RECORDING = {"type": "file", "mediaClass": "audio", "source": {"type": "base64", "data": "UklGRg=="}}
 _TOOLS = ("Bash", "Edit", "Task", "holo")
 
 _PAYLOADS: Mapping[str, Callable[[random.Random], dict[str, Any]]] = {
     "turn_start": lambda choose: {"trigger": choose.choice(("user", "callback", "system"))},
     "turn_end": lambda choose: {"costUsd": 0.01} if choose.random() < 0.5 else {"partial": True},
     "user_message": lambda choose: {"text": _text(choose)},
-    "user_audio": lambda choose: {"transcription": _text(choose), "durationMs": 1800},
+    "user_audio": lambda choose: {
+        "transcription": _text(choose),
+        **choose.choice(({"durationMs": 1800}, {"content": [_RECORDING]})),
+    },
     "assistant_chunk": lambda choose: {"text": _text(choose)},
     "assistant_done": lambda choose: _answer(_text(choose) + _text(choose)),
     "thinking_chunk": lambda choose: {"text": _text(choose)},
@@ -213,7 +217,7 @@ _PAYLOADS: Mapping[str, Callable[[random.Random], dict[str, Any]]] = {
     "interrupt": lambda choose: {"reason": choose.choice(("user_cancel", "timeout", "error"))},
     "error": lambda choose: {"code": "overloaded", "message": "Try again."},
     "audio_chunk": lambda choose: {"data": "UklGRg==", "seq": choose.randrange(3)},
-    "audio_done": lambda choose: {"durationMs": 2100},
+    "audio_done": lambda choose: choose.choice(({"durationMs": 2100}, {"content": [_RECORDING]})),
     "summary": lambda choose: {"text": _text(choose)},
     "system_message": lambda choose: {"text": "Model changed.", "variant": "notice"},
     "reset": lambda choose: {},

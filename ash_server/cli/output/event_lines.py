@@ -146,7 +146,7 @@ class EventPrinter:
         self._print(f"! {headline(event)}", "yellow", event)
 
     def _skip(self, event: PrintedEvent) -> None:
-        """Print nothing: the complete call or result contains these chunks."""
+        """Print nothing: the complete call or result contains these chunks; chunks of speech are not readable."""
 
     def _print_headline(self, event: PrintedEvent) -> None:
         self._print(f"· {event['type']} {headline(event)}", "dim", event)
@@ -207,6 +207,11 @@ def _format_text(field: str, payload: Payload) -> str:
     return text_of_json(payload[field])
 
 
+def _format_speech(payload: Payload) -> str:
+    seconds = f"{payload['durationMs'] / 1000:.1f} s" if "durationMs" in payload else ""
+    return payload.get("transcription") or seconds or _format_blocks(payload.get("content"))
+
+
 def _format_turn_end(payload: Payload, seconds: float | None = None) -> str:
     usage = payload.get("usage") or {}
     facts = (
@@ -245,6 +250,8 @@ _HEADLINES: Mapping[str, Callable[[Payload], str]] = {
     "turn_end": _format_turn_end,
     "tool_call": lambda payload: f"{payload['toolName']} {_main_argument(payload['args'])}",
     "tool_result": lambda payload: ("✗ " if failure_of(payload) else "") + _result_text(payload),
+    "user_audio": _format_speech,
+    "audio_done": _format_speech,
     "interrupt": lambda payload: f"interrupted: {payload['reason']}",
     "error": _format_error,
     "raw": _format_raw,
@@ -264,6 +271,7 @@ _PRINTERS: Mapping[str, Callable[[EventPrinter, PrintedEvent], None]] = {
     "tool_input_chunk": EventPrinter._skip,
     "tool_output_chunk": EventPrinter._skip,
     "tool_result": EventPrinter._on_tool_result,
+    "audio_chunk": EventPrinter._skip,
     "interrupt": EventPrinter._on_interrupt,
     "error": EventPrinter._on_error,
 }

@@ -179,10 +179,10 @@ function thinking({ event, text, isOpen }) {
 }
 
 function speech({ event, isOpen }) {
-  const { durationMs } = event.payload;
+  const { durationMs, content = [] } = event.payload;
   const summary = durationMs === undefined ? "Spoke" : `Spoke for ${(durationMs / 1000).toFixed(1)} s`;
   const data = { "data-block": "text", "data-streaming": isOpen };
-  return { kind: "speech", data, children: [isOpen ? "Speaks" : summary] };
+  return { kind: "speech", data, children: [isOpen ? "Speaks" : summary, ...blocks(content)] };
 }
 
 function agent({ event, message, answers }, { hrefOf }) {

@@ -12,6 +12,7 @@ export const CHUNKS = new Set(["assistant_chunk", "audio_chunk", "thinking_chunk
 export const CONTENT = new Set([
   "agent_callback",
   "assistant_done",
+  "audio_done",
   "thinking_done",
   "tool_call",
   "user_audio",

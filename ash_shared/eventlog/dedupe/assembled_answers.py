@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ash_shared.eventlog.dedupe.digests import message_digest
 from ash_shared.eventlog.state import Response, State, StreamedAnswer
-from ash_shared.model.blocks import Block
+from ash_shared.model.blocks import Block, is_audio
 from ash_shared.providers._kit.steps import ChunkEnd, Emit, Part, ResponseEnd, ResponseStart, Step, TurnEnd
 
 _COMPLETE_STEPS = frozenset({ChunkEnd, ResponseEnd, ResponseStart, Emit})
@@ -75,7 +75,7 @@ def _has_blocks_of(answer: StreamedAnswer, parts: Sequence[Part]) -> bool:
     """True if all blocks of the parts were streamed, as far as they can be recognised."""
     blocks = [block for part in parts for block in part.blocks]
     digests = {message_digest("assistant", block) for block in blocks if _has_identity(block)}
-    is_known = all(block["type"] in _IDENTITY_KEYS for block in blocks)
+    is_known = all(block["type"] in _IDENTITY_KEYS or is_audio(block) for block in blocks)
     return is_known and bool(digests) and digests.issubset(answer.block_digests)
 
 

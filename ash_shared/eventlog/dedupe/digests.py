@@ -5,7 +5,7 @@ from zlib import crc32
 
 import msgspec
 
-from ash_shared.model.blocks import Block
+from ash_shared.model.blocks import Block, is_audio
 from ash_shared.providers._kit.steps import Speaker
 
 _encode = msgspec.json.Encoder(order="sorted").encode
@@ -23,8 +23,11 @@ def content_digest(content: Block) -> str:
 
 
 def message_digest(role: Speaker, block: Block) -> str:
-    """Return a digest that does not depend on the format: calls and results are identified by their ids, if any."""
+    """Return a digest that does not depend on the format: calls and results are identified by their ids, if any. All
+    speech of the assistant has the same: requests refer to it by an id."""
     wire = block["type"]
+    if role == "assistant" and is_audio(block):
+        return _bytes_digest(b"audio")
     identity = block.get(_IDENTITY_KEYS.get(wire, "type"))
     if wire not in _IDENTITY_KEYS or identity is None:
         identity = {name: block[name] for name in block if name not in _IGNORED_KEYS}

@@ -20,7 +20,7 @@ from ash_shared.model.blocks import (
     with_extra,
     without,
 )
-from ash_shared.providers._kit.json_fields import count_at, mime_fields, subtract_counts, token_usage
+from ash_shared.providers._kit.json_fields import count_at, mime_fields, subtract_counts, text_at, token_usage
 
 _CAMEL_CASE: Mapping[str, str] = {
     "code_execution_result": "codeExecutionResult",
@@ -178,7 +178,9 @@ def _translate_inline_data(kind: str, part: Block) -> Block:
     blob = part[kind]
     mime = spelling_used(blob, "mimeType", "mime_type")
     name = spelling_used(blob, "displayName", "display_name")
-    typed = media_block(blob[mime], {"type": "base64", "data": blob["data"]}, blob.get(name))
+    typed = media_block(blob[mime], {"type": "base64", "data": blob["data"]}, blob.get(name)) | _transcript(
+        part
+    )
     return _with_extra_keys(kind, part, typed, (mime, "data") + ((name,) if "filename" in typed else ()))
 
 
@@ -187,8 +189,14 @@ def _translate_file_data(kind: str, part: Block) -> Block:
     mime = spelling_used(data, "mimeType", "mime_type")
     name = spelling_used(data, "displayName", "display_name")
     uri = spelling_used(data, "fileUri", "file_uri")
-    typed = media_block(data.get(mime), {"type": "url", "url": data[uri]}, data.get(name))
+    typed = media_block(data.get(mime), {"type": "url", "url": data[uri]}, data.get(name)) | _transcript(part)
     return _with_extra_keys(kind, part, typed, (mime, uri) + ((name,) if "filename" in typed else ()))
+
+
+def _transcript(part: Block) -> Block:
+    """Return the words of a recording; its transcription also stays in `extra`."""
+    text = text_at(value_in_either_case(part, "audioTranscription", "audio_transcription"), "text")
+    return {} if text is None else {"transcript": text}
 
 
 def _translate_function_call(kind: str, part: Block) -> Block:

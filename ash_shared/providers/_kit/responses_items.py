@@ -102,18 +102,39 @@ def _inline_source(data: str) -> Block:
     return url_source(data) if data.startswith("data:") else {"type": "base64", "data": data}
 
 
+_AUDIO_SOURCES: SourceMakers = {
+    "audio": _inline_source,
+    "audio_url": url_source,
+    "data": _inline_source,
+    "file_id": uploaded_source,
+    "input_audio": lambda audio: _inline_source(audio["data"]),
+}
+
+
+def _translate_audio(part: Record) -> Block:
+    """Translate a recording; the Realtime API stores only its transcript."""
+    source_key = _source_key(part, _AUDIO_SOURCES)
+    if source_key is None:
+        source, typed = None, {"transcript": part["transcript"]}
+    else:
+        source, typed = _AUDIO_SOURCES[source_key](part[source_key]), pick(part, "transcript")
+    mime = {"mimeType": source["media_type"]} if source and "media_type" in source else {}
+    typed |= {"type": "file", **mime, **({"source": source} if source else {}), "mediaClass": "audio"}
+    block = translated(part, typed, {source_key or "transcript", "transcript"}, part["type"])
+    return with_extra(block, without(part["input_audio"], "data")) if source_key == "input_audio" else block
+
+
 FILE_SOURCES: SourceMakers = {"file_data": _inline_source, "file_url": url_source, "file_id": uploaded_source}
 
 _IMAGE = media_translation({"type": "image"}, {"image_url": url_source, "file_id": uploaded_source})
 
 PARTS: Mapping[str, Translation] = {
     "computer_screenshot": _IMAGE,
-    "input_audio": media_translation(
-        {"type": "file", "mediaClass": "audio"}, {"audio_url": url_source, "file_id": uploaded_source}
-    ),
+    "input_audio": _translate_audio,
     "input_file": _translate_file,
     "input_image": _IMAGE,
     "input_text": read_text,
+    "output_audio": _translate_audio,
     "output_text": read_text,
     "refusal": refusal_block,
 }

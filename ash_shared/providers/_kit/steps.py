@@ -140,10 +140,10 @@ _COPIES = frozenset({"copy", "held_copy"})
 
 
 class Chunk(NamedTuple):
-    """A delta of streamed text, thinking, tool input or tool output."""
+    """A delta of streamed text, thinking, tool input, tool output or speech."""
 
-    kind: Literal["text", "thinking", "input", "output", "output_so_far"]
-    """output_so_far: `text` repeats the complete output so far; only its end is new."""
+    kind: Literal["text", "thinking", "input", "output", "output_so_far", "audio"]
+    """output_so_far: `text` repeats the complete output so far; only its end is new. audio: `text` is base64."""
     text: str
     """The text to append; empty if the chunk only opens the slot."""
     slot: str = ""
@@ -159,6 +159,8 @@ class Chunk(NamedTuple):
     Keys of later chunks are merged; lists are concatenated."""
     is_last: bool = False
     """True if the record also ends the item. If nothing was streamed before, only the complete item is emitted."""
+    block: Block | None = None
+    """For audio that may be complete (`is_last`): its block."""
     anonymous_slot: bool = False
     """True if the slot name may already have been used, for formats that do not name positions. A call with
     another id and name replaces the call in the slot."""
@@ -172,8 +174,8 @@ def call_chunk(tool_use: Block, slot: str) -> Chunk:
     return Chunk("input", "", slot, call=call, fields=pick(tool_use, "executor"))
 
 
-SlotKind = Literal["text", "thinking", "input"]
-ALL_KINDS: tuple[SlotKind, ...] = ("text", "thinking", "input")
+SlotKind = Literal["text", "thinking", "input", "audio"]
+ALL_KINDS: tuple[SlotKind, ...] = ("text", "thinking", "input", "audio")
 
 
 class ChunkEnd(NamedTuple):
@@ -217,6 +219,8 @@ class TurnStart(NamedTuple):
     """A turn begins whose end is reported explicitly."""
 
     id: str | None = None
+    trigger: Literal["user", "system"] = "user"
+    """system: no prompt follows."""
 
 
 class TurnEnd(NamedTuple):
@@ -231,8 +235,7 @@ class TurnEnd(NamedTuple):
 
 
 class Emit(NamedTuple):
-    """An event to emit, e.g. `error`. `turn_start` begins a turn as `TurnStart` does, but with another trigger. An
-    `agent_message` is emitted once per turn, by its id."""
+    """An event to emit, e.g. `error`. An `agent_message` is emitted once per turn, by its id."""
 
     type: str
     payload: Block
@@ -275,6 +278,7 @@ _FIELD_TYPES: Mapping[type, tuple[tuple[str, tuple[type, ...]], ...]] = {
 
 _PAYLOAD_FIELD_TYPES: Mapping[str, tuple[type, ...]] = {
     "executor": _OPTIONAL_STR,
+    "mimeType": _STR,
     "phase": _STR,
     "redacted": (bool, type(None)),
     "signature": _OPTIONAL_STR,
@@ -302,7 +306,8 @@ def _has_valid_fields(step: Chunk | ChunkEnd | Part) -> bool:
 
 def _is_valid_chunk(chunk: Chunk) -> bool:
     ids = (chunk.call.get("id"), chunk.call.get("name")) if chunk.call else ()
-    return all(id.__class__ in _OPTIONAL_STR for id in ids) and _has_valid_fields(chunk)
+    has_valid_block = chunk.block is None or is_valid(chunk.block)
+    return has_valid_block and all(id.__class__ in _OPTIONAL_STR for id in ids) and _has_valid_fields(chunk)
 
 
 _CHECKS: Mapping[type, Callable[[Any], bool]] = {

@@ -10,14 +10,21 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from ash_shared.model.blocks import Block, pick, with_extra
+from ash_shared.model.blocks import Block, is_audio, pick, with_extra
 from ash_shared.providers._kit.contract import Part, Record
 from ash_shared.providers._kit.gemini_parts import value_in_either_case
 from ash_shared.providers._kit.json_fields import first_text, list_or_empty
-from ash_shared.providers._kit.steps import Chunk, ChunkEnd, ResponseEnd, ResponseStart, Step, usage_step
+from ash_shared.providers._kit.steps import (
+    ALL_KINDS,
+    Chunk,
+    ChunkEnd,
+    ResponseEnd,
+    ResponseStart,
+    SlotKind,
+    Step,
+    usage_step,
+)
 
-_Kind = Literal["text", "thinking", "input"]
-_KINDS: tuple[_Kind, ...] = ("text", "thinking", "input")
 _UNFINISHED = (None, "", "FINISH_REASON_UNSPECIFIED", 0)
 
 
@@ -73,27 +80,48 @@ def _block_steps(block: Block, part: Part, is_last: bool) -> Iterator[Step]:
     prefix = f"{extra.get('choice_index', 0)}/"
     if block["type"] in ("text", "thinking"):
         yield from _text_steps(block, prefix, is_last)
+    elif is_audio(block) and (block.get("source") or {}).get("type") == "base64":
+        yield from _audio_steps(block, prefix, is_last)
     elif block["type"] == "raw" and block.get("reason") == "stream_fragment":
         yield from _argument_steps(next(iter(block["raw"].values())), prefix)
     elif block["type"] == "tool_use" and _is_streamed(extra):
         call = {"id": block.get("id"), "name": block["name"], "input": block["input"]}
-        yield ChunkEnd(prefix, kinds=("text", "thinking") if block.get("id") else _KINDS)
+        yield ChunkEnd(prefix, kinds=("text", "thinking", "audio") if block.get("id") else ALL_KINDS)
         yield Chunk("input", "", f"{prefix}input", call=call, anonymous_slot=True)
         yield from _argument_steps(extra, prefix)
     elif block["type"] != "raw" or block.get("reason") not in ("opaque", "control"):
-        yield ChunkEnd(prefix, kinds=_KINDS)
+        yield ChunkEnd(prefix, kinds=ALL_KINDS)
         yield replace(part, blocks=[_with_tool_name(block)], usage=None, error=None, relation="new")
 
 
 def _text_steps(block: Block, prefix: str, is_last: bool) -> Iterator[Step]:
     """Return the steps of a text or of thinking; a signature ends thinking."""
-    kind: _Kind = block["type"]
+    kind: Literal["text", "thinking"] = block["type"]
     text = block[kind]
     if text:
-        yield ChunkEnd(prefix, kinds=tuple(other for other in _KINDS if other != kind))
+        yield _end_others(kind, prefix)
         yield Chunk(kind, text, f"{prefix}{kind}", is_last=is_last, anonymous_slot=True)
     if "signature" in block:
         yield ChunkEnd(f"{prefix}{kind}", fields=pick(block, "signature"))
+
+
+def _audio_steps(block: Block, prefix: str, is_last: bool) -> Iterator[Step]:
+    """Return the steps of speech, which is streamed in several parts. Each is a whole recording by its form."""
+    data, mime_type = block["source"]["data"], pick(block, "mimeType")
+    yield _end_others("audio", prefix)
+    yield Chunk(
+        "audio",
+        data,
+        f"{prefix}audio",
+        fields=mime_type,
+        is_last=is_last,
+        block=block,
+        anonymous_slot=True,
+    )
+
+
+def _end_others(kind: SlotKind, prefix: str) -> Step:
+    return ChunkEnd(prefix, kinds=tuple(other for other in ALL_KINDS if other != kind))
 
 
 def _with_tool_name(block: Block) -> Block:

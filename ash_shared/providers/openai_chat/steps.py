@@ -1,6 +1,7 @@
 """Steps that Chat Completions chunks and responses add to the event log.
 
-Slots are named by the indexes of choice and call: `0/thinking`, `0/text`, `0/refusal`, `0/transcript`, `0/call/2`.
+Slots are named by the indexes of choice and call: `0/thinking`, `0/text`, `0/refusal`, `0/audio`, `0/transcript`,
+`0/call/2`.
 Thinking ends when another item begins; all other items end with the choice. Events of choices other than the first
 contain the index of the choice.
 """
@@ -169,9 +170,12 @@ def _citation_steps(annotations: Any, prefix: str, more: Block) -> list[Step]:
     return _text_steps("", prefix, {**more, "citations": list_or_empty(annotations)})
 
 
-def _transcript_steps(audio: Any, prefix: str, more: Block) -> list[Step]:
-    """Return the transcript of audio; the recording stays in the records."""
-    return _variant_writer("transcript")(text_at(audio, "transcript") or "", prefix, more)
+def _audio_steps(audio: Any, prefix: str, more: Block) -> list[Step]:
+    """Return the steps of speech and its transcript, of which a delta has one; others have the id or the expiry."""
+    data, transcript = text_at(audio, "data"), text_at(audio, "transcript")
+    speech = [Chunk("audio", data, f"{prefix}audio", fields=more, anonymous_slot=True)] if data else []
+    words = _variant_writer("transcript")(transcript, prefix, more) if transcript else []
+    return [_end_thinking(prefix), *speech, *words]
 
 
 def _call_steps(calls: Any, prefix: str, more: Block) -> list[Step]:
@@ -208,7 +212,7 @@ _DELTA_WRITERS: Mapping[str, _DeltaWriter] = {
     "annotations": _citation_steps,
     "images": _image_steps,
     "refusal": _variant_writer("refusal"),
-    "audio": _transcript_steps,
+    "audio": _audio_steps,
     "tool_calls": _call_steps,
     "function_call": lambda call, prefix, more: [_input_delta(call, f"{prefix}function_call", None, more)],
 }

@@ -73,7 +73,6 @@ TYPES: Mapping[str, WireType] = {
         name: _REPEATED_EVENT
         for names in (
             _event_names("apply_patch_call", "completed", "in_progress"),
-            _event_names("audio", "done"),
             _event_names("code_interpreter_call", "completed", "in_progress", "interpreting"),
             _event_names("compaction", "compacting"),
             _event_names("content_part", "added", "done"),
@@ -114,11 +113,19 @@ TYPES: Mapping[str, WireType] = {
     "output_text": _part(_has_text),
     "reasoning": _item(lambda record: record.get("summary").__class__ is list),
     "refusal": _part(lambda record: record.get("refusal").__class__ is str),
-    "response.audio.delta": WireType(chunk_reading, steps=steps.audio_chunk),
-    "response.audio.transcript.delta": WireType(chunk_reading, steps=steps.transcript_delta),
-    "response.audio.transcript.done": WireType(chunk_reading, steps=steps.transcript_end),
+    **{
+        f"response.{speech}.{name}": WireType(chunk_reading, steps=make_steps)
+        for speech in ("audio", "output_audio")
+        for name, make_steps in (("delta", steps.audio_delta), ("done", steps.audio_end))
+    },
+    **{
+        f"response.{transcript}.{name}": WireType(chunk_reading, steps=make_steps)
+        for transcript in ("audio.transcript", "audio_transcript", "output_audio_transcript")
+        for name, make_steps in (("delta", steps.transcript_delta), ("done", steps.transcript_end))
+    },
     "response.completed": WireType(chunk_reading, messages.end_parts, steps.end_steps("completed")),
     "response.created": WireType(chunk_reading, messages.start_parts, steps.begin_response),
+    "response.done": WireType(chunk_reading, messages.end_parts, steps.end_steps()),
     "response.failed": WireType(chunk_reading, messages.end_parts, steps.end_steps("failed")),
     "response.image_generation_call.partial_image": WireType(chunk_reading, steps=steps.partial_image),
     "response.in_progress": WireType(chunk_reading, steps=steps.continue_response),

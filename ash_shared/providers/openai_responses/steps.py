@@ -125,22 +125,36 @@ def partial_image(event: Record, reading: RecordReading) -> list[Step]:
     return [Chunk("output", image, call={"id": event["item_id"]}, fields={"partialImageIndex": number})]
 
 
-def audio_chunk(event: Record, reading: RecordReading) -> list[Step]:
-    return [Emit("audio_chunk", {"data": event["delta"], "seq": event["sequence_number"]})]
+# Speech. Events of the Responses API name no item; those of the Realtime API do.
+
+
+def _speech_slot(event: Record, name: str) -> str:
+    keys = [key for key in ("output_index", "content_index") if key in event]
+    return "/".join([*(str(event[key]) for key in keys), name])
+
+
+def audio_delta(event: Record, reading: RecordReading) -> list[Step]:
+    return [Chunk("audio", event["delta"], _speech_slot(event, "audio"), anonymous_slot=True)]
+
+
+def audio_end(event: Record, reading: RecordReading) -> list[Step]:
+    return [ChunkEnd(_speech_slot(event, "audio"))]
 
 
 def transcript_delta(event: Record, reading: RecordReading) -> list[Step]:
-    """Return a chunk of the transcript of the speech; its events name no item."""
-    text = text_at(event, "delta") or ""
-    return [Chunk("text", text, _TRANSCRIPT, fields={"variant": "transcript"}, anonymous_slot=True)]
+    return [_transcript_chunk(event, event["delta"])]
 
 
 def transcript_end(event: Record, reading: RecordReading) -> list[Step]:
-    return [ChunkEnd(_TRANSCRIPT)]
+    """Return the end of a transcript, which the Realtime API repeats."""
+    text = text_at(event, "transcript")
+    first = [] if text is None else [_transcript_chunk(event, "")]
+    return [*first, ChunkEnd(_speech_slot(event, "transcript"), text=text)]
 
 
-_TRANSCRIPT = "audio"
-"""The slot of the transcript."""
+def _transcript_chunk(event: Record, text: str) -> Chunk:
+    slot = _speech_slot(event, "transcript")
+    return Chunk("text", text, slot, fields={"variant": "transcript"}, anonymous_slot=True)
 
 
 # Items
@@ -290,11 +304,13 @@ def continue_response(event: Record, reading: RecordReading) -> list[Step]:
     return [ResponseStart(text_at(event, "response", "id"), begins="if_none_open")]
 
 
-def end_steps(status: str) -> _EventSteps:
-    """Return a reader of the final event. Items of a failed response are ignored: it may already have ended."""
+def end_steps(name: str | None = None) -> _EventSteps:
+    """Return a reader of the final event of a response with this status, or else the one that the response states.
+    Items of a failed response are ignored: it may already have ended."""
 
     def make_steps(event: Record, reading: RecordReading) -> list[Step]:
         response = event["response"]
+        status = name or response["status"]
         if status == "failed":
             return _fail_response(response)
         items = enumerate(list_or_empty(response.get("output")))

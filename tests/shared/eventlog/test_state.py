@@ -46,6 +46,7 @@ STORED: dict[str, Any] = {
             "text": "{",
             "beginning_length": 8,
             "text_number": 1,
+            "audio_chunks": 2,
             "call": "c",
             "tool": "Bash",
             "given": {"a": 1},

@@ -227,7 +227,14 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             delta_chunk({"audio": {"data": "QQ=="}}),
             delta_chunk({"audio": {"transcript": "Hi"}}, "stop"),
         ],
-        [START, chunk("Hi", variant="transcript"), done("Hi", variant="transcript", stopReason="stop"), END],
+        [
+            START,
+            ("audio_chunk", {"data": "QQ==", "seq": 0}, "c1"),
+            chunk("Hi", variant="transcript"),
+            ("audio_done", {}, "c1"),
+            done("Hi", variant="transcript", stopReason="stop"),
+            END,
+        ],
     ),
     "sources": (
         [
@@ -509,12 +516,12 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             done("Hi", partial=True),
             *ABORTED,
             USER_START,
+            ("user_message", {"text": "Go on"}),
             (
-                "user_message",
+                "user_audio",
                 {
-                    "text": "Go on",
+                    "transcription": "",
                     "content": [
-                        {"type": "text", "text": "Go on"},
                         {
                             "type": "file",
                             "source": {"type": "base64", "data": "QQ=="},

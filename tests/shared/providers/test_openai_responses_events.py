@@ -526,11 +526,12 @@ def test_speech_is_in_its_turn_with_its_transcript() -> None:
 
     assert short_events(events) == [
         ("turn_start", {"trigger": "system"}),
-        ("audio_chunk", {"data": "UklG", "seq": 1}, "r1"),
+        ("audio_chunk", {"data": "UklG", "seq": 0}, "r1"),
         ("assistant_chunk", {"text": "At ", "variant": "transcript"}, "r1"),
-        ("audio_chunk", {"data": "Rg==", "seq": 3}, "r1"),
+        ("audio_chunk", {"data": "Rg==", "seq": 1}, "r1"),
         ("assistant_chunk", {"text": "nine.", "variant": "transcript"}, "r1"),
         ("assistant_done", {"text": "At nine.", "variant": "transcript"}, "r1"),
+        ("audio_done", {}, "r1"),
         ("turn_end", {}),
     ]
     assert len({event["turnId"] for event in events}) == 1
