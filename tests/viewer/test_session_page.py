@@ -1166,6 +1166,14 @@ async def test_call_and_session_of_a_subagent_link_to_each_other(page: Page, ses
         for agent in ("dig", "gone")
     ]
     await session.write(user("Go on.", "p"), assistant("a", "a", *calls), *results)
+    asked = {
+        "messageId": "m",
+        "targetAgentId": "Newton",
+        "targetSessionId": "dig",
+        "message": "Dig.",
+        "wait": False,
+    }
+    await session.add_events({"type": "agent_message", "payload": asked})
     fields = {"source": "claude", "title": "Dig", "parentId": session.id}
     child = Session(session.client, (await session.client.post("/api/sessions", json=fields)).json()["id"])
     usage = {"input_tokens": 0, "output_tokens": 700}
@@ -1176,6 +1184,7 @@ async def test_call_and_session_of_a_subagent_link_to_each_other(page: Page, ses
 
     await open_page(page, session.address)
     await expect(page.locator(".fact", has_text="token")).to_have_text("700 tokens")
+    await expect(page.get_by_role("link", name="Newton")).to_have_attribute("href", f"/sessions/{child.id}")
     links = page.get_by_role("link", name="Open its session")
     for agent in ("gone", "dig"):
         await page.locator(f"[data-tool-call-id=c-{agent}] > summary").click()

@@ -7,7 +7,6 @@
 import { el, morph, setChildren } from "../lib/dom.js";
 import { EventLog } from "./event-log.js";
 import { paint } from "./painters.js";
-import { agentsOf } from "./tools/call.js";
 import { callState } from "./tools/call-state.js";
 import { isInitiallyOpen } from "./tools/registry.js";
 import { layOutFlow, reuseWrapper, setAttributes, toggleFold } from "./turn-layout.js";
@@ -112,16 +111,17 @@ export class ChatRenderer {
   }
 
   /**
-   * Link the calls that started subagents to their sessions.
+   * Link the calls that started subagents, and the messages to them, to their sessions.
    *
    * @param {Map<string, string>} hrefs the address of each session by the id of its agent
    */
   linkAgents(hrefs) {
     const before = this.context.agentHrefs;
+    const isSame = hrefs.size === before.size && [...hrefs].every(([agent, href]) => before.get(agent) === href);
+    if (isSame) return;
     this.context.agentHrefs = hrefs;
     for (const view of this.itemViews.values()) {
-      const agents = agentsOf(view.item).filter((agent) => before.get(agent) !== hrefs.get(agent));
-      if (agents.length) this.paintItem(view);
+      if (view.item.kind === "agent" || view.item.results?.some(({ payload }) => "agentId" in payload)) this.paintItem(view);
     }
     this.layOut();
   }

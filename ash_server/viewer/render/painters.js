@@ -25,8 +25,9 @@ const MAX_GIST_LENGTH = 160;
  *
  * @param {import("./event-log.js").Item} item
  * @param {{state?: string, isOpen?: boolean, isRevoked?: boolean, lastText?: string, taskArgs?: any,
- *   hrefOf?: (sessionId: string) => string}} context `lastText` is the last text of a call's subagent, `taskArgs` are
- *   the arguments of the call that started the subagent of a prompt
+ *   hrefOf?: (sessionId: string) => string, agentHrefs?: Map<string, string>}} context `lastText` is the last text of a
+ *   call's subagent, `taskArgs` are the arguments of the call that started the subagent of a prompt, `agentHrefs` are the
+ *   addresses of the sessions of subagents
  */
 export function paint(item, context) {
   const { name = "div", kind, data = {}, children } = paintSafely(item, context);
@@ -185,11 +186,10 @@ function speech({ event, isOpen }) {
   return { kind: "speech", data, children: [isOpen ? "Speaks" : summary, ...blocks(content)] };
 }
 
-function agent({ event, message, answers }, { hrefOf }) {
+function agent({ event, message, answers }, context) {
   const answer = answers.at(-1);
   const name = message?.payload.targetAgentId ?? answer?.payload.fromAgentId ?? "another agent";
-  const session = message?.payload.targetSessionId ?? answer?.payload.fromSessionId;
-  const href = session !== undefined && hrefOf?.(session);
+  const href = sessionHref(message?.payload.targetSessionId ?? answer?.payload.fromSessionId, name, context);
   return {
     kind: answers.length ? "agent-message resolved" : "agent-message",
     data: { "data-message-id": event.payload.messageId, "data-block": "agent" },
@@ -201,6 +201,11 @@ function agent({ event, message, answers }, { hrefOf }) {
       ),
     ],
   };
+}
+
+function sessionHref(session, agent, { hrefOf, agentHrefs }) {
+  const known = agentHrefs?.get(session) ?? agentHrefs?.get(agent);
+  return known ?? (session === undefined ? undefined : hrefOf?.(session));
 }
 
 /** The answer of an agent: a text, or any JSON. */

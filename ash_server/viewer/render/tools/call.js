@@ -43,8 +43,8 @@ export function readCall(item, { state, lastText, agentHrefs }) {
   };
 }
 
-/** The subagents that a call started, by its results. @param {any} item @returns {string[]} */
-export function agentsOf({ results = [] }) {
+/** The subagents that a call started, by its results. @returns {string[]} */
+function agentsOf({ results }) {
   return results.map(({ payload }) => payload.agentId).filter(isString);
 }
 
