@@ -7,7 +7,7 @@ const SHARED_FIELDS = ["toolCallId", "parentToolCallId", "sidechain"];
 const CALL_FIELDS = new Set([...SHARED_FIELDS, "toolName", "args", "executor", "partial"]);
 const RESULT_FIELDS = new Set([...SHARED_FIELDS, "result", "error", "exitCode", "structured", "orphan", "agentId"]);
 
-const ERROR_TAG = /^\s*<tool_use_error>([^]*)<\/tool_use_error>\s*$/;
+const ERROR_TAG = /^\s*<tool_use_error>([^]*?)<\/tool_use_error>([^]*)$/;
 
 /**
  * `rawArgs` is the text of arguments that are not complete JSON; `more` are the fields without a card; `lastText` is
@@ -68,7 +68,7 @@ function readResult({ id, payload }) {
   return { id, value: withoutErrorTags(result), error, exitCode, structured, more };
 }
 
-/** Remove the tag that Claude Code writes around the errors of its tools. */
+/** Remove the tag that Claude Code writes around the errors of its tools; output of the tool may follow it. */
 function withoutErrorTags(value) {
   if (isString(value)) return withoutErrorTag(value);
   if (!Array.isArray(value)) return value;
@@ -77,7 +77,10 @@ function withoutErrorTags(value) {
 }
 
 function withoutErrorTag(text) {
-  return text.match(ERROR_TAG)?.[1] ?? text;
+  const [, error, output = ""] = text.match(ERROR_TAG) ?? [];
+  if (error === undefined) return text;
+  if (output.trim() === "") return error;
+  return output.startsWith("\n") ? error + output : `${error}\n${output}`;
 }
 
 function toolName(name) {
