@@ -89,7 +89,7 @@ class SessionSummary(AshModel):
     total_cost_usd: Omittable[float] = ABSENT
     """`cost_usd` together with that of the stored sessions of subagents; absent if there are none."""
     is_open: bool = False
-    """True if a turn has begun and not ended."""
+    """True if the last turn has neither ended nor been interrupted."""
     open_calls: list[str] = Field(default=[])
     """Tools with pending calls in the open turn."""
     is_interrupted: bool = False
@@ -240,18 +240,27 @@ def _spent(spent: Spending) -> dict[str, Any]:
 
 def _state(log: list[WireEvent], stands: list[WireEvent]) -> dict[str, Any]:
     """Return the open turn and its pending calls; a retracted `turn_end` still ends its turn."""
-    opened: dict[str | None, None] = {}
-    for event in _of(log, "turn_start", "turn_end"):
-        if event["type"] == "turn_start":
-            opened[event.get("turnId")] = None
-        else:
-            opened.pop(event.get("turnId"), None)
+    opened = _open_turn(log)
     marks = _of(stands, "turn_start", "interrupt")
     return {
         "isOpen": bool(opened),
         "openCalls": [call["toolName"] for call in _waiting(stands, opened)],
         "isInterrupted": bool(marks) and marks[-1]["type"] == "interrupt",
     }
+
+
+def _open_turn(log: list[WireEvent]) -> list[str | None]:
+    """Return the id of the last turn, unless it has ended; the viewer has the same rule (`EventLog.openTurn`)."""
+    opened: list[str | None] = []
+    known: set[str | None] = {None}
+    for event in log:
+        turn, wire = event.get("turnId"), event["type"]
+        if wire == "turn_start" or turn not in known:
+            opened = [turn]
+        if wire in ("turn_end", "interrupt") and (turn is None or turn in opened):
+            opened = []
+        known.add(turn)
+    return opened
 
 
 def _waiting(stands: list[WireEvent], opened: Iterable[str | None]) -> list[Mapping[str, Any]]:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from playwright.async_api import Page
 
-from tests.viewer.logs import Log
+from ash_shared import to_session_summary
+from tests.viewer.logs import SERVER, Log, from_files
 
 FOLD = "async (logs) => JSON.parse(logs).map((await import('/event-log.js')).fold)"
 
@@ -287,6 +288,34 @@ UNNUMBERED: dict[str, Row] = {
 }
 
 
+START, END = event("turn_start", trigger="user"), event("turn_end")
+STOP = event("interrupt", reason="user_cancel")
+
+
+def of_turn(turn: str, *events: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{**each, "turnId": turn} for each in events]
+
+
+MARKS: dict[str, tuple[list[dict[str, Any]], str]] = {
+    "a turn": (of_turn("t", START, asked(), done(""), END), "1110"),
+    "an interrupt ends it, a result may follow": (of_turn("t", START, call(), STOP, result(), END), "11000"),
+    "a turn without a start": (of_turn("t", asked(), done("")), "11"),
+    "an interrupt alone": (of_turn("t", STOP, END), "00"),
+    "a turn that began before the other ended": (
+        [*of_turn("t", START), *of_turn("u", START), *of_turn("t", END), *of_turn("u", END)],
+        "1110",
+    ),
+    "an unfinished turn before": ([*of_turn("t", START), *of_turn("u", START, END)], "110"),
+    "the same turn again": (of_turn("t", START, END, START, done(""), END), "10110"),
+    "turns without ids": ([START, asked(), STOP, START, END], "11010"),
+    "an interrupt without the id of its turn": ([*of_turn("t", START), STOP], "10"),
+    "a turn with an id after one without": ([START, *of_turn("t", asked(), END)], "110"),
+    "events without turns": ([asked(), done("")], "00"),
+    "a reset": ([*of_turn("t", START), RESET], "10"),
+}
+"""Events, and for each whether a turn is open after it."""
+
+
 def placed(events: Iterable[dict[str, Any]]) -> Log:
     return [{"id": f"e{place}", "sequence": place, **event} for place, event in enumerate(events, start=1)]
 
@@ -323,3 +352,37 @@ async def test_events_without_a_sequence(blank: Page) -> None:
     actual = {name: (await fold(blank, events))[0]["items"] for name, (events, _) in UNNUMBERED.items()}
 
     assert actual == {name: items for name, (_, items) in UNNUMBERED.items()}
+
+
+async def test_open_turn(blank: Page) -> None:
+    logs = {name: placed(events) for name, (events, _) in MARKS.items()}
+
+    assert await open_after_each(blank, logs) == {name: expected for name, (_, expected) in MARKS.items()}
+    assert summarised_as_open(logs) == {name: expected for name, (_, expected) in MARKS.items()}
+
+
+async def test_open_turn_of_samples_is_that_of_the_summary(blank: Page) -> None:
+    logs = from_files(*sorted((SERVER / "samples").iterdir()))
+
+    assert await open_after_each(blank, logs) == summarised_as_open(logs)
+
+
+async def open_after_each(page: Page, logs: dict[str, Log]) -> dict[str, str]:
+    rows: list[str] = await page.evaluate(_OPEN_AFTER_EACH, json.dumps(list(logs.values())))
+    return dict(zip(logs, rows, strict=True))
+
+
+_OPEN_AFTER_EACH = """async (logs) => {
+  const { EventLog } = await import("/viewer/render/event-log.js");
+  return JSON.parse(logs).map((events) => {
+    const log = new EventLog();
+    return events.map((event) => log.add(event) && Number(log.openTurn() !== undefined)).join("");
+  });
+}"""
+
+
+def summarised_as_open(logs: dict[str, Log]) -> dict[str, str]:
+    return {
+        name: "".join(str(int(to_session_summary(log[:count]).is_open)) for count in range(1, len(log) + 1))
+        for name, log in logs.items()
+    }

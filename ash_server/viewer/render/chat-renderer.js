@@ -32,7 +32,7 @@ import { turnFooter, withSeparators } from "./turn-separators.js";
 export class ChatRenderer {
   isLive = false;
   wasLive = false;
-  /** The id of the last turn while it has no end. @type {string | undefined} */
+  /** The open turn (`EventLog.openTurn`). @type {string | null | undefined} */
   openTurn;
   /** @type {number | undefined} */
   frame;
@@ -275,13 +275,11 @@ export class ChatRenderer {
 
   /** Update turns that changed, and the state of unfinished items in turns that ended. */
   updateTurns() {
-    const turns = [...this.log.turns.values()];
-    const last = turns.reduce(latestTurn, undefined);
-    this.openTurn = last && !last.end && !last.interrupt ? last.id : undefined;
+    this.openTurn = this.log.openTurn();
     /** @type {Set<string | undefined>} */
     const changed = new Set(this.wasLive === this.isLive ? [] : [undefined]);
     this.wasLive = this.isLive;
-    for (const turn of turns) {
+    for (const turn of this.log.turns.values()) {
       const view = this.turnView(turn);
       const { start, end, interrupt } = turn;
       const inputs = [start, end, interrupt, this.canContinue(turn.id), turn.first, end && turn.last];
@@ -418,14 +416,6 @@ function toolCallId({ event }) {
 
 function isUnfinished(item) {
   return item.isOpen || (item.kind === "tool" && !item.results.length);
-}
-
-/**
- * @param {Turn | undefined} one
- * @param {Turn} other
- */
-function latestTurn(one, other) {
-  return other.first > (one?.first ?? 0) ? other : one;
 }
 
 function bySeq(slots) {

@@ -26,7 +26,10 @@ const NEVER = Number.POSITIVE_INFINITY;
  *   items: Item[]}} Group
  */
 
-/** @typedef {{id: string, first: number, last?: Entry, start?: Entry, end?: Entry, interrupt?: Entry}} Turn */
+/**
+ * `start` is the first start of the turn, `restart` the last one.
+ * @typedef {{id: string, first: number, last?: Entry, start?: Entry, restart?: Entry, end?: Entry, interrupt?: Entry}} Turn
+ */
 
 export class EventLog {
   /** Events up to this sequence were discarded by a reset. */
@@ -40,6 +43,8 @@ export class EventLog {
   citedGroups = new Set();
   /** @type {Map<string, Turn>} */
   turns = new Map();
+  /** Marks of turns without an id. @type {any} */
+  unnamed = { id: null, first: 0 };
   lastRetraction = 0;
   /** @type {Set<string> | undefined} */
   revokedIds = undefined;
@@ -112,6 +117,20 @@ export class EventLog {
     if (isTimed(event) && !(turn.last && seq < turn.last.seq)) turn.last = { event, seq };
     this.turns.set(id, turn);
     return turn;
+  }
+
+  /**
+   * The id of the last turn, unless it has ended or was interrupted: null for a turn without an id. The summary of the
+   * session has the same rule (ash_shared/projections/session_summary.py).
+   *
+   * @returns {string | null | undefined}
+   */
+  openTurn() {
+    const { unnamed } = this;
+    const begin = ({ restart, first }) => restart?.seq ?? first;
+    const last = [...this.turns.values()].reduce((one, other) => (begin(other) > begin(one) ? other : one), unnamed);
+    const ends = [last.end, last.interrupt, unnamed.end, unnamed.interrupt].map((end) => end?.seq ?? 0);
+    return begin(last) > Math.max(...ends) ? last.id : undefined;
   }
 
   /**
@@ -299,21 +318,32 @@ function isTimed({ type, payload }) {
 // Turn boundaries. Of several, the first start and the last end count.
 
 function startTurn(log, event, seq) {
-  setTurnMark(log, event, seq, "start", (current) => seq < current.seq);
+  const turn = markedTurn(log, event, seq);
+  turn.start = earlier(turn.start, { event, seq });
+  turn.restart = later(turn.restart, { event, seq });
 }
 
 function endTurn(log, event, seq) {
-  setTurnMark(log, event, seq, "end", (current) => seq > current.seq);
+  const turn = markedTurn(log, event, seq);
+  turn.end = later(turn.end, { event, seq });
 }
 
 function interruptTurn(log, event, seq) {
   addSingle("event")(log, event, seq);
-  setTurnMark(log, event, seq, "interrupt", (current) => seq > current.seq);
+  const turn = markedTurn(log, event, seq);
+  turn.interrupt = later(turn.interrupt, { event, seq });
 }
 
-function setTurnMark(log, event, seq, name, replaces) {
-  const turn = log.extendTurn(event, seq);
-  if (turn && (!turn[name] || replaces(turn[name]))) turn[name] = { event, seq };
+function markedTurn(log, event, seq) {
+  return log.extendTurn(event, seq) ?? log.unnamed;
+}
+
+function earlier(one, other) {
+  return one && one.seq < other.seq ? one : other;
+}
+
+function later(one, other) {
+  return one && one.seq > other.seq ? one : other;
 }
 
 function addRetraction(log, event, seq) {

@@ -750,6 +750,10 @@ SUMMARIES: dict[str, tuple[list[Json], Json]] = {
             "isOpen": True,
         },
     ),
+    "an interrupted turn, before its end": (
+        log(start("t1"), call("c1"), ("interrupt", {"reason": "user_cancel"}, {"turnId": "t1"})),
+        {"turns": 1, "toolCalls": {"Bash": 1}, "isInterrupted": True},
+    ),
     "usage of a retracted turn": (
         log(start("t1"), user("Q"), ("turn_end", {"usage": USAGE}, {"turnId": "t1"}), retraction(turns=1)),
         {"usage": {key: USAGE[key] for key in ("input_tokens", "output_tokens", "total_tokens")}},
