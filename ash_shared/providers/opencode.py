@@ -313,9 +313,7 @@ def _message_parts(message: Record) -> list[Part]:
     key = text_at(info, "id")
     role = _message_role(info)
     content_parts = [
-        message_part
-        for part in message["parts"]
-        for message_part in _parts_of_document_part({"messageID": key, **part}, role)
+        message_part for part in message["parts"] for message_part in _parts_of_document_part(part, role, key)
     ]
     synthetic = [part.get("synthetic") is True for part in message["parts"] if part.get("type") == "text"]
     is_synthetic = role == "user" and bool(synthetic) and all(synthetic)
@@ -341,8 +339,9 @@ def _info_part(info: Record, *, is_synthetic: bool = False) -> Part:
     )
 
 
-def _parts_of_document_part(part: Record, role: Speaker) -> list[Part]:
-    key = text_at(part, "messageID")
+def _parts_of_document_part(part: Record, role: Speaker, message_id: str | None = None) -> list[Part]:
+    """Return the parts of a document; `message_id` is the id of its message if it does not contain one."""
+    key = text_at(part, "messageID") or message_id
     if part.get("type") == "step-finish":
         return [_step_part(part, key)]
     blocks = [block for block in _read_part(part) if block.get("reason") != "control"]
@@ -409,7 +408,7 @@ def _message_steps(message: Record) -> list[Step]:
     """Return the steps of a message with its parts, then its usage and error."""
     info = message["info"]
     key, role = text_at(info, "id"), _message_role(info)
-    part_steps = [step for part in message["parts"] for step in _part_steps({"messageID": key, **part}, role)]
+    part_steps = [step for part in message["parts"] for step in _part_steps(part, role, key)]
     info_part = _info_part(info)
     if text_at(info, "error", "name") == _ABORTED_ERROR:
         return [*part_steps, replace(info_part, error=None), TurnEnd("user_cancel")]
@@ -425,24 +424,24 @@ def _info_steps(info: Record) -> list[Step]:
     return [part]
 
 
-def _part_steps(part: Record, role: Speaker) -> list[Step]:
+def _part_steps(part: Record, role: Speaker, message_id: str | None = None) -> list[Step]:
     wire_type = text_at(part, "type")
     if wire_type in _PART_STEPS:
-        return _PART_STEPS[wire_type](part)
-    content_parts = _parts_of_document_part(part, role)
+        return _PART_STEPS[wire_type](part, text_at(part, "messageID") or message_id)
+    content_parts = _parts_of_document_part(part, role, message_id)
     if part.get("synthetic") is True:
         content_parts = [replace(item, origin="synthetic") for item in content_parts]
     return [*content_parts]
 
 
-def _finish_steps(part: Record) -> list[Step]:
+def _finish_steps(part: Record, message_id: str | None) -> list[Step]:
     """End a response, and the turn unless another response follows, as after tool calls or an unknown reason."""
     reason = text_at(part, "reason")
     ends: list[Step] = [TurnEnd()] if reason not in {None, "tool-calls", "unknown"} else []
-    return [_step_part(part, text_at(part, "messageID")), ChunkEnd(), ResponseEnd(), *ends]
+    return [_step_part(part, message_id), ChunkEnd(), ResponseEnd(), *ends]
 
 
-def _tool_steps(part: Record) -> list[Step]:
+def _tool_steps(part: Record, message_id: str | None) -> list[Step]:
     """Return the steps of a call, which is written again in each state; repetitions are not emitted again."""
     state, id = part["state"], text_at(part, "callID")
     status = text_at(state, "status")
@@ -452,7 +451,6 @@ def _tool_steps(part: Record) -> list[Step]:
     blocks = _read_part(part)
     calls = [block for block in blocks if block["type"] != "tool_result"]
     results = [block for block in blocks if block["type"] == "tool_result"]
-    message_id = text_at(part, "messageID")
     call: Step = Part(role="assistant", blocks=calls, message_id=message_id, relation="revision")
     if status == "running":
         return [call, *_output_steps(part, state)]
@@ -466,11 +464,23 @@ def _output_steps(part: Record, state: Record) -> list[Step]:
     return [Chunk("output_so_far", text, call={"id": id, "name": text_at(part, "tool")})] if text else []
 
 
-_PART_STEPS: Mapping[Any, Callable[[Record], list[Step]]] = {
+_PART_STEPS: Mapping[Any, Callable[[Record, str | None], list[Step]]] = {
     "step-finish": _finish_steps,
     "tool": _tool_steps,
 }
 
+
+def _part_type(message_id: str | None = None) -> WireType:
+    """Return the row of the document of a part, whose message may have this id."""
+    return WireType(
+        _read_single_part,
+        lambda part, reading: _parts_of_document_part(part, _guess_role(part), message_id),
+        lambda part, reading: _part_steps(part, _guess_role(part), message_id),
+        matches=lambda part: part.get("type").__class__ is str and ("messageID" in part or "id" in part),
+    )
+
+
+_PART = _part_type()
 
 _TYPES = (
     WireType(
@@ -502,14 +512,7 @@ _TYPES = (
         _read_control,
         matches=lambda record: "role" in record or "projectID" in record or "directory" in record,
     ),
-    WireType(
-        _read_single_part,
-        lambda record, reading: _parts_of_document_part({"messageID": None, **record}, _guess_role(record)),
-        lambda record, reading: _part_steps({"messageID": None, **record}, _guess_role(record)),
-        matches=lambda record: (
-            record.get("type").__class__ is str and ("messageID" in record or "id" in record)
-        ),
-    ),
+    _PART,
 )
 """Events and documents, most of which have no discriminator. The first match is used."""
 _UNKNOWN = WireType(lambda record: unknown_reading(record, text_at(record, "type")))
@@ -521,11 +524,11 @@ def wire_type(record: Record) -> WireType:
     row = next((row for row in _TYPES if row.matches(document)), None)
     if row is None or document is record:
         return row or _UNKNOWN
-    part = {"messageID": _message_id_in_path(record), **document}
+    inner = _part_type(_message_id_in_path(record)) if row is _PART else row
     return WireType(
-        lambda record: row.read(document),
-        lambda record, reading: row.parts(part, reading),
-        lambda record, reading: row.steps(part, reading),
+        lambda record: inner.read(document),
+        lambda record, reading: inner.parts(document, reading),
+        lambda record, reading: inner.steps(document, reading),
     )
 
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from ash_shared import read_message
+from ash_shared import read_message, transform_messages
+from ash_shared.model.message import Facts
 from ash_shared.providers import discover
 from ash_shared.providers.opencode import PROVIDER
 from tests.shared.transcripts import short_messages
@@ -329,10 +330,39 @@ def test_document_facts() -> None:
         )
     ]
 
-    session = ("ses_1", 1_769_000_000_000, "ses_1", "1.2.0", None, "Build", "ses_0", 1_769_000_000_000)
+    began, done = 1_769_000_000_000, 1_770_000_000_000
+    session = Facts(
+        uuid="ses_1",
+        timestamp=began,
+        session_id="ses_1",
+        client_version="1.2.0",
+        title="Build",
+        parent="ses_0",
+        last_timestamp=began,
+    )
     assert document_facts == [
         session,
-        ("msg_2", 1_770_000_000_000, "ses_1", None, "m1", None, None, 1_770_000_000_000),
-        ("prt_text", 1_770_000_000_000, "ses_1", None, None, None, None, None),
+        Facts(uuid="msg_2", timestamp=done, session_id="ses_1", model="m1", last_timestamp=done),
+        Facts(uuid="prt_text", timestamp=done, session_id="ses_1"),
         session,
+    ]
+
+
+WITHOUT_MESSAGE_ID = {"id": "prt_1", "sessionID": "ses_1", "type": "text", "text": "Built."}
+
+
+@pytest.mark.parametrize(
+    ("record", "id"),
+    [
+        (WITHOUT_MESSAGE_ID, "prt_1"),
+        ({"path": "part/msg_2/prt_1.json", "json": WITHOUT_MESSAGE_ID}, "msg_2"),
+        ({"info": info("msg_2", "assistant"), "parts": [WITHOUT_MESSAGE_ID]}, "msg_2"),
+    ],
+    ids=["part", "part at its path", "part of a message"],
+)
+def test_part_without_message_id_stays_as_it_is(record: Doc, id: str) -> None:
+    messages = [message for message in transform_messages([record], "opencode") if message.content]
+
+    assert [(message.id, message.content[0].model_dump()) for message in messages] == [
+        (id, WITHOUT_MESSAGE_ID)
     ]
