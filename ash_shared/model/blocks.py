@@ -244,10 +244,17 @@ def _inner_check(annotation: Any) -> Check | None:
 
 
 def _object_check(model: type[BaseModel]) -> Check:
-    """Return a check equal to the model's strict validation of JSON values, without building the model."""
+    """Return a check equal to the model's strict validation of JSON values, without building the model.
+
+    The literal `type` of a block is not checked, because it selects the model.
+    """
     fields = {field.alias or name: field for name, field in model.model_fields.items()}
-    annotations = {name: _union_members(field.annotation) for name, field in fields.items()}
-    required = tuple(name for name, field in fields.items() if field.is_required())
+    annotations = {
+        name: _union_members(field.annotation)
+        for name, field in fields.items()
+        if get_origin(field.annotation) is not Literal
+    }
+    required = tuple(name for name in annotations if fields[name].is_required())
     classes = {
         name: frozenset(map(_json_class, members))
         for name, members in annotations.items()
@@ -262,7 +269,8 @@ def _object_check(model: type[BaseModel]) -> Check:
 
     def accepts(block: Block) -> bool:
         for key, value in block.items():
-            if key in classes and value.__class__ not in classes[key]:
+            allowed = classes.get(key)
+            if allowed and value.__class__ not in allowed:
                 return False
         for key in required:
             if key not in block:
