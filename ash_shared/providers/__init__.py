@@ -6,9 +6,12 @@ each other.
 
 import importlib
 import pkgutil
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from ash_shared.providers._kit.contract import Provider, Record
+from ash_shared.providers._kit.fingerprints import body_keys
 
 
 class Providers(dict[str, Provider]):
@@ -16,28 +19,58 @@ class Providers(dict[str, Provider]):
 
     def __init__(self, providers: Iterable[Provider]) -> None:
         super().__init__((provider.source, provider) for provider in providers)
+        self._list_checks = [
+            (provider.recognizes_list, provider) for provider in self.values() if provider.recognizes_list
+        ]
         self._by_bit = {1 << index: provider for index, provider in enumerate(self.values())}
         self._without_marks = sum(bit for bit, provider in self._by_bit.items() if provider.marks is None)
-        self._by_mark: dict[str, int] = {}
-        for bit, provider in self._by_bit.items():
-            for mark in {mark.partition(".")[0] for mark in provider.marks or ()}:
-                self._by_mark[mark] = self._by_mark.get(mark, 0) | bit
+        marks = {bit: provider.marks for bit, provider in self._by_bit.items() if provider.marks}
+        self._by_type = _index({bit: {name.partition(".")[0] for name in marks[bit].types} for bit in marks})
+        self._by_typed_key = _index({bit: marks[bit].typed_keys for bit in marks})
+        self._by_untyped_key = _index({bit: marks[bit].untyped_keys for bit in marks})
+        self._by_body_key = _index({bit: marks[bit].body_keys for bit in marks})
+
+    def recognize_list(self, values: list[Any]) -> Provider | None:
+        """Return the first provider that recognises a top-level list as one record."""
+        for recognizes, provider in self._list_checks:
+            if recognizes(values):
+                return provider
+        return None
 
     def recognize(self, record: Record) -> Provider | None:
-        """Return the first provider that recognises a record. Providers none of whose marks occur in it are skipped."""
-        candidates, by_mark = self._without_marks, self._by_mark
-        for name in record:
-            if name in by_mark:
-                candidates |= by_mark[name]
-        wire_type = record.get("type")
-        if wire_type.__class__ is str:
-            candidates |= by_mark.get(wire_type.partition(".")[0], 0)
+        """Return the first provider that recognises a record. Providers whose marks exclude the record are skipped."""
+        candidates = self._candidates(record)
         while candidates:
             bit = candidates & -candidates
             if self._by_bit[bit].recognizes(record):
                 return self._by_bit[bit]
             candidates ^= bit
         return None
+
+    def _candidates(self, record: Record) -> int:
+        """Return the bits of the providers whose marks do not exclude a record."""
+        wire_type, candidates = record.get("type"), 0
+        if wire_type.__class__ is str:
+            candidates = self._by_type.get(wire_type.partition(".")[0], 0)
+            for name in record:
+                if name in self._by_typed_key:
+                    candidates |= self._by_typed_key[name]
+        else:
+            for name in record:
+                if name in self._by_untyped_key:
+                    candidates |= self._by_untyped_key[name]
+            for name in body_keys(record):
+                candidates &= self._by_body_key.get(name, 0)
+        return candidates | self._without_marks
+
+
+def _index(names: Mapping[int, Iterable[str]]) -> dict[str, int]:
+    """Return the bits of the providers of each name."""
+    index = defaultdict[str, int](int)
+    for bit, provider_names in names.items():
+        for name in provider_names:
+            index[name] |= bit
+    return dict(index)
 
 
 def discover() -> Providers:

@@ -33,6 +33,7 @@ from ash_shared.model.event_types import CATALOGUE, EventType
 from ash_shared.model.events import EVENT_TYPES, blocks_of, failure_of, read_event, text_of_json
 from ash_shared.model.message import Facts, Kind, Role
 from ash_shared.providers._kit.contract import (
+    Marks,
     Part,
     Provider,
     Record,
@@ -355,7 +356,11 @@ def wire_type(record: Record) -> WireType:
 PROVIDER = Provider(
     source="ash",
     recognizes=recognizes,
-    marks={"_original", "payload"},
+    marks=Marks(
+        typed_keys={"payload"},
+        untyped_keys={"_original"},
+        body_keys={"_original", "error"},
+    ),
     wire_type=wire_type,
     read_block=read_block,
     facts=facts,

@@ -25,6 +25,7 @@ from ash_shared.model.blocks import (
 )
 from ash_shared.model.message import Facts
 from ash_shared.providers._kit.contract import (
+    Marks,
     Part,
     Provider,
     Record,
@@ -497,7 +498,10 @@ _BODY_KEY_SETS: tuple[frozenset[str], ...] = (frozenset(), frozenset({"messages"
 PROVIDER = Provider(
     source="bedrock",
     recognizes=recognizes,
-    marks=_EVENTS.keys() | {"message", "messages", "output", "role"},
+    marks=Marks(
+        untyped_keys=_EVENTS.keys() | {"message", "messages", "output", "role"},
+        body_keys=BEDROCK_REQUEST_KEYS.union(*_BODY_KEY_SETS),
+    ),
     wire_type=wire_type,
     read_block=read_block,
     facts=lambda record: Facts(model=text_at(record, "modelId")),  # the API has it only in the URL

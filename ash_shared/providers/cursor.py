@@ -32,6 +32,7 @@ from ash_shared.model.blocks import (
 )
 from ash_shared.model.message import Facts, Role
 from ash_shared.providers._kit.contract import (
+    Marks,
     Part,
     Provider,
     Record,
@@ -411,7 +412,7 @@ def recognizes(record: Record) -> bool:
 PROVIDER = Provider(
     source="cursor",
     recognizes=recognizes,
-    marks={*TYPES, "role"},
+    marks=Marks(TYPES, untyped_keys={"role"}),
     wire_type=wire_type,
     read_block=read_block,
     facts=facts,

@@ -26,6 +26,7 @@ from ash_shared.model.blocks import (
 )
 from ash_shared.model.message import Facts, Identity, Kind, Role
 from ash_shared.providers._kit.contract import (
+    Marks,
     Part,
     Provider,
     Record,
@@ -520,7 +521,7 @@ _CHANGE_KEYS = frozenset({"$rewindTo", "$set"})
 PROVIDER = Provider(
     source="gemini_cli",
     recognizes=recognizes,
-    marks={*TYPES, *_UNTYPED},
+    marks=Marks(TYPES, untyped_keys=_UNTYPED, body_keys=_UNTYPED_KEYS | GEMINI_CLI_SESSION_KEYS),
     wire_type=wire_type,
     read_block=read_part,
     facts=facts,

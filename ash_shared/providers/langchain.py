@@ -29,6 +29,7 @@ from ash_shared.model.blocks import (
 )
 from ash_shared.model.message import Facts, Role
 from ash_shared.providers._kit.contract import (
+    Marks,
     Part,
     Provider,
     Record,
@@ -615,7 +616,11 @@ def wire_type(record: Record) -> WireType:
 PROVIDER = Provider(
     source="langchain",
     recognizes=recognizes,
-    marks={"content", "data", "lc", "messages"},
+    marks=Marks(
+        typed_keys={"content", "data", "lc"},
+        untyped_keys={"messages"},
+        body_keys={"messages"},
+    ),
     recognizes_list=recognizes_list,
     wire_type=wire_type,
     read_block=read_block,

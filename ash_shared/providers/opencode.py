@@ -29,6 +29,7 @@ from ash_shared.model.blocks import (
 )
 from ash_shared.model.message import Facts, Identity
 from ash_shared.providers._kit.contract import (
+    Marks,
     Part,
     Provider,
     Record,
@@ -247,6 +248,7 @@ def recognizes(record: Record) -> bool:
     return "info" in present_keys and _is_complete(record)
 
 
+_DOCUMENT_KEYS = frozenset({"info", "messageID", "projectID", "sessionID"})
 _ALLOWED_BODY_KEYS = frozenset(
     {"error", "info", "input", "messageID", "messages", "output", "parts", "projectID", "sessionID", "type"}
 )
@@ -535,7 +537,11 @@ def wire_type(record: Record) -> WireType:
 PROVIDER = Provider(
     source="opencode",
     recognizes=recognizes,
-    marks=_WRAPPER_KEYS | {"info", "messageID", "projectID", "sessionID"},
+    marks=Marks(
+        typed_keys=_DOCUMENT_KEYS,
+        untyped_keys=_DOCUMENT_KEYS | _WRAPPER_KEYS,
+        body_keys=_ALLOWED_BODY_KEYS,
+    ),
     wire_type=wire_type,
     read_block=read_block,
     facts=facts,

@@ -30,6 +30,7 @@ from ash_shared.model.blocks import (
 )
 from ash_shared.model.message import Facts, Identity, Role
 from ash_shared.providers._kit.contract import (
+    Marks,
     Part,
     Provider,
     Record,
@@ -479,7 +480,7 @@ def recognizes(record: Record) -> bool:
 PROVIDER = Provider(
     source="pi",
     recognizes=recognizes,
-    marks={*TYPES, "stopReason"},
+    marks=Marks(TYPES, untyped_keys={"stopReason"}, body_keys={"api"}),
     wire_type=wire_type,
     read_block=read_block,
     facts=facts,

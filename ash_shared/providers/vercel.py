@@ -28,6 +28,7 @@ from ash_shared.model.blocks import (
 )
 from ash_shared.model.message import Facts
 from ash_shared.providers._kit.contract import (
+    Marks,
     Part,
     Provider,
     Record,
@@ -510,7 +511,7 @@ _FOREIGN_KEYS = ENVELOPE_KEYS | {"file", "message", "sequence_number", "severity
 PROVIDER = Provider(
     source="vercel",
     recognizes=recognizes,
-    marks={*TYPES, "data", "parts"},
+    marks=Marks(TYPES, typed_keys={"data"}, untyped_keys={"parts"}, body_keys={"parts"}),
     wire_type=wire_type,
     read_block=read_block,
     facts=facts,

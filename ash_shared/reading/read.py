@@ -241,8 +241,7 @@ def _read_list(values: list[Any], source: str | None) -> Read:
     if len(values) > MAX_BLOCKS:
         raise LimitExceeded
     providers = _load_providers()
-    list_providers = (provider for provider in providers.values() if provider.recognizes_list(values))
-    list_provider = next(list_providers, None)
+    list_provider = providers.recognize_list(values)
     declared_provider = providers.get(source or "", list_provider)
     if list_provider is not None and declared_provider is list_provider:
         return _read_with(list_provider, {"list": values})

@@ -95,6 +95,19 @@ class WireType(Struct, frozen=True):
     """Return True if a record with the marks of this wire type is of this format. Never raises."""
 
 
+class Marks(NamedTuple):
+    """A prefilter for `Provider.recognizes`, which is called only for records with one of these types or keys."""
+
+    types: Collection[str] = ()
+    """Values of `type`. Only the part before the first dot is compared."""
+    typed_keys: Collection[str] = ()
+    """Keys of records whose `type` is a string."""
+    untyped_keys: Collection[str] = ()
+    """Keys of other records."""
+    body_keys: Collection[str] = ()
+    """The only `fingerprints.body_keys` that an untyped record may have."""
+
+
 @dataclass(frozen=True, slots=True)
 class Provider:
     """Everything Ash knows about one wire format."""
@@ -107,12 +120,11 @@ class Provider:
     """Return the row of a record that was recognised or declared to be of this format. Never raises."""
     read_block: Callable[[Any], Block]
     """Read one bare content block. Raises only LimitExceeded, if a nested list is too long."""
-    marks: Collection[str] | None = None
-    """A prefilter for `recognizes`, which is called only for records that have one of these names as a key or as
-    their `type` up to the first dot. None disables the prefilter."""
-    recognizes_list: Callable[[list[Any]], bool] = lambda values: False
-    """Return True if a top-level list is one record of this format; it is then read as `{"list": [...]}`. In
-    any other list each element is a record."""
+    marks: Marks | None = None
+    """None disables the prefilter."""
+    recognizes_list: Callable[[list[Any]], bool] | None = None
+    """Return True if a top-level list is one record of this format; it is then read as `{"list": [...]}`. In any other
+    list each element is a record."""
     facts: Callable[[Record], Facts] = lambda record: Facts()
     """Return the metadata of a record (id, time, model). Never raises."""
     identify: Callable[[Record], Identity] = lambda record: Identity()

@@ -103,7 +103,11 @@ _BODY_KEYS = (
 
 def body_keys(record: dict[str, Any]) -> frozenset[str]:
     """Return the non-null keys that identify a record without a `type`."""
-    return frozenset([key for key in _BODY_KEYS.intersection(record) if record[key] is not None])
+    present_keys = _BODY_KEYS.intersection(record)
+    for key in present_keys:
+        if record[key] is None:
+            return frozenset([key for key in present_keys if record[key] is not None])
+    return present_keys
 
 
 CLAUDE_LINE_KEYS = frozenset({"num_turns", "parent_tool_use_id", "tools", "uuid"})

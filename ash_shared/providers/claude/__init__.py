@@ -5,7 +5,7 @@ session files, whose entry types are published nowhere. Both spellings of a key 
 `tool_use_result` in the stream), and every record may carry keys that no published type names.
 """
 
-from ash_shared.providers._kit.contract import Provider
+from ash_shared.providers._kit.contract import Marks, Provider
 from ash_shared.providers.claude.content import read_block
 from ash_shared.providers.claude.fast_path import FAST_PATH
 from ash_shared.providers.claude.messages import facts, identify
@@ -15,7 +15,7 @@ from ash_shared.providers.claude.wire_types import TYPES, recognizes, wire_type
 PROVIDER = Provider(
     source="claude",
     recognizes=recognizes,
-    marks={*TYPES, "input_tokens", "messages", "role"},
+    marks=Marks(TYPES, untyped_keys={"input_tokens", "messages", "role"}, body_keys={"messages"}),
     wire_type=wire_type,
     read_block=read_block,
     facts=lambda record: facts(unwrap(record)),

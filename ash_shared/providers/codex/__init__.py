@@ -14,6 +14,7 @@ from typing import Any
 from ash_shared.model.blocks import Block, text_block, translate, translated
 from ash_shared.model.message import Facts, Identity
 from ash_shared.providers._kit.contract import (
+    Marks,
     Part,
     Provider,
     Record,
@@ -269,17 +270,12 @@ def _untyped_row(record: Record) -> WireType:
     return _HEADER if _is_header(record) else _UNKNOWN
 
 
-MARKS = {
-    *(name for name, row in TYPES.items() if row.matches is not _never),
-    "instructions",
-    "method",
-    "msg",
-    "payload",
-    "prompt",
-    "record_type",
-    "role",
-    "workdir",
-}
+_MARKS = Marks(
+    types={name for name, row in TYPES.items() if row.matches is not _never},
+    typed_keys={"payload"},
+    untyped_keys={"instructions", "method", "msg", "prompt", "record_type", "role", "workdir"},
+    body_keys={"method", "msg"},
+)
 
 
 def recognizes(record: Record) -> bool:
@@ -361,7 +357,7 @@ def _session_id(record: Record, body: Any) -> str | None:
 PROVIDER = Provider(
     source="codex",
     recognizes=recognizes,
-    marks=MARKS,
+    marks=_MARKS,
     wire_type=wire_type,
     read_block=read_block,
     facts=facts,

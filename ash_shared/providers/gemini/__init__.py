@@ -22,6 +22,7 @@ from ash_shared.model.blocks import (
 )
 from ash_shared.model.message import Facts, Role
 from ash_shared.providers._kit.contract import (
+    Marks,
     Part,
     Provider,
     Record,
@@ -344,7 +345,7 @@ def recognizes(record: Record) -> bool:
 PROVIDER = Provider(
     source="gemini",
     recognizes=recognizes,
-    marks=TYPES.keys(),
+    marks=Marks(untyped_keys=TYPES, body_keys={*TYPES, *_OTHER_BODY_KEYS["contents"], "input"}),
     wire_type=wire_type,
     read_block=read_block,
     facts=facts,

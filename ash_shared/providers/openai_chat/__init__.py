@@ -4,7 +4,14 @@ Sources: the message, part and tool call unions of the `openai` package, and cap
 OpenRouter, Groq, DeepSeek, Mistral, xAI, Cerebras and Gemini's compatible endpoint.
 """
 
-from ash_shared.providers._kit.contract import Provider, Record, WireType, control_reading, unknown_reading
+from ash_shared.providers._kit.contract import (
+    Marks,
+    Provider,
+    Record,
+    WireType,
+    control_reading,
+    unknown_reading,
+)
 from ash_shared.providers._kit.json_fields import is_one_of, text_at
 from ash_shared.providers.openai_chat import messages, steps
 from ash_shared.providers.openai_chat.content import PARTS, ROLES, read_block
@@ -45,7 +52,11 @@ def _completion_row(record: Record) -> WireType:
 PROVIDER = Provider(
     source="openai_chat",
     recognizes=recognizes,
-    marks=PART_TYPES | {"choices", "error", "messages", "role", "segments"},
+    marks=Marks(
+        PART_TYPES,
+        untyped_keys={"choices", "error", "messages", "role", "segments"},
+        body_keys={"choices", "error", "messages", "object", "stats"},
+    ),
     wire_type=wire_type,
     read_block=read_block,
     facts=facts,

@@ -6,7 +6,14 @@ and GitHub Copilot. Items are read by `_kit.responses_items`.
 
 from collections.abc import Callable, Iterator, Mapping
 
-from ash_shared.providers._kit.contract import Provider, Record, WireType, chunk_reading, control_reading
+from ash_shared.providers._kit.contract import (
+    Marks,
+    Provider,
+    Record,
+    WireType,
+    chunk_reading,
+    control_reading,
+)
 from ash_shared.providers._kit.fingerprints import ENVELOPE_KEYS
 from ash_shared.providers._kit.responses_items import FILE_SOURCES, ITEMS, UNTYPED, read_block
 from ash_shared.providers.openai_responses import messages, steps
@@ -162,9 +169,6 @@ def _untyped_row(record: Record) -> WireType:
     return _ERROR if record.get("error") is not None else _BARE_ITEM
 
 
-MARKS = {*TYPES, "input", "object", "output", "role"}
-
-
 def recognizes(record: Record) -> bool:
     if record.get("type").__class__ is not str:
         return recognizes_untyped(record)
@@ -174,7 +178,11 @@ def recognizes(record: Record) -> bool:
 PROVIDER = Provider(
     source="openai_responses",
     recognizes=recognizes,
-    marks=MARKS,
+    marks=Marks(
+        TYPES,
+        untyped_keys={"input", "object", "role"},
+        body_keys={"error", "input", "object", "output", "stats"},
+    ),
     wire_type=wire_type,
     read_block=read_block,
     facts=facts,

@@ -13,7 +13,9 @@ from ash_shared.testing import vectors
 from tests.shared.texts import texts_of
 
 PROVIDERS = discover()
-NAMES = sorted({name for provider in PROVIDERS.values() for name in provider.marks or ()})
+NAMES = sorted(
+    {name for provider in PROVIDERS.values() if provider.marks for names in provider.marks for name in names}
+)
 
 
 def first_provider(record: Record) -> Provider | None:
