@@ -520,18 +520,29 @@ _TYPES = (
 _UNKNOWN = WireType(lambda record: unknown_reading(record, text_at(record, "type")))
 
 
-def wire_type(record: Record) -> WireType:
-    """Return the row of an event or a document, or of the document in its wrapper."""
-    document = _unwrap(record)
-    row = next((row for row in _TYPES if row.matches(document)), None)
-    if row is None or document is record:
-        return row or _UNKNOWN
-    inner = _part_type(_message_id_in_path(record)) if row is _PART else row
+def _wrapper_of(row: WireType) -> WireType:
+    """Return the row of wrappers with such a document. The message id of a part may be only in its path."""
+
+    def inner(wrapper: Record) -> WireType:
+        return _part_type(_message_id_in_path(wrapper)) if row is _PART else row
+
     return WireType(
-        lambda record: inner.read(document),
-        lambda record, reading: inner.parts(document, reading),
-        lambda record, reading: inner.steps(document, reading),
+        lambda wrapper: row.read(wrapper["json"]),
+        lambda wrapper, reading: inner(wrapper).parts(wrapper["json"], reading),
+        lambda wrapper, reading: inner(wrapper).steps(wrapper["json"], reading),
     )
+
+
+_ROWS = [(row, _wrapper_of(row)) for row in _TYPES]
+
+
+def wire_type(record: Record) -> WireType:
+    """Return the row of an event or a document, or of a wrapper with a document."""
+    document = _unwrap(record)
+    for row, wrapper in _ROWS:
+        if row.matches(document):
+            return row if document is record else wrapper
+    return _UNKNOWN
 
 
 PROVIDER = Provider(
