@@ -80,17 +80,12 @@ def _message_type(message: Any) -> Any:
     return value_at(message, "type") or value_at(message, "role")
 
 
-def _message_role(message: Any) -> Role:
-    return _ROLES[_message_type(message)] if is_one_of(_message_type(message), _ROLES) else "system"
-
-
 def _read_message(message: Any) -> RecordReading:
-    name, role = _message_type(message), _message_role(message)
-    if is_one_of(name, _ROLES):
-        blocks = translate(name, message, _message_blocks)
-    else:
+    name = _message_type(message)
+    if not is_one_of(name, _ROLES):
         wire_type = wire_name(message) if message.__class__ is dict else None
-        blocks = [raw_block("unknown_type", message, wire_type)]
+        return RecordReading("record", "system", [raw_block("unknown_type", message, wire_type)])
+    role, blocks = _ROLES[name], translate(name, message, _message_blocks)
     return RecordReading("record" if role == "system" else "message", role, blocks)
 
 
