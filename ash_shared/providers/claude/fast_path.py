@@ -15,6 +15,7 @@ from ash_shared.model.blocks import MAX_BLOCKS, Block, is_native, text_block
 from ash_shared.providers._kit.contract import FastPath, Record
 from ash_shared.providers.claude.content import read_block
 from ash_shared.reading.json_text import decode_shallow, shallow_json
+from ash_shared.reading.native_json import native_decoder
 from ash_shared.reading.typed_blocks import block_validators
 
 T = TypeVar("T")
@@ -47,6 +48,7 @@ class _Envelope(Struct, Generic[T], gc=False):
 _decode_content = msgspec.json.Decoder(_Content).decode
 _decode_envelope = msgspec.json.Decoder(_Envelope[_Content]).decode
 _decode_slices = msgspec.json.Decoder(_Envelope[Raw]).decode
+_decode_native = native_decoder(7)
 _encode = msgspec.json.Encoder().encode
 
 _VALIDATORS = block_validators()
@@ -113,9 +115,18 @@ def _parse_content_json(raw: str | bytes) -> bytes | None:
 
 
 def _splice_blocks(content: Raw) -> bytes | None:
-    blocks = _decode_content(content)
+    try:
+        blocks = _decode_native(content)
+    except (ValueError, RecursionError):
+        return _splice_read_blocks(content)
     if blocks.__class__ is str:
         return b'[{"type":"text","text":' + bytes(content) + b"}]"
+    return bytes(content) if len(blocks) <= MAX_BLOCKS else None
+
+
+def _splice_read_blocks(content: Raw) -> bytes | None:
+    """Return the blocks of a content list of which at least one is not native or has an unknown key."""
+    blocks = _decode_content(content)
     if len(blocks) > MAX_BLOCKS:
         return None
     native = list(map(is_native, blocks))
