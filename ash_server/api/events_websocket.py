@@ -24,7 +24,7 @@ from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.openapi_operations import json_of, operation
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.streaming import MAX_CLIENT_FRAME_BYTES, mark_as_subscription
-from ash_server.db.event_ranges import LogPosition, Span
+from ash_server.db.event_ranges import LogPosition
 from ash_server.db.events import StoredEvent, parse_cursor
 from ash_server.errors import (
     CursorAhead,
@@ -34,8 +34,9 @@ from ash_server.errors import (
     UpgradeRequired,
 )
 from ash_server.live.hub import RETRY_SECONDS, EventBatch
+from ash_server.live.stream_output import StreamOutput
 from ash_server.live.tasks import cancel_tasks
-from ash_server.live.websocket_topics import EMPTY_TOPIC, TopicMessages, to_topic
+from ash_server.live.websocket_topics import TopicMessages, to_topic
 from ash_server.store import Store
 from ash_shared.model.event_types import CHUNKS
 from ash_shared.model.events import ChatEvent
@@ -82,14 +83,15 @@ class CaughtUpFrame(BaseModel):
 
 
 class StreamOutputFrame(BaseModel):
-    """Standard messages of new events. A message that grows is sent again under its id, with the new content."""
+    """What new events add to the standard messages. A message that grows is sent again under its id, only with the new
+    blocks; its usage is sent once, when the message is complete. So the frames add up to the standard messages."""
 
     type: str = Field(pattern=r"^session\.[0-9a-f-]{36}\.stream_output$")
     data: TopicMessages
 
 
 class MessageCompleteFrame(BaseModel):
-    """Standard messages of the turn that ended with the previous event frame."""
+    """All standard messages of the turn that ended with the previous event frame, without copies (`shadowOf`)."""
 
     type: str = Field(pattern=r"^session\.[0-9a-f-]{36}\.message_complete$")
     data: TopicMessages
@@ -111,8 +113,8 @@ class EventWebSocketController(Controller):
         summary="Subscribe to a session (WebSocket)",
         description="The same over a WebSocket (`Upgrade: websocket`). Each message of the server is a `Frame` as JSON "
         "text: the events after the cursor and all new events, `caught_up` once, and from then on two topics: "
-        "`session.<id>.stream_output` with the standard messages of new events, and `session.<id>.message_complete` "
-        "with those of a turn, after the event that ends it.\n\n"
+        "`session.<id>.stream_output` with what new events add to the standard messages, and "
+        "`session.<id>.message_complete` with those of a turn, after the event that ends it.\n\n"
         "Clients send nothing but pings. The server closes with 1012 when it stops (reconnect with the last sequence), "
         "4404 when the session was deleted, 1003 for binary frames, 1009 for large frames and 1008 for too many "
         "frames. Errors are returned before the upgrade.",
@@ -158,19 +160,21 @@ class _FrameSender:
         self._hub = store.hub
         self._session_id = session_id
         self._after = after
-        self._output_place: LogPosition | None = None
-        """End of the last `stream_output`; None until caught up."""
+        self._output: StreamOutput | None = None
+        """Shared with other subscribers; None until caught up."""
+        self._output_after = 0
+        """Sequence of the last event in `stream_output`."""
 
     async def run(self) -> int:
         """Send frames until the session is deleted or the server stops; return the close code."""
         async with aclosing(self._events.subscribe_stored(self._session_id, self._after)) as batches:
             async for batch in batches:
                 await self._send_events(batch)
-                if self._output_place is not None:
+                if self._output is not None:
                     if any(event.type not in CHUNKS for event in batch.events):
                         await self._send_output(await self._current_place())
                 elif batch.caught_up:
-                    self._output_place = await self._current_place()
+                    await self._start_output()
                     await self._send(_CAUGHT_UP % self._after)
         return _CLOSE_RESTART if self._hub.is_stopped() else _CLOSE_DELETED
 
@@ -180,28 +184,45 @@ class _FrameSender:
             self._after = event.sequence
             if event.type == "turn_end":
                 end = await self._current_place()
-                await self._send_output(end)
-                await self._send_topic("message_complete", partial(self._events.get_turn, end=end))
+                await self._send_output(end, is_turn_over=True)
+                await self._send_turn(end)
 
-    async def _send_output(self, end: LogPosition) -> None:
-        start = self._output_place
-        if start is None:
+    async def _start_output(self) -> None:
+        place = await self._current_place()
+        own = StreamOutput(self._events, self._session_id, place)
+        self._output = self._hub.share_output(
+            self._session_id, own, lambda output: output.can_continue_after(place.event)
+        )
+        self._output_after = place.event
+
+    async def _send_output(self, end: LogPosition, *, is_turn_over: bool = False) -> None:
+        if self._output is None or end.event <= self._output_after:
             return
-        self._output_place = end
-        if start.event < end.event:
-            await self._send_topic("stream_output", partial(self._events.get_range, start=start, end=end))
+        if not self._output.can_continue_after(self._output_after):
+            start = await self._place_of(self._output_after)
+            self._output = StreamOutput(self._events, self._session_id, start)
+        output, after = self._output, self._output_after
+        read = partial(output.read, after, end, is_turn_over=is_turn_over)
+        frames, self._output_after = await self._share_with_retry(read, output, after, end)
+        for data in frames:
+            await self._send_topic("stream_output", data)
 
-    async def _send_topic(self, topic: str, read: partial[Coroutine[Any, Any, Span]]) -> None:
+    async def _send_turn(self, end: LogPosition) -> None:
         async def render() -> str:
-            return await asyncio.to_thread(to_topic, await read(self._session_id))
+            return await asyncio.to_thread(to_topic, await self._events.get_turn(self._session_id, end))
 
-        data = await self._share_with_retry(render, self._session_id, topic, *read.keywords.values())
-        if data != EMPTY_TOPIC or topic == "message_complete":
-            await self._send(f'{{"type":"session.{self._session_id}.{topic}","data":{data}}}')
+        data = await self._share_with_retry(render, self._session_id, "message_complete", end)
+        await self._send_topic("message_complete", data)
+
+    async def _send_topic(self, topic: str, data: str) -> None:
+        await self._send(f'{{"type":"session.{self._session_id}.{topic}","data":{data}}}')
 
     async def _current_place(self) -> LogPosition:
-        read = partial(self._events.get_place, self._session_id, self._after)
-        return await self._share_with_retry(read, self._session_id, self._after)
+        return await self._place_of(self._after)
+
+    async def _place_of(self, sequence: int) -> LogPosition:
+        read = partial(self._events.get_place, self._session_id, sequence)
+        return await self._share_with_retry(read, self._session_id, sequence)
 
     async def _share_with_retry(self, run: Callable[[], Coroutine[Any, Any, T]], *key: Hashable) -> T:
         """Run the coroutine once for all subscribers that need its result; retry if the database is unavailable."""

@@ -10,21 +10,39 @@ from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
 from ash_server.db.event_writer import EventOrigin
-from ash_server.db.messages import StoredMessage, list_head, list_next
+from ash_server.db.messages import StoredMessage, list_head, list_last, list_next
 from ash_server.db.pagination import bounded_query, may_have_more
-from ash_shared.model.event_types import types_where
+from ash_shared.model.event_types import PROMPTS, types_where
 from ash_shared.model.message import Kind
 
 _MAX_ENTRIES = 1000
 _MAX_BYTES = 512 * 1024
 """Limit for the events of a range, and for its messages. The entry that exceeds the limit is the last one included."""
 
+_MAX_CONTEXT = 200
+"""Limit for the messages before a position."""
+
 _TOPIC_TYPES = sorted(types_where(lambda row: row.is_topic))
+
+_ANSWER_TYPES = sorted(types_where(lambda row: row.is_topic) - PROMPTS)
 
 _TURN = """
     SELECT sequence - 1, message_sequence - CASE origin WHEN 'line' THEN 1 ELSE 0 END
     FROM events WHERE session_id = %b AND sequence <= %b AND type = 'turn_start'
     ORDER BY sequence DESC LIMIT 1
+"""
+
+# The line of a prompt ends the previous turn, but belongs to the next one.
+_BEGINS_NEXT_TURN = """
+    SELECT EXISTS (
+        SELECT FROM events
+        WHERE session_id = %(session_id)b AND sequence = %(end)b + 1 AND type = 'turn_start'
+          AND message_sequence = %(line)b AND origin = 'line'
+    ) AND NOT EXISTS (
+        SELECT FROM events
+        WHERE session_id = %(session_id)b AND sequence > %(start)b AND sequence <= %(end)b
+          AND message_sequence = %(line)b AND origin = 'line' AND type = ANY(%(answers)b)
+    )
 """
 
 _PLACE = """
@@ -73,6 +91,15 @@ class SpannedEvent:
         return self.origin == "line" and self.kind != "chunk"
 
 
+class LineContext(NamedTuple):
+    """The messages before a position."""
+
+    head: Sequence[StoredMessage]
+    """The first messages of the session, if they precede the others."""
+    lines: list[StoredMessage]
+    """The last messages before the position."""
+
+
 class Span(NamedTuple):
     """The entries between two positions."""
 
@@ -98,7 +125,27 @@ async def get_turn(conn: AsyncConnection, session_id: UUID, end: LogPosition) ->
     """Return the turn that ends at this position."""
     row = await (await conn.execute(_TURN, [session_id, end.event])).fetchone()
     start = LogPosition(*row) if row else LogPosition(end.event - 1, end.line)
-    return await get_span(conn, session_id, start, end)
+    params = {
+        "session_id": session_id,
+        "start": start.event,
+        "end": end.event,
+        "line": end.line,
+        "answers": _ANSWER_TYPES,
+    }
+    answer = await (await conn.execute(_BEGINS_NEXT_TURN, params)).fetchone()
+    begins_next_turn = answer is not None and answer[0]
+    return await get_span(conn, session_id, start, end._replace(line=end.line - begins_next_turn))
+
+
+async def get_context(conn: AsyncConnection, session_id: UUID, place: LogPosition) -> LineContext:
+    """Return the last messages before a position, at most `_MAX_CONTEXT` or `_MAX_BYTES`."""
+    before = place.line + 1
+    lines = await list_last(conn, session_id, before=before, limit=_MAX_CONTEXT, max_bytes=_MAX_BYTES)
+    has_head = lines and lines[0].sequence > 1
+    head = (
+        await list_head(conn, session_id, before=lines[0].sequence, max_bytes=_MAX_BYTES) if has_head else []
+    )
+    return LineContext(head, lines)
 
 
 async def get_span(conn: AsyncConnection, session_id: UUID, start: LogPosition, end: LogPosition) -> Span:

@@ -231,6 +231,15 @@ async def list_next(  # noqa: PLR0913  # one argument per bound
     return await _fetch_messages(conn, _FIRST, params)
 
 
+async def list_last(
+    conn: AsyncConnection, session_id: UUID, *, before: int, limit: int, max_bytes: int
+) -> list[StoredMessage]:
+    """Return the last messages before a sequence, in ascending order."""
+    bounds = {"before": before, "limit": limit, "bytes": max_bytes}
+    params = {**_DEFAULTS, "session_id": session_id, "kinds": ["message", "record"], **bounds}
+    return (await _fetch_messages(conn, _LAST, params))[::-1]
+
+
 async def list_head(
     conn: AsyncConnection, session_id: UUID, *, before: int, max_bytes: int = MAX_PARSE_BYTES
 ) -> list[StoredMessage]:

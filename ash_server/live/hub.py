@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, TypeVar
 from uuid import UUID, uuid4
+from weakref import ref
 
 import psycopg
 from psycopg import AsyncConnection, OperationalError
@@ -70,6 +71,8 @@ class _SubscribedSession:
     known_last: Last | None = None
     """The last sequence as of the latest poll."""
     is_deleted: bool = False
+    output: Callable[[], Any] = lambda: None
+    """A weak reference to the object that the subscribers share."""
 
 
 class ChangedSessions:
@@ -197,6 +200,16 @@ class Hub:
             task.add_done_callback(lambda _: self._shared.pop(key, None))
         result: T = await asyncio.shield(self._shared[key])
         return result
+
+    def share_output(self, session_id: UUID, own: T, is_usable: Callable[[T], bool]) -> T:
+        """Return the object that the current subscribers of the session share; if it is not usable, this one."""
+        session = self._sessions.get(session_id)
+        shared: T | None = session.output() if session else None
+        if shared is not None and is_usable(shared):
+            return shared
+        if session:
+            session.output = ref(own)
+        return own
 
     def _start_listening(self) -> None:
         self._start_task(self._listen)

@@ -1,11 +1,11 @@
 """The WebSocket topics of a session: standard messages of new events, and of each completed turn.
 
-They are derived from the stored messages, like all standard messages. If the stored messages of a span lack part of its
-content (an answer that exists only as stream chunks, or posted events), all standard messages of the span are derived
-from its events instead: this keeps them in order and without duplicates.
+They are derived from the stored messages, like all standard messages, without copies (`shadowOf`). If the stored
+messages of a span lack part of its content (an answer that exists only as stream chunks, or posted events), all
+standard messages of the span are derived from its events instead: this keeps them in order and without duplicates.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -27,6 +27,9 @@ class TopicMessages(AshModel):
     """Standard messages of a span of the session."""
 
     messages: list[StandardMessage]
+    replaced: Omittable[list[str]] = ABSENT
+    """Only in `stream_output`: ids of earlier messages to discard. They were revised, and `messages` has their new
+    form, or they were copies whose original came later."""
     next_after: Omittable[int] = Field(default=ABSENT, alias="nextAfter")
     """Present if the span is too long for one frame: the sequence of the last stored message included. List the
     standard messages of the session after it for the rest."""
@@ -39,27 +42,35 @@ EMPTY_TOPIC = '{"messages":[]}'
 
 
 def to_topic(span: Span) -> str:
-    """Return the topic data as JSON. CPU-bound: call it in a thread."""
-    messages = transform_page(_texts_with_source(span.lines), head=_texts_with_source(span.head)).messages
-    events = [_DecodedEvent(each, msgspec.json.decode(each.content)) for each in span.events]
-    next_after = span.next_after
-    if not _covers(messages, events):
-        messages, next_after = [_to_message(group) for group in _group_by_message(events)], None
-    cursors = {"next_after": next_after, "next_event_after": span.next_event_after}
-    present = {name: cursor for name, cursor in cursors.items() if cursor is not None}
+    """Return the topic data of a turn as JSON. CPU-bound: call it in a thread."""
+    messages = transform_page(texts_with_source(span.lines), head=texts_with_source(span.head)).messages
+    events = decode_events(span)
+    if covers(messages, events):
+        originals = [message for message in messages if message.metadata.shadow_of is None]
+        return render_topic(originals, next_after=span.next_after, next_event_after=span.next_event_after)
+    return render_topic(messages_of_events(events, {}), next_event_after=span.next_event_after)
+
+
+def render_topic(messages: Sequence[StandardMessage], **fields: Any) -> str:
+    """Return topic data as JSON, without the fields that are None or empty."""
+    present = {name: value for name, value in fields.items() if value}
     return TopicMessages(messages=messages, **present).model_dump_json()
 
 
-class _DecodedEvent(NamedTuple):
+class DecodedEvent(NamedTuple):
     stored: SpannedEvent
     event: Event
 
 
-def _texts_with_source(stored: Iterable[StoredMessage]) -> list[tuple[str, str | None]]:
+def decode_events(span: Span) -> list[DecodedEvent]:
+    return [DecodedEvent(each, msgspec.json.decode(each.content)) for each in span.events]
+
+
+def texts_with_source(stored: Iterable[StoredMessage]) -> list[tuple[str, str | None]]:
     return [(each.content, None if each.source == "unknown" else each.source) for each in stored]
 
 
-def _covers(messages: Sequence[StandardMessage], events: Iterable[_DecodedEvent]) -> bool:
+def covers(messages: Sequence[StandardMessage], events: Iterable[DecodedEvent]) -> bool:
     """True if the messages contain the content of all events."""
     message_ids = {message.metadata.message_id for message in messages} - {None}
     result_ids = {
@@ -73,9 +84,15 @@ def _covers(messages: Sequence[StandardMessage], events: Iterable[_DecodedEvent]
     )
 
 
-def _group_by_message(events: Iterable[_DecodedEvent]) -> Iterator[list[_DecodedEvent]]:
-    for _, group in groupby(events, lambda each: _message_key(each.event)):
-        yield list(group)
+def messages_of_events(
+    events: Iterable[DecodedEvent], ids_by_response: dict[str, str]
+) -> list[StandardMessage]:
+    """Return the messages of events. `ids_by_response` has the ids of messages by response, and receives new ones."""
+    groups: dict[Any, list[Event]] = {}
+    for number, (key, group) in enumerate(groupby(events, lambda each: _message_key(each.event))):
+        has_response = key[1] is not None
+        groups.setdefault(key if has_response else number, []).extend(each.event for each in group)
+    return [_to_message(group, ids_by_response) for group in groups.values()]
 
 
 def _message_key(event: Event) -> tuple[Role | None, Any]:
@@ -89,17 +106,19 @@ def _role(event: Event) -> Role | None:
     return "user" if role == "tool" else role
 
 
-def _to_message(group: Sequence[_DecodedEvent]) -> StandardMessage:
-    first = group[0].event
-    message_id = {"messageId": first["responseId"]} if "responseId" in first else {}
+def _to_message(group: Sequence[Event], ids_by_response: dict[str, str]) -> StandardMessage:
+    first = group[0]
+    id, response = first.get("recordId") or first["id"], first.get("responseId")
     return StandardMessage.model_validate(
         {
-            "id": first.get("recordId") or first["id"],
+            "id": ids_by_response.setdefault(response, id)
+            if response and _role(first) == "assistant"
+            else id,
             "role": _role(first),
             "timestamp": first["timestamp"],
-            "content": [block for each in group for block in _to_blocks(each.event)],
-            "metadata": {"source": "ash", **message_id},
-            "_original": [each.event for each in group],
+            "content": [block for event in group for block in _to_blocks(event)],
+            "metadata": {"source": "ash", **({} if response is None else {"messageId": response})},
+            "_original": group,
         }
     )
 

@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 
 from ash_server.db import event_ranges, events, rebuild_events
-from ash_server.db.event_ranges import LogPosition, Span
+from ash_server.db.event_ranges import LineContext, LogPosition, Span
 from ash_server.db.events import Appended, EventFilter, StoredEvent
 from ash_server.db.rebuild_events import Rebuilt
 from ash_server.ingest import EventInput, as_json, prepare_event
@@ -151,6 +151,11 @@ class EventStore:
         """Return the events and messages between two positions; a long range is cut."""
         async with self._connections.connection() as conn:
             return await event_ranges.get_span(conn, session_id, start, end)
+
+    async def get_context(self, session_id: UUID, place: LogPosition) -> LineContext:
+        """Return the last messages before a position."""
+        async with self._connections.connection() as conn:
+            return await event_ranges.get_context(conn, session_id, place)
 
     async def rebuild(self, session_id: UUID) -> Rebuilt:
         """Derive the log again from the stored messages, in one transaction.

@@ -1,5 +1,6 @@
 """Drafts of standard messages, and the ids derived from the texts they come from."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
@@ -17,6 +18,8 @@ _NAMESPACE = UUID("5c7bd6a0-6d5c-4a5e-9d0b-0f4d8e1f6b11")
 class Draft:
     """A message that may still be extended."""
 
+    number: int
+    """Its position in the session."""
     line: int
     turn: int
     name: "PartName"
@@ -48,6 +51,11 @@ class Draft:
 
     def text(self) -> str:
         return "".join(str(block.get(block["type"])) for block in self.blocks if block["type"] in _TEXT_TYPES)
+
+    def id_name(self) -> str:
+        """Return its id, unless another message has the same."""
+        own_id = self.id or self.metadata.get("messageId")
+        return own_id if own_id and own_id.__class__ is str else self.name.id()
 
     def is_prompt(self) -> bool:
         """True if the message begins a turn."""
@@ -81,6 +89,21 @@ class PartName(NamedTuple):
 
     def id(self) -> str:
         return derive_id(self.line.digest, self.number)
+
+
+class IdAllocator:
+    """Assigns unique message ids: the provider's id, or else one derived from the text."""
+
+    def __init__(self) -> None:
+        self._counts = Counter[str]()
+
+    def take(self, draft: Draft) -> str:
+        id = name = draft.id_name()
+        while id in self._counts:
+            self._counts[name] += 1
+            id = derive_id(name, self._counts[name])
+        self._counts[id] = 1
+        return id
 
 
 def derive_id(text: str, number: int) -> str:

@@ -5,7 +5,6 @@ a later form of an item replaces the earlier one, usage that comes later is adde
 format writes twice are marked as shadows, so that they count once.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import count, takewhile
 from typing import Any, NamedTuple, TypeVar
@@ -13,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec.structs import replace
 from pydantic import BaseModel, ValidationError
 
-from ash_shared.conversation.drafts import Draft, PartName, StoredText, derive_id
+from ash_shared.conversation.drafts import Draft, IdAllocator, PartName, StoredText
 from ash_shared.conversation.shadows import find_shadows
 from ash_shared.conversation.transcript import Messages, texts_with_sources
 from ash_shared.model.blocks import Block
@@ -54,9 +53,11 @@ class Fold:
     """Folds the lines of one session into drafts of messages."""
 
     def __init__(self) -> None:
-        self._drafts: list[Draft] = []
+        self.drafts: list[Draft] = []
+        """All messages, in the order in which each begins."""
+        self.turn = 0
         self._line = -1
-        self._turn = 0
+        self._changed: set[int] = set()
         self._last: Draft | None = None
         """The last draft that is not a copy (`is_copy`); so are the next two."""
         self._answer: Draft | None = None
@@ -103,22 +104,35 @@ class Fold:
     def last_prompt(self) -> int | None:
         """Return the line of the last prompt, if it is after the first line that became a message."""
         prompt = self._prompt
-        return prompt.line if prompt is not None and prompt.line > self._drafts[0].line else None
+        return prompt.line if prompt is not None and prompt.line > self.drafts[0].line else None
 
     def messages(self) -> list[StandardMessage]:
-        shadows = find_shadows(self._drafts)
-        ids = _IdAllocator()
-        named = {id(draft): ids.take(draft) for draft in self._drafts}
+        shadows = find_shadows(self.drafts)
+        ids = IdAllocator()
+        named = {id(draft): ids.take(draft) for draft in self.drafts}
         for start, end in _merge_ranges(self._rewound_ranges):
-            for draft in self._drafts[start:end]:
+            for draft in self.drafts[start:end]:
                 draft.metadata["retracted"] = True
-        for draft in self._drafts:
+        for draft in self.drafts:
             if id(draft) in shadows:
                 draft.metadata["shadowOf"] = named[id(shadows[id(draft)])]
-            if draft.id in self._retracted:
-                draft.metadata["retracted"] = True
-            draft.blocks = [self._with_late_result(block) for block in draft.blocks]
-        return [_build_message(named[id(draft)], draft) for draft in self._drafts]
+        return [self.build(named[id(draft)], draft) for draft in self.drafts]
+
+    def build(self, id: str, draft: Draft) -> StandardMessage:
+        """Return the message of a draft, or of a part of one."""
+        if draft.id in self._retracted:
+            draft.metadata["retracted"] = True
+        draft.blocks = [self._with_late_result(block) for block in draft.blocks]
+        return _build_message(id, draft)
+
+    def take_changes(self) -> set[int]:
+        """Return the numbers of the drafts that were extended since the last call."""
+        changed, self._changed = self._changed, set()
+        return changed
+
+    def may_change_usage(self, draft: Draft) -> bool:
+        """True if the next lines may continue the message and revise its usage."""
+        return bool(draft.forms) and any(draft is answer for answer in self._answers.values())
 
     def _is_duplicate_line(self, facts: Facts, line: StoredText) -> bool:
         """True if the same line, with the same record id, was added before."""
@@ -154,7 +168,7 @@ class Fold:
 
     def _retract(self, part: Part) -> None:
         if part.relation == "truncation":
-            self._rewound_ranges.append((self._index_by_id.get(part.retracts[0], 0), len(self._drafts)))
+            self._rewound_ranges.append((self._index_by_id.get(part.retracts[0], 0), len(self.drafts)))
         else:
             self._retracted.update(part.retracts)
 
@@ -164,7 +178,7 @@ class Fold:
             return
         other = self._prompts_by_parent.get(part.key, prompt)
         if other != prompt and other in self._index_by_id:
-            self._rewound_ranges.append((self._index_by_id[other], len(self._drafts)))
+            self._rewound_ranges.append((self._index_by_id[other], len(self.drafts)))
         self._prompts_by_parent[part.key] = prompt
 
     def _enter_sidechain(self, part: Part, line: str | None) -> None:
@@ -186,7 +200,7 @@ class Fold:
         """Return the message of a part; None if the part adds to an answer and there is none."""
         if part.role is None:
             answer = self._answers.get(part.parent_call) or self._answer or self._repeated_answer
-            is_its_error = part.error is None or (answer is not None and answer.turn == self._turn)
+            is_its_error = part.error is None or (answer is not None and answer.turn == self.turn)
             return answer if is_its_error else self._new_draft(part, origin)
         if part.key is not None:
             of_turn, of_session = self._by_key.get((part.role, part.key)), self._by_stable_key.get(part.key)
@@ -201,8 +215,9 @@ class Fold:
 
     def _new_draft(self, part: Part, origin: _Origin) -> Draft:
         draft = Draft(
+            number=len(self.drafts),
             line=self._line,
-            turn=self._turn,
+            turn=self.turn,
             name=origin.name,
             id=origin.facts.uuid,
             source=origin.source,
@@ -212,8 +227,8 @@ class Fold:
             blocks=[] if part.role else list(origin.read.reading.blocks),
             metadata={key: self._session.get(key) for key in _SESSION_FIELDS[part.role == "assistant"]},
         )
-        self._index_by_id.setdefault(draft.id or "", len(self._drafts))
-        self._drafts.append(draft)
+        self._index_by_id.setdefault(draft.id or "", draft.number)
+        self.drafts.append(draft)
         self._index(draft, part)
         return draft
 
@@ -230,6 +245,7 @@ class Fold:
                 self._by_stable_key[part.key] = draft
 
     def _extend(self, draft: Draft, part: Part, origin: _Origin) -> None:
+        self._changed.add(draft.number)
         is_new, original = not draft.originals, _original_of(part, origin.read)
         is_repeated = part.is_revision and part.blocks == draft.blocks
         is_same = not is_new and (original is draft.originals[-1] or is_repeated)
@@ -265,24 +281,26 @@ class Fold:
         text = prompt.text()
         if prompt.is_copy and self._prompt is not None and self._prompt_text == text:
             return
-        self._turn += 1
-        prompt.turn = self._turn
+        self.turn += 1
+        prompt.turn = self.turn
         self._by_key = {(prompt.role, part.key): prompt} if part.key is not None else {}
         if not prompt.is_copy:
             self._prompt, self._prompt_text = prompt, text
 
     def _end_turn(self, part: Part, end: Draft | None) -> None:
         """Assign the cost of the turn to its last answer, and its usage if no answer has usage."""
-        turn = list(takewhile(lambda draft: draft.turn == self._turn, reversed(self._drafts)))
+        turn = list(takewhile(lambda draft: draft.turn == self.turn, reversed(self.drafts)))
         answers = [draft for draft in turn if draft.role == "assistant"]
         last = next((draft for draft in answers if not draft.is_copy), next(iter(answers), end))
+        if last is not None:
+            self._changed.add(last.number)
         if last is not None and part.usage is not None and not any(draft.usage for draft in answers):
             last.usage = part.usage
         if last is not None and part.cost is not None:
             session = self._session.get("sessionId")
             last.metadata["costUsd"] = max(0.0, part.cost - self._costs.get(session, 0.0))
             self._costs[session] = part.cost
-        self._turn += 1
+        self.turn += 1
         self._by_key = {}
 
     def _with_late_result(self, block: Block) -> Block:
@@ -329,23 +347,6 @@ def _original_of(part: Part, read: Read) -> Any:
     if part.original is not None:
         return part.original
     return read.reading.blocks[0].get("text") if read.record is None else read.record
-
-
-class _IdAllocator:
-    """Assigns unique message ids: the provider's id, or else one derived from the text."""
-
-    def __init__(self) -> None:
-        self._counts = Counter[str]()
-
-    def take(self, draft: Draft) -> str:
-        own_id = draft.id or draft.metadata.get("messageId")
-        name = own_id if own_id and own_id.__class__ is str else draft.name.id()
-        id = name
-        while id in self._counts:
-            self._counts[name] += 1
-            id = derive_id(name, self._counts[name])
-        self._counts[id] = 1
-        return id
 
 
 def _build_message(id: str, draft: Draft) -> StandardMessage:

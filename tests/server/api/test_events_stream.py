@@ -1,8 +1,10 @@
 """Subscribing with server-sent events and WebSockets, on real connections."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import resources
 from socket import create_connection
 from typing import Any
 from urllib.parse import urlsplit
@@ -32,6 +34,9 @@ CHUNKS = [
     '{"id":"c1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"ee."}}]}',
     '{"id":"c1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}',
 ]
+
+
+SAMPLES = sorted(path.name for path in (resources.files("ash_server") / "samples").iterdir())
 
 
 def make_event(type: str, **payload: Any) -> dict[str, Any]:
@@ -349,6 +354,68 @@ def test_topics_of_stored_lines(base: str, session_id: str) -> None:
     output = [frame["data"]["messages"] for frame in new if frame["type"].endswith("stream_output")]
     assert [message for messages in output for message in messages] == stored[4:]
     assert new[-1] == {**complete, "data": {"messages": stored[4:]}}
+
+
+def transcript(name: str) -> list[str]:
+    return (resources.files("ash_server") / "samples" / name).read_text().splitlines()
+
+
+def follow(base: str, lines: list[str]) -> list[dict[str, Any]]:
+    """Write lines in small requests and return the frames that a subscriber receives."""
+    headers = {"Content-Type": "application/x-ndjson"}
+    with socket(base) as connected, httpx.Client(base_url=base, headers=headers) as client:
+        frames(connected, "caught_up")
+        for first in range(0, len(lines), 2):
+            body = "\n".join(lines[first : first + 2]).encode()
+            client.post("messages", content=body).raise_for_status()
+        client.post("end").raise_for_status()
+        received = list[dict[str, Any]]()
+        for marker in ("one", "two"):  # the output of the last events precedes the second one
+            post(base, {"id": marker, "type": marker, "payload": {}})
+            received += frames_until(connected, marker)
+    return received
+
+
+def frames_until(connected: ClientConnection, event: str) -> list[dict[str, Any]]:
+    received = list[dict[str, Any]]()
+    while not received or received[-1]["data"].get("id") != event:
+        received.append(json.loads(connected.recv(timeout=60)))
+    return received
+
+
+def sums(messages: list[dict[str, Any]]) -> tuple[set[str], Counter[str], Counter[str]]:
+    """Ids, texts and usage of messages, of which some may be parts of one."""
+    texts = Counter(
+        block[block["type"]]
+        for message in messages
+        for block in message["content"]
+        if block["type"] in ("text", "thinking")
+    )
+    counts = [message.get("usage", {}).items() for message in messages]
+    usage = Counter[str]()
+    for name, count in (item for items in counts for item in items if isinstance(item[1], int)):
+        usage[name] += count
+    return {message["id"] for message in messages}, texts, usage
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_topics_add_up_to_the_standard_messages(base: str, name: str) -> None:
+    received = follow(base, transcript(name))
+
+    output, turns = list[dict[str, Any]](), list[dict[str, Any]]()
+    for frame in received:
+        data = frame["data"]
+        if frame["type"].endswith("stream_output"):
+            output = [each for each in output if each["id"] not in data.get("replaced", [])]
+            output += data["messages"]
+        elif frame["type"].endswith("message_complete"):
+            turns += data["messages"]
+    stored = httpx.get(f"{base}/standard-messages?limit=1000").json()["messages"]
+    originals = [message for message in stored if "shadowOf" not in message["metadata"]]
+    assert sums(output) == sums(originals)
+    within_turns = [message for message in originals if message in turns]
+    assert turns == within_turns
+    assert sums(turns)[2] == sums(originals)[2]
 
 
 def test_topics_of_posted_events(base: str) -> None:
