@@ -5,7 +5,15 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from ash_shared.eventlog import complete_messages, emit_messages, posted_events, streaming, turns, usage
+from ash_shared.eventlog import (
+    agents,
+    complete_messages,
+    emit_messages,
+    posted_events,
+    streaming,
+    turns,
+    usage,
+)
 from ash_shared.eventlog.dedupe import assembled_answers, repetitions
 from ash_shared.eventlog.emitter import EMPTY_LINE, Context, Event, Line, Log, read_line
 from ash_shared.eventlog.state import Place, decode_state, encode_state, with_whole_texts
@@ -177,6 +185,7 @@ def _set_scope(log: Log, step: steps.Scope) -> None:
 _HANDLERS: Mapping[type, Callable[[Log, Any], None]] = {
     steps.Chunk: streaming.add_chunk,
     steps.ChunkEnd: streaming.end_chunks,
+    steps.CurrentAgent: agents.follow_agent,
     steps.Emit: _emit_event,
     steps.Part: complete_messages.emit_part,
     steps.ResponseEnd: streaming.end_response,

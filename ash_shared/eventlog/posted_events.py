@@ -92,6 +92,11 @@ def _call_of(state: State, payload: Block) -> Call | None:
     return state.calls.get(id) if id.__class__ is str else None
 
 
+def _observe_switch(log: Log, event: Event, payload: Block) -> None:
+    if payload.get("toAgentId").__class__ is str:
+        log.state.agent = payload["toAgentId"]
+
+
 def _observe_reset(log: Log, event: Event, payload: Block) -> None:
     """Start over: the events after a reset are a new reading of the whole session."""
     log.state = State(has_records=log.state.has_records, stored_texts=log.state.stored_texts)
@@ -100,6 +105,7 @@ def _observe_reset(log: Log, event: Event, payload: Block) -> None:
 _OBSERVERS: Mapping[str, Callable[[Log, Event, Block], None]] = {
     **dict.fromkeys(("turn_start", "user_message"), _observe_turn_start),
     **dict.fromkeys(types_where(lambda row: row.is_noted and row.role == "assistant"), _observe_assistant),
+    "agent_switch": _observe_switch,
     "reset": _observe_reset,
     "tool_output_chunk": _observe_output,
     "tool_result": _observe_result,

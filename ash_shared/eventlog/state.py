@@ -350,6 +350,8 @@ class State(_Stored):
     """Roles of messages whose parts are separate records, by key."""
     prompts_by_parent: dict[str, str] = {}
     """The ids of the last prompts, by digest of the id of the record that each of them follows."""
+    agent: str = ""
+    """The agent of the main conversation, if a record named one."""
     last_usage_digest: str = ""
     """Digest of the key of the last usage."""
     session_cost: float = 0.0
@@ -371,6 +373,7 @@ class State(_Stored):
             cost_session=self.cost_session,
             has_records=self.has_records,
             sent_counts=self.sent_counts,
+            agent=self.agent,
             last_streamed=self.last_streamed,
             prompts_by_parent=self.prompts_by_parent,
             clock_lag=self.clock_lag,

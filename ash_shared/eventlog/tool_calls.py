@@ -6,7 +6,7 @@ call is marked as an orphan.
 
 from typing import Any
 
-from ash_shared.eventlog import turns
+from ash_shared.eventlog import agents, turns
 from ash_shared.eventlog.dedupe import copies
 from ash_shared.eventlog.emitter import Log
 from ash_shared.eventlog.state import MAX_ANSWERED, MAX_CALLS, Call, Place, State, Turn
@@ -99,6 +99,8 @@ def emit_result(log: Log, part: Part, block: Block, parent_call: str) -> None:
     if not _answer_call(state, id):
         payload["orphan"] = True
     log.emit("tool_result", payload, Place(parent_call), id=event_id)
+    if id in state.calls and not parent_call and "error" not in payload:
+        agents.follow_handoff(log, state.calls[id].tool, payload["result"])
 
 
 def _call_of_result(log: Log, part: Part, block: Block, parent_call: str) -> str | None:

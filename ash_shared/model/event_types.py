@@ -196,7 +196,7 @@ CATALOGUE: Mapping[str, EventType] = {
         in_conversation=True,
         filter="tools",
     ),
-    "agent_switch": EventType(events.AgentSwitchEvent, in_conversation=True),
+    "agent_switch": EventType(events.AgentSwitchEvent, is_noted=True, in_conversation=True),
     "interrupt": EventType(events.InterruptEvent, in_conversation=True),
     "error": EventType(events.ErrorEvent, message_role="system", text="message", weight="D", issue="error"),
     "audio_chunk": EventType(events.AudioChunkEvent, role="assistant", chunk_of="audio_done"),

@@ -54,7 +54,15 @@ from ash_shared.providers._kit.json_fields import (
     url_source,
     value_at,
 )
-from ash_shared.providers._kit.steps import Chunk, ChunkEnd, Emit, ResponseEnd, Step, TurnEnd
+from ash_shared.providers._kit.steps import (
+    Chunk,
+    ChunkEnd,
+    CurrentAgent,
+    Emit,
+    ResponseEnd,
+    Step,
+    TurnEnd,
+)
 
 _WRAPPER_KEYS = frozenset({"path", "json"})
 _PATH = re.compile(r"(.*/)?(session|message|part)/.*")
@@ -410,11 +418,19 @@ def _message_steps(message: Record) -> list[Step]:
     """Return the steps of a message with its parts, then its usage and error."""
     info = message["info"]
     key, role = text_at(info, "id"), _message_role(info)
+    agent = _agent_steps(info)
     part_steps = [step for part in message["parts"] for step in _part_steps(part, role, key)]
     info_part = _info_part(info)
     if text_at(info, "error", "name") == _ABORTED_ERROR:
-        return [*part_steps, replace(info_part, error=None), TurnEnd("user_cancel")]
-    return [*part_steps, info_part]
+        return [*agent, *part_steps, replace(info_part, error=None), TurnEnd("user_cancel")]
+    return [*agent, *part_steps, info_part]
+
+
+def _agent_steps(info: Record) -> list[Step]:
+    """Return the agent of a message, which early versions call its mode. A summary has an agent of its own."""
+    name = text_at(info, "agent") or text_at(info, "mode")
+    is_summary = info.get("summary") is True
+    return [] if name is None or is_summary else [CurrentAgent(name, text_at(info, "id"))]
 
 
 def _info_steps(info: Record) -> list[Step]:
@@ -422,8 +438,9 @@ def _info_steps(info: Record) -> list[Step]:
     part = _info_part(info)
     if text_at(info, "error", "name") == _ABORTED_ERROR:
         open_text = Chunk("text", "", text_at(info, "id") or "")  # opens a turn even if the prompt is missing
-        return [replace(part, error=None), open_text, Emit("interrupt", {"reason": "user_cancel"})]
-    return [part]
+        interrupt = Emit("interrupt", {"reason": "user_cancel"})
+        return [*_agent_steps(info), replace(part, error=None), open_text, interrupt]
+    return [*_agent_steps(info), part]
 
 
 def _part_steps(part: Record, role: Speaker, message_id: str | None = None) -> list[Step]:

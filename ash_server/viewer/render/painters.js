@@ -215,7 +215,7 @@ function agentResult(result) {
 
 function agentSwitch({ event }) {
   const { fromAgentId, toAgentId } = event.payload;
-  const text = `${fromAgentId} hands over to ${toAgentId}`;
+  const text = fromAgentId === undefined ? `${toAgentId} takes over` : `${fromAgentId} hands over to ${toAgentId}`;
   return { kind: "agent-switch", data: { "data-block": "system" }, children: [text] };
 }
 

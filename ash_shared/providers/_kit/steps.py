@@ -241,6 +241,14 @@ class Emit(NamedTuple):
     payload: Block
 
 
+class CurrentAgent(NamedTuple):
+    """The agent of the session from here on. Another one than before is a switch."""
+
+    name: str
+    key: str | None = None
+    """The message that names it, which counts only once if it is written again."""
+
+
 class Scope(NamedTuple):
     """Applies to the steps of the record that follow it."""
 
@@ -250,7 +258,9 @@ class Scope(NamedTuple):
     """True if the ids of calls and agent messages are unique only within a turn; the turn id becomes their prefix."""
 
 
-Step: TypeAlias = Part | Chunk | ChunkEnd | ResponseStart | ResponseEnd | TurnStart | TurnEnd | Emit | Scope
+Step: TypeAlias = (
+    Part | Chunk | ChunkEnd | ResponseStart | ResponseEnd | TurnStart | TurnEnd | Emit | CurrentAgent | Scope
+)
 
 
 def keyed_relation(key: str | None) -> Relation:
@@ -268,6 +278,7 @@ _STR, _OPTIONAL_STR, _DICT = (str,), (str, type(None)), (dict,)
 _FIELD_TYPES: Mapping[type, tuple[tuple[str, tuple[type, ...]], ...]] = {
     Chunk: (("text", _STR), ("slot", _STR), ("path", _STR), ("fields", _DICT), ("response", _OPTIONAL_STR)),
     ChunkEnd: (("slot", _STR), ("text", _OPTIONAL_STR), ("fields", _DICT)),
+    CurrentAgent: (("name", _STR), ("key", _OPTIONAL_STR)),
     Emit: (("type", _STR), ("payload", _DICT)),
     Part: (("slot", _OPTIONAL_STR), ("fields", _DICT)),
     ResponseStart: (("id", _OPTIONAL_STR),),

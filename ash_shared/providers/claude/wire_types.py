@@ -12,7 +12,7 @@ from ash_shared.providers._kit.contract import (
 )
 from ash_shared.providers._kit.fingerprints import ENVELOPE_KEYS
 from ash_shared.providers._kit.json_fields import text_at
-from ash_shared.providers._kit.steps import Step, TurnEnd, TurnStart
+from ash_shared.providers._kit.steps import CurrentAgent, Step, TurnEnd, TurnStart
 from ash_shared.providers.claude import messages, recognition, records, steps
 from ash_shared.providers.claude.content import BLOCK_TYPES
 
@@ -34,7 +34,6 @@ TYPES: Mapping[str, WireType] = {
             "active_goal",
             "agent-color",
             "agent-name",
-            "agent-setting",
             "ai-title",
             "atis-latch",
             "attribution-snapshot",
@@ -67,6 +66,9 @@ TYPES: Mapping[str, WireType] = {
     ),
     **dict.fromkeys(steps.API_EVENTS, WireType(chunk_reading, steps=steps.api_event_steps)),
     **dict.fromkeys(BLOCK_TYPES, WireType(records.read_bare_block, matches=recognition.is_block)),
+    "agent-setting": WireType(
+        control_reading, steps=lambda record, reading: [CurrentAgent(record["agentSetting"])]
+    ),
     "assistant": WireType(
         records.read_line, messages.assistant_parts, steps.assistant_steps, matches=recognition.is_line
     ),

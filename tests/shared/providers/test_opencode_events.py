@@ -360,3 +360,12 @@ def test_storage_matches_its_export(documents: list[Doc]) -> None:
     export = follow([{"info": SESSION, "messages": messages}])
 
     assert content_events(export) == content_events(follow(documents))
+
+
+def test_switch_of_the_agent_is_emitted_once_per_message() -> None:
+    planned = info("msg_1", "user", agent="plan")
+    built = [info("msg_3", "user", agent="build"), info("msg_4", "assistant", mode="build")]
+
+    events = short_events(follow([planned, info("msg_2", "assistant", mode="plan"), *built, planned]))
+
+    assert events == [("agent_switch", {"fromAgentId": "plan", "toAgentId": "build"})]

@@ -1,0 +1,47 @@
+"""Switches between the agents of a session, which records name or which follow from the result of a handoff tool."""
+
+import json
+import re
+from typing import Any
+
+from ash_shared.eventlog import turns
+from ash_shared.eventlog.emitter import Log
+from ash_shared.providers._kit.steps import CurrentAgent
+
+
+def follow_agent(log: Log, step: CurrentAgent) -> None:
+    """Emit a switch if a record that was not known names another agent than the one before."""
+    if step.key not in log.state.roles_by_key and log.state.agent != step.name:
+        turns.end_if_over(log)
+        _switch(log, step.name, is_first=not log.state.agent)
+
+
+def follow_handoff(log: Log, tool: str, result: Any) -> None:
+    """Emit the switch that the result of a handoff tool states; its agent before may be unknown."""
+    target = _handoff_target(tool, result)
+    if target is not None and target != log.state.agent:
+        _switch(log, target)
+
+
+def _switch(log: Log, to: str, *, is_first: bool = False) -> None:
+    previous, log.state.agent = log.state.agent, to
+    if not is_first:
+        log.emit("agent_switch", {**({"fromAgentId": previous} if previous else {}), "toAgentId": to})
+
+
+def _handoff_target(tool: str, result: Any) -> str | None:
+    """Return the agent that takes over: `{"assistant": NAME}` in the OpenAI Agents SDK, a sentence in LangGraph."""
+    if not tool.startswith("transfer_") or result.__class__ is not str:
+        return None
+    sentence = _TRANSFERRED.fullmatch(result)
+    if sentence is not None:
+        return sentence[1]
+    try:
+        answer = json.loads(result)
+    except (ValueError, RecursionError):
+        return None
+    is_agent = answer.__class__ is dict and answer.keys() == {"assistant"}
+    return answer["assistant"] if is_agent and answer["assistant"].__class__ is str else None
+
+
+_TRANSFERRED = re.compile(r"Successfully transferred (?:back )?to (\S.{0,200})")
