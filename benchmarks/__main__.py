@@ -9,7 +9,18 @@ from typing import NamedTuple
 import psycopg
 
 import benchmarks
-from benchmarks import appending, following, http, importing, listing, parsing, reading, report, viewer
+from benchmarks import (
+    appending,
+    following,
+    http,
+    importing,
+    listing,
+    parsing,
+    reading,
+    report,
+    storing,
+    viewer,
+)
 from benchmarks.database import database
 from benchmarks.samples import Samples, load
 from benchmarks.table import Details, Row
@@ -51,6 +62,10 @@ def _viewer(_samples: Samples, url: str, smoke: bool) -> Results:
     return asyncio.run(viewer.measure(url, viewer.SMOKE if smoke else viewer.FULL)), []
 
 
+def _storing(samples: Samples, url: str, smoke: bool) -> Results:
+    return asyncio.run(storing.measure(url, samples, storing.SMOKE if smoke else storing.FULL)), []
+
+
 def _importing(samples: Samples, url: str, smoke: bool) -> Results:
     return asyncio.run(importing.measure(url, samples, importing.SMOKE if smoke else importing.FULL)), []
 
@@ -62,6 +77,7 @@ _BENCHES = (
     Bench(frozenset({"P6"}), _appending),
     Bench(frozenset({"P7", "P8"}), _listing),
     Bench(frozenset({"P9"}), _following),
+    Bench(frozenset({"P10"}), _storing),
     Bench(frozenset({"P11"}), _viewer),
     Bench(frozenset({"P12"}), _importing),
 )

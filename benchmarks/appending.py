@@ -20,7 +20,7 @@ from ash_server.db.sessions import uuid7
 from ash_server.ingest import prepare_message
 from ash_shared import PARSER_VERSION
 from ash_shared.eventlog import Normalizer
-from benchmarks.database import new_session, settle
+from benchmarks.database import empty, new_session, settle
 from benchmarks.measure import AsyncRun, Times, take_turns_async
 from benchmarks.peers.stores import Append, Store, installed_stores
 from benchmarks.samples import agent_line, chunk_event, stream_line, text_chunk
@@ -48,21 +48,16 @@ _INSERT_MESSAGES = """
     FROM unnest(%b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::bytea[])
         AS new (id, content, role, kind, source, block_types, digest)
 """
-_EVENT_COLUMNS = "session_id, type, message_sequence, origin, given_id, piece_of, content"
+_EVENT_COLUMNS = "session_id, type, message_sequence, origin, given_id, piece_of, body"
 _INSERT_EVENTS = f"""
     INSERT INTO plain_events ({_EVENT_COLUMNS})
-    SELECT %b, type, message_sequence, origin, given_id, piece_of, content
+    SELECT %b, type, message_sequence, origin, given_id, piece_of, body
     FROM unnest(%b::text[], %b::bigint[], %b::text[], %b::text[], %b::text[], %b::text[])
-        AS new (type, message_sequence, origin, given_id, piece_of, content)
+        AS new (type, message_sequence, origin, given_id, piece_of, body)
 """
-_COLUMNS_OF_EVENTS = ("types", "message_sequences", "origins", "given_ids", "pieces", "contents")
+_COLUMNS_OF_EVENTS = ("types", "message_sequences", "origins", "given_ids", "pieces", "bodies")
 _COPY_EVENTS = f"COPY plain_events ({_EVENT_COLUMNS}) FROM STDIN (FORMAT BINARY)"
 _COPY_TYPES = ("uuid", "text", "int8", "text", "text", "text", "text")
-
-_TABLES = """
-    SELECT string_agg(tablename, ', ') FROM pg_tables
-    WHERE schemaname = 'public' AND tablename <> 'alembic_version'
-"""
 
 Prepare = Callable[[UUID, list[str]], list[Any]]
 """Prepare the items to append, one per text; not timed."""
@@ -111,7 +106,7 @@ async def measure(url: str, size: Size) -> tuple[list[Row], list[Details]]:
             cells: dict[tuple[int, int], Times] = {}
             for batch in size.rows:
                 for writers in size.writers:
-                    await _empty(conn)
+                    await empty(conn)
                     async with _cases(url, work, batch, writers, size.rows[batch], stores) as cases:
                         cells[batch, writers] = await take_turns_async(cases, size.rounds)
             goals = [*work.goals, *(_Goal(_ASH, store.name, work.floor) for store in _fit(stores, work))]
@@ -206,12 +201,6 @@ def _every_cell(work: _Work, cells: Mapping[tuple[int, int], Times], goals: Sequ
     headings = [f"{goal.against}{' (read before)' * (goal.case == _READ)}" for goal in goals]
     title = f"Appending {work.what}, by the size of a batch and the number of writers, against"
     return Details(title, ("batch x writers", *headings), rows)
-
-
-async def _empty(conn: AsyncConnection) -> None:
-    ((tables,),) = await (await conn.execute(_TABLES)).fetchall()
-    await conn.execute(f"TRUNCATE {tables}")
-    await settle(conn)
 
 
 def _fit(stores: Iterable[Store], work: _Work) -> list[Store]:

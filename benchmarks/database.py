@@ -14,6 +14,11 @@ from ash_server.db.messages import PreparedMessage, append
 from ash_server.db.sessions import create_session, uuid7
 from ash_shared.model.message import Description, Facts
 
+_TABLES = """
+    SELECT string_agg(tablename, ', ') FROM pg_tables
+    WHERE schemaname = 'public' AND tablename <> 'alembic_version'
+"""
+
 
 @contextmanager
 def database(*, durable: bool) -> Iterator[str]:
@@ -37,6 +42,13 @@ async def fill(conn: AsyncConnection, texts: Sequence[str]) -> UUID:
         await append(conn, session_id, [agent_message(text) for text in texts[start : start + 1000]])
     await settle(conn)
     return session_id
+
+
+async def empty(conn: AsyncConnection) -> None:
+    """Delete all rows."""
+    ((tables,),) = await (await conn.execute(_TABLES)).fetchall()
+    await conn.execute(f"TRUNCATE {tables}")
+    await settle(conn)
 
 
 async def settle(conn: AsyncConnection) -> None:

@@ -3,12 +3,14 @@
 import os
 from typing import get_args
 
+import psycopg
 import rich_click as click
 
 from ash_server.cli.output.terminal import stderr_console
 from ash_server.db.compression import Compression, get_compression, set_compression
 from ash_server.db.connection import REVISION, libpq_url
 from ash_server.db.embedded.open import open_database
+from ash_server.db.vacuum import vacuum as rewrite_tables
 from ash_server.settings import Settings
 
 
@@ -22,6 +24,21 @@ def upgrade() -> None:
     """Migrate the database to this version of Ash."""
     with open_database(Settings.from_environment(os.environ), migrate=True):
         click.echo(f"the database has schema {REVISION}")
+
+
+@command.command()
+def vacuum() -> None:
+    """Return the disk space of deleted and rebuilt data to the system.
+
+    Rewrites the tables of messages, events and search, one by one; readers and writers wait for the table. It needs as
+    much free space as the largest table will take.
+    """
+    with (
+        open_database(Settings.from_environment(os.environ)) as url,
+        psycopg.connect(libpq_url(url), autocommit=True) as conn,
+    ):
+        before, after = rewrite_tables(conn)
+    click.echo(f"the tables take {after}, before {before}")
 
 
 @command.command()

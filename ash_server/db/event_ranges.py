@@ -9,6 +9,7 @@ from uuid import UUID
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
+from ash_server.db.event_texts import FILLED, FILLED_SIZE
 from ash_server.db.event_writer import EventOrigin
 from ash_server.db.messages import StoredMessage, list_head, list_last, list_next
 from ash_server.db.pagination import bounded_query, may_have_more
@@ -51,9 +52,9 @@ _PLACE = """
 """
 
 _WITHIN = bounded_query(
-    "sequence, message_sequence, origin, kind, content",
+    f"sequence, message_sequence, origin, kind, {FILLED} AS content",
     """
-    SELECT event.sequence, message_sequence, origin, kind, event.content
+    SELECT event.session_id, event.sequence, message_sequence, origin, kind, body, places
     FROM events AS event
     LEFT JOIN messages ON origin = 'line'
       AND messages.session_id = event.session_id AND messages.sequence = message_sequence
@@ -62,6 +63,7 @@ _WITHIN = bounded_query(
       AND type = ANY(%(types)b)
       AND NOT (%(omit_in_messages)b AND origin = 'line' AND kind <> 'chunk')
     """,
+    size=FILLED_SIZE,
 )
 
 

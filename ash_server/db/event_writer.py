@@ -5,17 +5,18 @@ commits.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from itertools import count
+from itertools import count, groupby
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 from uuid import UUID, uuid5
 
-import msgspec
 from psycopg import AsyncConnection, AsyncCursor
 
 from ash_server.db import open_texts
+from ash_server.db.event_texts import MessageText, StoredJson, encode_whole
 from ash_server.db.text import storable
 from ash_server.derived_ids import named_ids
 from ash_server.errors import SessionNotFound
@@ -34,11 +35,12 @@ LOCK = """
 """
 
 INSERT = """
-    INSERT INTO events (session_id, sequence, type, message_sequence, origin, given_id, piece_of, content)
-    SELECT %(session_id)b, %(last_event)b::bigint + place, type, message_sequence, origin, given_id, piece_of, content
+    INSERT INTO events (session_id, sequence, type, message_sequence, origin, given_id, piece_of, body, places)
+    SELECT %(session_id)b, %(last_event)b::bigint + number, type, message_sequence, origin, given_id, piece_of, body,
+        places::int[]
     FROM unnest(%(types)b::text[], %(message_sequences)b::bigint[], %(origins)b::text[], %(given_ids)b::text[],
-        %(pieces)b::text[], %(contents)b::text[])
-        WITH ORDINALITY AS new (type, message_sequence, origin, given_id, piece_of, content, place)
+        %(pieces)b::text[], %(bodies)b::text[], %(places)b::text[])
+        WITH ORDINALITY AS new (type, message_sequence, origin, given_id, piece_of, body, places, number)
 """
 
 _COUNT = """
@@ -53,7 +55,7 @@ _COUNT = """
 _WRITE = f"WITH counted AS ({_COUNT}) {INSERT}"
 
 
-def stored_query(table: str, id_column: str) -> str:
+def stored_query(table: str, id_column: str, content_column: str = "content") -> str:
     """Return SQL for the id, the sequence and the content of those of a session's entries that have one of some ids.
 
     It looks up ids one by one: before the table is analysed, `id = ANY(…)` is planned as a scan of the whole session,
@@ -64,7 +66,7 @@ def stored_query(table: str, id_column: str) -> str:
         FROM (SELECT %b::uuid AS session_id, %b::text[] AS ids) AS args,
             unnest(ids) AS arg_id,
             LATERAL (
-                SELECT {id_column}, sequence, content
+                SELECT {id_column}, sequence, {content_column}
                 FROM {table}
                 WHERE {table}.session_id = args.session_id AND {id_column} = arg_id
                 LIMIT 1
@@ -72,7 +74,8 @@ def stored_query(table: str, id_column: str) -> str:
     """  # noqa: S608  # constant SQL
 
 
-STORED_EVENTS = stored_query("events", "given_id")
+# Events with an id of their own are stored whole.
+STORED_EVENTS = stored_query("events", "given_id", "body")
 
 # Events derived from a message precede the events posted after it, so the last event is decisive.
 _LAST_POSTED = """
@@ -80,8 +83,6 @@ _LAST_POSTED = """
     FROM events WHERE session_id = %b AND origin <> 'end'
     ORDER BY sequence DESC LIMIT 1
 """
-
-_encode = msgspec.json.Encoder().encode
 
 
 class PreparedEvent(NamedTuple):
@@ -92,6 +93,8 @@ class PreparedEvent(NamedTuple):
     origin: EventOrigin = "posted"
     has_own_id: bool = True
     """True if the writer set the id, False if it was derived."""
+    text: str | None = None
+    """The text of its message, to which its row may refer; None: it is stored whole."""
 
 
 class Counters(NamedTuple):
@@ -140,19 +143,26 @@ async def with_normalizer(
     return events, normalizer.save()
 
 
-def derive(
+def derive(  # noqa: PLR0913  # one argument per input
     normalizer: Normalizer,
     session_id: UUID,
     sequence: int,
     line: Line,
     now: int,
     ids: StreamIds = StreamIds(),  # noqa: B008  # immutable
+    *,
+    text: str | None = None,
 ) -> list[PreparedEvent]:
-    """Return the events of one message; `now` is the timestamp of events whose record has none."""
+    """Return the events of one message.
+
+    `now` is the timestamp of events whose record has none, `text` the text of the message if it is stored with them.
+    """
     new_id = _id_generator(session_id, f"{sequence}/")
     context = Context(session_name(session_id), new_id, lambda: now, *ids)
     has_own_id = any(isinstance(step, Part) and step.relation == "event" for step in line.steps)
-    return [PreparedEvent(event, sequence, "line", has_own_id) for event in normalizer.follow(line, context)]
+    return [
+        PreparedEvent(event, sequence, "line", has_own_id, text) for event in normalizer.follow(line, context)
+    ]
 
 
 def ending(
@@ -204,12 +214,12 @@ async def write_events(
     params = {
         "session_id": session_id,
         "messages": messages,
-        "events": len(rows["contents"]),
+        "events": len(rows["bodies"]),
         "state": saved.state,
         "version": NORMALIZER_VERSION,
         **rows,
     }
-    if rows["contents"]:
+    if rows["bodies"]:
         await conn.execute(_WRITE, {**params, "last_event": counters.event_sequence})
     else:
         await conn.execute(_COUNT, params)
@@ -219,6 +229,7 @@ async def write_events(
 def columns(new: Sequence[PreparedEvent]) -> dict[str, Any]:
     """Return the columns of the new rows as lists, and the numbers to add to the counters."""
     events = [each.event for each in new]
+    stored = list(_encode_all(new))
     types = {each: storable(each) for each in {event["type"] for event in events}}
     return {
         "types": [types[event["type"]] for event in events],
@@ -226,9 +237,20 @@ def columns(new: Sequence[PreparedEvent]) -> dict[str, Any]:
         "origins": [each.origin for each in new],
         "given_ids": [each.event["id"] if each.has_own_id else None for each in new],
         "pieces": list(map(_chunk_group, events)),
-        "contents": [_encode(event).decode() for event in events],
+        "bodies": [each.body for each in stored],
+        "places": [each.places for each in stored],
         **IssueCounts().add(events)._asdict(),
     }
+
+
+def _encode_all(new: Sequence[PreparedEvent]) -> Iterator[StoredJson]:
+    for (_, text), group in groupby(new, attrgetter("message_sequence", "text")):
+        message = None if text is None else MessageText(text)
+        for each in group:
+            if message is None or each.has_own_id:
+                yield encode_whole(each.event)
+            else:
+                yield message.encode(each.event)
 
 
 class IssueCounts(NamedTuple):

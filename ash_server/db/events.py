@@ -18,6 +18,7 @@ from psycopg.errors import UniqueViolation
 from psycopg.rows import args_row
 
 from ash_server.db.connection import Connect, one_transaction
+from ash_server.db.event_texts import FILLED, FILLED_SIZE
 from ash_server.db.event_writer import (
     LOCK,
     STORED_EVENTS,
@@ -61,41 +62,42 @@ _POST = """
     ), touched AS (
         UPDATE sessions SET updated_at = statement_timestamp() WHERE id = %(session_id)b AND %(touches)b
     ), posted AS (
-        INSERT INTO events (session_id, sequence, type, message_sequence, origin, given_id, piece_of, content)
-        SELECT %(session_id)b, last + place, type, message_sequence, 'posted', given_id, piece_of, content
-        FROM counted, unnest(%(types)b::text[], %(given_ids)b::text[], %(pieces)b::text[], %(contents)b::text[])
-            WITH ORDINALITY AS new (type, given_id, piece_of, content, place)
+        INSERT INTO events (session_id, sequence, type, message_sequence, origin, given_id, piece_of, body)
+        SELECT %(session_id)b, last + number, type, message_sequence, 'posted', given_id, piece_of, body
+        FROM counted, unnest(%(types)b::text[], %(given_ids)b::text[], %(pieces)b::text[], %(bodies)b::text[])
+            WITH ORDINALITY AS new (type, given_id, piece_of, body, number)
     )
     SELECT last FROM counted
 """
 
 _TOUCH = "UPDATE sessions SET updated_at = statement_timestamp() WHERE id = %b"
 
-_PAGE = """
-    SELECT sequence, type, CASE origin WHEN 'line' THEN message_sequence END AS message_sequence, content
-    FROM events AS event
+_PAGE = f"""
+    SELECT session_id, sequence, type, message_sequence, origin, body, places
+    FROM events AS entry
     WHERE session_id = %(session_id)b AND sequence > %(after)b AND sequence < %(before)b
       AND (%(types)b::text[] IS NULL OR type = ANY(%(types)b))
-      AND (%(agent)b::text IS NULL OR content ~ %(agent)b)
+      AND (%(agent)b::text IS NULL OR ({FILLED}) ~ %(agent)b)
       AND (NOT %(collapse)b OR type NOT LIKE '%%chunk' OR NOT EXISTS (
           SELECT FROM events AS whole
-          WHERE whole.session_id = %(session_id)b AND whole.piece_of = event.piece_of
-            AND whole.sequence > event.sequence
+          WHERE whole.session_id = %(session_id)b AND whole.piece_of = entry.piece_of
+            AND whole.sequence > entry.sequence
             AND whole.piece_of IS NOT NULL AND whole.type NOT LIKE '%%chunk'
       ))
+"""  # noqa: S608  # constant SQL
+
+_COLUMNS = f"""
+    sequence, type, CASE origin WHEN 'line' THEN message_sequence END AS message_sequence, {FILLED} AS content
 """
-
-
-_COLUMNS = "sequence, type, message_sequence, content"
-_FIRST = bounded_query(_COLUMNS, _PAGE)
-_LAST = bounded_query(_COLUMNS, _PAGE, "sequence DESC")
+_FIRST = bounded_query(_COLUMNS, _PAGE, size=FILLED_SIZE)
+_LAST = bounded_query(_COLUMNS, _PAGE, "sequence DESC", FILLED_SIZE)
 _FIRST_OF_MESSAGE = """
     SELECT sequence FROM events WHERE session_id = %b AND message_sequence >= %b ORDER BY sequence LIMIT 1
 """
 # Ids of derived events are not indexed: they are needed only if a client lost its sequences.
 _DERIVED_WITH_ID = """
     SELECT NULL, sequence FROM events
-    WHERE session_id = %(session_id)b AND left(content, %(length)b) = %(start)b
+    WHERE session_id = %(session_id)b AND left(body, %(length)b) = %(start)b
     ORDER BY sequence DESC LIMIT 1
 """
 _NAMES = "SELECT id::text, external_id, provider_session_id FROM sessions WHERE id = %b"

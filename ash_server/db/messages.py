@@ -412,7 +412,9 @@ def _derive_events(
     return [
         event
         for sequence, message in enumerate(new, last + 1)
-        for event in derive(normalizer, session_id, sequence, message.line, context.now, context.ids)
+        for event in derive(
+            normalizer, session_id, sequence, message.line, context.now, context.ids, text=message.content
+        )
     ]
 
 

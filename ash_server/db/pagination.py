@@ -26,19 +26,22 @@ class HasContent(Protocol):
     def content(self) -> str: ...
 
 
-def bounded_query(columns: str, page: str, order: str = "sequence") -> str:
-    """Return SQL for the first `limit` rows of a query, cut after the row at which their `content` exceeds `bytes`.
+def bounded_query(
+    columns: str, page: str, order: str = "sequence", size: str = "octet_length(entry.content)"
+) -> str:
+    """Return SQL for the first `limit` rows of a query, cut after the row at which the sum of `size` exceeds `bytes`.
 
-    Sizes are summed without reading the contents. The arguments are constant SQL.
+    Sizes are summed without reading the contents. The arguments are constant SQL, in which a row is `entry`; `columns`
+    are computed only for the rows of the result.
     """
     return f"""
         SELECT {columns}
         FROM (
             SELECT *,
-                sum(octet_length(content)) OVER (ORDER BY {order} ROWS UNBOUNDED PRECEDING)
-                    - octet_length(content) AS bytes_before
-            FROM ({page} ORDER BY {order} LIMIT %(limit)b) AS page
-        ) AS sized
+                coalesce(sum({size}) OVER (ORDER BY {order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)
+                    AS bytes_before
+            FROM ({page} ORDER BY {order} LIMIT %(limit)b) AS entry
+        ) AS entry
         WHERE bytes_before < %(bytes)b::bigint
         ORDER BY {order}
     """  # noqa: S608  # constant SQL

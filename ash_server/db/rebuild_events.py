@@ -47,7 +47,7 @@ _MESSAGES = """
 
 _OTHERS = """
     SELECT sequence, type, message_sequence, origin, given_id,
-        CASE WHEN origin = 'posted' AND type = ANY(%b) THEN content END AS content
+        CASE WHEN origin = 'posted' AND type = ANY(%b) THEN body END AS content
     FROM events WHERE session_id = %b AND sequence <= %b AND origin <> 'line'
     ORDER BY sequence
 """
@@ -174,7 +174,8 @@ class _Rebuild:
     async def _derive(self, message: _Message, now: int) -> None:
         line = _to_line(message)
         self.messages += 1
-        self._pending += derive(self.normalizer, self._session_id, message.sequence, line, now)
+        text = message.content
+        self._pending += derive(self.normalizer, self._session_id, message.sequence, line, now, text=text)
         if len(self._pending) >= _BATCH_SIZE:
             await self._flush()
 

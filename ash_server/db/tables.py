@@ -172,7 +172,17 @@ events = Table(
         Text,
         comment="digest of what a chunk is a piece of, and of what a whole takes the place of",
     ),
-    Column("content", Text, nullable=False, comment="the event as JSON, without its sequences"),
+    Column(
+        "body",
+        Text,
+        nullable=False,
+        comment="the event as JSON, without its sequences; empty where `places` names a value",
+    ),
+    Column(
+        "places",
+        ARRAY(Integer),
+        comment="values in the text of the message: offset in `body`, offset in the text, size, in bytes",
+    ),
     PrimaryKeyConstraint("session_id", "sequence"),
     CheckConstraint("origin IN ('line', 'posted', 'end')", name="origin"),
     Index(

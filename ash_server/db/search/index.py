@@ -20,6 +20,7 @@ import msgspec
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
+from ash_server.db.event_texts import FILLED, FILLED_SIZE
 from ash_server.db.pagination import bounded_query, may_have_more
 from ash_server.db.search.tokens import vectors
 from ash_shared.model.event_types import Weight
@@ -62,11 +63,12 @@ _LOCK = f"""
 """  # noqa: S608  # constant SQL
 
 _EVENTS = bounded_query(
-    "sequence, type, content",
+    f"sequence, type, {FILLED} AS content",
     """
-    SELECT sequence, type, content FROM events
+    SELECT session_id, sequence, type, message_sequence, body, places FROM events
     WHERE session_id = %(session_id)b AND sequence > %(after)b AND type <> ALL(%(silent)b)
     """,
+    size=FILLED_SIZE,
 )
 
 _DELETE = "DELETE FROM search WHERE session_id = %b AND sequence > %b AND sequence <= %b"

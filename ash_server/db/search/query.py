@@ -17,6 +17,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import args_row
 from pydantic import Field
 
+from ash_server.db.event_texts import FILLED, FILLED_SIZE
 from ash_server.db.search.index import MAX_INLINE, SearchedEvent, decode_event, passages_of
 from ash_server.db.search.snippets import Snippet, snippet
 from ash_server.db.search.tokens import ParsedQuery, read_query
@@ -67,16 +68,18 @@ _QUERIES = {
     for place, condition in CONDITIONS.items()
 }
 
-_READ_EVENTS = """
-    SELECT place, CASE origin WHEN 'line' THEN message_sequence END, content
+_READ_EVENTS = f"""
+    SELECT place, CASE origin WHEN 'line' THEN message_sequence END, {FILLED}
     FROM (
-        SELECT place, event.*, sum(octet_length(content)) OVER (ORDER BY place) - octet_length(content) AS bytes_before
+        SELECT place, entry.*, coalesce(
+            sum({FILLED_SIZE}) OVER (ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0
+        ) AS bytes_before
         FROM unnest(%b::uuid[], %b::bigint[]) WITH ORDINALITY AS matches (session_id, sequence, place)
-        JOIN events AS event USING (session_id, sequence)
-    ) AS sized
+        JOIN events AS entry USING (session_id, sequence)
+    ) AS entry
     WHERE bytes_before < %b
     ORDER BY place
-"""
+"""  # noqa: S608  # constant SQL
 
 
 class MatchedEvent(AshModel):

@@ -705,6 +705,13 @@ def test_sets_the_compression_of_new_messages(ash: Ash, database_url: str) -> No
         assert ash("db", "compression", *arguments) == Ran(0, f"{method}\n", "")
 
 
+def test_vacuum_reports_the_size_of_the_tables(ash: Ash) -> None:
+    done = ash("db", "vacuum")
+
+    assert (done.code, done.err) == (0, "")
+    assert re.fullmatch(r"the tables take \d+ [kM]B, before \d+ [kM]B\n", done.out)
+
+
 def test_debug_shows_the_traceback(process: Ash) -> None:
     done = process("sessions", ASH_DATABASE_URL="postgresql://127.0.0.1:1/none", ASH_DEBUG="1")
 
@@ -731,7 +738,7 @@ def test_help_lists_all_commands(ash: Ash) -> None:
 
 
 def test_every_command_has_help(ash: Ash) -> None:
-    groups = {"db": ("compression", "upgrade", "url"), "events": ("show", "rebuild")}
+    groups = {"db": ("compression", "upgrade", "url", "vacuum"), "events": ("show", "rebuild")}
     commands = [[name] for name in main.ash.commands]
     commands += [[group, name] for group, names in groups.items() for name in names]
 

@@ -1,9 +1,11 @@
 """A store of an earlier version opens after the usual migration and reads the same."""
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -11,13 +13,17 @@ import pytest
 from ash_server import NewMessage, Store
 from ash_server.db.connection import REVISION, upgrade
 from ash_server.db.sessions import session_id_for
+from ash_server.db.vacuum import vacuum
 from ash_server.errors import SchemaMismatch
+from ash_server.repositories.connections import translate_errors
 from ash_server.transfer.importing.file_import import import_file
 from ash_server.transfer.importing.transcript_files import modification_time
 from ash_server.transfer.load import load_session
+from tests.server.db.test_reindex import alembic
 
 ROOT = Path(__file__).parents[3]
 STORES = sorted((Path(__file__).parent / "upgrade").glob("schema_*.sql"))
+SAMPLES = sorted((ROOT / "ash_server" / "samples").glob("*.jsonl"))
 SAMPLE = ROOT / "ash_server" / "samples" / "bird-counter.jsonl"
 
 BIRDS = session_id_for("gemini_cli", "bird-counter")
@@ -91,6 +97,66 @@ async def test_imports_into_store_of_earlier_version(old_store: str) -> None:
 
     assert (imported.session_id, set(imported.result.counts)) == (BIRDS, {"existing"})
     assert (before.file_modified_at, after.file_modified_at) == (None, modification_time(SAMPLE))
+
+
+def read_events(url: str, table: str) -> list[tuple[Any, ...]]:
+    columns = "session_id, type, message_sequence, origin, given_id, piece_of, content"
+    with psycopg.connect(url) as conn:
+        query = f"SELECT {columns} FROM {table} WHERE type <> 'reset' ORDER BY session_id, sequence"
+        return conn.execute(query).fetchall()
+
+
+def test_events_of_earlier_version_stay_the_same(old_store: str) -> None:
+    before = read_events(old_store, "events")
+    upgrade(old_store)
+
+    assert read_events(old_store, "events_full") == before != []
+
+
+async def test_store_of_whole_events_shrinks(database_url: str, tmp_path: Path) -> None:
+    """A downgrade stores events whole; after an upgrade, a rebuild and a vacuum they refer, and are the same."""
+    transcript = tmp_path / "large-results.jsonl"
+    transcript.write_text("".join(map(_large_result, range(100))))
+    async with Store.open(database_url) as store:
+        for path in (transcript, *SAMPLES):
+            await import_file(store, path, path.stem)
+        ids = [session_id async for session_id in store.sessions.list_ids()]
+    events = read_events(database_url, "events_full")
+    alembic(database_url, "downgrade", "0006")
+    with psycopg.connect(database_url, autocommit=True) as conn:
+        conn.execute("VACUUM FULL events")
+    whole, size = read_events(database_url, "events"), events_size(database_url)
+
+    upgrade(database_url)
+    async with Store.open(database_url) as store:
+        upgraded = read_events(database_url, "events_full")
+        for session_id in ids:
+            await store.events.rebuild(session_id)
+    with psycopg.connect(database_url, autocommit=True) as conn:
+        vacuum(conn)
+
+    assert whole == events != []
+    assert upgraded == events
+    assert read_events(database_url, "events_full") == events
+    assert events_size(database_url) < 0.5 * size
+
+
+def _large_result(number: int) -> str:
+    block = {"type": "tool_result", "tool_use_id": f"t-{number}", "content": f"{number}é" * 1000}
+    line = {"type": "user", "uuid": f"u-{number}", "message": {"role": "user", "content": [block]}}
+    return json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def events_size(url: str) -> int:
+    with psycopg.connect(url) as conn:
+        ((size,),) = conn.execute("SELECT pg_total_relation_size('events')").fetchall()
+    return int(size)
+
+
+async def test_running_server_of_earlier_version_refuses_the_schema(database_url: str) -> None:
+    """It stops at a column that it does not find, instead of returning events without their values."""
+    with pytest.raises(SchemaMismatch), translate_errors(), psycopg.connect(database_url) as conn:
+        conn.execute("SELECT sequence, type, content FROM events")
 
 
 async def test_rejects_older_schema(old_store: str) -> None:

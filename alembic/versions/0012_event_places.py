@@ -1,0 +1,74 @@
+"""Events refer to the text of their message instead of copying it."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0012"
+down_revision = "0011"
+branch_labels = None
+depends_on = None
+
+
+def _place(number: int, field: int) -> str:
+    return f"entry.places[{number}][{field}]"
+
+
+def _piece(number: int) -> str:
+    end = f"coalesce({_place(number + 1, 1)} - {_place(number, 1)} - 2, length(body))"
+    return (
+        f"substr(text, {_place(number, 2)} + 1, {_place(number, 3)})"
+        f" || substr(body, {_place(number, 1)} + 3, {end})"
+    )
+
+
+_PIECES = [f"coalesce({_piece(number)}, '')" for number in range(1, 5)]
+
+FILLED = f"""
+    CASE WHEN entry.places IS NULL THEN entry.body ELSE coalesce((
+        SELECT convert_from(substr(body, 1, {_place(1, 1)}) || {" || ".join(_PIECES)}, 'UTF8')
+        FROM (
+            SELECT textsend(entry.body) AS body, textsend(messages.content) AS text
+            FROM messages
+            WHERE messages.session_id = entry.session_id AND messages.sequence = entry.message_sequence
+            OFFSET 0
+        ) AS bytes
+    ), entry.body) END
+"""  # noqa: S608
+
+VIEW = f"""
+    CREATE VIEW events_full AS
+    SELECT session_id, sequence, type, message_sequence, origin, given_id, piece_of, {FILLED} AS content
+    FROM events AS entry
+"""  # noqa: S608
+
+
+def upgrade() -> None:
+    # The new name makes older versions, and queries that expect whole events, fail instead of reading empty values.
+    op.alter_column(
+        "events",
+        "content",
+        new_column_name="body",
+        comment="the event as JSON, without its sequences; empty where `places` names a value",
+    )
+    op.add_column(
+        "events",
+        sa.Column(
+            "places",
+            sa.ARRAY(sa.Integer()),
+            comment="values in the text of the message: offset in `body`, offset in the text, size, in bytes",
+        ),
+    )
+    op.execute(VIEW)
+    op.execute("COMMENT ON VIEW events_full IS 'events with their JSON in full'")
+
+
+def downgrade() -> None:
+    op.execute("DROP VIEW events_full")
+    op.execute(f"UPDATE events AS entry SET body = {FILLED} WHERE places IS NOT NULL")  # noqa: S608
+    op.drop_column("events", "places")
+    op.alter_column(
+        "events",
+        "body",
+        new_column_name="content",
+        comment="the event as JSON, without its sequences",
+    )

@@ -1,0 +1,131 @@
+"""Store events without the values that the text of their message contains.
+
+Most large values of a derived event stand byte for byte in the text of its message. The row of the event then has an
+empty value of the same type in `body`, and `places` lists for each one where it is in `body` and which bytes of
+`messages.content` it stands for. Queries fill them in: the event is the same as if it had been stored whole.
+"""
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ash_shared.eventlog import Event
+
+MIN_SIZE = 256
+"""Bytes of JSON; a smaller value is stored whole, since a place takes 40 bytes and a lookup of the message."""
+
+_MAX_SHARE = 16
+"""A value is stored whole if its message is more than this many times as large: PostgreSQL reads the whole text to
+return a part of it."""
+
+_MAX_DEPTH = 4
+"""Levels of a payload that are searched for values, if the value around them is spelled differently in the text."""
+
+_MAX_MISSES = 16
+"""Values of one message that are searched for in vain before the rest is stored whole, which bounds the time of an
+append."""
+
+_MAX_PLACES = 4
+"""Values of one event that refer to the text; further ones are stored whole."""
+
+
+def _place(number: int, field: int) -> str:
+    return f"entry.places[{number}][{field}]"
+
+
+def _piece(number: int) -> str:
+    """Return SQL for a value and the part of `body` after it."""
+    end = f"coalesce({_place(number + 1, 1)} - {_place(number, 1)} - 2, length(body))"
+    return (
+        f"substr(text, {_place(number, 2)} + 1, {_place(number, 3)})"
+        f" || substr(body, {_place(number, 1)} + 3, {end})"
+    )
+
+
+_PIECES = [f"coalesce({_piece(number)}, '')" for number in range(1, _MAX_PLACES + 1)]
+
+FILLED = f"""
+    CASE WHEN entry.places IS NULL THEN entry.body ELSE coalesce((
+        SELECT convert_from(substr(body, 1, {_place(1, 1)}) || {" || ".join(_PIECES)}, 'UTF8')
+        FROM (
+            SELECT textsend(entry.body) AS body, textsend(messages.content) AS text
+            FROM messages
+            WHERE messages.session_id = entry.session_id AND messages.sequence = entry.message_sequence
+            OFFSET 0
+        ) AS bytes
+    ), entry.body) END
+"""  # noqa: S608  # constant SQL
+"""SQL for the JSON of `entry`, a row of `events`. OFFSET 0 makes PostgreSQL read each text once."""
+
+_ADDED = [f"coalesce({_place(number, 3)} - 2, 0)" for number in range(1, _MAX_PLACES + 1)]
+
+FILLED_SIZE = f"octet_length(entry.body) + {' + '.join(_ADDED)}"
+"""SQL for the bytes of `FILLED`, which reads no text."""
+
+_MARK = b"\x01"
+"""Precedes an empty value until its place is known; encoded JSON does not contain control characters."""
+_EMPTY = {kind: msgspec.Raw(_MARK + msgspec.json.encode(kind())) for kind in (str, list, dict)}
+
+_encode = msgspec.json.Encoder().encode
+
+
+class StoredJson(NamedTuple):
+    """The JSON of an event as it is stored."""
+
+    body: str
+    places: str | None = None
+    """As PostgreSQL's array of (offset in `body`, offset in the text, size), in UTF-8 bytes; None if it is whole."""
+
+
+def encode_whole(event: Event) -> StoredJson:
+    return StoredJson(_encode(event).decode())
+
+
+class MessageText:
+    """The text of a message, which its events refer to."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text.encode()
+        self._least = max(MIN_SIZE, len(self._text) // _MAX_SHARE)
+        self._end = 0
+        """The end of the value that was found last: events have the order of the text."""
+        self._misses = 0
+
+    def encode(self, event: Event) -> StoredJson:
+        """Return the JSON of an event without the values that are in the text."""
+        found = list[tuple[int, int]]()
+        payload = {name: self._replace(value, found) for name, value in event["payload"].items()}
+        parts = _encode({**event, "payload": payload}).split(_MARK)
+        places, at = list[str](), 0
+        for part, (start, size) in zip(parts, found, strict=False):
+            at += len(part)
+            places.append(f"{{{at},{start},{size}}}")
+        return StoredJson(b"".join(parts).decode(), f"{{{','.join(places)}}}" if places else None)
+
+    def _replace(self, value: Any, found: list[tuple[int, int]], depth: int = 1) -> Any:
+        """Return the value to encode instead, with marked empty values for those that are added to `found`."""
+        kind = value.__class__
+        if kind not in _EMPTY or (kind is str and len(value) * 6 + 2 < self._least):
+            return value
+        encoded = _encode(value)
+        is_full = len(found) == _MAX_PLACES or self._misses > _MAX_MISSES
+        if len(encoded) < self._least or is_full:
+            return msgspec.Raw(encoded)
+        start = self._find(encoded)
+        if start >= 0:
+            found.append((start, len(encoded)))
+            return _EMPTY[kind]
+        if kind is dict and depth < _MAX_DEPTH:
+            return {name: self._replace(each, found, depth + 1) for name, each in value.items()}
+        if kind is list and depth < _MAX_DEPTH:
+            return [self._replace(each, found, depth + 1) for each in value]
+        return msgspec.Raw(encoded)
+
+    def _find(self, encoded: bytes) -> int:
+        start = self._text.find(encoded, self._end)
+        if start < 0:
+            self._misses += 1
+            start = self._text.find(encoded)
+        if start >= 0:
+            self._end = start + len(encoded)
+        return start

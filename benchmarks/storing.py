@@ -1,0 +1,92 @@
+"""P10: the disk space and the WAL of messages with their events, and reading events that refer to their messages."""
+
+import tempfile
+from itertools import cycle, islice
+from pathlib import Path
+from typing import NamedTuple
+from uuid import UUID
+
+from psycopg import AsyncConnection
+
+from ash_server.db.connection import connect
+from ash_server.db.events import get_events_since
+from ash_server.store import Store
+from ash_server.transfer.importing.file_import import import_file
+from benchmarks.database import empty, new_session, settle
+from benchmarks.measure import AsyncRun, take_turns_async
+from benchmarks.samples import Samples
+from benchmarks.table import Row
+
+_SIZE = "SELECT pg_total_relation_size(%s::regclass)"
+_WAL = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint"
+_COPY_WHOLE = """
+    INSERT INTO events (session_id, sequence, type, message_sequence, origin, given_id, piece_of, body)
+    SELECT %s, sequence, type, message_sequence, origin, given_id, piece_of, content
+    FROM events_full WHERE session_id = %s
+"""
+_PAGES = (500, 50)
+
+
+class Size(NamedTuple):
+    lines: int
+    rounds: int
+
+
+FULL = Size(lines=6_000, rounds=9)
+SMOKE = Size(lines=60, rounds=1)
+
+
+async def measure(url: str, samples: Samples, size: Size) -> list[Row]:
+    lines = list(islice(cycle(samples.lines), size.lines))
+    with tempfile.TemporaryDirectory(prefix="ash-bench-") as folder:
+        path = Path(folder) / "session.jsonl"
+        path.write_bytes(b"".join(line + b"\n" for line in lines))
+        async with Store.open(url, lock_timeout=None) as store, await connect(url) as conn:
+            await empty(conn)
+            before = await _number(conn, _WAL)
+            session_id = (await import_file(store, path, "session")).session_id
+            wal = await _number(conn, _WAL) - before
+            await settle(conn)
+            messages, events = [await _number(conn, _SIZE, name) for name in ("messages", "events")]
+            return [
+                Row(
+                    "P10",
+                    "messages and events on disk, against messages alone",
+                    (messages + events) / messages,
+                    1.25,
+                    bound="<=",
+                ),
+                Row(
+                    "P10",
+                    "WAL of an import, against its text",
+                    wal / sum(map(len, lines)),
+                    1.0,
+                    bound="<=",
+                ),
+                *[await _read(conn, session_id, limit, size.rounds) for limit in _PAGES],
+            ]
+
+
+async def _number(conn: AsyncConnection, query: str, *params: str) -> int:
+    ((number,),) = await (await conn.execute(query, params)).fetchall()
+    return int(number)
+
+
+async def _read(conn: AsyncConnection, session_id: UUID, limit: int, rounds: int) -> Row:
+    whole = await new_session(conn)
+    await conn.execute(_COPY_WHOLE, [whole, session_id])
+    await settle(conn)
+    times = await take_turns_async(
+        {"refer": _pages(conn, session_id, limit), "whole": _pages(conn, whole, limit)}, rounds
+    )
+    what = f"pages of {limit} events that refer to their messages: time against events stored whole"
+    return Row("P10", what, times.typical_speed("whole", "refer"), 1.3, bound="<=")
+
+
+def _pages(conn: AsyncConnection, session_id: UUID, limit: int) -> AsyncRun:
+    async def run() -> None:
+        after = 0
+        while page := await get_events_since(conn, session_id, after, limit=limit):
+            after = page[-1].sequence
+
+    return run
