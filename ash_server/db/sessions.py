@@ -216,8 +216,25 @@ class Session(AshModel):
 
     @property
     def name(self) -> str:
-        """The title, else the external id, else the id."""
-        return next(name for name in (self.title, self.external_id, str(self.id)) if name is not None)
+        """The title, else the name of the transcript, else the id."""
+        transcript = None if self.external_id is None else transcript_name(self.external_id)
+        return next(name for name in (self.title, transcript, str(self.id)) if name is not None)
+
+
+def transcript_name(path: str) -> str:
+    """Return the name of a session without a title: the file without its suffix, and the project.
+
+    Claude Code and Cursor name the folder of a project's transcripts after the path of the project. In other folders of
+    CLIs, the path does not name the project. The same as `transcriptName` in viewer/lib/title-text.js.
+    """
+    segments = [each for each in re.split(r"[/\\]+", path) if each]
+    file = re.sub(r"(?<=.)\.jsonl?(\.zst)?\Z", "", segments[-1]) if segments else path
+    project = ""
+    if re.match(r"[/\\]|[A-Za-z]:[/\\]", path):
+        project = "".join(segments[-2:-1])
+    elif segments[:1] == ["projects"] and len(segments) > 2:
+        project = segments[1]
+    return " · ".join(filter(None, (file, project.lstrip("-"))))
 
 
 class TreeSession(NamedTuple):

@@ -25,5 +25,6 @@ header.show(session, {
 });
 view.build({ header: header.element }).setTitle(sessionTitle(session));
 view.renderer.replayEvents(readJson("events"));
+header.setFirstPrompt(view.firstPrompt());
 addEventListener("popstate", () => goToHash(view));
 goToHash(view);

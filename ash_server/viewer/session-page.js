@@ -470,6 +470,7 @@ class SessionPage extends SessionView {
 
   onPaint() {
     super.onPaint();
+    if (this.pages.isOpen && !this.pages.hasOlder) this.header.setFirstPrompt(this.firstPrompt());
     this.live.update();
     this.marks.update();
     this.usage.update();

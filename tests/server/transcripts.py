@@ -26,6 +26,21 @@ class Transcript(NamedTuple):
     """Name of the parent's transcript."""
 
 
+TRANSCRIPT_NAMES = {
+    "projects/-home-ada-site/3f0c.jsonl": "3f0c · home-ada-site",
+    "projects/-home-ada-site/3f0c/subagents/agent-a1.jsonl": "agent-a1 · home-ada-site",
+    "projects/3f0c.jsonl": "3f0c",
+    "sessions/2026/03/03/rollout-2026-03-03T10-00-00-0199.jsonl.zst": "rollout-2026-03-03T10-00-00-0199",
+    "storage/session/global/ses_1.json": "ses_1",
+    "/home/dev/runs/7.jsonl": "7 · runs",
+    "/7.jsonl": "7",
+    "C:\\runs\\-x\\7.b.json": "7.b · x",
+    "run 7": "run 7",
+    ".jsonl": ".jsonl",
+    "/": "/",
+}
+"""Names of sessions without a title, by external id."""
+
 _CLAUDE_BASE = {"sessionId": CLAUDE, "version": "2.1.40", "cwd": "/work/shop", "userType": "external"}
 _CLAUDE_LINES: list[dict[str, Any]] = [
     {

@@ -116,7 +116,7 @@ async def test_rows_by_day(page: Page, store: Store) -> None:
             "Tuesday, February 3, 2026",
             [["Of a session that is elsewhere", "Go on.", "subagent", "2 events"]],
         ],
-        ["Friday, January 2, 2026", [["7.jsonl", "1 event", "1 unrecognised"]]],
+        ["Friday, January 2, 2026", [["7", "1 event", "1 unrecognised"]]],
     ]
     assert await page.inner_text(".list-status") == "6 sessions"
 
@@ -303,15 +303,50 @@ async def test_titles_are_shown_without_markdown(page: Page, store: Store) -> No
     assert await names.all_text_contents() == [
         "Fix a.py and all of 2 * 3 ** 4",
         "Run make `` x ``",
-        "7.jsonl",
+        "7 · runs",
     ]
     assert await names.last.get_attribute("title") == "/home/dev/runs/7.jsonl"
     assert await page.text_content(".session-prompt") == "Look at b.py. "
 
     await names.last.click()
 
-    await expect(page.locator("h1")).to_have_text("7.jsonl")
+    await expect(page.locator("h1")).to_have_text("7 · runs")
     assert await page.get_attribute("h1", "title") == "/home/dev/runs/7.jsonl"
+
+
+PROMPT = "Fix the paths on Windows. " + "All of them, as far as you can see. " * 8
+
+
+async def test_first_prompt_is_shown_once(page: Page, store: Store) -> None:
+    """In the list, and on the page of a session. Titles that say something else are shown with it."""
+    titles = {
+        "none": None,
+        "cut": "Fix the paths on Windows. All of …",
+        "longer": f"{PROMPT} {PROMPT}",
+        "other": "Paths",
+    }
+    ids = {name: await store.make(title, user(PROMPT, TODAY)) for name, title in titles.items()}
+    await open_list(page, store.address)
+
+    rows = {name: page.locator(f"[data-session-id='{id}']") for name, id in ids.items()}
+    shown = {name: await row.locator(".session-prompt").count() for name, row in rows.items()}
+    assert shown == {"none": 0, "cut": 0, "longer": 0, "other": 1}
+    visible = {}
+    for name, row in rows.items():
+        await row.locator("a").click()
+        await expect(page.locator(".user-message")).to_have_count(1)
+        visible[name] = (await page.locator("h1").bounding_box() or {"height": 0})["height"] > 1
+        await page.go_back()
+    assert visible == {"none": False, "cut": True, "longer": True, "other": True}
+
+
+async def test_title_is_shown_if_the_log_does_not_begin_with_it(page: Page, store: Store) -> None:
+    await store.make(None, user("<command-name>/clear</command-name>", TODAY), user("Fix the paths.", TODAY))
+    await open_list(page, store.address)
+    await page.locator(".session-row").click()
+
+    await expect(page.locator(".user-message").first).to_have_text(re.compile("/clear"))
+    await expect(page.locator("h1:not(.visually-hidden)")).to_have_text("Fix the paths.")
 
 
 @pytest.mark.parametrize("text", PAYLOADS[::20])

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Page
 
+from tests.server.transcripts import TRANSCRIPT_NAMES
 from tests.viewer.hostile import EMBEDDED, HANDLERS, SCRIPTS
 
 CALL = """async ([name, calls]) => {
@@ -28,6 +29,10 @@ async def by_text(page: Page, function: str, texts: Mapping[str, object]) -> dic
 
 def repeated(part: str, length: int) -> str:
     return (part * (length // len(part) + 1))[:length]
+
+
+async def test_names_of_transcripts(blank: Page) -> None:
+    assert await by_text(blank, "transcriptName", TRANSCRIPT_NAMES) == TRANSCRIPT_NAMES
 
 
 # Long texts

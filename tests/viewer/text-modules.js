@@ -6,8 +6,9 @@ import { highlight, languageOf } from "/viewer/lib/highlight.js";
 import { jsonView, parseJson } from "/viewer/lib/json-view.js";
 import { longText, showLongTexts } from "/viewer/lib/long-text.js";
 import { markdown } from "/viewer/lib/markdown.js";
+import { transcriptName } from "/viewer/lib/title-text.js";
 
-export { countChanges, languageOf };
+export { countChanges, languageOf, transcriptName };
 
 export function markdownHtml(text, options) {
   return html(markdown(text, options));

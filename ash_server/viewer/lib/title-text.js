@@ -14,7 +14,27 @@ export function stripMarkdown(text) {
   return MARKS.reduce((stripped, [mark, replacement]) => stripped.replace(mark, replacement), text);
 }
 
-/** The last segment of a path. */
-export function baseName(path) {
-  return /[^/\\]+(?=[/\\]*$)/.exec(path)?.[0] ?? path;
+export function oneLine(text) {
+  return (text ?? "").replace(/\s+/g, " ").trim();
 }
+
+/** True if a title is the beginning of a prompt. Truncated titles end with an ellipsis. */
+export function isBeginningOf(title, prompt) {
+  return oneLine(prompt).startsWith(oneLine(title).replace(/\s*(…|\.\.\.)$/, ""));
+}
+
+/**
+ * The name of a session without a title, from the path of its transcript: the file without its suffix, and the project.
+ * Claude Code and Cursor name the folder of a project's transcripts after the path of the project. In other folders of
+ * CLIs, the path does not name the project. The same as `transcript_name` in db/sessions.py.
+ */
+export function transcriptName(path) {
+  const segments = path.split(/[/\\]+/).filter(Boolean);
+  const [folder, project] = segments;
+  const file = segments.at(-1)?.replace(SUFFIX, "") || path;
+  const isAbsolute = /^([/\\]|[A-Za-z]:[/\\])/.test(path);
+  const named = isAbsolute ? segments.at(-2) : folder === "projects" && segments.length > 2 && project;
+  return [file, named && named.replace(/^-+/, "")].filter(Boolean).join(" · ");
+}
+
+const SUFFIX = /(?<=.)\.jsonl?(\.zst)?$/;

@@ -1,7 +1,7 @@
 import { button, el } from "../lib/dom.js";
 import { formatCacheUsage, formatDollars, formatDuration, formatNumber, pluralize } from "../lib/number-format.js";
 import { sourceName } from "../lib/source-names.js";
-import { baseName, stripMarkdown } from "../lib/title-text.js";
+import { isBeginningOf, stripMarkdown, transcriptName } from "../lib/title-text.js";
 
 const MAX_MODELS = 2;
 const LONG_TITLE_LENGTH = 80;
@@ -17,6 +17,10 @@ const EXPORTS = [
 
 /** The title and the facts of a session. */
 export class SessionHeader {
+  session = {};
+  /** The text of the first prompt, once the beginning of the log is loaded. @type {string | undefined} */
+  firstPrompt;
+
   constructor() {
     this.title = el("h1", { class: "session-title", dir: "auto" });
     this.facts = el("p", { class: "session-facts" });
@@ -30,6 +34,8 @@ export class SessionHeader {
    *   session-summary projection, once loaded
    */
   show(session, { summary, onError, onUnrecognised } = {}) {
+    this.session = session;
+    this.hideRepeatedTitle();
     const title = sessionTitle(session);
     this.title.textContent = title;
     this.title.title = session.title ?? session.externalId ?? "";
@@ -46,6 +52,20 @@ export class SessionHeader {
     this.facts.replaceChildren(...facts.filter(Boolean));
   }
 
+  /** @param {string} text the first prompt in the log; empty if there is none */
+  setFirstPrompt(text) {
+    this.firstPrompt = text;
+    this.hideRepeatedTitle();
+  }
+
+  /** Hide a title that the first prompt below repeats, except from screen readers. */
+  hideRepeatedTitle() {
+    const { title, prompt } = this.session;
+    const isPrompt = title !== undefined && prompt === undefined;
+    const isRepeated = isPrompt && (this.firstPrompt === undefined || isBeginningOf(title, this.firstPrompt));
+    this.title.classList.toggle("visually-hidden", isRepeated);
+  }
+
   /** Show links to the parent session, at the call that started this one, and to the sessions started by this one. */
   showRelations(parent, children) {
     const parentLink = parent && ["Started by ", linkTo(parent)];
@@ -57,7 +77,7 @@ export class SessionHeader {
 
 export function sessionTitle(session) {
   const { title, externalId } = session;
-  return stripMarkdown(title ?? "") || baseName(externalId ?? "") || "Untitled";
+  return stripMarkdown(title ?? "") || transcriptName(externalId ?? "") || "Untitled";
 }
 
 /** A menu of export formats. */
@@ -75,10 +95,10 @@ function fact(text, title) {
   return el("span", { class: "fact", title }, text);
 }
 
-function source({ source, metadata }) {
+function source({ source, metadata, externalId }) {
   const version = typeof metadata?.cliVersion === "string" && ` ${metadata.cliVersion}`;
   const dot = el("span", { class: "source-dot", "data-source": source });
-  return el("span", { class: "fact" }, dot, sourceName(source), version);
+  return el("span", { class: "fact", title: externalId }, dot, sourceName(source), version);
 }
 
 function span({ firstAt, lastAt, fileModifiedAt, createdAt }) {

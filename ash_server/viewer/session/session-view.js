@@ -217,6 +217,13 @@ export class SessionView {
     blurActiveElement();
   }
 
+  /** The text of the first prompt in the log; empty if there is none. */
+  firstPrompt() {
+    const prompt = this.log.querySelector(".user-message:not([data-synthetic])");
+    const { visibleText, text, transcription } = (prompt && this.itemOf(prompt)?.event.payload) ?? {};
+    return visibleText ?? text ?? transcription ?? "";
+  }
+
   onPaint() {
     this.filters.update();
     this.outline.update();

@@ -1,7 +1,7 @@
 /** The filters of the list: parsed from the page's address, sent to the API, and matched against sessions. */
 import { withQuery } from "../lib/api.js";
 import { lastActivity } from "./session-groups.js";
-import { oneLine } from "./session-row.js";
+import { oneLine } from "../lib/title-text.js";
 
 export const NO_FILTERS = { q: "", source: "", since: "", until: "", errors: "", tools: "" };
 

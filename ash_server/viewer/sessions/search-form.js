@@ -1,7 +1,7 @@
 import { button, el, setChildren } from "../lib/dom.js";
 import { sourceName } from "../lib/source-names.js";
 import { NO_FILTERS, SPANS, isNarrowed, withoutFilters } from "./list-filters.js";
-import { oneLine } from "./session-row.js";
+import { oneLine } from "../lib/title-text.js";
 
 const TYPING_DELAY_MS = 150;
 

@@ -2,7 +2,7 @@ import { el } from "../lib/dom.js";
 import { formatNumber, pluralize } from "../lib/number-format.js";
 import { sourceName } from "../lib/source-names.js";
 import { agoTime } from "../lib/time-format.js";
-import { baseName, stripMarkdown } from "../lib/title-text.js";
+import { isBeginningOf, oneLine, stripMarkdown, transcriptName } from "../lib/title-text.js";
 import { lastActivity } from "./session-groups.js";
 
 /** A row of the list: one link with the facts of a session. */
@@ -50,20 +50,11 @@ export function sessionName({ title, prompt, externalId }) {
   const promptLine = oneLine(prompt);
   const titleLine = oneLine(title);
   if (titleLine) {
-    const isRepeated = promptLine.startsWith(withoutEllipsis(titleLine));
+    const isRepeated = isBeginningOf(titleLine, promptLine) || isBeginningOf(promptLine, titleLine);
     return { name: stripMarkdown(titleLine), isNamed: true, prompt: isRepeated ? "" : stripMarkdown(promptLine) };
   }
   if (promptLine) return { name: stripMarkdown(promptLine), isNamed: true, prompt: "" };
-  return { name: baseName(externalId ?? "") || "Untitled", isNamed: false, prompt: "", path: externalId };
-}
-
-export function oneLine(text) {
-  return (text ?? "").replace(/\s+/g, " ").trim();
-}
-
-/** Truncated titles end with an ellipsis. */
-function withoutEllipsis(title) {
-  return title.replace(/\s*(…|\.\.\.)$/, "");
+  return { name: transcriptName(externalId ?? "") || "Untitled", isNamed: false, prompt: "", path: externalId };
 }
 
 /** Separate elements by spaces, for screen readers and copied text. */

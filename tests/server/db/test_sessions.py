@@ -24,11 +24,13 @@ from ash_server.db.sessions import (
     session_id_for,
     set_parent,
     set_unterminated,
+    transcript_name,
     update_session,
     uuid7,
 )
 from ash_server.errors import InvalidParameter, InvalidUtf8, NulByte, SessionNotFound
 from ash_server.ingest import prepare_message
+from tests.server.transcripts import TRANSCRIPT_NAMES
 
 UNKNOWN_SESSION = UUID("00000000-0000-4000-8000-000000000000")
 
@@ -45,6 +47,10 @@ def shape(session: Session) -> dict[str, Any]:
 
 async def titles(connection: AsyncConnection, **filters: Any) -> list[Any]:
     return [session.title for session in (await list_sessions(connection, **filters)).sessions]
+
+
+def test_names_of_transcripts() -> None:
+    assert {path: transcript_name(path) for path in TRANSCRIPT_NAMES} == TRANSCRIPT_NAMES
 
 
 async def test_new_session_has_given_fields(connection: AsyncConnection) -> None:
