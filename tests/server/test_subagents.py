@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ash_server.cli.import_.files import import_paths
-from ash_server.cli.import_.one_file import ImportOptions
+from ash_server.cli.import_.options import ImportOptions
 from ash_server.db.sessions import Session
 from ash_server.store import Store
 from ash_shared.model.events import ToolResultEvent
