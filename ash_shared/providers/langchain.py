@@ -272,7 +272,8 @@ def _read_content(content: Any) -> list[Block]:
 
 
 def _message_blocks(fields: Record) -> list[Block]:
-    """Return the blocks of a message other than a tool result: reasoning, content, calls that the content lacks."""
+    """Return the blocks of a message other than a tool result: reasoning, content, speech, and calls that the content
+    lacks."""
     content = _read_content(fields["content"])
     calls_in_content = {
         block["id"]: block for block in content if block["type"] == "tool_use" and block.get("id")
@@ -285,8 +286,9 @@ def _message_blocks(fields: Record) -> list[Block]:
         for parsed in translate(wire_type, call, _TRANSLATIONS[wire_type])
     ]
     reasoning = [] if any(block["type"] == "thinking" for block in content) else _reasoning_blocks(fields)
-    is_placeholder = fields["content"] == "" and bool(reasoning or calls)
-    return bounded(reasoning + ([] if is_placeholder else content) + calls)
+    speech = _speech_blocks(fields)
+    is_placeholder = fields["content"] == "" and bool(reasoning or speech or calls)
+    return bounded(reasoning + ([] if is_placeholder else content) + speech + calls)
 
 
 def _is_same_call(block: Block | None, call: Record) -> bool:
@@ -304,6 +306,18 @@ def _reasoning_blocks(fields: Record) -> list[Block]:
         return [{"type": "thinking", "thinking": text, "source_type": "reasoning_content"}]
     reasoning = value_at(more, "reasoning")
     return translate("reasoning", reasoning, _translate_summaries) if reasoning.__class__ is dict else []
+
+
+def _speech_blocks(fields: Record) -> list[Block]:
+    """Return the recording of an answer of OpenAI's audio models, with its transcript."""
+    audio = value_at(fields.get("additional_kwargs"), "audio")
+    return translate("audio", audio, _translate_speech) if audio.__class__ is dict else []
+
+
+def _translate_speech(audio: Record) -> Block:
+    source = {"source": {"type": "base64", "data": audio["data"]}} if "data" in audio else {}
+    typed = {"type": "file", **source, "mediaClass": "audio", **pick(audio, "transcript")}
+    return translated(audio, typed, {"data", "transcript"}, "audio")
 
 
 def _translate_result(fields: Record) -> Block:
