@@ -37,13 +37,16 @@ async def read_summary(connect: Connect, session_id: UUID) -> SessionSummary:
     """Raises SessionNotFound, SessionTooLarge."""
     async with connect() as conn:
         open_turn = await get_open_turn(conn, session_id)  # read first, so that its end is not missed
-        last = (await get_session(conn, session_id)).message_count
+        session = await get_session(conn, session_id)
+    last, copied = session.message_count, session.copied_messages or 0
     events = await _read_events(connect, session_id, _keep_for_summary)
     recent = await get_conversation(
         connect, session_id, after=max(0, last - RECENT_LINES), limit=RECENT_LINES
     )
     models = count_models(recent.messages)
-    summary = await asyncio.to_thread(to_session_summary, events, open_turn=open_turn, models=models)
+    summary = await asyncio.to_thread(
+        to_session_summary, events, open_turn=open_turn, models=models, copied_messages=copied
+    )
     total = await read_total_spending(connect, session_id)
     return summary if total is None else summary.model_copy(update=total)
 
@@ -78,8 +81,15 @@ async def _read_events(connect: Connect, session_id: UUID, keep: Callable[[Event
 
 def _decode(page: Sequence[StoredEvent], keep: Callable[[Event], Event]) -> tuple[list[Event], int]:
     """Return the reduced events of a page, without chunks, and their size in bytes."""
-    events = [keep(msgspec.json.decode(event.content)) for event in page if event.type not in CHUNKS]
+    events = [keep(_to_event(event)) for event in page if event.type not in CHUNKS]
     return events, sum(map(_size, events))
+
+
+def _to_event(stored: StoredEvent) -> Event:
+    event: Event = msgspec.json.decode(stored.content)
+    if stored.message_sequence is not None:
+        event["messageSequence"] = stored.message_sequence
+    return event
 
 
 def _size(event: Event) -> int:

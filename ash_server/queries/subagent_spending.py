@@ -6,13 +6,12 @@ from uuid import UUID
 import msgspec
 
 from ash_server.db.connection import Connect
-from ash_server.db.events import get_events, get_open_turn
-from ash_server.db.pagination import END
+from ash_server.db.events import StoredEvent, get_events, get_open_turn
 from ash_server.db.sessions import TreeSession, get_tree
 from ash_server.errors import SessionNotFound
 from ash_shared.eventlog import Event
 from ash_shared.model.message import StandardTokenUsage
-from ash_shared.projections import TURN_MARKS, AgentSpending, spending_of, total_spending
+from ash_shared.projections import COPY_MARKS, TURN_MARKS, AgentSpending, spending_of, total_spending
 
 _PAGE = 1000
 
@@ -40,12 +39,17 @@ async def _read_spending(connect: Connect, session: TreeSession) -> AgentSpendin
             while page := await get_events(
                 conn,
                 session.id,
-                types=list(TURN_MARKS),
+                types=list(COPY_MARKS if session.copied_messages else TURN_MARKS),
                 after=marks[-1]["sequence"] if marks else 0,
                 limit=_PAGE,
             ):
-                marks += [msgspec.json.decode(each.wire()) for each in page]
+                marks += map(_to_mark, page)
         except SessionNotFound:
             return None
-    own = [mark for mark in marks if mark.get("messageSequence", END) > session.copied_messages]
-    return AgentSpending(session.agent_id, spending_of(own, open_turn))
+    return AgentSpending(session.agent_id, spending_of(marks, open_turn, session.copied_messages))
+
+
+def _to_mark(stored: StoredEvent) -> Event:
+    """Return an event without the content of its turn."""
+    event: Event = msgspec.json.decode(stored.wire())
+    return event if stored.type in TURN_MARKS else {**event, "payload": {}}

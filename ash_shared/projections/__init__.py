@@ -15,9 +15,10 @@ from ash_shared.projections.session_summary import (
     count_models,
     to_session_summary,
 )
-from ash_shared.projections.spending import TURN_MARKS, AgentSpending, spending_of, total_spending
+from ash_shared.projections.spending import COPY_MARKS, TURN_MARKS, AgentSpending, spending_of, total_spending
 
 __all__ = [
+    "COPY_MARKS",
     "RECENT_LINES",
     "TURN_MARKS",
     "AgentSpending",

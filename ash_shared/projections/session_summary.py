@@ -97,17 +97,22 @@ class SessionSummary(AshModel):
 
 
 def to_session_summary(
-    events: Events, *, open_turn: OpenTurn | None = None, models: Mapping[str, int] | None = None
+    events: Events,
+    *,
+    open_turn: OpenTurn | None = None,
+    models: Mapping[str, int] | None = None,
+    copied_messages: int = 0,
 ) -> SessionSummary:
     """Return the summary of a log, complete or still growing.
 
-    Facts that are not in the log can be added: the open turn of the normaliser (`Normalizer.open_turn`), and the number
-    of answers by model (`count_models`).
+    Facts that are not in the log can be added: the open turn of the normaliser (`Normalizer.open_turn`), the number of
+    answers by model (`count_models`), and the number of messages at the beginning that are copies from another session,
+    in which their usage counts.
     """
     log = wire_events(events)
     stands = standing(log)
     main = list(filter(is_main, stands))
-    spent = _spent(spending_of(log, open_turn))
+    spent = _spent(spending_of(log, open_turn, copied_messages))
     parts = (_envelope(log), _texts(main), _counts(main), _tools(stands), _agents(stands), spent)
     known = {key: value for part in parts for key, value in part.items()}
     return SessionSummary.model_validate({**known, **_state(log, stands), "models": _ranked(models or {})})

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ash_shared.eventlog import OpenTurn
+from ash_shared.model.event_types import types_where
 from ash_shared.projections._retractions import Events, WireEvent, wire_events
 from ash_shared.providers._kit.json_fields import TOKEN_COUNTS
 
@@ -11,6 +12,8 @@ Counts = dict[str, int]
 
 TURN_MARKS = ("reset", "turn_start", "turn_end")
 """The types of the events from which the spending of a session follows."""
+COPY_MARKS = (*TURN_MARKS, *sorted(types_where(lambda row: row.is_turn_content)))
+"""The same for a session whose first messages are copies of messages of another one."""
 
 
 class Spending(NamedTuple):
@@ -29,12 +32,16 @@ class AgentSpending(NamedTuple):
     spending: Spending
 
 
-def spending_of(events: Events, open_turn: OpenTurn | None = None) -> Spending:
-    """Return the sum over the turns of a log, including the open one. Events of `TURN_MARKS` are sufficient."""
-    marks = [event for event in wire_events(events) if event["type"] in TURN_MARKS]
-    ends = [event["payload"] for event in marks if event["type"] == "turn_end"]
-    if open_turn is not None and not _has_ended(marks, open_turn.id):
-        ends.append(open_turn.spent)
+def spending_of(events: Events, open_turn: OpenTurn | None = None, copied_messages: int = 0) -> Spending:
+    """Return the sum over the turns of a log, including the open one. Events of `TURN_MARKS` are sufficient.
+
+    Turns in the first `copied_messages` are left out; then events of `COPY_MARKS` are necessary.
+    """
+    log = wire_events(events)
+    ends, own_open_turns = _own_ends(log, copied_messages)
+    if open_turn is not None and not _has_ended(log, open_turn.id):
+        is_own = not copied_messages or open_turn.id in own_open_turns
+        ends += [open_turn.spent] if is_own else []
     costs = [end["costUsd"] for end in ends if end.get("costUsd") is not None]
     by_agent: dict[str, Counts] = {}
     for end in ends:
@@ -63,7 +70,27 @@ def _own_usage(agent_id: str | None, spent: Spending, agents: set[str | None]) -
     return {name: max(0, count - repeated.get(name, 0)) for name, count in (spent.usage or {}).items()}
 
 
-def _has_ended(marks: list[WireEvent], turn: str) -> bool:
+def _own_ends(log: list[WireEvent], copied: int) -> tuple[list[Mapping[str, Any]], set[str | None]]:
+    """Return the ends of turns that are not copies, and the turns without an end that are not copies.
+
+    A turn is a copy if its content is in copied messages. Its end may follow from the first prompt after them. Posted
+    events are not copies.
+    """
+    ends = list[Mapping[str, Any]]()
+    own = set[str | None]()
+    for event in log:
+        turn, place = event.get("turnId"), event.get("messageSequence")
+        if event["type"] == "turn_end":
+            if not copied or turn in own or place is None:
+                ends.append(event["payload"])
+            own.discard(turn)
+        elif event["type"] in COPY_MARKS and (place is None or place > copied):
+            own.add(turn)
+    return ends, own
+
+
+def _has_ended(log: list[WireEvent], turn: str) -> bool:
+    marks = (event for event in log if event["type"] in TURN_MARKS)
     ends = [event["type"] == "turn_end" for event in marks if event.get("turnId") == turn]
     return bool(ends) and ends[-1]
 

@@ -825,6 +825,41 @@ def test_counts_models_of_answers() -> None:
     assert count_models(transform_messages(map(json.dumps, lines))) == {"sonnet": 2, "opus": 1}
 
 
+WHOLE_TURN = [(1, "turn_start"), (1, "user_message"), (2, "assistant_done"), (2, "turn_end")]
+ENDS_LATER = [*WHOLE_TURN[:3], (3, "interrupt"), (3, "turn_end")]
+COPIED: dict[str, tuple[int, list[tuple[int | None, str]], bool]] = {
+    "nothing": (0, [*WHOLE_TURN], True),
+    "the whole turn": (2, [*WHOLE_TURN], False),
+    "a turn that ends with the next prompt": (2, [*ENDS_LATER], False),
+    "the prompt": (1, [*WHOLE_TURN], True),
+    "the prompt, and the turn ends later": (1, [*ENDS_LATER], True),
+    "messages before the turn": (1, [(2, kind) for _, kind in WHOLE_TURN], True),
+    "messages, and the turn is posted": (2, [(None, kind) for _, kind in WHOLE_TURN], True),
+}
+PAYLOADS: Json = {
+    "turn_end": {"usage": USAGE},
+    "interrupt": {"reason": "error"},
+    "turn_start": {"trigger": "user"},
+}
+
+
+@pytest.mark.parametrize("case", COPIED)
+def test_summary_omits_usage_of_copied_messages(case: str) -> None:
+    copied, places, counts = COPIED[case]
+    events = log(
+        *(
+            (kind, PAYLOADS.get(kind, {"text": "hi"}), {"turnId": "t", "messageSequence": place})
+            for place, kind in places
+        )
+    )
+    posted = [{key: value for key, value in event.items() if value is not None} for event in events]
+    open_turn = OpenTurn("t", {"usage": USAGE})
+
+    assert (to_session_summary(posted, copied_messages=copied).usage is not None) == counts
+    still_open = to_session_summary(posted[:-1], open_turn=open_turn, copied_messages=copied)
+    assert (still_open.usage is not None) == counts
+
+
 def test_summary_lists_open_calls() -> None:
     turn = {"turnId": "t1"}
     events = log(start("t1"), (*call("c1")[:2], turn), (*call("c2", name="Read")[:2], turn), result("c1"))
