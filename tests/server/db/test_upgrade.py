@@ -159,6 +159,18 @@ async def test_running_server_of_earlier_version_refuses_the_schema(database_url
         conn.execute("SELECT sequence, type, content FROM events")
 
 
+async def test_finds_session_of_earlier_version_from_another_folder(old_store: str, tmp_path: Path) -> None:
+    copy = tmp_path / SAMPLE.name
+    copy.write_bytes(SAMPLE.read_bytes())
+    upgrade(old_store)
+    async with Store.open(old_store) as store:
+        imported = [await import_file(store, copy, name, identify=True) for name in ("one", "two")]
+        birds = await store.sessions.get(BIRDS)
+
+    assert [(each.session_id, set(each.result.counts)) for each in imported] == [(BIRDS, {"existing"})] * 2
+    assert (birds.external_id, birds.path, birds.copy_of) == ("bird-counter", "two", None)
+
+
 async def test_rejects_older_schema(old_store: str) -> None:
     with psycopg.connect(old_store) as conn:
         conn.execute("UPDATE alembic_version SET version_num = '0003'")

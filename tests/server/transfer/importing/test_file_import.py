@@ -494,6 +494,24 @@ async def test_exports_the_corpus_byte_for_byte(store: Store, connection: AsyncC
     assert await (await connection.execute(tables)).fetchall() == before
 
 
+@pytest.mark.slow
+async def test_identified_corpus_keeps_every_byte(store: Store) -> None:
+    """Files with one text continuing the other share a session, which has the longer one."""
+    if not CORPUS.is_dir():
+        pytest.skip("no ../shared/corpus next to the repository")
+    texts = {path: path.read_bytes() for path in corpus_files()}
+    sessions = {path: (await import_file(store, path, path.name, identify=True)).session_id for path in texts}
+    counts = [(await import_file(store, path, path.name, identify=True)).result.counts for path in texts]
+
+    assert {outcome for each in counts for outcome in each} == {"existing"}
+    for session_id in set(sessions.values()):
+        group = [texts[path] for path in texts if sessions[path] == session_id]
+        longest = max(group, key=len)
+        exported = b"".join([piece async for piece in export_messages(store, session_id)])
+        assert exported == longest
+        assert all(longest.startswith(each) for each in group)
+
+
 async def test_a_file_recognised_later_keeps_its_session(importer: Importer) -> None:
     await importer(b"hello\n")
     await importer(b"hello\n" + USER + b"\n")

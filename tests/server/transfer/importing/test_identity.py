@@ -1,7 +1,9 @@
 """The session of a transcript is found by the names and the text in it, not by its path."""
 
+import asyncio
 import json
 import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,11 +11,17 @@ from uuid import UUID
 
 import pytest
 import zstandard
+from psycopg import AsyncConnection
 
 from ash_server.cli.import_.files import ImportReport, import_paths
-from ash_server.cli.import_.options import ImportOptions
+from ash_server.cli.import_.one_file import ImportOptions
+from ash_server.db.sessions import session_id_for
 from ash_server.store import Store
 from ash_server.transfer.exporting.jsonl import export_messages
+from ash_server.transfer.importing import lines
+from ash_server.transfer.importing.file_import import import_file
+from tests.server.transcripts import opencode_message, opencode_session, write
+from tests.waiting import until
 
 
 def claude(*numbers: str, session: str = "s1", **more: Any) -> str:
@@ -282,3 +290,135 @@ async def test_finds_the_session_of_a_transcript(
         assert report.unread == []
 
     assert await stored(store, folder) == expected
+
+
+async def test_usage_of_copies_counts_once(store: Store, folder: Path) -> None:
+    first = await run(store, folder, Step(A, FOUR))
+    fork = await run(store, folder, Step(B, FORK))
+    [original], [copy] = first.session_ids, fork.session_ids
+    before = [await total_tokens(store, each) for each in (original, copy)]
+    await store.sessions.delete(original)
+
+    assert before == [20, 10]
+    assert (await total_tokens(store, copy), (await store.sessions.get(copy)).copy_of) == (20, None)
+
+
+async def total_tokens(store: Store, session_id: UUID) -> int | None:
+    usage = (await store.conversation.read_summary(session_id)).usage
+    return None if usage is None else usage.total_tokens
+
+
+async def test_deleted_transcript_gets_its_id_again(store: Store, folder: Path) -> None:
+    [first] = (await run(store, folder, Step(A, TWO))).session_ids
+    await store.sessions.delete(first)
+    [second] = (await run(store, folder, Step(A, FOUR))).session_ids
+
+    assert second == first == session_id_for("claude", str(folder / A))
+    assert await stored(store, folder) == [Stored(A, FOUR)]
+
+
+async def test_copied_opencode_storage_is_the_same_session(store: Store, folder: Path) -> None:
+    first, second = folder / "one/storage", folder / "two/storage"
+    session = json.dumps(opencode_session("ses_1", "Basket", 1))
+    write(first / "session/p/ses_1.json", session)
+    write(first / "message/ses_1/msg_1.json", json.dumps(opencode_message("msg_1", "ses_1", "user", 2)))
+    shutil.copytree(first, second)
+    write(second / "message/ses_1/msg_2.json", json.dumps(opencode_message("msg_2", "ses_1", "user", 3)))
+    reports = [
+        await import_paths(store, [each / "session/p/ses_1.json"], ImportOptions())
+        for each in (first, second)
+    ]
+    [stored_session] = (await store.sessions.list_sessions()).sessions
+
+    assert [dict(each.total.counts) for each in reports] == [{"new": 2}, {"existing": 2, "new": 1}]
+    assert stored_session.path == str(second / "session/p/ses_1.json")
+
+
+@pytest.mark.parametrize("has_path", [False, True])
+async def test_finds_sessions_that_have_no_names_yet(
+    store: Store, connection: AsyncConnection, folder: Path, has_path: bool
+) -> None:
+    """Those of earlier versions have no path either."""
+    await run(store, folder, Step(A, TWO))
+    await connection.execute(f"UPDATE sessions SET lineage = NULL{'' if has_path else ', path = NULL'}")
+    await run(store, folder, Step(A if has_path else B, FOUR))
+
+    assert await stored(store, folder) == [Stored(A, FOUR, None if has_path else B)]
+
+
+async def test_marks_copy_of_appended_session(store: Store, folder: Path) -> None:
+    """Its messages are not lines of a file, so the import does not continue it."""
+    session = await store.sessions.create(external_id="posted")
+    await store.messages.append(session.id, TWO.splitlines())
+    await run(store, folder, Step(A, FOUR))
+
+    assert await stored(store, folder) == [Stored("posted", TWO), Stored(A, FOUR, None, "posted", 2)]
+
+
+@pytest.mark.parametrize("is_parent_first", [True, False])
+async def test_subagent_finds_its_moved_parent(store: Store, folder: Path, is_parent_first: bool) -> None:
+    """The parent was imported from elsewhere, so its id does not follow from the path next to the subagent."""
+    [parent] = (await run(store, folder, Step("old/s1.jsonl", TWO))).session_ids
+    steps = [Step("b/s1.jsonl", FOUR), Step("b/agent-a1.jsonl", AGENT)]
+    for step in steps if is_parent_first else reversed(steps):
+        write(folder / step.path, step.text)
+        await import_paths(store, [folder / step.path], ImportOptions())
+    [child] = [each for each in (await store.sessions.list_sessions()).sessions if each.id != parent]
+
+    assert child.parent_id == parent
+    assert await store.transcripts.count_imported("claude", [str(folder / step.path) for step in steps]) == 2
+
+
+async def test_counts_bytes_once_when_a_file_is_compared_again(
+    store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "_MAX_BATCH_LINES", 1)
+    await run(store, folder, Step(A, FOUR))
+    path = write(folder / "c.jsonl", EDITED)
+    done: list[int] = []
+    await import_file(store, path, "c", identify=True, advance=done.append)
+
+    assert (sum(done), min(done) > 0) == (len(EDITED), True)
+
+
+CONCURRENT = {
+    "equal texts": (FOUR, FOUR, {FOUR}),
+    "a prefix": (TWO, FOUR, {FOUR}),
+    "a prefix without a newline": (TWO[:-1], FOUR, {FOUR}),
+    "a fork": (FOUR, TWO + claude("13", "14"), {FOUR, TWO + claude("13", "14")}),
+}
+
+
+@pytest.mark.parametrize("batch", [1, 200])
+@pytest.mark.parametrize("case", CONCURRENT)
+async def test_concurrent_imports_share_one_claim(
+    store: Store,
+    connection: AsyncConnection,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    case: str,
+    batch: int,
+) -> None:
+    """Both imports wait for the claim; then each continues as the scheduler decides."""
+    monkeypatch.setattr(lines, "_MAX_BATCH_LINES", batch)
+    *texts, expected = CONCURRENT[case]
+    paths = [write(folder / name, str(text)) for name, text in zip((A, B), texts, strict=True)]
+    async with Store.open(store.url) as other:
+        await connection.execute("BEGIN; LOCK TABLE sessions IN ACCESS EXCLUSIVE MODE")
+        imports = [
+            asyncio.create_task(import_file(each, path, path.name, identify=True))
+            for each, path in zip((store, other), paths, strict=True)
+        ]
+        await until(lambda: are_waiting(connection, len(imports)))
+        await connection.execute("COMMIT")
+        imported = await asyncio.gather(*imports)
+    sessions = await stored(store, folder)
+
+    assert {each.text for each in sessions} == expected
+    assert [each.copied for each in sessions] == ([None] if len(sessions) == 1 else [None, 2])
+    assert {each.session_id for each in imported} == {each.id async for each in store.sessions.list_all()}
+
+
+async def are_waiting(connection: AsyncConnection, count: int) -> bool:
+    waiting = await connection.execute("SELECT FROM pg_locks WHERE NOT granted AND database IS NOT NULL")
+    return waiting.rowcount == count
