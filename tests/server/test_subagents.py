@@ -62,10 +62,14 @@ def rollout(number: int, tokens: int, **meta: Any) -> list[Line]:
     info = {"last_token_usage": usage, "total_token_usage": usage}
     lines: list[tuple[str, Line]] = [
         ("session_meta", {"id": f"{CODEX}{number}", "cwd": "/work/shop", "cli_version": "0.140.0", **meta}),
-        ("event_msg", {"type": "user_message", "message": "Dig."}),
+        ("event_msg", {"type": "user_message", "message": f"Dig {number}."}),
         (
             "response_item",
-            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Dug."}]},
+            {
+                "type": "message",
+                "role": "assistant",
+                "content": [{"type": "output_text", "text": f"Dug {number}."}],
+            },
         ),
         ("event_msg", {"type": "token_count", "info": info}),
     ]

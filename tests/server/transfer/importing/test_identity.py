@@ -14,7 +14,7 @@ import zstandard
 from psycopg import AsyncConnection
 
 from ash_server.cli.import_.files import ImportReport, import_paths
-from ash_server.cli.import_.one_file import ImportOptions
+from ash_server.cli.import_.options import ImportOptions
 from ash_server.db.sessions import session_id_for
 from ash_server.store import Store
 from ash_server.transfer.exporting.jsonl import export_messages
