@@ -264,13 +264,16 @@ def _user_units(log: Log, part: Part, results: list[Block]) -> list[Unit]:
     units: list[Unit] = [
         (block, partial(tool_calls.emit_result, log, part, block, parent_call)) for block in results
     ]
+    others = [block for block in part.blocks if block["type"] != "tool_result"]
+    if not others:
+        return units
     is_prompt = part.origin == "prompt" and not (results or parent_call)
     flags = {"is_prompt": is_prompt, "synthetic": part.origin == "synthetic"}
-    others = [block for block in part.blocks if block["type"] != "tool_result" and not is_audio(block)]
-    if others:
-        emit = partial(emit_messages.emit_user_message, log, others, parent_call, **flags)
-        units.append(({_USER_CONTENT: others}, emit))
-    recordings = [block for block in part.blocks if is_audio(block)]
+    recordings = [block for block in others if is_audio(block)]
+    written = [block for block in others if not is_audio(block)] if recordings else others
+    if written:
+        emit = partial(emit_messages.emit_user_message, log, written, parent_call, **flags)
+        units.append(({_USER_CONTENT: written}, emit))
     return units + [
         (block, partial(emit_messages.emit_user_audio, log, block, parent_call, **flags))
         for block in recordings
