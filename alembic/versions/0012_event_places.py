@@ -27,7 +27,7 @@ FILLED = f"""
     CASE WHEN entry.places IS NULL THEN entry.body ELSE coalesce((
         SELECT convert_from(substr(body, 1, {_place(1, 1)}) || {" || ".join(_PIECES)}, 'UTF8')
         FROM (
-            SELECT textsend(entry.body) AS body, textsend(messages.content) AS text
+            SELECT convert_to(entry.body, 'UTF8') AS body, convert_to(messages.content, 'UTF8') AS text
             FROM messages
             WHERE messages.session_id = entry.session_id AND messages.sequence = entry.message_sequence
             OFFSET 0

@@ -253,6 +253,18 @@ async def test_fills_in_several_values(connection: AsyncConnection) -> None:
     await check_reads(connection, session_id, expected_events(session_id, texts))
 
 
+async def test_view_fills_in_values_for_clients_with_another_encoding(connection: AsyncConnection) -> None:
+    session_id = await store_texts(connection, [result_line(LONG)])
+    whole = await full_contents(connection, session_id)
+    await connection.execute("SET client_encoding = 'LATIN1'")
+
+    assert (
+        await full_contents(connection, session_id)
+        == whole
+        == expected_events(session_id, [result_line(LONG)])
+    )
+
+
 async def test_value_of_an_earlier_line_is_stored_whole(connection: AsyncConnection) -> None:
     """A streamed answer is complete when a later line says so."""
     parts = [
