@@ -17,7 +17,7 @@ from ash_server.cli.options import json_option, reject_empty
 from ash_server.cli.output.terminal import print_next_page, stdout_console, visible, visible_json, warn
 from ash_server.cli.page_options import page_limit_option
 from ash_server.cli.store import with_store
-from ash_server.db.sessions import Session, SessionFilter, active_at
+from ash_server.db.sessions import Session, SessionFilter, active_at, transcript_name
 from ash_server.store import Store
 
 _MIN_ID_LENGTH = 8
@@ -150,10 +150,11 @@ def _unique_id_length(sessions: list[Session]) -> int:
 
 
 def _display_name(session: Session) -> str:
-    """Return the external id and the title; the title alone if the external id is a path."""
+    """Return the external id and the title; if the external id is a path, the title or the name of the transcript."""
     name = "" if session.external_id is None else session.external_id
+    is_path = any(each in name for each in _PATH_SEPARATORS)
     if session.title is None:
-        return name
+        return transcript_name(name) if is_path else name
     title = shorten(session.title, _MAX_TITLE_LENGTH, placeholder=" …")
-    shows_both = name and name != title and not any(each in name for each in _PATH_SEPARATORS)
+    shows_both = name and name != title and not is_path
     return f"{name} · {title}" if shows_both else title

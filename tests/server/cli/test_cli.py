@@ -499,8 +499,11 @@ def test_sessions_shows_titles_and_times(ash: Ash, tmp_path: Path) -> None:
 
     ash("import", "2024.jsonl", "--as", "kite")
     ash("import", "2025.jsonl", "--as", "Say 2025")
+    untitled = tmp_path / "runs" / "7.jsonl"
+    untitled.parent.mkdir()
+    ash("import", str(written(untitled, '{"type":"summary","summary":""}\n')))
     names = [" ".join(line.split()[5:]) for line in ash("sessions").out.splitlines()[1:]]
-    assert sorted(names) == ["Say 2024", "Say 2025", "Say 2025", "Say 2026", "kite · Say 2024"]
+    assert sorted(names) == ["7 · runs", "Say 2024", "Say 2025", "Say 2025", "Say 2026", "kite · Say 2024"]
 
 
 def test_sessions_are_filtered_and_paged(ash: Ash, tmp_path: Path) -> None:

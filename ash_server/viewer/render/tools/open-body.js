@@ -30,12 +30,16 @@ const EXECUTORS = {
 export function openBody(call, tool, kind) {
   return [
     warning(call, kind),
-    call.sessionHref !== undefined && note(el("a", { href: call.sessionHref }, "Open its session")),
-    el("div", { class: "tool-args" }, ...argsOf(call, tool)),
+    el("div", { class: "tool-args" }, ...argsOf(call, tool), sessionLink(call)),
     ...call.results.map((result) => resultBody(result, call, tool)),
     !call.results.length && call.output.length > 0 && el("div", { class: "tool-output" }, ...outputOf(call)),
     stateNote(call),
   ];
+}
+
+/** A link to the session of the subagent that the call started. */
+function sessionLink({ sessionHref }) {
+  return sessionHref !== undefined && note(el("a", { href: sessionHref }, "Open its session"));
 }
 
 function warning({ state }, kind) {
