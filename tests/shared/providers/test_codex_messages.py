@@ -8,6 +8,7 @@ import pytest
 
 from ash_shared import read_message
 from ash_shared.conversation.standard_messages import transform_messages
+from ash_shared.model.message import Facts
 from ash_shared.providers._kit.responses_items import ITEMS, UNTYPED
 from ash_shared.providers.codex import PROVIDER
 
@@ -566,12 +567,13 @@ FACTS = [
             "session_id": "thread-7",
             "client_version": "0.104.0",
             "parent": "thread-1",
+            "agent": "thread-7",
         },
     ),
     (CONTEXT, {"timestamp": 1770091505000, "model": "gpt-x"}),
     (
         {"type": "session_meta", "payload": {"id": "b", "parent_thread_id": "a"}},
-        {"session_id": "b", "parent": "a"},
+        {"session_id": "b", "parent": "a", "agent": "b"},
     ),
     (event("thread_name_updated", thread_name="Notes"), {"timestamp": 1770091506000, "title": "Notes"}),
     (
@@ -584,9 +586,7 @@ FACTS = [
 
 @pytest.mark.parametrize(("line", "expected"), FACTS)
 def test_line_facts(line: Line, expected: Line) -> None:
-    facts = PROVIDER.facts(line)._asdict()
-
-    assert {name: fact for name, fact in facts.items() if fact is not None} == expected
+    assert PROVIDER.facts(line) == Facts(**expected)
 
 
 READINGS = [
