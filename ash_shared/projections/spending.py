@@ -54,17 +54,17 @@ def spending_of(events: Events, open_turn: OpenTurn | None = None, copied_messag
 def total_spending(sessions: Iterable[AgentSpending]) -> Spending:
     """Return the total of a session and the sessions of its subagents, at any depth.
 
-    A transcript may repeat lines of a subagent that has a session: these count only in that session.
+    A transcript may repeat lines of a subagent. These count only in the subagent's session if that has any usage.
     """
     sessions = list(sessions)
-    agents = {each.agent_id for each in sessions}
+    agents = {each.agent_id for each in sessions if each.spending.usage is not None}
     usages = [_own_usage(*each, agents) for each in sessions if each.spending.usage is not None]
     costs = [each.spending.cost_usd for each in sessions if each.spending.cost_usd is not None]
     return Spending(_sum(usages) if usages else None, sum(costs) if costs else None)
 
 
 def _own_usage(agent_id: str | None, spent: Spending, agents: set[str | None]) -> Counts:
-    """Return the usage of a session without the lines of other agents that have a session."""
+    """Return the usage of a session without the lines of these agents, other than its own."""
     others = agents - {agent_id}
     repeated = _sum(counts for agent, counts in spent.usage_by_agent.items() if agent in others)
     return {name: max(0, count - repeated.get(name, 0)) for name, count in (spent.usage or {}).items()}

@@ -28,13 +28,16 @@ from ash_shared.eventlog import OpenTurn
 from ash_shared.model.event_types import CHUNKS
 from ash_shared.model.events import read_event
 from ash_shared.projections import (
+    AgentSpending,
     count_models,
     to_anthropic_messages,
     to_claude_prompt,
     to_codex_prompt,
     to_openai_messages,
     to_session_summary,
+    total_spending,
 )
+from ash_shared.projections.spending import Spending
 
 Json = dict[str, Any]
 
@@ -810,6 +813,43 @@ def test_summary_uses_open_turn_and_models() -> None:
     assert [usage["total_tokens"] for usage in usages] == [30, 30, 45]
     assert (summary.cost_usd, usages[0]["cache_read_input_tokens"]) == (0.75, 7)
     assert list(summary.models.items()) == [("b", 2), ("a", 1)]
+
+
+def spending(tokens: int | None, **by_agent: int) -> Spending:
+    return Spending(
+        None if tokens is None else {"output_tokens": tokens},
+        usage_by_agent={agent: {"output_tokens": count} for agent, count in by_agent.items()},
+    )
+
+
+TOTALS: dict[str, tuple[list[AgentSpending], int | None]] = {
+    "no usage": ([AgentSpending(None, spending(None))], None),
+    "copied lines of a subagent": ([AgentSpending(None, spending(7, a=3))], 7),
+    "a subagent with a session": (
+        [AgentSpending(None, spending(7, a=3, b=2)), AgentSpending("a", spending(50))],
+        54,
+    ),
+    "a subagent whose session has no usage": (
+        [AgentSpending(None, spending(7, a=3)), AgentSpending("a", spending(None))],
+        7,
+    ),
+    "copied lines in two sessions": (
+        [
+            AgentSpending(None, spending(7, b=3)),
+            AgentSpending("a", spending(50, b=20)),
+            AgentSpending("b", spending(100)),
+        ],
+        134,
+    ),
+    "lines of a subagent in its own session": ([AgentSpending("a", spending(50, a=50))], 50),
+}
+
+
+@pytest.mark.parametrize("case", TOTALS)
+def test_totals_count_each_answer_once(case: str) -> None:
+    sessions, expected = TOTALS[case]
+    usage = total_spending(sessions).usage
+    assert (usage and usage["output_tokens"]) == expected
 
 
 def test_counts_models_of_answers() -> None:
