@@ -60,8 +60,9 @@ def url() -> None:
 def compression(method: Compression | None) -> None:
     """Show or set how PostgreSQL compresses the texts of messages.
 
-    Applies to messages stored from now on. lz4 is the default where PostgreSQL has it. The embedded PostgreSQL does
-    not; its default is pglz, which takes half the space of `none` and more time than all other steps of an import.
+    Applies to messages stored from now on. lz4, the best in every respect, is the default where PostgreSQL has it. The
+    embedded PostgreSQL does not; its default is pglz, which takes 40 % less space than `none` and slows down imports by
+    a sixth.
     """
     with open_database(Settings.from_environment(os.environ)) as url:
         if method is not None:

@@ -335,7 +335,7 @@ async def contents(conn: AsyncConnection) -> list[tuple[object, ...]]:
     queries = (
         "SELECT id, external_id, parent_external_id, title, first_at, file_modified_at FROM sessions ORDER BY 1",
         "SELECT session_id, sequence, id, content FROM messages ORDER BY 1, 2",
-        "SELECT session_id, sequence, content FROM events ORDER BY 1, 2",
+        "SELECT session_id, sequence, content FROM events_full ORDER BY 1, 2",
     )
     return [row for query in queries for row in await (await conn.execute(query)).fetchall()]
 
