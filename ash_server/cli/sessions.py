@@ -109,6 +109,9 @@ def _table(sessions: list[Session]) -> Table:
     for session, depth in _nested(sessions):
         time = active_at(session).astimezone().strftime("%Y-%m-%d %H:%M")
         name = Text(_INDENT * depth + visible(_display_name(session)).replace("\n", " "))
+        if session.copy_of is not None:
+            original = str(session.copy_of)[:id_length]
+            name.append(f"  copy of {original} up to message {session.copied_messages}", "dim")
         table.add_row(
             str(session.id)[:id_length], visible(session.source), time, str(session.message_count), name
         )

@@ -21,7 +21,7 @@ _LOCK_KEY = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 
 # Sessions without names: imported before the first line with a name, or by an earlier version.
 _CANDIDATE = """
-    SELECT id, lineage IS NOT NULL, path, message_sequence
+    SELECT id, external_id, lineage IS NOT NULL, path, message_sequence
     FROM sessions JOIN session_counters ON session_id = id
     WHERE id <> ALL(%(rejected)s) AND id IN (
         SELECT id FROM sessions WHERE lineage @> ARRAY[%(key)s::text]
@@ -53,6 +53,12 @@ _RELATIVES = f"""
 
 _SET_COPY = "UPDATE sessions SET copy_of = %s, copied_messages = %s WHERE id = %s"
 
+_COPIES = """
+    SELECT id, copy_of, copied_messages
+    FROM sessions
+    WHERE id = ANY(%s) AND EXISTS (SELECT FROM sessions AS other WHERE other.id = sessions.copy_of)
+"""
+
 _COUNT_IMPORTED = """
     SELECT count(DISTINCT name)
     FROM unnest(%s::text[], %s::uuid[]) AS file (name, file_id)
@@ -73,14 +79,22 @@ class TranscriptNames(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """The session with which a file is to be compared next, or the new session of the file."""
+    """The session with which a file is to be compared next, or the new session of the file, which is empty."""
 
     session_id: UUID
-    is_new: bool
+    external_id: str | None
     has_names: bool = True
     """False if the names of its transcript are not known yet."""
     path: str | None = None
     message_count: int = 0
+
+
+class Copy(NamedTuple):
+    """The mark of a copy or a fork."""
+
+    original: UUID
+    messages: int
+    """The number of messages at the beginning that are copies."""
 
 
 class Relative(NamedTuple):
@@ -102,9 +116,8 @@ async def claim(
     """
     async with conn.transaction():
         await conn.execute(_LOCK_KEY, [names.key])
-        return await find_candidate(conn, names, source, path, rejected) or Claim(
-            await _create(conn, names, source, path), is_new=True
-        )
+        candidate = await find_candidate(conn, names, source, path, rejected)
+        return candidate or Claim(await _create(conn, names, source, path), path)
 
 
 async def find_candidate(
@@ -119,7 +132,7 @@ async def find_candidate(
         "rejected": list(rejected),
     }
     row = await (await conn.execute(_CANDIDATE, params)).fetchone()
-    return None if row is None else Claim(row[0], False, *row[1:])
+    return None if row is None else Claim(*row)
 
 
 async def _create(conn: AsyncConnection, names: TranscriptNames, source: str, path: str) -> UUID:
@@ -154,11 +167,15 @@ async def list_relatives(conn: AsyncConnection, session_id: UUID) -> list[Relati
         return await cursor.fetchall()
 
 
-async def set_copy(
-    conn: AsyncConnection, session_id: UUID, original: UUID | None, messages: int | None
-) -> None:
-    """Mark the first messages of a session as copies of messages of another one, or remove the mark."""
-    await conn.execute(_SET_COPY, [original, messages, session_id])
+async def set_copy(conn: AsyncConnection, session_id: UUID, copy: Copy | None) -> None:
+    """Mark a session as a copy or a fork, or remove the mark."""
+    await conn.execute(_SET_COPY, [*(copy or (None, None)), session_id])
+
+
+async def list_copies(conn: AsyncConnection, session_ids: Collection[UUID]) -> dict[UUID, Copy]:
+    """Return the marks of those of these sessions that are copies or forks of stored sessions."""
+    rows = await (await conn.execute(_COPIES, [list(session_ids)])).fetchall()
+    return {id: Copy(*mark) for id, *mark in rows}
 
 
 async def count_imported(conn: AsyncConnection, source: str, paths: Sequence[str]) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from uuid import UUID
 
 from ash_server.db import transcripts
-from ash_server.db.transcripts import Claim, Relative, TranscriptNames
+from ash_server.db.transcripts import Claim, Copy, Relative, TranscriptNames
 from ash_server.repositories.connections import Connections
 
 
@@ -51,10 +51,15 @@ class TranscriptRepository:
         async with self._connections.connection() as conn:
             return await transcripts.list_relatives(conn, session_id)
 
-    async def set_copy(self, session_id: UUID, original: UUID | None, messages: int | None) -> None:
-        """Mark the first messages of a session as copies of messages of another one, or remove the mark."""
+    async def set_copy(self, session_id: UUID, copy: Copy | None) -> None:
+        """Mark a session as a copy or a fork, or remove the mark."""
         async with self._connections.connection() as conn:
-            await transcripts.set_copy(conn, session_id, original, messages)
+            await transcripts.set_copy(conn, session_id, copy)
+
+    async def list_copies(self, session_ids: Collection[UUID]) -> dict[UUID, Copy]:
+        """Return the marks of those of these sessions that are copies or forks of stored sessions."""
+        async with self._connections.connection() as conn:
+            return await transcripts.list_copies(conn, session_ids)
 
     async def count_imported(self, source: str, paths: Sequence[str]) -> int:
         """Return how many of the transcripts at these paths are stored."""

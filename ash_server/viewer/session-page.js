@@ -171,19 +171,21 @@ class SessionPage extends SessionView {
   async describeMore() {
     const { session } = this;
     const optional = (request) => request.catch(() => undefined);
-    const [summary, counts, parent, children] = await Promise.all([
+    const [summary, counts, parent, original, children] = await Promise.all([
       optional(getJson(`${this.api}/projections/session-summary`)),
       optional(getJson(`${this.api}/item-counts`)),
       session.parentId && optional(getJson(`/api/sessions/${session.parentId}`)),
+      session.copyOf && optional(getJson(`/api/sessions/${session.copyOf}`)),
       optional(getJson(withQuery("/api/sessions", { parentId: session.id, limit: 200 }))),
     ]);
     this.facts = { ...this.facts, summary };
     if (counts) this.filters.setTotals({ ...counts, errors: this.session.errorCount });
     this.header.show(this.session, this.facts);
-    const { parentId: id } = session;
+    const { parentId: id, copiedMessages } = session;
     const started = children?.sessions ?? [];
     const start = id && (await optional(this.findStart(id)));
-    this.header.showRelations(id && { id, title: "another session", ...parent, start }, started);
+    const parentFacts = id && { id, title: "another session", ...parent, start };
+    this.header.showRelations(parentFacts, started, original && { ...original, messages: copiedMessages });
     const agents = started.filter(({ agentId }) => agentId !== undefined);
     this.renderer.linkAgents(new Map(agents.map(({ agentId, id }) => [agentId, sessionPath(id)])));
   }

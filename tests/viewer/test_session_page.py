@@ -1152,6 +1152,24 @@ async def test_links_to_parent_and_child_sessions(page: Page, session: Session) 
     await expect(relations).to_have_text("Started by Paths on Windows")
 
 
+async def test_links_to_the_session_of_which_it_is_a_copy(page: Page, session: Session) -> None:
+    original = await session.client.post("/api/sessions", json={"title": "Look at Windows"})
+
+    async def mark(route: Route) -> None:
+        response = await route.fetch()
+        marks = {"copyOf": original.json()["id"], "copiedMessages": 1200}
+        await route.fulfill(response=response, json={**await response.json(), **marks})
+
+    await page.route(f"**/api/sessions/{session.id}", mark)
+    await open_page(page, session.address)
+    relations = page.locator(".session-relations")
+
+    await expect(relations).to_have_text("Copy of Look at Windows up to message 1,200")
+    await relations.get_by_text("Look at Windows").click()
+    await expect(page).to_have_url(session.address.replace(session.id, original.json()["id"]))
+    await expect(relations).to_be_hidden()
+
+
 async def test_call_and_session_of_a_subagent_link_to_each_other(page: Page, session: Session) -> None:
     """A subagent whose session is not stored has no link."""
     task = {"description": "Dig", "prompt": "Dig."}

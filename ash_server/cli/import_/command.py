@@ -40,8 +40,8 @@ def command(
     """Store transcripts, each as a session.
 
     Accepts files of lines (*.jsonl, *.jsonl.zst) or of one JSON document (*.json), and folders of them; for an OpenCode
-    session, its file in storage/session. Importing a file again only adds the lines that are new at its end. Lines that
-    cannot be stored are reported and skipped; the exit code is then 1.
+    session, its file in storage/session. Importing a transcript again, from any folder, only adds the lines that are
+    new at its end. Lines that cannot be stored are reported and skipped; the exit code is then 1.
 
     \b
     ash import --discover             list what the CLIs of this machine store

@@ -5,7 +5,7 @@ import os
 import time
 from asyncio import TaskGroup
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,7 @@ from ash_server.cli.import_.options import ImportOptions
 from ash_server.cli.import_.pipe import ImportJob
 from ash_server.cli.import_.processes import import_in_process
 from ash_server.cli.output.terminal import counted, stderr_console, warn
+from ash_server.db.transcripts import Copy
 from ash_server.store import Store
 from ash_server.transfer.importing.compressed import text_size
 from ash_server.transfer.importing.file_import import ImportedFile
@@ -48,11 +49,14 @@ class ImportReport:
     imported: dict[Path, ImportedFile] = field(default_factory=dict)
     unread: list[UnreadFile] = field(default_factory=list)
     total: ImportResult = field(default_factory=ImportResult)
+    copies: Mapping[UUID, Copy] = field(default_factory=dict)
+    """The marks of the sessions that are copies or forks."""
     seconds: float = 0
 
     @property
     def session_ids(self) -> list[UUID]:
-        return [each.session_id for each in self.imported.values() if each.has_session]
+        """The sessions of the files, each once."""
+        return list(dict.fromkeys(each.session_id for each in self.imported.values() if each.has_session))
 
     @property
     def complete(self) -> bool:
@@ -101,6 +105,7 @@ async def _import_files(
         raise
     for path in files:
         report.add(path, outcomes[path])
+    report.copies = await store.transcripts.list_copies(report.session_ids)
     report.seconds = round(time.monotonic() - start, 3)
 
 
@@ -115,7 +120,7 @@ async def _collect_outcomes(
     sizes = {path: _text_size(path) for path in files}
     total = sum(sizes.values())
     other_processes = min(options.jobs, len(files), 1 + total // _MIN_PROCESS_BYTES) - 1
-    # The order is free, since each file is a session of its own.
+    # The order is free: which file belongs to which session does not depend on it.
     pending = deque(sorted(files, key=sizes.__getitem__) if other_processes > 0 else files)
     job = ImportJob(store.url, homes, options)
     with _progress_bar(total) as advance:

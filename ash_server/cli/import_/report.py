@@ -1,13 +1,16 @@
 """Output of an import: the summary, and warnings of lines that were not stored."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
+from uuid import UUID
 
 import click
 
 from ash_server.cli.import_.files import ImportReport
 from ash_server.cli.output.terminal import counted, visible, warn
+from ash_server.db.transcripts import Copy
 from ash_server.transfer.importing.file_import import ImportedFile
 from ash_server.transfer.importing.result import ImportResult, LineProblem, Outcome
 
@@ -18,7 +21,8 @@ def print_report(report: ImportReport) -> None:
     counts = report.total.counts
     sessions = counted(len(report.session_ids), "session")
     click.echo(
-        f"{sessions}, messages: {counts['new']} new, {counts['existing']} already there, "
+        f"{sessions}{_format_copies(len(report.copies))}, messages: "
+        f"{counts['new']} new, {counts['existing']} already there, "
         f"{counts['changed']} changed, {counts['refused']} refused"
         f"{_format_incomplete(counts['incomplete'])}, in {report.seconds} s"
     )
@@ -26,7 +30,7 @@ def print_report(report: ImportReport) -> None:
 
 def print_report_json(report: ImportReport) -> None:
     imported = report.imported.items()
-    sessions = [_session_fields(path, each) for path, each in imported if each.has_session]
+    sessions = [_session_fields(path, each, report.copies) for path, each in imported if each.has_session]
     skipped = [visible(str(path)) for path, each in imported if not each.has_session]
     unread = [{"path": visible(path), "reason": reason} for path, reason in report.unread]
     summary = {**_count_fields(report.total), "seconds": report.seconds}
@@ -41,6 +45,10 @@ def warn_of_problems(report: ImportReport) -> None:
         _warn_of_lines(file, imported.result)
     if report.total.counts["changed"]:
         warn("existing messages were kept; use --replace to re-import")
+
+
+def _format_copies(count: int) -> str:
+    return f" ({count} copied from others)" if count else ""
 
 
 def _format_incomplete(count: int) -> str:
@@ -63,9 +71,15 @@ def _format_place(path: Path, problem: LineProblem) -> str:
     return f"{path}:{problem.line}" if problem.file is None else f"{path}: {problem.file}:{problem.line}"
 
 
-def _session_fields(path: Path, imported: ImportedFile) -> dict[str, Any]:
+def _session_fields(path: Path, imported: ImportedFile, copies: Mapping[UUID, Copy]) -> dict[str, Any]:
     problems = [_problem_fields(problem) for problem in imported.result.problems]
-    session = {"id": str(imported.session_id), "externalId": imported.name, "source": imported.head.source}
+    session: dict[str, Any] = {
+        "id": str(imported.session_id),
+        "externalId": imported.name,
+        "source": imported.head.source,
+    }
+    if copy := copies.get(imported.session_id):
+        session |= {"copyOf": str(copy.original), "copiedMessages": copy.messages}
     return {**session, "path": visible(str(path)), **_count_fields(imported.result), "problems": problems}
 
 

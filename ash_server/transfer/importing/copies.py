@@ -6,39 +6,27 @@ import of one of them, so the last of several concurrent imports sees them compl
 """
 
 from contextlib import aclosing
-from typing import NamedTuple
 from uuid import UUID
 
-from ash_server.db.transcripts import Relative
+from ash_server.db.transcripts import Copy, Relative
 from ash_server.store import Store
 from ash_server.transfer.importing.names import record_mark
 from ash_shared.reading.read import read_raw
 
 
-class Copy(NamedTuple):
-    """The mark of a copy."""
-
-    original: UUID
-    messages: int
-    """The number of messages at the beginning that are copies."""
-
-
-async def mark_copies(store: Store, session_id: UUID) -> Copy | None:
-    """Mark the session and those with a name in common, and return the mark of the session."""
+async def mark_copies(store: Store, session_id: UUID) -> None:
+    """Mark those of the session and the sessions with a name in common that are copies."""
     relatives = await store.transcripts.list_relatives(session_id)
-    copies: dict[UUID, Copy | None] = {}
     while len(relatives) > 1:
         copies = await _find_copies(store, relatives)
         for relative in relatives:
             copy = copies[relative.session_id]
             if copy != _stored_mark(relative):
-                original, messages = copy or (None, None)
-                await store.transcripts.set_copy(relative.session_id, original, messages)
+                await store.transcripts.set_copy(relative.session_id, copy)
         compared = _sizes(relatives)
         relatives = await store.transcripts.list_relatives(session_id)
         if _sizes(relatives) == compared:
             break
-    return copies.get(session_id)
 
 
 def _stored_mark(relative: Relative) -> Copy | None:

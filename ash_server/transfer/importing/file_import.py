@@ -24,7 +24,7 @@ from ash_server.errors import IdConflict, SessionNotFound
 from ash_server.ingest import line_id, prepare_message
 from ash_server.store import Store
 from ash_server.transfer.importing.compressed import text_size
-from ash_server.transfer.importing.copies import Copy, mark_copies
+from ash_server.transfer.importing.copies import mark_copies
 from ash_server.transfer.importing.identity import SessionSearch, TextDiffers
 from ash_server.transfer.importing.lines import (
     START,
@@ -56,8 +56,6 @@ class ImportedFile(NamedTuple):
     result: ImportResult
     has_session: bool = True
     """False if the file has nothing to store and there is no session of it."""
-    copy: Copy | None = None
-    """The session of which this one is a copy or a fork, if this import has marked it."""
 
 
 class _Batch(NamedTuple):
@@ -152,8 +150,9 @@ async def _import_identified(
         else:
             break
     await target.settle(claim)
-    copy = await mark_copies(store, claim.session_id) if result.counts["new"] or not claim.has_names else None
-    return ImportedFile(claim.session_id, file.name, head, result, copy=copy)
+    if result.counts["new"] or not claim.has_names:
+        await mark_copies(store, claim.session_id)
+    return ImportedFile(claim.session_id, claim.external_id or file.name, head, result)
 
 
 async def _replace_identified(store: Store, file: _File, target: SessionSearch) -> None:

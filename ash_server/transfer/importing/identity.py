@@ -53,11 +53,10 @@ class SessionSearch:
 
     async def recreate(self, claim: Claim) -> None:
         """Replace the session by an empty one with the same id."""
-        session = await self._store.sessions.get(claim.session_id)
-        name = session.external_id or self._path
-        await self._store.sessions.recreate(session.id, source=self._source, external_id=name)
-        self._rejected.discard(session.id)
-        await self._store.transcripts.set_names(session.id, self._path, self._names.lineage)
+        id, name = claim.session_id, claim.external_id or self._path
+        await self._store.sessions.recreate(id, source=self._source, external_id=name)
+        await self._store.transcripts.set_names(id, self._path, self._names.lineage)
+        self._rejected.discard(id)
 
     def _arguments(self) -> tuple[TranscriptNames, str, str, set[UUID]]:
         return self._names, self._source, self._path, self._rejected

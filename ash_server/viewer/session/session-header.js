@@ -66,12 +66,18 @@ export class SessionHeader {
     this.title.classList.toggle("visually-hidden", isRepeated);
   }
 
-  /** Show links to the parent session, at the call that started this one, and to the sessions started by this one. */
-  showRelations(parent, children) {
-    const parentLink = parent && ["Started by ", linkTo(parent)];
+  /**
+   * Show links to the parent session, at the call that started this one, to the sessions started by this one, and to
+   * the session whose messages it begins with.
+   */
+  showRelations(parent, children, original) {
+    const parentLink = parent && el("span", {}, "Started by ", linkTo(parent));
+    const upTo = original && ` up to message ${formatNumber(original.messages)}`;
+    const originalLink = original && el("span", {}, "Copy of ", linkTo(original), upTo);
     const childList = children.length && childDetails(children);
-    this.relations.replaceChildren(...[parentLink, childList].filter(Boolean).flat());
-    this.relations.hidden = !parentLink && !childList;
+    const relations = [parentLink, originalLink, childList].filter(Boolean);
+    this.relations.replaceChildren(...relations);
+    this.relations.hidden = !relations.length;
   }
 }
 

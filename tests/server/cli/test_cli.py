@@ -506,6 +506,39 @@ def test_sessions_shows_titles_and_times(ash: Ash, tmp_path: Path) -> None:
     assert sorted(names) == ["7 · runs", "Say 2024", "Say 2025", "Say 2025", "Say 2026", "kite · Say 2024"]
 
 
+def test_reports_and_lists_forks(ash: Ash, tmp_path: Path) -> None:
+    """A file that continues another one is the same session; a fork names the one it copies."""
+    line = '{"type":"user","uuid":"%s","sessionId":"%s","message":{"role":"user","content":"Say %s"}}\n'
+    first = line % ("u1", "s1", "one")
+    written(tmp_path / "a.jsonl", first)
+    written(tmp_path / "b.jsonl", first + line % ("u2", "s1", "two"))
+    written(tmp_path / "fork.jsonl", line % ("u1", "s2", "one") + line % ("u3", "s2", "three"))
+
+    counts = "4 new, 1 already there, 0 changed, 0 refused"
+    assert ash("import", "a.jsonl", "b.jsonl", "fork.jsonl").out.partition(", in ")[0] == (
+        f"2 sessions (1 copied from others), messages: {counts}"
+    )
+    original, fork = (
+        str(session_id_for("claude", str(tmp_path / name))) for name in ("a.jsonl", "fork.jsonl")
+    )
+    names = {line.split()[0]: " ".join(line.split()[5:]) for line in ash("sessions").out.splitlines()[1:]}
+    assert names == {
+        original[:8]: "Say one",
+        fork[:8]: f"Say one copy of {original[:8]} up to message 1",
+    }
+    again = json.loads(ash("import", "b.jsonl", "fork.jsonl", "--json").out)["sessions"]
+    facts = [[each.get(key) for key in ("id", "externalId", "copyOf", "copiedMessages")] for each in again]
+    assert facts == [
+        [original, str(tmp_path / "a.jsonl"), None, None],
+        [fork, str(tmp_path / "fork.jsonl"), original, 1],
+    ]
+    listed = json.loads(ash("sessions", "--json").out)["sessions"]
+    assert {each["externalId"]: each.get("path") for each in listed} == {
+        str(tmp_path / "a.jsonl"): str(tmp_path / "b.jsonl"),
+        str(tmp_path / "fork.jsonl"): None,
+    }
+
+
 def test_sessions_are_filtered_and_paged(ash: Ash, tmp_path: Path) -> None:
     write_home(tmp_path / "home")
     ash("import", "--all")
