@@ -45,6 +45,8 @@ class SessionPage extends SessionView {
     onError: () => this.goToCountedError(),
     onUnrecognised: () => this.tryTo(() => this.goToUnrecognised()),
   };
+  /** The address of the call that started this session. @type {string | undefined} */
+  startHref;
   isSeekingError = false;
   /** Events to paint with the next frame. @type {any[]} */
   incoming = [];
@@ -183,11 +185,12 @@ class SessionPage extends SessionView {
     this.header.show(this.session, this.facts);
     const { parentId: id, copiedMessages } = session;
     const started = children?.sessions ?? [];
-    const start = id && (await optional(this.findStart(id)));
-    const parentFacts = id && { id, title: "another session", ...parent, start };
+    this.startHref ??= id && (await optional(this.findStart(id)));
+    const parentFacts = id && { id, title: "another session", ...parent, start: this.startHref };
     this.header.showRelations(parentFacts, started, original && { ...original, messages: copiedMessages });
     const agents = started.filter(({ agentId }) => agentId !== undefined);
-    this.renderer.linkAgents(new Map(agents.map(({ agentId, id }) => [agentId, sessionPath(id)])));
+    const hrefs = new Map(agents.map(({ agentId, id }) => [agentId, sessionPath(id)]));
+    this.autoScroll.paint(() => this.renderer.linkAgents(hrefs));
   }
 
   /** The address of the call that started this session, in the session of its parent. */

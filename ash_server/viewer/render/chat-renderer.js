@@ -120,9 +120,7 @@ export class ChatRenderer {
     const isSame = hrefs.size === before.size && [...hrefs].every(([agent, href]) => before.get(agent) === href);
     if (isSame) return;
     this.context.agentHrefs = hrefs;
-    for (const view of this.itemViews.values()) {
-      if (view.item.kind === "agent" || view.item.results?.some(({ payload }) => "agentId" in payload)) this.paintItem(view);
-    }
+    for (const view of this.itemViews.values()) if (namesAgent(view.item)) this.paintItem(view);
     this.layOut();
   }
 
@@ -383,6 +381,10 @@ export class ChatRenderer {
     setAttributes(element, { class: "turn", "data-turn-id": turn?.id, "data-seq": seq, "data-state": state });
     layOutFlow(element, items, { isOver: !isOpen, after: [turn && turnFooter(turn)].filter(Boolean) });
   }
+}
+
+function namesAgent({ kind, results = [] }) {
+  return kind === "agent" || results.some(({ payload }) => payload.agentId !== undefined);
 }
 
 /** The element before the items of a call's subagent: they come between the task and the answer. */
