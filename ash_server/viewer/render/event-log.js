@@ -127,7 +127,7 @@ export class EventLog {
    */
   openTurn() {
     const { unnamed } = this;
-    const begin = ({ restart, first }) => restart?.seq ?? first;
+    const begin = (/** @type {Turn} */ { restart, first }) => restart?.seq ?? first;
     const last = [...this.turns.values()].reduce((one, other) => (begin(other) > begin(one) ? other : one), unnamed);
     const ends = [last.end, last.interrupt, unnamed.end, unnamed.interrupt].map((end) => end?.seq ?? 0);
     return begin(last) > Math.max(...ends) ? last.id : undefined;
