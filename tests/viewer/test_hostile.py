@@ -299,6 +299,7 @@ NOT_SHOWN = frozenset(
         ("thinking_done", "signature"),
         ("tool_call", "parentToolCallId"),
         ("tool_call", "toolCallId"),
+        ("tool_result", "agentId"),
         ("tool_result", "parentToolCallId"),
         ("tool_result", "toolCallId"),
         ("turn_end", "usage"),
