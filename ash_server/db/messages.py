@@ -55,7 +55,7 @@ from ash_shared.reading.parse import PARSER_VERSION, parse_message_content
 
 T = TypeVar("T")
 
-_MAX_INLINE = 256 * 1024
+_MAX_INLINE = 64 * 1024
 """Characters; the events of a larger batch are derived in a thread."""
 
 _HEAD_LINES = 20

@@ -1,0 +1,104 @@
+"""Large messages do not block the event loop: what is done for each of their blocks is done in threads.
+
+The work is measured in Python functions called in the thread of the loop, not in time.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, cast
+
+import pytest
+from httpx import ASGITransport, AsyncClient, Response
+from litestar import Litestar
+
+MAX_CALLS = 80_000
+"""Per callback of the loop; about 30 ms."""
+
+
+def claude_line(blocks: int) -> str:
+    content = [{"type": "text", "text": "a"}] * blocks
+    message = {"id": "msg_1", "role": "assistant", "content": content}
+    return json.dumps({"type": "assistant", "message": message}, separators=(",", ":"))
+
+
+TEXTS = {
+    "a megabyte of empty lists": f"[{'[],' * 340_000}[]]",
+    "almost the maximum number of blocks": claude_line(9_999),
+    "blocks of 120 KB": claude_line(4_300),
+    "blocks of 60 KB": claude_line(2_200),
+}
+
+
+class Calls:
+    """The Python functions that a callback of the loop calls."""
+
+    current = 0
+    most = 0
+
+
+@contextmanager
+def counted_calls() -> Iterator[Calls]:
+    """Count the calls in this thread, for each callback of its loop."""
+    calls = Calls()
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        if event == "call":
+            is_next_callback = frame.f_code is _RUN_CALLBACK
+            calls.current = 0 if is_next_callback else calls.current + 1
+            calls.most = max(calls.most, calls.current)
+
+    sys.setprofile(count)
+    try:
+        yield calls
+    finally:
+        sys.setprofile(None)
+
+
+_RUN_CALLBACK = asyncio.Handle._run.__code__
+
+REQUESTS: dict[str, Any] = {
+    "append": lambda client, session, text: client.post(f"{session}/messages", json={"content": text}),
+    "append text": lambda client, session, text: client.post(
+        f"{session}/messages/text", content=text, headers={"Content-Type": "text/plain"}
+    ),
+    "append chunks": lambda client, session, text: client.post(
+        f"{session}/chunks", content=text, headers={"Content-Type": "application/x-ndjson"}
+    ),
+    "page": lambda client, session, text: client.get(f"{session}/messages?parsed=true"),
+    "message": lambda client, session, text: client.get(f"{session}/messages/1"),
+    "events": lambda client, session, text: client.get(f"{session}/events?limit=1000"),
+    "standard messages": lambda client, session, text: client.get(f"{session}/standard-messages"),
+    "summary": lambda client, session, text: client.get(f"{session}/projections/session-summary"),
+    "item counts": lambda client, session, text: client.get(f"{session}/item-counts"),
+    "parse": lambda client, session, text: client.post("/api/parse", json={"content": text}),
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("a megabyte of empty lists", marks=pytest.mark.slow),
+        pytest.param("almost the maximum number of blocks", marks=pytest.mark.slow),
+        "blocks of 120 KB",
+        "blocks of 60 KB",
+    ],
+)
+async def test_large_messages_are_read_in_threads(app: Litestar, name: str) -> None:
+    calls = dict[str, int]()
+    statuses = set[int]()
+    async with (
+        app.lifespan(),
+        AsyncClient(transport=ASGITransport(cast("Any", app)), base_url="http://127.0.0.1:4100") as client,
+    ):
+        session = f"/api/sessions/{(await client.post('/api/sessions', json={})).json()['id']}"
+        for request, send in REQUESTS.items():
+            with counted_calls() as counted:
+                response: Response = await send(client, session, TEXTS[name])
+            statuses.add(response.status_code)
+            calls[request] = counted.most
+    assert {request: count for request, count in calls.items() if count > MAX_CALLS} == {}
+    assert statuses == {200, 201}
