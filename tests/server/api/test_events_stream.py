@@ -8,7 +8,7 @@ from importlib import resources
 from socket import create_connection
 from typing import Any
 from urllib.parse import urlsplit
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import httpx
 import pytest
@@ -16,7 +16,11 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from ash_server.api.events_websocket import Frame
+from ash_server.db.event_texts import encode_whole
+from ash_server.db.event_writer import derive
+from ash_server.db.events import StoredEvent
 from ash_server.live import hub
+from ash_shared.eventlog import Normalizer, read_line
 
 EVIL = "https://evil.example"
 
@@ -114,6 +118,45 @@ def frames(connected: ClientConnection, last: str) -> list[dict[str, Any]]:
         assert json.loads(Frame.model_validate_json(frame).model_dump_json()) == json.loads(frame)
         received.append(json.loads(frame))
     return received
+
+
+def whole_events(session_id: str, *texts: str) -> list[StoredEvent]:
+    """Return the events of these texts as they are when nothing refers to the text of a message."""
+    normalizer, id = Normalizer(), UUID(session_id)
+    prepared = [
+        (each, encode_whole(each.event).body)
+        for sequence, text in enumerate(texts, 1)
+        for each in derive(normalizer, id, sequence, read_line(text), 0)
+    ]
+    return [
+        StoredEvent(sequence, each.event["type"], each.message_sequence, content)
+        for sequence, (each, content) in enumerate(prepared, 1)
+    ]
+
+
+def test_all_routes_return_events_in_full(base: str, session_id: str) -> None:
+    """The same bytes, although a row of the table does not have what the text of its message has."""
+    printed = 'näive "quotes"\n' * 200
+    result = {"type": "tool_result", "tool_use_id": "call_1", "content": printed}
+    message = {"role": "user", "content": [result]}
+    line = {"type": "user", "uuid": "u3", "message": message, "toolUseResult": {"stdout": printed}}
+    large = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
+    timed = [f'{{"timestamp":"2026-03-02T09:00:00.000Z",{each[1:]}' for each in (*LINES[:2], large, LINES[3])]
+    post_lines(base, *timed, end=False)
+    expected = whole_events(session_id, *timed)
+    wires = [event.wire() for event in expected]
+
+    listed = httpx.get(f"{base}/events").text
+    exported = httpx.get(f"{base}/export?format=events").text
+    with stream(base) as events:
+        sent = until(events, "event: caught_up")
+    with socket(base) as connected:
+        received = [connected.recv(timeout=60) for _ in wires]
+
+    assert listed == f'{{"events":[{",".join(wires)}]}}'
+    assert exported == "".join(f"{event.content}\n" for event in expected)
+    assert [each.partition("data: ")[2] for each in sent[1:-1]] == wires
+    assert received == [f'{{"type":"event","data":{wire}}}' for wire in wires]
 
 
 # --- Server-sent events
