@@ -11,7 +11,7 @@ import msgspec
 
 from ash_shared.eventlog import Event
 
-MIN_SIZE = 256
+MIN_SIZE = 128
 """Bytes of JSON; a smaller value is stored whole, since a place takes 40 bytes and a lookup of the message."""
 
 _MAX_SHARE = 16

@@ -23,14 +23,14 @@ from ash_server.errors import SessionNotFound
 from ash_shared.eventlog import NORMALIZER_VERSION, Context, Event, Line, Normalizer
 from ash_shared.eventlog.normalizer import SavedState
 from ash_shared.eventlog.state import OpenTextMissing
-from ash_shared.model.event_types import CATALOGUE, ChunkGroup
+from ash_shared.model.event_types import CATALOGUE, CHUNKS, ChunkGroup
 from ash_shared.model.events import failure_of
 from ash_shared.providers._kit.steps import Part
 
 EventOrigin = Literal["line", "posted", "end"]
 
 LOCK = """
-    SELECT message_sequence, event_sequence, normalizer_state, normalizer_version
+    SELECT message_sequence, event_sequence, normalizer_state, normalizer_version, has_chunks
     FROM session_counters WHERE session_id = %b FOR UPDATE
 """
 
@@ -48,7 +48,8 @@ _COUNT = """
     SET message_sequence = message_sequence + %(messages)b, event_sequence = event_sequence + %(events)b,
         normalizer_state = %(state)b,
         normalizer_version = CASE message_sequence WHEN 0 THEN %(version)b ELSE normalizer_version END,
-        errors = errors + %(errors)b, unrecognised = unrecognised + %(unrecognised)b
+        errors = errors + %(errors)b, unrecognised = unrecognised + %(unrecognised)b,
+        has_chunks = has_chunks OR %(has_chunks)b
     WHERE session_id = %(session_id)b
 """
 
@@ -104,6 +105,8 @@ class Counters(NamedTuple):
     event_sequence: int
     normalizer_state: str | None
     normalizer_version: int | None
+    has_chunks: bool
+    """True if the log may have chunks."""
 
 
 async def lock(conn: AsyncConnection, session_id: UUID) -> Counters:
@@ -217,7 +220,7 @@ async def write_events(
         "events": len(rows["bodies"]),
         "state": saved.state,
         "version": NORMALIZER_VERSION,
-        **rows,
+        **without_unused_groups(rows, has_chunks=counters.has_chunks),
     }
     if rows["bodies"]:
         await conn.execute(_WRITE, {**params, "last_event": counters.event_sequence})
@@ -239,8 +242,20 @@ def columns(new: Sequence[PreparedEvent]) -> dict[str, Any]:
         "pieces": list(map(_chunk_group, events)),
         "bodies": [each.body for each in stored],
         "places": [each.places for each in stored],
+        "has_chunks": not CHUNKS.isdisjoint(types),
         **IssueCounts().add(events)._asdict(),
     }
+
+
+def without_unused_groups(rows: Mapping[str, Any], *, has_chunks: bool) -> Mapping[str, Any]:
+    """Return the columns without groups of chunks, which are indexed, if there are no chunks in the log or among them.
+
+    Posted events keep theirs: a rebuild, which may derive chunks before them, does not compute them again.
+    """
+    if has_chunks or rows["has_chunks"]:
+        return rows
+    groups = zip(rows["pieces"], rows["origins"], strict=True)
+    return {**rows, "pieces": [group if origin == "posted" else None for group, origin in groups]}
 
 
 def _encode_all(new: Sequence[PreparedEvent]) -> Iterator[StoredJson]:

@@ -56,7 +56,8 @@ _POST = """
     WITH counted AS (
         UPDATE session_counters
         SET event_sequence = event_sequence + %(count)b,
-            errors = errors + %(errors)b, unrecognised = unrecognised + %(unrecognised)b
+            errors = errors + %(errors)b, unrecognised = unrecognised + %(unrecognised)b,
+            has_chunks = has_chunks OR %(has_chunks)b
         WHERE session_id = %(session_id)b
         RETURNING event_sequence - %(count)b AS last, message_sequence
     ), touched AS (

@@ -26,10 +26,12 @@ from ash_server.db.event_writer import (
     lock,
     milliseconds,
     resolve_id_conflicts,
+    without_unused_groups,
 )
 from ash_server.db.reindex import set_by_writer
 from ash_server.db.session_facts import to_milliseconds
 from ash_shared.eventlog import FIRST_LINES, NORMALIZER_VERSION, NOTED, Line, Normalizer, read_line
+from ash_shared.model.event_types import CHUNKS
 from ash_shared.model.message import Role
 
 Row = TypeVar("Row")
@@ -60,7 +62,7 @@ _MOVE = "UPDATE events SET sequence = %b WHERE session_id = %b AND sequence = %b
 _COUNT = """
     UPDATE session_counters
     SET event_sequence = %b, events_dropped = %b, normalizer_state = %b, normalizer_version = %b,
-        errors = %b, unrecognised = %b
+        errors = %b, unrecognised = %b, has_chunks = %b
     WHERE session_id = %b
 """
 
@@ -111,7 +113,7 @@ async def rebuild_events(conn: AsyncConnection, session_id: UUID) -> Rebuilt:
         last = counters.event_sequence + work.written
         saved = work.normalizer.save()
         derived = [last, counters.event_sequence, saved.state, NORMALIZER_VERSION]
-        await conn.execute(_COUNT, [*derived, *work.issues, session_id])
+        await conn.execute(_COUNT, [*derived, *work.issues, work.has_chunks, session_id])
         await conn.execute(_DELETE_ENDS, [session_id, counters.event_sequence])
         await open_texts.delete(conn, session_id)
         await open_texts.write(conn, session_id, saved)
@@ -136,6 +138,7 @@ class _Rebuild:
         self.messages = 0
         self.written = 0
         self.issues = IssueCounts(0, 0)
+        self.has_chunks = False
         self._conn = conn
         self._session_id = session_id
         self._last = last
@@ -189,6 +192,7 @@ class _Rebuild:
                 event = msgspec.json.decode(other.content)
                 self.normalizer.observe(event)
             self.issues = self.issues.add([event])
+            self.has_chunks |= other.type in CHUNKS
             self.written += 1
             await self._conn.execute(_MOVE, [self._last + self.written, self._session_id, other.sequence])
             return await anext(others, None)
@@ -208,7 +212,9 @@ class _Rebuild:
         new = await resolve_id_conflicts(self._conn, self._session_id, self._pending)
         if new:
             named = {"session_id": self._session_id, "last_event": self._last + self.written}
-            await self._conn.execute(INSERT, {**named, **columns(new)})
+            rows = without_unused_groups(columns(new), has_chunks=self.has_chunks)
+            await self._conn.execute(INSERT, {**named, **rows})
+            self.has_chunks |= rows["has_chunks"]
         self.issues = self.issues.add(each.event for each in new)
         self.written += len(new)
         self._pending = []

@@ -120,6 +120,13 @@ session_counters = Table(
         comment="events of type error, and results of tools that failed",
     ),
     Column("unrecognised", BigInteger, nullable=False, server_default="0", comment="events of type raw"),
+    Column(
+        "has_chunks",
+        Boolean,
+        nullable=False,
+        server_default=text("false"),
+        comment="the log may have chunks; else derived events have no `piece_of`",
+    ),
     postgresql_with={"fillfactor": 50},
 )
 

@@ -412,6 +412,55 @@ async def test_appending_to_outdated_session_leaves_it_outdated(
     assert await outdated_sessions(connection) == [session_id]
 
 
+def stream_chunk(delta: dict[str, Any], **choice: Any) -> str:
+    choices = [{"index": 0, "delta": delta, "finish_reason": None, **choice}]
+    return json.dumps({"id": "c-1", "object": "chat.completion.chunk", "choices": choices})
+
+
+STREAM = [stream_chunk({"content": "One "}), stream_chunk({"content": "file."})]
+STREAM_END = stream_chunk({}, finish_reason="stop")
+
+GROUPED = "SELECT type FROM events WHERE session_id = %b AND piece_of IS NOT NULL ORDER BY sequence"
+
+
+async def test_only_logs_with_chunks_index_the_events_that_supersede_them(
+    connection: AsyncConnection, session_id: UUID
+) -> None:
+    async def grouped() -> list[str]:
+        return [name for (name,) in await (await connection.execute(GROUPED, [session_id])).fetchall()]
+
+    async def collapsed() -> list[str]:
+        return [name for _, _, name in await summaries(connection, session_id, collapse=True)]
+
+    before = [name for _, _, name in DERIVED]
+    await store(connection, session_id, *LINES)
+    assert await grouped() == []
+    for line in (*STREAM, STREAM_END):
+        await store(connection, session_id, line)
+    streamed = ["assistant_chunk", "assistant_chunk", "assistant_done"]
+    assert await grouped() == streamed
+    assert await collapsed() == [*before, "assistant_done"]
+
+    await rebuild_events(connection, session_id)
+    assert (await grouped())[-3:] == streamed
+    assert await collapsed() == ["reset", *before, "assistant_done"]
+    await store(connection, session_id, ANSWER.replace("u-4", "u-5"))
+    assert (await grouped())[-1] == "assistant_done"
+
+
+async def test_posted_chunks_are_superseded_by_derived_events(
+    connection: AsyncConnection, session_id: UUID
+) -> None:
+    turn = posted("p-1", "turn_start", turnId="t", payload={"trigger": "user"})
+    chunk = posted("p-2", "assistant_chunk", turnId="t", responseId="msg_2", payload={"text": "One "})
+    await append_events(connection, session_id, [turn, chunk])
+    await store(connection, session_id, ANSWER)
+    for _ in range(2):
+        shown = [name for _, _, name in await summaries(connection, session_id, collapse=True)]
+        assert shown[-2:] == ["turn_start", "assistant_done"]
+        await rebuild_events(connection, session_id)
+
+
 FAILED = RESULT.replace('"content":"a.txt"', '"content":"no such file\\u0000","is_error":true')
 STRANGE = '{"type":"holo_frame","uuid":"u-9"}'
 
