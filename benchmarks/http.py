@@ -46,9 +46,9 @@ async def measure(url: str, samples: Samples, size: Size) -> list[Row]:
         path = f"/api/sessions/{session_id}/messages"
         afters = list(islice(cycle(range(0, size.messages, 100)), size.pages))
         cases = {
-            _TYPED: _get(ash, path, afters, parsed="true", content="false"),
-            _STRINGS: _get(ash, path, afters, parsed="false", content="true"),
-            _MODELS: _get(models, f"/{session_id}", afters),
+            _TYPED: requests(ash, path, afters, parsed="true", content="false"),
+            _STRINGS: requests(ash, path, afters, parsed="false", content="true"),
+            _MODELS: requests(models, f"/{session_id}", afters),
         }
         times = await take_turns_async(cases, size.rounds)
     what = "page of 100 typed messages"
@@ -84,7 +84,7 @@ def _to_model(session_id: UUID, stored: StoredMessage) -> Message:
     )
 
 
-def _get(app: Litestar, path: str, afters: Sequence[int], **query: str) -> AsyncRun:
+def requests(app: Litestar, path: str, afters: Sequence[int], **query: str) -> AsyncRun:
     async def run() -> None:
         for after in afters:
             status = await _request(app, path, urlencode({"after": after, **query}))

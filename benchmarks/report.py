@@ -12,8 +12,8 @@ RESULTS = Path(__file__).with_name("RESULTS.md")
 
 _READING = """\
 Every figure is a ratio of two cases measured in the same run. Each round runs every case once, in rotating order, after
-one warm-up round. The garbage collector runs before each case and stays enabled. P1 to P5 compare the best rounds,
-because noise only slows down CPU-bound work; P6 to P8, P10 and P12 wait for a disk and use the median ratio of the
+one warm-up round. The garbage collector runs before each case and stays enabled. P1 to P5 and P10 compare the best
+rounds, because noise only slows down CPU-bound work; P6 to P8 and P12 wait for a disk and use the median ratio of the
 rounds. Ratios are speeds (2x is twice as fast), except for P7, P8 and P10, where they are times or sizes (2x is twice
 as much). P9 and P11 have absolute goals; elsewhere absolute times are left out, because they describe the machine more
 than Ash.
@@ -33,8 +33,8 @@ than Ash.
 - P7: compared with `COPY` of the same columns in order, read without asyncio.
 - P9: from the start of the append to the receipt by a subscriber. The measuring process is also the writer and all
   subscribers; through a server, they are connections to it.
-- P10: a transcript of the lines of the mix, imported into empty tables with their indexes. Pages are read from that
-  session and from a copy whose events are stored whole.
+- P10: a transcript of the lines of the mix, imported into empty tables with their indexes. Pages are requested as in P5
+  from that session and from a copy whose events are stored whole.
 - P11: in Chromium, with a server process, on a session generated from the samples of `ash demo`, repeated with new ids.
   The first screen counts from the start of the navigation until events are painted; the whole session from the click
   until the last page is laid out. The plain page requests the same events from the same server and shows each as text

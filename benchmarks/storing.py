@@ -1,19 +1,23 @@
 """P10: the disk space and the WAL of messages with their events, and reading events that refer to their messages."""
 
 import tempfile
+from collections.abc import Sequence
 from itertools import cycle, islice
 from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
 
+from litestar import Litestar
 from psycopg import AsyncConnection
 
+from ash_server.app import create_app
 from ash_server.db.connection import connect
-from ash_server.db.events import get_events_since
+from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_server.transfer.importing.file_import import import_file
 from benchmarks.database import empty, new_session, settle
-from benchmarks.measure import AsyncRun, take_turns_async
+from benchmarks.http import requests
+from benchmarks.measure import take_turns_async
 from benchmarks.samples import Samples
 from benchmarks.table import Row
 
@@ -24,7 +28,10 @@ _COPY_WHOLE = """
     SELECT %s, sequence, type, message_sequence, origin, given_id, piece_of, content
     FROM events_full WHERE session_id = %s
 """
+_LAST = "SELECT max(sequence) FROM events WHERE session_id = %s"
 _PAGES = (500, 50)
+_REFERRING = "events that refer"
+_WHOLE = "events stored whole"
 
 
 class Size(NamedTuple):
@@ -63,30 +70,34 @@ async def measure(url: str, samples: Samples, size: Size) -> list[Row]:
                     1.0,
                     bound="<=",
                 ),
-                *[await _read(conn, session_id, limit, size.rounds) for limit in _PAGES],
+                *await _read(url, conn, session_id, size.rounds),
             ]
 
 
-async def _number(conn: AsyncConnection, query: str, *params: str) -> int:
+async def _number(conn: AsyncConnection, query: str, *params: object) -> int:
     ((number,),) = await (await conn.execute(query, params)).fetchall()
     return int(number)
 
 
-async def _read(conn: AsyncConnection, session_id: UUID, limit: int, rounds: int) -> Row:
+async def _read(url: str, conn: AsyncConnection, session_id: UUID, rounds: int) -> list[Row]:
     whole = await new_session(conn)
     await conn.execute(_COPY_WHOLE, [whole, session_id])
     await settle(conn)
-    times = await take_turns_async(
-        {"refer": _pages(conn, session_id, limit), "whole": _pages(conn, whole, limit)}, rounds
+    last = await _number(conn, _LAST, session_id)
+    ash = create_app(Settings(), database_url=url)
+    async with ash.lifespan():
+        return [
+            await _read_pages(ash, (session_id, whole), limit, range(0, last, limit), rounds)
+            for limit in _PAGES
+        ]
+
+
+async def _read_pages(
+    app: Litestar, sessions: tuple[UUID, UUID], limit: int, afters: Sequence[int], rounds: int
+) -> Row:
+    referring, whole = (
+        requests(app, f"/api/sessions/{session}/events", afters, limit=str(limit)) for session in sessions
     )
+    times = await take_turns_async({_REFERRING: referring, _WHOLE: whole}, rounds)
     what = f"pages of {limit} events that refer to their messages: time against events stored whole"
-    return Row("P10", what, times.typical_speed("whole", "refer"), 1.3, bound="<=")
-
-
-def _pages(conn: AsyncConnection, session_id: UUID, limit: int) -> AsyncRun:
-    async def run() -> None:
-        after = 0
-        while page := await get_events_since(conn, session_id, after, limit=limit):
-            after = page[-1].sequence
-
-    return run
+    return Row("P10", what, times.speed(_WHOLE, _REFERRING), 1.3, bound="<=")

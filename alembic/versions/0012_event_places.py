@@ -8,24 +8,13 @@ down_revision = "0011"
 branch_labels = None
 depends_on = None
 
-
-def _place(number: int, field: int) -> str:
-    return f"entry.places[{number}][{field}]"
-
-
-def _piece(number: int) -> str:
-    end = f"coalesce({_place(number + 1, 1)} - {_place(number, 1)} - 2, length(body))"
-    return (
-        f"substr(text, {_place(number, 2)} + 1, {_place(number, 3)})"
-        f" || substr(body, {_place(number, 1)} + 3, {end})"
-    )
-
-
-_PIECES = [f"coalesce({_piece(number)}, '')" for number in range(1, 5)]
-
-FILLED = f"""
+FILLED = """
     CASE WHEN entry.places IS NULL THEN entry.body ELSE coalesce((
-        SELECT convert_from(substr(body, 1, {_place(1, 1)}) || {" || ".join(_PIECES)}, 'UTF8')
+        SELECT convert_from(
+            substr(body, 1, places[1][1]) || substr(text, places[1][2] + 1, places[1][3]) || coalesce(
+                substr(body, places[1][1] + 3, places[2][1] - places[1][1] - 2)
+                    || substr(text, places[2][2] + 1, places[2][3]) || substr(body, places[2][1] + 3),
+                substr(body, places[1][1] + 3)), 'UTF8')
         FROM (
             SELECT convert_to(entry.body, 'UTF8') AS body, convert_to(messages.content, 'UTF8') AS text
             FROM messages
@@ -33,7 +22,7 @@ FILLED = f"""
             OFFSET 0
         ) AS bytes
     ), entry.body) END
-"""  # noqa: S608
+"""
 
 VIEW = f"""
     CREATE VIEW events_full AS

@@ -11,7 +11,7 @@ import msgspec
 
 from ash_shared.eventlog import Event
 
-MIN_SIZE = 128
+MIN_SIZE = 256
 """Bytes of JSON; a smaller value is stored whole, since a place takes 40 bytes and a lookup of the message."""
 
 _MAX_SHARE = 16
@@ -25,7 +25,7 @@ _MAX_MISSES = 16
 """Values of one message that are searched for in vain before the rest is stored whole, which bounds the time of an
 append."""
 
-_MAX_PLACES = 4
+_MAX_PLACES = 2
 """Values of one event that refer to the text; further ones are stored whole."""
 
 
@@ -33,20 +33,20 @@ def _place(number: int, field: int) -> str:
     return f"entry.places[{number}][{field}]"
 
 
-def _piece(number: int) -> str:
-    """Return SQL for a value and the part of `body` after it."""
-    end = f"coalesce({_place(number + 1, 1)} - {_place(number, 1)} - 2, length(body))"
-    return (
-        f"substr(text, {_place(number, 2)} + 1, {_place(number, 3)})"
-        f" || substr(body, {_place(number, 1)} + 3, {end})"
-    )
+def _filled_from(number: int) -> str:
+    """Return SQL for the value of a place and all that follows it."""
+    value = f"substr(text, {_place(number, 2)} + 1, {_place(number, 3)})"
+    after = f"{_place(number, 1)} + 3"
+    rest = f"substr(body, {after})"
+    if number < _MAX_PLACES:
+        between = f"substr(body, {after}, {_place(number + 1, 1)} - {_place(number, 1)} - 2)"
+        rest = f"coalesce({between} || {_filled_from(number + 1)}, {rest})"
+    return f"({value} || {rest})"
 
-
-_PIECES = [f"coalesce({_piece(number)}, '')" for number in range(1, _MAX_PLACES + 1)]
 
 FILLED = f"""
     CASE WHEN entry.places IS NULL THEN entry.body ELSE coalesce((
-        SELECT convert_from(substr(body, 1, {_place(1, 1)}) || {" || ".join(_PIECES)}, 'UTF8')
+        SELECT convert_from(substr(body, 1, {_place(1, 1)}) || {_filled_from(1)}, 'UTF8')
         FROM (
             SELECT convert_to(entry.body, 'UTF8') AS body, convert_to(messages.content, 'UTF8') AS text
             FROM messages

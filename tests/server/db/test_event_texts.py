@@ -101,7 +101,7 @@ def test_number_of_places_is_bounded() -> None:
     text = compact(values)
     stored = MessageText(text).encode(event(**values))
 
-    assert len(places_of(stored.places)) == 4
+    assert len(places_of(stored.places)) == 2
     assert filled(stored, text) == encode_whole(event(**values)).body.encode()
 
 
@@ -249,7 +249,7 @@ async def test_fills_in_several_values(connection: AsyncConnection) -> None:
     session_id = await store_texts(connection, texts)
     places = await connection.execute("SELECT array_length(places, 1) FROM events WHERE type = 'tool_result'")
 
-    assert await places.fetchall() == [(4,)]
+    assert await places.fetchall() == [(2,)]
     await check_reads(connection, session_id, expected_events(session_id, texts))
 
 
