@@ -49,16 +49,15 @@ class Providers(dict[str, Provider]):
 
     def _candidates(self, record: Record) -> int:
         """Return the bits of the providers whose marks do not exclude a record."""
-        wire_type, candidates = record.get("type"), 0
+        wire_type = record.get("type")
         if wire_type.__class__ is str:
-            candidates = self._by_type.get(wire_type.partition(".")[0], 0)
-            for name in record:
-                if name in self._by_typed_key:
-                    candidates |= self._by_typed_key[name]
+            candidates, by_key = self._by_type.get(wire_type.partition(".")[0], 0), self._by_typed_key
         else:
-            for name in record:
-                if name in self._by_untyped_key:
-                    candidates |= self._by_untyped_key[name]
+            candidates, by_key = 0, self._by_untyped_key
+        for name in record:
+            if name in by_key:
+                candidates |= by_key[name]
+        if wire_type.__class__ is not str:
             for name in body_keys(record):
                 candidates &= self._by_body_key.get(name, 0)
         return candidates | self._without_marks

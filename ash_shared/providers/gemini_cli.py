@@ -516,7 +516,11 @@ _CHANGE_KEYS = frozenset({"$rewindTo", "$set"})
 PROVIDER = Provider(
     source="gemini_cli",
     recognizes=recognizes,
-    marks=Marks(TYPES, untyped_keys=_UNTYPED, body_keys=_UNTYPED_KEYS | GEMINI_CLI_SESSION_KEYS),
+    marks=Marks(
+        TYPES,
+        untyped_keys={"$rewindTo", "$set", "history", "sessionId", "stats"},
+        body_keys=_UNTYPED_KEYS | GEMINI_CLI_SESSION_KEYS,
+    ),
     wire_type=wire_type,
     read_block=read_part,
     facts=facts,
