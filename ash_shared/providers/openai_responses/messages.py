@@ -178,8 +178,9 @@ def _grouping_key(position: int, item: Any) -> tuple[Role, int]:
 
 
 def read_request(record: Record) -> RecordReading:
-    all_blocks = [block for _, _, blocks in request_messages(record) for block in blocks]
-    return RecordReading("message", "user", bounded(all_blocks))
+    instructions = record.get("instructions")
+    blocks = [] if instructions is None else _read_input(instructions)
+    return RecordReading("message", "user", bounded(blocks + _read_input(record["input"])))
 
 
 def read_item_end(event: Record) -> RecordReading:
