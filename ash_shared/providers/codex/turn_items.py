@@ -7,6 +7,7 @@ One item is a call and, once it has ended, its result.
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 from ash_shared.model.blocks import Block, Translation, pick, text_block, translate, translated, without
@@ -26,7 +27,8 @@ class _ItemReader(NamedTuple):
 
 
 def item_type(item: Record) -> str:
-    return _WORD_START.sub("_", item["type"]).lower()
+    wire_type: str = item["type"]
+    return wire_type if wire_type in _ITEMS else _WORD_START.sub("_", wire_type).lower()
 
 
 def read_turn_item(item: Record, record: Record) -> RecordReading:
@@ -41,9 +43,13 @@ def read_turn_item(item: Record, record: Record) -> RecordReading:
 
 def spelling_used(item: Record, name: str) -> str:
     """Return the key that the item uses for this name: snake case, or else camel case."""
+    return name if name in item or _camel_case(name) not in item else _camel_case(name)
+
+
+@cache
+def _camel_case(name: str) -> str:
     first, *rest = name.split("_")
-    camel = first + "".join(word.capitalize() for word in rest)
-    return camel if name not in item and camel in item else name
+    return first + "".join(word.capitalize() for word in rest)
 
 
 def value_in_either_case(item: Record, name: str) -> Any:
