@@ -86,6 +86,8 @@ def _read_all_kinds(part: Any) -> list[Block]:
     if part.__class__ is not dict or len(part) == 1 or is_native(part):
         return [read_part(part)]
     other_kinds = _kind_keys(part)[1:]
+    if not other_kinds:
+        return [read_part(part)]
     return [read_part(without(part, *other_kinds)), *(read_part({kind: part[kind]}) for kind in other_kinds)]
 
 
