@@ -4,6 +4,7 @@ Functions take a connection in autocommit mode (`connection.open_pool`); `ash_se
 """
 
 from collections.abc import Collection, Sequence
+from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
@@ -44,7 +45,7 @@ _ADOPT = (
 _SET_PARENT = "UPDATE sessions SET parent_id = %s WHERE parent_id = %s"
 
 _RELATIVES = f"""
-    SELECT id, source, message_sequence, copy_of, copied_messages
+    SELECT id, source, created_at, message_sequence, copy_of, copied_messages
     FROM sessions JOIN session_counters ON session_id = id
     WHERE lineage && (SELECT lineage FROM sessions WHERE id = %s)
     ORDER BY (SELECT count(*) FROM unnest(lineage) AS name WHERE name LIKE 'session:%%'), created_at, id
@@ -102,6 +103,7 @@ class Relative(NamedTuple):
 
     session_id: UUID
     source: str
+    created_at: datetime
     message_count: int
     copy_of: UUID | None
     copied_messages: int | None

@@ -89,10 +89,7 @@ class Read(Struct, frozen=True):
 
     def identity(self) -> Identity:
         """Return what identifies the record and its transcript in another file. Never raises."""
-        if self.provider is None or self.record is None:
-            return Identity()
-        identity = self.provider.identify(self.record)
-        return identity._replace(session=identity.session or self.provider.facts(self.record).session_id)
+        return Identity() if self.record is None else _identify(self.provider, self.record)
 
     def parts(self) -> list[Part]:
         """Return the parts that the text adds to the standard messages of its session. Never raises."""
@@ -267,15 +264,33 @@ def _read_bare_block(value: Any) -> Read:
     return _non_message_read(_load_providers()[_NATIVE_SOURCE].read_block(value))
 
 
-def _read_record(record: Record, source: str | None) -> Read:
-    """Read a record, or the one in an envelope of the form `{"ev": "message", "data": …}`."""
-    if record.get("ev") == "message" and isinstance(record.get("data"), dict):
-        return _read_record(record["data"], source)
-    providers = _load_providers()
-    provider = providers.get(source or "") or providers.recognize(record)
+def identify(raw: str, source: str | None) -> Identity:
+    """Return `Read.identity` of a text, without reading its content. Never raises."""
+    try:
+        value = decode_json(raw)
+    except (ValueError, RecursionError):
+        return Identity()
+    return _identify(*_find_provider(value, source)) if isinstance(value, dict) else Identity()
+
+
+def _identify(provider: Provider | None, record: Record) -> Identity:
     if provider is None:
-        return _read_bare_block(record)
-    return _read_with(provider, record)
+        return Identity()
+    identity = provider.identify(record)
+    return identity._replace(session=identity.session or provider.facts(record).session_id)
+
+
+def _read_record(record: Record, source: str | None) -> Read:
+    provider, record = _find_provider(record, source)
+    return _read_bare_block(record) if provider is None else _read_with(provider, record)
+
+
+def _find_provider(record: Record, source: str | None) -> tuple[Provider | None, Record]:
+    """Return the provider of a record, or of the one in an envelope of the form `{"ev": "message", "data": …}`."""
+    while record.get("ev") == "message" and isinstance(record.get("data"), dict):
+        record = record["data"]
+    providers = _load_providers()
+    return providers.get(source or "") or providers.recognize(record), record
 
 
 def _read_with(provider: Provider, record: Record) -> Read:

@@ -15,6 +15,7 @@ from typing import Any
 
 from ash_shared import describe_message, parse_message_content_json, transform_messages
 from ash_shared.eventlog import Context, Normalizer
+from ash_shared.reading.read import identify
 from ash_shared.testing import vectors
 from tests.shared.logs import SESSION
 
@@ -106,6 +107,7 @@ def read(lines: Sequence[str], seed: int) -> None:
     for line in lines:
         json.loads(parse_message_content_json(line, source))
         describe_message(line, source)
+        identify(line, source)
         for event in normalizer.normalize(line, context):
             event.model_dump_json()
         if chance.random() < 0.3:

@@ -6,27 +6,34 @@ import of one of them, so the last of several concurrent imports sees them compl
 """
 
 from contextlib import aclosing
+from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
+from weakref import WeakKeyDictionary
 
 from ash_server.db.transcripts import Copy, Relative
+from ash_server.errors import SessionChanged
 from ash_server.store import Store
 from ash_server.transfer.importing.names import record_mark
-from ash_shared.reading.read import read_raw
+from ash_shared.reading.read import identify
+
+MAX_CACHED_RECORDS = 250_000
+"""Records of sessions with relatives that are kept in memory, at about 200 bytes each."""
 
 
 async def mark_copies(store: Store, session_id: UUID) -> None:
     """Mark those of the session and the sessions with a name in common that are copies."""
+    compared: list[tuple[UUID, int]] | None = None
     relatives = await store.transcripts.list_relatives(session_id)
-    while len(relatives) > 1:
-        copies = await _find_copies(store, relatives)
-        for relative in relatives:
-            copy = copies[relative.session_id]
-            if copy != _stored_mark(relative):
-                await store.transcripts.set_copy(relative.session_id, copy)
+    while len(relatives) > 1 and _sizes(relatives) != compared:
         compared = _sizes(relatives)
+        try:
+            for relative, copy in zip(relatives, await _find_copies(store, relatives), strict=True):
+                if copy != _stored_mark(relative):
+                    await store.transcripts.set_copy(relative.session_id, copy)
+        except SessionChanged:  # deleted or replaced
+            compared = None
         relatives = await store.transcripts.list_relatives(session_id)
-        if _sizes(relatives) == compared:
-            break
 
 
 def _stored_mark(relative: Relative) -> Copy | None:
@@ -37,43 +44,71 @@ def _sizes(relatives: list[Relative]) -> list[tuple[UUID, int]]:
     return [(each.session_id, each.message_count) for each in relatives]
 
 
-async def _find_copies(store: Store, relatives: list[Relative]) -> dict[UUID, Copy | None]:
+class _Record(NamedTuple):
+    """A stored message that is compared."""
+
+    mark: bytes
+    sequence: int
+    is_message: bool
+
+
+class _Records(NamedTuple):
+    """The records of a session that are compared, up to its last message at some time."""
+
+    created_at: datetime
+    message_count: int
+    records: list[_Record]
+    marks: set[bytes]
+
+
+_caches: WeakKeyDictionary[Store, dict[UUID, _Records]] = WeakKeyDictionary()
+"""The records of the last sessions: an import of many forks compares each with all others."""
+
+
+async def _find_copies(store: Store, relatives: list[Relative]) -> list[Copy | None]:
     """Compare each session with those before it."""
-    marks: dict[UUID, set[bytes]] = {}
-    copies: dict[UUID, Copy | None] = {}
+    earlier: dict[UUID, set[bytes]] = {}
+    copies: list[Copy | None] = []
     for relative in relatives:
-        comparison = _Comparison(marks)
-        source = None if relative.source == "unknown" else relative.source
-        async with aclosing(store.messages.stream_messages(relative.session_id)) as messages:
-            async for message in messages:
-                mark = record_mark(read_raw(message.content, source).identity(), message.content)
-                if mark is not None:
-                    comparison.add(mark, message.sequence, is_message=message.kind == "message")
-        copies[relative.session_id] = comparison.longest()
-        marks[relative.session_id] = comparison.marks
+        read = await _read_records(store, relative)
+        copies.append(_longest_copy(read.records, earlier))
+        earlier[relative.session_id] = read.marks
     return copies
 
 
-class _Comparison:
-    """Counts the messages at the beginning of a session that are in each of several others."""
+async def _read_records(store: Store, relative: Relative) -> _Records:
+    """Return the records of a session; those that were read before are taken from the cache."""
+    cache = _caches.setdefault(store, {})
+    known = cache.pop(relative.session_id, None)
+    if known is None or known.created_at != relative.created_at:
+        known = _Records(relative.created_at, 0, [], set())
+    records, marks, last = known.records, known.marks, known.message_count
+    if relative.message_count > last:
+        source = None if relative.source == "unknown" else relative.source
+        async with aclosing(store.messages.stream_messages(relative.session_id, after=last)) as messages:
+            async for message in messages:
+                last = message.sequence
+                mark = record_mark(identify(message.content, source), message.content)
+                if mark is not None:
+                    records.append(_Record(mark, last, message.kind == "message"))
+                    marks.add(mark)
+    if sum(len(each.records) for each in cache.values()) > MAX_CACHED_RECORDS:
+        cache.clear()
+    cache[relative.session_id] = read = _Records(relative.created_at, last, records, marks)
+    return read
 
-    def __init__(self, others: dict[UUID, set[bytes]]) -> None:
-        self.marks: set[bytes] = set()
-        self._others = others
-        self._begin_equal = dict.fromkeys(others)
-        self._copied: dict[UUID, int] = {}
-        """The sequence of the last copied record, of sessions with a message among the copied records."""
 
-    def add(self, mark: bytes, sequence: int, *, is_message: bool) -> None:
-        self.marks.add(mark)
-        self._begin_equal = {id: None for id in self._begin_equal if mark in self._others[id]}
-        for id in self._begin_equal:
-            if is_message or id in self._copied:
-                self._copied[id] = sequence
+def _longest_copy(records: list[_Record], others: dict[UUID, set[bytes]]) -> Copy | None:
+    """Return the most records at the beginning that another session has; of equal numbers, those of the first one.
 
-    def longest(self) -> Copy | None:
-        """Return the most copied messages; of equal numbers, those of the first session."""
-        if not self._copied:
-            return None
-        original = max(self._copied, key=self._copied.__getitem__)
-        return Copy(original, self._copied[original])
+    Records other than messages are no copy by themselves: sessions may begin with equal headers.
+    """
+    copied: dict[UUID, int] = {}
+    begin_equal = dict(others)
+    for mark, sequence, is_message in records:
+        begin_equal = {id: marks for id, marks in begin_equal.items() if mark in marks}
+        if not begin_equal:
+            break
+        copied |= {id: sequence for id in begin_equal if is_message or id in copied}
+    original = max(copied, key=copied.__getitem__, default=None)
+    return None if original is None else Copy(original, copied[original])
