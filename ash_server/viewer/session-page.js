@@ -30,7 +30,7 @@ const DESCRIBE_DELAY_MS = 3_000;
 const MAX_SUMMARY_DELAY_MS = 15_000;
 const SUMMARY_DELAY_PER_EVENT_MS = 5;
 /** The events in the session of a parent that name a subagent when it starts or answers. */
-const STARTING_TYPES = "tool_result,agent_message,agent_callback";
+const STARTING_TYPES = "tool_result,agent_message,agent_callback,user_message";
 
 /**
  * @typedef {import("./session/permalinks.js").Place} Place

@@ -11,7 +11,7 @@ from ash_shared.eventlog.state import MAX_HELD_COPIES, Call, HeldCopy, Place
 from ash_shared.model.blocks import Block, is_audio, pick, without
 from ash_shared.model.message import Facts
 from ash_shared.providers._kit.steps import Part, Speaker
-from ash_shared.reading.system_text import typed_text
+from ash_shared.reading.system_text import notified_agent, typed_text
 
 _TEXT_KEYS = ("phase", "variant", "citations", "stopReason")
 _RAW_REASONS = frozenset({"unknown_type", "malformed", "invalid_json", "limit"})
@@ -115,6 +115,8 @@ def emit_user_message(
     payload = _user_payload(content)
     if synthetic or _has_only_client_text(payload, content):
         payload["synthetic"] = True
+        if (agent := notified_agent(payload["text"])) is not None:
+            payload["agentId"] = agent
     else:
         _begin_user_message(log, is_prompt=is_prompt)
     log.emit("user_message", payload, Place(parent_call))

@@ -77,6 +77,8 @@ class UserText(_Wire):
     """All blocks, unless the message is a single text."""
     synthetic: Omittable[bool] = ABSENT
     """True if the client wrote the message in the user's name."""
+    agent_id: Omittable[str] = ABSENT
+    """The subagent whose end the message reports: the `agentId` of its session."""
     parent_tool_call_id: Omittable[str] = ABSENT
     """The tool call that started the subagent that receives the message."""
     sidechain: Omittable[bool] = ABSENT

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+import msgspec
+
 from ash_shared.model.blocks import Block
 from ash_shared.model.content import TextContent
 from ash_shared.model.message import StandardMessage
@@ -37,6 +39,7 @@ _CLIENTS: Sequence[_Client] = (
         "Claude Code",
         None,
         (
+            "agent-notification",
             "command-stderr",
             "command-stdout",
             "ide_diagnostics",
@@ -222,6 +225,45 @@ def wrapped_text(text: str) -> str:
     if is_system_message(text):
         return text
     return "\n".join(section.text for section in _split_text(text) if _is_context(section))
+
+
+def notified_agent(text: str) -> str | None:
+    """Return the id of the subagent whose end Claude Code reports in the user's name: in tags, or as JSON.
+
+    The end of a command in the background is reported in the same way.
+    """
+    start = text[:_MAX_NOTIFICATION_START].lstrip()
+    if start.startswith("<agent-notification>"):
+        return _tagged(start, "agent-id")
+    if start.startswith("<task-notification>"):
+        id, summary = _tagged(start, "task-id"), _tagged(text, "summary")
+    elif start.startswith("{") and '"task_id"' in text:
+        id, summary = _report_fields(text)
+    else:
+        return None
+    return id if id and (summary or "").startswith('Agent "') else None
+
+
+_MAX_NOTIFICATION_START = 1000
+
+
+def _tagged(text: str, tag: str) -> str | None:
+    _, start, rest = text.partition(f"<{tag}>")
+    content, end, _ = rest.partition(f"</{tag}>")
+    return content.strip() or None if start and end else None
+
+
+def _report_fields(text: str) -> tuple[str | None, str | None]:
+    try:
+        report = msgspec.json.decode(text, type=_TaskReport)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None, None
+    return report.task_id, report.summary
+
+
+class _TaskReport(msgspec.Struct):
+    task_id: str
+    summary: str
 
 
 def is_codex_context(text: str) -> bool:

@@ -1192,6 +1192,8 @@ async def test_call_and_session_of_a_subagent_link_to_each_other(page: Page, ses
         "wait": False,
     }
     await session.add_events({"type": "agent_message", "payload": asked})
+    notice = '<task-id>dig</task-id><summary>Agent "Dig" completed</summary>'
+    await session.write(user(f"<task-notification>{notice}</task-notification>", "n"))
     fields = {"source": "claude", "title": "Dig", "parentId": session.id}
     child = Session(session.client, (await session.client.post("/api/sessions", json=fields)).json()["id"])
     usage = {"input_tokens": 0, "output_tokens": 700}
@@ -1203,6 +1205,10 @@ async def test_call_and_session_of_a_subagent_link_to_each_other(page: Page, ses
     await open_page(page, session.address)
     await expect(page.locator(".fact", has_text="token")).to_have_text("700 tokens")
     await expect(page.get_by_role("link", name="Newton")).to_have_attribute("href", f"/sessions/{child.id}")
+    await page.keyboard.press("3")
+    await page.locator(".user-message[data-synthetic] > summary").click()
+    report = page.get_by_role("link", name="Open the session of the subagent")
+    await expect(report).to_have_attribute("href", f"/sessions/{child.id}")
     links = page.get_by_role("link", name="Open its session")
     for agent in ("gone", "dig"):
         await page.locator(f"[data-tool-call-id=c-{agent}] > summary").click()

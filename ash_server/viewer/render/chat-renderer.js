@@ -383,8 +383,8 @@ export class ChatRenderer {
   }
 }
 
-function namesAgent({ kind, results = [] }) {
-  return kind === "agent" || results.some(({ payload }) => payload.agentId !== undefined);
+function namesAgent({ kind, event, results = [] }) {
+  return kind === "agent" || [event, ...results].some(({ payload }) => payload.agentId !== undefined);
 }
 
 /** The element before the items of a call's subagent: they come between the task and the answer. */

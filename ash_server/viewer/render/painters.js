@@ -9,7 +9,7 @@ import { markdown } from "../lib/markdown.js";
 import { pluralize } from "../lib/number-format.js";
 import { clockTime } from "../lib/time-format.js";
 import { toolCall } from "./tools/registry.js";
-import { aside } from "./tools/body-parts.js";
+import { aside, note } from "./tools/body-parts.js";
 
 const LONG_TEXT_LENGTH = 2000;
 const LONG_TEXT_LINES = 24;
@@ -83,7 +83,7 @@ function single(item) {
   return (Object.hasOwn(EVENT_PAINTERS, type) ? EVENT_PAINTERS[type] : raw)(item);
 }
 
-function user({ event }, { taskArgs }) {
+function user({ event }, context) {
   const { payload, type, timestamp } = event;
   const fullText = type === "user_audio" ? payload.transcription : payload.text;
   const shown = payload.visibleText ?? fullText;
@@ -91,9 +91,12 @@ function user({ event }, { taskArgs }) {
   const isHidden = shown.trim() === "" && fullText !== "" && !otherBlocks.length;
   const isSynthetic = payload.synthetic || isHidden;
   const data = { "data-block": isSynthetic ? "system" : "text" };
-  if (isSynthetic) return { name: "details", kind: "user-message", ...syntheticMessage(fullText, otherBlocks, data) };
+  if (isSynthetic) {
+    const href = sessionHref(undefined, payload.agentId, context);
+    return { name: "details", kind: "user-message", ...syntheticMessage(fullText, otherBlocks, data, href) };
+  }
   const isWhole = shown === fullText && !otherBlocks.length;
-  if (isWhole && isTaskOf(taskArgs, shown)) return { name: "details", kind: "user-message", ...repeatedTask(shown, data) };
+  if (isWhole && isTaskOf(context.taskArgs, shown)) return { name: "details", kind: "user-message", ...repeatedTask(shown, data) };
   return {
     kind: "user-message",
     data: { ...data, "data-long": isLong(shown) },
@@ -120,14 +123,18 @@ function textBox(text) {
   return el("pre", { class: "text", dir: "auto", tabindex: 0 }, ...longText(text));
 }
 
-/** A message that a tool wrote on behalf of the user: one line, until it is opened. */
-function syntheticMessage(text, otherBlocks, data) {
+/**
+ * A message that a tool wrote on behalf of the user: one line, until it is opened. `href` is the address of the session
+ * of the subagent whose end it reports.
+ */
+function syntheticMessage(text, otherBlocks, data, href) {
   const line = text.trim().split("\n", 1)[0].slice(0, MAX_GIST_LENGTH);
   const gist = line !== "" && el("span", { class: "gist", dir: "auto" }, line);
   return {
     data: { ...data, "data-synthetic": true },
     children: [
       el("summary", {}, el("span", {}, "Added by the tool"), gist),
+      href !== undefined && note(el("a", { href }, "Open the session of the subagent")),
       textBox(text),
       ...blocks(otherBlocks),
     ],
@@ -203,6 +210,7 @@ function agent({ event, message, answers }, context) {
   };
 }
 
+/** The address of the session of an agent, if it is stored; else of the session with this id. */
 function sessionHref(session, agent, { hrefOf, agentHrefs }) {
   const known = agentHrefs?.get(session) ?? agentHrefs?.get(agent);
   return known ?? (session === undefined ? undefined : hrefOf?.(session));

@@ -1097,6 +1097,10 @@ def content_events(events: list[ShortEvent]) -> list[ShortEvent]:
 
 TASK_REPORT = json.dumps({"task_id": "b1", "tool_use_id": "t1", "status": "completed", "summary": "Done."})
 TASK_NOTIFICATION = "<task-notification>\n<task-id>b1</task-id>\n</task-notification>"
+AGENT_NOTIFICATION = (
+    "<task-notification>\n<task-id>a1f7</task-id>\n<tool-use-id>t1</tool-use-id>\n<status>completed</status>\n"
+    '<summary>Agent "Dig" completed</summary>\n<result>Dug.</result>\n</task-notification>'
+)
 FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
     "two turns, one of which reports its end": (
         [
@@ -1206,6 +1210,7 @@ FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             {"type": "queue-operation", "operation": "remove"},
             user(TASK_REPORT),
             user(TASK_NOTIFICATION),
+            user(AGENT_NOTIFICATION),
             user('{"task_id": "b1"}'),
         ],
         [
@@ -1213,6 +1218,10 @@ FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             ("user_message", {"text": "One?"}),
             ("user_message", {"text": TASK_REPORT, "synthetic": True}),
             ("user_message", {"text": TASK_NOTIFICATION, "visibleText": "", "synthetic": True}),
+            (
+                "user_message",
+                {"text": AGENT_NOTIFICATION, "visibleText": "", "synthetic": True, "agentId": "a1f7"},
+            ),
             ("user_message", {"text": '{"task_id": "b1"}'}),
             END,
         ],

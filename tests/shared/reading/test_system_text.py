@@ -3,7 +3,7 @@ import json
 import pytest
 
 from ash_shared import filter_system_messages, is_system_message, transform_messages, visible_text
-from ash_shared.reading.system_text import prompt_text
+from ash_shared.reading.system_text import notified_agent, prompt_text
 
 TEXTS: dict[str, tuple[bool, str]] = {
     "Fix the test.": (False, "Fix the test."),
@@ -144,3 +144,27 @@ def test_hides_a_message_only_if_no_other_text_is_left() -> None:
 def test_long_texts_take_linear_time(piece: str) -> None:
     """Quadratic matching would take hours for this."""
     assert visible_text(piece * 200_000) == piece * 200_000
+
+
+AGENT = '<task-id>a1f7</task-id>\n<status>completed</status>\n<summary>Agent "Dig" completed</summary>'
+
+
+@pytest.mark.parametrize(
+    ("text", "agent"),
+    [
+        (f"<task-notification>\n{AGENT}\n<result>Dug.</result>\n</task-notification>", "a1f7"),
+        (f"<task-notification>\n<result>{'Dug. ' * 1000}</result>\n{AGENT}\n</task-notification>", None),
+        ("<task-notification>\n<task-id>b1</task-id>\n<summary>Background command ended</summary>", None),
+        ('<task-notification>\n<summary>Agent "Dig" completed</summary>', None),
+        (f"Look: <task-notification>{AGENT}</task-notification>", None),
+        ("<agent-notification>\n<agent-id>a8ca</agent-id>\n</agent-notification>", "a8ca"),
+        ('{"task_id": "a1f7", "status": "completed", "summary": "Agent \\"Dig\\" completed"}', "a1f7"),
+        ('{"task_id": "b1", "status": "completed", "summary": "Done."}', None),
+        ('{"task_id": 7, "summary": null}', None),
+        ('{"task_id": ', None),
+        ('{"task_id": "\ud800", "summary": "Agent \\""}', None),
+        ("", None),
+    ],
+)
+def test_agent_whose_end_is_reported(text: str, agent: str | None) -> None:
+    assert notified_agent(text) == agent
