@@ -121,6 +121,73 @@ async def test_runs_of_calls_fold_after_their_turn(blank: Page, name: str) -> No
     assert running == [folds, gists, thoughts]
 
 
+def of_response(id: str, *events: Event) -> list[Event]:
+    return [{**each, "responseId": id} for each in events]
+
+
+RESPONSES: dict[str, tuple[list[Event], list[list[Any]]]] = {
+    "several": (
+        [
+            *of_response("r1", thought(), called("a")),
+            gave("a"),
+            *of_response("r2", event("assistant_done", text="Built.")),
+        ],
+        [["r1", ["thinking", "tool-call"]], ["r2", ["assistant-text"]]],
+    ),
+    "events without a response belong to the one before": (
+        [
+            event("system_message", text="Ready."),
+            *of_response("r1", called("a")),
+            event("error", code="e", message="Lost."),
+            *of_response("r2", called("b")),
+        ],
+        [["r1", ["notice", "tool-call", "error-banner"]], ["r2", ["tool-call"]]],
+    ),
+    "no response is known": ([thought(), *call("a")], [[None, ["thinking", "tool-call"]]]),
+    "around a prompt": (
+        [
+            *of_response("r1", called("a")),
+            event("user_message", text="Faster."),
+            *of_response("r1", called("b")),
+        ],
+        [["r1", ["tool-call"]], ["r1", ["tool-call"]]],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RESPONSES)
+async def test_each_response_is_an_element(blank: Page, name: str) -> None:
+    events, expected = RESPONSES[name]
+    script = """return all(".assistant-response").map((each) => [each.dataset.responseId ?? null,
+      [...each.querySelectorAll("[data-seq]")].map(({ className }) => className)]);"""
+
+    assert await evaluate(blank, [*asked(), *events, END], script) == expected
+
+
+async def test_runs_of_calls_fold_across_responses(blank: Page) -> None:
+    """One button for the run, in its first group."""
+    calls = [
+        *of_response("r1", event("assistant_done", text="Let me see."), called("a")),
+        *of_response("r2", thought(), called("b")),
+        *of_response("r3", thought()),
+        *of_response("r4", called("c"), called("d")),
+        *map(gave, "abcd"),
+        *of_response("r5", event("assistant_done", text="Built.")),
+    ]
+    script = """const seen = () => all(".tool-call, .thinking").filter((each) => !each.closest("[hidden]")).length;
+      const folded = () => all(".steps").map((each) => "folded" in each.dataset);
+      const actual = [texts(".fold"), seen(), folded()];
+      all(".fold")[0].click();
+      actual.push(seen(), folded(), all(".fold")[0].ariaExpanded);
+      all(".fold")[0].click();
+      return [...actual, seen(), all(".steps").map(({ className }) => className)];"""
+
+    actual = await evaluate(blank, [*asked(), *calls, END], script)
+
+    groups = ["steps tool-calls", "steps tool-calls", "steps", "steps tool-calls"]
+    assert actual == [["4 tool calls · 2 thoughts"], 0, [True] * 4, 6, [False] * 4, "true", 0, groups]
+
+
 async def test_unfolding_shows_thoughts(blank: Page) -> None:
     events = [*asked(), thought(), *chain(*map(call, "abcd")), thought(), END]
     script = """const hidden = () => all("[hidden]").length;

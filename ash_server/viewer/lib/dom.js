@@ -83,6 +83,8 @@ function morphChild(old, fresh) {
 
 /** Set the children of an element, without moving those that are already in order. */
 export function setChildren(parent, children) {
+  const { childNodes } = parent;
+  if (childNodes.length === children.length && children.every((child, index) => child === childNodes[index])) return;
   const kept = new Set(children);
   [...parent.childNodes].forEach((child) => kept.has(child) || child.remove());
   let next = parent.firstChild;

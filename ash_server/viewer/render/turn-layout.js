@@ -1,4 +1,4 @@
-/** Lay out the items of a turn: prompts, responses with their runs of tool calls, and subagents. */
+/** Lay out the items of a turn: prompts, responses, runs of tool calls within and across them, and subagents. */
 import { el, morph, setChildren } from "../lib/dom.js";
 import { formatNumber, pluralize } from "../lib/number-format.js";
 import { subagentLine } from "./subagent-line.js";
@@ -8,10 +8,20 @@ const GROUPS = { tool: "steps", thinking: "steps", agent: "agent-messages" };
 const hasFailed = ({ dataset }) => "failed" in dataset;
 const isFoldable = ({ dataset }) => !("subagent" in dataset || "message" in dataset);
 
-/** Groups that the user folded (true) or unfolded (false). */
-const choices = new WeakMap();
-
 /** @typedef {import("./chat-renderer.js").ItemView} ItemView */
+
+/**
+ * The calls, and the thoughts between them, of one response. Neighbours with no other item between them are a run.
+ * `openPlace` is the place in the run with which the group was last laid out, if it was not folded.
+ * @typedef {{element: Element, steps: any[], openPlace?: string}} StepGroup
+ */
+
+/** Groups that the user folded (true) or unfolded (false). @type {WeakMap<Element, boolean>} */
+const choices = new WeakMap();
+/** The run of each group. @type {WeakMap<Element, StepGroup[]>} */
+const runs = new WeakMap();
+/** The layout of each response. @type {WeakMap<Element, {elements: Element[], groups: (StepGroup | undefined)[]}>} */
+const responses = new WeakMap();
 
 /**
  * Lay out items below a parent.
@@ -25,24 +35,29 @@ export function layOutFlow(parent, views, { isOver, isAside = false, before = []
   const used = new Set();
   const parts = partsOf(views, isAside);
   markFinalTexts(parts);
-  const children = parts.flatMap(({ name, views: run }, index) => {
+  /** Groups of steps, with undefined between two runs. @type {(StepGroup | undefined)[]} */
+  const groups = [];
+  const children = parts.flatMap(({ name, views: run, responseId }, index) => {
+    if (name !== "assistant-response") groups.push(undefined);
     if (name === "user") return elementsOf(run);
     const isSubagent = name === "subagent";
     const holder = reuseWrapper(name, run, parent, used, isSubagent ? "details" : "div");
     if (isSubagent) layOutSubagent(holder, run, isOver || index < parts.length - 1);
-    else layOutResponse(holder, run, isOver);
+    else groups.push(...layOutResponse(holder, run, responseId));
     return [holder];
   });
+  groupRuns(groups, Boolean).forEach(([first, ...rest]) => first && layOutSteps([first, ...rest], isOver));
   setChildren(parent, [...before, ...children, ...after]);
 }
 
 /**
- * Split items into prompts, responses and subagents whose calls are not loaded. A subagent is identified by its call;
- * without one, it has the items from its prompts to the next prompt.
+ * Split items into prompts, responses and subagents whose calls are not loaded. An item without a response id belongs to
+ * the response before it. A subagent is identified by its call; without one, it has the items from its prompts to the
+ * next prompt.
  *
  * @param {ItemView[]} views
  * @param {boolean} isAside
- * @returns {{name: string, views: ItemView[]}[]}
+ * @returns {{name: string, views: ItemView[], responseId?: string}[]}
  */
 function partsOf(views, isAside) {
   const parts = [];
@@ -51,10 +66,13 @@ function partsOf(views, isAside) {
     const name = partName(view, isAside);
     const call = name === "subagent" ? view.item.parent : undefined;
     const last = parts.at(-1);
-    const part = call === undefined ? continuesPart(last, name, view) && last : byCall.get(call);
-    if (part) part.views.push(view);
-    else parts.push({ name, call, views: [view] });
-    if (call !== undefined && !part) byCall.set(call, parts.at(-1));
+    const known = call === undefined ? continuesPart(last, name, view) && last : byCall.get(call);
+    const part = known || { name, call, views: [] };
+    part.views.push(view);
+    part.responseId ??= view.item.event.responseId;
+    if (known) continue;
+    parts.push(part);
+    if (call !== undefined) byCall.set(call, part);
   }
   return parts;
 }
@@ -67,6 +85,8 @@ function partName({ item }, isAside) {
 
 function continuesPart(part, name, view) {
   if (part?.name !== name || part.call !== undefined) return false;
+  const { responseId = part.responseId } = view.item.event;
+  if (name === "assistant-response") return (part.responseId ?? responseId) === responseId;
   const isNextPrompt = view.item.kind === "user" && part.views.some(({ item }) => item.kind !== "user");
   return name !== "subagent" || !isNextPrompt;
 }
@@ -78,17 +98,21 @@ function continuesPart(part, name, view) {
  * @param {boolean} [isFolded] toggles if omitted
  */
 export function toggleFold(element, isFolded) {
-  const group = element?.closest?.(".tool-calls");
-  if (!group?.querySelector(":scope > .fold")) return false;
-  choices.set(group, isFolded ?? !group.hasAttribute("data-folded"));
-  layOutSteps(group, [...group.children].filter((child) => !child.matches(".fold")), true);
+  const group = element?.closest?.(".steps");
+  const run = group && runs.get(group);
+  if (!run || !isLong(run)) return false;
+  const choice = isFolded ?? !run[0].element.hasAttribute("data-folded");
+  run.forEach((group) => choices.set(group.element, choice));
+  layOutSteps(run, true);
   return true;
 }
 
 export function setAttributes(element, attributes) {
   for (const [name, value] of Object.entries(attributes)) {
-    if (value === undefined || value === false) element.removeAttribute(name);
-    else element.setAttribute(name, value === true ? "" : value);
+    const text = value === undefined || value === false ? null : value === true ? "" : String(value);
+    if (element.getAttribute(name) === text) continue;
+    if (text === null) element.removeAttribute(name);
+    else element.setAttribute(name, text);
   }
 }
 
@@ -110,19 +134,38 @@ function layOutSubagent(holder, run, isOver) {
   layOutFlow(holder, run, { isOver, isAside: true, before: [line] });
 }
 
-function layOutResponse(holder, run, isOver) {
-  const id = run.find(({ item }) => item.event.responseId !== undefined)?.item.event.responseId;
+/**
+ * Lay out a response, unless it has the same items as before: a long turn has thousands of responses.
+ *
+ * @returns {(StepGroup | undefined)[]} its groups of steps, with undefined for other items
+ */
+function layOutResponse(holder, run, id) {
   setAttributes(holder, { class: "assistant-response", "data-response-id": id });
+  const elements = elementsOf(run);
+  const known = responses.get(holder);
+  if (known && isSameIn(holder, elements, known.elements)) return known.groups;
+  const groups = layOutItems(holder, run);
+  responses.set(holder, { elements, groups });
+  return groups;
+}
+
+function isSameIn(holder, elements, before) {
+  const isInPlace = (element, index) => element === before[index] && holder.contains(element);
+  return elements.length === before.length && elements.every(isInPlace);
+}
+
+function layOutItems(holder, run) {
   const used = new Set();
-  const children = groupRuns(run, ({ item }) => GROUPS[item.kind]).flatMap((group) => {
-    const name = GROUPS[group[0].item.kind];
-    if (!name) return elementsOf(group);
-    const element = reuseWrapper(name, group, holder, used);
-    if (name === "steps") layOutSteps(element, elementsOf(group), isOver);
-    else setChildren(element, elementsOf(group));
-    return [element];
+  const groups = [];
+  const children = groupRuns(run, ({ item }) => GROUPS[item.kind]).flatMap((views) => {
+    const name = GROUPS[views[0].item.kind];
+    const element = name && reuseWrapper(name, views, holder, used);
+    groups.push(name === "steps" ? { element, steps: elementsOf(views) } : undefined);
+    if (name === "agent-messages") setChildren(element, elementsOf(views));
+    return element ? [element] : elementsOf(views);
   });
   setChildren(holder, children);
+  return groups;
 }
 
 /** Mark the final answer to each prompt, which a subagent does not end. */
@@ -140,27 +183,59 @@ function markFinalText(views) {
 }
 
 /**
- * Fold calls and the thoughts between them into one line when their turn is over. Failed calls, subagents and messages
- * to the reader stay visible.
+ * Fold a run of calls and the thoughts between them into one line when their turn is over. Failed calls, subagents and
+ * messages to the reader stay visible.
+ *
+ * @param {StepGroup[]} run
+ * @param {boolean} isOver
  */
-function layOutSteps(group, steps, isOver) {
-  const calls = steps.filter((step) => step.matches(".tool-call") && isFoldable(step));
-  const isLong = calls.length >= MIN_FOLDED_CALLS;
-  const isFolded = isLong && (choices.get(group) ?? isOver);
-  const thoughts = steps.filter((step) => !step.matches(".tool-call"));
-  const hasCalls = thoughts.length < steps.length;
-  setAttributes(group, { class: hasCalls ? "steps tool-calls" : "steps", "data-folded": isFolded });
-  steps.forEach((step) => hide(step, isFolded && !hasFailed(step) && isFoldable(step)));
-  setChildren(group, isLong ? [foldButton(group, calls, thoughts.length, isFolded), ...steps] : steps);
+function layOutSteps(run, isOver) {
+  const choice = run.map(({ element }) => choices.get(element)).find((each) => each !== undefined);
+  const hasButton = isLong(run);
+  const isFolded = hasButton && (choice ?? isOver);
+  run.forEach((group, index) => {
+    const { element, steps } = group;
+    const place = placeInRun(index, run.length);
+    const isUnchanged = !isFolded && index > 0 && group.openPlace === place;
+    group.openPlace = isFolded ? undefined : place;
+    runs.set(element, run);
+    if (isUnchanged) return;
+    setAttributes(element, {
+      class: steps.some(isCall) ? "steps tool-calls" : "steps",
+      "data-run": place,
+      "data-folded": isFolded,
+    });
+    steps.forEach((step) => hide(step, isFolded && !hasFailed(step) && isFoldable(step)));
+    setChildren(element, hasButton && index === 0 ? [foldButton(element, run, isFolded), ...steps] : steps);
+  });
+}
+
+function placeInRun(index, length) {
+  if (length === 1) return "whole";
+  return index === 0 ? "start" : index === length - 1 ? "end" : "middle";
+}
+
+function isCall(step) {
+  return step.matches(".tool-call");
+}
+
+function foldableCalls(run) {
+  return run.flatMap(({ steps }) => steps.filter((step) => isCall(step) && isFoldable(step)));
+}
+
+function isLong(run) {
+  return foldableCalls(run).length >= MIN_FOLDED_CALLS;
 }
 
 function hide(step, isHidden) {
   if (isHidden) step.setAttribute("hidden", "until-found");
-  else step.removeAttribute("hidden");
+  else if (step.hasAttribute("hidden")) step.removeAttribute("hidden");
 }
 
 /** The label has one span per kind, so that filters can hide it (styles/filters.css). */
-function foldButton(group, calls, thoughts, isFolded) {
+function foldButton(group, run, isFolded) {
+  const calls = foldableCalls(run);
+  const thoughts = run.flatMap(({ steps }) => steps).filter((step) => !isCall(step)).length;
   const failed = calls.filter(hasFailed).length;
   const callPart = (text) => el("span", { class: "fold-calls" }, text);
   const parts = [

@@ -63,6 +63,6 @@ function toggleTurn(item) {
   const turn = item.closest(".turn");
   const cards = [...turn.querySelectorAll(`details:is(${ITEM}, .subagent)`)];
   const isOpening = cards.some((card) => !card.open);
-  if (isOpening) turn.querySelectorAll(".tool-calls[data-folded] > .fold").forEach((fold) => toggleFold(fold, false));
+  if (isOpening) turn.querySelectorAll("[data-folded] > .fold").forEach((fold) => toggleFold(fold, false));
   cards.forEach((card) => (card.open = isOpening));
 }
