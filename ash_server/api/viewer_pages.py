@@ -45,6 +45,11 @@ HTML, MARKDOWN = "text/html", "text/markdown"
 
 _READ_METHODS = [HttpMethod.GET, HttpMethod.HEAD]
 _CACHE_FOREVER = "private, max-age=31536000, immutable"
+_FOR_OTHER_PAGES = {
+    "Cache-Control": "no-cache",
+    "Access-Control-Allow-Origin": "*",
+    "Cross-Origin-Resource-Policy": "cross-origin",
+}
 _NEWEST_EVENTS = "before=9007199254740991&limit=500&collapse=true"
 _FIRST_EVENTS = "after=0&limit=500&collapse=true"
 _ABANDONED = timedelta(minutes=10)
@@ -134,6 +139,18 @@ class AssetController(Controller):
         if asset is None or digest != bundle.digest:
             raise NotFound
         return static_file(request, asset.content, asset.media_type, {"Cache-Control": _CACHE_FOREVER})
+
+    @route("/viewer/{name:str}", http_method=_READ_METHODS, sync_to_thread=True)
+    def library(self, request: AnyRequest, name: FromPath[str]) -> Response[bytes]:
+        """Serve the renderer for pages of others. Its address is fixed, so clients ask each time if it has changed."""
+        bundle = viewer()
+        asset = bundle.library.get(name)
+        if asset is None:
+            raise NotFound
+        headers = {**_FOR_OTHER_PAGES, "ETag": f'W/"{bundle.digest}"'}
+        if headers["ETag"] in (get_header(request.headers, "if-none-match") or ""):
+            return Response(b"", status_code=304, media_type=asset.media_type, headers=headers)
+        return static_file(request, asset.content, asset.media_type, headers)
 
 
 async def _resolve(sessions: SessionRepository, path: str) -> tuple[Session, str]:

@@ -1,7 +1,10 @@
-"""The files of the viewer. Their address contains a digest of all of them, so browsers may cache them forever."""
+"""The files of the viewer. Their address contains a digest of all of them, so browsers may cache them forever.
+
+The renderer of the log has a fixed address as well, for pages of others (docs/chat-renderer.md).
+"""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
@@ -10,18 +13,17 @@ from pathlib import Path
 from string import Template
 from typing import NamedTuple
 
-from ash_server.viewer.bundle import bundle
+from ash_server.viewer.bundle import bundle, bundle_library
 
 FOLDER = Path(__file__).parent
 
-STYLES = (
-    *("tokens", "base", "icons", "prose", "code", "chat", "tools"),
-    *("bar", "page", "panels", "sessions", "filters", "print"),
-)
+_LOG_STYLES = ("tokens", "base", "icons", "prose", "code", "chat", "tools")
+STYLES = (*_LOG_STYLES, "bar", "page", "panels", "sessions", "filters", "print")
 """Style sheets, in cascade order."""
 
 BUNDLED_STYLE = "bundled.css"
 _BUNDLED = "bundled/"
+_RENDERER = "render/chat-renderer.js"
 _ENTRIES = ("session-page.js", "sessions-page.js")
 
 _MEDIA_TYPES: Mapping[str, str] = {
@@ -46,6 +48,8 @@ class Viewer:
     assets: Mapping[str, Asset]
     """Public files by path. `bundled.css` contains all styles, `bundled/` each page's modules as one script: loading a
     hundred small files would delay the first paint by most of a second."""
+    library: Mapping[str, Asset]
+    """The renderer for pages of others, and its style, by file name."""
     shells: Mapping[str, Template]
     """Page templates by name."""
     licences: Mapping[str, str]
@@ -63,8 +67,12 @@ class Viewer:
 
 def bundled_script(assets: Mapping[str, Asset], entry: str) -> str:
     """Return an entry module with all modules that it imports, as one script."""
+    return bundle(_sources(assets), entry)
+
+
+def _sources(assets: Mapping[str, Asset]) -> dict[str, str]:
     modules = (path for path in assets if path.endswith("js") and not path.startswith(_BUNDLED))
-    return bundle({path: assets[path].content.decode() for path in modules}, entry)
+    return {path: assets[path].content.decode() for path in modules}
 
 
 class _File(NamedTuple):
@@ -109,6 +117,7 @@ def _load(files: tuple[_File, ...]) -> Viewer:
     return Viewer(
         digest=digest.hexdigest()[:16],
         assets={**assets, **dict(_bundles(assets))},
+        library=_library(assets) if _RENDERER in assets else {},
         shells={
             path.removesuffix(".html"): Template(text)
             for path, text in texts.items()
@@ -121,6 +130,18 @@ def _load(files: tuple[_File, ...]) -> Viewer:
 def _bundles(assets: Mapping[str, Asset]) -> Iterator[tuple[str, Asset]]:
     for entry in assets.keys() & set(_ENTRIES):
         yield _BUNDLED + entry, Asset(_MEDIA_TYPES[".js"], bundled_script(assets, entry).encode())
-    styles = [f"styles/{name}.css" for name in STYLES]
-    style = b"\n".join(assets[path].content for path in styles if path in assets)
-    yield BUNDLED_STYLE, Asset(_MEDIA_TYPES[".css"], style)
+    yield BUNDLED_STYLE, _joined_styles(assets, STYLES)
+
+
+def _library(assets: Mapping[str, Asset]) -> dict[str, Asset]:
+    script = bundle_library(_sources(assets), _RENDERER).encode()
+    return {
+        "chat-renderer.js": Asset(_MEDIA_TYPES[".js"], script),
+        "chat-renderer.css": _joined_styles(assets, (*_LOG_STYLES, "filters", "alone")),
+    }
+
+
+def _joined_styles(assets: Mapping[str, Asset], names: Iterable[str]) -> Asset:
+    paths = [f"styles/{name}.css" for name in names]
+    style = b"\n".join(assets[path].content for path in paths if path in assets)
+    return Asset(_MEDIA_TYPES[".css"], style)

@@ -1,4 +1,4 @@
-"""Bundle ES modules into one classic script, as needed by pages opened from disk.
+"""Bundle ES modules into one classic script, as needed by pages opened from disk, or into one module.
 
 Each module becomes a function, so its names stay local. It binds its imports, runs and returns its exports. Modules run
 in the order in which a browser runs them.
@@ -31,6 +31,11 @@ const $exports = [];
 {modules}
 }})();
 """
+_LIBRARY = """\
+const $exports = [];
+{modules}
+export const {{ {exports} }} = $exports[{index}];
+"""
 _MODULE = """\
 // {path}
 $exports.push((() => {{
@@ -61,11 +66,26 @@ class _Module(NamedTuple):
 
 def bundle(sources: Mapping[str, str], entry: str) -> str:
     """Return a script that can be inlined into a page. Raises BundleError, and KeyError for a missing module."""
+    return _SCRIPT_TAG.sub(r"\\x3C", _SCRIPT.format(modules=_code_of(_collect_modules(sources, entry))))
+
+
+def bundle_library(sources: Mapping[str, str], entry: str) -> str:
+    """Return a module with the named exports of the entry. Raises as `bundle` does."""
+    modules = _collect_modules(sources, entry)
+    exports = ", ".join(modules[entry].exports)
+    return _LIBRARY.format(modules=_code_of(modules), exports=exports, index=len(modules) - 1)
+
+
+def _collect_modules(sources: Mapping[str, str], entry: str) -> dict[str, _Module]:
+    """Return the modules in the order in which they run; the entry is the last one."""
     modules: dict[str, _Module] = {}
     _collect(sources, (entry,), modules)
+    return modules
+
+
+def _code_of(modules: Mapping[str, _Module]) -> str:
     indices = {path: index for index, path in enumerate(modules)}
-    code = "".join(_module_code(module, indices) for module in modules.values())
-    return _SCRIPT_TAG.sub(r"\\x3C", _SCRIPT.format(modules=code))
+    return "".join(_module_code(module, indices) for module in modules.values())
 
 
 def _collect(sources: Mapping[str, str], chain: tuple[str, ...], modules: dict[str, _Module]) -> None:

@@ -507,6 +507,42 @@ async def test_rejects_other_digests(client: AsyncClient, digest: str) -> None:
     assert (await client.get(f"/viewer/{digest}/session-page.js")).status_code == 404
 
 
+@pytest.mark.parametrize(
+    ("name", "media_type"),
+    [("chat-renderer.js", "text/javascript"), ("chat-renderer.css", "text/css")],
+)
+async def test_renderer_for_pages_of_others(client: AsyncClient, name: str, media_type: str) -> None:
+    """Any origin may load it, at a fixed address, so browsers ask each time if it has changed."""
+    got = await client.get(f"/viewer/{name}", headers={"Origin": "https://other.example"})
+    again = await client.get(f"/viewer/{name}", headers={"If-None-Match": got.headers["etag"]})
+
+    assert (got.status_code, got.headers["content-type"]) == (200, f"{media_type}; charset=utf-8")
+    assert {each: got.headers[each] for each in FOR_OTHERS} == FOR_OTHERS
+    assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", got.headers["etag"])
+    assert (await client.get(f"/viewer/{name}", headers={"If-None-Match": 'W/"x"'})).status_code == 200
+
+
+FOR_OTHERS = {
+    "access-control-allow-origin": "*",
+    "cross-origin-resource-policy": "cross-origin",
+    "cache-control": "no-cache",
+    "content-encoding": "gzip",
+}
+
+
+async def test_renderer_module_imports_nothing(client: AsyncClient) -> None:
+    script = (await client.get("/viewer/chat-renderer.js")).text
+
+    assert re.findall(r"^(?:import|export)\b.*", script, re.MULTILINE) == [
+        f"export const {{ ChatRenderer }} = $exports[{script.count('$exports.push(') - 1}];"
+    ]
+
+
+@pytest.mark.parametrize("name", ["session-page.js", "chat-renderer.html", "bundle.py", viewer().digest])
+async def test_no_other_file_has_a_fixed_address(client: AsyncClient, name: str) -> None:
+    assert (await client.get(f"/viewer/{name}")).status_code == 404
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder of a small viewer."""
