@@ -28,8 +28,10 @@ def test_nested_lone_surrogates_are_replaced() -> None:
     ]
 
 
-def test_native_content_is_copied_byte_for_byte() -> None:
-    content = r'[ {"text":"a\/b\u0041","n":[1E5,-0,1.50,12345678901234567890123],"type":"text"} ]'
+@pytest.mark.parametrize("key", ["citations", "unknown"])
+def test_native_content_is_copied_byte_for_byte(key: str) -> None:
+    values = "[1E5,-0,1.50,12345678901234567890123]"
+    content = rf'[ {{"text":"a\/b\u0041","{key}":{values},"type":"text"}} ]'
     text = f'{{"type":"user",{PADDING}"message":{{"content":{content}}}}}'
 
     assert parse_message_content_json(text).decode() == content
