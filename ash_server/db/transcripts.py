@@ -32,11 +32,15 @@ _CANDIDATE = """
         SELECT id FROM sessions
         WHERE lineage IS NULL AND path IS NULL AND provider_session_id = %(provider_session_id)s
     )
-    ORDER BY path = %(path)s DESC NULLS LAST, id = ANY(%(ids)s) DESC, created_at, id
+    ORDER BY lineage IS NULL AND id = ANY(%(ids)s) DESC, path = %(path)s DESC NULLS LAST, created_at, id
     LIMIT 1
 """
 
-_SET_NAMES = "UPDATE sessions SET lineage = coalesce(%s, lineage), path = %s WHERE id = %s"
+_SET_NAMES = """
+    UPDATE sessions SET path = %(path)s, lineage = coalesce(%(lineage)s::text[], lineage)
+    WHERE id = %(id)s
+      AND (path IS DISTINCT FROM %(path)s OR lineage IS DISTINCT FROM coalesce(%(lineage)s::text[], lineage))
+"""
 _ADOPT = (
     "UPDATE sessions SET lineage = %s, path = coalesce(path, external_id) WHERE id = %s AND lineage IS NULL"
 )
@@ -149,7 +153,8 @@ async def set_names(
     conn: AsyncConnection, session_id: UUID, path: str, lineage: Sequence[str] | None = None
 ) -> None:
     """Store where the file was seen last, and the names in it."""
-    await conn.execute(_SET_NAMES, [None if lineage is None else list(lineage), path, session_id])
+    names = None if lineage is None else list(lineage)
+    await conn.execute(_SET_NAMES, {"id": session_id, "path": path, "lineage": names})
 
 
 async def adopt(conn: AsyncConnection, session_id: UUID, lineage: Sequence[str] | None) -> None:

@@ -1,7 +1,8 @@
 """Import of one transcript file into a session; `exporting.jsonl` returns the same bytes.
 
 A line's id is derived from its session and its number, so importing a file again stores only the lines added since.
-Stored lines are never changed: a line that differs from the stored one is reported as a problem. New lines are only
+Stored lines are never changed: a line that differs from the stored one is reported as a problem, or shows that the file
+belongs to another session (`identity`). New lines are only
 appended after all stored lines, so the order of a session is the order of its file. A last line that is still being
 written is left for the next import. In a session spread over many files, each file is one line with an id derived from
 its path; new files are added at the end of the session, even if their paths sort before stored ones.

@@ -1,6 +1,7 @@
 """Find the parent session of a subagent's transcript, by the folder layout of its CLI and by ids in its lines.
 
-A session's id is derived from its path, so the parent's id is known even before the parent is imported.
+A session's id is derived from the path of its first import, so the parent's id is known even before the parent is
+imported. If the parent was first imported from elsewhere, it is found by the path at which it was seen last.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -346,6 +346,20 @@ async def test_finds_sessions_that_have_no_names_yet(
     assert await stored(store, folder) == [Stored(A, FOUR, None if has_path else B)]
 
 
+async def test_marks_transcripts_that_an_earlier_version_stored_twice(
+    store: Store, connection: AsyncConnection, folder: Path
+) -> None:
+    for name in (A, B):
+        path = write(folder / name, TWO)
+        await import_file(store, path, str(path))
+    await connection.execute("UPDATE sessions SET path = NULL")
+    for _ in range(2):
+        for name in (A, B):
+            await run(store, folder, Step(name, FOUR))
+
+    assert await stored(store, folder) == [Stored(A, FOUR), Stored(B, FOUR, None, A, 4)]
+
+
 async def test_marks_copy_of_appended_session(store: Store, folder: Path) -> None:
     """Its messages are not lines of a file, so the import does not continue it."""
     session = await store.sessions.create(external_id="posted")
