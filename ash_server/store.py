@@ -24,7 +24,9 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from psycopg import OperationalError
 
@@ -37,10 +39,12 @@ from ash_server.repositories.conversation import ConversationReader
 from ash_server.repositories.drift import DriftRepository
 from ash_server.repositories.events import EventStore
 from ash_server.repositories.messages import MessageRepository
-from ash_server.repositories.search import SearchRepository
 from ash_server.repositories.sessions import SessionRepository
 from ash_server.repositories.transcripts import TranscriptRepository
 from ash_server.settings import Settings
+
+if TYPE_CHECKING:
+    from ash_server.repositories.search import SearchRepository
 
 _MAX_STREAMS = 4
 """Connections of the pool for long reads (`Connections.stream`)."""
@@ -52,7 +56,6 @@ class Store:
     sessions: SessionRepository
     messages: MessageRepository
     events: EventStore
-    search: SearchRepository
     conversation: ConversationReader
     drift: DriftRepository
     transcripts: TranscriptRepository
@@ -64,10 +67,15 @@ class Store:
         self.sessions = SessionRepository(connections, hub.wake)
         self.messages = MessageRepository(connections, hub.wake)
         self.events = EventStore(connections, hub)
-        self.search = SearchRepository(connections)
         self.conversation = ConversationReader(connections)
         self.drift = DriftRepository(connections)
         self.transcripts = TranscriptRepository(connections)
+
+    @cached_property
+    def search(self) -> "SearchRepository":
+        from ash_server.repositories.search import SearchRepository  # takes long, and few commands search
+
+        return SearchRepository(self._connections)
 
     @property
     def url(self) -> str:

@@ -12,7 +12,6 @@ from pathlib import Path
 from uuid import UUID
 
 import click
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ash_server.cli.import_.one_file import UnreadFile, import_one_file
 from ash_server.cli.import_.options import ImportOptions
@@ -156,7 +155,12 @@ def _text_size(path: Path) -> int:
 def _progress_bar(size: int) -> Iterator[Callable[[int], None]]:
     """Show a temporary bar on standard error, if that is a terminal."""
     console = stderr_console()
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
     columns = (TextColumn("importing"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("", total=size)
         yield lambda done: progress.advance(task, done)

@@ -801,7 +801,9 @@ UNUSED_MODULES = {
     "import sys; sys.argv = ['ash', '--version']; import ash_server.cli.main as m; m.run()": {*STORE, "rich"},
     "import sys; sys.argv = ['ash', '--help']; import ash_server.cli.main as m; m.run()": STORE,
     "import sys; sys.argv = ['ash', 'import', '--help']; import ash_server.cli.main as m; m.run()": STORE,
-    "import ash_server.cli.import_.worker": {"alembic", "click", "litestar", "rich", "sqlalchemy"},
+    "import ash_server.cli.import_.worker": {
+        *("alembic", "ash_server.db.search.tokens", "click", "litestar", "rich", "sqlalchemy"),
+    },
 }
 
 

@@ -367,23 +367,22 @@ def count_waiting(database_url: str) -> int:
 
 
 @pytest.mark.usefixtures("split")
-async def test_a_killed_process_affects_only_its_file(
-    store: Store, database_url: str, grown: list[Path]
-) -> None:
-    with blocked_imports(database_url, [*grown[:2], grown[3]]):
-        importing = asyncio.create_task(import_paths(store, grown, ImportOptions(jobs=3)))
-        await until(lambda: count_waiting(database_url) == 3)
-        killed = workers(psutil.Process())
-        for process in killed:
-            process.kill()
-        await until(lambda: not any(process.is_running() for process in killed))
-    report = await importing
+async def test_a_killed_process_affects_only_its_file(database_url: str, grown: list[Path]) -> None:
+    async with Store.open(database_url, lock_timeout=None) as store:
+        with blocked_imports(database_url, [*grown[:2], grown[3]]):
+            importing = asyncio.create_task(import_paths(store, grown, ImportOptions(jobs=3)))
+            await until(lambda: count_waiting(database_url) == 3)
+            killed = workers(psutil.Process())
+            for process in killed:
+                process.kill()
+            await until(lambda: not any(process.is_running() for process in killed))
+        report = await importing
+        again = await import_files(store, *grown)
 
     reason = "the process that imported it was killed by signal 9"
     assert report.unread == [(str(path), reason) for path in grown[:2]]
     assert list(report.imported) == grown[2:]
     assert dict(report.total.counts) == {"existing": 2, "new": 2}
-    again = await import_files(store, *grown)
     assert dict(again.total.counts) == {"existing": 6, "new": 2}
 
 
