@@ -63,7 +63,7 @@ _RECENT = (
     "SELECT id, updated_at FROM sessions WHERE updated_at > statement_timestamp() - interval '10 seconds'"
 )
 
-# A session with a parent is a fork of it if the agent is empty. UNION, so that parents in a circle end.
+# A session with a parent and an empty agent is a fork. UNION removes duplicates, so a circle of parents ends.
 _TREE = f"""
     WITH RECURSIVE tree AS (
         SELECT id, agent_id FROM sessions WHERE id = %b
