@@ -95,12 +95,14 @@ class MessageText:
         """Return the JSON of an event without the values that are in the text."""
         found = list[tuple[int, int]]()
         payload = {name: self._replace(value, found) for name, value in event["payload"].items()}
+        if not found:
+            return encode_whole(event)
         parts = _encode({**event, "payload": payload}).split(_MARK)
         places, at = list[str](), 0
         for part, (start, size) in zip(parts, found, strict=False):
             at += len(part)
             places.append(f"{{{at},{start},{size}}}")
-        return StoredJson(b"".join(parts).decode(), f"{{{','.join(places)}}}" if places else None)
+        return StoredJson(b"".join(parts).decode(), f"{{{','.join(places)}}}")
 
     def _replace(self, value: Any, found: list[tuple[int, int]], depth: int = 1) -> Any:
         """Return the value to encode instead, with marked empty values for those that are added to `found`."""
@@ -125,7 +127,7 @@ class MessageText:
         start = self._text.find(encoded, self._end)
         if start < 0:
             self._misses += 1
-            start = self._text.find(encoded)
+            start = self._text.find(encoded, 0, self._end + len(encoded) - 1)
         if start >= 0:
             self._end = start + len(encoded)
         return start
