@@ -331,6 +331,29 @@ async def test_processes_import_the_same_in_the_same_order(
     assert await contents(connection) == before
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("split")
+async def test_processes_share_the_sessions_of_equal_transcripts(store: Store, tmp_path: Path) -> None:
+    line = '{"type":"user","uuid":"u%s","sessionId":"%s","message":{"role":"user","content":"%s"}}\n'
+    text = "".join(line % (number, "s1", number) for number in range(500))
+    half = "".join(text.splitlines(keepends=True)[:250])
+    fork = "".join(line % (number, "s2", number) for number in [*range(400), *range(1000, 1100)])
+    paths = [
+        write(tmp_path / f"{number}.jsonl", text)
+        for number, text in enumerate((text, fork, text, half, fork))
+    ]
+    report = await import_paths(store, paths, ImportOptions(jobs=3))
+    sessions = {each.id: each for each in (await store.sessions.list_sessions()).sessions}
+    exported = {
+        b"".join([piece async for piece in export_messages(store, session_id)]).decode()
+        for session_id in sessions
+    }
+
+    assert (report.complete, len(sessions), exported) == (True, 2, {text, fork})
+    assert sorted(each.copied_messages or 0 for each in sessions.values()) == [0, 400]
+    assert dict(report.total.counts) == {"new": 1000, "existing": 1250}
+
+
 async def contents(conn: AsyncConnection) -> list[tuple[object, ...]]:
     queries = (
         "SELECT id, external_id, parent_external_id, title, first_at, file_modified_at FROM sessions ORDER BY 1",
