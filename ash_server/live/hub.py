@@ -34,6 +34,9 @@ POLL_SECONDS = 2.0
 RETRY_SECONDS = 0.2
 """Delay before an unavailable database is tried again."""
 
+_PROMPT_SUBSCRIBERS, _PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 100, 0.0007, 0.3
+"""Up to so many subscribers of a session are woken for each change. For each further one there is a pause between two
+wake-ups, up to a limit: many subscribers get several changes at once, which leaves most of the time to writers."""
 _NOTIFY_DELAY_SECONDS = 0.02
 """Notifications to other processes are collected for this long."""
 _FLUSH_TIMEOUT_SECONDS = 1.0
@@ -73,6 +76,26 @@ class _SubscribedSession:
     is_deleted: bool = False
     output: Callable[[], Any] = lambda: None
     """A weak reference to the object that the subscribers share."""
+    pause_end: float = 0.0
+    """Time of the loop before which the subscribers are not woken."""
+    delayed_wake: asyncio.TimerHandle | None = None
+
+    def wake(self) -> None:
+        """Wake the subscribers, at the end of the pause after the last time."""
+        loop = asyncio.get_running_loop()
+        if self.delayed_wake is not None:
+            return
+        if loop.time() < self.pause_end:
+            self.delayed_wake = loop.call_at(self.pause_end, self._wake_now)
+        else:
+            self._wake_now()
+
+    def _wake_now(self) -> None:
+        further = max(0, len(self.subscribers) - _PROMPT_SUBSCRIBERS)
+        pause = min(further * _PAUSE_SECONDS, _MAX_PAUSE_SECONDS)
+        self.delayed_wake, self.pause_end = None, asyncio.get_running_loop().time() + pause
+        for changed in self.subscribers:
+            changed.set()
 
 
 class ChangedSessions:
@@ -258,8 +281,7 @@ class Hub:
             changes.add(session_id)
         if session := self._sessions.get(session_id):
             session.version = next(self._versions)
-            for changed in session.subscribers:
-                changed.set()
+            session.wake()
 
     def _wake_all_here(self) -> None:
         for changes in self._watchers:
