@@ -33,6 +33,12 @@ _TURN = """
     ORDER BY sequence DESC LIMIT 1
 """
 
+_LAST_MARK = """
+    SELECT type FROM events
+    WHERE session_id = %b AND sequence <= %b AND type IN ('turn_start', 'turn_end')
+    ORDER BY sequence DESC LIMIT 1
+"""
+
 # The line of a prompt ends the previous turn, but belongs to the next one.
 _BEGINS_NEXT_TURN = """
     SELECT EXISTS (
@@ -100,6 +106,8 @@ class LineContext(NamedTuple):
     """The first messages of the session, if they precede the others."""
     lines: list[StoredMessage]
     """The last messages before the position."""
+    is_turn_over: bool
+    """True if the last turn before the position has ended."""
 
 
 class Span(NamedTuple):
@@ -147,7 +155,8 @@ async def get_context(conn: AsyncConnection, session_id: UUID, place: LogPositio
     head = (
         await list_head(conn, session_id, before=lines[0].sequence, max_bytes=_MAX_BYTES) if has_head else []
     )
-    return LineContext(head, lines)
+    mark = await (await conn.execute(_LAST_MARK, [session_id, place.event])).fetchone()
+    return LineContext(head, lines, is_turn_over=mark is not None and mark[0] == "turn_end")
 
 
 async def get_span(conn: AsyncConnection, session_id: UUID, start: LogPosition, end: LogPosition) -> Span:

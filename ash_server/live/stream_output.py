@@ -82,8 +82,12 @@ class StreamOutput:
 
     async def _start_live(self) -> LiveMessages:
         context = await self._reader.get_context(self._session_id, self._place)
-        head, before = texts_with_source(context.head), texts_with_source(context.lines)
-        return await asyncio.to_thread(lambda: LiveMessages(head=head, before=before))
+        return await asyncio.to_thread(
+            LiveMessages,
+            head=texts_with_source(context.head),
+            before=texts_with_source(context.lines),
+            is_turn_over=context.is_turn_over,
+        )
 
     def _render(self, live: LiveMessages, spans: Sequence[Span], *, is_turn_over: bool) -> list[str]:
         *others, last = spans

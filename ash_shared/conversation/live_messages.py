@@ -53,7 +53,7 @@ class LiveMessages:
     complete. Copies of messages (`shadowOf`) are left out.
     """
 
-    def __init__(self, *, head: Lines = (), before: Lines = ()) -> None:
+    def __init__(self, *, head: Lines = (), before: Lines = (), is_turn_over: bool = False) -> None:
         """`before` has the last lines of the session so far; `head` its first lines, if they are not among them."""
         self._fold = Fold()
         self._ids = IdAllocator()
@@ -68,7 +68,9 @@ class LiveMessages:
             self._fold.add_facts(raw, source)
         self._add_lines(before)
         for draft in self._take_changed():
-            self._record(draft, draft.usage)
+            may_change = self._fold.may_change_usage(draft)
+            is_unsent = may_change and self._must_wait(draft, is_complete=is_turn_over)
+            self._record(draft, None if is_unsent else draft.usage)
 
     def add(self, lines: Lines, *, is_turn_over: bool = False) -> Update:
         """Add lines. `is_turn_over`: all messages so far are complete."""
@@ -79,9 +81,9 @@ class LiveMessages:
         update = Update([], self._take_back(shadows))
         for draft in changed:
             is_complete = is_turn_over or draft.turn < self._fold.turn
-            if id(draft) in shadows or (draft.is_copy and self._must_wait(draft, is_complete)):
+            if id(draft) in shadows or (draft.is_copy and self._must_wait(draft, is_complete=is_complete)):
                 continue
-            self._add_to(update, draft, is_complete)
+            self._add_to(update, draft, is_complete=is_complete)
             if draft.is_copy:
                 self._sent_copies.add(draft.number)
         return update
@@ -106,16 +108,16 @@ class LiveMessages:
         self._waiting = set()
         return [self._fold.drafts[number] for number in numbers]
 
-    def _must_wait(self, draft: Draft, is_complete: bool) -> bool:
+    def _must_wait(self, draft: Draft, *, is_complete: bool) -> bool:
         """Return True for a draft that is not complete, which the next update tries again."""
         if not is_complete:
             self._waiting.add(draft.number)
         return not is_complete
 
-    def _add_to(self, update: Update, draft: Draft, is_complete: bool) -> None:
+    def _add_to(self, update: Update, draft: Draft, *, is_complete: bool) -> None:
         usage, sent = draft.usage, self._sent[draft.number]
         may_change = usage is not None and self._fold.may_change_usage(draft)
-        if may_change and self._must_wait(draft, is_complete):
+        if may_change and self._must_wait(draft, is_complete=is_complete):
             usage = None
         if not sent.is_start_of(draft, usage):
             update.replaced.append(sent.id)

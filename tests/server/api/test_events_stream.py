@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import resources
 from socket import create_connection
 from typing import Any
@@ -21,6 +21,9 @@ from ash_server.db.event_writer import derive
 from ash_server.db.events import StoredEvent
 from ash_server.live import hub
 from ash_shared.eventlog import Normalizer, read_line
+from tests.shared.conftest import CLAUDE_FAMILY, CORPUS
+
+MAX_TRANSCRIPT = 300_000
 
 EVIL = "https://evil.example"
 
@@ -403,13 +406,13 @@ def transcript(name: str) -> list[str]:
     return (resources.files("ash_server") / "samples" / name).read_text().splitlines()
 
 
-def follow(base: str, lines: list[str]) -> list[dict[str, Any]]:
+def follow(base: str, lines: list[str], per_request: int = 2) -> list[dict[str, Any]]:
     """Write lines in small requests and return the frames that a subscriber receives."""
     headers = {"Content-Type": "application/x-ndjson"}
-    with socket(base) as connected, httpx.Client(base_url=base, headers=headers) as client:
+    with socket(base) as connected, httpx.Client(base_url=base, headers=headers, timeout=60) as client:
         frames(connected, "caught_up")
-        for first in range(0, len(lines), 2):
-            body = "\n".join(lines[first : first + 2]).encode()
+        for first in range(0, len(lines), per_request):
+            body = "\n".join(lines[first : first + per_request]).encode()
             client.post("messages", content=body).raise_for_status()
         client.post("end").raise_for_status()
         received = list[dict[str, Any]]()
@@ -441,24 +444,102 @@ def sums(messages: list[dict[str, Any]]) -> tuple[set[str], Counter[str], Counte
     return {message["id"] for message in messages}, texts, usage
 
 
+def output_of(received: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the messages of `stream_output` that a reader has, with several parts of one."""
+    output = list[dict[str, Any]]()
+    for frame in received:
+        if frame["type"].endswith("stream_output"):
+            replaced = frame["data"].get("replaced", [])
+            output = [each for each in output if each["id"] not in replaced] + frame["data"]["messages"]
+    return output
+
+
+def originals_of(base: str) -> list[dict[str, Any]]:
+    messages, after = list[dict[str, Any]](), 0
+    while after is not None:
+        page = httpx.get(f"{base}/standard-messages?limit=1000&after={after}", timeout=60).json()
+        messages += page["messages"]
+        after = page.get("nextAfter")
+    return [message for message in messages if "shadowOf" not in message["metadata"]]
+
+
 @pytest.mark.parametrize("name", SAMPLES)
 def test_topics_add_up_to_the_standard_messages(base: str, name: str) -> None:
     received = follow(base, transcript(name))
 
-    output, turns = list[dict[str, Any]](), list[dict[str, Any]]()
-    for frame in received:
-        data = frame["data"]
-        if frame["type"].endswith("stream_output"):
-            output = [each for each in output if each["id"] not in data.get("replaced", [])]
-            output += data["messages"]
-        elif frame["type"].endswith("message_complete"):
-            turns += data["messages"]
-    stored = httpx.get(f"{base}/standard-messages?limit=1000").json()["messages"]
-    originals = [message for message in stored if "shadowOf" not in message["metadata"]]
-    assert sums(output) == sums(originals)
-    within_turns = [message for message in originals if message in turns]
-    assert turns == within_turns
+    complete = [frame["data"] for frame in received if frame["type"].endswith("message_complete")]
+    turns = [message for data in complete for message in data["messages"]]
+    originals = originals_of(base)
+    assert sums(output_of(received)) == sums(originals)
+    assert turns == [message for message in originals if message in turns]
     assert sums(turns)[2] == sums(originals)[2]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="no ../shared/corpus next to the repository")
+@pytest.mark.parametrize("folder", CLAUDE_FAMILY)
+def test_output_of_transcripts_adds_up(shared_server: str, folder: str) -> None:
+    differing = list[str]()
+    for file in sorted((CORPUS / folder).glob("*.jsonl")):
+        if file.stat().st_size < MAX_TRANSCRIPT:
+            lines = file.read_text(errors="replace").replace("\0", "").splitlines()
+            created = httpx.post(f"{shared_server}/api/sessions", json={}).json()
+            base = f"{shared_server}/api/sessions/{created['id']}"
+            received = follow(base, lines, per_request=max(2, len(lines) // 20))
+            if sums(output_of(received)) != sums(originals_of(base)):
+                differing.append(file.name)
+
+    assert differing == []
+
+
+GROWING = [
+    LINES[0],
+    '{"type":"assistant","uuid":"u2","message":{"id":"msg_1","role":"assistant","content":'
+    '[{"type":"text","text":"Let me see."}],"usage":{"input_tokens":9,"output_tokens":1}}}',
+    '{"type":"assistant","uuid":"u3","message":{"id":"msg_1","role":"assistant","content":'
+    '[{"type":"tool_use","id":"call_1","name":"count","input":{}}],"usage":{"input_tokens":9,"output_tokens":5}}}',
+    '{"type":"result","subtype":"success","result":"Let me see.","usage":{"input_tokens":90,"output_tokens":50}}',
+]
+PARTS = [
+    ("u1", ["text"], None),
+    ("u2", ["text"], None),
+    ("u2", ["tool_use"], None),
+    ("u2", [], 5),
+]
+
+
+def test_subscribers_receive_the_additions_since_they_came(base: str) -> None:
+    """The output is computed once for all of them."""
+    received: list[list[tuple[str, list[str], int | None]]] = []
+    with ExitStack() as stack:
+        sockets = list[ClientConnection]()
+        for line in GROWING:
+            sockets += [stack.enter_context(socket(base)) for _ in range(2)]
+            for connected in sockets[-2:]:
+                frames(connected, "caught_up")
+            post_lines(base, line, end=False)
+        received = [
+            [
+                (
+                    each["id"],
+                    [block["type"] for block in each["content"]],
+                    each.get("usage", {}).get("output_tokens"),
+                )
+                for each in output_of(frames(connected, "message_complete"))
+            ]
+            for connected in sockets
+        ]
+
+    assert received == [PARTS[place // 2 :] for place in range(len(sockets))]
+
+
+def test_subscriber_after_a_turn_receives_nothing_of_it(base: str) -> None:
+    post_lines(base, *GROWING)
+    with socket(base) as connected:
+        frames(connected, "caught_up")
+        post_lines(base, LINES[0].replace("u1", "u9"), end=False)
+
+        assert [each["id"] for each in output_of(frames(connected, "stream_output"))] == ["u9"]
 
 
 def test_topics_of_posted_events(base: str) -> None:

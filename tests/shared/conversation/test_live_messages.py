@@ -117,13 +117,21 @@ def test_replaced_messages(name: str) -> None:
     assert [update.replaced for update in updates] == expected
 
 
-def test_continues_after_earlier_lines() -> None:
-    """Only what is new: the message began, and its usage was reported, before."""
-    live = LiveMessages(before=[(ASKED, None), (answer("u1", text("Let me see.")), None)])
+@pytest.mark.parametrize(
+    ("is_turn_over", "expected"),
+    [
+        (False, [("u1", ["Three."], (10, 7))]),
+        (True, [("u2", ["Three."], (10, 7))]),
+    ],
+)
+def test_continues_after_earlier_lines(is_turn_over: bool, expected: list[Row]) -> None:
+    """Only what is new: the usage is, unless the turn had ended."""
+    before = answer("u1", text("Let me see."), id="m0" if is_turn_over else "m1")
+    live = LiveMessages(before=[(ASKED, None), (before, None)], is_turn_over=is_turn_over)
 
-    update = live.add([(answer("u2", text("Three.")), None)], is_turn_over=True)
+    update = live.add([(answer("u2", text("Three."), output=7), None)], is_turn_over=True)
 
-    assert list(map(row, update.messages)) == [("u1", ["Three."], None)]
+    assert (list(map(row, update.messages)), update.replaced) == (expected, [])
 
 
 @pytest.mark.parametrize("name", SAMPLES)
