@@ -1,5 +1,6 @@
 """P12: importing transcripts, compared with copying the same lines into a table of one column."""
 
+import re
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
@@ -38,23 +39,36 @@ SMOKE = Size(lines=60, files=3, file_lines=20, rounds=1)
 
 
 async def measure(url: str, samples: Samples, size: Size) -> list[Row]:
-    lines = cycle(line + b"\n" for line in samples.lines)
+    lines = cycle(samples.lines)
     with tempfile.TemporaryDirectory(prefix="ash-bench-") as temporary:
-        file = _write_file(Path(temporary, "session.jsonl"), lines, size.lines)
-        folder = Path(temporary, "folder")
-        files = [_write_file(folder / f"{n}.jsonl", lines, size.file_lines) for n in range(size.files)]
+        file = _write_file(Path(temporary, "session.jsonl"), islice(lines, size.lines))
+        folders = _write_folders(Path(temporary), lines, size)
         async with Store.open(url, lock_timeout=None) as store, await connect(url) as conn:
             await conn.execute("CREATE TABLE plain_lines (content text NOT NULL)")
             return [
                 *await _measure_file(store, conn, file, size),
-                await _measure_folder(store, conn, files, size),
+                await _measure_folder(store, conn, folders, size),
             ]
 
 
-def _write_file(path: Path, lines: Iterator[bytes], count: int) -> Path:
+def _write_folders(parent: Path, lines: Iterator[bytes], size: Size) -> Iterator[list[Path]]:
+    """Yield the files of a new folder each time."""
+    for number in count():
+        yield [
+            _write_file(parent / f"folder-{number}" / f"{n}.jsonl", islice(lines, size.file_lines))
+            for n in range(size.files)
+        ]
+
+
+def _write_file(path: Path, lines: Iterable[bytes]) -> Path:
+    """Write the lines with other ids, so that no file is recognised as a copy of another."""
     path.parent.mkdir(exist_ok=True)
-    path.write_bytes(b"".join(islice(lines, count)))
+    ids = rb"\g<0>%b-%b-" % (path.parent.name.encode(), path.stem.encode())
+    path.write_bytes(b"".join(_IDS.sub(ids, line) + b"\n" for line in lines))
     return path
+
+
+_IDS = re.compile(rb'"(?:uuid|sessionId)":"')
 
 
 async def _measure_file(store: Store, conn: AsyncConnection, path: Path, size: Size) -> list[Row]:
@@ -87,30 +101,21 @@ async def _measure_file(store: Store, conn: AsyncConnection, path: Path, size: S
     ]
 
 
-async def _measure_folder(store: Store, conn: AsyncConnection, files: list[Path], size: Size) -> Row:
-    names = map("folder-{}".format, count())
-
+async def _measure_folder(
+    store: Store, conn: AsyncConnection, folders: Iterator[list[Path]], size: Size
+) -> Row:
     async def imported() -> float:
-        folder = _link_into(next(names), files)
+        files = next(folders)
         began = time.perf_counter()
-        report = await import_paths(store, [folder], ImportOptions(jobs=_JOBS))
+        report = await import_paths(store, files, ImportOptions(jobs=_JOBS))
         seconds = time.perf_counter() - began
-        assert report.complete
+        assert report.total.counts == {"new": size.files * size.file_lines}
         return seconds
 
-    cases: dict[str, AsyncRun] = {_IMPORT: imported, _COPY: _copying(conn, files)}
+    cases: dict[str, AsyncRun] = {_IMPORT: imported, _COPY: _copying(conn, next(folders))}
     times = await take_turns_async(cases, size.rounds)
     what = f"import of a folder of {size.files} files of {size.file_lines} lines with `--jobs {_JOBS}`"
     return Row("P12", f"{what}, against COPY of their lines", times.typical_speed(_IMPORT, _COPY), floor=0.5)
-
-
-def _link_into(name: str, files: list[Path]) -> Path:
-    """Link the files into a new folder, so that they belong to new sessions: these are named after the paths."""
-    folder = files[0].parent.with_name(name)
-    folder.mkdir()
-    for file in files:
-        (folder / file.name).hardlink_to(file)
-    return folder
 
 
 def _copying(conn: AsyncConnection, paths: Iterable[Path]) -> AsyncRun:
