@@ -21,8 +21,9 @@ from ash_server.db.event_writer import derive
 from ash_server.db.events import StoredEvent
 from ash_server.live import hub
 from ash_shared.eventlog import Normalizer, read_line
-from tests.shared.conftest import CLAUDE_FAMILY, CORPUS
+from tests.shared.conftest import CORPUS
 
+TRANSCRIPTS = ("agent_sdk_stream", "claude_code_jsonl", "claude_stream_json")
 MAX_TRANSCRIPT = 300_000
 
 EVIL = "https://evil.example"
@@ -477,7 +478,7 @@ def test_topics_add_up_to_the_standard_messages(base: str, name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="no ../shared/corpus next to the repository")
-@pytest.mark.parametrize("folder", CLAUDE_FAMILY)
+@pytest.mark.parametrize("folder", TRANSCRIPTS)
 def test_output_of_transcripts_adds_up(shared_server: str, folder: str) -> None:
     differing = list[str]()
     for file in sorted((CORPUS / folder).glob("*.jsonl")):
