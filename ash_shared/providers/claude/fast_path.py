@@ -48,7 +48,7 @@ class _Envelope(Struct, Generic[T], gc=False):
 _decode_content = msgspec.json.Decoder(_Content).decode
 _decode_envelope = msgspec.json.Decoder(_Envelope[_Content]).decode
 _decode_slices = msgspec.json.Decoder(_Envelope[Raw]).decode
-_decode_native = native_decoder(7)
+_decode_native = native_decoder(5)
 _encode = msgspec.json.Encoder().encode
 
 _VALIDATORS = block_validators()
