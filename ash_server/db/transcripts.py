@@ -41,6 +41,7 @@ _SET_NAMES = """
     WHERE id = %(id)s
       AND (path IS DISTINCT FROM %(path)s OR lineage IS DISTINCT FROM coalesce(%(lineage)s::text[], lineage))
 """
+_SET_LINEAGE = "UPDATE sessions SET lineage = %s WHERE id = %s"
 _ADOPT = (
     "UPDATE sessions SET lineage = %s, path = coalesce(path, external_id) WHERE id = %s AND lineage IS NULL"
 )
@@ -88,9 +89,10 @@ class Claim(NamedTuple):
 
     session_id: UUID
     external_id: str | None
-    has_names: bool = True
+    has_names: bool
     """False if the names of its transcript are not known yet."""
     path: str | None = None
+    """None if no import of it is complete."""
     message_count: int = 0
 
 
@@ -123,7 +125,7 @@ async def claim(
     async with conn.transaction():
         await conn.execute(_LOCK_KEY, [names.key])
         candidate = await find_candidate(conn, names, source, path, rejected)
-        return candidate or Claim(await _create(conn, names, source, path), path)
+        return candidate or Claim(await _create(conn, names, source, path), path, has_names=True)
 
 
 async def find_candidate(
@@ -145,7 +147,7 @@ async def _create(conn: AsyncConnection, names: TranscriptNames, source: str, pa
     made = await create_session(conn, source=source, external_id=path)
     if not made.created:
         made = await create_session(conn, id=uuid7(), source=source, external_id=path)
-    await set_names(conn, made.session.id, path, names.lineage)
+    await conn.execute(_SET_LINEAGE, [list(names.lineage), made.session.id])
     return made.session.id
 
 

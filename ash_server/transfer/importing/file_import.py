@@ -150,9 +150,10 @@ async def _import_identified(
             file.advance.restart()
         else:
             break
-    await target.settle(claim)
-    if result.counts["new"] or not claim.has_names:
+    is_first = claim.path is None or not claim.has_names
+    if result.counts["new"] or is_first:
         await mark_copies(store, claim.session_id)
+    await target.settle(claim)
     return ImportedFile(claim.session_id, claim.external_id or file.name, head, result)
 
 

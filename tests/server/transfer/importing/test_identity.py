@@ -360,6 +360,18 @@ async def test_marks_transcripts_that_an_earlier_version_stored_twice(
     assert await stored(store, folder) == [Stored(A, FOUR), Stored(B, FOUR, None, A, 4)]
 
 
+async def test_marks_fork_whose_import_was_interrupted(
+    store: Store, connection: AsyncConnection, folder: Path
+) -> None:
+    """All lines are stored, but the session is not compared with others and has no path yet."""
+    for step in (Step(A, FOUR), Step(B, FORK)):
+        await run(store, folder, step)
+    await connection.execute("UPDATE sessions SET path = NULL, copy_of = NULL")
+    await run(store, folder, Step(B, FORK))
+
+    assert await stored(store, folder) == [Stored(A, FOUR), Stored(B, FORK, None, A, 2)]
+
+
 async def test_marks_copy_of_appended_session(store: Store, folder: Path) -> None:
     """Its messages are not lines of a file, so the import does not continue it."""
     session = await store.sessions.create(external_id="posted")
