@@ -67,7 +67,7 @@ def _parse_content(raw: str | bytes) -> list[Any] | None:
     try:
         content = _envelope_content(_decode_envelope(raw))
         if content.__class__ is list and len(content) <= MAX_BLOCKS:
-            return _typed_content(content)
+            return [_typed_element(block) for block in content]
         if content.__class__ is str:
             return [_typed_block(text_block(content))]
     except (ValueError, RecursionError):
@@ -75,20 +75,14 @@ def _parse_content(raw: str | bytes) -> list[Any] | None:
     return None
 
 
-def _typed_content(content: list[Any]) -> list[Any]:
-    """Return the content objects of a content list, most of which hold only valid blocks."""
-    try:
-        return [_ELEMENT_VALIDATORS[block["type"]](block) for block in content]
-    except (KeyError, TypeError, ValidationError):
-        return list(map(_typed_element, content))
-
-
 def _typed_element(block: Any) -> Any:
     """Return the content object of one element of a content list, which is read first unless it is a valid block."""
     try:
-        return _ELEMENT_VALIDATORS[block["type"]](block)
+        if validate := _ELEMENT_VALIDATORS.get(block["type"]):
+            return validate(block)
     except (KeyError, TypeError, ValidationError):
-        return _typed_block(read_block(block))
+        pass
+    return _typed_block(read_block(block))
 
 
 def _typed_block(block: Block) -> Any:
