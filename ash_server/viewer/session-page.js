@@ -10,9 +10,9 @@ import { EventStream } from "./session/event-stream.js";
 import { HitMarks, hitPattern } from "./session/hit-marks.js";
 import { ABANDONED_MS, LiveIndicator } from "./session/live-indicator.js";
 import { PaginationControls } from "./session/pagination-controls.js";
-import { findElement, findNearest, pageQuery, placeFromUrl, placeOf, placeUrl } from "./session/permalinks.js";
+import { findElement, findNearest, pageQuery, placeFromUrl, placeOf, placeUrl, sessionAddress } from "./session/permalinks.js";
 import { contentTop, itemsInView, scrollToRange } from "./session/scroll-anchor.js";
-import { SessionHeader, exportMenu, sessionPath, sessionTitle } from "./session/session-header.js";
+import { SessionHeader, exportMenu, sessionTitle } from "./session/session-header.js";
 import { SessionSearch } from "./session/session-search.js";
 import { SessionView } from "./session/session-view.js";
 
@@ -73,12 +73,12 @@ class SessionPage extends SessionView {
 
   /** @param {string} id */
   constructor(id) {
-    const path = sessionPath(id);
+    const path = sessionAddress(id);
     const api = `/api/sessions/${id}`;
     super({
       addressOf: (item) => placeUrl(path, placeOf(item)),
       messages: `${api}/messages`,
-      hrefOf: sessionPath,
+      hrefOf: sessionAddress,
       usageOf: (item) => this.usage.textOf(item),
     });
     this.id = id;
@@ -189,7 +189,7 @@ class SessionPage extends SessionView {
     const parentFacts = id && { id, title: "another session", ...parent, start: this.startHref };
     this.header.showRelations(parentFacts, started, original && { ...original, messages: copiedMessages });
     const agents = started.filter(({ agentId }) => agentId !== undefined);
-    const hrefs = new Map(agents.map(({ agentId, id }) => [agentId, sessionPath(id)]));
+    const hrefs = new Map(agents.map(({ agentId, id }) => [agentId, sessionAddress(id)]));
     this.autoScroll.paint(() => this.renderer.linkAgents(hrefs));
   }
 
@@ -199,7 +199,7 @@ class SessionPage extends SessionView {
     if (agentId === undefined) return undefined;
     const query = { agent: agentId, type: STARTING_TYPES, limit: 1 };
     const { events } = await getJson(withQuery(`/api/sessions/${parentId}/events`, query));
-    return events.length ? placeUrl(sessionPath(parentId), placeOf({ event: events[0] })) : undefined;
+    return events.length ? placeUrl(sessionAddress(parentId), placeOf({ event: events[0] })) : undefined;
   }
 
   /**

@@ -1,9 +1,13 @@
-/** Addresses of places within a session. The sequence of a message never changes; that of an event may. */
+/** Addresses of sessions and of places within them. The sequence of a message never changes; that of an event may. */
 
 /**
  * An event id, and the sequence of its message or, for posted events, of the event.
  * @typedef {{id?: string, message?: number, at?: number}} Place
  */
+
+export function sessionAddress(id) {
+  return `/sessions/${encodeURIComponent(id)}`;
+}
 
 /**
  * The place that an address names, if any.

@@ -2,6 +2,7 @@ import { button, el } from "../lib/dom.js";
 import { formatCacheUsage, formatDollars, formatDuration, formatNumber, pluralize } from "../lib/number-format.js";
 import { sourceName } from "../lib/source-names.js";
 import { isBeginningOf, stripMarkdown, transcriptName } from "../lib/title-text.js";
+import { sessionAddress } from "./permalinks.js";
 
 const MAX_MODELS = 2;
 const LONG_TITLE_LENGTH = 80;
@@ -177,13 +178,9 @@ function unrecognised({ unrecognisedCount, eventCount }, onUnrecognised) {
   );
 }
 
-export function sessionPath(id) {
-  return `/sessions/${encodeURIComponent(id)}`;
-}
-
 /** A link to a session; `start` is the address of a place in it. */
 function linkTo({ start, ...session }) {
-  return el("a", { href: start ?? sessionPath(session.id) }, sessionTitle(session));
+  return el("a", { href: start ?? sessionAddress(session.id) }, sessionTitle(session));
 }
 
 function childDetails(children) {

@@ -1,12 +1,12 @@
 import { el, setChildren } from "../lib/dom.js";
 import { hitPlace, markedSnippet } from "../lib/search-result.js";
 import { formatNumber, pluralize } from "../lib/number-format.js";
-import { placeUrl } from "../session/permalinks.js";
+import { placeUrl, sessionAddress } from "../session/permalinks.js";
 import { sourceName } from "../lib/source-names.js";
 import { agoTime } from "../lib/time-format.js";
 import { LoadMore } from "./load-more.js";
 import { PageCursor } from "./page-cursor.js";
-import { sessionAddress, sessionName } from "./session-row.js";
+import { sessionName } from "./session-row.js";
 
 const PAGE = 100;
 

@@ -1,5 +1,6 @@
 import { el } from "../lib/dom.js";
 import { formatNumber, pluralize } from "../lib/number-format.js";
+import { sessionAddress } from "../session/permalinks.js";
 import { sourceName } from "../lib/source-names.js";
 import { agoTime } from "../lib/time-format.js";
 import { isBeginningOf, oneLine, stripMarkdown, transcriptName } from "../lib/title-text.js";
@@ -39,10 +40,6 @@ function timeOrigin({ lastAt, fileModifiedAt }) {
   return fileModifiedAt === undefined
     ? [el("span", { title: "No message names a time; they were stored at this time" }, "stored"), " "]
     : [el("span", { title: "No message names a time; the file was modified at this time" }, "file changed"), " "];
-}
-
-export function sessionAddress(id) {
-  return `/sessions/${encodeURIComponent(id)}`;
 }
 
 /** The name of a session, and its first prompt unless the title repeats it. */
