@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from tests.viewer.browser import elapse
 from tests.viewer.sessions import Event, Session
@@ -183,6 +183,21 @@ async def test_a_hit_in_a_closed_part_is_opened_and_marked(page: Page, session: 
     await page.keyboard.press("Enter")
 
     assert await shown(page, "1 of 1") == ["heron", kind, True]
+
+
+async def test_searches_again_while_events_are_pending(page: Page, session: Session) -> None:
+    answers = [{"hits": [], "total": 0, "pending": 2}]
+
+    async def answer_before_indexing(route: Route) -> None:
+        await route.fulfill(json=answers.pop())
+
+    await session.add_events(event("user_message", 1, text="A heron"))
+    await page.route("**/search?*", answer_before_indexing, times=1)
+
+    await search(page, session, "heron")
+
+    await expect(page.locator(".find-sum")).to_have_text("1 hit")
+    assert not answers
 
 
 async def test_marks_stay_when_the_page_changes(page: Page, session: Session) -> None:

@@ -6,6 +6,8 @@ import { clockTime } from "../lib/time-format.js";
 import { placeUrl } from "./permalinks.js";
 
 const DELAY_MS = 250;
+/** Time after which hits are loaded again while there are events that cannot be searched yet. */
+const PENDING_MS = 1000;
 const PAGE = 50;
 
 const ROLE_NAMES = { user: "User", assistant: "Assistant", tool: "Tool", system: "System" };
@@ -125,8 +127,9 @@ export class SessionSearch {
     if (this.isActive) await this.load({ at: this.position() });
   }
 
-  /** Load and list a page of hits; false on failure. */
+  /** Load and list a page of hits, again while events are pending; false on failure. */
   async load(query) {
+    clearTimeout(this.timer);
     this.request?.abort();
     this.request = new AbortController();
     const { signal } = this.request;
@@ -135,6 +138,7 @@ export class SessionSearch {
       this.hits = page.hits;
       this.total = page.total;
       this.pending = page.pending;
+      if (page.pending) this.timer = setTimeout(() => this.load(query), PENDING_MS);
       this.show();
       return true;
     } catch (problem) {
