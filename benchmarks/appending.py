@@ -13,7 +13,7 @@ from uuid import UUID
 from psycopg import AsyncConnection
 
 from ash_server.db.connection import connect
-from ash_server.db.event_writer import PreparedEvent, columns, derive, without_unused_groups
+from ash_server.db.event_writer import PreparedEvent, columns, derive
 from ash_server.db.events import append_events
 from ash_server.db.messages import PreparedMessage, append
 from ash_server.db.sessions import uuid7
@@ -298,7 +298,7 @@ def _message(session_id: UUID, text: str) -> PreparedMessage:
 
 def _event_rows(events: Iterable[PreparedEvent]) -> list[tuple[Any, ...]]:
     """Return the column values, one tuple per event."""
-    values = without_unused_groups(columns(list(events)), has_chunks=False)
+    values = columns(list(events))
     return list(zip(*(values[name] for name in _COLUMNS_OF_EVENTS), strict=True))
 
 

@@ -220,7 +220,7 @@ async def write_events(
         "events": len(rows["bodies"]),
         "state": saved.state,
         "version": NORMALIZER_VERSION,
-        **without_unused_groups(rows, has_chunks=counters.has_chunks),
+        **rows,
     }
     if rows["bodies"]:
         await conn.execute(_WRITE, {**params, "last_event": counters.event_sequence})
@@ -229,33 +229,30 @@ async def write_events(
     await open_texts.write(conn, session_id, saved)
 
 
-def columns(new: Sequence[PreparedEvent]) -> dict[str, Any]:
-    """Return the columns of the new rows as lists, and the numbers to add to the counters."""
+def columns(new: Sequence[PreparedEvent], *, has_chunks: bool = False) -> dict[str, Any]:
+    """Return the columns of the new rows as lists, and the numbers to add to the counters.
+
+    Groups of chunks are indexed, so they are left out if there are no chunks in the log (`has_chunks`) or among the new
+    events. Posted events keep theirs: a rebuild, which may derive chunks before them, does not compute them again.
+    """
     events = [each.event for each in new]
     stored = list(_encode_all(new))
     types = {each: storable(each) for each in {event["type"] for event in events}}
+    adds_chunks = not CHUNKS.isdisjoint(types)
+    has_groups = has_chunks or adds_chunks
     return {
         "types": [types[event["type"]] for event in events],
         "message_sequences": [each.message_sequence for each in new],
         "origins": [each.origin for each in new],
         "given_ids": [each.event["id"] if each.has_own_id else None for each in new],
-        "pieces": list(map(_chunk_group, events)),
+        "pieces": [
+            _chunk_group(each.event) if has_groups or each.origin == "posted" else None for each in new
+        ],
         "bodies": [each.body for each in stored],
         "places": [each.places for each in stored],
-        "has_chunks": not CHUNKS.isdisjoint(types),
+        "has_chunks": adds_chunks,
         **IssueCounts().add(events)._asdict(),
     }
-
-
-def without_unused_groups(rows: Mapping[str, Any], *, has_chunks: bool) -> Mapping[str, Any]:
-    """Return the columns without groups of chunks, which are indexed, if there are no chunks in the log or among them.
-
-    Posted events keep theirs: a rebuild, which may derive chunks before them, does not compute them again.
-    """
-    if has_chunks or rows["has_chunks"]:
-        return rows
-    groups = zip(rows["pieces"], rows["origins"], strict=True)
-    return {**rows, "pieces": [group if origin == "posted" else None for group, origin in groups]}
 
 
 def _encode_all(new: Sequence[PreparedEvent]) -> Iterator[StoredJson]:

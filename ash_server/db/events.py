@@ -190,7 +190,8 @@ async def end_session(conn: AsyncConnection, session_id: UUID) -> int:
 
         new, saved = await with_normalizer(conn, session_id, counters, derive_events)
         if new or counters.normalizer_state is not None:
-            await write_events(conn, session_id, counters, columns(new), saved)
+            rows = columns(new, has_chunks=counters.has_chunks)
+            await write_events(conn, session_id, counters, rows, saved)
     return len(new)
 
 
@@ -372,7 +373,8 @@ async def _post_new(
                     normalizer.observe(event)
             appended.append(Appended(event["id"], known[0] if known else last, known is None))
         if new:
-            await write_events(conn, session_id, counters, columns(new), normalizer.save())
+            rows = columns(new, has_chunks=counters.has_chunks)
+            await write_events(conn, session_id, counters, rows, normalizer.save())
             await conn.execute(_TOUCH, [session_id])
     return appended
 

@@ -400,7 +400,7 @@ async def _write_events(
 
     derived, saved = await with_normalizer(conn, session_id, counters, derive_events)
     events = list(await resolve_id_conflicts(conn, session_id, derived))
-    written = await _offload(is_large, lambda: columns(events))
+    written = await _offload(is_large, lambda: columns(events, has_chunks=counters.has_chunks))
     await write_events(conn, session_id, counters, written, saved, messages=len(new))
 
 

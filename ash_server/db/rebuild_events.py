@@ -26,7 +26,6 @@ from ash_server.db.event_writer import (
     lock,
     milliseconds,
     resolve_id_conflicts,
-    without_unused_groups,
 )
 from ash_server.db.reindex import set_by_writer
 from ash_server.db.session_facts import to_milliseconds
@@ -212,7 +211,7 @@ class _Rebuild:
         new = await resolve_id_conflicts(self._conn, self._session_id, self._pending)
         if new:
             named = {"session_id": self._session_id, "last_event": self._last + self.written}
-            rows = without_unused_groups(columns(new), has_chunks=self.has_chunks)
+            rows = columns(new, has_chunks=self.has_chunks)
             await self._conn.execute(INSERT, {**named, **rows})
             self.has_chunks |= rows["has_chunks"]
         self.issues = self.issues.add(each.event for each in new)
