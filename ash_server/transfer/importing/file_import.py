@@ -2,10 +2,10 @@
 
 A line's id is derived from its session and its number, so importing a file again stores only the lines added since.
 Stored lines are never changed: a line that differs from the stored one is reported as a problem, or shows that the file
-belongs to another session (`identity`). New lines are only
-appended after all stored lines, so the order of a session is the order of its file. A last line that is still being
-written is left for the next import. In a session spread over many files, each file is one line with an id derived from
-its path; new files are added at the end of the session, even if their paths sort before stored ones.
+belongs to another session (`identity`). New lines are only appended after all stored lines, so the order of a session
+is the order of its file. A last line that is still being written is left for the next import. In a session spread over
+many files, each file is one line with an id derived from its path; new files are added at the end of the session, even
+if their paths sort before stored ones.
 """
 
 import asyncio
@@ -185,18 +185,16 @@ class _FileImport:
         self._session_id = session_id
         self._file = file
         self._claim = claim
-        self._source = file.source
         self._now = to_milliseconds(file.modified_at)
-        self._advance = file.advance
         self._last_line: FileLine | None = None
         """The last line of the session; None if its stored text differs from the file, or continues it."""
 
     async def run(self, *, is_new: bool) -> ImportResult:
         if self._file.transcript.in_many_files:
             await self._set_file_time(has_grown=False)
-            await self.add_files(self._file.transcript.lines())
+            await self._add_files(self._file.transcript.lines())
         else:
-            await self.add_lines(self._file.path, is_new=is_new)
+            await self._add_lines(is_new=is_new)
         if self.result.counts["new"]:
             await self._set_file_time(has_grown=True)
         return self.result
@@ -204,14 +202,14 @@ class _FileImport:
     async def compare(self) -> None:
         """Raises TextDiffers if neither text continues the other. For many files, the names alone decide."""
         if not self._file.transcript.in_many_files:
-            await self._compare_stored(self._file.path)
+            await self._compare_stored()
 
-    async def add_lines(self, path: Path, *, is_new: bool) -> None:
+    async def _add_lines(self, *, is_new: bool) -> None:
         """Append the lines of a file that follow the stored ones."""
-        start = START if is_new else await self._compare_stored(path)
+        start = START if is_new else await self._compare_stored()
         await self._set_file_time(has_grown=False)
         if start:
-            await self._append_lines(path, start)
+            await self._append_lines(start)
         await self._store_last_newline()
 
     async def _set_file_time(self, *, has_grown: bool) -> None:
@@ -219,36 +217,36 @@ class _FileImport:
             self._session_id, self._file.modified_at, has_grown=has_grown
         )
 
-    async def add_files(self, files: Iterable[FileLine]) -> None:
+    async def _add_files(self, files: Iterable[FileLine]) -> None:
         """Append files that are not stored, and compare stored files with their stored text."""
         for batch in batched(files):
             stored = await self._get_stored(file.name for file in batch)
             messages = [message async for message in self._parse(self._skip_stored(batch, stored))]
             await self._append(_Batch(messages, sum(file.size for file in batch)))
 
-    async def _append_lines(self, path: Path, start: LineStart) -> None:
+    async def _append_lines(self, start: LineStart) -> None:
         """Parse each batch while PostgreSQL writes the previous one.
 
         Both run on one thread: the stack of another might be too small for deeply nested JSON.
         """
-        batches = batched(read_file(path, start))
-        reading = asyncio.create_task(self._next_batch(path, batches))
+        batches = batched(read_file(self._file.path, start))
+        reading = asyncio.create_task(self._next_batch(batches))
         try:
             while batch := await reading:
-                reading = asyncio.create_task(self._next_batch(path, batches))
+                reading = asyncio.create_task(self._next_batch(batches))
                 await self._append(batch)
         finally:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
 
-    async def _next_batch(self, path: Path, batches: Iterator[list[FileLine]]) -> _Batch | None:
+    async def _next_batch(self, batches: Iterator[list[FileLine]]) -> _Batch | None:
         lines = next(batches, None)
         if lines is None:
             return None
-        messages = [message async for message in self._parse(self._skip_incomplete(path, lines))]
+        messages = [message async for message in self._parse(self._skip_incomplete(lines))]
         return _Batch(messages, sum(line.size for line in lines))
 
-    async def _compare_stored(self, path: Path) -> LineStart | None:
+    async def _compare_stored(self) -> LineStart | None:
         """Compare the file with its stored lines and return the place after the last stored one.
 
         None if the whole file was stored as one document and has changed: nothing can be appended to a document.
@@ -256,7 +254,7 @@ class _FileImport:
         start = end = START
         # The lines after the last stored one. If another stored line follows, they are missing in the store, else new.
         missing = ImportResult()
-        for batch in batched(read_file(path)):
+        for batch in batched(read_file(self._file.path)):
             stored = await self._get_stored(line.name for line in batch)
             for line in batch:
                 end = line.end
@@ -268,9 +266,9 @@ class _FileImport:
                     missing = ImportResult()
                 self._compare_line(line, stored[line.name])
                 if self._last_line is None and "\n" in stored[line.name]:
-                    self._advance(text_size(path) - start.offset)
+                    self._file.advance(text_size(self._file.path) - start.offset)
                     return None
-                self._advance(end.offset - start.offset)
+                self._file.advance(end.offset - start.offset)
                 start = end
         await self._check_end(end)
         return start
@@ -297,7 +295,7 @@ class _FileImport:
                     raise
                 raise TextDiffers from None
             self.result.counts.update("new" if entry.created else "existing" for entry in appended)
-        self._advance(batch.size)
+        self._file.advance(batch.size)
 
     async def _store_last_newline(self) -> None:
         """Store whether the file ends with a newline, for the export.
@@ -351,10 +349,10 @@ class _FileImport:
             else:
                 yield line
 
-    def _skip_incomplete(self, path: Path, lines: Iterable[FileLine]) -> Iterator[FileLine]:
+    def _skip_incomplete(self, lines: Iterable[FileLine]) -> Iterator[FileLine]:
         """Skip a last line that is still being written."""
         for line in lines:
-            if may_be_unfinished(line) and _is_being_written(path):
+            if may_be_unfinished(line) and _is_being_written(self._file.path):
                 self.result.counts["incomplete"] += 1
             else:
                 yield line
@@ -369,7 +367,7 @@ class _FileImport:
             else:
                 self._last_line = line
                 id = line_id(self._session_id, line.name)
-                yield prepare_message(self._session_id, text, id=id, source=self._source)
+                yield prepare_message(self._session_id, text, id=id, source=self._file.source)
 
 
 def _result_without_lines(path: Path, lines: Iterable[FileLine]) -> ImportResult | None:
