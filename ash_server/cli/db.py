@@ -64,7 +64,11 @@ def compression(method: Compression | None) -> None:
     embedded PostgreSQL does not; its default is pglz, which takes 40 % less space than `none` and slows down imports by
     a sixth.
     """
-    with open_database(Settings.from_environment(os.environ)) as url:
+    with (
+        open_database(Settings.from_environment(os.environ)) as url,
+        psycopg.connect(libpq_url(url)) as conn,
+    ):
         if method is not None:
-            set_compression(url, method)
-        click.echo(get_compression(url))
+            set_compression(conn, method)
+        current = get_compression(conn)
+    click.echo(current)

@@ -1,10 +1,8 @@
-"""How PostgreSQL compresses the texts of messages: a property of the column, which applies to new rows."""
+"""Compression of the texts of messages by PostgreSQL: a property of the column, which applies to new rows."""
 
 from typing import Literal, TypeAlias
 
 import psycopg
-
-from ash_server.db.connection import libpq_url
 
 Compression: TypeAlias = Literal["lz4", "pglz", "none"]
 
@@ -25,14 +23,12 @@ _SET = {
 }
 
 
-def get_compression(url: str) -> Compression:
-    with psycopg.connect(libpq_url(url)) as conn:
-        ((compression,),) = conn.execute(_GET).fetchall()
+def get_compression(conn: psycopg.Connection) -> Compression:
+    ((compression,),) = conn.execute(_GET).fetchall()
     current: Compression = compression
     return current
 
 
-def set_compression(url: str, compression: Compression) -> None:
+def set_compression(conn: psycopg.Connection, compression: Compression) -> None:
     """Raises psycopg.errors.FeatureNotSupported if PostgreSQL was built without lz4."""
-    with psycopg.connect(libpq_url(url)) as conn:
-        conn.execute(_SET[compression])
+    conn.execute(_SET[compression])
