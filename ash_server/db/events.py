@@ -394,9 +394,11 @@ def _to_params(session_id: UUID, page: EventFilter) -> dict[str, Any]:
 
 def _agent_pattern(agent: str | None) -> str | None:
     """Return the pattern of the fields that name an agent, in the JSON of an event."""
-    check_text(agent or "", "agent")
+    if agent is None:
+        return None
+    check_text(agent, "agent")
     names = "agentId|fromAgentId|fromSessionId|targetAgentId|targetSessionId"
-    return None if agent is None else f'"({names})":{re.escape(msgspec.json.encode(agent).decode())}'
+    return f'"({names})":{re.escape(msgspec.json.encode(agent).decode())}'
 
 
 async def _find_middle(conn: AsyncConnection, params: Mapping[str, Any], page: EventFilter) -> int | None:
