@@ -18,6 +18,7 @@ from psycopg.rows import args_row
 from pydantic import Field
 
 from ash_server.db.event_texts import FILLED, FILLED_SIZE
+from ash_server.db.pagination import bounded_query
 from ash_server.db.search.index import MAX_INLINE, SearchedEvent, decode_event, passages_of
 from ash_server.db.search.snippets import Snippet, snippet
 from ash_server.db.search.tokens import ParsedQuery, read_query
@@ -68,18 +69,17 @@ _QUERIES = {
     for place, condition in CONDITIONS.items()
 }
 
-_READ_EVENTS = f"""
-    SELECT place, CASE origin WHEN 'line' THEN message_sequence END, {FILLED}
-    FROM (
-        SELECT place, entry.*, coalesce(
-            sum({FILLED_SIZE}) OVER (ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0
-        ) AS bytes_before
-        FROM unnest(%b::uuid[], %b::bigint[]) WITH ORDINALITY AS matches (session_id, sequence, place)
-        JOIN events AS entry USING (session_id, sequence)
-    ) AS entry
-    WHERE bytes_before < %b
-    ORDER BY place
-"""  # noqa: S608  # constant SQL
+_READ_EVENTS = bounded_query(
+    f"place, CASE origin WHEN 'line' THEN message_sequence END, {FILLED}",
+    """
+    SELECT place, events.*
+    FROM unnest(%(sessions)b::uuid[], %(sequences)b::bigint[])
+        WITH ORDINALITY AS matches (session_id, sequence, place)
+    JOIN events USING (session_id, sequence)
+    """,
+    "place",
+    FILLED_SIZE,
+)
 
 
 class MatchedEvent(AshModel):
@@ -221,7 +221,12 @@ async def describe(
     conn: AsyncConnection, matches: Sequence[IndexedMatch], parsed: ParsedQuery
 ) -> list[FoundEvent]:
     """Return the events of the first matches, as many as may be read for one page."""
-    places = [[each.session_id for each in matches], [each.sequence for each in matches], _MAX_SNIPPET_BYTES]
+    places = {
+        "sessions": [each.session_id for each in matches],
+        "sequences": [each.sequence for each in matches],
+        "limit": len(matches),
+        "bytes": _MAX_SNIPPET_BYTES,
+    }
     rows = await (await conn.execute(_READ_EVENTS, places, binary=True)).fetchall()
     is_large = sum(len(content) for _, _, content in rows) > MAX_INLINE
     weights = [matches[place - 1].weights for place, _, _ in rows]
