@@ -20,7 +20,7 @@ from ash_server.db.sessions import uuid7
 from ash_server.ingest import prepare_message
 from ash_shared import PARSER_VERSION
 from ash_shared.eventlog import Normalizer
-from benchmarks.database import empty, new_session, settle
+from benchmarks.database import empty, new_session, settle, wal_position
 from benchmarks.measure import AsyncRun, Times, take_turns_async
 from benchmarks.peers.stores import Append, Store, installed_stores
 from benchmarks.samples import agent_line, chunk_event, stream_line, text_chunk
@@ -151,11 +151,11 @@ async def _append_chunks(conn: AsyncConnection, length: int, wal: list[float]) -
         await append(conn, session_id, [_message(session_id, text)])
     await settle(conn)
     chunks = [text_chunk(number, _CHUNK_WORDS) for number in range(_CHUNKS)]
-    before, began = await _wal_position(conn), time.perf_counter()
+    before, began = await wal_position(conn), time.perf_counter()
     for chunk in chunks:
         await append(conn, session_id, [_message(session_id, chunk)])
     seconds = time.perf_counter() - began
-    wal.append((await _wal_position(conn) - before) / _CHUNKS)
+    wal.append((await wal_position(conn) - before) / _CHUNKS)
     return seconds
 
 
@@ -164,14 +164,6 @@ def _filling(length: int) -> Iterator[str]:
     words = length // _WORD_LENGTH
     for start in range(0, words, _FILLING_WORDS):
         yield text_chunk(start, min(_FILLING_WORDS, words - start))
-
-
-async def _wal_position(conn: AsyncConnection) -> int:
-    ((position,),) = await (await conn.execute(_WAL_POSITION)).fetchall()
-    return int(position)
-
-
-_WAL_POSITION = "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn"
 
 
 def _row(work: _Work, cells: Mapping[tuple[int, int], Times], goal: _Goal) -> Row:

@@ -19,6 +19,8 @@ _TABLES = """
     WHERE schemaname = 'public' AND tablename <> 'alembic_version'
 """
 
+_WAL_POSITION = "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn"
+
 
 @contextmanager
 def database(*, durable: bool) -> Iterator[str]:
@@ -49,6 +51,12 @@ async def empty(conn: AsyncConnection) -> None:
     ((tables,),) = await (await conn.execute(_TABLES)).fetchall()
     await conn.execute(f"TRUNCATE {tables}")
     await settle(conn)
+
+
+async def wal_position(conn: AsyncConnection) -> int:
+    """Return the number of bytes written to the WAL so far."""
+    ((position,),) = await (await conn.execute(_WAL_POSITION)).fetchall()
+    return int(position)
 
 
 async def settle(conn: AsyncConnection) -> None:

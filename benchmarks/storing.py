@@ -15,14 +15,13 @@ from ash_server.db.connection import connect
 from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_server.transfer.importing.file_import import import_file
-from benchmarks.database import empty, new_session, settle
+from benchmarks.database import empty, new_session, settle, wal_position
 from benchmarks.http import requests
 from benchmarks.measure import take_turns_async
 from benchmarks.samples import Samples
 from benchmarks.table import Row
 
 _SIZE = "SELECT pg_total_relation_size(%s::regclass)"
-_WAL = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint"
 _COPY_WHOLE = """
     INSERT INTO events (session_id, sequence, type, message_sequence, origin, given_id, piece_of, body)
     SELECT %s, sequence, type, message_sequence, origin, given_id, piece_of, content
@@ -50,9 +49,9 @@ async def measure(url: str, samples: Samples, size: Size) -> list[Row]:
         path.write_bytes(b"".join(line + b"\n" for line in lines))
         async with Store.open(url, lock_timeout=None) as store, await connect(url) as conn:
             await empty(conn)
-            before = await _number(conn, _WAL)
+            before = await wal_position(conn)
             session_id = (await import_file(store, path, "session")).session_id
-            wal = await _number(conn, _WAL) - before
+            wal = await wal_position(conn) - before
             await settle(conn)
             messages, events = [await _number(conn, _SIZE, name) for name in ("messages", "events")]
             return [
