@@ -23,10 +23,9 @@ from ash_server.db.search.query import find
 from ash_server.db.sessions import create_session
 from ash_server.ingest import prepare_message
 from ash_shared.eventlog import Normalizer
+from tests.shared.conftest import CORPUS
 
-ROOT = Path(__file__).parents[3]
-SAMPLES = sorted((ROOT / "ash_server" / "samples").glob("*.jsonl"))
-CORPUS = ROOT.parent / "shared" / "corpus"
+SAMPLES = sorted((Path(__file__).parents[3] / "ash_server" / "samples").glob("*.jsonl"))
 MAX_LINES = 300
 NOW = 1_800_000_000_000
 
@@ -51,7 +50,7 @@ def filled(stored: StoredJson, text: str) -> bytes:
     """Fill in the values in Python."""
     whole, before = b"", 0
     body, source = stored.body.encode(), text.encode()
-    for at, start, size in json.loads((stored.places or "{}").translate(str.maketrans("{}", "[]"))):
+    for at, start, size in places_of(stored.places):
         whole += body[before:at] + source[start : start + size]
         before = at + 2
     return whole + body[before:]
