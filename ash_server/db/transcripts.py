@@ -59,12 +59,6 @@ _RELATIVES = f"""
 
 _SET_COPY = "UPDATE sessions SET copy_of = %s, copied_messages = %s WHERE id = %s"
 
-_COPIES = """
-    SELECT id, copy_of, copied_messages
-    FROM sessions
-    WHERE id = ANY(%s) AND EXISTS (SELECT FROM sessions AS other WHERE other.id = sessions.copy_of)
-"""
-
 _COUNT_IMPORTED = """
     SELECT count(DISTINCT name)
     FROM unnest(%s::text[], %s::uuid[]) AS file (name, file_id)
@@ -179,12 +173,6 @@ async def list_relatives(conn: AsyncConnection, session_id: UUID) -> list[Relati
 async def set_copy(conn: AsyncConnection, session_id: UUID, copy: Copy | None) -> None:
     """Mark a session as a copy or a fork, or remove the mark."""
     await conn.execute(_SET_COPY, [*(copy or (None, None)), session_id])
-
-
-async def list_copies(conn: AsyncConnection, session_ids: Collection[UUID]) -> dict[UUID, Copy]:
-    """Return the marks of those of these sessions that are copies or forks of stored sessions."""
-    rows = await (await conn.execute(_COPIES, [list(session_ids)])).fetchall()
-    return {id: Copy(*mark) for id, *mark in rows}
 
 
 async def count_imported(conn: AsyncConnection, source: str, paths: Sequence[str]) -> int:

@@ -56,11 +56,6 @@ class TranscriptRepository:
         async with self._connections.connection() as conn:
             await transcripts.set_copy(conn, session_id, copy)
 
-    async def list_copies(self, session_ids: Collection[UUID]) -> dict[UUID, Copy]:
-        """Return the marks of those of these sessions that are copies or forks of stored sessions."""
-        async with self._connections.connection() as conn:
-            return await transcripts.list_copies(conn, session_ids)
-
     async def count_imported(self, source: str, paths: Sequence[str]) -> int:
         """Return how many of the transcripts at these paths are stored."""
         async with self._connections.connection() as conn:

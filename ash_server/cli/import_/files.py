@@ -104,7 +104,12 @@ async def _import_files(
         raise
     for path in files:
         report.add(path, outcomes[path])
-    report.copies = await store.transcripts.list_copies(report.session_ids)
+    sessions = await store.sessions.get_many(report.session_ids)
+    report.copies = {
+        each.id: Copy(each.copy_of, each.copied_messages or 0)
+        for each in sessions
+        if each.copy_of is not None
+    }
     report.seconds = round(time.monotonic() - start, 3)
 
 
