@@ -9,10 +9,10 @@ branch_labels = None
 depends_on = None
 
 _COLUMNS = (
-    ("path", sa.Text(), "where the imported transcript was seen last"),
+    ("path", sa.Text(), "path at which the imported transcript was seen last"),
     ("lineage", sa.ARRAY(sa.Text()), "digests of names in the transcript that copies have in common"),
     ("copy_of", sa.Uuid(), "the session that has the same first messages, even if it is deleted"),
-    ("copied_messages", sa.BigInteger(), "how many of the first messages are in that session"),
+    ("copied_messages", sa.BigInteger(), "number of first messages that are in that session"),
 )
 
 

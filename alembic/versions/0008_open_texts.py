@@ -16,7 +16,7 @@ def upgrade() -> None:
     op.create_table(
         "open_texts",
         sa.Column("session_id", sa.Uuid(), nullable=False),
-        sa.Column("number", sa.Integer(), nullable=False, comment="of the text, in its session"),
+        sa.Column("number", sa.Integer(), nullable=False, comment="number of the text within its session"),
         sa.Column(
             "start",
             sa.BigInteger(),

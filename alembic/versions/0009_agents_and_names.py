@@ -8,7 +8,7 @@ down_revision = "0008"
 branch_labels = None
 depends_on = None
 
-_AGENT = "of the subagent whose session it is; empty: of none; null: not known"
+_AGENT = "id of the subagent whose session it is; empty: none; null: not known"
 _RANKS = "whose the title is: 0 nobody's, 1 the first prompt's, 2 the tool's, 3 a person's"
 _NEW_RANKS = f"{_RANKS} in the tool, 4 a person's in Ash"
 

@@ -83,8 +83,8 @@ class CaughtUpFrame(BaseModel):
 
 
 class StreamOutputFrame(BaseModel):
-    """What new events add to the standard messages. A message that grows is sent again under its id, only with the new
-    blocks; its usage is sent once, when the message is complete. So the frames add up to the standard messages."""
+    """Additions of new events to the standard messages. A message that grows is sent again under its id, with the new
+    blocks only; its usage is sent once, when the message is complete. So the frames add up to the standard messages."""
 
     type: str = Field(pattern=r"^session\.[0-9a-f-]{36}\.stream_output$")
     data: TopicMessages

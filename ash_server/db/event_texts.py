@@ -74,7 +74,7 @@ class StoredJson(NamedTuple):
 
     body: str
     places: str | None = None
-    """As PostgreSQL's array of (offset in `body`, offset in the text, size), in UTF-8 bytes; None if it is whole."""
+    """Array of PostgreSQL: (offset in `body`, offset in the text, size), in UTF-8 bytes; None if it is whole."""
 
 
 def encode_whole(event: Event) -> StoredJson:

@@ -32,7 +32,7 @@ async def read(conn: AsyncConnection, session_id: UUID) -> dict[int, str]:
 
 
 async def write(conn: AsyncConnection, session_id: UUID, saved: SavedState) -> None:
-    """Store what the beginnings of open texts have more, and delete those of texts that have ended."""
+    """Store the additions to the beginnings of open texts, and delete the beginnings of ended texts."""
     if saved.ended:
         await conn.execute(_DELETE, [session_id, saved.ended])
     if saved.added:

@@ -72,11 +72,11 @@ sessions = Table(
     Column("client_version", Text, comment="the last one that a message names"),
     Column("provider_session_id", Text, comment="the last one that a message names"),
     Column("first_prompt", Text, comment="the beginning of what a person said first"),
-    Column("path", Text, comment="where the imported transcript was seen last"),
+    Column("path", Text, comment="path at which the imported transcript was seen last"),
     Column("lineage", ARRAY(Text), comment="digests of names in the transcript that copies have in common"),
     Column("copy_of", Uuid, comment="the session that has the same first messages, even if it is deleted"),
-    Column("copied_messages", BigInteger, comment="how many of the first messages are in that session"),
-    Column("agent_id", Text, comment="of the subagent whose session it is; empty: of none; null: not known"),
+    Column("copied_messages", BigInteger, comment="number of first messages that are in that session"),
+    Column("agent_id", Text, comment="id of the subagent whose session it is; empty: none; null: not known"),
     Index("sessions_parent_idx", "parent_id", postgresql_where=text("parent_id IS NOT NULL")),
     Index(
         "sessions_activity_idx",
@@ -214,7 +214,7 @@ open_texts = Table(
     "open_texts",
     metadata,
     Column("session_id", Uuid, ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
-    Column("number", Integer, nullable=False, comment="of the text, in its session"),
+    Column("number", Integer, nullable=False, comment="number of the text within its session"),
     Column("start", BigInteger, nullable=False, comment="offset of the content in the text, in characters"),
     # As JSON: a text may contain U+0000.
     Column("content", Text, nullable=False, comment="a JSON string"),

@@ -17,7 +17,7 @@ from ash_server.db.text import storable
 MAX_RELATIVES = 100
 """Sessions that are compared with each other; further ones are not marked as copies."""
 
-# Of processes that import the same transcript at once, one creates its session and the others see it.
+# One of several processes that import the same transcript creates its session; the others see it.
 _LOCK_KEY = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 
 # Sessions without names: imported before the first line with a name, or by an earlier version.

@@ -34,9 +34,11 @@ POLL_SECONDS = 2.0
 RETRY_SECONDS = 0.2
 """Delay before an unavailable database is tried again."""
 
-_PROMPT_SUBSCRIBERS, _PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 100, 0.0007, 0.3
-"""Up to so many subscribers of a session are woken for each change. For each further one there is a pause between two
-wake-ups, up to a limit: many subscribers get several changes at once, which leaves most of the time to writers."""
+_PROMPT_SUBSCRIBERS = 100
+"""Number of subscribers of a session up to which they are woken for each change."""
+_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.0007, 0.3
+"""Pause between two wake-ups per further subscriber, and its limit: many subscribers get several changes at once, which
+leaves most of the time to writers."""
 _NOTIFY_DELAY_SECONDS = 0.02
 """Notifications to other processes are collected for this long."""
 _FLUSH_TIMEOUT_SECONDS = 1.0
