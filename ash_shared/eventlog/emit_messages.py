@@ -11,7 +11,7 @@ from ash_shared.eventlog.state import MAX_HELD_COPIES, Call, HeldCopy, Place
 from ash_shared.model.blocks import Block, is_audio, pick, without
 from ash_shared.model.message import Facts
 from ash_shared.providers._kit.steps import Part, Speaker
-from ash_shared.reading.system_text import notified_agent, typed_text
+from ash_shared.reading.system_text import is_client_text, notified_agent, typed_text
 
 _TEXT_KEYS = ("phase", "variant", "citations", "stopReason")
 _RAW_REASONS = frozenset({"unknown_type", "malformed", "invalid_json", "limit"})
@@ -113,7 +113,7 @@ def emit_user_message(
         log.emit("summary", {"text": "\n\n".join(_texts_of(content))})
         return
     payload = _user_payload(content)
-    if synthetic or _has_only_client_text(payload, content):
+    if synthetic or is_client_text(content):
         payload["synthetic"] = True
         if (agent := notified_agent(payload["text"])) is not None:
             payload["agentId"] = agent
@@ -153,13 +153,6 @@ def _user_payload(content: list[Block]) -> Block:
     if len(content) > 1 or not texts:
         payload["content"] = content
     return payload
-
-
-def _has_only_client_text(payload: Block, content: list[Block]) -> bool:
-    """True if the message consists of texts of which a person typed nothing."""
-    text: str = payload["text"]
-    typed: str = payload.get("visibleText", text)
-    return len(_texts_of(content)) == len(content) and bool(text.strip()) and not typed.strip()
 
 
 def _begin_user_message(log: Log, *, is_prompt: bool) -> None:
