@@ -68,9 +68,7 @@ class LiveMessages:
             self._fold.add_facts(raw, source)
         self._add_lines(before)
         for draft in self._take_changed():
-            may_change = self._fold.may_change_usage(draft)
-            is_unsent = may_change and self._must_wait(draft, is_complete=is_turn_over)
-            self._record(draft, None if is_unsent else draft.usage)
+            self._record(draft, self._final_usage(draft, is_complete=is_turn_over))
 
     def add(self, lines: Lines, *, is_turn_over: bool = False) -> Update:
         """Add lines. `is_turn_over`: all messages so far are complete."""
@@ -114,11 +112,14 @@ class LiveMessages:
             self._waiting.add(draft.number)
         return not is_complete
 
+    def _final_usage(self, draft: Draft, *, is_complete: bool) -> Block | None:
+        """Return the usage of a draft once it cannot change any more; until then the next update tries again."""
+        may_change = draft.usage is not None and self._fold.may_change_usage(draft)
+        return None if may_change and self._must_wait(draft, is_complete=is_complete) else draft.usage
+
     def _add_to(self, update: Update, draft: Draft, *, is_complete: bool) -> None:
-        usage, sent = draft.usage, self._sent[draft.number]
-        may_change = usage is not None and self._fold.may_change_usage(draft)
-        if may_change and self._must_wait(draft, is_complete=is_complete):
-            usage = None
+        usage = self._final_usage(draft, is_complete=is_complete)
+        sent = self._sent[draft.number]
         if not sent.is_start_of(draft, usage):
             update.replaced.append(sent.id)
             sent = self._start_over(draft)
