@@ -265,19 +265,16 @@ def _user_units(log: Log, part: Part, results: list[Block]) -> list[Unit]:
         (block, partial(tool_calls.emit_result, log, part, block, parent_call)) for block in results
     ]
     others = [block for block in part.blocks if block["type"] != "tool_result"]
-    if not others:
-        return units
+    written = [block for block in others if not is_audio(block)]
     is_prompt = part.origin == "prompt" and not (results or parent_call)
-    flags = {"is_prompt": is_prompt, "synthetic": part.origin == "synthetic"}
-    recordings = [block for block in others if is_audio(block)]
-    written = [block for block in others if not is_audio(block)] if recordings else others
+    is_synthetic = part.origin == "synthetic"
+
+    def unit(block: Block, emit: Callable[..., None], content: Block | list[Block]) -> Unit:
+        return block, partial(emit, log, content, parent_call, is_prompt=is_prompt, synthetic=is_synthetic)
+
     if written:
-        emit = partial(emit_messages.emit_user_message, log, written, parent_call, **flags)
-        units.append(({_USER_CONTENT: written}, emit))
-    return units + [
-        (block, partial(emit_messages.emit_user_audio, log, block, parent_call, **flags))
-        for block in recordings
-    ]
+        units.append(unit({_USER_CONTENT: written}, emit_messages.emit_user_message, written))
+    return units + [unit(block, emit_messages.emit_user_audio, block) for block in filter(is_audio, others)]
 
 
 _USER_CONTENT = "said"
