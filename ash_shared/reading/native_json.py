@@ -18,12 +18,12 @@ def native_decoder(levels: int) -> Callable[[Raw], str | list[Any]]:
     It raises ValueError or RecursionError for other content, and for fields nested deeper than `levels`.
     """
     json = shallow_json(levels)
-    blocks = [_struct(model, json, tag_field="type", tag=name) for name, model in CLASSES.items()]
+    blocks = [_struct(model, json, tag=name) for name, model in CLASSES.items()]
     block: Any = Union[tuple(blocks)]  # noqa: UP007  # built at run time
     return msgspec.json.Decoder(str | list[block]).decode
 
 
-def _struct(model: type[BaseModel], json: Any, **tag: Any) -> type[Struct]:
+def _struct(model: type[BaseModel], json: Any, *, tag: str | None = None) -> type[Struct]:
     """Return a struct with the fields of a model; the literal `type` of a block is its tag.
 
     The `content` of a tool result is a text, because a list may need translation.
@@ -37,7 +37,7 @@ def _struct(model: type[BaseModel], json: Any, **tag: Any) -> type[Struct]:
             fields.append((name, field_type, msgspec.field(name=field.alias)))
         else:
             fields.append((name, field_type | UnsetType, msgspec.field(default=UNSET, name=field.alias)))
-    return defstruct(model.__name__, fields, kw_only=True, gc=False, forbid_unknown_fields=True, **tag)
+    return defstruct(model.__name__, fields, tag=tag, kw_only=True, gc=False, forbid_unknown_fields=True)
 
 
 def _field_type(annotation: Any, json: Any) -> Any:
