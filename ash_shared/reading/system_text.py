@@ -256,7 +256,7 @@ def _tagged(text: str, tag: str) -> str | None:
 def _report_fields(text: str) -> tuple[str | None, str | None]:
     try:
         report = msgspec.json.decode(text, type=_TaskReport)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
+    except (ValueError, RecursionError):
         return None, None
     return report.task_id, report.summary
 
