@@ -144,7 +144,8 @@ def _add_speech(fold: _Fold, event: WireEvent) -> None:
     payload = event["payload"]
     if not payload.get("synthetic"):
         words = text_block(payload["transcription"])
-        fold.add_user(*(payload.get("content") or [words] if _is_blank(words) else [words]))
+        recording = payload.get("content") if _is_blank(words) else None
+        fold.add_user(*(recording or [words]))
 
 
 def _blocks(payload: Mapping[str, Any]) -> list[Block]:

@@ -180,10 +180,9 @@ def _translate_inline_data(kind: str, part: Block) -> Block:
     blob = part[kind]
     mime = spelling_used(blob, "mimeType", "mime_type")
     name = spelling_used(blob, "displayName", "display_name")
-    typed = media_block(blob[mime], {"type": "base64", "data": blob["data"]}, blob.get(name)) | _transcript(
-        part
-    )
-    return _with_extra_keys(kind, part, typed, (mime, "data") + ((name,) if "filename" in typed else ()))
+    typed = media_block(blob[mime], {"type": "base64", "data": blob["data"]}, blob.get(name))
+    consumed = (mime, "data") + ((name,) if "filename" in typed else ())
+    return _with_extra_keys(kind, part, typed | _transcript(part), consumed)
 
 
 def _translate_file_data(kind: str, part: Block) -> Block:
@@ -191,8 +190,9 @@ def _translate_file_data(kind: str, part: Block) -> Block:
     mime = spelling_used(data, "mimeType", "mime_type")
     name = spelling_used(data, "displayName", "display_name")
     uri = spelling_used(data, "fileUri", "file_uri")
-    typed = media_block(data.get(mime), {"type": "url", "url": data[uri]}, data.get(name)) | _transcript(part)
-    return _with_extra_keys(kind, part, typed, (mime, uri) + ((name,) if "filename" in typed else ()))
+    typed = media_block(data.get(mime), {"type": "url", "url": data[uri]}, data.get(name))
+    consumed = (mime, uri) + ((name,) if "filename" in typed else ())
+    return _with_extra_keys(kind, part, typed | _transcript(part), consumed)
 
 
 def _transcript(part: Block) -> Block:
