@@ -16,7 +16,7 @@ Lines = Iterable[tuple[str | bytes, str | None]]
 
 
 class Update(NamedTuple):
-    """What new lines add to the messages of a session."""
+    """Additions of new lines to the messages of a session."""
 
     messages: list[StandardMessage]
     """New messages, and under the id of an earlier message the blocks and the usage that it did not have."""
@@ -30,7 +30,7 @@ class _Sent:
 
     id: str
     id_name: str
-    """From which the id is derived: the API's id of a message may follow its first line."""
+    """The name from which the id is derived. The API's id of a message may follow its first line."""
     blocks: list[Block] = field(default_factory=list)
     usage: Block | None = None
     metadata: dict[str, Any] = field(default_factory=dict)

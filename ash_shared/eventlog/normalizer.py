@@ -54,7 +54,7 @@ class SavedState(NamedTuple):
     state: str | None
     """The state as JSON; None if nothing is open."""
     added: list[OpenText]
-    """What follows the beginnings that were passed to the normaliser, or are stored."""
+    """The parts after the beginnings that are stored."""
     ended: list[int]
     """The texts that are no longer open."""
 

@@ -161,7 +161,7 @@ class Identity(NamedTuple):
     record: str | None = None
     """The id of the record, the same in every copy of it."""
     body: str | None = None
-    """What copies of a record without an id have in common: its text if None, nothing if empty."""
+    """The content that copies of a record without an id have in common; None for its text, empty for nothing."""
 
 
 class Drift(NamedTuple):

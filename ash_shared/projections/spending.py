@@ -13,7 +13,7 @@ Counts = dict[str, int]
 TURN_MARKS = ("reset", "turn_start", "turn_end")
 """The types of the events from which the spending of a session follows."""
 COPY_MARKS = (*TURN_MARKS, *sorted(types_where(lambda row: row.is_turn_content)))
-"""The same for a session whose first messages are copies of messages of another one."""
+"""`TURN_MARKS` and the content of turns, for a session whose first messages are copies from another one."""
 
 
 class Spending(NamedTuple):

@@ -318,7 +318,7 @@ PROMPT = "Fix the paths on Windows. " + "All of them, as far as you can see. " *
 
 
 async def test_first_prompt_is_shown_once(page: Page, store: Store) -> None:
-    """In the list, and on the page of a session. Titles that say something else are shown with it."""
+    """The list and the page of a session show it once, and other titles with it."""
     titles = {
         "none": None,
         "cut": "Fix the paths on Windows. All of …",

@@ -160,7 +160,7 @@ class Chunk(NamedTuple):
     is_last: bool = False
     """True if the record also ends the item. If nothing was streamed before, only the complete item is emitted."""
     block: Block | None = None
-    """For audio that may be complete (`is_last`): its block."""
+    """The block of audio that may be complete (`is_last`)."""
     anonymous_slot: bool = False
     """True if the slot name may already have been used, for formats that do not name positions. A call with
     another id and name replaces the call in the slot."""

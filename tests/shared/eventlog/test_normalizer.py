@@ -103,7 +103,7 @@ def test_state_does_not_grow_with_built_input() -> None:
 
 
 def test_continues_a_state_with_whole_texts() -> None:
-    """As stored by earlier versions, and by `state`."""
+    """Earlier versions stored such a state, and `state` returns one."""
     chunks = [line_with(Chunk("text", "x" * 900, "0")) for _ in range(5)]
     lines = [*chunks, line_with(ChunkEnd("0"))]
     normalizer, session = Normalizer(), SavedSession()

@@ -1710,7 +1710,7 @@ def test_chunks_join_to_the_complete_texts() -> None:
 
 @pytest.mark.parametrize("number", range(40))
 def test_error_of_a_later_turn_is_emitted(number: int) -> None:
-    """Whatever the digest of its message is."""
+    """The digest of its message makes no difference."""
     words = f"The tide gauge {number} does not answer."
     failed = {"type": "result", "subtype": "error_during_execution", "is_error": True, "errors": [words]}
 
