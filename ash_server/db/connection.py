@@ -156,4 +156,6 @@ def _migrate(url: str) -> None:
         try:
             command.upgrade(config, "head")
         except CommandError as error:
-            raise SchemaMismatch(str(error)) from error
+            raise SchemaMismatch(
+                f"the database has a schema of a newer Ash: run that version ({error})"
+            ) from error
