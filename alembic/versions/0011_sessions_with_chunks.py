@@ -1,4 +1,4 @@
-"""Whether the log of a session may have chunks, whose groups its other events are indexed by."""
+"""A mark of sessions that may have chunks: only their events are indexed by the groups of chunks."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -88,39 +88,39 @@ class MessageText:
         self._text = text.encode()
         self._least = max(MIN_SIZE, len(self._text) // _MAX_SHARE)
         self._end = 0
-        """The end of the value that was found last: events have the order of the text."""
+        """The end of the last value in the text: events have the order of the text."""
         self._misses = 0
 
     def encode(self, event: Event) -> StoredJson:
         """Return the JSON of an event without the values that are in the text."""
-        found = list[tuple[int, int]]()
-        payload = {name: self._replace(value, found) for name, value in event["payload"].items()}
-        if not found:
+        ranges = list[tuple[int, int]]()
+        payload = {name: self._replace(value, ranges) for name, value in event["payload"].items()}
+        if not ranges:
             return encode_whole(event)
         parts = _encode({**event, "payload": payload}).split(_MARK)
         places, at = list[str](), 0
-        for part, (start, size) in zip(parts, found, strict=False):
+        for part, (start, size) in zip(parts, ranges, strict=False):
             at += len(part)
             places.append(f"{{{at},{start},{size}}}")
         return StoredJson(b"".join(parts).decode(), f"{{{','.join(places)}}}")
 
-    def _replace(self, value: Any, found: list[tuple[int, int]], depth: int = 1) -> Any:
-        """Return the value to encode instead, with marked empty values for those that are added to `found`."""
+    def _replace(self, value: Any, ranges: list[tuple[int, int]], depth: int = 1) -> Any:
+        """Return the value to encode instead, with marked empty values for those that are added to `ranges`."""
         kind = value.__class__
         if kind not in _EMPTY or (kind is str and len(value) * 6 + 2 < self._least):
             return value
         encoded = _encode(value)
-        is_full = len(found) == _MAX_PLACES or self._misses > _MAX_MISSES
+        is_full = len(ranges) == _MAX_PLACES or self._misses > _MAX_MISSES
         if len(encoded) < self._least or is_full:
             return msgspec.Raw(encoded)
         start = self._find(encoded)
         if start >= 0:
-            found.append((start, len(encoded)))
+            ranges.append((start, len(encoded)))
             return _EMPTY[kind]
         if kind is dict and depth < _MAX_DEPTH:
-            return {name: self._replace(each, found, depth + 1) for name, each in value.items()}
+            return {name: self._replace(each, ranges, depth + 1) for name, each in value.items()}
         if kind is list and depth < _MAX_DEPTH:
-            return [self._replace(each, found, depth + 1) for each in value]
+            return [self._replace(each, ranges, depth + 1) for each in value]
         return msgspec.Raw(encoded)
 
     def _find(self, encoded: bytes) -> int:

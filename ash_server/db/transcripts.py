@@ -138,11 +138,11 @@ async def find_candidate(
 
 
 async def _create(conn: AsyncConnection, names: TranscriptNames, source: str, path: str) -> UUID:
-    made = await create_session(conn, source=source, external_id=path)
-    if not made.created:
-        made = await create_session(conn, id=uuid7(), source=source, external_id=path)
-    await conn.execute(_SET_LINEAGE, [list(names.lineage), made.session.id])
-    return made.session.id
+    creation = await create_session(conn, source=source, external_id=path)
+    if not creation.created:
+        creation = await create_session(conn, id=uuid7(), source=source, external_id=path)
+    await conn.execute(_SET_LINEAGE, [list(names.lineage), creation.session.id])
+    return creation.session.id
 
 
 async def set_names(

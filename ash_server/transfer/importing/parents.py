@@ -54,8 +54,8 @@ def read_head(texts: Iterable[bytes | str], source: str | None) -> TranscriptHea
         names.add(read.identity())
         if known_source and session_id and names.are_complete:
             break
-    found_source = known_source or "unknown"
-    return TranscriptHead(found_source, session_id, parent, names.names(found_source))
+    head_source = known_source or "unknown"
+    return TranscriptHead(head_source, session_id, parent, names.names(head_source))
 
 
 class Parent(NamedTuple):

@@ -139,7 +139,7 @@ def whole_events(session_id: str, *texts: str) -> list[StoredEvent]:
 
 
 def test_all_routes_return_events_in_full(base: str, session_id: str) -> None:
-    """The same bytes, although a row of the table does not have what the text of its message has."""
+    """Every route fills in the values that a row of the table leaves to the text of its message."""
     printed = 'näive "quotes"\n' * 200
     result = {"type": "tool_result", "tool_use_id": "call_1", "content": printed}
     message = {"role": "user", "content": [result]}

@@ -338,7 +338,7 @@ async def test_copied_opencode_storage_is_the_same_session(store: Store, folder:
 async def test_finds_sessions_that_have_no_names_yet(
     store: Store, connection: AsyncConnection, folder: Path, has_path: bool
 ) -> None:
-    """Those of earlier versions have no path either."""
+    """Sessions of earlier versions have no path."""
     await run(store, folder, Step(A, TWO))
     await connection.execute(f"UPDATE sessions SET lineage = NULL{'' if has_path else ', path = NULL'}")
     await run(store, folder, Step(A if has_path else B, FOUR))
