@@ -106,7 +106,9 @@ def test_number_of_places_is_bounded() -> None:
 
 def test_number_of_vain_searches_is_bounded() -> None:
     absent = {f"v{number}": f"{number}{LONG}" for number in range(20)}
-    within, beyond = (MessageText(compact(LONG)).encode(event(**values, last=LONG)) for values in ({}, absent))
+    within, beyond = (
+        MessageText(compact(LONG)).encode(event(**values, last=LONG)) for values in ({}, absent)
+    )
 
     assert (within.places is None, beyond.places is None) == (False, True)
 
