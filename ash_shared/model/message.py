@@ -161,7 +161,8 @@ class Identity(NamedTuple):
     record: str | None = None
     """The id of the record, the same in every copy of it."""
     body: str | None = None
-    """The content that copies of a record without an id have in common; None for its text, empty for nothing."""
+    """The content that copies have in common, besides the id; None for the text of a record without one, empty for
+    nothing."""
 
 
 class Drift(NamedTuple):

@@ -2,6 +2,7 @@
 
 from hashlib import blake2b
 from json import dumps
+from typing import NamedTuple
 
 from ash_server.db.transcripts import TranscriptNames
 from ash_shared.model.message import Identity
@@ -38,11 +39,20 @@ class NameCollector:
         return TranscriptNames(self._session, key, (key, *sessions, *records))
 
 
-def record_mark(identity: Identity, text: str) -> bytes | None:
-    """Return a digest that is the same for a record and its copies; None for a header, which is not compared."""
+class RecordMarks(NamedTuple):
+    """Digests that are the same for a record and its copies."""
+
+    name: bytes
+    """Of the id of the record; of its content if it has no id."""
+    content: bytes
+    """Of its id and its content."""
+
+
+def record_marks(identity: Identity, text: str) -> RecordMarks | None:
+    """Return the marks of a record; None for a header, which is not compared."""
     body = text if identity.body is None else identity.body
     name = f"id {identity.record}" if identity.record else body
-    return _hash(name) if name else None
+    return RecordMarks(_hash(name), _hash(f"{name} {body}")) if name else None
 
 
 def _digest(kind: str, *names: str | None) -> str:

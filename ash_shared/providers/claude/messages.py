@@ -1,9 +1,10 @@
 """Metadata of Claude records, and the parts they add to the standard messages of their session."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
-from ash_shared.model.blocks import Block, pick, read_content, wire_name
+from ash_shared.model.blocks import Block, pick, read_content, text_block, wire_name
 from ash_shared.model.message import Facts, Identity
 from ash_shared.providers._kit.contract import Part, Record, RecordReading, speaker_of_role
 from ash_shared.providers._kit.json_fields import (
@@ -41,12 +42,16 @@ def facts(record: Record) -> Facts:
 
 def identify(record: Record) -> Identity:
     """Return the names of a line. `/branch` gives a copy new ids, and names the session and the line it copies."""
+    id = text_at(record, "forkedFrom", "messageUuid") or text_at(record, "uuid")
+    content = value_at(record, "message", "content")
+    if isinstance(content, str):  # a resumed session contains it as a block
+        content = [text_block(content)]
     return Identity(
         project=text_at(record, "cwd"),
         agent=text_at(record, "agentId"),
         origin=text_at(record, "forkedFrom", "sessionId"),
-        record=text_at(record, "forkedFrom", "messageUuid") or text_at(record, "uuid"),
-        body="",
+        record=id,
+        body=json.dumps(content, sort_keys=True, default=str) if id and content else "",
     )
 
 

@@ -104,6 +104,7 @@ NAMED = ImportOptions(name="mine")
 TWO, FOUR = claude("1", "2"), claude("1", "2", "3", "4")
 EDITED = claude("1", "2", "3") + claude("4").replace("answer", "another")
 OTHER = claude("7", "8", session="s2")
+RESUMED = FOUR.replace('"prompt 1"', '[{"type": "text", "text": "prompt 1"}]')
 UNNAMED = '{"type":"user","uuid":"u1","message":{"role":"user","content":"hi"}}\n'
 AGENT = claude("11", "12", agentId="a1")
 
@@ -150,6 +151,14 @@ OWN: dict[str, tuple[list[Step], list[Stored]]] = {
     "another last line at the same path": (
         [Step(A, FOUR), Step(A, EDITED), Step(A, EDITED)],
         [Stored(A, FOUR), Stored(A, EDITED, None, A, 4)],
+    ),
+    "a resumed session, in which texts are blocks": (
+        [Step(A, TWO), Step(B, RESUMED)],
+        [Stored(A, TWO), Stored(B, RESUMED, None, A, 2)],
+    ),
+    "other texts with the same ids": (
+        [Step(A, FOUR), Step(B, FOUR.replace("prompt", "order"))],
+        [Stored(A, FOUR), Stored(B, FOUR.replace("prompt", "order"))],
     ),
     "a line that is written anew": (
         [Step(A, FOUR), Step(B, EDITED)],
