@@ -10,6 +10,7 @@ from ash_shared.reading.read import identify, read_raw
 
 MESSAGE = {"role": "user", "content": "hi"}
 LINE = {"type": "user", "uuid": "u1", "sessionId": "s1", "cwd": "/work", "message": MESSAGE}
+BODY = '[{"text": "hi", "type": "text"}]'
 FORK = {"sessionId": "s0", "messageUuid": "u0"}
 ITEM = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}
 META = {"id": "c2", "cwd": "/work", "originator": "cli", "cli_version": "1"}
@@ -21,11 +22,15 @@ def codex(kind: str, **payload: Any) -> dict[str, Any]:
 
 
 RECORDS: dict[str, tuple[dict[str, Any], Identity]] = {
-    "claude": (LINE, Identity("s1", "/work", record="u1", body="")),
-    "claude, a subagent": ({**LINE, "agentId": "a1"}, Identity("s1", "/work", "a1", record="u1", body="")),
+    "claude": (LINE, Identity("s1", "/work", record="u1", body=BODY)),
+    "claude, a subagent": ({**LINE, "agentId": "a1"}, Identity("s1", "/work", "a1", record="u1", body=BODY)),
     "claude, a fork": (
         {**LINE, "forkedFrom": FORK},
-        Identity("s1", "/work", origin="s0", record="u0", body=""),
+        Identity("s1", "/work", origin="s0", record="u0", body=BODY),
+    ),
+    "claude, a prompt as a block": (
+        {**LINE, "message": {"content": [{"type": "text", "text": "hi"}]}},
+        Identity("s1", "/work", record="u1", body=BODY),
     ),
     "claude, a line without an id": (
         {"type": "summary", "summary": "S", "leafUuid": "u1"},
