@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, TimeoutError, expect
 
 from tests.viewer.browser import still
 from tests.viewer.sessions import Event, Session
@@ -14,8 +14,13 @@ FOCUSED = "document.activeElement.closest('[data-event-id][id]')"
 async def go(page: Page, key: str) -> str | None:
     """Press a key that goes to an error; return its call."""
     before = await page.evaluate(f"() => {FOCUSED}?.id")
+    moved = f"(before) => {FOCUSED} && {FOCUSED}.id !== before"
     await page.keyboard.press(key)
-    await page.wait_for_function(f"(before) => {FOCUSED} && {FOCUSED}.id !== before", arg=before)
+    try:
+        await page.wait_for_function(moved, arg=before, timeout=15_000)
+    except TimeoutError:  # the page ignores keys while it loads the place of another error
+        await page.keyboard.press(key)
+        await page.wait_for_function(moved, arg=before)
     await still(page)
     id: str | None = await page.evaluate(f"() => {FOCUSED}.dataset.toolCallId")
     return id
