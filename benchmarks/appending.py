@@ -343,7 +343,7 @@ _LARGE = 100
 
 _AGENT_LINES = [agent_line(number, 2500) for number in range(1000)]
 
-_OF_MESSAGES = (_Goal(_ASH, _ROWS, None), _Goal(_READ, _ROWS, 0.6))
+_OF_MESSAGES = (_Goal(_ASH, _ROWS, None), _Goal(_READ, _ROWS, 0.75))
 
 _MESSAGES = _Work(
     "messages of 2.5 KB with their events",
@@ -359,7 +359,7 @@ _WORKS = (
         "posted events of 300 B",
         chunk_event,
         _events,
-        (_Goal(_ASH, _PLAIN, 0.9), _Goal(_ASH, _COPY, 0.7, least_batch=_LARGE)),
-        1.3,
+        (_Goal(_ASH, _PLAIN, 0.7), _Goal(_ASH, _COPY, 0.7, least_batch=_LARGE)),
+        1.1,
     ),
 )

@@ -68,7 +68,7 @@ def _rows(rounds: list[Round], size: Size, events: int) -> list[Row]:
     what = f"of a session of {size.messages:,} messages"
     ms, px = " ms", " px"
     return [
-        Row("P11", f"first screen {what}", typical(lambda r: r.first), 300, bound="<=", unit=ms),
+        Row("P11", f"first screen {what}", typical(lambda r: r.first), 350, bound="<=", unit=ms),
         Row("P11", f"first screen {what}, against a plain page", typical(lambda r: r.first / r.plain_first)),
         Row(
             "P11",
