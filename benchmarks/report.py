@@ -2,10 +2,11 @@
 
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import date
 from pathlib import Path
 
+from benchmarks.missed_goals import missed_goals
 from benchmarks.table import Details, Row, details, goals
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
@@ -44,13 +45,13 @@ than Ash.
   reads every message and writes its events after the existing ones."""
 
 
-def render(rows: Iterable[Row], tables: Iterable[Details], about: str) -> str:
+def render(rows: Sequence[Row], tables: Iterable[Details], about: str) -> str:
     parts = [about, goals(rows), *map(details, tables)]
     return "\n\n".join(parts)
 
 
-def write(rows: Iterable[Row], tables: Iterable[Details], about: str) -> None:
-    more = "\n\n".join(f"## {details(each)}" for each in tables)
+def write(rows: Sequence[Row], tables: Iterable[Details], about: str) -> None:
+    more = "\n\n".join(f"## {details(each)}" for each in (missed_goals(rows), *tables))
     text = f"# Results\n\nWritten by `make bench`. {about}\n\n## Goals\n\n{goals(rows)}\n\n"
     RESULTS.write_text(f"{text}## How to read it\n\n{_READING}\n\n{more}\n", encoding="utf-8")
 

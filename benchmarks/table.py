@@ -19,6 +19,12 @@ class Row(NamedTuple):
     note: str = ""
     unit: str = "x"
 
+    @property
+    def missed(self) -> bool:
+        if self.ratio is None or self.floor is None:
+            return False
+        return self.ratio < self.floor if self.bound == ">=" else self.ratio > self.floor
+
 
 class Details(NamedTuple):
     """An additional table."""
@@ -69,6 +75,6 @@ def _result(row: Row) -> str:
         return "not measured"
     if row.floor is None:
         return ""
-    if row.ratio < row.floor if row.bound == ">=" else row.ratio > row.floor:
+    if row.missed:
         return f"missed by {abs(row.ratio / row.floor - 1):.1%}" if row.floor else "missed"
     return "aim met" if row.aim and row.ratio >= row.aim else "met"

@@ -1,0 +1,26 @@
+"""The goals that a run missed, with the reasons."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from benchmarks.table import Details, Row
+
+
+class _Reason(NamedTuple):
+    goal: str
+    what: str
+    """The beginning of the row's `what`."""
+    reason: str
+
+
+_REASONS: tuple[_Reason, ...] = ()
+
+
+def missed_goals(rows: Iterable[Row]) -> Details:
+    cells = [(row.goal, row.what, _reason(row)) for row in rows if row.missed]
+    return Details("Missed goals", ("goal", "what", "reason"), cells)
+
+
+def _reason(row: Row) -> str:
+    reasons = (each.reason for each in _REASONS if each.goal == row.goal and row.what.startswith(each.what))
+    return next(reasons, "not known")
