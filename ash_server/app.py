@@ -13,7 +13,7 @@ from ash_server.api.chunks import ChunkController
 from ash_server.api.docs import DocsController
 from ash_server.api.drift import DriftController
 from ash_server.api.end import EndController, Ended
-from ash_server.api.events import EventController, EventPage, NewEvent, PostedEvents
+from ash_server.api.events import EventController, NewEvent, PostedEvents
 from ash_server.api.events_stream import EventStreamController
 from ash_server.api.events_websocket import EventWebSocketController, Frame
 from ash_server.api.export import ExportController
@@ -26,7 +26,7 @@ from ash_server.api.http.problems import HANDLERS, Problem
 from ash_server.api.http.query_guard import check_path_and_query
 from ash_server.api.http.websocket_errors import WebSocketErrors
 from ash_server.api.item_counts import ItemCountController
-from ash_server.api.messages import AppendedMessages, MessageController, MessagePage
+from ash_server.api.messages import MessageController
 from ash_server.api.parse import ParseController, ParseRequest
 from ash_server.api.projections import ProjectedMessages, ProjectionController
 from ash_server.api.search import SearchController
@@ -36,9 +36,7 @@ from ash_server.api.sessions_stream import SessionStreamController
 from ash_server.api.standard_messages import StandardMessageController, StandardMessagePage
 from ash_server.api.viewer_pages import AssetController, PageController
 from ash_server.db.drift import DriftReport
-from ash_server.db.search.query import SearchPage, SearchResult
 from ash_server.db.search.within import SessionHit, SessionHitPage
-from ash_server.db.sessions import Session, SessionPage
 from ash_server.ingest import NewMessage
 from ash_server.live.search_indexer import SearchIndexer
 from ash_server.live.session_feed import SessionFeed
@@ -47,6 +45,8 @@ from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_shared.conversation.cli_result import ExecutionResponse
 from ash_shared.model.message import Message, Reading
+from ash_shared.model.pages import AppendedMessages, EventPage, MessagePage, SearchPage, SearchResult
+from ash_shared.model.session import Session, SessionPage
 from ash_shared.projections import SessionSummary
 
 _CONTROLLERS = (

@@ -9,12 +9,12 @@ from uuid import UUID
 from litestar import Litestar, get
 from litestar.plugins.pydantic import PydanticPlugin
 
-from ash_server.api.messages import MessagePage
 from ash_server.app import create_app
 from ash_server.db.connection import connect, open_pool
 from ash_server.db.messages import StoredMessage, list_messages
 from ash_server.settings import Settings
 from ash_shared import Message, parse_message_content
+from ash_shared.model.pages import MessagePage
 from benchmarks.database import fill
 from benchmarks.measure import AsyncRun, Times, take_turns_async
 from benchmarks.samples import Samples

@@ -12,13 +12,7 @@ from ash_server.api.http.bodies import BODY_ERRORS, NDJSON, check_count, read_bo
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.openapi_operations import ONE_LINE, operation, text
 from ash_server.api.http.problems import WRITE_ERRORS, error_responses
-from ash_server.api.messages import (
-    AppendedMessages,
-    ExpectedSequence,
-    appended_response,
-    check_sizes,
-    parse_lines,
-)
+from ash_server.api.messages import ExpectedSequence, appended_response, check_sizes, parse_lines
 from ash_server.db.event_writer import StreamIds
 from ash_server.errors import (
     BatchTooLarge,
@@ -32,6 +26,7 @@ from ash_server.errors import (
     SessionNotFound,
     TooDeep,
 )
+from ash_shared.model.pages import AppendedMessages
 
 _LINE = '{"type":"assistant","message":{"id":"msg_01","role":"assistant","content":[{"type":"text","text":"Done."}]}}\n'
 

@@ -55,21 +55,12 @@ from ash_server.settings import Settings
 from ash_shared.eventlog import Event
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.event_types import CATALOGUE
-from ash_shared.model.events import EVENT_TYPES, ChatEvent
+from ash_shared.model.events import EVENT_TYPES
 from ash_shared.model.message import LAST_SEQUENCE
+from ash_shared.model.pages import EventPage
 
 _list_decoder = msgspec.json.Decoder(list[msgspec.Raw])
 _any_decoder = msgspec.json.Decoder()
-
-
-class EventPage(AshModel):
-    """Events in ascending order of sequence."""
-
-    events: list[ChatEvent]
-    next_after: Omittable[int] = Field(default=ABSENT, alias="nextAfter")
-    """The `after` of the next page; absent on the last page."""
-    prev_before: Omittable[int] = Field(default=ABSENT, alias="prevBefore")
-    """The `before` of the previous page; absent on the first page."""
 
 
 def _schemas_by_type() -> list[Any]:

@@ -14,7 +14,6 @@ from litestar.datastructures import State
 from litestar.openapi import ResponseSpec
 from litestar.params import FromPath, PathParameter, QueryParameter
 from msgspec import UNSET, Raw, Struct, UnsetType
-from pydantic import ConfigDict, Field
 
 from ash_server.api.http.bodies import (
     BODY_ERRORS,
@@ -54,8 +53,8 @@ from ash_server.ingest import NewMessage
 from ash_server.offload import offload, offload_each
 from ash_server.settings import Settings
 from ash_server.transfer.importing.lines import MAX_LINE_BYTES
-from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.message import LAST_SEQUENCE, Message, Role
+from ash_shared.model.pages import AppendedMessage, AppendedMessages, MessagePage
 from ash_shared.reading.parse import parse_message_content_json
 
 _BLANKS = " \t\r"
@@ -63,37 +62,6 @@ _NON_EMPTY_LINE = re.compile(r"[^\n]+")
 _KINDS = r"(message|record|chunk)(,(message|record|chunk))*"
 
 BlockType = Literal["text", "thinking", "tool_use", "tool_result", "image", "file", "raw"]
-
-
-class AppendedMessage(AshModel):
-    """The stored position of a message."""
-
-    id: str
-    sequence: int
-    created: bool
-    """False if the same message was already stored."""
-
-
-class AppendedMessages(AshModel):
-    """One entry per message of the request, in the same order."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"messages": [{"id": "run-7/line-12", "sequence": 12, "created": True}]}]
-        }
-    )
-
-    messages: list[AppendedMessage]
-
-
-class MessagePage(AshModel):
-    """Messages in ascending order of sequence."""
-
-    messages: list[Message]
-    next_after: Omittable[int] = Field(default=ABSENT, alias="nextAfter")
-    """The `after` of the next page; absent on the last page."""
-    prev_before: Omittable[int] = Field(default=ABSENT, alias="prevBefore")
-    """On a page requested with `before`: the `before` of the previous page; absent on the first page."""
 
 
 class _EncodableMessage(Struct, rename="camel"):

@@ -12,9 +12,10 @@ from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.openapi_operations import ONE_LINE, json_of, operation
 from ash_server.api.http.parameters import PageCursor
 from ash_server.api.http.problems import READ_ERRORS, error_responses
-from ash_server.db.search.query import MAX_RESULTS, SearchPage, SearchScope
+from ash_server.db.search.query import MAX_RESULTS, SearchScope
 from ash_server.errors import NulByte, SessionNotFound
 from ash_shared.model.message import Role
+from ash_shared.model.pages import SearchPage
 
 Query = Annotated[
     str,

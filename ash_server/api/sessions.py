@@ -15,10 +15,11 @@ from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.openapi_operations import ONE_LINE, WITHOUT_NUL, json_of, operation
 from ash_server.api.http.parameters import PageCursor
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
-from ash_server.db.sessions import Session, SessionChanges, SessionPage
+from ash_server.db.sessions import SessionChanges
 from ash_server.errors import NulByte, SessionNotFound, TooDeep
 from ash_server.ingest import Source
 from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
+from ash_shared.model.session import Session, SessionPage
 
 _MAX_BODY_BYTES = 64 * 1024
 

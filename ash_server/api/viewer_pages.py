@@ -25,7 +25,7 @@ from ash_server.api.http.headers import get_header
 from ash_server.api.http.problems import HANDLERS, AnyRequest
 from ash_server.api.http.query_guard import ANY_QUERY
 from ash_server.api.http.streaming import buffered, start_stream
-from ash_server.db.sessions import AmbiguousSession, Session
+from ash_server.db.sessions import AmbiguousSession
 from ash_server.errors import NotFound, SessionNotFound
 from ash_server.repositories.sessions import SessionRepository
 from ash_server.store import Store
@@ -34,6 +34,7 @@ from ash_server.transfer.exporting.json_document import write_json
 from ash_server.transfer.exporting.jsonl import export_messages
 from ash_server.transfer.exporting.markdown import write_markdown
 from ash_server.viewer import viewer
+from ash_shared.model.session import Session
 
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 from uuid import UUID
 
-from ash_server.db.sessions import AmbiguousSession, Session
+from ash_server.db.sessions import AmbiguousSession
 from ash_server.errors import AshError
 from ash_server.settings import Settings
+from ash_shared.model.session import Session
 
 UNAVAILABLE = (OSError, HTTPException)
 """Errors raised if the server cannot be reached, or disconnects before it answers."""

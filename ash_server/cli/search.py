@@ -19,9 +19,10 @@ from ash_server.cli.output.terminal import (
     warn,
 )
 from ash_server.cli.store import resolve_session, with_store
-from ash_server.db.search.query import SearchFilter, SearchPage, SearchResult, SearchScope
+from ash_server.db.search.query import SearchFilter, SearchScope
 from ash_server.store import Store
 from ash_shared.model.message import Role
+from ash_shared.model.pages import SearchPage, SearchResult
 
 _DEFAULT_PLACE = "conversation"
 _DEFAULT_PER_SESSION = 3

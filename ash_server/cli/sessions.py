@@ -17,8 +17,9 @@ from ash_server.cli.options import json_option, reject_empty
 from ash_server.cli.output.terminal import print_next_page, stdout_console, visible, visible_json, warn
 from ash_server.cli.page_options import page_limit_option
 from ash_server.cli.store import with_store
-from ash_server.db.sessions import Session, SessionFilter, active_at, transcript_name
+from ash_server.db.sessions import SessionFilter
 from ash_server.store import Store
+from ash_shared.model.session import Session, active_at, transcript_name
 
 _MIN_ID_LENGTH = 8
 _MAX_TITLE_LENGTH = 80

@@ -8,10 +8,11 @@ from typing import TypeVar
 from uuid import UUID
 
 from ash_server.db.embedded.open import open_database
-from ash_server.db.sessions import AmbiguousSession, Session
+from ash_server.db.sessions import AmbiguousSession
 from ash_server.errors import SessionNotFound
 from ash_server.settings import Settings
 from ash_server.store import Store
+from ash_shared.model.session import Session
 
 Result = TypeVar("Result")
 

@@ -13,11 +13,11 @@ from uuid import UUID
 import msgspec
 import psycopg
 
-from ash_server.db.sessions import Session
 from ash_server.errors import DatabaseUnavailable, SchemaMismatch
 from ash_server.live.hub import HEARTBEAT_SECONDS, POLL_SECONDS, Hub
 from ash_server.live.tasks import BackgroundTask, wait_for_event
 from ash_server.repositories.sessions import SessionRepository
+from ash_shared.model.session import Session
 
 _log = logging.getLogger(__name__)
 

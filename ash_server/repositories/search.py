@@ -5,9 +5,10 @@ from typing import Unpack
 from uuid import UUID
 
 from ash_server.db.search import index, query, within
-from ash_server.db.search.query import SearchFilter, SearchPage
+from ash_server.db.search.query import SearchFilter
 from ash_server.db.search.within import HitFilter, SessionHitPage
 from ash_server.repositories.connections import Connections
+from ash_shared.model.pages import SearchPage
 
 _CATCH_UP_SECONDS = 0.25
 

@@ -6,17 +6,10 @@ from typing import Unpack
 from uuid import UUID
 
 from ash_server.db import reindex, sessions
-from ash_server.db.sessions import (
-    AmbiguousSession,
-    Created,
-    Session,
-    SessionChanges,
-    SessionFields,
-    SessionFilter,
-    SessionPage,
-)
+from ash_server.db.sessions import AmbiguousSession, Created, SessionChanges, SessionFields, SessionFilter
 from ash_server.errors import SessionNotFound
 from ash_server.repositories.connections import Connections
+from ash_shared.model.session import Session, SessionPage
 
 
 class SessionRepository:

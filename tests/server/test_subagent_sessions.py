@@ -9,9 +9,9 @@ import pytest
 
 from ash_server.cli.import_.files import import_paths
 from ash_server.cli.import_.options import ImportOptions
-from ash_server.db.sessions import Session
 from ash_server.store import Store
 from ash_shared.model.events import ToolResultEvent
+from ash_shared.model.session import Session
 
 Line = dict[str, Any]
 

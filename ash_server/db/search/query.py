@@ -15,7 +15,6 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
-from pydantic import Field
 
 from ash_server.db.event_texts import FILLED, FILLED_SIZE
 from ash_server.db.pagination import bounded_query
@@ -25,9 +24,9 @@ from ash_server.db.search.tokens import ParsedQuery, read_query
 from ash_server.db.sessions import get_session
 from ash_server.db.text import check_text
 from ash_server.errors import InvalidParameter
-from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.event_types import Weight
 from ash_shared.model.message import LAST_SEQUENCE, Role
+from ash_shared.model.pages import SearchPage, SearchResult
 
 SearchScope = Literal["said", "conversation", "results", "everything"]
 """The texts to search. `said`: user and assistant messages; `conversation`: also thinking and tool calls; `results`:
@@ -80,49 +79,6 @@ _READ_EVENTS = bounded_query(
     "place",
     FILLED_SIZE,
 )
-
-
-class MatchedEvent(AshModel):
-    """A matching event with the part of its text around the match."""
-
-    sequence: Omittable[int] = ABSENT
-    """Sequence of the stored message it was derived from; absent if the event was posted."""
-    event_id: str = Field(alias="eventId")
-    event_sequence: int = Field(alias="eventSequence")
-    """Its sequence in the log of the session."""
-    type: str
-    """The type of the event: `user_message`, `assistant_done`, `tool_call` …"""
-    role: Role
-    """The author of the text: `tool` for tool results, `system` for texts of neither the user nor the assistant."""
-    created_at: datetime = Field(alias="createdAt")
-    """The timestamp of the event."""
-    snippet: str
-    """The part of the text around the match, on one line."""
-    marks: list[tuple[int, int]]
-    """Start and end of each match in the snippet, in UTF-16 code units as in JavaScript. Empty if the match is spelled
-    differently in the text than in the query."""
-
-
-class SearchResult(MatchedEvent):
-    """An event that matches a search."""
-
-    session_id: UUID = Field(alias="sessionId")
-    title: Omittable[str] = ABSENT
-    """The title of the session."""
-    source: str
-    """The format of the session."""
-    matches: int
-    """Number of matching events in its session."""
-
-
-class SearchPage(AshModel):
-    """A page of results, newest first."""
-
-    results: list[SearchResult]
-    next_after: Omittable[str] = Field(default=ABSENT, alias="nextAfter")
-    """Opaque cursor; absent on the last page."""
-    pending: Omittable[int] = ABSENT
-    """Number of stored events that are not indexed yet; absent if there are none."""
 
 
 class SearchFilter(TypedDict, total=False):

@@ -12,17 +12,11 @@ from psycopg import AsyncConnection
 from psycopg.rows import args_row
 from pydantic import Field
 
-from ash_server.db.search.query import (
-    CONDITIONS,
-    FoundEvent,
-    IndexedMatch,
-    MatchedEvent,
-    SearchScope,
-    describe,
-)
+from ash_server.db.search.query import CONDITIONS, FoundEvent, IndexedMatch, SearchScope, describe
 from ash_server.db.search.tokens import read_query
 from ash_server.db.sessions import get_session
 from ash_shared.model.base import ABSENT, AshModel, Omittable
+from ash_shared.model.pages import MatchedEvent
 
 MAX_HITS = 100
 """The most hits of a page."""

@@ -10,10 +10,10 @@ from html import escape
 from string import Template
 from typing import NamedTuple
 
-from ash_server.db.sessions import Session
 from ash_server.errors import SessionNotFound, SessionTooLarge
 from ash_server.store import Store
 from ash_server.viewer import BUNDLED_STYLE, Viewer, bundled_script, viewer
+from ash_shared.model.session import Session
 
 ENTRY = "exported-page.js"
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ash_server.db.event_writer import PreparedEvent, columns, derive
 from ash_server.db.events import StoredEvent
 from ash_server.db.session_facts import SessionFacts, collect_facts, to_milliseconds
-from ash_server.db.sessions import Session, session_id_for
+from ash_server.db.sessions import session_id_for
 from ash_server.ingest import line_id, prepare_message
 from ash_server.transfer.importing.lines import FileLine
 from ash_server.transfer.importing.parents import line_bytes, read_head
@@ -20,6 +20,7 @@ from ash_server.transfer.importing.transcript_files import modification_time
 from ash_shared.conversation.standard_messages import transform_messages
 from ash_shared.eventlog import FIRST_LINES, Normalizer
 from ash_shared.model.event_types import CHUNKS
+from ash_shared.model.session import Session
 from ash_shared.projections import RECENT_LINES, SessionSummary, count_models, to_session_summary
 
 

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 
-from ash_server.db.sessions import Session
 from ash_server.store import Store
 from ash_shared.model.message import StandardMessage
+from ash_shared.model.session import Session
 
 
 async def write_json(store: Store, session: Session) -> AsyncGenerator[bytes, None]:

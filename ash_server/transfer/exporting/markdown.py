@@ -13,12 +13,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ash_server.db.session_facts import to_datetime
-from ash_server.db.sessions import Session, active_at
 from ash_server.store import Store
 from ash_server.transfer.exporting import citations
 from ash_server.transfer.exporting.markdown_escaping import embed_markdown
 from ash_shared.model.blocks import Block
 from ash_shared.model.message import StandardMessage
+from ash_shared.model.session import Session, active_at
 
 _BACKTICKS = re.compile("`+")
 _SPEAKERS = {"user": "User", "assistant": "Assistant", "system": "System"}

@@ -19,7 +19,7 @@ from uuid import UUID
 
 from ash_server.db.messages import PreparedMessage
 from ash_server.db.session_facts import to_milliseconds
-from ash_server.db.sessions import Session, session_id_for
+from ash_server.db.sessions import session_id_for
 from ash_server.db.transcripts import Claim, TranscriptNames
 from ash_server.errors import IdConflict, SessionNotFound
 from ash_server.ingest import line_id, prepare_message
@@ -39,6 +39,7 @@ from ash_server.transfer.importing.parents import TranscriptHead, line_bytes, re
 from ash_server.transfer.importing.result import ImportResult, LineProblem, decode_line
 from ash_server.transfer.importing.transcript import Transcript, open_transcript
 from ash_server.transfer.importing.transcript_files import modification_time, uncompressed
+from ash_shared.model.session import Session
 
 _LOOKAHEAD_LINES = 200
 """Line numbers after the end of a file to look up in the store, to detect that the file has become shorter."""

@@ -21,7 +21,7 @@ from psycopg import AsyncConnection
 from ash_server.cli.import_ import files, worker
 from ash_server.cli.import_.files import ImportReport, import_discovered, import_paths
 from ash_server.cli.import_.options import ImportOptions
-from ash_server.db.sessions import Session, session_id_for
+from ash_server.db.sessions import session_id_for
 from ash_server.store import Store
 from ash_server.transfer.exporting.jsonl import export_messages
 from ash_server.transfer.importing import compressed, zstd
@@ -33,6 +33,7 @@ from ash_server.transfer.importing.transcript_files import (
     find_transcripts,
 )
 from ash_server.transfer.load import load_session
+from ash_shared.model.session import Session
 from tests.marking import slow_unless
 from tests.server.transcripts import (
     CLAUDE,

@@ -15,9 +15,10 @@ from psycopg import AsyncConnection
 import ash_server
 from ash_server.db.messages import append
 from ash_server.db.session_facts import FROM_PERSON, FROM_TOOL, MERGE, REPLACE, SessionFacts, collect_facts
-from ash_server.db.sessions import Session, create_session, get_session, get_writer_fields, update_session
+from ash_server.db.sessions import create_session, get_session, get_writer_fields, update_session
 from ash_shared.conversation.transcript import split_transcript
 from ash_shared.model.message import Description, Facts
+from ash_shared.model.session import Session
 from ash_shared.reading.parse import describe_message
 from tests.marking import slow_unless
 from tests.server.db.test_messages import message

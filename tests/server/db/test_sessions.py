@@ -14,7 +14,6 @@ from psycopg import AsyncConnection
 from ash_server.db.connection import connect
 from ash_server.db.messages import append
 from ash_server.db.sessions import (
-    Session,
     create_session,
     delete_session,
     find_sessions,
@@ -24,12 +23,12 @@ from ash_server.db.sessions import (
     session_id_for,
     set_parent,
     set_unterminated,
-    transcript_name,
     update_session,
     uuid7,
 )
 from ash_server.errors import InvalidParameter, InvalidUtf8, NulByte, SessionNotFound
 from ash_server.ingest import prepare_message
+from ash_shared.model.session import Session, transcript_name
 from tests.server.transcripts import TRANSCRIPT_NAMES
 
 UNKNOWN_SESSION = UUID("00000000-0000-4000-8000-000000000000")

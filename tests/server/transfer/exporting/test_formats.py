@@ -19,7 +19,7 @@ from psycopg import AsyncConnection
 
 from ash_server.db.connection import Pool
 from ash_server.db.events import append_events, get_events_since
-from ash_server.db.sessions import Session, create_session, get_session, update_session
+from ash_server.db.sessions import create_session, get_session, update_session
 from ash_server.queries import projection_inputs, standard_pages
 from ash_server.queries.projection_inputs import read_summary
 from ash_server.store import Store
@@ -34,6 +34,7 @@ from ash_server.viewer.bundle import BundleError, bundle
 from ash_shared import transform_messages
 from ash_shared.model.event_types import CHUNKS
 from ash_shared.model.message import StandardMessage
+from ash_shared.model.session import Session
 from tests.waiting import until
 
 SERVER = Path(str(files("ash_server")))

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ash_server.db.sessions import Session, active_at
 from ash_server.store import Store
 from ash_server.transfer.exporting.in_memory import load_in_memory
 from ash_server.transfer.exporting.markdown import format_heading
 from ash_server.transfer.importing.file_import import import_file
+from ash_shared.model.session import Session, active_at
 
 DAY = timedelta(days=1)
 MODIFIED = datetime(2026, 3, 4, 11, tzinfo=UTC)

@@ -1,0 +1,94 @@
+"""Pages of messages, events and search results, as the API returns them."""
+
+from datetime import datetime
+from uuid import UUID
+
+from pydantic import ConfigDict, Field
+
+from ash_shared.model.base import ABSENT, AshModel, Omittable
+from ash_shared.model.events import ChatEvent
+from ash_shared.model.message import Message, Role
+
+
+class AppendedMessage(AshModel):
+    """The stored position of a message."""
+
+    id: str
+    sequence: int
+    created: bool
+    """False if the same message was already stored."""
+
+
+class AppendedMessages(AshModel):
+    """One entry per message of the request, in the same order."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"messages": [{"id": "run-7/line-12", "sequence": 12, "created": True}]}]
+        }
+    )
+
+    messages: list[AppendedMessage]
+
+
+class MessagePage(AshModel):
+    """Messages in ascending order of sequence."""
+
+    messages: list[Message]
+    next_after: Omittable[int] = Field(default=ABSENT, alias="nextAfter")
+    """The `after` of the next page; absent on the last page."""
+    prev_before: Omittable[int] = Field(default=ABSENT, alias="prevBefore")
+    """On a page requested with `before`: the `before` of the previous page; absent on the first page."""
+
+
+class EventPage(AshModel):
+    """Events in ascending order of sequence."""
+
+    events: list[ChatEvent]
+    next_after: Omittable[int] = Field(default=ABSENT, alias="nextAfter")
+    """The `after` of the next page; absent on the last page."""
+    prev_before: Omittable[int] = Field(default=ABSENT, alias="prevBefore")
+    """The `before` of the previous page; absent on the first page."""
+
+
+class MatchedEvent(AshModel):
+    """A matching event with the part of its text around the match."""
+
+    sequence: Omittable[int] = ABSENT
+    """Sequence of the stored message it was derived from; absent if the event was posted."""
+    event_id: str = Field(alias="eventId")
+    event_sequence: int = Field(alias="eventSequence")
+    """Its sequence in the log of the session."""
+    type: str
+    """The type of the event: `user_message`, `assistant_done`, `tool_call` …"""
+    role: Role
+    """The author of the text: `tool` for tool results, `system` for texts of neither the user nor the assistant."""
+    created_at: datetime = Field(alias="createdAt")
+    """The timestamp of the event."""
+    snippet: str
+    """The part of the text around the match, on one line."""
+    marks: list[tuple[int, int]]
+    """Start and end of each match in the snippet, in UTF-16 code units as in JavaScript. Empty if the match is spelled
+    differently in the text than in the query."""
+
+
+class SearchResult(MatchedEvent):
+    """An event that matches a search."""
+
+    session_id: UUID = Field(alias="sessionId")
+    title: Omittable[str] = ABSENT
+    """The title of the session."""
+    source: str
+    """The format of the session."""
+    matches: int
+    """Number of matching events in its session."""
+
+
+class SearchPage(AshModel):
+    """A page of results, newest first."""
+
+    results: list[SearchResult]
+    next_after: Omittable[str] = Field(default=ABSENT, alias="nextAfter")
+    """Opaque cursor; absent on the last page."""
+    pending: Omittable[int] = ABSENT
+    """Number of stored events that are not indexed yet; absent if there are none."""

@@ -1,0 +1,96 @@
+"""Sessions as the API returns them."""
+
+import re
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from pydantic import Field
+
+from ash_shared.model.base import ABSENT, AshModel, Omittable
+
+
+class Session(AshModel):
+    """A conversation, without its messages."""
+
+    id: UUID
+    source: str
+    """The format of its messages; `unknown` until a message identifies it."""
+    external_id: Omittable[str] = Field(default=ABSENT, alias="externalId")
+    """Its name in the system it comes from."""
+    parent_id: Omittable[UUID] = Field(default=ABSENT, alias="parentId")
+    """The session it was forked from or started by. Absent unless that session is stored."""
+    parent_external_id: Omittable[str] = Field(default=ABSENT, alias="parentExternalId")
+    """The `externalId` of the session it was forked from or started by, if that session is not stored; its id if the
+    writer named only that."""
+    path: Omittable[str] = ABSENT
+    """Where the imported transcript was seen last, if that is no longer `externalId`."""
+    copy_of: Omittable[UUID] = Field(default=ABSENT, alias="copyOf")
+    """The session whose messages this one begins with: it is a copy or a fork of it. Absent unless that is stored."""
+    copied_messages: Omittable[int] = Field(default=ABSENT, alias="copiedMessages")
+    """The number of messages at the beginning that are copies. Their usage counts only in the other session."""
+    agent_id: Omittable[str] = Field(default=ABSENT, alias="agentId")
+    """The subagent whose session this is, by the id in the events of its parent: `agentId` of the result of the call
+    that started it, or `targetSessionId` and `fromSessionId`. Absent for main sessions, and if it is not known."""
+    title: Omittable[str] = ABSENT
+    """The title set by a person, else by the tool, else the beginning of the first prompt."""
+    prompt: Omittable[str] = ABSENT
+    """The beginning of the first prompt, unless it is the title."""
+    created_at: datetime = Field(alias="createdAt")
+    updated_at: datetime = Field(alias="updatedAt")
+    """Time of the last append or change."""
+    first_at: Omittable[datetime] = Field(default=ABSENT, alias="firstAt")
+    """The earliest time that a message names; absent if no message names one."""
+    last_at: Omittable[datetime] = Field(default=ABSENT, alias="lastAt")
+    """The latest time that a message names."""
+    file_modified_at: Omittable[datetime] = Field(default=ABSENT, alias="fileModifiedAt")
+    """When the imported file was last modified: the last activity if no message names a time."""
+    message_count: int = Field(alias="messageCount")
+    event_count: int = Field(alias="eventCount")
+    error_count: int = Field(alias="errorCount")
+    """Number of events that report an error or a failed tool."""
+    unrecognised_count: int = Field(alias="unrecognisedCount")
+    """Number of `raw` events: records of an unknown type."""
+    metadata: dict[str, Any]
+    """Metadata set by the writer. Unless set, `sessionId` is the provider's id of the session and `cliVersion` the
+    version of the tool, both from the messages."""
+
+    @property
+    def name(self) -> str:
+        """The title, else the name of the transcript, else the id."""
+        transcript = None if self.external_id is None else transcript_name(self.external_id)
+        return next(name for name in (self.title, transcript, str(self.id)) if name is not None)
+
+
+def transcript_name(path: str) -> str:
+    """Return the name of a session without a title: the file without its suffix, and the project.
+
+    Claude Code and Cursor name the folder of a project's transcripts after the path of the project. In other folders of
+    CLIs, the path does not name the project. The same as `transcriptName` in viewer/lib/title-text.js.
+    """
+    segments = [each for each in re.split(r"[/\\]+", path) if each]
+    file = re.sub(r"(?<=.)\.jsonl?(\.zst)?\Z", "", segments[-1]) if segments else path
+    project = ""
+    if re.match(r"[/\\]|[A-Za-z]:[/\\]", path):
+        project = "".join(segments[-2:-1])
+    elif segments[:1] == ["projects"] and len(segments) > 2:
+        project = segments[1]
+    return " · ".join(filter(None, (file, project.lstrip("-"))))
+
+
+class SessionPage(AshModel):
+    """A page of sessions, most recent activity first."""
+
+    sessions: list[Session]
+    next_after: Omittable[str] = Field(default=ABSENT, alias="nextAfter")
+    """Opaque cursor; absent on the last page."""
+
+
+def active_at(session: Session) -> datetime:
+    """Return the time of the last activity, by which lists are sorted.
+
+    The latest time that a message names, else the modification time of the imported file; the time of the last append
+    if that is earlier, or if there is neither.
+    """
+    last = session.file_modified_at if session.last_at is None else session.last_at
+    return session.updated_at if last is None else min(last, session.updated_at)
