@@ -5,7 +5,7 @@ a later form of an item replaces the earlier one, usage that comes later is adde
 format writes twice are marked as shadows, so that they count once.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count, takewhile
 from typing import Any, NamedTuple, TypeVar
 
@@ -18,6 +18,7 @@ from ash_shared.conversation.transcript import Messages, texts_with_sources
 from ash_shared.model.blocks import Block
 from ash_shared.model.message import Facts, MessageError, MessageMetadata, StandardMessage, StandardTokenUsage
 from ash_shared.providers._kit.contract import Part, Record
+from ash_shared.providers._kit.steps import Relation
 from ash_shared.reading.json_text import is_blank, shown_text
 from ash_shared.reading.read import Read, read_raw
 from ash_shared.reading.system_text import is_client_text
@@ -77,6 +78,9 @@ class Fold:
         self._retracted: set[str] = set()
         self._index_by_id: dict[str, int] = {}
         self._prompts_by_parent: dict[str, str] = {}
+        self._first_prompts: dict[str, str | None] = {}
+        """The ids of prompts that follow no record, by the provider's id of the session; None if the conversation began
+        otherwise."""
         self._rewound_ranges: list[tuple[int, int]] = []
         self._calls_by_prompt: dict[str, dict[str, None]] = {}
         self._sidechain_calls: dict[str, str] = {}
@@ -147,9 +151,8 @@ class Fold:
         self._session.update({key: value for key, value in values.items() if value})
 
     def _add_part(self, part: Part, origin: _Origin) -> None:
-        if part.relation in ("branch", "sidechain"):
-            follow = self._start_branch if part.relation == "branch" else self._enter_sidechain
-            follow(part, origin.facts.uuid)
+        if part.relation in _LINKS:
+            _LINKS[part.relation](self, part, origin.facts.uuid)
             return
         part = self._with_call(part, origin.facts.uuid)
         self._retract(part)
@@ -174,12 +177,21 @@ class Fold:
 
     def _start_branch(self, part: Part, prompt: str | None) -> None:
         """Retract an earlier prompt that follows the same record, with everything after it."""
-        if part.key is None or prompt is None:
-            return
-        other = self._prompts_by_parent.get(part.key, prompt)
-        if other != prompt and other in self._index_by_id:
-            self._rewound_ranges.append((self._index_by_id[other], len(self.drafts)))
-        self._prompts_by_parent[part.key] = prompt
+        if part.key is not None and prompt is not None:
+            self._retract_version(self._prompts_by_parent.get(part.key), prompt)
+            self._prompts_by_parent[part.key] = prompt
+
+    def _start_conversation(self, part: Part, record: str | None) -> None:
+        """Retract an earlier first prompt with everything after it, if this record is one."""
+        prompt = record if part.origin == "prompt" else None
+        session = part.key or ""
+        self._retract_version(self._first_prompts.get(session), prompt)
+        self._first_prompts[session] = prompt
+
+    def _retract_version(self, earlier: str | None, prompt: str | None) -> None:
+        """Retract an earlier version of a prompt with everything after it."""
+        if earlier and prompt and earlier != prompt and earlier in self._index_by_id:
+            self._rewound_ranges.append((self._index_by_id[earlier], len(self.drafts)))
 
     def _enter_sidechain(self, part: Part, line: str | None) -> None:
         """Find the call of a subagent's line: that of the line before it, or the one with its prompt."""
@@ -306,6 +318,14 @@ class Fold:
     def _with_late_result(self, block: Block) -> Block:
         more = self._results.get(block.get("tool_use_id") or "") if block["type"] == "tool_result" else None
         return {**more, **block} if more else block
+
+
+_LINKS: Mapping[Relation, Callable[[Fold, Part, str | None], None]] = {
+    "branch": Fold._start_branch,
+    "root": Fold._start_conversation,
+    "sidechain": Fold._enter_sidechain,
+}
+"""Parts without content that say what a record follows."""
 
 
 def _metadata_of(part: Part) -> Record:

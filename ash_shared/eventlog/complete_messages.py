@@ -13,6 +13,7 @@ from ash_shared.eventlog.dedupe.resent_messages import without_resent
 from ash_shared.eventlog.dedupe.revisions import Unit, emit_units
 from ash_shared.eventlog.emitter import Log
 from ash_shared.eventlog.state import (
+    MAX_FIRST_PROMPTS,
     MAX_PROMPTS,
     MAX_SIDECHAIN_LINES,
     MAX_SPEAKERS,
@@ -93,12 +94,25 @@ def _start_branch(log: Log, part: Part) -> None:
     if part.key is None or prompt is None:
         return
     parent = text_digest(part.key)
-    other = state.prompts_by_parent.pop(parent, prompt)
-    if other != prompt:
-        turns.end_previous_turn(log)
-        log.emit("retraction", {"fromMessageId": other})
+    _retract_version(log, state.prompts_by_parent.pop(parent, ""), prompt)
     state.prompts_by_parent[parent] = prompt
     evict_oldest(state.prompts_by_parent, MAX_PROMPTS)
+
+
+def _start_conversation(log: Log, part: Part) -> None:
+    """Retract an earlier first prompt, if this record is one."""
+    first_prompts, session = log.state.first_prompts, text_digest(part.key or "")
+    prompt = (log.facts.uuid or "") if part.origin == "prompt" else ""
+    _retract_version(log, first_prompts.pop(session, ""), prompt)
+    first_prompts[session] = prompt
+    evict_oldest(first_prompts, MAX_FIRST_PROMPTS)
+
+
+def _retract_version(log: Log, earlier: str, prompt: str) -> None:
+    """Retract an earlier version of a prompt with everything after it."""
+    if earlier and prompt and earlier != prompt:
+        turns.end_previous_turn(log)
+        log.emit("retraction", {"fromMessageId": earlier})
 
 
 def _enter_sidechain(log: Log, part: Part) -> None:
@@ -168,6 +182,7 @@ _SPECIAL_PARTS: Mapping[Relation, Callable[[Log, Part], None]] = {
     "interruption": lambda log, part: turns.interrupt_turn(log, "error", "always", part.error),
     "plain_text": _emit_plain_text,
     "release": _release_removed_copy,
+    "root": _start_conversation,
     "sidechain": _enter_sidechain,
     "truncation": lambda log, part: log.emit("retraction", {"fromMessageId": part.retracts[0]}),
 }

@@ -23,7 +23,7 @@ from ash_shared.model.events import ChatEvent, read_event
 from ash_shared.providers._kit import steps
 from ash_shared.reading.json_text import RawMessage
 
-NORMALIZER_VERSION = 5
+NORMALIZER_VERSION = 6
 """Raised whenever stored lines give other events than before: `ash events rebuild` derives them again."""
 
 FIRST_LINES = 50

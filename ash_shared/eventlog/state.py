@@ -24,6 +24,7 @@ MAX_TEXT_DIGESTS = 16
 MAX_STREAMED_RESPONSES = 32
 MAX_SPEAKERS = 32
 MAX_PROMPTS = 32
+MAX_FIRST_PROMPTS = 4
 MAX_REVISIONS = 32
 MAX_GROWING = 4
 MAX_SIDECHAIN_LINES = 64
@@ -350,6 +351,9 @@ class State(_Stored):
     """Roles of messages whose parts are separate records, by key."""
     prompts_by_parent: dict[str, str] = {}
     """The ids of the last prompts, by digest of the id of the record that each of them follows."""
+    first_prompts: dict[str, str] = {}
+    """The ids of prompts that follow no record, by digest of the provider's id of the session; empty if the
+    conversation began otherwise."""
     agent: str = ""
     """The agent of the main conversation, if a record named one."""
     last_usage_digest: str = ""
@@ -376,6 +380,7 @@ class State(_Stored):
             agent=self.agent,
             last_streamed=self.last_streamed,
             prompts_by_parent=self.prompts_by_parent,
+            first_prompts=self.first_prompts,
             clock_lag=self.clock_lag,
         )
 

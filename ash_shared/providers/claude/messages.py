@@ -22,7 +22,7 @@ from ash_shared.providers._kit.json_fields import (
 from ash_shared.providers._kit.steps import Origin
 from ash_shared.providers.claude.content import read_block
 from ash_shared.providers.claude.records import TOOL_RESULTS, message_role
-from ash_shared.reading.system_text import is_client_text, typed_text
+from ash_shared.reading.system_text import is_client_text, prompt_text, typed_text
 
 
 def facts(record: Record) -> Facts:
@@ -96,7 +96,17 @@ def text_parts(record: Record, reading: RecordReading) -> list[Part]:
 
 def assistant_parts(record: Record, reading: RecordReading) -> list[Part]:
     (part,) = line_parts(record, reading)
-    return [*_sidechain_parts(record, part), part] if record.get("isSidechain") is True else [part]
+    if record.get("isSidechain") is True:
+        return [*_sidechain_parts(record, part), part]
+    return [*_root_parts(record), part]
+
+
+def _root_parts(record: Record, *, is_prompt: bool = False) -> list[Part]:
+    """Return the part of a line of the main conversation that follows no other line."""
+    if record.get("parentUuid", "") is not None:
+        return []
+    origin: Origin = "prompt" if is_prompt else "synthetic"
+    return [Part(role=None, key=text_at(record, "sessionId"), relation="root", origin=origin)]
 
 
 def _sidechain_parts(record: Record, part: Part) -> list[Part]:
@@ -119,10 +129,16 @@ def user_parts(record: Record, reading: RecordReading) -> list[Part]:
     (part,) = line_parts(record, reading)
     if record.get("isSidechain") is True:
         return [*_sidechain_parts(record, part), part]
-    parent = text_at(record, "parentUuid")
-    if parent is None or not _is_prompt(part):
-        return [part]
-    return [Part(role=None, key=parent, relation="branch"), part]
+    parent, is_prompt = text_at(record, "parentUuid"), _is_prompt(part)
+    if parent is None:
+        return [*_root_parts(record, is_prompt=is_prompt and not _is_client_command(part)), part]
+    return [Part(role=None, key=parent, relation="branch"), part] if is_prompt else [part]
+
+
+def _is_client_command(part: Part) -> bool:
+    """Return True for a command such as `/clear`, which begins the conversation anew."""
+    texts = [block["text"] for block in part.blocks if block["type"] == "text"]
+    return bool(texts) and not any(map(prompt_text, texts))
 
 
 def _is_prompt(part: Part) -> bool:
@@ -333,6 +349,11 @@ def attachment_parts(record: Record, reading: RecordReading) -> list[Part]:
     blocks = read_content(attachment["prompt"], read_block)
     synthetic = attachment.get("commandMode") == "task-notification" or record.get("isMeta") is True
     return [Part(role="user", blocks=blocks, origin="synthetic" if synthetic else "mid_turn")]
+
+
+def boundary_parts(record: Record, reading: RecordReading) -> list[Part]:
+    """Return the parts of a compaction boundary, which begins the conversation anew."""
+    return [*_root_parts(record), *system_parts(record, reading)]
 
 
 def system_parts(record: Record, reading: RecordReading) -> list[Part]:

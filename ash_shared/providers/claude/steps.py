@@ -31,6 +31,7 @@ from ash_shared.providers._kit.steps import (
 from ash_shared.providers.claude.content import read_block
 from ash_shared.providers.claude.messages import (
     assistant_parts,
+    boundary_parts,
     error_parts,
     is_unattributed_sidechain,
     line_error,
@@ -334,4 +335,5 @@ def compaction_steps(record: Record, reading: RecordReading) -> list[Step]:
         record, "compact_metadata", "trigger"
     )
     more = {"trigger": trigger} if trigger.__class__ is str else {}
-    return [Emit("system_message", {"text": text, "variant": "compact_boundary", **more})]
+    boundary = Emit("system_message", {"text": text, "variant": "compact_boundary", **more})
+    return [*boundary_parts(record, reading), boundary]

@@ -151,7 +151,7 @@ SYSTEM_TYPES: Mapping[str, WireType] = {
         ),
         TYPES["system"],
     ),
-    "compact_boundary": WireType(control_reading, messages.system_parts, steps.compaction_steps),
+    "compact_boundary": WireType(control_reading, messages.boundary_parts, steps.compaction_steps),
     "init": WireType(control_reading, messages.system_parts, lambda record, reading: [TurnStart()]),
     "permission_denied": WireType(records.read_denial, messages.system_parts),
     "turn_duration": WireType(control_reading, messages.system_parts, lambda record, reading: [TurnEnd()]),

@@ -156,6 +156,20 @@ TRANSCRIPTS: dict[str, tuple[list[Any], list[Short]]] = {
             ("user", [("text", "build it well")]),
         ],
     ),
+    "an edited first prompt retracts its first version": (
+        [
+            user("hi", uuid="u1", parentUuid=None, sessionId="s1"),
+            assistant("msg_1", text("Hello."), uuid="u2", parentUuid="u1"),
+            user("hi there", uuid="u3", parentUuid=None, sessionId="s1"),
+            user("bye", uuid="u4", parentUuid=None, sessionId="s2"),
+        ],
+        [
+            ("user", [("text", "hi")], {"retracted": True}),
+            ("assistant", [("text", "Hello.")], M1 | {"messageId": "msg_1", "retracted": True}),
+            ("user", [("text", "hi there")]),
+            ("user", [("text", "bye")]),
+        ],
+    ),
     "a prompt queued during a turn counts once": (
         [
             user("build it"),

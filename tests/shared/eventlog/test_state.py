@@ -95,6 +95,7 @@ STORED: dict[str, Any] = {
     "once": ["d9"],
     "speakers": {"k": "user"},
     "prompts_by_parent": {"d11": "u1"},
+    "first_prompts": {"d12": "u1"},
     "agent": "plan",
     "counted": "d10",
     "costs": 1.5,

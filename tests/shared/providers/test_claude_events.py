@@ -1447,6 +1447,56 @@ def test_edited_prompt_retracts_the_branch_of_its_first_version() -> None:
     ]
 
 
+FIRST = user("Build.", uuid="u1", parentUuid=None, sessionId="s1")
+ANSWER_TO_FIRST = assistant(text("I build."), uuid="u2", parentUuid="u1", sessionId="s1")
+EDITED = user("Build it well.", uuid="u9", parentUuid=None, sessionId="s1")
+
+ROOTS: dict[str, tuple[list[Record], list[str]]] = {
+    "an edited first prompt": ([FIRST, ANSWER_TO_FIRST, EDITED], ["u1"]),
+    "edited twice": (
+        [FIRST, ANSWER_TO_FIRST, EDITED, {**FIRST, "uuid": "u10"}],
+        ["u1", "u9"],
+    ),
+    "edited after many prompts": (
+        [
+            FIRST,
+            *(user(f"Step {n}.", uuid=f"p{n}", parentUuid=f"p{n - 1}") for n in range(1, 50)),
+            EDITED,
+        ],
+        ["u1"],
+    ),
+    "the same line again": ([FIRST, ANSWER_TO_FIRST, FIRST], []),
+    "a prompt of another session": ([FIRST, ANSWER_TO_FIRST, {**EDITED, "sessionId": "s2"}], []),
+    "a prompt that does not say what it follows": (
+        [FIRST, ANSWER_TO_FIRST, {key: value for key, value in EDITED.items() if key != "parentUuid"}],
+        [],
+    ),
+    "a prompt of a subagent": ([FIRST, {**EDITED, "isSidechain": True}, {**EDITED, "agentId": "a1"}], []),
+    "lines none of which follows another": ([FIRST, {**ANSWER_TO_FIRST, "parentUuid": None}, EDITED], []),
+    "after a compaction": (
+        [
+            FIRST,
+            {"type": "system", "subtype": "compact_boundary", "parentUuid": None, "sessionId": "s1"},
+            EDITED,
+        ],
+        [],
+    ),
+    "after a summary": ([FIRST, {**EDITED, "uuid": "u8", "isCompactSummary": True}, EDITED], []),
+    "after /clear": (
+        [FIRST, {**EDITED, "uuid": "u8", "message": {"role": "user", "content": "/clear"}}, EDITED],
+        [],
+    ),
+    "after the note ahead of a command": ([FIRST, {**EDITED, "uuid": "u8", "isMeta": True}, EDITED], []),
+}
+
+
+@pytest.mark.parametrize(("records", "retracted"), ROOTS.values(), ids=ROOTS)
+def test_edited_first_prompt_retracts_its_first_version(records: list[Record], retracted: list[str]) -> None:
+    events = short_events(*records)
+
+    assert [payload["fromMessageId"] for wire, payload in events if wire == "retraction"] == retracted
+
+
 def test_usage_of_a_streamed_run_is_that_of_the_end_of_its_answers() -> None:
     """The lines repeat the usage of the beginning; a run that was cut has no total."""
 
