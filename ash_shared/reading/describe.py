@@ -1,5 +1,6 @@
 """Describe a text for storage: kind, role, block types, facts, prompt, drift and digest."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from hashlib import blake2b
@@ -39,10 +40,20 @@ def describe_read(read: Read, source: str | None) -> Description:
 def _find_prompt(read: Read) -> str | None:
     """Return the first text that a person wrote, shortened to one line."""
     for block in _user_blocks(read):
-        words = " ".join(prompt_text(block["text"])[:_MAX_PROMPT_SOURCE].split())
+        words = _without_markup(" ".join(prompt_text(block["text"])[:_MAX_PROMPT_SOURCE].split()))
         if words:
             return words if len(words) <= MAX_PROMPT else words[: MAX_PROMPT - 1] + "…"
     return None
+
+
+def _without_markup(words: str) -> str:
+    """Return a text without its tags if it begins with one, as HTML and XML do."""
+    return " ".join(_MARKUP.sub(" ", words).split()) if _MARKUP.match(words) else words
+
+
+_MARKUP = re.compile(
+    r"<!--.*?(?:-->|\Z)|<(style|script)\b.*?(?:</\1>|\Z)|<[!?/]?[a-z][^<>]*>", re.DOTALL | re.IGNORECASE
+)
 
 
 def _user_blocks(read: Read) -> Iterator[Block]:

@@ -198,6 +198,16 @@ def test_unknown_object_stays_unknown_with_a_source() -> None:
         ),
         ({"type": "queue-operation", "operation": "enqueue", "content": "And the door?"}, "And the door?"),
         ({"type": "user", "message": {"content": "x" * 300}}, "x" * 199 + "…"),
+        ({"type": "user", "message": {"content": "<b>Why</b> is it\n<i>red</i>?"}}, "Why is it red ?"),
+        ({"type": "user", "message": {"content": "Why is <b> red?"}}, "Why is <b> red?"),
+        (
+            {
+                "role": "user",
+                "content": "<!DOCTYPE html>\n<!-- a -->\n<title>404</title>\n<style>p{}</style><p>None.</p>",
+            },
+            "404 None.",
+        ),
+        ({"role": "user", "content": "<style>p{}"}, None),
         ({"type": "assistant", "message": {"content": "Because."}}, None),
         ({"system": "Be brief.", "max_tokens": 9, "messages": [{"role": "user", "content": "Why?"}]}, "Why?"),
         ({"model": "m", "instructions": "Be brief.", "input": "Why?"}, "Why?"),
