@@ -27,6 +27,7 @@ from ash_server.api.http.query_guard import check_path_and_query
 from ash_server.api.http.websocket_errors import WebSocketErrors
 from ash_server.api.item_counts import ItemCountController
 from ash_server.api.messages import MessageController
+from ash_server.api.metrics import REQUEST_METRICS, MetricsController
 from ash_server.api.parse import ParseController, ParseRequest
 from ash_server.api.projections import ProjectedMessages, ProjectionController
 from ash_server.api.search import SearchController
@@ -67,6 +68,7 @@ _CONTROLLERS = (
     DriftController,
     ParseController,
     HealthController,
+    MetricsController,
     DocsController,
     PageController,
     AssetController,
@@ -113,6 +115,7 @@ def create_app(settings: Settings, *, database_url: str, background: Background 
         guards=[origin_guard(settings), check_path_and_query],
         dependencies={"store": Provide(provide_store, sync_to_thread=False)},
         exception_handlers=HANDLERS,
+        middleware=[REQUEST_METRICS],
         before_send=[add_default_headers],
         lifespan=[lambda app: _open_store(app, database_url), *([background] if background else ())],
         state=State({"settings": settings}),

@@ -40,6 +40,7 @@ from ash_server.repositories.drift import DriftRepository
 from ash_server.repositories.events import EventStore
 from ash_server.repositories.messages import MessageRepository
 from ash_server.repositories.sessions import SessionRepository
+from ash_server.repositories.statistics import Statistics
 from ash_server.repositories.transcripts import TranscriptRepository
 from ash_server.settings import Settings
 
@@ -119,6 +120,12 @@ class Store:
         """Raises DatabaseUnavailable, SchemaMismatch."""
         async with self._connections.connection() as conn:
             await check_schema(conn)
+
+    async def read_statistics(self) -> Statistics:
+        """Read figures about the whole store. Raises DatabaseUnavailable, SchemaMismatch."""
+        from ash_server.repositories.statistics import read_statistics  # imports the search index
+
+        return await read_statistics(self._connections)
 
 
 @asynccontextmanager

@@ -30,6 +30,7 @@ from ash_server.api.http.bodies import (
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.openapi_operations import ONE_LINE, json_batch_of, json_of, operation, text
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
+from ash_server.api.metrics import count_appended
 from ash_server.db.events import Appended
 from ash_server.db.messages import StoredMessage
 from ash_server.db.pagination import may_have_more
@@ -338,6 +339,7 @@ _BODY_PARSERS = {JSON: _parse_json, NDJSON: parse_lines}
 
 
 def appended_response(stored: Sequence[Appended]) -> Response[AppendedMessages]:
+    count_appended("messages", stored)
     appended = [AppendedMessage(**each._asdict()) for each in stored]
     return Response(AppendedMessages(messages=appended), status_code=append_status(stored))
 

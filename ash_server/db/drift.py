@@ -65,6 +65,10 @@ _REPORT = f"""
     LIMIT %(limit)s
 """  # noqa: S608  # constant SQL
 
+_COUNT = (
+    "SELECT source, reason, sum(count)::bigint FROM drift GROUP BY source, reason ORDER BY source, reason"
+)
+
 
 class StoredPlace(AshModel):
     """Where a message is stored."""
@@ -143,6 +147,11 @@ async def report_drift(conn: AsyncConnection, **filters: Unpack[DriftFilter]) ->
     async with conn.cursor(row_factory=dict_row) as cursor:
         await cursor.execute(_REPORT, params)
         return DriftReport(drift=[_to_group(row) for row in await cursor.fetchall()])
+
+
+async def count_drift(conn: AsyncConnection) -> list[tuple[str, str, int]]:
+    """Return the number of blocks by source and reason."""
+    return await (await conn.execute(_COUNT)).fetchall()
 
 
 def raw_type_of(drift: Drift) -> str:

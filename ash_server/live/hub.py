@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Hash
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID, uuid4
 from weakref import ref
 
@@ -67,12 +67,25 @@ class EventBatch:
         return rendered
 
 
+class Subscriptions(NamedTuple):
+    subscribers: int
+    lag: int
+    """Stored events that the slowest subscriber has not read, as of the latest poll."""
+
+
+@dataclass(slots=True, eq=False)
+class _Subscriber:
+    cursor: int
+    """Sequence of the last event that the subscriber took."""
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+
 @dataclass(slots=True)
 class _SubscribedSession:
     version: int = 0
     """Changes with each wake-up and each new subscriber, so that a subscriber never shares a query that started before
     and may miss events."""
-    subscribers: set[asyncio.Event] = field(default_factory=set)
+    subscribers: set[_Subscriber] = field(default_factory=set)
     known_last: Last | None = None
     """The last sequence as of the latest poll."""
     is_deleted: bool = False
@@ -96,8 +109,12 @@ class _SubscribedSession:
         further = max(0, len(self.subscribers) - _PROMPT_SUBSCRIBERS)
         pause = min(further * _PAUSE_SECONDS, _MAX_PAUSE_SECONDS)
         self.delayed_wake, self.pause_end = None, asyncio.get_running_loop().time() + pause
-        for changed in self.subscribers:
-            changed.set()
+        for subscriber in self.subscribers:
+            subscriber.changed.set()
+
+    def lag(self) -> int:
+        last = self.known_last.sequence if self.known_last else 0
+        return max(0, last - min(subscriber.cursor for subscriber in self.subscribers))
 
 
 class ChangedSessions:
@@ -184,17 +201,17 @@ class Hub:
         self._start_listening()
         time = asyncio.get_running_loop().time
         heartbeat_due, is_behind = time(), True
-        with self._register(session_id) as (session, changed):
+        with self._register(session_id, after) as (session, subscriber):
             await self._load_known_last(session_id, session)
             while not self.is_stopped() and not session.is_deleted:
-                changed.clear()
-                batch = await self._read_batch(session_id, after, session.version, collapse)
+                subscriber.changed.clear()
+                batch = await self._read_batch(session_id, subscriber.cursor, session.version, collapse)
                 if batch.events or time() >= heartbeat_due or (is_behind and batch.caught_up):
-                    after = batch.events[-1].sequence if batch.events else after
                     yield batch
+                    subscriber.cursor = batch.events[-1].sequence if batch.events else subscriber.cursor
                     heartbeat_due, is_behind = time() + HEARTBEAT_SECONDS, not batch.caught_up
                 if batch.caught_up:
-                    await wait_for_event(changed, heartbeat_due - time())
+                    await wait_for_event(subscriber.changed, heartbeat_due - time())
 
     @contextmanager
     def watch_changes(self) -> Iterator[ChangedSessions]:
@@ -206,6 +223,13 @@ class Hub:
             yield changes
         finally:
             self._watchers.discard(changes)
+
+    def count_subscriptions(self) -> Subscriptions:
+        sessions = self._sessions.values()
+        return Subscriptions(
+            subscribers=sum(len(session.subscribers) for session in sessions),
+            lag=max((session.lag() for session in sessions), default=0),
+        )
 
     async def _query(self, run: Callable[[AsyncConnection], Awaitable[T]]) -> T | None:
         """Return the result of the query, or None, after a short delay, if the database is unavailable."""
@@ -266,15 +290,15 @@ class Hub:
         return await self.share(key, lambda: self._query(read)) or _UNAVAILABLE
 
     @contextmanager
-    def _register(self, session_id: UUID) -> Iterator[tuple[_SubscribedSession, asyncio.Event]]:
-        changed = asyncio.Event()
+    def _register(self, session_id: UUID, after: int) -> Iterator[tuple[_SubscribedSession, _Subscriber]]:
+        subscriber = _Subscriber(after)
         session = self._sessions.setdefault(session_id, _SubscribedSession())
         session.version = next(self._versions)
-        session.subscribers.add(changed)
+        session.subscribers.add(subscriber)
         try:
-            yield session, changed
+            yield session, subscriber
         finally:
-            session.subscribers.discard(changed)
+            session.subscribers.discard(subscriber)
             if not session.subscribers and self._sessions.get(session_id) is session:
                 del self._sessions[session_id]
 

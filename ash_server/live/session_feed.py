@@ -37,6 +37,10 @@ class SessionFeed(BackgroundTask):
         """The sessions that the last poll returned, with the time of their change."""
         self._is_incomplete = False
 
+    @property
+    def subscriber_count(self) -> int:
+        return len(self._subscribers)
+
     async def subscribe(self) -> AsyncGenerator[bytes, None]:
         """Yield server-sent events until the hub stops, at least one every `HEARTBEAT_SECONDS`.
 

@@ -98,3 +98,11 @@ async def test_internal_errors_contain_no_data(
     assert "POST /api/sessions failed with CheckViolation" in caplog.text
     assert "create_session" in caplog.text
     assert "canary" not in caplog.text
+
+
+async def test_metrics_without_database(offline_client: AsyncClient) -> None:
+    response = await offline_client.get("/metrics")
+
+    assert response.status_code == 200
+    assert "\nash_database_up 0.0\n" in response.text
+    assert "ash_database_bytes" not in response.text

@@ -26,7 +26,7 @@ from ash_server.db.rebuild_events import rebuild_events
 from ash_server.db.sessions import create_session, delete_session, session_id_for
 from ash_server.ingest import prepare_message
 from ash_server.live import hub as live
-from ash_server.live.hub import Hub, _SubscribedSession
+from ash_server.live.hub import Hub, _SubscribedSession, _Subscriber
 from ash_server.store import Store
 from ash_server.transfer.importing.file_import import import_file
 from tests.marking import slow_unless
@@ -422,16 +422,16 @@ async def test_many_subscribers_are_woken_together_after_a_pause(monkeypatch: py
     monkeypatch.setattr(live, "_MAX_PAUSE_SECONDS", 1.0)
     woken = {}
     for count in (100, 101):
-        session = _SubscribedSession(subscribers={asyncio.Event() for _ in range(count)})
+        session = _SubscribedSession(subscribers={_Subscriber(0) for _ in range(count)})
         woken[count] = [_wake(session) for _ in range(3)]
-        await asyncio.gather(*(changed.wait() for changed in session.subscribers if woken[count][-1] == 0))
+        await asyncio.gather(*(each.changed.wait() for each in session.subscribers if woken[count][-1] == 0))
 
     assert woken == {100: [100, 100, 100], 101: [101, 0, 0]}
 
 
 def _wake(session: _SubscribedSession) -> int:
     """Return the number of subscribers that are woken at once."""
-    for changed in session.subscribers:
-        changed.clear()
+    for subscriber in session.subscribers:
+        subscriber.changed.clear()
     session.wake()
-    return sum(changed.is_set() for changed in session.subscribers)
+    return sum(subscriber.changed.is_set() for subscriber in session.subscribers)

@@ -1,0 +1,38 @@
+"""Figures about the whole store, for monitoring."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ash_server.db.drift import count_drift
+from ash_server.db.search.index import count_pending
+from ash_server.repositories.connections import Connections
+
+_DATABASE_BYTES = "SELECT pg_database_size(current_database())"
+
+
+class Statistics(NamedTuple):
+    database_bytes: int
+    search_pending: int
+    """Events that are not in the search index."""
+    drift: Sequence[tuple[str, str, int]]
+    """Source, reason and number of unknown and malformed blocks."""
+    connections: Mapping[str, int]
+    """Connections of the pool that are `idle` and `used`, and requests that are `waiting` for one."""
+
+
+async def read_statistics(connections: Connections) -> Statistics:
+    """Raises DatabaseUnavailable, SchemaMismatch."""
+    async with connections.connection() as conn:
+        ((database_bytes,),) = await (await conn.execute(_DATABASE_BYTES)).fetchall()
+        return Statistics(
+            database_bytes=database_bytes,
+            search_pending=await count_pending(conn),
+            drift=await count_drift(conn),
+            connections=_count_connections(connections),
+        )
+
+
+def _count_connections(connections: Connections) -> Mapping[str, int]:
+    stats = connections.pool.get_stats()
+    idle = stats["pool_available"]
+    return {"idle": idle, "used": stats["pool_size"] - idle, "waiting": stats["requests_waiting"]}

@@ -1,0 +1,82 @@
+"""Metrics for Prometheus."""
+
+from functools import partial
+
+import httpx
+from httpx import AsyncClient
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.waiting import wait_until
+
+SECRET = "canary-7f3b"
+LINE = f'{{"type":"user","uuid":"u1","message":{{"role":"user","content":"{SECRET}"}}}}'
+UNKNOWN = (
+    '{"type":"assistant","uuid":"u2","message":{"role":"assistant","content":[{"type":"hologram","data":1}]}}'
+)
+EVENT = {"id": "e1", "type": "user_message", "payload": {"text": SECRET}}
+ROUTE = "/api/sessions/{session_id}/messages"
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def read(metrics: httpx.Response) -> Samples:
+    families = text_string_to_metric_families(metrics.text)
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def key(name: str, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]:
+    return name, frozenset(labels.items())
+
+
+def request_key(method: str, path: str, status: str) -> tuple[str, frozenset[tuple[str, str]]]:
+    return key("ash_requests_total", method=method, path=path, status_code=status, app_name="ash")
+
+
+async def test_counts_requests_and_stored_entries(own_client: AsyncClient) -> None:
+    before = read(await own_client.get("/metrics"))
+    session = f"/api/sessions/{(await own_client.post('/api/sessions', json={})).json()['id']}"
+    for _ in range(2):  # the second append stores nothing
+        await own_client.post(f"{session}/messages", json=[{"content": LINE}, {"content": UNKNOWN}])
+    await own_client.post(f"{session}/events", json=EVENT)
+    await own_client.post(f"{session}/messages", json={"content": 1})
+    response = await own_client.get("/metrics")
+    after = read(response)
+
+    expected = {
+        key("ash_appended_total", log="messages"): 2,
+        key("ash_appended_total", log="events"): 1,
+        request_key("POST", ROUTE, "201"): 1,
+        request_key("POST", ROUTE, "200"): 1,
+        request_key("POST", ROUTE, "400"): 1,
+    }
+    assert response.headers["content-type"].startswith("text/plain")
+    assert {name: after[name] - before.get(name, 0) for name in expected} == expected
+    gauges = {
+        key("ash_database_up"): 1,
+        key("ash_unrecognized_blocks", source="claude", reason="unknown_type"): 1,
+        key("ash_streams_open", to="events"): 0,
+        key("ash_streams_open", to="sessions"): 0,
+        key("ash_stream_lag_events"): 0,
+    }
+    assert {name: after[name] for name in gauges} == gauges
+    assert after[key("ash_database_bytes")] > 0
+    assert key("ash_search_pending_events") in after
+    assert SECRET not in response.text
+    assert session.rpartition("/")[2] not in response.text
+
+
+def test_counts_open_streams(server: str) -> None:
+    session = httpx.post(f"{server}/api/sessions", json={}).json()["id"]
+    addresses = {"events": f"/api/sessions/{session}/events/stream", "sessions": "/api/sessions/stream"}
+
+    def has_open(name: str, number: int) -> bool:
+        return read(httpx.get(f"{server}/metrics"))[key("ash_streams_open", to=name)] == number
+
+    for name, address in addresses.items():
+        with httpx.stream("GET", f"{server}{address}"):
+            wait_until(partial(has_open, name, 1))
+        wait_until(partial(has_open, name, 0))
