@@ -10,6 +10,7 @@ from ash_server.cli.store import select_sessions, with_store
 from ash_server.db.reindex import Reindexed
 from ash_server.errors import SessionNotFound
 from ash_server.store import Store
+from ash_server.transfer.importing.identity import name_session
 
 
 @click.command("reindex")
@@ -17,9 +18,10 @@ from ash_server.store import Store
 def command(sessions: tuple[str, ...]) -> None:
     """Update what searches, filters and lists use, with this version's parser.
 
-    Updates kind, role, source and types of messages; title, times and drift of sessions; and the search index; for all
-    sessions by default. Never changes stored texts, ids and sequences, or roles, sources and titles set by a writer.
-    Safe during writes; an interrupted run can be repeated.
+    Updates kind, role, source and types of messages; title, times and drift of sessions; the names by which imports
+    find transcripts of earlier versions; and the search index; for all sessions by default. Never changes stored texts,
+    ids and sequences, or roles, sources and titles set by a writer. Safe during writes; an interrupted run can be
+    repeated.
 
     \b
     ash reindex
@@ -34,6 +36,7 @@ async def _reindex(store: Store, references: Sequence[str]) -> Reindexed:
         try:
             reindexed = await store.messages.reindex(session_id)
             await store.search.reindex(session_id)
+            await name_session(store, session_id)
         except SessionNotFound:  # deleted in the meantime
             continue
         read, written = read + reindexed.read, written + reindexed.written

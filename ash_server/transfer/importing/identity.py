@@ -4,12 +4,16 @@ The names select the sessions that may be that of the file; the text decides. If
 they are one session, otherwise each has its own.
 """
 
+from collections.abc import Sequence
 from uuid import UUID
 
+from ash_server.db.messages import StoredMessage
 from ash_server.db.sessions import session_id_for
 from ash_server.db.transcripts import Claim, TranscriptNames
+from ash_server.ingest import line_id
 from ash_server.store import Store
 from ash_server.transfer.importing.parents import MAX_HEAD_LINES, read_head
+from ash_shared.model.session import Session
 
 
 class TextDiffers(Exception):
@@ -65,7 +69,7 @@ class SessionSearch:
         """Store the names of a session that has none, and reject it if they are not those of the file."""
         if claim.has_names:
             return True
-        names = await self._read_names(claim.session_id)
+        names = _read_names(*await _first_messages(self._store, claim.session_id))
         if names is None:
             return True
         await self._store.transcripts.adopt(claim.session_id, names.lineage)
@@ -74,9 +78,25 @@ class SessionSearch:
             return False
         return True
 
-    async def _read_names(self, session_id: UUID) -> TranscriptNames | None:
-        """Read the names from the first stored lines."""
-        session = await self._store.sessions.get(session_id)
-        stored = await self._store.messages.list_messages(session_id, limit=MAX_HEAD_LINES)
-        declared = None if session.source == "unknown" else session.source
-        return read_head((each.content for each in stored), declared).names
+
+async def name_session(store: Store, session_id: UUID) -> None:
+    """Store the names and the path of a transcript that an earlier version imported, which have neither.
+
+    Of several provider's ids in a transcript, earlier versions have stored only the last one.
+    """
+    session, messages = await _first_messages(store, session_id)
+    names = _read_names(session, messages) if session.path is None else None
+    lines = {line_id(session_id, str(number)) for number in range(1, MAX_HEAD_LINES + 1)}
+    if names is not None and any(message.id in lines for message in messages):
+        await store.transcripts.adopt(session_id, names.lineage)
+
+
+async def _first_messages(store: Store, session_id: UUID) -> tuple[Session, list[StoredMessage]]:
+    session = await store.sessions.get(session_id)
+    return session, await store.messages.list_messages(session_id, limit=MAX_HEAD_LINES)
+
+
+def _read_names(session: Session, messages: Sequence[StoredMessage]) -> TranscriptNames | None:
+    """Read the names from the first stored lines."""
+    source = None if session.source == "unknown" else session.source
+    return read_head((each.content for each in messages), source).names

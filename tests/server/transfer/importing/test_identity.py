@@ -20,6 +20,7 @@ from ash_server.store import Store
 from ash_server.transfer.exporting.jsonl import export_messages
 from ash_server.transfer.importing import lines
 from ash_server.transfer.importing.file_import import import_file
+from ash_server.transfer.importing.identity import name_session
 from tests.server.transcripts import opencode_message, opencode_session, write
 from tests.waiting import until
 
@@ -353,6 +354,26 @@ async def test_finds_sessions_that_have_no_names_yet(
     await run(store, folder, Step(A if has_path else B, FOUR))
 
     assert await stored(store, folder) == [Stored(A, FOUR, None if has_path else B)]
+
+
+async def test_names_transcripts_of_an_earlier_version(
+    store: Store, connection: AsyncConnection, folder: Path
+) -> None:
+    """Of several provider's ids, it has stored only the last one; a posted session is no transcript."""
+    text = claude("1", "2") + claude("3", "4", session="s2")
+    posted = await store.sessions.create(external_id="posted")
+    await store.messages.append(posted.id, claude("1", "2", session="s9").splitlines())
+    await run(store, folder, Step(A, text))
+    await connection.execute("UPDATE sessions SET lineage = NULL, path = NULL")
+    for session_id in [each async for each in store.sessions.list_ids()]:
+        await name_session(store, session_id)
+    await run(store, folder, Step(B, text))
+
+    assert (await store.sessions.get(posted.id)).path is None
+    assert await stored(store, folder) == [
+        Stored("posted", claude("1", "2", session="s9")),
+        Stored(A, text, B),
+    ]
 
 
 async def test_marks_transcripts_that_an_earlier_version_stored_twice(
