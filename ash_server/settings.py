@@ -26,6 +26,9 @@ class Settings:
     """Allow a `host` that other machines can reach."""
     max_message_bytes: int = 1024 * 1024
     max_body_bytes: int = 8 * 1024 * 1024
+    log_level: str = "warning"
+    """At `info`, the server logs each request."""
+    log_format: str = "text"
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Self:
@@ -73,6 +76,10 @@ def _database_url(text: str) -> str:
     return text
 
 
+def _one_of(*values: str) -> tuple[Callable[[str], str], str]:
+    return dict(zip(values, values, strict=True)).__getitem__, f"{', '.join(values[:-1])} or {values[-1]}"
+
+
 _BYTES = (_integer(1, 2**30), "a number of bytes from 1 to 1073741824")
 _PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "database_url": (_database_url, "a URL that starts with postgresql://"),
@@ -82,4 +89,6 @@ _PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "allow_unauthenticated": ({"1": True, "0": False}.__getitem__, "1 or 0"),
     "max_message_bytes": _BYTES,
     "max_body_bytes": _BYTES,
+    "log_level": _one_of("debug", "info", "warning", "error"),
+    "log_format": _one_of("text", "json"),
 }

@@ -19,6 +19,7 @@ from ash_server.api.http.protocol import HttpProtocol
 from ash_server.api.http.streaming import MAX_CLIENT_FRAME_BYTES, is_subscription
 from ash_server.errors import AshError
 from ash_server.live.hub import HEARTBEAT_SECONDS
+from ash_server.logs import configure_logging
 
 _SHUTDOWN_GRACE_SECONDS = 1
 _SUBSCRIBER_READ_TIMEOUT = 10
@@ -50,6 +51,7 @@ def address(listener: socket.socket) -> str:
 
 def serve(app: Litestar, listener: socket.socket, on_ready: Callable[[], None]) -> None:
     """Serve until the process receives SIGINT or SIGTERM."""
+    configure_logging(app.state.settings)
     logging.getLogger("uvicorn.error").addFilter(_is_not_noise)
     _Server(server_config(app), on_ready, lambda: app.state.store.hub.stop()).run(sockets=[listener])
 
@@ -59,7 +61,7 @@ def server_config(app: Litestar) -> uvicorn.Config:
         app,
         http=HttpProtocol,
         lifespan="on",
-        log_level="warning",
+        log_config=None,
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=2 * _SHUTDOWN_GRACE_SECONDS,  # clients are disconnected before that
