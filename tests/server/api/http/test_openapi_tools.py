@@ -136,4 +136,4 @@ def test_generated_client_calls_every_json_route(package: str, generated_client:
     assert call("searchSession", session, q="tests") is not None
     assert call("countItems", session) is not None
     call("deleteSession", session)
-    assert routes.keys() - called == STREAMS | {"exportSession"}
+    assert routes.keys() - called == STREAMS | {"exportSession", "metrics"}
