@@ -5,13 +5,14 @@ the content and only scans the other keys. Blocks are read by the same functions
 same result; all other records are left to full reading.
 """
 
+from operator import is_
 from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 from pydantic import ValidationError
 
-from ash_shared.model.blocks import MAX_BLOCKS, Block, is_native, text_block
+from ash_shared.model.blocks import MAX_BLOCKS, Block, bounded, text_block
 from ash_shared.providers._kit.contract import FastPath, Record
 from ash_shared.providers.claude.content import read_block
 from ash_shared.reading.json_text import decode_shallow, shallow_json
@@ -48,7 +49,7 @@ class _Envelope(Struct, Generic[T], gc=False):
 _decode_content = msgspec.json.Decoder(_Content).decode
 _decode_envelope = msgspec.json.Decoder(_Envelope[_Content]).decode
 _decode_slices = msgspec.json.Decoder(_Envelope[Raw]).decode
-_decode_native = native_decoder(5)
+_decode_native = native_decoder(5, ("cache_control", "caller"))
 _encode = msgspec.json.Encoder().encode
 
 _VALIDATORS = block_validators()
@@ -108,26 +109,37 @@ def _parse_content_json(raw: str | bytes) -> bytes | None:
         return None
 
 
-def _splice_blocks(content: Raw) -> bytes | None:
-    try:
-        blocks = _decode_native(content)
-    except (ValueError, RecursionError):
+def _splice_blocks(content: Raw) -> bytes:
+    """Return the blocks of a content as a JSON array, with the same result for any number of `_skips`."""
+    global _skips
+    if _skips > 0:
+        _skips -= 1
         return _splice_read_blocks(content)
-    if blocks.__class__ is str:
-        return b'[{"type":"text","text":' + bytes(content) + b"}]"
-    return bytes(content) if len(blocks) <= MAX_BLOCKS else None
+    try:
+        return _copy_blocks(content, _decode_native(content))
+    except (ValueError, RecursionError):
+        _skips = _SKIPS_AFTER_FAILURE
+        return _splice_read_blocks(content)
 
 
-def _splice_read_blocks(content: Raw) -> bytes | None:
-    """Return the blocks of a content list of which at least one is not native or has an unknown key."""
+_SKIPS_AFTER_FAILURE = 31
+_skips = 0
+"""Number of contents to read without `_decode_native`: after a failure the next contents mostly fail too."""
+
+
+def _splice_read_blocks(content: Raw) -> bytes:
+    """Return the blocks of any content, copied if none of them needs a translation."""
     blocks = _decode_content(content)
-    if len(blocks) > MAX_BLOCKS:
-        return None
-    native = list(map(is_native, blocks))
-    if False not in native:
-        return bytes(content)
-    pairs = zip(native, blocks, strict=True)
-    return _encode([block if is_unchanged else read_block(block) for is_unchanged, block in pairs])
+    if blocks.__class__ is list:
+        read = list(map(read_block, bounded(blocks)))
+        if not all(map(is_, read, blocks)):
+            return _encode(read)
+    return _copy_blocks(content, blocks)
+
+
+def _copy_blocks(content: Raw, blocks: str | list[Any]) -> bytes:
+    """Return decoded content that needs no translation, copied byte for byte."""
+    return b'[{"type":"text","text":' + bytes(content) + b"}]" if blocks.__class__ is str else bytes(content)
 
 
 class _PartialMessage(Struct, gc=False):

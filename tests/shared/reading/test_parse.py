@@ -17,6 +17,7 @@ from ash_shared import (
 )
 
 PADDING = f'"pad":"{"x" * 400}",'
+TEXT = r'{"text":"a\/b","type":"text"}'
 
 
 def test_nested_lone_surrogates_are_replaced() -> None:
@@ -35,6 +36,42 @@ def test_native_content_is_copied_byte_for_byte(key: str) -> None:
     text = f'{{"type":"user",{PADDING}"message":{{"content":{content}}}}}'
 
     assert parse_message_content_json(text).decode() == content
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        r'"a\/b"',
+        rf'[ {{"content":[{TEXT}, {{"type":"image","source":{{"type":"url"}}}}],"type":"tool_result"}} ]',
+        '[{"type":"tool_result","content":["a"]}]',
+        f'[{{"type":"tool_result","content":[{{"type":"tool_result","content":[{TEXT}]}}]}}]',
+        f'[{TEXT},{{"type":"unknown","n":1E5}}]',
+        '[{"type":"text","type":"thinking","text":"a","thinking":"b"}]',
+        '[{"type":"text","text":1,"text":"a"},"b",5]',
+        f'[{{"type":"tool_use","name":"n","input":{"[" * 7}{"]" * 7}}}]',
+        f'[{{"type":"tool_result","content":[{",".join([TEXT] * 10_001)}]}}]',
+        f"[{','.join([TEXT] * 10_001)}]",
+    ],
+    ids=lambda content: content[:70],
+)
+def test_bytes_do_not_depend_on_the_texts_before(content: str) -> None:
+    for _ in range(100):
+        parse_message_content_json(_user_line("[]"))
+    after_native = parse_message_content_json(_user_line(content))
+    parse_message_content_json(_user_line('[{"type":"text","text":"a","unknown":1}]'))
+
+    assert parse_message_content_json(_user_line(content)) == after_native
+
+
+def _user_line(content: str) -> str:
+    return f'{{"type":"user","message":{{"content":{content}}}}}'
+
+
+@pytest.mark.parametrize("result", [r'"a\/b"', rf"[ {TEXT}, {TEXT} ]"])
+def test_results_of_native_blocks_are_copied_byte_for_byte(result: str) -> None:
+    content = f'[ {{"type":"tool_result","content":{result}}} ]'
+
+    assert parse_message_content_json(_user_line(content)).decode() == content
 
 
 def test_keys_with_equal_replacements_stay_distinct() -> None:
