@@ -17,7 +17,7 @@ from ash_server.api.events import EventController, NewEvent, PostedEvents
 from ash_server.api.events_stream import EventStreamController
 from ash_server.api.events_websocket import EventWebSocketController, Frame
 from ash_server.api.export import ExportController
-from ash_server.api.health import Health, HealthController
+from ash_server.api.health import HealthController
 from ash_server.api.http.dependencies import provide_store
 from ash_server.api.http.headers import add_default_headers
 from ash_server.api.http.openapi import ModelReferences, OpenApiDocumentConfig
@@ -46,6 +46,7 @@ from ash_server.queries.item_counts import ItemCounts
 from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_shared.conversation.cli_result import ExecutionResponse
+from ash_shared.model.health import Health
 from ash_shared.model.message import Message, Reading
 from ash_shared.model.pages import AppendedMessages, EventPage, MessagePage, SearchPage, SearchResult
 from ash_shared.model.session import Session, SessionPage

@@ -1,18 +1,12 @@
 """Liveness and readiness checks."""
 
-from typing import Literal
+from importlib.metadata import version
 
 from litestar import Controller, get
-from pydantic import BaseModel
 
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.problems import COMMON_ERRORS, READ_ERRORS, error_responses
-
-
-class Health(BaseModel):
-    """The result of a successful health check; a failed one is a problem response."""
-
-    status: Literal["ok"]
+from ash_shared.model.health import API_VERSION, Health
 
 
 class HealthController(Controller):
@@ -28,7 +22,7 @@ class HealthController(Controller):
         responses=error_responses(*COMMON_ERRORS),
     )
     async def live(self) -> Health:
-        return Health(status="ok")
+        return _health()
 
     @get(
         "/ready",
@@ -41,4 +35,8 @@ class HealthController(Controller):
     )
     async def ready(self, store: InjectedStore) -> Health:
         await store.check_schema()
-        return Health(status="ok")
+        return _health()
+
+
+def _health() -> Health:
+    return Health(status="ok", version=version("ash-messages"), api=API_VERSION)

@@ -9,11 +9,12 @@ def error_message(error: Exception) -> str:
     from psycopg import Error as DatabaseError
     from psycopg import OperationalError
 
+    from ash_client.errors import ApiError
     from ash_server.db.embedded.binaries import EmbeddedPostgresError
 
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
-    if isinstance(error, (AshError, EmbeddedPostgresError, OSError, UnicodeError)):
+    if isinstance(error, (AshError, ApiError, EmbeddedPostgresError, OSError, UnicodeError)):
         return str(error)
     if isinstance(error, OperationalError):
         return f"the database does not answer: {error}"

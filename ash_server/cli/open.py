@@ -14,9 +14,12 @@ from urllib.parse import quote, urlsplit
 
 import rich_click as click
 
+from ash_client import ApiError, AshClient
+from ash_client.errors import NO_ANSWER
+from ash_client.requests import Request
 from ash_server.api.http.server import address, listen, serve
 from ash_server.app import create_app
-from ash_server.cli.client import UNAVAILABLE, NoServer, Refused, Server, describe_error, server_at
+from ash_server.cli.client import server_at
 from ash_server.cli.import_.files import import_paths
 from ash_server.cli.import_.options import ImportOptions
 from ash_server.cli.import_.report import warn_of_problems
@@ -71,15 +74,15 @@ def command(reference: str | None, url: str | None, *, stores: bool) -> int:
 
 def _open_page(reference: str | None, url: str | None) -> int:
     """Open the page of a session, of a file that is imported, or of all sessions."""
-    server = server_at(url)
     path = Path(reference) if reference is not None and os.path.exists(reference) else None
-    if not _is_running(server, is_explicit=bool(url or os.environ.get("ASH_URL"))):
-        return _serve_page(reference, path)
-    page = _find_page(server, reference, path)
-    if page is None:
-        return 1
-    _print_and_open(server.url + page)
-    return 0
+    with server_at(url) as server:
+        if _is_running(server, is_explicit=bool(url or os.environ.get("ASH_URL"))):
+            page = _find_page(server, reference, path)
+            if page is None:
+                return 1
+            _print_and_open(server.url + page)
+            return 0
+    return _serve_page(reference, path)
 
 
 def _open_file(path: Path) -> int:
@@ -124,18 +127,18 @@ def _write_page(write: Callable[[str], object], page: ExportedPage, loaded: InMe
     write(page.end)
 
 
-def _is_running(server: Server, *, is_explicit: bool) -> bool:
+def _is_running(server: AshClient, *, is_explicit: bool) -> bool:
     """True if the server answers. Raises NoServer if it does not and its address was configured."""
     try:
-        server.request("GET", "/health/live")
-    except UNAVAILABLE as error:
-        if is_explicit:
-            raise NoServer(f"{server.url} does not answer: {describe_error(error)}") from None
+        server.health()
+    except ApiError as error:
+        if is_explicit or error.code != NO_ANSWER:
+            raise
         return False
     return True
 
 
-def _find_page(server: Server, reference: str | None, path: Path | None) -> str | None:
+def _find_page(server: AshClient, reference: str | None, path: Path | None) -> str | None:
     if reference is None:
         return "/"
     if path is None:
@@ -146,20 +149,21 @@ def _find_page(server: Server, reference: str | None, path: Path | None) -> str 
     return page
 
 
-def _get_redirect(server: Server, reference: str) -> str:
+def _get_redirect(server: AshClient, reference: str) -> str:
     """Return the path to which the server redirects requests for this reference."""
+    path = f"/sessions/{quote(reference)}"
     try:
-        with server.open("GET", f"/sessions/{quote(reference)}", accept="*/*") as response:
-            return urlsplit(response.getheader("Location") or f"/sessions/{quote(reference)}").path
-    except Refused as refused:
-        if refused.code == "session_not_found":
+        with server.open(Request("GET", path, bytes), accept="*/*") as response:
+            return urlsplit(str(response.headers.get("Location", path))).path
+    except ApiError as error:
+        if error.code == "session_not_found":
             raise SessionNotFound(
                 f"no file and no session matches {reference!r}; `ash sessions` lists the sessions"
             ) from None
         raise
 
 
-def _check_server_has(server: Server, page: str) -> None:
+def _check_server_has(server: AshClient, page: str) -> None:
     try:
         _get_redirect(server, page.removeprefix("/sessions/"))
     except SessionNotFound:

@@ -7,23 +7,19 @@ import sys
 import time
 from collections.abc import Generator
 from contextlib import closing
-from http.client import HTTPResponse
 from shlex import join
 from typing import Literal, NamedTuple
-from urllib.parse import urlencode
+from uuid import UUID
 
 import rich_click as click
 
+from ash_client import ApiError, AshClient
+from ash_client.retry import retry_delays
+from ash_client.server_events import ServerEvent
 from ash_server.cli.client import (
-    RETRYABLE_STATUSES,
-    UNAVAILABLE,
-    NoServer,
-    Refused,
-    Server,
-    describe_error,
     find_session,
+    is_unavailable,
     may_be_id_prefix,
-    retry_delays,
     server_at,
     short_id,
     url_arguments,
@@ -34,9 +30,6 @@ from ash_server.cli.output.terminal import stdout_console, visible_json, warn
 from ash_server.errors import SessionNotFound
 from ash_shared.model.event_types import CATALOGUE
 from ash_shared.model.message import LAST_SEQUENCE
-
-_SILENCE_TIMEOUT = 45
-"""Seconds without even a heartbeat after which the connection is considered lost."""
 
 _POLL_BY_NAME, _POLL_BY_PREFIX = 0.5, 3.0
 """Seconds between two lookups of a missing session; a lookup by id prefix needs the list of all sessions."""
@@ -74,7 +67,8 @@ def command(
     """
     if after is not None and last is not None:
         raise click.UsageError("--after and --last exclude each other.")
-    return _tail(server_at(url), session, TailOptions(after, last, follows, until_end, as_json))
+    with server_at(url) as server:
+        return _tail(server, session, TailOptions(after, last, follows, until_end, as_json))
 
 
 class TailOptions(NamedTuple):
@@ -84,15 +78,6 @@ class TailOptions(NamedTuple):
     follows: bool
     until_end: bool
     as_json: bool
-
-
-class ServerEvent(NamedTuple):
-    """One server-sent event."""
-
-    sequence: int | None
-    """None for a control event of the stream, which is not in the log."""
-    name: str
-    data: str
 
 
 class JsonPrinter:
@@ -108,12 +93,12 @@ class JsonPrinter:
         """Nothing to do: sequences show the restart."""
 
 
-def tail_command(server: Server, session: str) -> str:
+def tail_command(server: AshClient, session: UUID) -> str:
     """Return the command line that follows this session."""
     return join(["ash", "tail", short_id(session), *url_arguments(server)])
 
 
-def _tail(server: Server, reference: str, options: TailOptions) -> int:
+def _tail(server: AshClient, reference: str, options: TailOptions) -> int:
     """Follow until a condition of the options, or until an interrupt, which is a normal end."""
     printer = JsonPrinter() if options.as_json else EventPrinter(stdout_console())
     try:
@@ -136,11 +121,11 @@ class _OutputError(Exception):
 class _Follower:
     """Follows one session, across lost connections."""
 
-    def __init__(self, server: Server, options: TailOptions, printer: JsonPrinter | EventPrinter) -> None:
+    def __init__(self, server: AshClient, options: TailOptions, printer: JsonPrinter | EventPrinter) -> None:
         self._server = server
         self._options = options
         self._printer = printer
-        self._path = ""
+        self._session: UUID | None = None
         self._cursor = 0
         self._has_caught_up = False
         self._has_open_turn = False
@@ -151,71 +136,66 @@ class _Follower:
         delays = retry_delays()
         while True:
             try:
-                if not self._path and not self._find(reference):
+                session = self._session or self._find(reference)
+                if session is None:
                     continue
-                with closing(self._stream()) as stream:
+                with closing(self._stream(session)) as stream:
                     for event in stream:
                         delays = retry_delays()
+                        self._note_available()
                         self._process(event)
                         if self._is_finished():
                             self._printer.pause()
                             return 0
-            except Refused as refused:
-                if refused.code == "session_not_found":
+            except ApiError as error:
+                if error.code == "session_not_found":
                     self._warn("the session was deleted")
                     return 1
-                self._recover(refused)
-            except UNAVAILABLE as error:
-                self._note_unavailable(describe_error(error))
+                self._recover(error)
             time.sleep(next(delays))
 
-    def _find(self, reference: str) -> bool:
+    def _find(self, reference: str) -> UUID | None:
         session = find_session(self._server, reference)
         self._note_available()
         if session is not None:
-            path = f"/api/sessions/{session['id']}/events"
-            self._cursor = self._start_cursor(path)
-            self._has_open_turn = self._options.until_end and self._is_turn_open(path, self._cursor)
-            self._path = path
-            return True
+            self._cursor = self._start_cursor(session.id)
+            self._has_open_turn = self._options.until_end and self._is_turn_open(session.id, self._cursor)
+            self._session = session.id
+            return session.id
         if not self._options.follows:
             raise SessionNotFound(f"no session matches {reference!r}")
         self._report("missing", f"no session matches {reference!r} yet; waiting for it, until Ctrl-C")
         time.sleep(_POLL_BY_PREFIX if may_be_id_prefix(reference) else _POLL_BY_NAME)
-        return False
+        return None
 
-    def _start_cursor(self, path: str) -> int:
+    def _start_cursor(self, session: UUID) -> int:
         if self._options.last is None:
             return self._options.after or 0
-        query = {"before": LAST_SEQUENCE, "limit": max(1, self._options.last), **self._collapse_parameter()}
-        events = self._server.request("GET", f"{path}?{urlencode(query)}")["events"]
-        if not events:
+        limit = max(1, self._options.last)
+        page = self._server.list_events(session, before=LAST_SEQUENCE, limit=limit, collapse=self._collapses)
+        sequences = [event.sequence or 0 for event in page.events]
+        if not sequences:
             return 0
-        return int(events[0]["sequence"]) - 1 if self._options.last else int(events[-1]["sequence"])
+        return sequences[0] - 1 if self._options.last else sequences[-1]
 
-    def _is_turn_open(self, path: str, cursor: int) -> bool:
+    def _is_turn_open(self, session: UUID, cursor: int) -> bool:
         """True if the last turn that starts before the cursor is still open at the cursor."""
         before = cursor + 1
         while before > 1:
-            query = {"before": before, "limit": _PAGE, "collapse": "true"}
-            page = self._server.request("GET", f"{path}?{urlencode(query)}")
-            for event in reversed(page["events"]):
-                if event["type"] in _OPENS_TURN:
-                    return _OPENS_TURN[event["type"]]
-            before = int(page.get("prevBefore", 0))
+            page = self._server.list_events(session, before=before, limit=_PAGE, collapse=True)
+            for event in reversed(page.events):
+                if event.type in _OPENS_TURN:
+                    return _OPENS_TURN[event.type]
+            before = page.prev_before or 0
         return False
 
-    def _collapse_parameter(self) -> dict[str, str]:
+    @property
+    def _collapses(self) -> bool:
         """Omit chunks whose complete content follows, except with --json."""
-        return {"collapse": "false" if self._options.as_json else "true"}
+        return not self._options.as_json
 
-    def _stream(self) -> Generator[ServerEvent, None, None]:
-        query = urlencode({"after": self._cursor, **self._collapse_parameter()})
-        path = f"{self._path}/stream?{query}"
-        with self._server.open("GET", path, accept="text/event-stream", timeout=_SILENCE_TIMEOUT) as response:
-            self._note_available()
-            yield from _read_server_events(response)
-        self._note_unavailable("the connection was closed")
+    def _stream(self, session: UUID) -> Generator[ServerEvent, None, None]:
+        return self._server.stream_events(session, after=self._cursor, collapse=self._collapses)
 
     def _process(self, event: ServerEvent) -> None:
         if event.sequence is None:
@@ -238,25 +218,20 @@ class _Follower:
         turn_ended = self._cursor > 0 and not self._has_open_turn
         return not self._options.follows or (self._options.until_end and turn_ended)
 
-    def _recover(self, refused: Refused) -> None:
-        if refused.code == "cursor_ahead":
+    def _recover(self, error: ApiError) -> None:
+        if error.code == "cursor_ahead":
             self._warn("the log is shorter than the part already read: starting again")
             self._printer.restart()
             self._cursor, self._has_open_turn = 0, False
-        elif refused.status in RETRYABLE_STATUSES:
-            self._note_unavailable(refused.detail)
+        elif is_unavailable(error) and self._options.follows:
+            self._report("unavailable", f"{self._server.url} does not answer ({error.detail}); retrying")
         else:
-            raise refused
+            raise error
 
     def _note_available(self) -> None:
         if self._problem == "unavailable":
             self._problem = None
             self._warn(f"{self._server.url} answers")
-
-    def _note_unavailable(self, reason: str) -> None:
-        if not self._options.follows:
-            raise NoServer(f"{self._server.url} does not answer: {reason}")
-        self._report("unavailable", f"{self._server.url} does not answer ({reason}); retrying")
 
     def _report(self, problem: Literal["unavailable", "missing"], text: str) -> None:
         if self._problem != problem:
@@ -269,20 +244,3 @@ class _Follower:
 
 
 _OPENS_TURN = {name: row.turn == "start" for name, row in CATALOGUE.items() if row.turn is not None}
-
-
-def _read_server_events(response: HTTPResponse) -> Generator[ServerEvent, None, None]:
-    """Parse a stream of server-sent events; an incomplete one at its end is dropped."""
-    fields: dict[str, str] = {}
-    for line in response:
-        if line == b"\n":
-            if "data" in fields:
-                id = fields.get("id")
-                name = fields.get("event", "message")
-                if name == "closed" and id is None:
-                    return
-                yield ServerEvent(int(id) if id else None, name, fields["data"])
-            fields = {}
-        elif line.endswith(b"\n"):
-            name, _, value = line.decode().rstrip("\n").partition(": ")
-            fields[name] = value

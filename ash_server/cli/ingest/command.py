@@ -5,11 +5,14 @@ import sys
 import threading
 import time
 from shlex import join, quote
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import rich_click as click
 
-from ash_server.cli.client import UNAVAILABLE, NotAsh, Refused, Server, server_at, url_arguments
+from ash_client import ApiError, AshClient
+from ash_client.requests import get_session
+from ash_client.retry import NEVER
+from ash_server.cli.client import url_arguments
 from ash_server.cli.ingest.line_queue import LineQueue
 from ash_server.cli.ingest.passthrough import Interrupts, catch_interrupts, pass_through
 from ash_server.cli.ingest.progress import Progress
@@ -75,8 +78,8 @@ def command(
         )
     warn_of_unknown_source(source)
     run, first = _parse_resume(resume) if resume else (uuid4().hex[:16], 1)
-    server, name = server_at(url), name or _generate_name(run)
-    return _ingest(server, IngestOptions(name, source, prompt, ends, wait, run, first))
+    name = name or _generate_name(run)
+    return _ingest(url, IngestOptions(name, source, prompt, ends, wait, run, first))
 
 
 def _parse_resume(value: str) -> tuple[str, int]:
@@ -95,11 +98,11 @@ def _generate_name(run: str) -> str:
     return name
 
 
-def _ingest(server: Server, options: IngestOptions) -> int:
+def _ingest(url: str | None, options: IngestOptions) -> int:
     """Pass standard input through and send it; return 0 if every line is stored."""
     settings = Settings.from_environment(os.environ)
     queue, progress = LineQueue(options.first, MAX_LINE_BYTES), Progress()
-    sender = Sender(server, options, queue, progress)
+    sender = Sender(url, options, queue, progress)
     thread = threading.Thread(target=sender.run, daemon=True)
     with catch_interrupts() as interrupts:
         thread.start()
@@ -109,9 +112,10 @@ def _ingest(server: Server, options: IngestOptions) -> int:
     progress.end()
     if sender.is_done:
         queue.close()
-        _print_summary(server, sender)
+        with sender.server:
+            _print_summary(sender)
         return 1 if sender.refused else 0
-    _save_unsent(server, sender, options, queue, settings)
+    _save_unsent(sender, options, queue, settings)
     return 1
 
 
@@ -126,14 +130,14 @@ def _wait_for_sender(
             return
 
 
-def _print_summary(server: Server, sender: Sender) -> None:
+def _print_summary(sender: Sender) -> None:
     if sender.session is None:
         warn("the input was empty, nothing is stored")
         return
     refused = f", {sender.refused} refused" if sender.refused else ""
     warn(
         f"{counted(sender.stored, 'line')} stored{refused} in session {sender.session}"
-        f"{_event_count(server, sender.session)}; view it with `{tail_command(server, sender.session)}`"
+        f"{_event_count(sender.server, sender.session)}; view it with `{tail_command(sender.server, sender.session)}`"
     )
     if sender.source is None:
         warn(
@@ -142,17 +146,15 @@ def _print_summary(server: Server, sender: Sender) -> None:
         )
 
 
-def _event_count(server: Server, session: str) -> str:
+def _event_count(server: AshClient, session: UUID) -> str:
     try:
-        count = server.request("GET", f"/api/sessions/{session}")["eventCount"]
+        count = server.send(get_session(session), NEVER).event_count
         return f", which has {counted(count, 'event')}"
-    except (*UNAVAILABLE, Refused, NotAsh):
+    except ApiError:
         return ""
 
 
-def _save_unsent(
-    server: Server, sender: Sender, options: IngestOptions, queue: LineQueue, settings: Settings
-) -> None:
+def _save_unsent(sender: Sender, options: IngestOptions, queue: LineQueue, settings: Settings) -> None:
     """Save the remaining lines and print the command that sends them, with the same ids: some may already be stored."""
     stored = f"{counted(sender.stored, 'line')} stored"
     if queue.is_empty():
@@ -161,17 +163,17 @@ def _save_unsent(
     path = settings.home / "unsent" / f"{options.run}.jsonl"
     number = queue.save(path)
     unsent = counted(queue.read - sender.stored - sender.refused, "line")
-    resume = join(["ash", "ingest", "--session", options.name, *_resume_options(server, sender, options)])
+    resume = join(["ash", "ingest", "--session", options.name, *_resume_options(sender, options)])
     warn(
         f"{stored}, {unsent} saved to a file. To send them: {visible(resume)} --resume {options.run}/{number} "
         f"< {quote(str(path))} > {os.devnull} (delete the file once they are stored)"
     )
 
 
-def _resume_options(server: Server, sender: Sender, options: IngestOptions) -> list[str]:
+def _resume_options(sender: Sender, options: IngestOptions) -> list[str]:
     """Return the options of this run that the resuming command needs."""
     return [
-        *url_arguments(server),
+        *url_arguments(sender.server),
         *(["--source", sender.source] if sender.source else []),
         *([] if sender.has_sent_prompt or options.prompt is None else ["--prompt", options.prompt]),
         *([] if options.ends else ["--no-end"]),

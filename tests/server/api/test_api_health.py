@@ -1,6 +1,7 @@
 """Responses while the database is available, unavailable, empty or restarted."""
 
 from collections.abc import AsyncIterator
+from importlib.metadata import version
 
 import psycopg
 import pytest
@@ -10,6 +11,7 @@ from litestar.testing import AsyncTestClient
 
 from ash_server.app import create_app
 from ash_server.settings import Settings
+from ash_shared.model.health import API_VERSION
 
 BASE = "http://127.0.0.1:4100"
 
@@ -17,7 +19,8 @@ BASE = "http://127.0.0.1:4100"
 async def test_healthy_server(client: AsyncClient) -> None:
     for address in ("/health/live", "/health/ready"):
         response = await client.get(address)
-        assert (response.status_code, response.json()) == (200, {"status": "ok"})
+        healthy = {"status": "ok", "version": version("ash-messages"), "api": API_VERSION}
+        assert (response.status_code, response.json()) == (200, healthy)
 
 
 @pytest.fixture

@@ -1,0 +1,92 @@
+"""What both clients share besides the requests: options of the connection, and translation of errors."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from ash_client.errors import NO_ANSWER, ApiError, answer_error
+from ash_client.requests import Request
+
+TIMEOUT_SECONDS = 30.0
+SILENCE_SECONDS = 45.0
+"""Seconds without even a heartbeat after which a stream is considered lost."""
+
+_KEEPALIVE_SECONDS = 2.0
+"""Less than the time after which servers close idle connections, so that few requests meet a closed one."""
+
+DEFAULT_URL = "http://127.0.0.1:4100"
+
+
+def from_environment(environ: Mapping[str, str]) -> tuple[str, str | None]:
+    """Return the address of the server and the key."""
+    return environ.get("ASH_URL") or DEFAULT_URL, environ.get("ASH_KEY") or None
+
+
+def check_url(url: str) -> str:
+    """Return the URL without a trailing slash. Raises ApiError."""
+    address = urlsplit(url)
+    if address.scheme not in ("http", "https") or not address.hostname:
+        raise ApiError(
+            "bad_address",
+            f"{url!r} is not a server address, which starts with http:// or https://",
+            was_sent=False,
+        )
+    return url.rstrip("/")
+
+
+def options(url: str, key: str | None) -> dict[str, Any]:
+    """Return the arguments of a client. Requests to this machine never take a proxy of the environment."""
+    return {
+        "headers": {} if key is None else {"Authorization": f"Bearer {key}"},
+        "timeout": TIMEOUT_SECONDS,
+        "limits": httpx.Limits(keepalive_expiry=_KEEPALIVE_SECONDS),
+        "base_url": url,
+        "trust_env": not _is_loopback(urlsplit(url).hostname or ""),
+    }
+
+
+def arguments(request: Request[Any], accept: str, silence: float) -> dict[str, Any]:
+    """Return the arguments of `stream`, of either client."""
+    return {
+        "method": request.method,
+        "url": request.path,
+        "params": request.params or None,
+        "content": request.body,
+        # Exports and streams are forwarded as they arrive.
+        "headers": {**request.headers, "Accept": accept, "Accept-Encoding": "identity"},
+        "timeout": httpx.Timeout(TIMEOUT_SECONDS, read=silence),
+    }
+
+
+@contextmanager
+def translated_errors(url: str) -> Iterator[None]:
+    """Raise ApiError instead of the errors of httpx."""
+    try:
+        yield
+    except httpx.TransportError as error:
+        was_sent = not isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout))
+        reason = str(error) or type(error).__name__
+        message = f"{url} does not answer: {reason}"
+        raise ApiError(NO_ANSWER, reason, message=message, was_sent=was_sent) from error
+
+
+def to_error(response: httpx.Response, body: bytes) -> ApiError:
+    return answer_error(response.status_code, response.headers, body)
+
+
+def closed(url: str) -> ApiError:
+    """Return the error of a stream that the server has ended."""
+    return ApiError(
+        NO_ANSWER, "the connection was closed", message=f"{url} does not answer: it closed the connection"
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,289 @@
+"""The requests of both clients as values: what to send, and how to read the answer."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Generic, Required, TypeAlias, TypedDict, TypeVar, Unpack
+from urllib.parse import quote
+from uuid import UUID, uuid4
+
+from pydantic import BaseModel
+
+from ash_client.errors import OTHER_VERSION, ApiError, not_ash_error
+from ash_shared.model.health import API_VERSION, Health
+from ash_shared.model.message import Role
+from ash_shared.model.pages import AppendedMessage, AppendedMessages, EventPage, MessagePage, SearchPage
+from ash_shared.model.session import Session, SessionPage
+from ash_shared.reading.parse import describe_message
+
+MAX_BATCH = 500
+MAX_BATCH_BYTES = 1024 * 1024
+"""A batch ends with the message that exceeds this size."""
+MAX_BATCHED_BYTES = 512 * 1024
+"""A longer message is sent alone, as the body of a request: the server limits the messages of a batch to 1 MiB."""
+
+T = TypeVar("T")
+
+SessionId: TypeAlias = UUID | str
+
+
+@dataclass(frozen=True)
+class Request(Generic[T]):
+    method: str
+    path: str
+    read: Callable[[bytes], T]
+    """Raises ValueError for a body that is not the answer of Ash."""
+    query: Mapping[str, Any] = field(default_factory=dict)
+    body: bytes | None = None
+    media_type: str = "application/json"
+    is_repeatable: bool = True
+    """False if the server would do it twice."""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        content_type = {} if self.body is None else {"Content-Type": self.media_type}
+        return {"Accept": "application/json", **content_type}
+
+    @property
+    def params(self) -> dict[str, str]:
+        return {name: _parameter(value) for name, value in self.query.items() if value is not None}
+
+    def answer(self, body: bytes) -> T:
+        try:
+            return self.read(body)
+        except ValueError as error:
+            raise not_ash_error() from error
+
+
+class MessageToAppend(TypedDict, total=False):
+    content: Required[str]
+    id: str
+    """Makes the append idempotent. Default: derived from the provider's own id in the text, else random."""
+    role: Role
+    source: str
+
+
+class SessionQuery(TypedDict, total=False):
+    after: str | None
+    limit: int
+    source: str | None
+    q: str | None
+    """Text in the title or external id, or the beginning of the id."""
+    parent_id: SessionId | None
+    provider_session_id: str | None
+    since: datetime | None
+    until: datetime | None
+    errors: bool | None
+    project: str | None
+
+
+class NewSessionFields(TypedDict, total=False):
+    source: str
+    external_id: str | None
+    parent_id: SessionId | None
+    title: str | None
+    metadata: Mapping[str, Any] | None
+
+
+class SessionUpdate(TypedDict, total=False):
+    title: str | None
+    metadata: Mapping[str, Any]
+
+
+class MessageQuery(TypedDict, total=False):
+    after: int
+    before: int | None
+    limit: int
+    parsed: bool
+    """With the typed blocks; the default."""
+    content: bool
+    """With the stored text; the default."""
+    kind: str
+    role: Role | None
+    type: str | None
+
+
+class EventQuery(TypedDict, total=False):
+    after: int
+    before: int | None
+    at: int | None
+    message: int | None
+    limit: int
+    collapse: bool
+    type: str | None
+    agent: str | None
+
+
+class SearchQuery(TypedDict, total=False):
+    place: str
+    """`said`, `conversation`, `results` or `everything`."""
+    source: str | None
+    role: Role | None
+    session_id: SessionId | None
+    since: datetime | None
+    until: datetime | None
+    per_session: int | None
+    after: str | None
+    limit: int
+
+
+def get_health() -> Request[Health]:
+    return Request("GET", "/health/live", _model(Health))
+
+
+def check_version(health: Health) -> None:
+    """Raises ApiError if the server has another version of the API."""
+    if health.api == API_VERSION:
+        return
+    age, advice = ("older", "update the server") if health.api < API_VERSION else ("newer", "update this one")
+    raise ApiError(
+        OTHER_VERSION,
+        f"the server is {age} than this program: it runs Ash {health.version} with version {health.api} of the API, "
+        f"not {API_VERSION}; {advice}",
+    )
+
+
+def list_sessions(**query: Unpack[SessionQuery]) -> Request[SessionPage]:
+    return Request("GET", "/api/sessions", _model(SessionPage), _camel(query))
+
+
+def get_session(session: SessionId) -> Request[Session]:
+    return Request("GET", _session(session), _model(Session))
+
+
+def create_session(**fields: Unpack[NewSessionFields]) -> Request[Session]:
+    body = _json({name: value for name, value in _camel(fields).items() if value is not None})
+    is_named = fields.get("external_id") is not None
+    return Request("POST", "/api/sessions", _model(Session), body=body, is_repeatable=is_named)
+
+
+def update_session(session: SessionId, **changes: Unpack[SessionUpdate]) -> Request[Session]:
+    return Request("PATCH", _session(session), _model(Session), body=_json(changes))
+
+
+def delete_session(session: SessionId) -> Request[None]:
+    return Request("DELETE", _session(session), _nothing, is_repeatable=False)
+
+
+def end_session(session: SessionId) -> Request[None]:
+    return Request("POST", f"{_session(session)}/end", _nothing)
+
+
+def append(
+    session: SessionId, messages: Iterable[str | bytes | MessageToAppend], source: str | None
+) -> Iterator[Request[list[AppendedMessage]]]:
+    """Return requests that each store a batch as a whole. Each message gets an id, so that a retry stores it once."""
+    batch: list[MessageToAppend] = []
+    size = 0
+    for message in messages:
+        new = _with_id(message, source)
+        length = len(new["content"].encode("utf-8", "surrogatepass"))
+        is_long = length > MAX_BATCHED_BYTES
+        if batch and (is_long or len(batch) == MAX_BATCH or size + length > MAX_BATCH_BYTES):
+            yield append_batch(session, batch)
+            batch, size = [], 0
+        if is_long:
+            yield append_text(session, new)
+        else:
+            batch.append(new)
+            size += length
+    if batch:
+        yield append_batch(session, batch)
+
+
+def append_batch(session: SessionId, batch: Sequence[MessageToAppend]) -> Request[list[AppendedMessage]]:
+    return Request("POST", f"{_session(session)}/messages", _appended, body=_json(batch))
+
+
+def append_text(session: SessionId, message: MessageToAppend) -> Request[list[AppendedMessage]]:
+    """Return the request that appends a message of up to 64 MiB."""
+    query = {name: value for name, value in message.items() if name != "content"}
+    path = f"{_session(session)}/messages/text"
+    return Request("POST", path, _appended, query, _utf8(message["content"]), "text/plain")
+
+
+def list_messages(session: SessionId, **query: Unpack[MessageQuery]) -> Request[MessagePage]:
+    parameters: Mapping[str, Any] = {"parsed": True, **query}
+    return Request("GET", f"{_session(session)}/messages", _model(MessagePage), parameters)
+
+
+def list_events(session: SessionId, **query: Unpack[EventQuery]) -> Request[EventPage]:
+    return Request("GET", f"{_session(session)}/events", _model(EventPage), query)
+
+
+def post_events(session: SessionId, events: Sequence[Mapping[str, Any]]) -> Request[None]:
+    """Events without an id get one, so that a retry stores them once."""
+    body = _json([{"id": str(uuid4()), **event} for event in events])
+    return Request("POST", f"{_session(session)}/events", _nothing, body=body)
+
+
+def search(q: str, **query: Unpack[SearchQuery]) -> Request[SearchPage]:
+    parameters = {"in" if name == "place" else name: value for name, value in _camel(query).items()}
+    return Request("GET", "/api/search", _model(SearchPage), {"q": q, **parameters})
+
+
+def follow(session: SessionId, after: int, *, collapse: bool) -> Request[None]:
+    return Request(
+        "GET", f"{_session(session)}/events/stream", _nothing, {"after": after, "collapse": collapse}
+    )
+
+
+def export(session: SessionId, format: str) -> Request[None]:
+    return Request("GET", f"{_session(session)}/export", _nothing, {"format": format})
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def _model(model: type[M]) -> Callable[[bytes], M]:
+    return model.model_validate_json
+
+
+def _nothing(_: bytes) -> None:
+    return None
+
+
+def _appended(body: bytes) -> list[AppendedMessage]:
+    return AppendedMessages.model_validate_json(body).messages
+
+
+def _session(session: SessionId) -> str:
+    return f"/api/sessions/{quote(str(session), safe='')}"
+
+
+def _with_id(message: str | bytes | MessageToAppend, source: str | None) -> MessageToAppend:
+    if isinstance(message, bytes):
+        message = message.decode()
+    new: MessageToAppend = {"content": message} if isinstance(message, str) else {**message}
+    if source is not None:
+        new.setdefault("source", source)
+    if "id" not in new and describe_message(new["content"], new.get("source")).facts.uuid is None:
+        new["id"] = str(uuid4())
+    return new
+
+
+def _camel(query: Mapping[str, Any]) -> dict[str, Any]:
+    return {_camel_case(name): value for name, value in query.items()}
+
+
+def _camel_case(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
+def _parameter(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return str(value)
+
+
+def _json(value: Any) -> bytes:
+    return _utf8(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def _utf8(text: str) -> bytes:
+    """Encode a text. Undecodable bytes of a command line become invalid UTF-8, which the server rejects."""
+    return text.encode(errors="surrogateescape")

@@ -1,0 +1,212 @@
+"""The synchronous client."""
+
+import os
+import time
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from typing import Any, Self, TypeVar, Unpack
+
+import httpx
+
+from ash_client import connection, requests
+from ash_client.connection import SILENCE_SECONDS
+from ash_client.errors import ApiError
+from ash_client.requests import (
+    EventQuery,
+    MessageQuery,
+    MessageToAppend,
+    NewSessionFields,
+    Request,
+    SearchQuery,
+    SessionId,
+    SessionQuery,
+    SessionUpdate,
+)
+from ash_client.retry import Attempts, Retry
+from ash_client.server_events import ServerEvent, ServerEventParser
+from ash_shared.model.events import ChatEvent
+from ash_shared.model.health import Health
+from ash_shared.model.message import Message
+from ash_shared.model.pages import AppendedMessage, EventPage, MessagePage, SearchPage
+from ash_shared.model.session import Session, SessionPage
+
+T = TypeVar("T")
+
+
+class AshClient:
+    """A connection to a server, for one or more threads. Every method raises ApiError."""
+
+    def __init__(self, url: str, key: str | None = None, *, retry: Retry = Retry()) -> None:  # noqa: B008
+        """Raises ApiError for a URL that does not begin with http:// or https://."""
+        self.url = connection.check_url(url)
+        """Without a trailing slash."""
+        self._retry = retry
+        self._http = httpx.Client(**connection.options(self.url, key))
+
+    @classmethod
+    def from_env(cls, *, retry: Retry = Retry()) -> Self:  # noqa: B008  # immutable
+        """Connect to ASH_URL, by default the server on this machine, with the key ASH_KEY, if it is set."""
+        return cls(*connection.from_environment(os.environ), retry=retry)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    def health(self) -> Health:
+        """Return the versions of the server. Needs no key."""
+        return self.send(requests.get_health())
+
+    def check_version(self) -> None:
+        """Raises ApiError `other_version` if this client cannot work with the server."""
+        requests.check_version(self.health())
+
+    def list_sessions(self, **query: Unpack[SessionQuery]) -> SessionPage:
+        """Return a page, most recent activity first; `next_after` is the `after` of the next page."""
+        return self.send(requests.list_sessions(**query))
+
+    def sessions(self, **query: Unpack[SessionQuery]) -> Iterator[Session]:
+        """Yield all sessions, page by page."""
+        while True:
+            page = self.list_sessions(**query)
+            yield from page.sessions
+            if page.next_after is None:
+                return
+            query["after"] = page.next_after
+
+    def get_session(self, session: SessionId) -> Session:
+        return self.send(requests.get_session(session))
+
+    def create_session(self, **fields: Unpack[NewSessionFields]) -> Session:
+        """Create a session; with an `external_id`, return the existing one of this source and name."""
+        return self.send(requests.create_session(**fields))
+
+    def update_session(self, session: SessionId, **changes: Unpack[SessionUpdate]) -> Session:
+        """Change the title, or replace the metadata as a whole."""
+        return self.send(requests.update_session(session, **changes))
+
+    def delete_session(self, session: SessionId) -> None:
+        """Delete a session with its messages and events."""
+        self.send(requests.delete_session(session))
+
+    def end_session(self, session: SessionId) -> None:
+        """Close the open texts, tool calls and turns of a stream that has ended."""
+        self.send(requests.end_session(session))
+
+    def append(
+        self,
+        session: SessionId,
+        messages: Iterable[str | bytes | MessageToAppend],
+        *,
+        source: str | None = None,
+    ) -> list[AppendedMessage]:
+        """Store texts verbatim, in batches, and return one entry per text.
+
+        Each text has an id, so a retry stores it once: the one it is given, else one derived from the provider's own id
+        in the text, else a random one. If a batch is refused, those before it are stored.
+        """
+        return [each for batch in requests.append(session, messages, source) for each in self.send(batch)]
+
+    def list_messages(self, session: SessionId, **query: Unpack[MessageQuery]) -> MessagePage:
+        """Return a page of messages with their typed blocks, in ascending order."""
+        return self.send(requests.list_messages(session, **query))
+
+    def messages(self, session: SessionId, **query: Unpack[MessageQuery]) -> Iterator[Message]:
+        """Yield all messages after `after`, page by page."""
+        while True:
+            page = self.list_messages(session, **query)
+            yield from page.messages
+            if page.next_after is None:
+                return
+            query["after"] = page.next_after
+
+    def list_events(self, session: SessionId, **query: Unpack[EventQuery]) -> EventPage:
+        """Return a page of events, in ascending order."""
+        return self.send(requests.list_events(session, **query))
+
+    def events(self, session: SessionId, **query: Unpack[EventQuery]) -> Iterator[ChatEvent]:
+        """Yield all stored events after `after`, page by page."""
+        while True:
+            page = self.list_events(session, **query)
+            yield from page.events
+            if page.next_after is None:
+                return
+            query["after"] = page.next_after
+
+    def post_events(self, session: SessionId, events: Sequence[Mapping[str, Any]]) -> None:
+        self.send(requests.post_events(session, events))
+
+    def follow(self, session: SessionId, *, after: int = 0, collapse: bool = False) -> Iterator[ChatEvent]:
+        """Yield the events after a sequence, then each new one; each once and in order, across lost connections.
+
+        Ends with an ApiError: `session_not_found` if the session is deleted, `cursor_ahead` if it is replaced by a
+        shorter one, or the last error if the server does not answer for the time of `retry`.
+        """
+        attempts = Attempts(self._retry)
+        while True:
+            try:
+                with closing(self.stream_events(session, after=after, collapse=collapse)) as events:
+                    for event in events:
+                        attempts.succeed()
+                        if event.sequence is not None and event.sequence > after:
+                            after = event.sequence
+                            yield event.read()
+            except ApiError as error:
+                time.sleep(attempts.delay_after(error))
+
+    def stream_events(
+        self, session: SessionId, *, after: int = 0, collapse: bool = False
+    ) -> Generator[ServerEvent, None, None]:
+        """Yield the server-sent events of one connection, without typing them. Raises ApiError when it is lost."""
+        parser = ServerEventParser()
+        request = requests.follow(session, after, collapse=collapse)
+        with self.open(request, accept="text/event-stream", silence=SILENCE_SECONDS) as response:
+            for chunk in response.iter_raw():
+                for event in parser.feed(chunk):
+                    if event.name == "closed" and event.sequence is None:
+                        raise connection.closed(self.url)
+                    yield event
+        raise connection.closed(self.url)
+
+    def search(self, q: str, **query: Unpack[SearchQuery]) -> SearchPage:
+        """Search the texts of all sessions, newest results first."""
+        return self.send(requests.search(q, **query))
+
+    def export(self, session: SessionId, format: str = "jsonl") -> Iterator[bytes]:
+        """Yield the bytes of the imported file in chunks; with the format `events`, the events, one per line."""
+        with self.open(requests.export(session, format), accept="application/x-ndjson") as response:
+            yield from response.iter_raw()
+
+    def send(self, request: Request[T], retry: Retry | None = None) -> T:
+        """Send a request until it is answered, and return the answer. `retry` replaces that of the client."""
+        attempts = Attempts(retry or self._retry, is_repeatable=request.is_repeatable)
+        while True:
+            try:
+                with self.open(request) as response:
+                    answer = request.answer(response.read())
+            except ApiError as error:
+                time.sleep(attempts.delay_after(error))
+            else:
+                attempts.succeed()
+                return answer
+
+    @contextmanager
+    def open(
+        self,
+        request: Request[Any],
+        *,
+        accept: str = "application/json",
+        silence: float = connection.TIMEOUT_SECONDS,
+    ) -> Iterator[httpx.Response]:
+        """Send a request once, and yield the response before its body is read."""
+        with (
+            connection.translated_errors(self.url),
+            self._http.stream(**connection.arguments(request, accept, silence)) as response,
+        ):
+            if response.status_code >= 400:
+                raise connection.to_error(response, response.read())
+            yield response

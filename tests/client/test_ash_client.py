@@ -1,0 +1,308 @@
+"""`ash_client` against a real server: every method, retries that store once, and streams that lose their connection."""
+
+import ast
+import inspect
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import ash_client
+from ash_client import ApiError, AshClient, AsyncAshClient, Retry
+from ash_client.errors import OTHER_VERSION
+from ash_client.requests import check_version
+from ash_client.server_events import ServerEvent, ServerEventParser
+from ash_shared.model.health import API_VERSION, Health
+
+USER = '{"type":"user","uuid":"u1","message":{"role":"user","content":"Which tests fail?"}}'
+ANSWER = '{"type":"assistant","uuid":"a1","message":{"role":"assistant","content":"Two\u2028do."}}'
+NO_WAIT = Retry(seconds=0)
+
+
+@pytest.fixture
+def ash(server: str) -> Iterator[AshClient]:
+    with AshClient(server) as client:
+        yield client
+
+
+@pytest.fixture
+async def async_ash(server: str) -> AsyncIterator[AsyncAshClient]:
+    async with AsyncAshClient(server) as client:
+        yield client
+
+
+def test_imports_no_server() -> None:
+    folder = Path(ash_client.__file__).parent
+    imported = {
+        node.module or ""
+        for path in folder.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom)
+    }
+
+    assert [name for name in imported if name.startswith("ash_server")] == []
+
+
+def test_both_clients_have_the_same_methods() -> None:
+    assert parameters(AsyncAshClient) == parameters(AshClient)
+
+
+def parameters(client: type) -> dict[str, list[str]]:
+    methods = inspect.getmembers(client, inspect.isfunction)
+    return {name.replace("__a", "__"): list(inspect.signature(method).parameters) for name, method in methods}
+
+
+def test_stores_reads_searches_and_deletes(ash: AshClient) -> None:
+    session = ash.create_session(source="claude", external_id="run-7", title="Tests")
+    appended = ash.append(session.id, [USER, {"content": ANSWER}, b"plain words"])
+
+    assert [each.sequence for each in appended] == [1, 2, 3]
+    assert [each.id for each in ash.sessions(q="run-7")] == [session.id]
+    assert ash.get_session(session.id).message_count == 3
+    assert [each.content for each in ash.messages(session.id)] == [USER, ANSWER, "plain words"]
+    assert [each.type for each in next(ash.messages(session.id, after=1)).parsed or ()] == ["text"]
+    assert ash.list_messages(session.id, limit=1, parsed=False).next_after == 1
+    assert b"".join(ash.export(session.id)).decode() == f"{USER}\n{ANSWER}\nplain words\n"
+    assert [each.session_id for each in ash.search("fail", place="said").results] == [session.id]
+    assert [each.type for each in ash.events(session.id)][:2] == ["turn_start", "user_message"]
+    assert ash.update_session(session.id, title="Two tests").title == "Two tests"
+    ash.end_session(session.id)
+    ash.delete_session(session.id)
+    with pytest.raises(ApiError) as error:
+        ash.get_session(session.id)
+    assert (error.value.status, error.value.code) == (404, "session_not_found")
+
+
+async def test_async_client_stores_reads_and_follows(async_ash: AsyncAshClient) -> None:
+    session = await async_ash.create_session(external_id="run-8")
+    await async_ash.append(session.id, [USER, ANSWER], source="claude")
+
+    assert [each.content async for each in async_ash.messages(session.id)] == [USER, ANSWER]
+    stored = [each.sequence async for each in async_ash.events(session.id)]
+    followed = []
+    async for event in async_ash.follow(session.id):
+        followed.append(event.sequence)
+        if len(followed) == len(stored):
+            break
+    assert followed == stored
+    assert b"".join([each async for each in async_ash.export(session.id)]).decode() == f"{USER}\n{ANSWER}\n"
+
+
+def test_long_messages_are_sent_alone(ash: AshClient) -> None:
+    session = ash.create_session()
+    texts = ["a", "b" * 2_000_000, "c"]
+
+    assert [each.sequence for each in ash.append(session.id, texts)] == [1, 2, 3]
+    assert [each.content for each in ash.messages(session.id)] == texts
+
+
+def test_equal_texts_are_stored_each_time_and_equal_records_once(ash: AshClient) -> None:
+    session = ash.create_session()
+    for _ in range(2):
+        ash.append(session.id, ["again", USER])
+
+    assert [each.content for each in ash.messages(session.id)] == ["again", USER, "again"]
+
+
+def test_refused_message_has_its_index(ash: AshClient) -> None:
+    with pytest.raises(ApiError) as error:
+        ash.append(ash.create_session().id, ["a", "b\0"])
+
+    assert (error.value.status, error.value.code, error.value.index) == (422, "nul_byte", 1)
+
+
+def test_address_and_key_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    with recording_server() as (url, requests):
+        monkeypatch.setenv("ASH_URL", url + "/")
+        monkeypatch.setenv("ASH_KEY", "ash_secret")
+        with AshClient.from_env() as client:
+            assert client.health() == Health(status="ok", version="9", api=API_VERSION)
+
+    assert [headers["Authorization"] for headers in requests] == ["Bearer ash_secret"]
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:4100", "ftp://ash", "http://"])
+def test_address_that_is_none(url: str) -> None:
+    with pytest.raises(ApiError, match="is not a server address"):
+        AshClient(url)
+
+
+@pytest.mark.parametrize(("api", "age"), [(API_VERSION - 1, "older"), (API_VERSION + 1, "newer")])
+def test_server_of_another_version(api: int, age: str) -> None:
+    with pytest.raises(ApiError, match=f"the server is {age} than this program") as error:
+        check_version(Health(status="ok", version="0.9", api=api))
+
+    assert error.value.code == OTHER_VERSION
+
+
+def test_unavailable_server_is_reported() -> None:
+    with AshClient("http://127.0.0.1:9", retry=NO_WAIT) as client, pytest.raises(ApiError) as error:
+        client.health()
+
+    assert (error.value.code, error.value.status) == ("no_answer", None)
+    assert str(error.value).startswith("http://127.0.0.1:9 does not answer: ")
+
+
+def test_lost_answers_are_asked_for_again_and_nothing_is_stored_twice(ash: AshClient) -> None:
+    session = ash.create_session()
+    failures: list[str] = []
+    with proxy(ash.url, loses=lambda number: number < 3) as url:
+        retry = Retry(on_failure=lambda error: failures.append(error.code))
+        with AshClient(url, retry=retry) as client:
+            appended = client.append(session.id, ["a", "b"])
+
+    assert failures == ["no_answer"] * 3
+    assert [each.sequence for each in appended] == [1, 2]
+    assert [each.content for each in ash.messages(session.id)] == ["a", "b"]
+
+
+def test_request_that_creates_twice_is_not_repeated(ash: AshClient) -> None:
+    with (
+        proxy(ash.url, loses=lambda number: number == 0) as url,
+        AshClient(url) as client,
+        pytest.raises(ApiError),
+    ):
+        client.create_session(title="one")
+
+    assert len(list(ash.sessions())) == 1
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+def test_temporary_errors_are_retried(status: int) -> None:
+    with recording_server([status, status]) as (url, requests), AshClient(url) as client:
+        client.health()
+
+    assert len(requests) == 3
+
+
+def test_follow_resumes_after_every_lost_connection(ash: AshClient) -> None:
+    """The proxy cuts each stream after some bytes, also within an event."""
+    session = ash.create_session()
+    ash.append(session.id, [f"line {number}" for number in range(40)])
+    stored = [each.sequence for each in ash.events(session.id)]
+    connections: list[int] = []
+
+    def cuts(number: int) -> int:
+        connections.append(number)
+        return 500 + 900 * number
+
+    with proxy(ash.url, cuts=cuts) as url, AshClient(url) as client:
+        followed = client.follow(session.id)
+        sequences = [next(followed).sequence for _ in stored]
+        ash.append(session.id, ["after"])
+        last = next(followed).sequence
+
+    assert sequences == stored
+    assert last == len(stored) + 1
+    assert len(connections) > 3
+
+
+def test_follow_ends_with_the_session(ash: AshClient) -> None:
+    session = ash.create_session()
+    ash.append(session.id, ["one"])
+    followed = ash.follow(session.id)
+    next(followed)
+    ash.delete_session(session.id)
+
+    with pytest.raises(ApiError) as error:
+        list(followed)
+    assert error.value.code == "session_not_found"
+
+
+def test_server_events_in_any_chunks() -> None:
+    raw = 'id: 1\nevent: raw\ndata: {"a":"\u2028é\r"}\n\n'
+    stream = f"retry: 1\n\n{raw}:\n\nevent: closed\ndata: {{}}\n\nid: 2\nda".encode()
+    expected = [ServerEvent(1, "raw", '{"a":"\u2028é\r"}'), ServerEvent(None, "closed", "{}")]
+    for size in range(1, len(stream)):
+        parser = ServerEventParser()
+        chunks = [stream[start : start + size] for start in range(0, len(stream), size)]
+        assert [event for chunk in chunks for event in parser.feed(chunk)] == expected
+
+
+@contextmanager
+def recording_server(statuses: list[int] | None = None) -> Iterator[tuple[str, list[Any]]]:
+    """A server that answers with these statuses, then as a healthy one; and the headers of the requests."""
+    remaining, requests = list(statuses or []), list[Any]()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            requests.append(self.headers)
+            status = remaining.pop(0) if remaining else 200
+            body = Health(status="ok", version="9", api=API_VERSION).model_dump_json().encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with serving_requests(Handler) as url:
+        yield url, requests
+
+
+@contextmanager
+def proxy(
+    target: str,
+    loses: Callable[[int], bool] = lambda _: False,
+    cuts: Callable[[int], int | None] = lambda _: None,
+) -> Iterator[str]:
+    """Forward requests; close the connection instead of some answers, or after some bytes of a stream."""
+    numbers = iter(range(1000))
+
+    class Handler(BaseHTTPRequestHandler):
+        def forward(self) -> None:
+            number = next(numbers)
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            limit = cuts(number)
+            with (
+                httpx.Client(timeout=30) as client,
+                client.stream(
+                    self.command, target + self.path, content=body, headers=forwarded(self.headers)
+                ) as answer,
+            ):
+                if loses(number):
+                    answer.read()
+                    return
+                self.send_response(answer.status_code)
+                self.send_header("Content-Type", answer.headers["Content-Type"])
+                self.end_headers()
+                for chunk in answer.iter_raw():
+                    sent = chunk if limit is None else chunk[:limit]
+                    self.wfile.write(sent)
+                    self.wfile.flush()
+                    if limit is not None and (limit := limit - len(sent)) <= 0:
+                        return
+
+        do_GET = do_POST = forward  # noqa: N815  # names of the library
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with serving_requests(Handler) as url:
+        yield url
+
+
+def forwarded(headers: Any) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name.lower() in ("content-type", "accept")}
+
+
+@contextmanager
+def serving_requests(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, *_: object) -> None:
+            """The client has closed the connection."""
+
+    with Server(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
