@@ -5,11 +5,10 @@ commits.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from itertools import count, groupby
-from operator import attrgetter
+from itertools import count
 from typing import Any, Literal, NamedTuple
 from uuid import UUID, uuid5
 
@@ -94,8 +93,8 @@ class PreparedEvent(NamedTuple):
     origin: EventOrigin = "posted"
     has_own_id: bool = True
     """True if the writer set the id, False if it was derived."""
-    text: str | None = None
-    """The text of its message, to which its row may refer; None: it is stored whole."""
+    stored: StoredJson | None = None
+    """Its JSON as stored; None: it is stored whole, and not yet encoded."""
 
 
 class Counters(NamedTuple):
@@ -156,16 +155,18 @@ def derive(  # noqa: PLR0913  # one argument per input
     *,
     text: str | None = None,
 ) -> list[PreparedEvent]:
-    """Return the events of one message.
+    """Return the events of one message, encoded.
 
     `now` is the timestamp of events whose record has none, `text` the text of the message if it is stored with them.
     """
     new_id = _id_generator(session_id, f"{sequence}/")
     context = Context(session_name(session_id), new_id, lambda: now, *ids)
+    events = normalizer.follow(line, context)
+    if not events:
+        return []
     has_own_id = any(isinstance(step, Part) and step.relation == "event" for step in line.steps)
-    return [
-        PreparedEvent(event, sequence, "line", has_own_id, text) for event in normalizer.follow(line, context)
-    ]
+    encode = encode_whole if text is None or has_own_id else MessageText(text).encode
+    return [PreparedEvent(event, sequence, "line", has_own_id, encode(event)) for event in events]
 
 
 def ending(
@@ -236,7 +237,7 @@ def columns(new: Sequence[PreparedEvent], *, has_chunks: bool = False) -> dict[s
     events. Posted events keep theirs: a rebuild, which may derive chunks before them, does not compute them again.
     """
     events = [each.event for each in new]
-    stored = list(_encode_all(new))
+    stored = [each.stored or encode_whole(each.event) for each in new]
     types = {each: storable(each) for each in {event["type"] for event in events}}
     adds_chunks = not CHUNKS.isdisjoint(types)
     has_groups = has_chunks or adds_chunks
@@ -253,16 +254,6 @@ def columns(new: Sequence[PreparedEvent], *, has_chunks: bool = False) -> dict[s
         "has_chunks": adds_chunks,
         **IssueCounts().add(events)._asdict(),
     }
-
-
-def _encode_all(new: Sequence[PreparedEvent]) -> Iterator[StoredJson]:
-    for (_, text), group in groupby(new, attrgetter("message_sequence", "text")):
-        message = None if text is None else MessageText(text)
-        for each in group:
-            if message is None or each.has_own_id:
-                yield encode_whole(each.event)
-            else:
-                yield message.encode(each.event)
 
 
 class IssueCounts(NamedTuple):
@@ -296,7 +287,7 @@ async def resolve_id_conflicts(
     for each in new:
         if each.has_own_id and (each.event["id"] in taken or not _is_storable(each)):
             id = str(uuid5(session_id, f"{each.message_sequence}/taken/{next(numbers)}"))
-            resolved.append(each._replace(event={**each.event, "id": id}, has_own_id=False))
+            resolved.append(each._replace(event={**each.event, "id": id}, has_own_id=False, stored=None))
         else:
             taken.update([each.event["id"]] if each.has_own_id else ())
             resolved.append(each)

@@ -6,12 +6,11 @@ become visible in ascending order: a reader that continues after a sequence miss
 Functions take a connection in autocommit mode (`connection.open_pool`); `ash_server.repositories` calls them.
 """
 
-import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import starmap
-from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
+from itertools import chain, count, starmap
+from typing import Any, NamedTuple, TypedDict, Unpack
 from uuid import UUID
 
 from psycopg import AsyncConnection
@@ -48,15 +47,11 @@ from ash_server.errors import (
     SequenceMismatch,
     SessionChanged,
 )
+from ash_server.offload import offload_each
 from ash_shared.eventlog import Line, Normalizer
 from ash_shared.eventlog.emitter import EMPTY_LINE
 from ash_shared.model.message import Description, Kind, Message, Role
 from ash_shared.reading.parse import PARSER_VERSION, parse_message_content
-
-T = TypeVar("T")
-
-_MAX_INLINE = 64 * 1024
-"""Characters; the events of a larger batch are derived in a thread."""
 
 _HEAD_LINES = 20
 
@@ -389,38 +384,32 @@ async def _write_events(
     end: bool,
 ) -> None:
     last = counters.message_sequence
-    is_large = sum(len(message.content) for message in new) > _MAX_INLINE
 
     async def derive_events(normalizer: Normalizer) -> list[PreparedEvent]:
-        events = await _offload(is_large, lambda: _derive_events(normalizer, session_id, last, new, context))
+        events = await _derive_events(normalizer, session_id, last, new, context)
         if end:
             posted = "" if new else await last_posted(conn, session_id, last)
             events += ending(normalizer, session_id, last + len(new), posted, context.now)
         return events
 
     derived, saved = await with_normalizer(conn, session_id, counters, derive_events)
-    events = list(await resolve_id_conflicts(conn, session_id, derived))
-    written = await _offload(is_large, lambda: columns(events, has_chunks=counters.has_chunks))
-    await write_events(conn, session_id, counters, written, saved, messages=len(new))
+    events = await resolve_id_conflicts(conn, session_id, derived)
+    rows = columns(events, has_chunks=counters.has_chunks)
+    await write_events(conn, session_id, counters, rows, saved, messages=len(new))
 
 
-def _derive_events(
+async def _derive_events(
     normalizer: Normalizer, session_id: UUID, last: int, new: Sequence[PreparedMessage], context: _Context
 ) -> list[PreparedEvent]:
     if not last:
         normalizer.expect((message.line for message in new), context.now)
-    return [
-        event
-        for sequence, message in enumerate(new, last + 1)
-        for event in derive(
-            normalizer, session_id, sequence, message.line, context.now, context.ids, text=message.content
-        )
-    ]
+    sequences = count(last + 1)
 
+    def derive_next(message: PreparedMessage) -> list[PreparedEvent]:
+        sequence, text = next(sequences), message.content
+        return derive(normalizer, session_id, sequence, message.line, context.now, context.ids, text=text)
 
-async def _offload(is_large: bool, work: Callable[[], T]) -> T:
-    """Run `work`, in a thread if the batch is large."""
-    return await asyncio.to_thread(work) if is_large else work()
+    return list(chain.from_iterable(await offload_each(derive_next, new)))
 
 
 def _to_params(page: MessageFilter) -> dict[str, Any]:
