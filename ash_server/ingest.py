@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Annotated, Any, TypeAlias
 from uuid import UUID, uuid5
 
@@ -83,10 +82,7 @@ def prepare_message(
 
 def line_id(session_id: UUID, name: int | str) -> str:
     """Return the id of a line of an imported file, by number from 1, or of a file of a multi-file session, by path."""
-    return _ids_in_session(session_id)(str(name))
-
-
-_ids_in_session = lru_cache(maxsize=256)(named_ids)
+    return named_ids(session_id)(str(name))
 
 
 def as_json(event: EventInput, index: int = 0) -> Any:

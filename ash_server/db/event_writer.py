@@ -191,8 +191,8 @@ async def last_posted(conn: AsyncConnection, session_id: UUID, sequence: int) ->
 
 def _id_generator(session_id: UUID, place: str) -> Callable[[], str]:
     """Return a function whose nth call returns the id named `f"{place}{n}"`, from 0."""
-    derive_id, numbers = named_ids(session_id, place), count()
-    return lambda: derive_id(str(next(numbers)))
+    derive_id, numbers = named_ids(session_id), count()
+    return lambda: derive_id(f"{place}{next(numbers)}")
 
 
 session_name = lru_cache(maxsize=256)(str)
