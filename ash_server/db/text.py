@@ -7,6 +7,8 @@ def check_text(text: str, name: str, index: int | None = None) -> None:
     """Raises NulByte or InvalidUtf8. Their detail contains `name`, the name of the text, and never the text itself."""
     if "\0" in text:
         raise NulByte(f"{name} contains a NUL character, which PostgreSQL cannot store", index=index)
+    if text.isascii():
+        return
     try:
         text.encode()
     except UnicodeEncodeError:
