@@ -25,13 +25,15 @@ _encode = msgspec.json.Encoder().encode
 def describe_read(read: Read, source: str | None) -> Description:
     """Return the description of a text from its reading; `source` is the declared format. Never raises."""
     kind, role, blocks = read.reading
+    types = {block["type"] for block in blocks}
+    may_have_prompt = kind == "record" or (kind == "message" and role == "user" and "text" in types)
     return Description(
         source=read.source(source),
         kind=kind,
         role=role,
-        block_types=tuple(sorted({block["type"] for block in blocks})),
+        block_types=tuple(sorted(types)),
         facts=read.facts(),
-        prompt=_find_prompt(read) if kind == "record" or (kind, role) == ("message", "user") else None,
+        prompt=_find_prompt(read) if may_have_prompt else None,
         drift=_count_drift(blocks),
         digest=blake2b(_encode((kind, role, blocks)), digest_size=16).digest(),
     )
