@@ -261,7 +261,7 @@ class EventController(Controller):
             cursors["nextAfter"] = rows[-1].sequence
         if has_earlier:
             cursors["prevBefore"] = rows[0].sequence
-        return Response[Any](page_json(rows, cursors).encode(), media_type=JSON)
+        return Response[Any](page_json(rows, cursors), media_type=JSON)
 
     @post(
         "/events",

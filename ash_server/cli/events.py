@@ -98,7 +98,7 @@ async def _get_page(
 
 def _show_json(events: list[StoredEvent], next_after: int | None) -> None:
     cursor = {} if next_after is None else {"nextAfter": next_after}
-    click.echo(visible_json(page_json(events, cursor)))
+    click.echo(visible_json(page_json(events, cursor).decode()))
 
 
 def _show_view(events: list[StoredEvent], next_after: int | None) -> None:

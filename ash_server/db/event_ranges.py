@@ -91,7 +91,7 @@ class SpannedEvent:
     origin: EventOrigin
     kind: Kind | None
     """The kind of its message; None for events without one."""
-    content: str
+    content: bytes
 
     @property
     def is_in_message(self) -> bool:

@@ -45,17 +45,17 @@ def _filled_from(number: int) -> str:
 
 
 FILLED = f"""
-    CASE WHEN entry.places IS NULL THEN entry.body ELSE coalesce((
-        SELECT convert_from(substr(body, 1, {_place(1, 1)}) || {_filled_from(1)}, 'UTF8')
+    CASE WHEN entry.places IS NULL THEN convert_to(entry.body, 'UTF8') ELSE coalesce((
+        SELECT substr(body, 1, {_place(1, 1)}) || {_filled_from(1)}
         FROM (
             SELECT convert_to(entry.body, 'UTF8') AS body, convert_to(messages.content, 'UTF8') AS text
             FROM messages
             WHERE messages.session_id = entry.session_id AND messages.sequence = entry.message_sequence
             OFFSET 0
         ) AS bytes
-    ), entry.body) END
+    ), convert_to(entry.body, 'UTF8')) END
 """  # noqa: S608  # constant SQL
-"""SQL for the JSON of `entry`, a row of `events`. OFFSET 0 makes PostgreSQL read each text once."""
+"""SQL for the JSON of `entry`, a row of `events`, in UTF-8. OFFSET 0 makes PostgreSQL read each text once."""
 
 _ADDED = [f"coalesce({_place(number, 3)} - 2, 0)" for number in range(1, _MAX_PLACES + 1)]
 

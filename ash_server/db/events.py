@@ -78,7 +78,7 @@ _PAGE = f"""
     FROM events AS entry
     WHERE session_id = %(session_id)b AND sequence > %(after)b AND sequence < %(before)b
       AND (%(types)b::text[] IS NULL OR type = ANY(%(types)b))
-      AND (%(agent)b::text IS NULL OR ({FILLED}) ~ %(agent)b)
+      AND (%(agent)b::text IS NULL OR convert_from({FILLED}, 'UTF8') ~ %(agent)b)
       AND (NOT %(collapse)b OR type NOT LIKE '%%chunk' OR NOT EXISTS (
           SELECT FROM events AS whole
           WHERE whole.session_id = %(session_id)b AND whole.piece_of = entry.piece_of
@@ -125,18 +125,24 @@ class StoredEvent:
     type: str
     message_sequence: int | None
     """The message it was derived from; None for posted events."""
-    content: str
+    content: bytes
+    """The event as JSON, without its sequences."""
 
     def wire(self) -> str:
         """Return the event as JSON, with its sequences."""
-        derived = "" if self.message_sequence is None else f'"messageSequence":{self.message_sequence},'
-        return f'{{"sequence":{self.sequence},{derived}{self.content[1:]}'
+        return self.wire_bytes().decode()
+
+    def wire_bytes(self) -> bytes:
+        """Return `wire` in UTF-8."""
+        derived = b"" if self.message_sequence is None else b'"messageSequence":%d,' % self.message_sequence
+        return b'{"sequence":%d,%b%b' % (self.sequence, derived, self.content[1:])
 
 
-def page_json(events: Iterable[StoredEvent], cursors: Mapping[str, int]) -> str:
+def page_json(events: Iterable[StoredEvent], cursors: Mapping[str, int]) -> bytes:
     """Return the JSON of a page with the cursors of its neighbours."""
-    fields = "".join(f',"{name}":{sequence}' for name, sequence in cursors.items())
-    return f'{{"events":[{",".join(event.wire() for event in events)}]{fields}}}'
+    listed = b",".join([event.wire_bytes() for event in events])
+    fields = "".join(f',"{name}":{sequence}' for name, sequence in cursors.items()).encode()
+    return b'{"events":[%b]%b}' % (listed, fields)
 
 
 class EventFilter(TypedDict, total=False):

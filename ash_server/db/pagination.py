@@ -23,7 +23,7 @@ _RANGES = {
 
 class HasContent(Protocol):
     @property
-    def content(self) -> str: ...
+    def content(self) -> str | bytes: ...
 
 
 def bounded_query(

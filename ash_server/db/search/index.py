@@ -102,7 +102,7 @@ class _Progress(NamedTuple):
 class _Event:
     sequence: int
     type: str
-    content: str
+    content: bytes
 
 
 class SearchedEvent(msgspec.Struct):

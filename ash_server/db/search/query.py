@@ -191,7 +191,7 @@ async def describe(
 
 
 def _describe_all(
-    rows: Iterable[tuple[int, int | None, str]], weights: Iterable[list[Weight]], parsed: ParsedQuery
+    rows: Iterable[tuple[int, int | None, bytes]], weights: Iterable[list[Weight]], parsed: ParsedQuery
 ) -> list[FoundEvent]:
     return [
         _describe(message_sequence, decode_event(content), allowed, parsed)

@@ -79,7 +79,7 @@ def _collapsed(written: Mapping[str, Any]) -> Iterator[str]:
     complete = {piece: sequence for sequence, (type, _, _, piece) in rows if type not in CHUNKS}
     for sequence, (type, message_sequence, content, piece) in rows:
         if type not in CHUNKS or piece is None or complete.get(piece, 0) < sequence:
-            yield StoredEvent(sequence, type, message_sequence, content).wire()
+            yield StoredEvent(sequence, type, message_sequence, content.encode()).wire()
 
 
 def _event_counts(written: Mapping[str, Any]) -> dict[str, int]:

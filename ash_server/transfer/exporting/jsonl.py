@@ -27,7 +27,7 @@ async def export_events(store: Store, session_id: UUID) -> AsyncGenerator[bytes,
     await store.sessions.get(session_id)
     async with aclosing(store.events.stream_stored_events(session_id)) as events:
         async for event in events:
-            yield f"{event.content}\n".encode()
+            yield event.content + b"\n"
 
 
 class ExportFormat(NamedTuple):

@@ -133,7 +133,7 @@ def whole_events(session_id: str, *texts: str) -> list[StoredEvent]:
         for each in derive(normalizer, id, sequence, read_line(text), 0)
     ]
     return [
-        StoredEvent(sequence, each.event["type"], each.message_sequence, content)
+        StoredEvent(sequence, each.event["type"], each.message_sequence, content.encode())
         for sequence, (each, content) in enumerate(prepared, 1)
     ]
 
@@ -151,14 +151,14 @@ def test_all_routes_return_events_in_full(base: str, session_id: str) -> None:
     wires = [event.wire() for event in expected]
 
     listed = httpx.get(f"{base}/events").text
-    exported = httpx.get(f"{base}/export?format=events").text
+    exported = httpx.get(f"{base}/export?format=events").content
     with stream(base) as events:
         sent = until(events, "event: caught_up")
     with socket(base) as connected:
         received = [connected.recv(timeout=60) for _ in wires]
 
     assert listed == f'{{"events":[{",".join(wires)}]}}'
-    assert exported == "".join(f"{event.content}\n" for event in expected)
+    assert exported == b"".join(event.content + b"\n" for event in expected)
     assert [each.partition("data: ")[2] for each in sent[1:-1]] == wires
     assert received == [f'{{"type":"event","data":{wire}}}' for wire in wires]
 

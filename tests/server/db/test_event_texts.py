@@ -139,13 +139,13 @@ def sessions_of(path: Path) -> list[list[str]]:
     return list(map(texts_of, sorted(path.iterdir()) if path.is_dir() else [path]))
 
 
-def expected_events(session_id: UUID, texts: Iterable[str]) -> list[str]:
+def expected_events(session_id: UUID, texts: Iterable[str]) -> list[bytes]:
     """Return the JSON of the events as it was stored when events were stored whole."""
     normalizer = Normalizer()
     lines = [prepare_message(session_id, text, id=str(number)).line for number, text in enumerate(texts)]
     normalizer.expect(lines, NOW)
     return [
-        encode_whole(each.event).body
+        encode_whole(each.event).body.encode()
         for sequence, line in enumerate(lines, 1)
         for each in derive(normalizer, session_id, sequence, line, NOW)
     ]
@@ -168,9 +168,9 @@ async def in_pages(
         after = page[-1].sequence
 
 
-async def full_contents(connection: AsyncConnection, session_id: UUID) -> list[str]:
+async def full_contents(connection: AsyncConnection, session_id: UUID) -> list[bytes]:
     query = "SELECT content FROM events_full WHERE session_id = %b ORDER BY sequence"
-    return [row[0] for row in await (await connection.execute(query, [session_id])).fetchall()]
+    return [row[0].encode() for row in await (await connection.execute(query, [session_id])).fetchall()]
 
 
 async def sizes(connection: AsyncConnection, session_id: UUID) -> tuple[int, int]:
@@ -180,7 +180,7 @@ async def sizes(connection: AsyncConnection, session_id: UUID) -> tuple[int, int
     return row or (0, 0)
 
 
-async def check_reads(connection: AsyncConnection, session_id: UUID, expected: list[str]) -> None:
+async def check_reads(connection: AsyncConnection, session_id: UUID, expected: list[bytes]) -> None:
     stream = stream_events(lambda: nullcontext(connection), session_id)
     span = await get_span(connection, session_id, LogPosition(0, 0), LogPosition(len(expected), 0))
     async with aclosing(stream) as events:
@@ -300,14 +300,14 @@ async def test_events_with_an_id_of_the_writer_are_stored_whole(connection: Asyn
 
     assert await sizes(connection, session_id) == (
         0,
-        sum(map(len, map(str.encode, await full_contents(connection, session_id)))),
+        sum(map(len, await full_contents(connection, session_id))),
     )
     assert [each.created for each in (*first, *again)] == [True, False, False]
 
 
 async def test_pages_are_bounded_by_full_size(connection: AsyncConnection) -> None:
     session_id = await store_texts(connection, [result_line(f"{number}{LONG}") for number in range(6)])
-    size = len((await full_contents(connection, session_id))[-1].encode())
+    size = len((await full_contents(connection, session_id))[-1])
     pages = [
         len(await get_events_since(connection, session_id, 1, max_bytes=max_bytes))
         for max_bytes in (1, size, size + 1, 3 * size, 100 * size)
