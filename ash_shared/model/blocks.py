@@ -6,8 +6,10 @@ reading to JSON share one translation.
 
 from collections.abc import Callable, Collection, Mapping
 from types import UnionType
-from typing import Any, Literal, TypeGuard, TypeVar, Union, cast, get_args, get_origin
+from typing import Any, Literal, TypeGuard, TypeVar, Union, get_args, get_origin
 
+import msgspec
+from msgspec import UNSET, Struct, UnsetType, defstruct
 from pydantic import BaseModel
 
 from ash_shared.model.content import (
@@ -23,7 +25,6 @@ from ash_shared.model.content import (
 
 T = TypeVar("T")
 Block = dict[str, Any]
-Check = Callable[[Any], bool]
 Translation = Callable[[Any], Block | list[Block]]
 """Translates a wire object into blocks. Raises KeyError, TypeError or AttributeError if the object is malformed."""
 
@@ -31,6 +32,7 @@ Reader = Callable[[Any], Block]
 """Reads one element of a content list, of any type."""
 
 _CONTAINERS = frozenset({dict, list})
+_convert = msgspec.convert
 
 MAX_BLOCKS = 10_000
 MAX_DEPTH = 200
@@ -60,8 +62,14 @@ def bounded(values: list[T]) -> list[T]:
 
 def is_valid(block: Block) -> bool:
     """True if the class of the block's `type` accepts the block; False for unknown types."""
-    check = _CHECKS.get(block["type"])
-    return check is not None and check(block)
+    struct = _STRUCTS.get(block["type"])
+    if struct is None:
+        return False
+    try:
+        _convert(block, struct)
+    except ValueError:
+        return False
+    return True
 
 
 def is_audio(block: Block) -> bool:
@@ -78,7 +86,7 @@ def is_native(block: Any) -> TypeGuard[Block]:
     wire_type = block.get("type")
     if wire_type == "tool_result" and block.get("content").__class__ is list:
         return False
-    return wire_type.__class__ is str and wire_type in _CHECKS and _CHECKS[wire_type](block)
+    return wire_type.__class__ is str and is_valid(block)
 
 
 def raw_block(reason: RawReason, raw: Any, raw_type: str | None = None) -> Block:
@@ -220,67 +228,33 @@ def nests_deeper(value: Any, levels: int) -> bool:
     return False
 
 
-def _union_members(annotation: Any) -> tuple[Any, ...]:
-    """Return the members of a union, or the annotation itself."""
-    return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+class _Object(Struct, gc=False):
+    """Any JSON object; its keys are not decoded."""
 
 
-def _json_class(annotation: Any) -> type:
-    """Return the Python class of decoded JSON values with this annotation."""
-    if get_origin(annotation) is Literal:
-        return str
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return dict
-    return cast(type, get_origin(annotation) or annotation)
+def _struct(model: type[BaseModel], tag: str | None = None) -> type[Struct]:
+    """Return a struct whose conversion accepts the same JSON values as the model's strict validation.
 
-
-def _inner_check(annotation: Any) -> Check | None:
-    """Return the check that a value needs beyond the check of its class, if any."""
-    if get_origin(annotation) is Literal:
-        return frozenset(get_args(annotation)).__contains__
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return _object_check(annotation)
-    return None
-
-
-def _object_check(model: type[BaseModel]) -> Check:
-    """Return a check equal to the model's strict validation of JSON values, without building the model.
-
-    The literal `type` of a block is not checked, because it selects the model.
+    The literal `type` of a block is its tag.
     """
-    fields = {field.alias or name: field for name, field in model.model_fields.items()}
-    annotations = {
-        name: _union_members(field.annotation)
-        for name, field in fields.items()
-        if get_origin(field.annotation) is not Literal
-    }
-    required = tuple(name for name in annotations if fields[name].is_required())
-    classes = {
-        name: frozenset(map(_json_class, members))
-        for name, members in annotations.items()
-        if Any not in members
-    }
-    inner_checks = [
-        (name, check)
-        for name, members in annotations.items()
-        for member in members
-        if (check := _inner_check(member))
-    ]
-
-    def accepts(block: Block) -> bool:
-        for key, value in block.items():
-            allowed = classes.get(key)
-            if allowed and value.__class__ not in allowed:
-                return False
-        for key in required:
-            if key not in block:
-                return False
-        for key, check in inner_checks:  # noqa: SIM110  # a hot path: all() with a generator costs twice as much
-            if block.get(key) is not None and not check(block[key]):
-                return False
-        return True
-
-    return accepts
+    fields: list[Any] = []
+    for name, field in model.model_fields.items():
+        if get_origin(field.annotation) is Literal:
+            continue
+        default = msgspec.NODEFAULT if field.is_required() else UNSET
+        field_type = _field_type(field.annotation)
+        fields.append((name, field_type | UnsetType, msgspec.field(default=default, name=field.alias)))
+    return defstruct(model.__name__, fields, tag=tag, kw_only=True, gc=False)
 
 
-_CHECKS: Mapping[str, Check] = {name: _object_check(model) for name, model in CLASSES.items()}
+def _field_type(annotation: Any) -> Any:
+    """Return the type of the values that a model's field accepts."""
+    origin = get_origin(annotation)
+    if origin in (Union, UnionType):
+        return Union[tuple(map(_field_type, get_args(annotation)))]  # noqa: UP007  # built at run time
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return _struct(annotation)
+    return _Object if origin is dict else annotation
+
+
+_STRUCTS: Mapping[str, type[Struct]] = {name: _struct(model, name) for name, model in CLASSES.items()}
