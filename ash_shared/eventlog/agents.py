@@ -1,4 +1,4 @@
-"""Switches between the agents of a session, which records name or which follow from the result of a handoff tool."""
+"""Agents that a session starts, and switches between its own, as records name them or results of tools do."""
 
 import json
 import re
@@ -6,6 +6,7 @@ from typing import Any
 
 from ash_shared.eventlog import turns
 from ash_shared.eventlog.emitter import Log
+from ash_shared.providers._kit.json_fields import decode_arguments, text_at
 from ash_shared.providers._kit.steps import CurrentAgent
 
 
@@ -14,6 +15,13 @@ def follow_agent(log: Log, step: CurrentAgent) -> None:
     if step.key not in log.state.roles_by_key and log.state.agent != step.name:
         turns.end_if_over(log)
         _switch(log, step.name, is_first=not log.state.agent)
+
+
+def started_agent(tool: str, result: Any) -> str | None:
+    """Return the thread that Codex's `spawn_agent` started, if its result names it."""
+    if tool != "spawn_agent" or result.__class__ is not str:
+        return None
+    return text_at(decode_arguments(result), "agent_id")
 
 
 def follow_handoff(log: Log, tool: str, result: Any) -> None:

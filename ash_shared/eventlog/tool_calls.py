@@ -98,6 +98,8 @@ def emit_result(log: Log, part: Part, block: Block, parent_call: str) -> None:
     payload.update(pick(part.fields, "sidechain"))
     if not _answer_call(state, id):
         payload["orphan"] = True
+    elif (agent := agents.started_agent(state.calls[id or ""].tool, payload["result"])) is not None:
+        payload["agentId"] = agent
     log.emit("tool_result", payload, Place(parent_call), id=event_id)
     if id in state.calls and not parent_call and "error" not in payload:
         agents.follow_handoff(log, state.calls[id].tool, payload["result"])

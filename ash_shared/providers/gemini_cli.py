@@ -265,8 +265,17 @@ def facts(record: Record) -> Facts:
         session_id=first_text(fields, ("sessionId", "session_id")),
         model=text_at(fields, "model") or text_at(fields, "meta", "model"),
         title=text_at(fields, "summary"),
+        agent=_agent_of_session(fields),
         last_timestamp=latest_time((fields.get("lastUpdated"), *message_times)),
     )
+
+
+def _agent_of_session(header: Record) -> str | None:
+    """Return the id of a subagent's session, which is that of the agent. Headers of early versions have no kind."""
+    kind = header.get("kind") if "projectHash" in header else None
+    if kind == "subagent":
+        return text_at(header, "sessionId")
+    return "" if kind == "main" else None
 
 
 def identify(record: Record) -> Identity:
@@ -386,7 +395,24 @@ def _document_steps(record: Record, reading: RecordReading) -> list[Step]:
 def _message_steps(message: Any, reading: RecordReading) -> list[Step]:
     """Return the steps of a message record, which may repeat an earlier version of the message."""
     ends = [TurnEnd("user_cancel", mode="if_open")] if _is_cancelled(message) else []
-    return [*_message_parts(message, reading), *ends]
+    return [*(_with_agents(part, message) for part in _message_parts(message, reading)), *ends]
+
+
+def _with_agents(part: Part, message: Any) -> Part:
+    """Add to results the subagents that their calls started; their transcripts have the id of the agent."""
+    agents = {
+        text_at(call, "id"): text_at(call, "agentId")
+        for call in list_or_empty(value_at(message, "toolCalls"))
+    }
+    if not any(agents.values()):
+        return part
+    blocks = [
+        {**block, "agent_id": agent}
+        if block["type"] == "tool_result" and (agent := agents.get(block.get("tool_use_id")))
+        else block
+        for block in part.blocks
+    ]
+    return replace(part, blocks=blocks)
 
 
 def _is_cancelled(message: Any) -> bool:

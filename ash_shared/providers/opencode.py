@@ -268,6 +268,7 @@ def facts(record: Record) -> Facts:
     fields: Record = info if info.__class__ is dict else document
     part = fields.get("part")
     is_session = "projectID" in fields
+    parent = text_at(fields, "parentID") if is_session else None
     return Facts(
         uuid=text_at(part, "id") or text_at(fields, "id"),
         timestamp=to_milliseconds(fields.get("timestamp")) or _created_at(fields),
@@ -275,7 +276,8 @@ def facts(record: Record) -> Facts:
         client_version=text_at(fields, "version") if is_session else None,
         model=_model_name(fields),
         title=text_at(fields, "title") if is_session else None,
-        parent=text_at(fields, "parentID") if is_session else None,
+        parent=parent,
+        agent=None if not is_session else (text_at(fields, "id") if parent else ""),
         last_timestamp=latest_time(_times(document)),
     )
 
@@ -473,7 +475,14 @@ def _tool_steps(part: Record, message_id: str | None) -> list[Step]:
     call: Step = Part(role="assistant", blocks=calls, message_id=message_id, relation="revision")
     if status == "running":
         return [call, *_output_steps(part, state)]
-    return [call, *(Part(role="user", blocks=[result], relation="revision") for result in results)]
+    return [call, *(_result_step(result, state) for result in results)]
+
+
+def _result_step(result: Block, state: Record) -> Step:
+    """Return the step of a result, with the session of the subagent that the call started."""
+    agent = text_at(state, "metadata", "sessionId")
+    block = result if agent is None else {**result, "agent_id": agent}
+    return Part(role="user", blocks=[block], relation="revision")
 
 
 def _output_steps(part: Record, state: Record) -> list[Step]:

@@ -12,6 +12,7 @@ from ash_server.cli.import_.options import ImportOptions
 from ash_server.store import Store
 from ash_shared.model.events import ToolResultEvent
 from ash_shared.model.session import Session
+from tests.server.transcripts import opencode_message, opencode_session, write
 
 Line = dict[str, Any]
 
@@ -195,3 +196,105 @@ async def test_sessions_and_events_name_the_same_agent(store: Store, user_home: 
     assert naming[0].payload.agent_id == "dig"
     assert await store.events.get_events(sessions["main"].id, agent="d.g") == []
     assert await store.events.get_events(sessions["main"].id, agent="9999") == []
+
+
+GEMINI = "9b1f7c3e-2f4d-4a35-8d8a-6c1d2e3f4a50"
+CHATS = ".gemini/tmp/0a0a/chats"
+STORAGE = ".local/share/opencode/storage"
+
+
+def chat(id: str, kind: str, *messages: Line) -> list[Line]:
+    header = {
+        "sessionId": id,
+        "projectHash": "0a" * 32,
+        "startTime": "2026-03-04T11:00:00.000Z",
+        "kind": kind,
+    }
+    return [header, *({"timestamp": "2026-03-04T11:00:01.000Z", **message} for message in messages)]
+
+
+def opencode_task(agent: str) -> Line:
+    state = {
+        "status": "completed",
+        "input": {"prompt": "Dig."},
+        "output": "Dug.",
+        "metadata": {"sessionId": agent, "parentSessionId": "ses_1"},
+    }
+    return {
+        "id": "prt_1",
+        "messageID": "msg_1",
+        "sessionID": "ses_1",
+        "type": "tool",
+        "tool": "task",
+        "callID": "task",
+        "state": state,
+    }
+
+
+LINKED: Mapping[str, tuple[Mapping[str, list[Line]], str, str, str]] = {
+    "Gemini CLI": (
+        {
+            f"{CHATS}/session-2026-03-04T11-00-{GEMINI[:8]}.jsonl": chat(
+                GEMINI,
+                "main",
+                {"id": "u1", "type": "user", "content": "Find it."},
+                {
+                    "id": "g1",
+                    "type": "gemini",
+                    "content": "",
+                    "toolCalls": [
+                        {
+                            "id": "task",
+                            "name": "generalist",
+                            "args": {},
+                            "status": "success",
+                            "agentId": "x7k2p9",
+                            "result": [
+                                {
+                                    "functionResponse": {
+                                        "id": "task",
+                                        "name": "generalist",
+                                        "response": {"output": "Dug."},
+                                    }
+                                }
+                            ],
+                        }
+                    ],
+                },
+            ),
+            f"{CHATS}/{GEMINI}/x7k2p9.jsonl": chat(
+                "x7k2p9", "subagent", {"id": "u1", "type": "user", "content": "Dig."}
+            ),
+        },
+        f"{CHATS}/session-2026-03-04T11-00-{GEMINI[:8]}.jsonl",
+        f"{CHATS}/{GEMINI}/x7k2p9.jsonl",
+        "x7k2p9",
+    ),
+    "OpenCode": (
+        {
+            f"{STORAGE}/session/p/ses_1.json": [opencode_session("ses_1", "Find it", 1)],
+            f"{STORAGE}/message/ses_1/msg_1.json": [opencode_message("msg_1", "ses_1", "assistant", 2)],
+            f"{STORAGE}/part/msg_1/prt_1.json": [opencode_task("ses_2")],
+            f"{STORAGE}/session/p/ses_2.json": [opencode_session("ses_2", "Dig", 3, parentID="ses_1")],
+            f"{STORAGE}/message/ses_2/msg_2.json": [opencode_message("msg_2", "ses_2", "user", 4)],
+        },
+        f"{STORAGE}/session/p/ses_1.json",
+        f"{STORAGE}/session/p/ses_2.json",
+        "ses_2",
+    ),
+}
+
+
+@pytest.mark.parametrize("cli", LINKED)
+async def test_calls_name_the_sessions_that_they_started(store: Store, tmp_path: Path, cli: str) -> None:
+    files, parent, child, agent = LINKED[cli]
+    for name, lines in files.items():
+        write(tmp_path / name, "".join(f"{json.dumps(line)}\n" for line in lines))
+    await import_paths(store, [tmp_path / parent, tmp_path / child], ImportOptions())
+    sessions = {session.external_id: session async for session in store.sessions.list_all()}
+    main, subagent = (sessions[str(tmp_path / name)] for name in (parent, child))
+    [naming] = await store.events.get_events(main.id, agent=agent)
+
+    assert (main.agent_id, subagent.agent_id, subagent.parent_id) == (None, agent, main.id)
+    assert isinstance(naming, ToolResultEvent)
+    assert (naming.payload.tool_call_id, naming.payload.agent_id) == ("task", agent)

@@ -288,13 +288,23 @@ def agent_activity_steps(event: Record, reading: RecordReading) -> Steps:
     """Return the step of an agent that was started, messaged or stopped; the text of a message is in a call."""
     id = first_text(event, ("event_id", "eventId", "id")) or ""
     thread, path = value_in_either_case(event, "agent_thread_id"), value_in_either_case(event, "agent_path")
-    return [_agent_message(id, thread, "", agent=path)]
+    started = _started_agent_steps(id, thread) if event.get("kind") == "started" else []
+    return [*started, _agent_message(id, thread, "", agent=path)]
+
+
+def _started_agent_steps(call: str, thread: Any) -> list[Step]:
+    """Add the thread that a call started to the result of the call, which follows."""
+    if thread.__class__ is not str:
+        return []
+    return [Part(role=None, blocks=[{"type": "tool_result", "tool_use_id": call, "agent_id": thread}])]
 
 
 def agent_prompt_steps(event: Record, reading: RecordReading) -> Steps:
     thread = first_text(event, ("new_thread_id", "receiver_thread_id"))
     agent = first_text(event, ("new_agent_nickname", "receiver_agent_nickname"))
-    return [_agent_message(event["call_id"], thread, event["prompt"], agent=agent)]
+    call = event["call_id"]
+    started = _started_agent_steps(call, thread) if "new_thread_id" in event else []
+    return [*started, _agent_message(call, thread, event["prompt"], agent=agent)]
 
 
 def agent_wait_steps(event: Record, reading: RecordReading) -> Steps:

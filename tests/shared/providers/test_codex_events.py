@@ -927,6 +927,58 @@ ROLLOUT: dict[str, Case] = {
         ],
         [START, ("summary", {"text": "So far."}), END, ("summary", {"text": ""})],
     ),
+    "calls that start agents": (
+        [
+            TASK_STARTED,
+            call_item("c1", "spawn_agent"),
+            event(
+                "collab_agent_spawn_end",
+                call_id="c1",
+                sender_thread_id="t",
+                new_thread_id="one",
+                prompt="Go.",
+            ),
+            output_item("c1", "Started."),
+            call_item("c2", "spawn_agent"),
+            event(
+                "sub_agent_activity",
+                event_id="c2",
+                agent_thread_id="two",
+                agent_path="/root/h",
+                kind="started",
+            ),
+            output_item("c2", '{"task_name":"h"}'),
+            call_item("c3", "send_message"),
+            event("sub_agent_activity", event_id="c3", agent_thread_id="two", kind="interacted"),
+            output_item("c3", '{"agent_id":"two"}'),
+            call_item("c4", "spawn_agent"),
+            output_item("c4", '{"agent_id":"three","nickname":"Ada"}'),
+            TASK_COMPLETE,
+        ],
+        [
+            *(START, call("c1", "spawn_agent", CALL_EVENT[1]["args"])),
+            (
+                "agent_message",
+                {"messageId": "c1", "targetSessionId": "one", "message": "Go.", "wait": False},
+            ),
+            *(result("c1", "Started.", agentId="one"), call("c2", "spawn_agent", CALL_EVENT[1]["args"])),
+            (
+                "agent_message",
+                {
+                    "messageId": "c2",
+                    "targetAgentId": "/root/h",
+                    "targetSessionId": "two",
+                    "message": "",
+                    "wait": False,
+                },
+            ),
+            result("c2", '{"task_name":"h"}', agentId="two"),
+            call("c3", "send_message", CALL_EVENT[1]["args"]),
+            ("agent_message", {"messageId": "c3", "targetSessionId": "two", "message": "", "wait": False}),
+            *(result("c3", '{"agent_id":"two"}'), call("c4", "spawn_agent", CALL_EVENT[1]["args"])),
+            *(result("c4", '{"agent_id":"three","nickname":"Ada"}', agentId="three"), END),
+        ],
+    ),
     "other agents": (
         [
             TASK_STARTED,
