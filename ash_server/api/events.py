@@ -1,6 +1,6 @@
 """Listing and posting the events of a session."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Annotated, Any, NamedTuple
@@ -36,7 +36,7 @@ from ash_server.api.http.openapi_operations import (
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.api.messages import append_status, parse_lines
 from ash_server.api.metrics import count_appended
-from ash_server.db.events import EventFilter, page_json, parse_cursor, parse_types
+from ash_server.db.events import EventFilter, StoredEvent, page_json, parse_cursor, parse_types
 from ash_server.db.pagination import may_have_more
 from ash_server.errors import (
     AshError,
@@ -168,6 +168,41 @@ After = Annotated[
         description="Only events after this one: its sequence or its `id`. A number is a sequence.",
     ),
 ]
+Before = Annotated[
+    int | None,
+    QueryParameter(**_SEQUENCE, description="Only the last events before this sequence."),
+]
+Around = Annotated[
+    int | None,
+    QueryParameter(
+        **_SEQUENCE, description="A page around the event with this sequence. Excludes `after` and `before`."
+    ),
+]
+AroundMessage = Annotated[
+    int | None,
+    QueryParameter(
+        **_SEQUENCE,
+        description="A page around the first event of the message with this sequence, or of the next message "
+        "with events. Excludes `after`, `before` and `at`.",
+    ),
+]
+Types = Annotated[
+    str | None,
+    QueryParameter(
+        schema_extra={"pattern": _TYPES},
+        description="Only these event types, separated by commas; unknown types are rejected.",
+    ),
+]
+Agent = Annotated[
+    str | None,
+    QueryParameter(
+        min_length=1,
+        max_length=1000,
+        pattern=ONE_LINE,
+        description="Only events that name this agent: the `agentId` of a subagent's session gives the call "
+        "that started it.",
+    ),
+]
 
 
 class EventController(Controller):
@@ -201,46 +236,15 @@ class EventController(Controller):
         session_id: FromPath[UUID],
         *,
         after: After = "0",
-        before: Annotated[
-            int | None,
-            QueryParameter(**_SEQUENCE, description="Only the last events before this sequence."),
-        ] = None,
-        at: Annotated[
-            int | None,
-            QueryParameter(
-                **_SEQUENCE,
-                description="A page around the event with this sequence. Excludes `after` and `before`.",
-            ),
-        ] = None,
-        message: Annotated[
-            int | None,
-            QueryParameter(
-                **_SEQUENCE,
-                description="A page around the first event of the message with this sequence, or of the next message "
-                "with events. Excludes `after`, `before` and `at`.",
-            ),
-        ] = None,
+        before: Before = None,
+        at: Around = None,
+        message: AroundMessage = None,
         limit: Annotated[int, QueryParameter(ge=1, le=1000, description="Maximum number of events.")] = 100,
         collapse: Annotated[
             bool, QueryParameter(description="Omit stream chunks whose complete content is stored.")
         ] = False,
-        type: Annotated[
-            str | None,
-            QueryParameter(
-                schema_extra={"pattern": _TYPES},
-                description="Only these event types, separated by commas; unknown types are rejected.",
-            ),
-        ] = None,
-        agent: Annotated[
-            str | None,
-            QueryParameter(
-                min_length=1,
-                max_length=1000,
-                pattern=ONE_LINE,
-                description="Only events that name this agent: the `agentId` of a subagent's session gives the call "
-                "that started it.",
-            ),
-        ] = None,
+        type: Types = None,
+        agent: Agent = None,
     ) -> Response[EventPage]:
         page = EventFilter(
             after=parse_cursor(after),
@@ -254,13 +258,7 @@ class EventController(Controller):
         )
         is_centered = _check_cursors(page)
         rows = await store.events.get_stored_events(session_id, **page)
-        has_more = may_have_more(rows, limit)
-        has_earlier = has_more if before is not None else is_centered and bool(rows) and rows[0].sequence > 1
-        cursors: dict[str, int] = {}
-        if has_more and before is None:
-            cursors["nextAfter"] = rows[-1].sequence
-        if has_earlier:
-            cursors["prevBefore"] = rows[0].sequence
+        cursors = _page_cursors(rows, limit, is_backward=before is not None, is_centered=is_centered)
         return Response[Any](page_json(rows, cursors), media_type=JSON)
 
     @post(
@@ -361,3 +359,17 @@ def _check_cursors(page: EventFilter) -> bool:
             errors=[{"path": name, "message": message} for name in centers],
         )
     return bool(centers)
+
+
+def _page_cursors(
+    rows: Sequence[StoredEvent], limit: int, *, is_backward: bool, is_centered: bool
+) -> dict[str, int]:
+    """Return the cursors of the pages before and after this one."""
+    has_more = may_have_more(rows, limit)
+    has_earlier = has_more if is_backward else is_centered and bool(rows) and rows[0].sequence > 1
+    cursors: dict[str, int] = {}
+    if has_more and not is_backward:
+        cursors["nextAfter"] = rows[-1].sequence
+    if has_earlier:
+        cursors["prevBefore"] = rows[0].sequence
+    return cursors

@@ -79,7 +79,7 @@ class TranscriptNames(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """The session with which a file is to be compared next, or the new session of the file, which is empty."""
+    """A stored session to compare with a file, or the new, empty session of the file."""
 
     session_id: UUID
     external_id: str | None

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
+from functools import partial
 from uuid import UUID
 
 import msgspec
@@ -15,7 +16,7 @@ from ash_server.queries.standard_pages import get_conversation, get_event_pages
 from ash_server.queries.subagent_spending import read_total_spending
 from ash_shared.eventlog import Event
 from ash_shared.model.event_types import CHUNKS, types_where
-from ash_shared.projections import RECENT_LINES, SessionSummary, count_models, to_session_summary
+from ash_shared.projections import RECENT_LINES, SessionSummary, count_models, spending_of, to_session_summary
 
 _PAGE, _PAGE_BYTES = 1000, 4 * 1024 * 1024
 MAX_BYTES = 64 * 1024 * 1024
@@ -47,7 +48,9 @@ async def read_summary(connect: Connect, session_id: UUID) -> SessionSummary:
     summary = await asyncio.to_thread(
         to_session_summary, events, open_turn=open_turn, models=models, copied_messages=copied
     )
-    total = await read_total_spending(connect, session_id)
+    total = await read_total_spending(
+        connect, session_id, own=partial(spending_of, events, open_turn, copied)
+    )
     return summary if total is None else summary.model_copy(update=total)
 
 
@@ -81,15 +84,9 @@ async def _read_events(connect: Connect, session_id: UUID, keep: Callable[[Event
 
 def _decode(page: Sequence[StoredEvent], keep: Callable[[Event], Event]) -> tuple[list[Event], int]:
     """Return the reduced events of a page, without chunks, and their size in bytes."""
-    events = [keep(_to_event(event)) for event in page if event.type not in CHUNKS]
+    decoded = (msgspec.json.decode(event.wire_bytes()) for event in page if event.type not in CHUNKS)
+    events = [keep(event) for event in decoded]
     return events, sum(map(_size, events))
-
-
-def _to_event(stored: StoredEvent) -> Event:
-    event: Event = msgspec.json.decode(stored.content)
-    if stored.message_sequence is not None:
-        event["messageSequence"] = stored.message_sequence
-    return event
 
 
 def _size(event: Event) -> int:

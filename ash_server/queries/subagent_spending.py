@@ -1,5 +1,7 @@
 """The total spending of a session and of the sessions of its subagents."""
 
+import asyncio
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -11,18 +13,35 @@ from ash_server.db.sessions import TreeSession, get_tree
 from ash_server.errors import SessionNotFound
 from ash_shared.eventlog import Event
 from ash_shared.model.message import StandardTokenUsage
-from ash_shared.projections import COPY_MARKS, TURN_MARKS, AgentSpending, spending_of, total_spending
+from ash_shared.projections import (
+    COPY_MARKS,
+    TURN_MARKS,
+    AgentSpending,
+    Spending,
+    spending_of,
+    total_spending,
+)
 
 _PAGE = 1000
 
 
-async def read_total_spending(connect: Connect, session_id: UUID) -> dict[str, Any] | None:
-    """Return the totals of a `SessionSummary`; None if no subagent of the session is stored."""
+async def read_total_spending(
+    connect: Connect, session_id: UUID, own: Callable[[], Spending]
+) -> dict[str, Any] | None:
+    """Return the totals of a `SessionSummary`; None if no subagent of the session is stored.
+
+    `own` returns the spending of the session itself.
+    """
     async with connect() as conn:
         tree = await get_tree(conn, session_id)
     if len(tree) < 2:
         return None
-    spent = [each for session in tree if (each := await _read_spending(connect, session)) is not None]
+    spent = list[AgentSpending]()
+    for session in tree:
+        is_own = session.id == session_id
+        spending = await (asyncio.to_thread(own) if is_own else _read_spending(connect, session))
+        if spending is not None:
+            spent.append(AgentSpending(session.agent_id, spending))
     usage, cost, _ = total_spending(spent)
     return {
         "total_usage": None if usage is None else StandardTokenUsage.model_validate(usage),
@@ -30,7 +49,7 @@ async def read_total_spending(connect: Connect, session_id: UUID) -> dict[str, A
     }
 
 
-async def _read_spending(connect: Connect, session: TreeSession) -> AgentSpending | None:
+async def _read_spending(connect: Connect, session: TreeSession) -> Spending | None:
     """Return the spending of a session; None if it was deleted."""
     marks = list[Event]()
     async with connect() as conn:
@@ -46,7 +65,7 @@ async def _read_spending(connect: Connect, session: TreeSession) -> AgentSpendin
                 marks += map(_to_mark, page)
         except SessionNotFound:
             return None
-    return AgentSpending(session.agent_id, spending_of(marks, open_turn, session.copied_messages))
+    return spending_of(marks, open_turn, session.copied_messages)
 
 
 def _to_mark(stored: StoredEvent) -> Event:

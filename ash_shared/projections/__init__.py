@@ -15,7 +15,14 @@ from ash_shared.projections.session_summary import (
     count_models,
     to_session_summary,
 )
-from ash_shared.projections.spending import COPY_MARKS, TURN_MARKS, AgentSpending, spending_of, total_spending
+from ash_shared.projections.spending import (
+    COPY_MARKS,
+    TURN_MARKS,
+    AgentSpending,
+    Spending,
+    spending_of,
+    total_spending,
+)
 
 __all__ = [
     "COPY_MARKS",
@@ -24,6 +31,7 @@ __all__ = [
     "AgentSpending",
     "Events",
     "SessionSummary",
+    "Spending",
     "count_models",
     "spending_of",
     "to_anthropic_messages",

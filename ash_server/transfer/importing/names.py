@@ -43,9 +43,9 @@ class RecordMarks(NamedTuple):
     """Digests that are the same for a record and its copies."""
 
     name: bytes
-    """Of the id of the record; of its content if it has no id."""
+    """Digest of the id of the record, or of its content if it has no id."""
     content: bytes
-    """Of its id and its content."""
+    """Digest of its id and its content."""
 
 
 def record_marks(identity: Identity, text: str) -> RecordMarks | None:

@@ -161,7 +161,7 @@ OWN: dict[str, tuple[list[Step], list[Stored]]] = {
         [Step(A, FOUR), Step(B, FOUR.replace("prompt", "order"))],
         [Stored(A, FOUR), Stored(B, FOUR.replace("prompt", "order"))],
     ),
-    "a line that is written anew": (
+    "a line that is rewritten": (
         [Step(A, FOUR), Step(B, EDITED)],
         [Stored(A, FOUR), Stored(B, EDITED, None, A, 4)],
     ),
