@@ -53,7 +53,8 @@ _RELATIVES = f"""
     SELECT id, source, created_at, message_sequence, copy_of, copied_messages
     FROM sessions JOIN session_counters ON session_id = id
     WHERE lineage && (SELECT lineage FROM sessions WHERE id = %s)
-    ORDER BY (SELECT count(*) FROM unnest(lineage) AS name WHERE name LIKE 'session:%%'), created_at, id
+    ORDER BY (SELECT count(*) FROM unnest(lineage) AS name WHERE name LIKE 'session:%%'),
+        first_at NULLS LAST, created_at, id
     LIMIT {MAX_RELATIVES}
 """  # noqa: S608  # constant SQL
 

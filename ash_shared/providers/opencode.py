@@ -7,6 +7,7 @@ message by `messageID`, and only the message has a role. A run event contains on
 wrapped as `{"path": …, "json": …}`.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -283,8 +284,19 @@ def facts(record: Record) -> Facts:
 
 
 def identify(record: Record) -> Identity:
+    """Return the names of a document. A fork copies messages with their times and parts, under new ids."""
     document = _unwrap(record)
-    return Identity(project=text_at(document, "projectID") or text_at(document, "info", "projectID"))
+    if "projectID" in document:
+        return Identity(project=text_at(document, "projectID"), body="")
+    if "info" in document or "part" in document:
+        return Identity(project=text_at(document, "info", "projectID"))
+    created = count_at(document, "time", "created")
+    if "role" in document:  # its other fields change after a fork
+        return Identity(record=None if created is None else f"{document['role']} {created}", body="")
+    return Identity(body=json.dumps(without(document, *_IDS), sort_keys=True, default=str))
+
+
+_IDS = ("id", "messageID", "sessionID")
 
 
 def _times(document: Any) -> Iterator[Any]:

@@ -1,8 +1,8 @@
 """Mark sessions that begin with messages of another session: copies, and forks that copy a chain of messages.
 
-Of two sessions with the same beginning, the one that names fewer origins is the original, else the one that was stored
-first. After each import, the session and all sessions with a name in common are compared again, so that the last of
-several concurrent imports compares complete sessions.
+Of two sessions with the same beginning, the one that names fewer origins is the original, else the one that began
+first, else the one that was stored first. After each import, the session and all sessions with a name in common are
+compared again, so that the last of several concurrent imports compares complete sessions.
 """
 
 from contextlib import aclosing

@@ -60,7 +60,19 @@ RECORDS: dict[str, tuple[dict[str, Any], Identity]] = {
             "directory": "/w",
             "time": {"created": 1},
         },
-        Identity("ses_1", "p"),
+        Identity("ses_1", "p", body=""),
+    ),
+    "opencode, a message": (
+        {"id": "msg_1", "sessionID": "ses_1", "role": "user", "time": {"created": 5}, "summary": {}},
+        Identity("ses_1", record="user 5", body=""),
+    ),
+    "opencode, a part": (
+        {"id": "prt_1", "sessionID": "ses_1", "messageID": "msg_1", "type": "text", "text": "hi"},
+        Identity("ses_1", body='{"text": "hi", "type": "text"}'),
+    ),
+    "opencode, an event of a run": (
+        {"type": "text", "sessionID": "ses_1", "part": {"id": "prt_1", "type": "text", "text": "hi"}},
+        Identity("ses_1"),
     ),
     "pi, a header": (
         {
@@ -107,6 +119,7 @@ HOSTILE: list[Any] = [
     {"type": "session", "id": {}, "parentSession": 5},
     {"ev": "message", "data": {"ev": "message", "data": LINE}},
     {"projectID": 5, "sessionID": [], "info": "x"},
+    {"id": "m", "sessionID": "s", "role": [], "time": {"created": int("9" * 4000)}},
 ]
 
 

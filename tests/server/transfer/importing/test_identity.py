@@ -21,7 +21,7 @@ from ash_server.transfer.exporting.jsonl import export_messages
 from ash_server.transfer.importing import lines
 from ash_server.transfer.importing.file_import import import_file
 from ash_server.transfer.importing.identity import name_session
-from tests.server.transcripts import opencode_message, opencode_session, write
+from tests.server.transcripts import opencode_message, opencode_part, opencode_session, write
 from tests.waiting import until
 
 
@@ -342,6 +342,40 @@ async def test_copied_opencode_storage_is_the_same_session(store: Store, folder:
 
     assert [dict(each.total.counts) for each in reports] == [{"new": 2}, {"existing": 2, "new": 1}]
     assert stored_session.path == str(second / "session/p/ses_1.json")
+
+
+@pytest.mark.parametrize("order", [(1, 2, 3), (3, 2, 1)])
+async def test_marks_fork_of_opencode(store: Store, folder: Path, order: Sequence[int]) -> None:
+    """It has the messages of its origin with their times, under new ids, and does not name the origin."""
+    storage, start = folder / "storage", 1_772_701_200_000
+
+    def write_session(number: int, title: str, created: int, texts: dict[int, str]) -> None:
+        session = f"ses_{number}"
+        write(
+            storage / f"session/p/{session}.json",
+            json.dumps(opencode_session(session, title, start + created)),
+        )
+        for index, (time, text) in enumerate(texts.items()):
+            message, part = f"msg_{number}{index}", f"prt_{number}{index}"
+            role = "assistant" if index % 2 else "user"
+            summary = {"summary": {"title": f"{title} {text}"}}
+            document = opencode_message(message, session, role, start + time) | summary
+            write(storage / f"message/{session}/{message}.json", json.dumps(document))
+            write(
+                storage / f"part/{message}/{part}.json",
+                json.dumps(opencode_part(part, message, session, text)),
+            )
+
+    write_session(1, "Basket", 0, {1: "Why?", 2: "Because.", 3: "And now?"})
+    write_session(2, "Basket (fork #1)", 3, {1: "Why?", 2: "Because.", 4: "And now?"})
+    write_session(3, "Other", 0, {5: "Why?", 6: "Because."})
+    paths = [storage / f"session/p/ses_{number}.json" for number in order]
+    await import_paths(store, paths, ImportOptions())
+    sessions = {each.title: each async for each in store.sessions.list_all()}
+    fork = sessions["Basket (fork #1)"]
+
+    assert (fork.copy_of, fork.copied_messages) == (sessions["Basket"].id, 5)
+    assert [sessions[title].copy_of for title in ("Basket", "Other")] == [None, None]
 
 
 @pytest.mark.parametrize("has_path", [False, True])
