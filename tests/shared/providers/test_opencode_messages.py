@@ -338,6 +338,7 @@ def test_document_facts() -> None:
         client_version="1.2.0",
         title="Build",
         parent="ses_0",
+        agent="ses_1",
         last_timestamp=began,
     )
     assert document_facts == [
