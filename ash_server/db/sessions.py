@@ -166,6 +166,24 @@ _DELETE_EVENTS = "DELETE FROM events WHERE session_id = %s"
 # into `search`.
 _DELETE_PROGRESS = "DELETE FROM search_progress WHERE session_id = %s"
 _DELETE = "DELETE FROM sessions WHERE id = %s"
+# The copy with the most messages of a deleted session becomes the original of the other copies, whose shared messages
+# so still count once; it stays a copy of what the deleted session was a copy of.
+_REPLACE_ORIGINAL = """
+    WITH deleted AS (SELECT lineage, copy_of, copied_messages FROM sessions WHERE id = %(id)s), copies AS (
+        SELECT sessions.id, sessions.copied_messages, first_value(sessions.id) OVER (
+            ORDER BY sessions.copied_messages DESC, first_at NULLS LAST, created_at, sessions.id
+        ) AS original
+        FROM sessions, deleted
+        WHERE sessions.lineage && deleted.lineage AND sessions.copy_of = %(id)s
+    )
+    UPDATE sessions
+    SET copy_of = CASE sessions.id WHEN original THEN deleted.copy_of ELSE original END,
+        copied_messages = CASE
+            WHEN sessions.id <> original THEN copies.copied_messages
+            WHEN deleted.copy_of IS NOT NULL THEN least(deleted.copied_messages, copies.copied_messages)
+        END
+    FROM copies, deleted WHERE sessions.id = copies.id
+"""
 
 
 class TreeSession(NamedTuple):
@@ -332,6 +350,7 @@ async def delete_session(conn: AsyncConnection, session_id: UUID) -> None:
             raise SessionNotFound
         await conn.execute(_DELETE_PROGRESS, [session_id])
         await conn.execute(_DELETE_EVENTS, [session_id])
+        await conn.execute(_REPLACE_ORIGINAL, {"id": session_id})
         await conn.execute(_DELETE, [session_id])
 
 

@@ -313,6 +313,42 @@ async def test_usage_of_copies_counts_once(store: Store, folder: Path) -> None:
     assert (await total_tokens(store, copy), (await store.sessions.get(copy)).copy_of) == (20, None)
 
 
+LINEAGE = {
+    "a/a.jsonl": FOUR,
+    "a/b.jsonl": FORK,
+    "a/c.jsonl": claude("1", "2", "5", "6", "7", "8", session="s10"),
+    "a/d.jsonl": claude("1", "2", "9", "10", session="s11"),
+}
+"""A session, a fork of it, a fork of the fork, and another fork of the session."""
+
+
+@pytest.mark.parametrize(
+    ("deleted", "expected"),
+    [
+        ("a", {"b": (None, None, 20), "c": ("b", 4, 10), "d": ("b", 2, 10)}),
+        ("b", {"a": (None, None, 20), "c": ("a", 2, 20), "d": ("a", 2, 10)}),
+        ("c", {"a": (None, None, 20), "b": ("a", 2, 10), "d": ("a", 2, 10)}),
+    ],
+)
+async def test_usage_of_copies_counts_once_after_a_deletion(
+    store: Store, folder: Path, deleted: str, expected: dict[str, tuple[str | None, int | None, int]]
+) -> None:
+    for path, text in LINEAGE.items():
+        await run(store, folder, Step(path, text))
+    names = {each.id: Path(each.external_id or "").stem async for each in store.sessions.list_all()}
+    await store.sessions.delete(next(id for id, name in names.items() if name == deleted))
+    left = [each async for each in store.sessions.list_all()]
+
+    assert {
+        names[each.id]: (
+            None if each.copy_of is None else names[each.copy_of],
+            each.copied_messages,
+            await total_tokens(store, each.id),
+        )
+        for each in left
+    } == expected
+
+
 async def total_tokens(store: Store, session_id: UUID) -> int | None:
     usage = (await store.conversation.read_summary(session_id)).usage
     return None if usage is None else usage.total_tokens
