@@ -24,6 +24,7 @@ from ash_server.api.http.openapi import ModelReferences, OpenApiDocumentConfig
 from ash_server.api.http.origin_guard import origin_guard
 from ash_server.api.http.problems import HANDLERS, Problem
 from ash_server.api.http.query_guard import check_path_and_query
+from ash_server.api.http.redaction import Redaction
 from ash_server.api.http.request_log import RequestLog
 from ash_server.api.http.websocket_errors import WebSocketErrors
 from ash_server.api.item_counts import ItemCountController
@@ -127,7 +128,7 @@ def create_app(settings: Settings, *, database_url: str, background: Background 
         logging_config=None,
         debug=False,
     )
-    app.asgi_handler = RequestLog()(WebSocketErrors()(app.asgi_handler))
+    app.asgi_handler = RequestLog()(Redaction()(WebSocketErrors()(app.asgi_handler)))
     return app
 
 

@@ -10,7 +10,7 @@ from litestar.params import QueryParameter
 from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.openapi_operations import ONE_LINE, json_of, operation
-from ash_server.api.http.parameters import PageCursor
+from ash_server.api.http.parameters import PageCursor, Redact
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.db.search.query import MAX_RESULTS, SearchScope
 from ash_server.errors import NulByte, SessionNotFound
@@ -103,6 +103,7 @@ class SearchController(Controller):
         limit: Annotated[
             int, QueryParameter(ge=1, le=MAX_RESULTS, description="Maximum number of results.")
         ] = 20,
+        redact: Redact = False,
     ) -> SearchPage:
         return await store.search.search(
             q,
@@ -115,4 +116,5 @@ class SearchController(Controller):
             per_session=per_session,
             after=after,
             limit=limit,
+            redact=redact,
         )

@@ -9,6 +9,7 @@ from litestar.params import FromPath, QueryParameter
 from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.openapi_operations import json_of, operation
+from ash_server.api.http.parameters import Redact
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.search import Query, SearchPlace
 from ash_server.db.search.within import MAX_HITS, SessionHitPage
@@ -68,5 +69,8 @@ class SessionSearchController(Controller):
             ),
         ] = 0,
         limit: Annotated[int, QueryParameter(ge=1, le=MAX_HITS, description="Maximum number of hits.")] = 50,
+        redact: Redact = False,
     ) -> SessionHitPage:
-        return await store.search.find_in_session(session_id, q, place=place, after=after, at=at, limit=limit)
+        return await store.search.find_in_session(
+            session_id, q, place=place, after=after, at=at, limit=limit, redact=redact
+        )

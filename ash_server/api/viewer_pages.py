@@ -24,6 +24,7 @@ from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.headers import get_header
 from ash_server.api.http.problems import HANDLERS, AnyRequest
 from ash_server.api.http.query_guard import ANY_QUERY
+from ash_server.api.http.redaction import PARAMETER
 from ash_server.api.http.streaming import buffered, start_stream
 from ash_server.db.sessions import AmbiguousSession
 from ash_server.errors import NotFound, SessionNotFound
@@ -200,8 +201,8 @@ async def _session_response(
         headers["Vary"] = "Accept"
     if not suffix:
         texts = {"id": str(session.id), "title": f"{session.name} · Ash"}
-        preloads = [f"/api/sessions/{session.id}"]
-        if request.query_params.keys().isdisjoint(_PLACE_PARAMETERS):
+        preloads = [] if PARAMETER in request.query_params else [f"/api/sessions/{session.id}"]
+        if preloads and request.query_params.keys().isdisjoint(_PLACE_PARAMETERS):
             preloads.append(f"/api/sessions/{session.id}/events?{_first_query(session)}")
         headers["Link"] += "".join(f", <{each}>; rel=preload; as=fetch; crossorigin" for each in preloads)
         return await asyncio.to_thread(_render_shell, "session", texts, headers)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 from uuid import UUID
 
 import rich_click as click
@@ -13,6 +13,7 @@ import rich_click as click
 from ash_server.cli.options import reject_empty
 from ash_server.cli.output.terminal import counted
 from ash_server.cli.store import resolve_session, with_store
+from ash_server.redaction import RedactedStream
 from ash_server.store import Store
 from ash_server.transfer.exporting.jsonl import FORMATS, ExportFormat
 
@@ -31,7 +32,8 @@ from ash_server.transfer.exporting.jsonl import FORMATS, ExportFormat
     show_default=True,
     help="The lines as imported, or the session's events, one per line.",
 )
-def command(session: str | None, everything: bool, target: Path | None, form: str) -> None:
+@click.option("--redact", "redacted", is_flag=True, help="Replace tokens, keys and passwords of known forms.")
+def command(session: str | None, everything: bool, target: Path | None, form: str, redacted: bool) -> None:
     """Write the bytes of an imported file, or its events.
 
     SESSION is an id, the beginning of one, or a name (external id). A file of events can be imported again.
@@ -40,36 +42,46 @@ def command(session: str | None, everything: bool, target: Path | None, form: st
     ash export 0d5c0a1e > session.jsonl
     ash export 0d5c0a1e --format events > session.events.jsonl
     ash export --all -o sessions/
+    ash export 0d5c0a1e --redact > to-share.jsonl
     """
     if everything == bool(session) or (everything and target is None):
         raise click.UsageError("Name a SESSION, or give --all and a folder with -o.")
+    export = _Export(FORMATS[form], redacted=redacted)
     if session:
-        with_store(partial(_export_one, reference=session, target=target, form=FORMATS[form]))
+        with_store(partial(_export_one, reference=session, target=target, export=export))
     elif target:
-        count = with_store(partial(_export_all, folder=target, form=FORMATS[form]))
+        count = with_store(partial(_export_all, folder=target, export=export))
         click.echo(f"{counted(count, 'session')} in {target}")
 
 
-async def _export_one(store: Store, reference: str, target: Path | None, form: ExportFormat) -> None:
+class _Export(NamedTuple):
+    form: ExportFormat
+    redacted: bool
+
+
+async def _export_one(store: Store, reference: str, target: Path | None, export: _Export) -> None:
     """Write to a file, or to standard output."""
     session = await resolve_session(store, reference)
-    await _export(store, session.id, target, form)
+    await _write(store, session.id, target, export)
 
 
-async def _export_all(store: Store, folder: Path, form: ExportFormat) -> int:
+async def _export_all(store: Store, folder: Path, export: _Export) -> int:
     """Write each session to a file named after its id, and return their number."""
     count = 0
     async for session in store.sessions.list_all():
-        await _export(store, session.id, folder / f"{session.id}{form.suffix}", form)
+        await _write(store, session.id, folder / f"{session.id}{export.form.suffix}", export)
         count += 1
     return count
 
 
-async def _export(store: Store, session_id: UUID, target: Path | None, form: ExportFormat) -> None:
+async def _write(store: Store, session_id: UUID, target: Path | None, export: _Export) -> None:
+    stream = RedactedStream()
     with _open_target(target) as file:
-        async with aclosing(form.export(store, session_id)) as chunks:
+        async with aclosing(export.form.export(store, session_id)) as chunks:
             async for chunk in chunks:
-                file.write(chunk)
+                file.write(stream.add(chunk, more=True) if export.redacted else chunk)
+        if export.redacted:
+            file.write(stream.add(b"", more=False))
 
 
 @contextmanager

@@ -17,6 +17,9 @@ from litestar.typing import FieldDefinition
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
+from ash_server.api.http.parameters import REDACT_DESCRIPTION
+from ash_server.api.http.redaction import PARAMETER
+
 _REFERENCE = "#/components/schemas/"
 
 _DESCRIPTION = """\
@@ -92,6 +95,7 @@ class _OpenApiDocument(OpenAPI):
 
     def to_schema(self) -> dict[str, Any]:
         document = super().to_schema()
+        _document_redaction(document)
         for parameter in _iter_parameters(document):
             parameter["schema"] = _parameter_schema(parameter["schema"])
         components = {**document["components"], "schemas": _schemas(self._models)}
@@ -149,6 +153,24 @@ def _with_items(schema: Any) -> Any:
     return {name: _with_items(value) for name, value in plain.items()} | (
         {"items": first} if is_uniform else {}
     )
+
+
+def _document_redaction(document: Mapping[str, Any]) -> None:
+    """Add the parameter `redact` to the routes that read a session, unless a route declares it itself."""
+    for path, operations in document["paths"].items():
+        if path.startswith("/api/sessions") and "get" in operations:
+            parameters = operations["get"].setdefault("parameters", [])
+            if all(parameter["name"] != PARAMETER for parameter in parameters):
+                parameters.append(_REDACT)
+
+
+_REDACT = {
+    "name": PARAMETER,
+    "in": "query",
+    "description": REDACT_DESCRIPTION,
+    "schema": {"type": "boolean", "default": False},
+    "required": False,
+}
 
 
 def _iter_parameters(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

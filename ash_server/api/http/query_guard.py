@@ -17,6 +17,7 @@ from litestar.handlers import BaseRouteHandler
 from litestar.params import QueryParameter
 from litestar.typing import FieldDefinition
 
+from ash_server.api.http.redaction import PARAMETER, VALUES
 from ash_server.errors import InvalidParameter, NotFound
 
 ANY_QUERY = {"any_query": True}
@@ -31,6 +32,8 @@ class _Format(NamedTuple):
 
 
 _TEXT = _Format(re.compile(r"[^\0\r\n]*"), "one line of text without a NUL")
+_COMMON = {PARAMETER: _Format(re.compile("|".join(VALUES)), "0 or 1")}
+"""Parameters of every route."""
 _FORMATS: Mapping[Any, _Format] = {
     int: _Format(re.compile(r"[0-9]{1,16}"), "a whole number in decimal digits"),
     bool: _Format(re.compile(r"true|false"), "true or false"),
@@ -89,11 +92,12 @@ def _decode(part: bytes) -> str:
 @cache
 def _declared_parameters(handler: BaseRouteHandler) -> Mapping[str, _Format]:
     fields = handler.parsed_fn_signature.parameters
-    return {
+    own = {
         field.kwarg_definition.name or name: _format(field)
         for name, field in fields.items()
         if isinstance(field.kwarg_definition, QueryParameter)
     }
+    return own | _COMMON
 
 
 def _format(field: FieldDefinition) -> _Format:

@@ -6,7 +6,7 @@ mode (`connection.open_pool`).
 
 import asyncio
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -20,10 +20,11 @@ from ash_server.db.event_texts import FILLED, FILLED_SIZE
 from ash_server.db.pagination import bounded_query
 from ash_server.db.search.index import MAX_INLINE, SearchedEvent, decode_event, passages_of
 from ash_server.db.search.snippets import Snippet, snippet
-from ash_server.db.search.tokens import ParsedQuery, read_query
+from ash_server.db.search.tokens import Hits, ParsedQuery, read_query
 from ash_server.db.sessions import get_session
 from ash_server.db.text import check_text
 from ash_server.errors import InvalidParameter
+from ash_server.redaction import redact
 from ash_shared.model.event_types import Weight
 from ash_shared.model.message import LAST_SEQUENCE, Role
 from ash_shared.model.pages import SearchPage, SearchResult
@@ -94,6 +95,8 @@ class SearchFilter(TypedDict, total=False):
     """Only this many results per session, the newest."""
     after: str | None
     limit: int
+    redact: bool
+    """Take the snippets from redacted texts: a snippet may contain a part of a secret."""
 
 
 async def find(conn: AsyncConnection, q: str, **filters: Unpack[SearchFilter]) -> SearchPage:
@@ -117,7 +120,7 @@ async def find(conn: AsyncConnection, q: str, **filters: Unpack[SearchFilter]) -
         rows = await cursor.fetchall()
     if not rows and params["session_id"]:
         await get_session(conn, params["session_id"])
-    return await _to_page(conn, rows, limit, parsed)
+    return await _to_page(conn, rows, limit, parsed, redacted=filters.get("redact", False))
 
 
 @dataclass(slots=True)
@@ -148,9 +151,9 @@ class FoundEvent(NamedTuple):
 
 
 async def _to_page(
-    conn: AsyncConnection, matches: Sequence[_Match], limit: int, parsed: ParsedQuery
+    conn: AsyncConnection, matches: Sequence[_Match], limit: int, parsed: ParsedQuery, *, redacted: bool
 ) -> SearchPage:
-    found = await describe(conn, matches[:limit], parsed)
+    found = await describe(conn, matches[:limit], parsed, redacted=redacted)
     results = [_to_result(match, hit) for match, hit in zip(matches, found, strict=False)]
     has_more = 0 < len(results) < len(matches)
     return SearchPage(results=results, nextAfter=_to_cursor(matches[len(results) - 1]) if has_more else None)
@@ -174,7 +177,7 @@ def _to_result(match: _Match, hit: FoundEvent) -> SearchResult:
 
 
 async def describe(
-    conn: AsyncConnection, matches: Sequence[IndexedMatch], parsed: ParsedQuery
+    conn: AsyncConnection, matches: Sequence[IndexedMatch], parsed: ParsedQuery, *, redacted: bool
 ) -> list[FoundEvent]:
     """Return the events of the first matches, as many as may be read for one page."""
     places = {
@@ -184,26 +187,33 @@ async def describe(
         "bytes": _MAX_SNIPPET_BYTES,
     }
     rows = await (await conn.execute(_READ_EVENTS, places, binary=True)).fetchall()
-    is_large = sum(len(content) for _, _, content in rows) > MAX_INLINE
+    is_large = redacted or sum(len(content) for _, _, content in rows) > MAX_INLINE
     weights = [matches[place - 1].weights for place, _, _ in rows]
-    work = partial(_describe_all, rows, weights, parsed)
+    work = partial(_describe_all, rows, weights, parsed.hits, redact if redacted else str)
     return await asyncio.to_thread(work) if is_large else work()
 
 
 def _describe_all(
-    rows: Iterable[tuple[int, int | None, bytes]], weights: Iterable[list[Weight]], parsed: ParsedQuery
+    rows: Iterable[tuple[int, int | None, bytes]],
+    weights: Iterable[list[Weight]],
+    hits: Hits,
+    edit: Callable[[str], str],
 ) -> list[FoundEvent]:
     return [
-        _describe(message_sequence, decode_event(content), allowed, parsed)
+        _describe(message_sequence, decode_event(content), allowed, hits, edit)
         for (_, message_sequence, content), allowed in zip(rows, weights, strict=True)
     ]
 
 
 def _describe(
-    message_sequence: int | None, event: SearchedEvent, weights: list[Weight], parsed: ParsedQuery
+    message_sequence: int | None,
+    event: SearchedEvent,
+    weights: list[Weight],
+    hits: Hits,
+    edit: Callable[[str], str],
 ) -> FoundEvent:
-    texts = (each.text for each in passages_of(event) if each.weight in weights)
-    return FoundEvent(message_sequence, event.id, event.type, snippet(texts, parsed.hits))
+    texts = (edit(each.text) for each in passages_of(event) if each.weight in weights)
+    return FoundEvent(message_sequence, event.id, event.type, snippet(texts, hits))
 
 
 def _to_cursor(last: _Match) -> str:

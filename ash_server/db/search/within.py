@@ -78,6 +78,8 @@ class HitFilter(TypedDict, total=False):
     at: int
     """Select the page around the first hit at or after this event sequence, else the last hits."""
     limit: int
+    redact: bool
+    """Take the snippets from redacted texts: a snippet may contain a part of a secret."""
 
 
 @dataclass(slots=True)
@@ -103,7 +105,7 @@ async def find_in_session(
         await cursor.execute(_QUERIES[place], params, prepare=False)
         rows = await cursor.fetchall()
     if rows:
-        return _to_page(rows, await describe(conn, rows, parsed))
+        return _to_page(rows, await describe(conn, rows, parsed, redacted=filters.get("redact", False)))
     await get_session(conn, session_id)
     counted = await conn.execute(_COUNTS[place], params, prepare=False)
     return SessionHitPage(hits=[], total=(await counted.fetchone() or [0])[0])

@@ -19,6 +19,13 @@ export function withQuery(path, parameters) {
   return query.size ? `${path}?${query}` : path;
 }
 
+/** The address with the `redact` parameter of the page, if there is one: what a redacted page loads is redacted too. */
+export function likePage(address) {
+  const redact = new URLSearchParams(location.search).get("redact");
+  if (redact === null) return address;
+  return `${address}${address.includes("?") ? "&" : "?"}${new URLSearchParams({ redact })}`;
+}
+
 /**
  * Fetch JSON. Throws a Problem if the request fails, and an AbortError if `signal` aborts it.
  *
@@ -26,7 +33,7 @@ export function withQuery(path, parameters) {
  * @param {{signal?: AbortSignal, read?: (text: string) => any}} [options] `read` parses the text
  */
 export async function getJson(address, { signal, read = (text) => JSON.parse(text) } = {}) {
-  const response = await withNetworkProblem(() => fetch(address, { signal, headers: { Accept: "application/json" } }));
+  const response = await withNetworkProblem(() => fetch(likePage(address), { signal, headers: { Accept: "application/json" } }));
   if (!response.ok) throw await readProblem(response);
   return parseBody(await withNetworkProblem(() => response.text()), read);
 }

@@ -1,4 +1,4 @@
-import { readProblem } from "../lib/api.js";
+import { likePage, readProblem } from "../lib/api.js";
 import { parseJson } from "../lib/json-view.js";
 import { parseFrames, readChunks } from "./sse-parser.js";
 
@@ -96,7 +96,7 @@ export class EventStream {
 
   async connect(signal) {
     const headers = { Accept: "text/event-stream", "Last-Event-ID": String(this.after) };
-    const response = await fetch(this.address, { headers, signal, cache: "no-store" });
+    const response = await fetch(likePage(this.address), { headers, signal, cache: "no-store" });
     if (!response.ok) throw await readProblem(response);
     return response;
   }

@@ -1,3 +1,4 @@
+import { likePage } from "../lib/api.js";
 import { button, el } from "../lib/dom.js";
 import { formatCacheUsage, formatDollars, formatDuration, formatNumber, pluralize } from "../lib/number-format.js";
 import { sourceName } from "../lib/source-names.js";
@@ -89,7 +90,7 @@ export function sessionTitle(session) {
 
 /** A menu of export formats. */
 export function exportMenu(path) {
-  const link = ([label, suffix]) => el("a", { class: "menu-item", href: path + suffix, download: true }, label);
+  const link = ([label, suffix]) => el("a", { class: "menu-item", href: likePage(path + suffix), download: true }, label);
   const body = el("div", { class: "menu-body" }, ...EXPORTS.map(link));
   return el("details", { class: "menu forms" }, el("summary", {}, "Export"), body);
 }

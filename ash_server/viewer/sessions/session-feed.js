@@ -1,3 +1,5 @@
+import { likePage } from "../lib/api.js";
+
 const MIN_RETRY_MS = 2_000;
 const MAX_RETRY_MS = 60_000;
 
@@ -31,7 +33,7 @@ export class SessionFeed {
     if (this.source || document.hidden) return;
     clearTimeout(this.timer);
     this.on.state("connecting");
-    this.source = new EventSource(this.address);
+    this.source = new EventSource(likePage(this.address));
     this.source.addEventListener("error", () => this.onLost());
     this.source.addEventListener("caught_up", () => this.onCaughtUp());
     this.source.addEventListener("session", ({ data }) => this.on.session(JSON.parse(data)));

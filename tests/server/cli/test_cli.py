@@ -225,6 +225,17 @@ def test_discovers_nothing_in_an_empty_home(ash: Ash) -> None:
     assert "exclude each other" in ash("import", "--all", "--discover").err
 
 
+def test_exports_without_secrets(ash: Ash, tmp_path: Path) -> None:
+    token = "ghp_" + "a1B2" * 9
+    lines = f'{{"type":"user","message":{{"role":"user","content":"Use {token} \\u00e9"}}}}\n{USER}'
+    path = written(tmp_path / "s.jsonl", lines)
+    ash("import", "s.jsonl")
+
+    assert ash("export", str(path)) == Ran(0, lines, "")
+    redacted = lines.replace(token, "[redacted: github token]")
+    assert ash("export", str(path), "--redact") == Ran(0, redacted, "")
+
+
 def test_reports_an_incomplete_last_line(ash: Ash, tmp_path: Path) -> None:
     path = written(tmp_path / "s.jsonl", f"{USER}\n{TOOL[:-4]}")
     warning = "ash: s.jsonl: the last line is incomplete; it will be imported when it is complete\n"

@@ -1,0 +1,104 @@
+"""`?redact=1` on every route that shows texts of a session."""
+
+import json
+
+import httpx
+import pytest
+from httpx import AsyncClient
+from websockets.sync.client import connect
+
+TOKEN = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0dF3gH6"
+REDACTED = "[redacted: github token]"
+LINE = json.dumps(
+    {"type": "user", "uuid": "u1", "message": {"role": "user", "content": f"é heron {TOKEN} is my token"}},
+    ensure_ascii=False,
+)
+
+READS = [
+    "",
+    "/messages?parsed=true&content=true",
+    "/messages/1",
+    "/events",
+    "/standard-messages",
+    "/projections/openai-messages",
+    "/projections/session-summary",
+    "/export",
+    "/search?q=heron",
+]
+PAGES = ["", ".md", ".json", ".jsonl", ".html"]
+
+
+@pytest.fixture
+async def session_id(client: AsyncClient) -> str:
+    """A session whose title and only message have a token."""
+    id = (await client.post("/api/sessions", json={"title": f"Use {TOKEN}"})).json()["id"]
+    (await client.post(f"/api/sessions/{id}/messages", json={"content": LINE})).raise_for_status()
+    return str(id)
+
+
+async def test_no_read_shows_a_secret(client: AsyncClient, session_id: str) -> None:
+    api = [f"/api/sessions/{session_id}{read}" for read in READS]
+    addresses = [
+        *api,
+        *(f"/sessions/{session_id}{suffix}" for suffix in PAGES),
+        f"/api/sessions?q={session_id}",
+        f"/api/search?q=heron&sessionId={session_id}",
+    ]
+    for address in addresses:
+        plain = await client.get(address)
+        redacted = await client.get(f"{address}{'&' if '?' in address else '?'}redact=1")
+        assert (plain.status_code, redacted.status_code) == (200, 200), address
+        assert TOKEN in plain.text, address
+        assert TOKEN not in redacted.text, address
+        assert REDACTED in redacted.text, address
+        assert redacted.text == plain.text.replace(TOKEN, REDACTED) or "search" in address, address
+
+
+async def test_snippets_contain_no_part_of_a_secret(client: AsyncClient, session_id: str) -> None:
+    (
+        await client.post(
+            f"/api/sessions/{session_id}/messages", json={"content": f"{'x ' * 110}{TOKEN} osprey"}
+        )
+    )
+    page = await client.get(f"/api/sessions/{session_id}/search?q=osprey&redact=1")
+    words = f"{TOKEN[4:]}"
+    by_token = await client.get(f"/api/sessions/{session_id}/search?q={TOKEN}&redact=1")
+
+    (hit,) = page.json()["hits"]
+    (start, end) = hit["marks"][0]
+    assert hit["snippet"][start:end] == "osprey"
+    assert all(words[:8] not in each.text.replace(TOKEN, "") for each in (page, by_token))
+
+
+def test_streams_are_redacted(shared_server: str) -> None:
+    id = httpx.post(f"{shared_server}/api/sessions", json={}).json()["id"]
+    httpx.post(f"{shared_server}/api/sessions/{id}/messages", json={"content": LINE})
+    address = f"{shared_server}/api/sessions/{id}/events"
+
+    with httpx.stream("GET", f"{address}/stream?redact=1") as stream:
+        lines = []
+        for line in stream.iter_lines():
+            lines.append(line)
+            if line == "event: caught_up":
+                break
+    with connect(f"{address}/ws?redact=1".replace("http", "ws", 1)) as socket:
+        frames: list[str] = []
+        while not frames or "caught_up" not in frames[-1]:
+            frames.append(str(socket.recv()))
+
+    for texts in (lines, frames):
+        text = "\n".join(texts)
+        assert REDACTED in text
+        assert TOKEN not in text
+
+
+@pytest.mark.parametrize("value", ["0", "false"])
+async def test_redaction_can_be_turned_off(client: AsyncClient, session_id: str, value: str) -> None:
+    assert TOKEN in (await client.get(f"/api/sessions/{session_id}/export?redact={value}")).text
+
+
+@pytest.mark.parametrize("query", ["redact=yes", "redact=", "redact=1&redact=0"])
+async def test_rejects_other_values(client: AsyncClient, session_id: str, query: str) -> None:
+    response = await client.get(f"/api/sessions/{session_id}/export?{query}")
+
+    assert (response.status_code, response.json()["code"]) == (400, "invalid_parameter")
