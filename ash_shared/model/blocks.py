@@ -91,12 +91,9 @@ def is_native(block: Any) -> TypeGuard[Block]:
 
 def raw_block(reason: RawReason, raw: Any, raw_type: str | None = None) -> Block:
     """Return a `raw` block; `raw_type` is the original type, if there is one."""
-    block: Block = {"type": "raw"}
-    if raw_type is not None:
-        block["rawType"] = raw_type
-    block["reason"] = reason
-    block["raw"] = raw
-    return block
+    if raw_type is None:
+        return {"type": "raw", "reason": reason, "raw": raw}
+    return {"type": "raw", "rawType": raw_type, "reason": reason, "raw": raw}
 
 
 def text_block(text: str, variant: str | None = None) -> Block:
@@ -124,9 +121,9 @@ def renamed(record: Mapping[str, Any], **names: str) -> Block:
 def wire_name(record: Mapping[str, Any]) -> str | None:
     """Return the record's type, with its subtype if there is one, as in `system/init`."""
     wire_type, subtype = record.get("type"), record.get("subtype")
-    if not isinstance(wire_type, str):
+    if wire_type.__class__ is not str:
         return None
-    return f"{wire_type}/{subtype}" if isinstance(subtype, str) else wire_type
+    return f"{wire_type}/{subtype}" if subtype.__class__ is str else wire_type
 
 
 def translated(record: Mapping[str, Any], typed: Block, consumed: Collection[str], source_type: str) -> Block:

@@ -22,13 +22,15 @@ class Providers(dict[str, Provider]):
         self._list_checks = [
             (provider.recognizes_list, provider) for provider in self.values() if provider.recognizes_list
         ]
-        self._by_bit = {1 << index: provider for index, provider in enumerate(self.values())}
-        self._without_marks = sum(bit for bit, provider in self._by_bit.items() if provider.marks is None)
-        marks = {bit: provider.marks for bit, provider in self._by_bit.items() if provider.marks}
+        by_bit = {1 << index: provider for index, provider in enumerate(self.values())}
+        self._providers = _Subsets(by_bit)
+        self._without_marks = sum(bit for bit, provider in by_bit.items() if provider.marks is None)
+        marks = {bit: provider.marks for bit, provider in by_bit.items() if provider.marks}
         self._by_type = _index({bit: {name.partition(".")[0] for name in marks[bit].types} for bit in marks})
         self._by_typed_key = _index({bit: marks[bit].typed_keys for bit in marks})
         self._by_untyped_key = _index({bit: marks[bit].untyped_keys for bit in marks})
         self._by_body_key = _index({bit: marks[bit].body_keys for bit in marks})
+        self._typed_keys, self._untyped_keys = frozenset(self._by_typed_key), frozenset(self._by_untyped_key)
 
     def recognize_list(self, values: list[Any]) -> Provider | None:
         """Return the first provider that recognises a top-level list as one record."""
@@ -39,28 +41,37 @@ class Providers(dict[str, Provider]):
 
     def recognize(self, record: Record) -> Provider | None:
         """Return the first provider that recognises a record. Providers whose marks exclude the record are skipped."""
-        candidates = self._candidates(record)
-        while candidates:
-            bit = candidates & -candidates
-            if self._by_bit[bit].recognizes(record):
-                return self._by_bit[bit]
-            candidates ^= bit
+        for provider in self._providers[self._candidates(record)]:
+            if provider.recognizes(record):
+                return provider
         return None
 
     def _candidates(self, record: Record) -> int:
         """Return the bits of the providers whose marks do not exclude a record."""
         wire_type = record.get("type")
         if wire_type.__class__ is str:
-            candidates, by_key = self._by_type.get(wire_type.partition(".")[0], 0), self._by_typed_key
+            candidates = self._by_type.get(wire_type.partition(".")[0], 0)
+            for name in self._typed_keys.intersection(record):
+                candidates |= self._by_typed_key[name]
         else:
-            candidates, by_key = 0, self._by_untyped_key
-        for name in record:
-            if name in by_key:
-                candidates |= by_key[name]
-        if wire_type.__class__ is not str:
+            candidates = 0
+            for name in self._untyped_keys.intersection(record):
+                candidates |= self._by_untyped_key[name]
             for name in body_keys(record):
                 candidates &= self._by_body_key.get(name, 0)
         return candidates | self._without_marks
+
+
+class _Subsets(dict[int, list[Provider]]):
+    """The providers of each combination of bits, filled on first use."""
+
+    def __init__(self, by_bit: Mapping[int, Provider]) -> None:
+        super().__init__()
+        self._by_bit = by_bit
+
+    def __missing__(self, bits: int) -> list[Provider]:
+        self[bits] = [provider for bit, provider in self._by_bit.items() if bit & bits]
+        return self[bits]
 
 
 def _index(names: Mapping[int, Iterable[str]]) -> dict[str, int]:

@@ -24,7 +24,7 @@ _encode = msgspec.json.Encoder().encode
 
 def describe_read(read: Read, source: str | None) -> Description:
     """Return the description of a text from its reading; `source` is the declared format. Never raises."""
-    kind, role, blocks = read.reading
+    kind, role, blocks = read.reading.kind, read.reading.role, read.reading.blocks
     types = {block["type"] for block in blocks}
     may_have_prompt = kind == "record" or (kind == "message" and role == "user" and "text" in types)
     return Description(

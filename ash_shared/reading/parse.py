@@ -55,8 +55,13 @@ def parse_message_content_json(raw: RawMessage, source: str | None = None) -> by
 def read_message(raw: RawMessage, source: str | None = None) -> Reading:
     """Return the typed blocks of one message with its source, kind and role. Never raises on texts."""
     read = read_raw(raw, source)
-    kind, role, blocks = read.reading
-    fields = {"source": read.source(source), "kind": kind, "role": role, "parsed": typed_blocks(blocks)}
+    reading = read.reading
+    fields = {
+        "source": read.source(source),
+        "kind": reading.kind,
+        "role": reading.role,
+        "parsed": typed_blocks(reading.blocks),
+    }
     return Reading.model_validate(fields)  # faster than keyword arguments
 
 

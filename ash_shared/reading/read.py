@@ -224,11 +224,11 @@ def _user_message_read(text: str) -> Read:
 
 
 def _read_value(value: Any, source: str | None) -> Read:
-    if isinstance(value, dict):
+    if value.__class__ is dict:
         return _read_record(value, source)
-    if isinstance(value, list):
+    if value.__class__ is list:
         return _read_list(value, source)
-    if isinstance(value, str):
+    if value.__class__ is str:
         return _user_message_read(value)
     return _non_message_read(raw_block("unknown_type", value))
 
@@ -287,7 +287,7 @@ def _read_record(record: Record, source: str | None) -> Read:
 
 def _find_provider(record: Record, source: str | None) -> tuple[Provider | None, Record]:
     """Return the provider of a record, or of the one in an envelope of the form `{"ev": "message", "data": …}`."""
-    while record.get("ev") == "message" and isinstance(record.get("data"), dict):
+    while "ev" in record and record["ev"] == "message" and record.get("data").__class__ is dict:
         record = record["data"]
     providers = _load_providers()
     return providers.get(source or "") or providers.recognize(record), record

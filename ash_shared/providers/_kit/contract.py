@@ -17,7 +17,7 @@ Record = dict[str, Any]
 """The decoded JSON object of one stored text."""
 
 
-class RecordReading(NamedTuple):
+class RecordReading(Struct, frozen=True):
     """The result of reading one record."""
 
     kind: Kind
@@ -38,16 +38,13 @@ def unknown_reading(record: Any, name: str | None = "") -> RecordReading:
 
 
 def _record_reading(reason: RawReason, record: Any, name: str | None) -> RecordReading:
-    return RecordReading("record", "system", [raw_block(reason, record, _raw_type(record, name))])
+    raw_type = wire_name(record) if name == "" else name
+    return RecordReading("record", "system", [raw_block(reason, record, raw_type)])
 
 
 def chunk_reading(record: Any, name: str | None = "") -> RecordReading:
-    block = raw_block("stream_fragment", record, _raw_type(record, name))
-    return RecordReading("chunk", "assistant", [block])
-
-
-def _raw_type(record: Any, name: str | None) -> str | None:
-    return wire_name(record) if name == "" else name
+    raw_type = wire_name(record) if name == "" else name
+    return RecordReading("chunk", "assistant", [raw_block("stream_fragment", record, raw_type)])
 
 
 def speaker_of_role(role: Role) -> Speaker:

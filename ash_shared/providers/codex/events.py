@@ -145,11 +145,11 @@ def _item_event_reader(read: Callable[[Record, Record], RecordReading]) -> BodyR
     """Return the reader of events with an item; the times and ids of the event go to `extra`."""
 
     def read_event(event: Record, record: Record, name: str) -> RecordReading:
-        kind, role, blocks = read(event["item"], record)
-        is_raw_record = len(blocks) == 1 and blocks[0].get("raw") is record
-        return RecordReading(
-            kind, role, blocks if is_raw_record else keep_item_keys(blocks, event, ("item",))
-        )
+        reading = read(event["item"], record)
+        blocks = reading.blocks
+        if len(blocks) == 1 and blocks[0].get("raw") is record:
+            return reading
+        return RecordReading(reading.kind, reading.role, keep_item_keys(blocks, event, ("item",)))
 
     return read_event
 
