@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ash_shared.providers._kit.contract import Provider, Record
+from ash_shared.providers._kit.contract import Provider, Record, WireType
 from ash_shared.providers._kit.fingerprints import body_keys
 
 
@@ -39,11 +39,15 @@ class Providers(dict[str, Provider]):
                 return provider
         return None
 
-    def recognize(self, record: Record) -> Provider | None:
-        """Return the first provider that recognises a record. Providers whose marks exclude the record are skipped."""
+    def recognize(self, record: Record) -> tuple[Provider, WireType] | None:
+        """Return the first provider that recognises a record, with the record's row.
+
+        Providers whose marks exclude the record are skipped.
+        """
         for provider in self._providers[self._candidates(record)]:
-            if provider.recognizes(record):
-                return provider
+            row = provider.recognize(record)
+            if row is not None:
+                return provider, row
         return None
 
     def _candidates(self, record: Record) -> int:

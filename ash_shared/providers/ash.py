@@ -213,9 +213,10 @@ def _is_event(record: Record) -> bool:
     return wire_type in EVENT_TYPES or "id" in record
 
 
-def recognizes(record: Record) -> bool:
-    """Return True for an event with its session, or a standard message."""
-    return _is_event(record) if "payload" in record else _is_standard_message(record)
+def recognize(record: Record) -> WireType | None:
+    """Return the row of an event with its session, or of a standard message."""
+    is_own = _is_event(record) if "payload" in record else _is_standard_message(record)
+    return wire_type(record) if is_own else None
 
 
 def facts(record: Record) -> Facts:
@@ -355,7 +356,7 @@ def wire_type(record: Record) -> WireType:
 
 PROVIDER = Provider(
     source="ash",
-    recognizes=recognizes,
+    recognize=recognize,
     marks=Marks(
         typed_keys={"payload"},
         untyped_keys={"_original"},

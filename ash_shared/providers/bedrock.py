@@ -486,10 +486,11 @@ def _event_row(record: Record) -> WireType | None:
     return row if row and event.__class__ is dict and row.matches(record) else None
 
 
-def recognizes(record: Record) -> bool:
-    """Return True for a record of the Converse API, whose bodies have no `type`."""
+def recognize(record: Record) -> WireType | None:
+    """Return the row of a record of the Converse API, whose bodies have no `type`."""
     present_keys = body_keys(record) - BEDROCK_REQUEST_KEYS
-    return present_keys in _BODY_KEY_SETS and wire_type(record) is not _BLOCK
+    row = wire_type(record) if present_keys in _BODY_KEY_SETS else _BLOCK
+    return None if row is _BLOCK else row
 
 
 _BODY_KEY_SETS: tuple[frozenset[str], ...] = (frozenset(), frozenset({"messages"}), frozenset({"output"}))
@@ -497,7 +498,7 @@ _BODY_KEY_SETS: tuple[frozenset[str], ...] = (frozenset(), frozenset({"messages"
 
 PROVIDER = Provider(
     source="bedrock",
-    recognizes=recognizes,
+    recognize=recognize,
     marks=Marks(
         untyped_keys=_EVENTS.keys() | {"message", "messages", "output", "role"},
         body_keys=BEDROCK_REQUEST_KEYS.union(*_BODY_KEY_SETS),

@@ -402,7 +402,11 @@ def wire_type(record: Record) -> WireType:
     return _SUBTYPES.get((name, text_at(record, "subtype"))) or TYPES.get(name, _UNKNOWN)
 
 
-def recognizes(record: Record) -> bool:
+def recognize(record: Record) -> WireType | None:
+    return wire_type(record) if _is_own(record) else None
+
+
+def _is_own(record: Record) -> bool:
     name = record.get("type")
     if name is None:
         return not body_keys(record) and _is_transcript(record)
@@ -411,7 +415,7 @@ def recognizes(record: Record) -> bool:
 
 PROVIDER = Provider(
     source="cursor",
-    recognizes=recognizes,
+    recognize=recognize,
     marks=Marks(TYPES, untyped_keys={"role"}),
     wire_type=wire_type,
     read_block=read_block,

@@ -525,13 +525,18 @@ def wire_type(record: Record) -> WireType:
     return _find_row(record) or _INCOMPLETE_EVENTS.get(text_at(record, "type") or "", _INCOMPLETE)
 
 
-def recognizes(record: Record) -> bool:
-    if _find_row(record) is None:
-        return False
+def recognize(record: Record) -> WireType | None:
+    row = _find_row(record)
+    return None if row is None or _is_foreign(record) else row
+
+
+def _is_foreign(record: Record) -> bool:
+    """Return True for a record with the keys of another format."""
     if record.get("type").__class__ is str:
-        return record.keys().isdisjoint(ENVELOPE_KEYS)
+        return not record.keys().isdisjoint(ENVELOPE_KEYS)
     present_keys = body_keys(record) - GEMINI_CLI_SESSION_KEYS
-    return present_keys <= _UNTYPED_KEYS and (len(record) == 1 or present_keys.isdisjoint(_CHANGE_KEYS))
+    has_other_keys = len(record) > 1 and not present_keys.isdisjoint(_CHANGE_KEYS)
+    return has_other_keys or not present_keys <= _UNTYPED_KEYS
 
 
 _UNTYPED_KEYS = frozenset({*_UNTYPED, "error"})
@@ -541,7 +546,7 @@ _CHANGE_KEYS = frozenset({"$rewindTo", "$set"})
 
 PROVIDER = Provider(
     source="gemini_cli",
-    recognizes=recognizes,
+    recognize=recognize,
     marks=Marks(
         TYPES,
         untyped_keys={"$rewindTo", "$set", "history", "sessionId", "stats"},

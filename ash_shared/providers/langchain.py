@@ -416,13 +416,17 @@ _DISTINCTIVE_TYPES = frozenset({"ai", "human"})
 _DISTINCTIVE_KEYS = frozenset({"additional_kwargs", "response_metadata", "tool_call_id"})
 
 
-def recognizes(record: Record) -> bool:
+def recognize(record: Record) -> WireType | None:
+    return wire_type(record) if _is_own(record) else None
+
+
+def _is_own(record: Record) -> bool:
     """Return True for a message in any of its three forms, or a state of a graph."""
     if record.get("type") is None and "messages" in record:
         return (
             body_keys(record) == {"messages"}
             and bool(_state_messages(record))
-            and all(map(recognizes, record["messages"]))
+            and all(map(_is_own, record["messages"]))
         )
     message = _parse_message(record)
     if message is None or not record.keys().isdisjoint(ENVELOPE_KEYS):
@@ -629,7 +633,7 @@ def wire_type(record: Record) -> WireType:
 
 PROVIDER = Provider(
     source="langchain",
-    recognizes=recognizes,
+    recognize=recognize,
     marks=Marks(
         typed_keys={"content", "data", "lc"},
         untyped_keys={"messages"},

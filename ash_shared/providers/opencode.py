@@ -241,7 +241,11 @@ def _is_complete(record: Record) -> bool:
     return record.get("parts").__class__ is list and info.get("sessionID").__class__ is str
 
 
-def recognizes(record: Record) -> bool:
+def recognize(record: Record) -> WireType | None:
+    return wire_type(record) if _is_own(record) else None
+
+
+def _is_own(record: Record) -> bool:
     if record.keys() == _WRAPPER_KEYS:
         path = record["path"]
         return path.__class__ is str and record["json"].__class__ is dict and bool(_PATH.fullmatch(path))
@@ -585,7 +589,7 @@ def wire_type(record: Record) -> WireType:
 
 PROVIDER = Provider(
     source="opencode",
-    recognizes=recognizes,
+    recognize=recognize,
     marks=Marks(
         typed_keys=_DOCUMENT_KEYS,
         untyped_keys=_DOCUMENT_KEYS | _WRAPPER_KEYS,

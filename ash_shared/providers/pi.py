@@ -469,17 +469,19 @@ def wire_type(record: Record) -> WireType:
     return TYPES.get(name or "", _UNKNOWN)
 
 
-def recognizes(record: Record) -> bool:
-    """Return True for an event of pi, a session entry, or a bare message that no other format writes."""
+def recognize(record: Record) -> WireType | None:
+    """Return the row of an event of pi, a session entry, or a bare message that no other format writes."""
     name = record.get("type")
     if name.__class__ is str:
-        return name in TYPES and TYPES[name].matches(record) and record.keys().isdisjoint(ENVELOPE_KEYS)
-    return "stopReason" in record and body_keys(record) == {"api"} and _is_message(record)
+        row = TYPES.get(name)
+        return row if row and row.matches(record) and record.keys().isdisjoint(ENVELOPE_KEYS) else None
+    is_own = "stopReason" in record and body_keys(record) == {"api"} and _is_message(record)
+    return wire_type(record) if is_own else None
 
 
 PROVIDER = Provider(
     source="pi",
-    recognizes=recognizes,
+    recognize=recognize,
     marks=Marks(TYPES, untyped_keys={"stopReason"}, body_keys={"api"}),
     wire_type=wire_type,
     read_block=read_block,

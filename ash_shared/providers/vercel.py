@@ -498,10 +498,10 @@ def wire_type(record: Record) -> WireType:
     return _find_chunk_type(record) or _BARE_PART
 
 
-def recognizes(record: Record) -> bool:
+def recognize(record: Record) -> WireType | None:
     if "parts" in record:
-        return body_keys(record) == {"parts"} and _MESSAGE.matches(record)
-    return _find_chunk_type(record) is not None and record.keys().isdisjoint(_FOREIGN_KEYS)
+        return _MESSAGE if body_keys(record) == {"parts"} and _MESSAGE.matches(record) else None
+    return _find_chunk_type(record) if record.keys().isdisjoint(_FOREIGN_KEYS) else None
 
 
 _FOREIGN_KEYS = ENVELOPE_KEYS | {"file", "message", "sequence_number", "severity"}
@@ -510,7 +510,7 @@ _FOREIGN_KEYS = ENVELOPE_KEYS | {"file", "message", "sequence_number", "severity
 
 PROVIDER = Provider(
     source="vercel",
-    recognizes=recognizes,
+    recognize=recognize,
     marks=Marks(TYPES, typed_keys={"data"}, untyped_keys={"parts"}, body_keys={"parts"}),
     wire_type=wire_type,
     read_block=read_block,

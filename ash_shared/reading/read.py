@@ -201,7 +201,7 @@ def _read_partly(raw: str | bytes, source: str | None) -> Read | None:
         record = provider.fast_path.decode_partly(raw)
         if record is not None:
             try:
-                return _read_with(provider, record)
+                return _read_with(provider, provider.wire_type(record), record)
             except (ValueError, RecursionError):
                 return None
     return None
@@ -241,7 +241,8 @@ def _read_list(values: list[Any], source: str | None) -> Read:
     list_provider = providers.recognize_list(values)
     declared_provider = providers.get(source or "", list_provider)
     if list_provider is not None and declared_provider is list_provider:
-        return _read_with(list_provider, {"list": values})
+        record = {"list": values}
+        return _read_with(list_provider, list_provider.wire_type(record), record)
     elements = [
         _read_bare_block(value) if isinstance(value, list) else _read_value(value, source) for value in values
     ]
@@ -270,7 +271,11 @@ def identify(raw: str, source: str | None) -> Identity:
         value = decode_json(raw)
     except (ValueError, RecursionError):
         return Identity()
-    return _identify(*_find_provider(value, source)) if isinstance(value, dict) else Identity()
+    if not isinstance(value, dict):
+        return Identity()
+    record = _open_envelope(value)
+    found = _find_row(record, source)
+    return _identify(found[0] if found else None, record)
 
 
 def _identify(provider: Provider | None, record: Record) -> Identity:
@@ -281,21 +286,27 @@ def _identify(provider: Provider | None, record: Record) -> Identity:
 
 
 def _read_record(record: Record, source: str | None) -> Read:
-    provider, record = _find_provider(record, source)
-    return _read_bare_block(record) if provider is None else _read_with(provider, record)
+    record = _open_envelope(record)
+    found = _find_row(record, source)
+    return _read_bare_block(record) if found is None else _read_with(*found, record)
 
 
-def _find_provider(record: Record, source: str | None) -> tuple[Provider | None, Record]:
-    """Return the provider of a record, or of the one in an envelope of the form `{"ev": "message", "data": …}`."""
+def _open_envelope(record: Record) -> Record:
+    """Return the record in an envelope of the form `{"ev": "message", "data": …}`, or else the record itself."""
     while "ev" in record and record["ev"] == "message" and record.get("data").__class__ is dict:
         record = record["data"]
+    return record
+
+
+def _find_row(record: Record, source: str | None) -> tuple[Provider, WireType] | None:
+    """Return the declared provider, or else the one that recognises the record, with the record's row."""
     providers = _load_providers()
-    return providers.get(source or "") or providers.recognize(record), record
+    declared = providers.get(source or "")
+    return providers.recognize(record) if declared is None else (declared, declared.wire_type(record))
 
 
-def _read_with(provider: Provider, record: Record) -> Read:
+def _read_with(provider: Provider, wire_type: WireType, record: Record) -> Read:
     """Read a record with its provider; a record that does not match its type becomes one `malformed` block."""
-    wire_type = provider.wire_type(record)
     try:
         reading = wire_type.read(record)
         if False not in map(is_valid, reading.blocks):

@@ -55,7 +55,7 @@ def test_every_sample_line_is_recognised(name: str) -> None:
 @pytest.mark.parametrize("name", SAMPLES)
 def test_every_sample_line_matches_one_provider(name: str) -> None:
     records = [json.loads(line) for line in SAMPLES[name].splitlines()]
-    sources = {tuple(each.source for each in discover().values() if each.recognizes(it)) for it in records}
+    sources = {tuple(each.source for each in discover().values() if each.recognize(it)) for it in records}
 
     assert sources == {(OTHERS.get(name, "claude"),)}
 

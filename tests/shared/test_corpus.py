@@ -177,7 +177,7 @@ def test_exactly_one_provider_recognizes_each_record(corpus_folder: Path) -> Non
         (source for name, source in SOURCES.items() if corpus_folder.name.startswith(name)), "claude"
     )
     recognized = (
-        (where, tuple(provider.source for provider in providers if provider.recognizes(record)))
+        (where, tuple(provider.source for provider in providers if provider.recognize(record)))
         for where, record in records_of(corpus_folder)
     )
 
@@ -216,7 +216,7 @@ def test_at_most_one_provider_recognizes_mixed_records() -> None:
     conflicts = [
         (sources, record)
         for record in mixtures
-        if len(sources := [provider.source for provider in providers if provider.recognizes(record)]) > 1
+        if len(sources := [provider.source for provider in providers if provider.recognize(record)]) > 1
     ]
 
     assert conflicts == []

@@ -93,7 +93,7 @@ class WireType(Struct, frozen=True):
 
 
 class Marks(NamedTuple):
-    """A prefilter for `Provider.recognizes`, which is called only for records with one of these types or keys."""
+    """A prefilter for `Provider.recognize`, which is called only for records with one of these types or keys."""
 
     types: Collection[str] = ()
     """Values of `type`. Only the part before the first dot is compared."""
@@ -111,10 +111,10 @@ class Provider:
 
     source: str
     """The value of `source` on sessions and messages."""
-    recognizes: Callable[[Record], bool]
-    """Return True if a record is of this format, judged by the record alone."""
+    recognize: Callable[[Record], WireType | None]
+    """Return the row of a record of this format, judged by the record alone; None for other records. Never raises."""
     wire_type: Callable[[Record], WireType]
-    """Return the row of a record that was recognised or declared to be of this format. Never raises."""
+    """Return the row of a record that was declared to be of this format. Never raises."""
     read_block: Callable[[Any], Block]
     """Read one bare content block. Raises only LimitExceeded, if a nested list is too long."""
     marks: Marks | None = None

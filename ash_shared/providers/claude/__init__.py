@@ -10,11 +10,11 @@ from ash_shared.providers.claude.content import read_block
 from ash_shared.providers.claude.fast_path import FAST_PATH
 from ash_shared.providers.claude.messages import facts, identify
 from ash_shared.providers.claude.records import unwrap
-from ash_shared.providers.claude.wire_types import TYPES, recognizes, wire_type
+from ash_shared.providers.claude.wire_types import TYPES, recognize, wire_type
 
 PROVIDER = Provider(
     source="claude",
-    recognizes=recognizes,
+    recognize=recognize,
     marks=Marks(TYPES, untyped_keys={"input_tokens", "messages", "role"}, body_keys={"messages"}),
     wire_type=wire_type,
     read_block=read_block,

@@ -181,7 +181,11 @@ def _line_type(line: Record) -> WireType:
     return TYPES.get(name, _UNKNOWN)
 
 
-def recognizes(record: Record) -> bool:
+def recognize(record: Record) -> WireType | None:
+    return wire_type(record) if _is_own(record) else None
+
+
+def _is_own(record: Record) -> bool:
     name = record.get("type")
     if name.__class__ is not str:
         return recognition.is_untyped_record(record)

@@ -278,7 +278,11 @@ _MARKS = Marks(
 )
 
 
-def recognizes(record: Record) -> bool:
+def recognize(record: Record) -> WireType | None:
+    return wire_type(record) if _is_own(record) else None
+
+
+def _is_own(record: Record) -> bool:
     """Return True for a record of Codex. Items of the Responses API without an envelope are not claimed."""
     name = record.get("type")
     if "payload" in record:
@@ -356,7 +360,7 @@ def _session_id(record: Record, body: Any) -> str | None:
 
 PROVIDER = Provider(
     source="codex",
-    recognizes=recognizes,
+    recognize=recognize,
     marks=_MARKS,
     wire_type=wire_type,
     read_block=read_block,

@@ -337,14 +337,16 @@ def wire_type(record: Record) -> WireType:
     return next(row for row in _OTHER_TYPES if row.matches(record)) if key is None else TYPES[key]
 
 
-def recognizes(record: Record) -> bool:
+def recognize(record: Record) -> WireType | None:
     key = _identifying_key(record)
-    return key is not None and body_keys(record) <= {key, *_OTHER_BODY_KEYS.get(key, ())}
+    if key is None or not body_keys(record) <= {key, *_OTHER_BODY_KEYS.get(key, ())}:
+        return None
+    return TYPES[key]
 
 
 PROVIDER = Provider(
     source="gemini",
-    recognizes=recognizes,
+    recognize=recognize,
     marks=Marks(untyped_keys=TYPES, body_keys={*TYPES, *_OTHER_BODY_KEYS["contents"], "input"}),
     wire_type=wire_type,
     read_block=read_block,

@@ -16,7 +16,7 @@ from ash_shared.providers._kit.json_fields import is_one_of, text_at
 from ash_shared.providers.openai_chat import messages, steps
 from ash_shared.providers.openai_chat.content import PARTS, ROLES, read_block
 from ash_shared.providers.openai_chat.messages import facts
-from ash_shared.providers.openai_chat.recognition import PART_TYPES, recognizes
+from ash_shared.providers.openai_chat.recognition import PART_TYPES, is_own
 
 _CHUNK = WireType(messages.read_chunk, messages.chunk_parts, steps.chunk_steps)
 _COMPLETION = WireType(messages.read_completion, messages.completion_parts, steps.completion_steps)
@@ -49,9 +49,13 @@ def _completion_row(record: Record) -> WireType:
     return _LEGACY_COMPLETION if messages.has_legacy_text(record) else _COMPLETION
 
 
+def recognize(record: Record) -> WireType | None:
+    return wire_type(record) if is_own(record) else None
+
+
 PROVIDER = Provider(
     source="openai_chat",
-    recognizes=recognizes,
+    recognize=recognize,
     marks=Marks(
         PART_TYPES,
         untyped_keys={"choices", "error", "messages", "role", "segments"},

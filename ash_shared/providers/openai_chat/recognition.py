@@ -133,7 +133,8 @@ def _is_error(error: Any) -> bool:
     )
 
 
-def recognizes(record: Record) -> bool:
+def is_own(record: Record) -> bool:
+    """Return True for a record of this format."""
     present_keys = body_keys(record)
     if "choices" in present_keys:
         return present_keys <= {"choices", "error", "object", "stats"} and _is_completion(record)

@@ -169,15 +169,16 @@ def _untyped_row(record: Record) -> WireType:
     return _ERROR if record.get("error") is not None else _BARE_ITEM
 
 
-def recognizes(record: Record) -> bool:
+def recognize(record: Record) -> WireType | None:
     if record.get("type").__class__ is not str:
-        return recognizes_untyped(record)
-    return record.keys().isdisjoint(ENVELOPE_KEYS) and wire_type(record).matches(record)
+        return _untyped_row(record) if recognizes_untyped(record) else None
+    row = wire_type(record)
+    return row if row.matches(record) and record.keys().isdisjoint(ENVELOPE_KEYS) else None
 
 
 PROVIDER = Provider(
     source="openai_responses",
-    recognizes=recognizes,
+    recognize=recognize,
     marks=Marks(
         TYPES,
         untyped_keys={"input", "object", "role"},

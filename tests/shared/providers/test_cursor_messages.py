@@ -65,7 +65,7 @@ SHELL = {"exitCode": 2, "stdout": "built", "stderr": "1 warning"}
     ids=lambda value: value if isinstance(value, str) else json.dumps(value)[:60],
 )
 def test_exactly_one_of_cursor_and_claude_claims_a_line(record: Line, source: str) -> None:
-    assert [name for name, provider in discover().items() if provider.recognizes(record)] == [source]
+    assert [name for name, provider in discover().items() if provider.recognize(record)] == [source]
 
 
 def tool_result(**more: Any) -> Line:

@@ -84,7 +84,7 @@ STATS = {"total_tokens": 120, "input_tokens": 100, "output_tokens": 8, "cached":
     ],
 )
 def test_exactly_one_provider_recognizes_record(record: Line, source: str | None) -> None:
-    matching = [name for name in ("gemini", "gemini_cli") if PROVIDERS[name].recognizes(record)]
+    matching = [name for name in ("gemini", "gemini_cli") if PROVIDERS[name].recognize(record)]
 
     assert matching == ([] if source is None else [source])
 

@@ -71,7 +71,7 @@ DONE = {
     ids=lambda value: json.dumps(value)[:60],
 )
 def test_exactly_one_provider_recognizes_record(record: Doc, sources: list[str]) -> None:
-    assert [name for name, provider in discover().items() if provider.recognizes(record)] == sources
+    assert [name for name, provider in discover().items() if provider.recognize(record)] == sources
 
 
 PART_KEYS = {"id": "prt_tool", "sessionID": "ses_1", "messageID": "msg_2"}

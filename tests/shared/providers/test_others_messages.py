@@ -337,7 +337,7 @@ FOREIGN_RECORDS = [
 def test_does_not_claim_records_of_other_formats(record: Any) -> None:
     providers = discover()
 
-    assert [name for name in SOURCES if providers[name].recognizes(record)] == []
+    assert [name for name in SOURCES if providers[name].recognize(record)] == []
 
 
 @pytest.mark.parametrize("source", SOURCES)

@@ -83,7 +83,7 @@ SESSION = {"type": "session", "version": 3, "id": "s1", "timestamp": "2026-02-02
     ids=lambda value: json.dumps(value)[:60],
 )
 def test_exactly_one_provider_recognizes_record(record: Record, sources: list[str]) -> None:
-    assert [name for name, provider in discover().items() if provider.recognizes(record)] == sources
+    assert [name for name, provider in discover().items() if provider.recognize(record)] == sources
 
 
 RESULT = {

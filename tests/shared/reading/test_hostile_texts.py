@@ -167,7 +167,7 @@ RECOGNIZED: list[tuple[dict[str, Any], tuple[str, ...]]] = [
 
 @pytest.mark.parametrize(("record", "owners"), RECOGNIZED, ids=lambda value: str(value)[:60])
 def test_at_most_one_provider_recognizes_a_record(record: dict[str, Any], owners: tuple[str, ...]) -> None:
-    assert tuple(provider.source for provider in discover().values() if provider.recognizes(record)) == owners
+    assert tuple(provider.source for provider in discover().values() if provider.recognize(record)) == owners
 
 
 DOCUMENT = {

@@ -99,7 +99,7 @@ def test_discovers_a_provider_module(tmp_path: Path, monkeypatch: pytest.MonkeyP
         "HUM = WireType(lambda record: RecordReading('message', 'user', [text_block(record['hum'])]))\n"
         "PROVIDER = Provider(\n"
         "    source='hum',\n"
-        "    recognizes=lambda record: 'hum' in record,\n"
+        "    recognize=lambda record: HUM if 'hum' in record else None,\n"
         "    wire_type=lambda record: HUM,\n"
         "    read_block=text_block,\n"
         ")\n"

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ash_shared.providers import discover
 from ash_shared.providers._kit.contract import Provider, Record
+from ash_shared.reading.read import read_raw
 from ash_shared.testing import vectors
 from tests.shared.texts import texts_of
 
@@ -19,11 +20,16 @@ NAMES = sorted(
 
 
 def first_provider(record: Record) -> Provider | None:
-    return next((provider for provider in PROVIDERS.values() if provider.recognizes(record)), None)
+    return next((provider for provider in PROVIDERS.values() if provider.recognize(record)), None)
+
+
+def marked_provider(record: Record) -> Provider | None:
+    match = PROVIDERS.recognize(record)
+    return match[0] if match else None
 
 
 def mismatches(records: Iterator[Record]) -> list[Record]:
-    return [record for record in records if PROVIDERS.recognize(record) is not first_provider(record)]
+    return [record for record in records if marked_provider(record) is not first_provider(record)]
 
 
 def variants(text: str) -> Iterator[Record]:
@@ -58,6 +64,16 @@ values = st.recursive(
 @given(st.dictionaries(names | st.just("type"), values, max_size=5))
 def test_marks_agree_with_recognition_on_random_records(record: Record) -> None:
     assert mismatches(iter([record])) == []
+
+
+def test_recognized_record_reads_the_same_if_its_source_is_declared() -> None:
+    records = [record for vector in vectors() for record in variants(vector.raw) if first_provider(record)]
+
+    readings = [(read_raw(record, None), record) for record in records]
+
+    assert [
+        record for read, record in readings if read.reading != read_raw(record, read.source(None)).reading
+    ] == []
 
 
 def test_every_provider_has_marks() -> None:
