@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help env demo test test-all check fuzz bench bench-smoke openapi screenshots requirements clean
+.PHONY: help env demo test test-all check fuzz bench bench-smoke openapi screenshots sbom requirements clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -59,8 +59,18 @@ bench: .venv-bench/.bench  ## compare Ash with similar systems and write benchma
 bench-smoke: .venv/.dev  ## run the benchmarks once, small and without other systems
 	@$(BIN)/python -m benchmarks --smoke
 
+.venv-sbom/.sbom: requirements/sbom.txt
+	@$(PYTHON) -m venv .venv-sbom
+	@.venv-sbom/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/sbom.txt
+	@touch $@
+
+sbom: .venv-sbom/.sbom  ## write sbom.json, the components of the server (CycloneDX)
+	@PYTHONWARNINGS=ignore .venv-sbom/bin/cyclonedx-py requirements requirements/server.txt --pyproject pyproject.toml \
+		--output-file sbom.json
+	@echo "wrote sbom.json"
+
 requirements:  ## compile the pinned requirements (needs uv)
 	@sh requirements/compile.sh
 
 clean:  ## remove the environments and caches
-	rm -rf .venv .venv-bench node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-bench .venv-sbom sbom.json node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -4,9 +4,10 @@ set -eu
 compile() {
     out=$1; shift
     uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
-        --no-annotate pyproject.toml "$@" --output-file "requirements/$out.txt"
+        --no-annotate "$@" --output-file "requirements/$out.txt"
 }
-compile server --extra server --extra embedded --extra build
-compile dev --extra server --extra embedded --extra build --extra dev --constraint requirements/server.txt
+compile server pyproject.toml --extra server --extra embedded --extra build
+compile dev pyproject.toml --extra server --extra embedded --extra build --extra dev --constraint requirements/server.txt
 # The benchmark peers need older versions of the server's dependencies and have a separate environment.
-compile bench --extra server --extra embedded --extra build --extra bench
+compile bench pyproject.toml --extra server --extra embedded --extra build --extra bench
+compile sbom --group sbom
