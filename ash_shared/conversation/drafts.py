@@ -29,6 +29,8 @@ class Draft:
     role: str
     joins_previous: bool
     is_copy: bool
+    is_queued: bool = False
+    """True for a prompt in the queue, which the client writes again when it is sent."""
     timestamp: int | None = None
     blocks: list[Block] = field(default_factory=list)
     forms: list[BlockForm] = field(default_factory=list)

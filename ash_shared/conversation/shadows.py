@@ -13,8 +13,9 @@ _MAX_SEARCHES, _MIN_SEARCH_BUDGET = 50, 10_000_000
 def find_shadows(drafts: Sequence[Draft]) -> Mapping[int, Draft]:
     """Map the id() of each copy to the original draft whose text it repeats.
 
-    Copies and originals of the same text are matched one to one, in the same or an adjacent turn. A copy also matches
-    a message of its turn that contains its text, or all messages of the turn together.
+    Copies and originals of the same text are matched one to one, in the same or an adjacent turn; a queued prompt with
+    the next message. A copy also matches a message of its turn that contains its text, or all messages of the turn
+    together.
     """
     if not any(draft.is_copy for draft in drafts):
         return {}
@@ -36,7 +37,12 @@ def find_shadows(drafts: Sequence[Draft]) -> Mapping[int, Draft]:
 
 
 def _take_duplicate(copy: Draft, originals: deque[Draft]) -> Draft | None:
-    """Take the first original in the same or an adjacent turn, dropping those of older turns."""
+    """Take the first original in the same or an adjacent turn, dropping those of older turns; of a queued prompt the
+    first one after it."""
+    if copy.is_queued:
+        while originals and originals[0].number < copy.number:
+            originals.popleft()
+        return originals.popleft() if originals else None
     while originals and originals[0].turn < copy.turn - 1:
         originals.popleft()
     return originals.popleft() if originals and originals[0].turn <= copy.turn + 1 else None

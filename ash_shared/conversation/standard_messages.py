@@ -236,6 +236,7 @@ class Fold:
             role=part.role or "system",
             joins_previous=part.relation == "continuation",
             is_copy=part.is_copy,
+            is_queued=part.relation == "held_copy",
             blocks=[] if part.role else list(origin.read.reading.blocks),
             metadata={key: self._session.get(key) for key in _SESSION_FIELDS[part.role == "assistant"]},
         )

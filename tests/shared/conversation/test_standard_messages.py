@@ -199,6 +199,27 @@ TRANSCRIPTS: dict[str, tuple[list[Any], list[Short]]] = {
             ("assistant", [("text", "I hurry.")], M1 | {"messageId": "msg_1"}),
         ],
     ),
+    "several queued prompts": (
+        [
+            user("build it"),
+            *(
+                {"type": "queue-operation", "operation": "enqueue", "content": each}
+                for each in ("faster", "never", "louder")
+            ),
+            {"type": "attachment", "attachment": {"type": "queued_command", "prompt": "faster"}},
+            user("stop"),
+            user("louder"),
+        ],
+        [
+            ("user", [("text", "build it")]),
+            ("user", [("text", "faster")], {"shadowOf": 4}),
+            ("user", [("text", "never")]),
+            ("user", [("text", "louder")], {"shadowOf": 6}),
+            ("user", [("text", "faster")]),
+            ("user", [("text", "stop")]),
+            ("user", [("text", "louder")]),
+        ],
+    ),
     "what a client writes in the user's name is synthetic": (
         [
             user("<command-message>look</command-message>\n<command-name>/look</command-name>"),
