@@ -23,6 +23,8 @@ from ash_shared.projections._retractions import (
     wire_events,
 )
 from ash_shared.projections.spending import Spending, spending_of
+from ash_shared.reading.describe import prompt_name
+from ash_shared.reading.system_text import typed_text
 
 _YEAR_10000 = 253_402_300_800_000
 """Milliseconds since 1970."""
@@ -44,7 +46,8 @@ class SessionSummary(AshModel):
     session_id: Omittable[str] = ABSENT
     """Absent if the log is empty, as are the times."""
     title: Omittable[str] = ABSENT
-    """The beginning of the first prompt, in one line."""
+    """The beginning of the first prompt, in one line, as the person typed it. Commands that only control the client,
+    such as `/clear`, are no title."""
     last_text: Omittable[str] = ABSENT
     """The beginning of the last text of the user or the assistant, in one line."""
     last_role: Omittable[str] = ABSENT
@@ -56,7 +59,7 @@ class SessionSummary(AshModel):
     turns: int = 0
     """Turns with text, thinking or calls, distinguished by their ids, or else by `turn_start`, or else by prompts."""
     user_messages: int = 0
-    """Written and spoken messages of the user."""
+    """Written and spoken messages of the user, without blank ones."""
     assistant_messages: int = 0
     """Answers with text. Texts of one response count as one."""
     tool_calls: dict[str, int] = Field(default={})
@@ -143,7 +146,9 @@ def _to_time(milliseconds: int) -> datetime | None:
 
 
 def _text(event: WireEvent) -> str:
-    words = " ".join(event["payload"][CATALOGUE[event["type"]].text].split())
+    """Return the beginning of a text in one line; of a prompt, what the person typed."""
+    text = event["payload"][CATALOGUE[event["type"]].text]
+    words = " ".join((typed_text(text) if is_prompt(event) else text).split())
     return words if len(words) <= _MAX_TEXT else words[: _MAX_TEXT - 1] + "…"
 
 
@@ -157,20 +162,27 @@ def _texts(main: list[WireEvent]) -> dict[str, Any]:
         return {}
     text, last = texts[-1]
     known = {"lastText": text, "lastRole": "user" if is_prompt(last) else "assistant"}
-    titles = [text for text, event in texts if is_prompt(event)]
-    return {**known, "title": titles[0]} if titles else known
+    prompts = (event["payload"][CATALOGUE[event["type"]].text] for _, event in texts if is_prompt(event))
+    title = next(filter(None, map(prompt_name, prompts)), None)
+    return known if title is None else {**known, "title": title}
 
 
 def _counts(main: list[WireEvent]) -> dict[str, Any]:
     answers = {event.get("responseId") or event["id"] for event in _of(main, "assistant_done")}
     return {
         "turns": count_turns(main),
-        "userMessages": sum(map(is_prompt, main)),
+        "userMessages": sum(is_prompt(event) and not _is_blank(event) for event in main),
         "assistantMessages": len(answers),
         "errors": _ranked(event["payload"]["code"] for event in _of(main, "error")),
         "unrecognised": len(_of(main, "raw")),
         "compactions": len(_of(main, "summary")),
     }
+
+
+def _is_blank(event: WireEvent) -> bool:
+    """True for a text of white space. A message without any text is a picture or a file."""
+    text: str = event["payload"][CATALOGUE[event["type"]].text]
+    return text.isspace()
 
 
 def _ranked(names: Iterable[str] | Mapping[str, int]) -> dict[str, int]:

@@ -42,10 +42,16 @@ def describe_read(read: Read, source: str | None) -> Description:
 def _find_prompt(read: Read) -> str | None:
     """Return the first text that a person wrote, shortened to one line."""
     for block in _user_blocks(read):
-        words = _without_markup(" ".join(prompt_text(block["text"])[:_MAX_PROMPT_SOURCE].split()))
-        if words:
-            return words if len(words) <= MAX_PROMPT else words[: MAX_PROMPT - 1] + "…"
+        if name := prompt_name(block["text"]):
+            return name
     return None
+
+
+def prompt_name(text: str) -> str:
+    """Return the beginning of a prompt in one line, to name a session; empty if a person wrote nothing of it, or only a
+    command that controls the client."""
+    words = _without_markup(" ".join(prompt_text(text)[:_MAX_PROMPT_SOURCE].split()))
+    return words if len(words) <= MAX_PROMPT else words[: MAX_PROMPT - 1] + "…"
 
 
 def _without_markup(words: str) -> str:

@@ -729,6 +729,21 @@ SUMMARIES: dict[str, tuple[list[Json], Json]] = {
             "isInterrupted": True,
         },
     ),
+    "prompts with text that a client wrote, and a blank one": (
+        log(
+            user("<command-name>/clear</command-name>"),
+            user("<command-name>/look</command-name>\n<command-args>here</command-args>"),
+            user("<system-reminder>Soon.</system-reminder>\nAnd there?"),
+            user(" \n"),
+        ),
+        {
+            "title": "/look here",
+            "lastText": "And there?",
+            "lastRole": "user",
+            "turns": 4,
+            "userMessages": 3,
+        },
+    ),
     "callbacks that name only their agent": (
         log(
             *(
