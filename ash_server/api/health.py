@@ -1,5 +1,6 @@
 """Liveness and readiness checks."""
 
+from functools import cache
 from importlib.metadata import version
 
 from litestar import Controller, get
@@ -38,5 +39,6 @@ class HealthController(Controller):
         return _health()
 
 
+@cache  # the version is read from files
 def _health() -> Health:
     return Health(status="ok", version=version("ash-messages"), api=API_VERSION)
