@@ -18,6 +18,7 @@ from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
 from ash_shared.model.events import EVENT_TYPES, ChatEvent, read_event
 from ash_shared.model.message import Role
 from ash_shared.reading.describe import describe_read
+from ash_shared.reading.parse import find_blocks
 from ash_shared.reading.read import read_raw
 
 MAX_EVENT_DEPTH = MAX_DEPTH + 2
@@ -77,6 +78,7 @@ def prepare_message(
         role_given=role is not None,
         source_given=source is not None,
         line=line_of(read, source, role, facts=described.facts),
+        blocks=find_blocks(raw, described.source) if described.kind == "message" else None,
     )
 
 

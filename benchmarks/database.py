@@ -13,6 +13,7 @@ from ash_server.db.embedded.server import EmbeddedPostgres
 from ash_server.db.messages import PreparedMessage, append
 from ash_server.db.sessions import create_session, uuid7
 from ash_shared.model.message import Description, Facts
+from ash_shared.reading.parse import find_blocks
 
 _TABLES = """
     SELECT string_agg(tablename, ', ') FROM pg_tables
@@ -72,6 +73,7 @@ def agent_message(text: str) -> PreparedMessage:
         id_given=False,
         content=text,
         described=_DESCRIBED,
+        blocks=find_blocks(text, _DESCRIBED.source),
     )
 
 

@@ -32,7 +32,7 @@ from ash_server.api.http.openapi_operations import ONE_LINE, json_batch_of, json
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.api.metrics import count_appended
 from ash_server.db.events import Appended
-from ash_server.db.messages import StoredMessage
+from ash_server.db.messages import MessageBlocks, MessageFilter, StoredMessage
 from ash_server.db.pagination import may_have_more
 from ash_server.errors import (
     BatchTooLarge,
@@ -56,7 +56,6 @@ from ash_server.settings import Settings
 from ash_server.transfer.importing.lines import MAX_LINE_BYTES
 from ash_shared.model.message import LAST_SEQUENCE, Message, Role
 from ash_shared.model.pages import AppendedMessage, AppendedMessages, MessagePage
-from ash_shared.reading.parse import parse_message_content_json
 
 _BLANKS = " \t\r"
 _NON_EMPTY_LINE = re.compile(r"[^\n]+")
@@ -267,9 +266,12 @@ class MessageController(Controller):
         ] = None,
     ) -> Response[MessagePage]:
         kinds: Any = kind.split(",")
-        rows = await store.messages.list_messages(
-            session_id, after=after, before=before, limit=limit, kinds=kinds, role=role, type=type
-        )
+        page = MessageFilter(after=after, before=before, limit=limit, kinds=kinds, role=role, type=type)
+        rows: Sequence[StoredMessage | MessageBlocks]
+        if parsed and not content:
+            rows = await store.messages.list_blocks(session_id, **page)
+        else:
+            rows = await store.messages.list_messages(session_id, **page)
         has_more = may_have_more(rows, limit)
         to_wire = partial(_to_wire, str(session_id), parsed=parsed, content=content)
         return _json_response(
@@ -349,17 +351,19 @@ def append_status(stored: Iterable[Appended]) -> int:
     return 201 if any(each.created for each in stored) else 200
 
 
-def _to_wire(session_id: str, stored: StoredMessage, *, parsed: bool, content: bool) -> _EncodableMessage:
+def _to_wire(
+    session_id: str, stored: StoredMessage | MessageBlocks, *, parsed: bool, content: bool
+) -> _EncodableMessage:
     return _EncodableMessage(
         id=stored.id,
         session_id=session_id,
         role=stored.role,
         kind=stored.kind,
         source=stored.source,
-        content=stored.content if content else UNSET,
+        content=stored.content if content and isinstance(stored, StoredMessage) else UNSET,
         sequence=stored.sequence,
         created_at=stored.created_at,
-        parsed=Raw(parse_message_content_json(stored.content, stored.source)) if parsed else UNSET,
+        parsed=Raw(stored.blocks_json()) if parsed else UNSET,
     )
 
 

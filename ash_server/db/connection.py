@@ -16,7 +16,7 @@ Pool: TypeAlias = AsyncConnectionPool[AsyncConnection]
 
 Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
 
-REVISION = "0011"
+REVISION = "0012"
 """The schema revision that this version requires."""
 
 LOCK_TIMEOUT = 4.0

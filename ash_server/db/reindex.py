@@ -16,7 +16,7 @@ from ash_server.db.event_writer import lock
 from ash_server.db.pagination import bounded_query
 from ash_server.db.session_facts import REPLACE, SessionFacts, collect_facts
 from ash_shared.model.message import Description, Kind, Role
-from ash_shared.reading.parse import PARSER_VERSION, describe_message
+from ash_shared.reading.parse import PARSER_VERSION, BlocksPlace, describe_message, find_blocks
 
 _PAGE_SIZE = 500
 _PAGE_BYTES = 8 * 1024 * 1024
@@ -26,17 +26,19 @@ _IDS = "SELECT id FROM sessions WHERE id > %b ORDER BY id LIMIT %b"
 _BEFORE_ALL = UUID(int=0)
 
 _PAGE = bounded_query(
-    "sequence, content, source, role, kind, block_types, parser_version, digest, role_given, source_given",
+    "sequence, content, source, role, kind, block_types, parser_version, digest, role_given, source_given, "
+    "blocks_start, blocks_size",
     "SELECT * FROM messages WHERE session_id = %(session_id)b AND sequence > %(after)b",
 )
 
 _UPDATE_MESSAGES = """
     UPDATE messages
     SET source = new.source, role = new.role, kind = new.kind, digest = new.digest,
-        block_types = string_to_array(new.block_types, ','), parser_version = %(parser_version)b
+        block_types = string_to_array(new.block_types, ','), parser_version = %(parser_version)b,
+        blocks_start = new.blocks_start, blocks_size = new.blocks_size
     FROM unnest(%(sequences)b::bigint[], %(sources)b::text[], %(roles)b::text[], %(kinds)b::text[],
-        %(block_types)b::text[], %(digests)b::bytea[])
-        AS new (sequence, source, role, kind, block_types, digest)
+        %(block_types)b::text[], %(digests)b::bytea[], %(blocks_starts)b::int[], %(blocks_sizes)b::int[])
+        AS new (sequence, source, role, kind, block_types, digest, blocks_start, blocks_size)
     WHERE messages.session_id = %(session_id)b AND messages.sequence = new.sequence
 """
 
@@ -71,6 +73,8 @@ class Stored(NamedTuple):
     digest: bytes | None
     role_given: bool | None
     source_given: bool | None
+    blocks_start: int | None
+    blocks_size: int | None
 
 
 class Reread(NamedTuple):
@@ -79,6 +83,7 @@ class Reread(NamedTuple):
     stored: Stored
     now: Description
     """Includes the role and the source that the writer set."""
+    blocks: BlocksPlace | None
 
     def changed(self) -> tuple[str, ...]:
         """Return the names of what changed. Changes of `blocks` alone are detected only with a stored digest."""
@@ -96,6 +101,7 @@ class Reread(NamedTuple):
         return (
             self.stored.parser_version == PARSER_VERSION
             and self.stored.digest == self.now.digest
+            and (self.stored.blocks_start, self.stored.blocks_size) == (self.blocks or (None, None))
             and not self.changed()
         )
 
@@ -186,13 +192,16 @@ def _columns(page: Sequence[Reread]) -> dict[str, Any]:
         "kinds": [each.now.kind for each in page],
         "block_types": [",".join(each.now.block_types) for each in page],
         "digests": [each.now.digest for each in page],
+        "blocks_starts": [each.blocks and each.blocks.start for each in page],
+        "blocks_sizes": [each.blocks and each.blocks.size for each in page],
     }
 
 
 def _reread_message(stored: Stored) -> Reread:
     source, role = set_by_writer(stored)
     now = describe_message(stored.content, source)
-    return Reread(stored, now if role is None else now._replace(role=role))
+    blocks = find_blocks(stored.content, now.source) if now.kind == "message" else None
+    return Reread(stored, now if role is None else now._replace(role=role), blocks)
 
 
 def set_by_writer(stored: WrittenMessage) -> tuple[str | None, Role | None]:

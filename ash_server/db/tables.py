@@ -146,6 +146,12 @@ messages = Table(
     Column("digest", LargeBinary, comment="of how the parser reads it; null: not yet computed"),
     Column("role_given", Boolean, comment="by the writer, not by the parser; null: not known"),
     Column("source_given", Boolean, comment="by the writer, not by the parser; null: not known"),
+    Column(
+        "blocks_start",
+        Integer,
+        comment="offset in the UTF-8 of the content of the blocks, if the parser copies them from it",
+    ),
+    Column("blocks_size", Integer, comment="bytes of the blocks in the content"),
     PrimaryKeyConstraint("session_id", "sequence"),
     UniqueConstraint("session_id", "id"),
     CheckConstraint("length(id) BETWEEN 1 AND 255", name="id"),

@@ -9,7 +9,7 @@ from uuid import UUID
 from ash_server.db import messages, reindex
 from ash_server.db.event_writer import StreamIds
 from ash_server.db.events import Appended
-from ash_server.db.messages import MessageFilter, PreparedMessage, StoredMessage, to_message
+from ash_server.db.messages import MessageBlocks, MessageFilter, PreparedMessage, StoredMessage, to_message
 from ash_server.db.reindex import Reindexed, Reread
 from ash_server.errors import InvalidUtf8
 from ash_server.ingest import NewMessage, prepare_message
@@ -97,6 +97,11 @@ class MessageRepository:
         """Like `list_messages`, with each text also read as typed blocks (`parsed`). Reading never fails."""
         stored = await self.list_messages(session_id, **filters)
         return await offload_each(partial(to_message, session_id), stored)
+
+    async def list_blocks(self, session_id: UUID, **filters: Unpack[MessageFilter]) -> list[MessageBlocks]:
+        """Like `list_messages`, for the blocks without the texts; pages of large texts may be longer."""
+        async with self._connections.connection() as conn:
+            return await messages.list_blocks(conn, session_id, **filters)
 
     async def get_message(self, session_id: UUID, sequence: int) -> StoredMessage:
         """Raises SessionNotFound, MessageNotFound."""

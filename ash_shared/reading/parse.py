@@ -5,6 +5,7 @@ text, and raise TypeError for all other values.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -23,7 +24,14 @@ from ash_shared.reading.read import FAST_PATHS, read_raw, read_text
 from ash_shared.reading.typed_blocks import typed_blocks
 
 PARSER_VERSION = 9
-"""Increment when `describe_message` returns a different result for any stored text."""
+"""Increment when `describe_message`, or a place that `find_blocks` returned, is different for any stored text."""
+
+_MAX_SHARE = 16
+_MIN_SIZE = 4096
+_SEARCHED = 64
+"""Bytes of the blocks to search for: bytes.find prepares a long pattern at a cost of microseconds."""
+
+_TEXT_START, _TEXT_END = b'[{"type":"text","text":', b"}]"
 
 _encode = msgspec.json.Encoder().encode
 
@@ -50,6 +58,41 @@ def parse_message_content_json(raw: RawMessage, source: str | None = None) -> by
         if content is not None:
             return content
     return _encode(read_text(text, source).reading.blocks)
+
+
+class BlocksPlace(NamedTuple):
+    """Where the JSON of the blocks stands in the UTF-8 of a text: a list, or the string of one text block."""
+
+    start: int
+    size: int
+
+
+def find_blocks(raw: str, source: str | None) -> BlocksPlace | None:
+    """Return the place from which `copy_blocks` makes the result of `parse_message_content_json`. Never raises.
+
+    None if the result is not a copy, or if the text is many times as large, since a store reads all of it.
+    """
+    text = raw.encode(errors="backslashreplace")
+    for path in FAST_PATHS[source]:
+        blocks = path.parse_json(text)
+        if blocks is not None:
+            return _find_copy(text, blocks)
+    return None
+
+
+def _find_copy(text: bytes, blocks: bytes) -> BlocksPlace | None:
+    if len(text) > _MAX_SHARE * max(len(blocks), _MIN_SIZE):
+        return None
+    for copied in (blocks, blocks[len(_TEXT_START) : -len(_TEXT_END)]):
+        start = text.find(copied[:_SEARCHED])
+        if start >= 0 and text.startswith(copied, start) and copy_blocks(copied) == blocks:
+            return BlocksPlace(start, len(copied))
+    return None
+
+
+def copy_blocks(copied: bytes) -> bytes:
+    """Return the JSON of the blocks from the bytes at their place."""
+    return _TEXT_START + copied + _TEXT_END if copied.startswith(b'"') else copied
 
 
 def read_message(raw: RawMessage, source: str | None = None) -> Reading:

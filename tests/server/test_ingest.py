@@ -11,7 +11,7 @@ from ash_server.errors import InvalidUtf8, NulByte
 from ash_server.ingest import line_id, prepare_message
 from ash_shared.eventlog import read_line
 from ash_shared.model.message import Description, Drift, Facts
-from ash_shared.reading.parse import describe_message
+from ash_shared.reading.parse import describe_message, find_blocks
 
 SESSION = UUID("00000000-0000-4000-8000-000000000001")
 OTHER = UUID("00000000-0000-4000-8000-000000000002")
@@ -34,7 +34,7 @@ def test_describes_text_by_reading_it() -> None:
     )
 
     assert prepare_message(SESSION, ANSWER, id="mine") == PreparedMessage(
-        "mine", True, ANSWER, described, line=read_line(ANSWER)
+        "mine", True, ANSWER, described, line=read_line(ANSWER), blocks=find_blocks(ANSWER, "claude")
     )
 
 

@@ -20,6 +20,7 @@ from ash_shared import (
     read_message,
 )
 from ash_shared.providers import discover
+from ash_shared.reading.parse import copy_blocks, find_blocks
 from tests.shared.conftest import CORPUS
 from tests.shared.leaves import content_of, lost_leaves
 from tests.shared.texts import texts_of
@@ -45,6 +46,15 @@ def test_all_functions_read_a_record_alike(corpus_folder: Path) -> None:
             reading.role,
             tuple(sorted({block.type for block in objects})),
         ), where
+
+
+def test_copied_blocks_equal_parsed_ones(corpus_folder: Path) -> None:
+    for where, text in texts_of(corpus_folder):
+        source = describe_message(text).source
+        place = find_blocks(text, source)
+        if place is not None:
+            copied = text.encode()[place.start : place.start + place.size]
+            assert copy_blocks(copied) == parse_message_content_json(text, source), where
 
 
 def test_blocks_contain_all_content(corpus_folder: Path) -> None:

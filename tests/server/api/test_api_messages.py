@@ -4,6 +4,7 @@ import json
 from typing import Any
 from uuid import UUID, uuid5
 
+import msgspec
 import pytest
 from httpx import AsyncClient
 
@@ -36,6 +37,17 @@ async def filled(client: AsyncClient, session: str) -> str:
     """The URL of a session's messages: ALL of them, numbered from 1."""
     await client.post(f"{session}/messages", json=[{"content": content} for content in ALL])
     return f"{session}/messages"
+
+
+class _Message(msgspec.Struct):
+    parsed: msgspec.Raw
+
+
+class _Page(msgspec.Struct):
+    messages: list[_Message]
+
+
+_decode = msgspec.json.Decoder(_Page).decode
 
 
 async def contents(client: AsyncClient, session: str) -> list[str]:
@@ -170,6 +182,15 @@ async def test_parsed_page_equals_the_library(
         expected = [to_message(session_id, each) for each in await list_messages(conn, session_id)]
     assert page.json() == {"messages": [message.model_dump(mode="json") for message in expected]}
     assert len(expected) == len(ALL)
+
+
+async def test_pages_without_texts_have_the_same_blocks(client: AsyncClient, filled: str) -> None:
+    pages = [
+        await client.get(filled, params={"parsed": "true", "content": each}) for each in ("false", "true")
+    ]
+    copied, parsed = [[bytes(each.parsed) for each in _decode(page.content).messages] for page in pages]
+
+    assert copied == parsed != []
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from contextlib import aclosing
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -17,6 +18,7 @@ from ash_server.db.messages import (
     append,
     get_contents,
     get_message,
+    list_blocks,
     list_messages,
     stream_messages,
     to_message,
@@ -35,9 +37,12 @@ from ash_server.errors import (
     SequenceMismatch,
     SessionNotFound,
 )
+from ash_server.ingest import prepare_message
 from ash_shared.model.message import Description, Facts, Kind
+from ash_shared.reading.parse import PARSER_VERSION
 from tests.server.db.lending import lending
 
+SAMPLES = sorted((Path(__file__).parents[3] / "ash_server" / "samples").glob("*.jsonl"))
 UNKNOWN_SESSION = UUID("00000000-0000-4000-8000-000000000000")
 DESCRIBED = Description("claude", "message", "user", ("text",), Facts(), None, (), bytes(16))
 
@@ -281,6 +286,29 @@ async def test_page_applies_filters(connection: AsyncConnection, mixed: UUID) ->
 
     for _ in range(2):  # the second time with prepared statements
         assert [(filters, await page(filters)) for filters, _ in PAGES] == PAGES
+
+
+@pytest.mark.parametrize(
+    "lines", [pytest.param(path.read_text().splitlines(), id=path.stem) for path in SAMPLES]
+)
+async def test_blocks_are_those_of_the_parser(
+    connection: AsyncConnection, session_id: UUID, lines: list[str]
+) -> None:
+    """Copied from the text, or parsed if another version of the parser stored it."""
+    await append(connection, session_id, [prepare_message(session_id, line) for line in lines])
+    page: MessageFilter = {"limit": 1000, "kinds": ALL}
+    expected = [each.blocks_json() for each in await list_messages(connection, session_id, **page)]
+    current = await list_blocks(connection, session_id, **page)
+    backwards = await list_blocks(connection, session_id, before=10**6, limit=1000, kinds=ALL)
+    await connection.execute(
+        "UPDATE messages SET parser_version = %s, blocks_start = 0", [PARSER_VERSION - 1]
+    )
+    older = await list_blocks(connection, session_id, **page)
+
+    assert [each.blocks_json() for each in current] == [each.blocks_json() for each in older] == expected
+    assert backwards == current
+    assert any(each.is_copied for each in current) == (current[0].source == "claude")
+    assert not any(each.is_copied for each in older)
 
 
 async def test_page_size_is_limited_in_bytes(connection: AsyncConnection, session_id: UUID) -> None:

@@ -38,7 +38,8 @@ STRANGE = (
 PLAIN = "plain words"
 
 DERIVED = """
-    SELECT sequence, source, role, kind, block_types, parser_version, digest, role_given, source_given
+    SELECT sequence, source, role, kind, block_types, parser_version, digest, blocks_start, blocks_size,
+        role_given, source_given
     FROM messages WHERE session_id = %s ORDER BY sequence
 """
 KEPT = "SELECT id, content, created_at FROM messages WHERE session_id = %s ORDER BY sequence"
@@ -50,7 +51,8 @@ SESSION = (
 # Rows as an older version may have stored them, with an older parser version and fewer fields.
 OLDER = """
     UPDATE messages SET source = 'unknown', role = 'system', kind = 'record', block_types = '{raw}',
-        parser_version = 0, digest = NULL, role_given = NULL, source_given = NULL;
+        parser_version = 0, digest = NULL, role_given = NULL, source_given = NULL,
+        blocks_start = NULL, blocks_size = NULL;
     UPDATE sessions SET source = 'unknown', title = NULL, title_rank = 0, first_at = NULL, last_at = NULL,
         client_version = NULL, provider_session_id = NULL, first_prompt = NULL;
     DELETE FROM drift;
@@ -105,6 +107,17 @@ async def test_reindex_derives_same_fields_as_append(connection: AsyncConnection
     assert derived == [(*row[:-2], None, None) for row in before[0]]
     assert await changes(connection, session_id) == [(1, ()), (2, ()), (3, ())]
     assert await reindex_messages(connection, session_id) == Reindexed(3, 0)
+
+
+async def test_reindex_adds_places_of_blocks(connection: AsyncConnection, session_id: UUID) -> None:
+    """Messages that were stored before schema 0012."""
+    await store(connection, session_id, [PROMPT, STRANGE, PLAIN])
+    before = await everything(connection, session_id)
+    await connection.execute("UPDATE messages SET blocks_start = NULL, blocks_size = NULL")
+
+    assert await changes(connection, session_id) == [(1, ()), (2, ()), (3, ())]
+    assert await reindex_messages(connection, session_id) == Reindexed(3, 1)
+    assert await everything(connection, session_id) == before
 
 
 OUTDATED: dict[str, tuple[str, tuple[str, ...]]] = {

@@ -15,6 +15,7 @@ from ash_shared import (
     parse_message_content_json,
     providers,
 )
+from ash_shared.reading.parse import copy_blocks, find_blocks
 
 PADDING = f'"pad":"{"x" * 400}",'
 TEXT = r'{"text":"a\/b","type":"text"}'
@@ -27,6 +28,40 @@ def test_nested_lone_surrogates_are_replaced() -> None:
     assert json.loads(parse_message_content_json(text)) == [
         {"type": "tool_use", "name": "n", "input": json.loads(value.replace(r"\ud800", "\ufffd"))}
     ]
+
+
+BLOCK = r'{"type":"text","text":"näive \/ A"}'
+
+
+@pytest.mark.parametrize(
+    ("text", "copied"),
+    {
+        "a list": (f'{{"é":1,"type":"user","message":{{"content":[{BLOCK}]}}}}', f"[{BLOCK}]"),
+        "a string": ('{"type":"user","message":{"content":"a \\u0041"}}', r'"a \u0041"'),
+        "a response": (f'{{"type":"message","model":"m","content":[{BLOCK}]}}', f"[{BLOCK}]"),
+        "an empty list": ('{"type":"user","message":{"content":[]}}', "[]"),
+        "spaces": (f'{{"type":"user","message":{{"content":[ {BLOCK} ]}}}}', f"[ {BLOCK} ]"),
+        "a text in a list": ('{"type":"user","message":{"content":["a"]}}', '"a"'),
+        "an unknown block": ('{"type":"user","message":{"content":[{"type":"new"}]}}', None),
+        "a record": ('{"type":"summary","summary":"a"}', None),
+        "no JSON": ("plain words", None),
+        "a lone surrogate": ('{"type":"user","message":{"content":"\ud800"}}', None),
+        "a large text": (f'{{"type":"user","message":{{"content":"a"}},"x":"{"x" * 70_000}"}}', None),
+        "a share of it": (
+            f'{{"type":"user","message":{{"content":"{"a" * 9000}"}},"x":"{"x" * 70_000}"}}',
+            f'"{"a" * 9000}"',
+        ),
+    }.values(),
+)
+def test_place_of_blocks(text: str, copied: str | None) -> None:
+    place = find_blocks(text, "claude")
+
+    if place is None:
+        assert copied is None
+        return
+    found = text.encode()[place.start : place.start + place.size]
+    assert found.decode() == copied
+    assert copy_blocks(found) == parse_message_content_json(text, "claude")
 
 
 @pytest.mark.parametrize("key", ["citations", "unknown"])
