@@ -56,20 +56,6 @@ class TooDeep(AshError):
     status, code, title = 400, "too_deep", "The body is nested too deeply."
 
 
-class KeyRequired(AshError):
-    status, code, title = 401, "key_required", "The request needs a key: `Authorization: Bearer ash_…`."
-
-
-class KeyInvalid(AshError):
-    """The same for keys that never existed, were revoked, or have expired."""
-
-    status, code, title = 401, "key_invalid", "The key is not valid."
-
-
-class ScopeMissing(AshError):
-    status, code, title = 403, "scope_missing", "The key does not allow this."
-
-
 class OriginNotAllowed(AshError):
     status, code, title = (
         403,
@@ -172,10 +158,6 @@ class UpgradeRequired(AshError):
 
 class HeadersTooLarge(AshError):
     status, code, title = 431, "headers_too_large", "The request line and headers exceed the size limit."
-
-
-class SecretMissing(AshError):
-    status, code, title = 503, "secret_missing", "The server has no secret to check keys with."
 
 
 class DatabaseUnavailable(AshError):

@@ -24,8 +24,6 @@ class Settings:
     port: int = 4100
     allow_unauthenticated: bool = False
     """Allow a `host` that other machines can reach."""
-    secret: str | None = field(default=None, repr=False)
-    """The secret with which keys are checked. None means the file `secret` in `home`."""
     max_message_bytes: int = 1024 * 1024
     max_body_bytes: int = 8 * 1024 * 1024
     log_level: str = "warning"
@@ -88,7 +86,6 @@ _PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "home": (lambda text: Path(text).expanduser(), "a folder"),
     "host": (str, "a host name or address"),
     "port": (_integer(0, 65535), "a port from 0 to 65535"),
-    "secret": (str, "a text"),
     "allow_unauthenticated": ({"1": True, "0": False}.__getitem__, "1 or 0"),
     "max_message_bytes": _BYTES,
     "max_body_bytes": _BYTES,

@@ -10,7 +10,6 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
-from urllib.parse import quote
 from uuid import UUID
 
 import msgspec
@@ -19,7 +18,6 @@ from litestar.params import FromPath
 from litestar.response import Stream
 from litestar.types import ExceptionHandlersMap
 
-from ash_server.api.http.access import PUBLIC, record
 from ash_server.api.http.bodies import JSON, NDJSON
 from ash_server.api.http.compression import static_file
 from ash_server.api.http.dependencies import InjectedStore
@@ -86,20 +84,16 @@ _NEGOTIATED = {
 def _problem_page(
     handle: Callable[[Any, Any], Response[bytes]], request: AnyRequest, error: Any
 ) -> Response[bytes]:
-    """Render the problem response as a page for browsers; redirect those without a key to the page that asks for it."""
+    """Render the problem response as a page for browsers."""
     response = handle(request, error)
     if HTML not in (get_header(request.headers, "accept") or ""):
         return response
-    if response.status_code == 401:
-        query = request.scope["query_string"].decode("latin-1")
-        path = request.url.path + (f"?{query}" if query else "")
-        return _redirect_to(f"/login?next={quote(path, safe='/')}", 303)
     problem = msgspec.json.decode(response.content)
     texts = {"title": problem["title"], "detail": problem.get("detail", ""), "status": str(problem["status"])}
-    return render_shell("refusal", texts, response.headers, problem["status"])
+    return _render_shell("refusal", texts, response.headers, problem["status"])
 
 
-def render_shell(
+def _render_shell(
     name: str, texts: Mapping[str, str], headers: Mapping[str, str] | None = None, status: int = 200
 ) -> Response[bytes]:
     page = viewer().shell(name, texts).encode()
@@ -118,7 +112,7 @@ class PageController(Controller):
 
     @route("/", http_method=_READ_METHODS, opt=ANY_QUERY)
     async def sessions(self) -> Response[bytes]:
-        return await asyncio.to_thread(render_shell, "sessions", {})
+        return await asyncio.to_thread(_render_shell, "sessions", {})
 
     @route("/sessions", http_method=_READ_METHODS, opt=ANY_QUERY)
     async def redirect_to_list(self, request: AnyRequest) -> Response[bytes]:
@@ -138,7 +132,6 @@ class PageController(Controller):
 
 class AssetController(Controller):
     include_in_schema = False
-    opt = PUBLIC
 
     @route("/viewer/{digest:str}/{path:path}", http_method=_READ_METHODS, sync_to_thread=True)
     def asset(self, request: AnyRequest, digest: FromPath[str], path: FromPath[str]) -> Response[bytes]:
@@ -192,12 +185,11 @@ async def _find_session(sessions: SessionRepository, reference: str) -> Session:
 
 def _redirect(request: AnyRequest, path: str) -> Response[bytes]:
     query = request.scope["query_string"].decode("latin-1")
-    return _redirect_to(path + (f"?{query}" if query else ""), 307)
-
-
-def _redirect_to(address: str, status: int) -> Response[bytes]:
-    headers = {"Location": address, "Content-Security-Policy": PAGE_POLICY}
-    return Response(b"", status_code=status, media_type=HTML, headers=headers)
+    headers = {
+        "Location": path + (f"?{query}" if query else ""),
+        "Content-Security-Policy": PAGE_POLICY,
+    }
+    return Response(b"", status_code=307, media_type=HTML, headers=headers)
 
 
 async def _session_response(
@@ -213,7 +205,7 @@ async def _session_response(
         if preloads and request.query_params.keys().isdisjoint(_PLACE_PARAMETERS):
             preloads.append(f"/api/sessions/{session.id}/events?{_first_query(session)}")
         headers["Link"] += "".join(f", <{each}>; rel=preload; as=fetch; crossorigin" for each in preloads)
-        return await asyncio.to_thread(render_shell, "session", texts, headers)
+        return await asyncio.to_thread(_render_shell, "session", texts, headers)
     return await _document_response(request, store, session, suffix, headers)
 
 
@@ -233,7 +225,6 @@ async def _document_response(
         headers["Content-Security-Policy"] = f"{policy}; frame-ancestors 'none'"
     if request.method == HttpMethod.HEAD:
         return Response(b"", media_type=format.media_type, headers=headers)
-    await record(request, "session.export", session.id)
     chunks = buffered(format.write(store, session))
     return await start_stream(chunks, media_type=format.media_type, headers=headers)
 

@@ -99,9 +99,7 @@ async def import_file(  # noqa: PLR0913  # one argument per option
     session = await _find_session(store, head.source, name)
     if session is None and (nothing := _result_without_lines(path, transcript.lines())):
         advance(text_size(path))
-        return ImportedFile(
-            session_id_for(head.source, name, store.tenant), name, head, nothing, has_session=False
-        )
+        return ImportedFile(session_id_for(head.source, name), name, head, nothing, has_session=False)
     session = await _open_session(store, session, head.source, name, replace)
     result = await _FileImport(store, session.id, file).run(is_new=not session.message_count)
     await store.transcripts.set_names(session.id, name)
@@ -426,7 +424,7 @@ async def _find_session(store: Store, source: str, name: str) -> Session | None:
     """Find the session, first with the source `unknown`: an earlier import may not have recognised the format."""
     for stored_source in ("unknown", source):
         try:
-            return await store.sessions.get(session_id_for(stored_source, name, store.tenant))
+            return await store.sessions.get(session_id_for(stored_source, name))
         except SessionNotFound:
             continue
     return None

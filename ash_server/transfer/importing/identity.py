@@ -51,7 +51,7 @@ class SessionSearch:
     async def settle(self, claim: Claim) -> None:
         """Store the names and the path of the file in its session."""
         await self._store.transcripts.set_names(claim.session_id, self._path, self._names.lineage)
-        expected = session_id_for(self._source, self._path, self._store.tenant)
+        expected = session_id_for(self._source, self._path)
         if claim.session_id != expected and not await self._store.sessions.existing_ids([expected]):
             await self._store.transcripts.replace_parent(expected, claim.session_id)
 
