@@ -19,6 +19,7 @@ from ash_server.transfer.exporting.markdown_escaping import embed_markdown
 from ash_shared.model.blocks import Block
 from ash_shared.model.message import StandardMessage
 from ash_shared.model.session import Session, active_at
+from ash_shared.reading.system_text import typed_text, wrapped_text
 
 _BACKTICKS = re.compile("`+")
 _SPEAKERS = {"user": "User", "assistant": "Assistant", "system": "System"}
@@ -80,7 +81,7 @@ class MarkdownWriter:
         """
         if message.metadata.shadow_of is not None:
             return ""
-        blocks: list[Block] = [block.model_dump(by_alias=True) for block in message.content]
+        blocks = _shown_blocks(message)
         runs = _runs(blocks)
         id = message.metadata.message_id
         answer_key = (message.role, message.id if id is None else id)
@@ -134,6 +135,21 @@ class MarkdownWriter:
             name = self._calls.pop(block.get("tool_use_id") or "", None)
             yield f"**{'Error' if block.get('is_error') else 'Result'}**{f' of {_code(name)}' if name else ''}"
         yield from _format_blocks(run)
+
+
+def _shown_blocks(message: StandardMessage) -> list[Block]:
+    blocks: list[Block] = [block.model_dump(by_alias=True) for block in message.content]
+    if message.role != "user" or message.metadata.synthetic is True:
+        return blocks
+    return [part for block in blocks for part in _split_prompt(block)]
+
+
+def _split_prompt(block: Block) -> list[Block]:
+    """Separate what the person typed from what a client added to the text."""
+    if block["type"] != "text" or (typed := typed_text(block["text"])) == block["text"]:
+        return [block]
+    added = {"type": "context", "text": wrapped_text(block["text"])}
+    return [part for part in ({**block, "text": typed}, added) if part["text"].strip()]
 
 
 def _runs(blocks: Iterable[Block]) -> list[list[Block]]:
@@ -214,6 +230,11 @@ def _format_nested(block: Any) -> Iterator[str]:
     yield from format_block(block) if format_block else [_json(block)]
 
 
+def _format_context(block: Block) -> Iterator[str]:
+    yield "*added by the client*"
+    yield _fenced(block["text"])
+
+
 def _format_output(block: Block) -> Iterator[str]:
     yield _fenced(block["text"])
 
@@ -250,6 +271,7 @@ _NESTED_FORMATTERS: Mapping[str, Callable[[Block], Iterator[str]]] = {
 }
 _FORMATTERS: Mapping[str, Callable[[Block], Iterator[str]]] = {
     **_NESTED_FORMATTERS,
+    "context": _format_context,
     "thinking": _format_thinking,
     "tool_use": _format_tool_use,
     "tool_result": _format_tool_result,

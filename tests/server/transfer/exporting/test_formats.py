@@ -224,6 +224,24 @@ def test_headings_name_the_speaker() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("<command-name>/review</command-name>\n<command-args>PR 12</command-args>", ["/review PR 12"]),
+        ("<bash-input>ls -l</bash-input>", ["! ls -l"]),
+        (
+            "<ide_selection>`a`</ide_selection>\nWhy is it red?",
+            ["Why is it red?", "*added by the client*", "```\n<ide_selection>`a`</ide_selection>\n```"],
+        ),
+        ("Why <ide_selection>?", ["Why \\<ide_selection>?"]),
+    ],
+)
+def test_markdown_of_a_prompt_is_what_the_person_typed(text: str, parts: list[str]) -> None:
+    document = written(message(text, role="user"))
+
+    assert document == "".join(f"\n{part}\n" for part in ["## User", *parts])
+
+
 def cited(text: str, *names: str) -> dict[str, Any]:
     sources = [
         {"url": f"https://{name}.example/a b)", "title": f"*{name}*", "cited_text": "7"} for name in names
