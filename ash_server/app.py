@@ -25,11 +25,11 @@ from ash_server.api.http.origin_guard import origin_guard
 from ash_server.api.http.problems import HANDLERS, Problem
 from ash_server.api.http.query_guard import check_path_and_query
 from ash_server.api.http.redaction import Redaction
-from ash_server.api.http.request_log import RequestLog
+from ash_server.api.http.requests import Requests
 from ash_server.api.http.websocket_errors import WebSocketErrors
 from ash_server.api.item_counts import ItemCountController
 from ash_server.api.messages import MessageController
-from ash_server.api.metrics import REQUEST_METRICS, MetricsController
+from ash_server.api.metrics import MetricsController
 from ash_server.api.parse import ParseController, ParseRequest
 from ash_server.api.projections import ProjectedMessages, ProjectionController
 from ash_server.api.search import SearchController
@@ -118,7 +118,6 @@ def create_app(settings: Settings, *, database_url: str, background: Background 
         guards=[origin_guard(settings), check_path_and_query],
         dependencies={"store": Provide(provide_store, sync_to_thread=False)},
         exception_handlers=HANDLERS,
-        middleware=[REQUEST_METRICS],
         before_send=[add_default_headers],
         lifespan=[lambda app: _open_store(app, database_url), *([background] if background else ())],
         state=State({"settings": settings}),
@@ -128,7 +127,7 @@ def create_app(settings: Settings, *, database_url: str, background: Background 
         logging_config=None,
         debug=False,
     )
-    app.asgi_handler = RequestLog()(Redaction()(WebSocketErrors()(app.asgi_handler)))
+    app.asgi_handler = Requests()(Redaction()(WebSocketErrors()(app.asgi_handler)))
     return app
 
 

@@ -9,7 +9,7 @@ import structlog
 from structlog.stdlib import ExtraAdder, ProcessorFormatter, add_log_level, add_logger_name
 from structlog.types import EventDict, Processor
 
-from ash_server.api.http.request_log import request_id
+from ash_server.api.http.requests import request_id
 from ash_server.settings import Settings
 
 

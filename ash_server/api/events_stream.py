@@ -22,7 +22,6 @@ from ash_server.api.http.openapi_operations import operation, text
 from ash_server.api.http.origin_guard import check_origin
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.streaming import EVENT_STREAM, SSE_HEADERS, SSE_RETRY, mark_as_subscription
-from ash_server.api.metrics import STREAM_ROUTE
 from ash_server.db.events import StoredEvent, parse_cursor
 from ash_server.errors import CursorAhead, InvalidParameter, OriginNotAllowed, SessionNotFound
 from ash_server.repositories.events import EventStore
@@ -46,7 +45,6 @@ class EventStreamController(Controller):
     @get(
         media_type=EVENT_STREAM,
         guards=[check_origin],
-        opt=STREAM_ROUTE,
         operation_id="followEvents",
         summary="Subscribe to a session (server-sent events)",
         description="Every event after the cursor, once and in order, then each new event as it is stored. `id` is the "

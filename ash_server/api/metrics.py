@@ -1,6 +1,6 @@
 """Metrics for Prometheus.
 
-Requests and appends are counted as they happen; gauges of the store, its subscribers and its database are read when the
+Requests (`http.requests`) and appends are counted as they happen; gauges of the store, its subscribers and its database are read when the
 metrics are requested. No metric contains an id or content of a message.
 """
 
@@ -9,8 +9,6 @@ from typing import Literal, Protocol
 
 from litestar import Controller, Response, get
 from litestar.datastructures import State
-from litestar.enums import ScopeType
-from litestar.plugins.prometheus import PrometheusConfig
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, Counter, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -22,13 +20,6 @@ from ash_server.errors import DatabaseUnavailable, SchemaMismatch
 from ash_server.live.session_feed import SessionFeed
 from ash_server.repositories.statistics import Statistics
 from ash_server.store import Store
-
-STREAM_ROUTE = {"is_stream": True}
-"""Route option of streams. Their duration says nothing about speed, so requests for them are not measured."""
-
-REQUEST_METRICS = PrometheusConfig(
-    app_name="ash", prefix="ash", group_path=True, scopes={ScopeType.HTTP}, exclude_opt_key="is_stream"
-).middleware
 
 _PLAIN = "text/plain"
 _EXAMPLE = (

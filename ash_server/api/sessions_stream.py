@@ -12,7 +12,6 @@ from ash_server.api.http.openapi_operations import operation, text
 from ash_server.api.http.origin_guard import check_origin
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.streaming import EVENT_STREAM, SSE_HEADERS, SSE_RETRY, mark_as_subscription
-from ash_server.api.metrics import STREAM_ROUTE
 from ash_server.errors import OriginNotAllowed
 from ash_server.live.session_feed import SessionFeed
 
@@ -30,7 +29,6 @@ class SessionStreamController(Controller):
     @get(
         media_type=EVENT_STREAM,
         guards=[check_origin],
-        opt=STREAM_ROUTE,
         operation_id="followSessions",
         summary="Subscribe to all sessions (server-sent events)",
         description="`session` is sent when a session was created, changed or has new messages, with its current "

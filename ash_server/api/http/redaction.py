@@ -52,7 +52,9 @@ class Redaction(ASGIMiddleware):
 
 
 def is_requested(query: bytes) -> bool:
-    return any(name == PARAMETER and VALUES.get(value) for name, value in parse_qsl(query.decode("latin-1")))
+    return bool(query) and any(
+        name == PARAMETER and VALUES.get(value) for name, value in parse_qsl(query.decode("latin-1"))
+    )
 
 
 async def _redact_body(stream: RedactedStream, body: bytes, more: bool) -> bytes:

@@ -32,8 +32,8 @@ def key(name: str, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]:
     return name, frozenset(labels.items())
 
 
-def request_key(method: str, path: str, status: str) -> tuple[str, frozenset[tuple[str, str]]]:
-    return key("ash_requests_total", method=method, path=path, status_code=status, app_name="ash")
+def request_key(method: str, route: str, status: str) -> tuple[str, frozenset[tuple[str, str]]]:
+    return key("ash_requests_total", method=method, route=route, status=status)
 
 
 async def test_counts_requests_and_stored_entries(own_client: AsyncClient) -> None:

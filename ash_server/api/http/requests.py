@@ -1,0 +1,77 @@
+"""Each request has an id, is counted and timed for the metrics, and logged: without ids or contents of messages."""
+
+import logging
+import re
+import time
+from contextvars import ContextVar
+from functools import cache
+from uuid import uuid4
+
+from litestar.datastructures import MutableScopeHeaders
+from litestar.enums import ScopeType
+from litestar.middleware import ASGIMiddleware
+from litestar.types import ASGIApp, Message, Receive, Scope, Send
+from prometheus_client import Counter, Gauge, Histogram
+
+from ash_server.api.http.streaming import is_subscription
+
+HEADER = "X-Request-Id"
+
+request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
+"""The id of the current request: that of its header, else a new one."""
+
+_VALID_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+
+_count = Counter("ash_requests", "Answered requests.", ["method", "route", "status"])
+_duration = Histogram(
+    "ash_request_duration_seconds", "Time until the last byte; without streams.", ["method", "route"]
+)
+_running = Gauge("ash_requests_in_progress", "Requests that are not answered yet, and open streams.")
+_labelled_count, _labelled_duration = cache(_count.labels), cache(_duration.labels)
+
+_log = logging.getLogger(__name__)
+
+
+class Requests(ASGIMiddleware):
+    """Wraps the whole application, because unknown paths are rejected outside of the routes."""
+
+    scopes = (ScopeType.HTTP,)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
+        started, status = time.perf_counter(), 500
+        id = _id_of(scope)
+        token = request_id.set(id)
+        _running.inc()
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableScopeHeaders.from_message(message)[HEADER] = id
+            await send(message)
+
+        try:
+            await next_app(scope, receive, send_with_id)
+        finally:
+            _running.dec()
+            _record(scope, status, time.perf_counter() - started)
+            request_id.reset(token)
+
+
+def _id_of(scope: Scope) -> str:
+    """Return the id of a proxy or client, so that its log entries can be matched with these."""
+    values = [value for name, value in scope["headers"] if name == b"x-request-id"]
+    is_valid = len(values) == 1 and _VALID_ID.fullmatch(values[0])
+    return values[0].decode() if is_valid else uuid4().hex
+
+
+def _record(scope: Scope, status: int, seconds: float) -> None:
+    """Count and log a request. The path is recorded as its template, since it may contain ids."""
+    route, method = scope.get("path_template") or "", str(scope.get("method"))
+    label = method if route else ""  # any word may be the method of an unknown path
+    _labelled_count(label, route, str(status)).inc()
+    if not is_subscription(scope):
+        _labelled_duration(label, route).observe(seconds)
+    if _log.isEnabledFor(logging.INFO):
+        fields = {"method": method, "route": route, "status": status}
+        _log.info("request", extra={**fields, "milliseconds": round(seconds * 1000, 1)})
