@@ -48,14 +48,14 @@ _INSERT_MESSAGES = """
     FROM unnest(%b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::bytea[])
         AS new (id, content, role, kind, source, block_types, digest)
 """
-_EVENT_COLUMNS = "session_id, type, message_sequence, origin, given_id, piece_of, body"
+_EVENT_COLUMNS = "session_id, type, message_sequence, origin, given_id, piece_of, fields"
 _INSERT_EVENTS = f"""
     INSERT INTO plain_events ({_EVENT_COLUMNS})
-    SELECT %b, type, message_sequence, origin, given_id, piece_of, body
+    SELECT %b, type, message_sequence, origin, given_id, piece_of, fields
     FROM unnest(%b::text[], %b::bigint[], %b::text[], %b::text[], %b::text[], %b::text[])
-        AS new (type, message_sequence, origin, given_id, piece_of, body)
+        AS new (type, message_sequence, origin, given_id, piece_of, fields)
 """
-_COLUMNS_OF_EVENTS = ("types", "message_sequences", "origins", "given_ids", "pieces", "bodies")
+_COLUMNS_OF_EVENTS = ("types", "message_sequences", "origins", "given_ids", "pieces", "fields")
 _COPY_EVENTS = f"COPY plain_events ({_EVENT_COLUMNS}) FROM STDIN (FORMAT BINARY)"
 _COPY_TYPES = ("uuid", "text", "int8", "text", "text", "text", "text")
 

@@ -16,7 +16,7 @@ Pool: TypeAlias = AsyncConnectionPool[AsyncConnection]
 
 Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
 
-REVISION = "0012"
+REVISION = "0014"
 """The schema revision that this version requires."""
 
 LOCK_TIMEOUT = 4.0

@@ -9,7 +9,7 @@ from uuid import UUID
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
-from ash_server.db.event_texts import FILLED, FILLED_SIZE
+from ash_server.db.event_texts import FILLED, FILLED_SIZE, STORED_COLUMNS
 from ash_server.db.event_writer import EventOrigin
 from ash_server.db.messages import StoredMessage, list_head, list_last, list_next
 from ash_server.db.pagination import bounded_query, may_have_more
@@ -59,8 +59,8 @@ _PLACE = """
 
 _WITHIN = bounded_query(
     f"sequence, message_sequence, origin, kind, {FILLED} AS content",
-    """
-    SELECT event.session_id, event.sequence, message_sequence, origin, kind, body, places
+    f"""
+    SELECT event.session_id, event.sequence, type, message_sequence, origin, kind, {STORED_COLUMNS}
     FROM events AS event
     LEFT JOIN messages ON origin = 'line'
       AND messages.session_id = event.session_id AND messages.sequence = message_sequence
@@ -68,7 +68,7 @@ _WITHIN = bounded_query(
       AND event.sequence > %(after)b AND event.sequence <= %(last)b
       AND type = ANY(%(types)b)
       AND NOT (%(omit_in_messages)b AND origin = 'line' AND kind <> 'chunk')
-    """,
+    """,  # noqa: S608  # constant SQL
     size=FILLED_SIZE,
 )
 

@@ -1,8 +1,11 @@
-"""Store events without the values that the text of their message contains.
+"""Store events without what other columns and the text of their message contain.
 
-Most large values of a derived event stand byte for byte in the text of its message. The row of the event then has an
-empty value of the same type in `body`, and `places` lists for each one where it is in `body` and which bytes of
-`messages.content` it stands for. Queries fill them in: the event is the same as if it had been stored whole.
+The JSON of a derived event begins with its id, its time, its session and its type. These are columns of its row, and
+`fields` has the JSON that follows.
+
+Most large values of a derived event stand byte for byte in the text of its message. `fields` then has an empty value of
+the same type, and `places` lists for each one where it is in `fields` and which bytes of `messages.content` it stands
+for. Queries fill them in: the event is the same as if it had been stored whole.
 """
 
 from typing import Any, NamedTuple
@@ -37,34 +40,47 @@ def _filled_from(number: int) -> str:
     """Return SQL for the value of a place and all that follows it."""
     value = f"substr(text, {_place(number, 2)} + 1, {_place(number, 3)})"
     after = f"{_place(number, 1)} + 3"
-    rest = f"substr(body, {after})"
+    rest = f"substr(fields, {after})"
     if number < _MAX_PLACES:
-        between = f"substr(body, {after}, {_place(number + 1, 1)} - {_place(number, 1)} - 2)"
+        between = f"substr(fields, {after}, {_place(number + 1, 1)} - {_place(number, 1)} - 2)"
         rest = f"coalesce({between} || {_filled_from(number + 1)}, {rest})"
     return f"({value} || {rest})"
 
 
+STORED_COLUMNS = "fields, places, event_id, event_time"
+"""The columns of `entry`, besides the other ones of its key and its message, that FILLED and FILLED_SIZE read."""
+
+_HEAD = """
+    coalesce(convert_to('{"id":"' || entry.event_id || '","timestamp":' || entry.event_time || ',"sessionId":"'
+        || entry.session_id || '","type":"' || entry.type || '",', 'UTF8'), '')
+"""
+
 FILLED = f"""
-    CASE WHEN entry.places IS NULL THEN convert_to(entry.body, 'UTF8') ELSE coalesce((
-        SELECT substr(body, 1, {_place(1, 1)}) || {_filled_from(1)}
+    {_HEAD} || CASE WHEN entry.places IS NULL THEN convert_to(entry.fields, 'UTF8') ELSE coalesce((
+        SELECT substr(fields, 1, {_place(1, 1)}) || {_filled_from(1)}
         FROM (
-            SELECT convert_to(entry.body, 'UTF8') AS body, convert_to(messages.content, 'UTF8') AS text
+            SELECT convert_to(entry.fields, 'UTF8') AS fields, convert_to(messages.content, 'UTF8') AS text
             FROM messages
             WHERE messages.session_id = entry.session_id AND messages.sequence = entry.message_sequence
             OFFSET 0
         ) AS bytes
-    ), convert_to(entry.body, 'UTF8')) END
+    ), convert_to(entry.fields, 'UTF8')) END
 """  # noqa: S608  # constant SQL
 """SQL for the JSON of `entry`, a row of `events`, in UTF-8. OFFSET 0 makes PostgreSQL read each text once."""
 
 _ADDED = [f"coalesce({_place(number, 3)} - 2, 0)" for number in range(1, _MAX_PLACES + 1)]
 
-FILLED_SIZE = f"octet_length(entry.body) + {' + '.join(_ADDED)}"
+_HEAD_SIZE = "coalesce(119 + length(entry.event_time::text) + octet_length(entry.type), 0)"
+
+FILLED_SIZE = f"octet_length(entry.fields) + {' + '.join(_ADDED)} + {_HEAD_SIZE}"
 """SQL for the bytes of `FILLED`, which reads no text."""
 
 _MARK = b"\x01"
 """Precedes an empty value until its place is known; encoded JSON does not contain control characters."""
 _EMPTY = {kind: msgspec.Raw(_MARK + msgspec.json.encode(kind())) for kind in (str, list, dict)}
+
+_HEAD_NAMES = frozenset({"id", "timestamp", "sessionId", "type"})
+"""The first fields of a derived event, in this order."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -72,9 +88,13 @@ _encode = msgspec.json.Encoder().encode
 class StoredJson(NamedTuple):
     """The JSON of an event as it is stored."""
 
-    body: str
+    fields: str
     places: str | None = None
-    """Array of PostgreSQL: (offset in `body`, offset in the text, size), in UTF-8 bytes; None if it is whole."""
+    """Array of PostgreSQL: (offset in `fields`, offset in the text, size), in UTF-8 bytes; None without values of the
+    text."""
+    event_id: str | None = None
+    """None if `fields` is the whole JSON."""
+    event_time: int | None = None
 
 
 def encode_whole(event: Event) -> StoredJson:
@@ -92,17 +112,17 @@ class MessageText:
         self._misses = 0
 
     def encode(self, event: Event) -> StoredJson:
-        """Return the JSON of an event without the values that are in the text."""
+        """Return the JSON of a derived event without its beginning and without the values that are in the text."""
         ranges = list[tuple[int, int]]()
-        payload = {name: self._replace(value, ranges) for name, value in event["payload"].items()}
-        if not ranges:
-            return encode_whole(event)
-        parts = _encode({**event, "payload": payload}).split(_MARK)
+        fields = {name: event[name] for name in event if name not in _HEAD_NAMES}
+        fields["payload"] = {name: self._replace(value, ranges) for name, value in event["payload"].items()}
+        parts = _encode(fields)[1:].split(_MARK)
         places, at = list[str](), 0
         for part, (start, size) in zip(parts, ranges, strict=False):
             at += len(part)
             places.append(f"{{{at},{start},{size}}}")
-        return StoredJson(b"".join(parts).decode(), f"{{{','.join(places)}}}")
+        places_array = f"{{{','.join(places)}}}" if places else None
+        return StoredJson(b"".join(parts).decode(), places_array, event["id"], event["timestamp"])
 
     def _replace(self, value: Any, ranges: list[tuple[int, int]], depth: int = 1) -> Any:
         """Return the value to encode instead, with marked empty values for those that are added to `ranges`."""

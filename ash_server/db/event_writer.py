@@ -34,12 +34,14 @@ LOCK = """
 """
 
 INSERT = """
-    INSERT INTO events (session_id, sequence, type, message_sequence, origin, given_id, piece_of, body, places)
-    SELECT %(session_id)b, %(last_event)b::bigint + number, type, message_sequence, origin, given_id, piece_of, body,
-        places::int[]
+    INSERT INTO events
+        (session_id, sequence, type, message_sequence, origin, given_id, piece_of, fields, places, event_id, event_time)
+    SELECT %(session_id)b, %(last_event)b::bigint + number, type, message_sequence, origin, given_id, piece_of, fields,
+        places::int[], event_id::uuid, event_time
     FROM unnest(%(types)b::text[], %(message_sequences)b::bigint[], %(origins)b::text[], %(given_ids)b::text[],
-        %(pieces)b::text[], %(bodies)b::text[], %(places)b::text[])
-        WITH ORDINALITY AS new (type, message_sequence, origin, given_id, piece_of, body, places, number)
+        %(pieces)b::text[], %(fields)b::text[], %(places)b::text[], %(event_ids)b::text[], %(event_times)b::bigint[])
+        WITH ORDINALITY AS new (type, message_sequence, origin, given_id, piece_of, fields, places, event_id,
+            event_time, number)
 """
 
 _COUNT = """
@@ -75,7 +77,7 @@ def stored_query(table: str, id_column: str, content_column: str = "content") ->
 
 
 # Events with an id of their own are stored whole.
-STORED_EVENTS = stored_query("events", "given_id", "body")
+STORED_EVENTS = stored_query("events", "given_id", "fields")
 
 # Events derived from a message precede the events posted after it, so the last event is decisive.
 _LAST_POSTED = """
@@ -218,12 +220,12 @@ async def write_events(
     params = {
         "session_id": session_id,
         "messages": messages,
-        "events": len(rows["bodies"]),
+        "events": len(rows["fields"]),
         "state": saved.state,
         "version": NORMALIZER_VERSION,
         **rows,
     }
-    if rows["bodies"]:
+    if rows["fields"]:
         await conn.execute(_WRITE, {**params, "last_event": counters.event_sequence})
     else:
         await conn.execute(_COUNT, params)
@@ -249,8 +251,10 @@ def columns(new: Sequence[PreparedEvent], *, has_chunks: bool = False) -> dict[s
         "pieces": [
             _chunk_group(each.event) if has_groups or each.origin == "posted" else None for each in new
         ],
-        "bodies": [each.body for each in stored],
+        "fields": [each.fields for each in stored],
         "places": [each.places for each in stored],
+        "event_ids": [each.event_id for each in stored],
+        "event_times": [each.event_time for each in stored],
         "has_chunks": adds_chunks,
         **IssueCounts().add(events)._asdict(),
     }

@@ -18,7 +18,7 @@ from psycopg.errors import UniqueViolation
 from psycopg.rows import args_row
 
 from ash_server.db.connection import Connect, one_transaction
-from ash_server.db.event_texts import FILLED, FILLED_SIZE
+from ash_server.db.event_texts import FILLED, FILLED_SIZE, STORED_COLUMNS
 from ash_server.db.event_writer import (
     LOCK,
     STORED_EVENTS,
@@ -63,10 +63,10 @@ _POST = """
     ), touched AS (
         UPDATE sessions SET updated_at = statement_timestamp() WHERE id = %(session_id)b AND %(touches)b
     ), posted AS (
-        INSERT INTO events (session_id, sequence, type, message_sequence, origin, given_id, piece_of, body)
-        SELECT %(session_id)b, last + number, type, message_sequence, 'posted', given_id, piece_of, body
-        FROM counted, unnest(%(types)b::text[], %(given_ids)b::text[], %(pieces)b::text[], %(bodies)b::text[])
-            WITH ORDINALITY AS new (type, given_id, piece_of, body, number)
+        INSERT INTO events (session_id, sequence, type, message_sequence, origin, given_id, piece_of, fields)
+        SELECT %(session_id)b, last + number, type, message_sequence, 'posted', given_id, piece_of, fields
+        FROM counted, unnest(%(types)b::text[], %(given_ids)b::text[], %(pieces)b::text[], %(fields)b::text[])
+            WITH ORDINALITY AS new (type, given_id, piece_of, fields, number)
     )
     SELECT last FROM counted
 """
@@ -74,7 +74,7 @@ _POST = """
 _TOUCH = "UPDATE sessions SET updated_at = statement_timestamp() WHERE id = %b"
 
 _PAGE = f"""
-    SELECT session_id, sequence, type, message_sequence, origin, body, places
+    SELECT session_id, sequence, type, message_sequence, origin, {STORED_COLUMNS}
     FROM events AS entry
     WHERE session_id = %(session_id)b AND sequence > %(after)b AND sequence < %(before)b
       AND (%(types)b::text[] IS NULL OR type = ANY(%(types)b))
@@ -98,7 +98,7 @@ _FIRST_OF_MESSAGE = """
 # Ids of derived events are not indexed: they are needed only if a client lost its sequences.
 _DERIVED_WITH_ID = """
     SELECT NULL, sequence FROM events
-    WHERE session_id = %(session_id)b AND left(body, %(length)b) = %(start)b
+    WHERE session_id = %(session_id)b AND (event_id::text = %(id)b OR left(fields, %(length)b) = %(start)b)
     ORDER BY sequence DESC LIMIT 1
 """
 _NAMES = "SELECT id::text, external_id, provider_session_id FROM sessions WHERE id = %b"
@@ -300,7 +300,7 @@ async def resolve_cursor(conn: AsyncConnection, session_id: UUID, after: int | s
     known = await (await conn.execute(STORED_EVENTS, [session_id, [after]])).fetchone()
     if known is None:
         start = msgspec.json.encode({"id": after}).decode().removesuffix("}")
-        derived = {"session_id": session_id, "start": start, "length": len(start)}
+        derived = {"session_id": session_id, "id": after, "start": start, "length": len(start)}
         known = await (await conn.execute(_DERIVED_WITH_ID, derived)).fetchone()
     if known is None:
         await get_session(conn, session_id)

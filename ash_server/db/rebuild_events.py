@@ -48,7 +48,7 @@ _MESSAGES = """
 
 _OTHERS = """
     SELECT sequence, type, message_sequence, origin, given_id,
-        CASE WHEN origin = 'posted' AND type = ANY(%b) THEN body END AS content
+        CASE WHEN origin = 'posted' AND type = ANY(%b) THEN fields END AS content
     FROM events WHERE session_id = %b AND sequence <= %b AND origin <> 'line'
     ORDER BY sequence
 """

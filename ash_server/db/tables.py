@@ -186,16 +186,19 @@ events = Table(
         comment="digest of what a chunk is a piece of, and of what a whole takes the place of",
     ),
     Column(
-        "body",
+        "fields",
         Text,
         nullable=False,
-        comment="the event as JSON, without its sequences; empty where `places` names a value",
+        comment="the event as JSON, without its sequences, and without its beginning if `event_id` is set; "
+        "empty where `places` names a value",
     ),
     Column(
         "places",
         ARRAY(Integer),
-        comment="values in the text of the message: offset in `body`, offset in the text, size, in bytes",
+        comment="values in the text of the message: offset in `fields`, offset in the text, size, in bytes",
     ),
+    Column("event_id", Uuid, comment="the id, if `fields` does not have it"),
+    Column("event_time", BigInteger, comment="the time in milliseconds, if `fields` does not have it"),
     PrimaryKeyConstraint("session_id", "sequence"),
     CheckConstraint("origin IN ('line', 'posted', 'end')", name="origin"),
     Index(

@@ -20,7 +20,7 @@ import msgspec
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
-from ash_server.db.event_texts import FILLED, FILLED_SIZE
+from ash_server.db.event_texts import FILLED, FILLED_SIZE, STORED_COLUMNS
 from ash_server.db.pagination import bounded_query, may_have_more
 from ash_server.db.search.tokens import vectors
 from ash_shared.model.event_types import Weight
@@ -64,10 +64,10 @@ _LOCK = f"""
 
 _EVENTS = bounded_query(
     f"sequence, type, {FILLED} AS content",
-    """
-    SELECT session_id, sequence, type, message_sequence, body, places FROM events
+    f"""
+    SELECT session_id, sequence, type, message_sequence, {STORED_COLUMNS} FROM events
     WHERE session_id = %(session_id)b AND sequence > %(after)b AND type <> ALL(%(silent)b)
-    """,
+    """,  # noqa: S608  # constant SQL
     size=FILLED_SIZE,
 )
 

@@ -35,7 +35,8 @@ RESULT = {"stdout": LONG, "n": 1}
 
 
 def event(**payload: Any) -> dict[str, Any]:
-    return {"id": "e", "type": "tool_result", "payload": payload}
+    head = {"id": "e", "timestamp": 1, "sessionId": "s", "type": "tool_result"}
+    return {**head, "turnId": "t", "payload": payload}
 
 
 def compact(value: Any) -> str:
@@ -47,13 +48,13 @@ def spaced(value: Any) -> str:
 
 
 def filled(stored: StoredJson, text: str) -> bytes:
-    """Fill in the values in Python."""
-    whole, before = b"", 0
-    body, source = stored.body.encode(), text.encode()
+    """Fill in the beginning and the values in Python."""
+    whole, before = b'{"id":"e","timestamp":1,"sessionId":"s","type":"tool_result",', 0
+    fields, source = stored.fields.encode(), text.encode()
     for at, start, size in places_of(stored.places):
-        whole += body[before:at] + source[start : start + size]
+        whole += fields[before:at] + source[start : start + size]
         before = at + 2
-    return whole + body[before:]
+    return whole + fields[before:]
 
 
 # Name: (payload, text of the message, payload as stored).
@@ -89,9 +90,10 @@ def test_encodes_event_without_values_of_the_text(name: str) -> None:
     payload, text, stored_payload = ENCODED[name]
     stored = MessageText(text).encode(event(**payload))
 
-    assert json.loads(stored.body) == event(**stored_payload)
+    assert json.loads(f"{{{stored.fields}") == {"turnId": "t", "payload": stored_payload}
+    assert (stored.event_id, stored.event_time) == ("e", 1)
     assert (stored.places is None) == (payload == stored_payload)
-    assert filled(stored, text) == encode_whole(event(**payload)).body.encode()
+    assert filled(stored, text) == encode_whole(event(**payload)).fields.encode()
 
 
 def test_number_of_places_is_bounded() -> None:
@@ -101,7 +103,7 @@ def test_number_of_places_is_bounded() -> None:
     stored = MessageText(text).encode(event(**values))
 
     assert len(places_of(stored.places)) == 2
-    assert filled(stored, text) == encode_whole(event(**values)).body.encode()
+    assert filled(stored, text) == encode_whole(event(**values)).fields.encode()
 
 
 def test_number_of_vain_searches_is_bounded() -> None:
@@ -145,7 +147,7 @@ def expected_events(session_id: UUID, texts: Iterable[str]) -> list[bytes]:
     lines = [prepare_message(session_id, text, id=str(number)).line for number, text in enumerate(texts)]
     normalizer.expect(lines, NOW)
     return [
-        encode_whole(each.event).body.encode()
+        encode_whole(each.event).fields.encode()
         for sequence, line in enumerate(lines, 1)
         for each in derive(normalizer, session_id, sequence, line, NOW)
     ]
@@ -175,7 +177,7 @@ async def full_contents(connection: AsyncConnection, session_id: UUID) -> list[b
 
 async def sizes(connection: AsyncConnection, session_id: UUID) -> tuple[int, int]:
     """Return the number of events that refer, and the bytes of all events as stored."""
-    query = "SELECT count(places), sum(octet_length(body)) FROM events WHERE session_id = %b"
+    query = "SELECT count(places), sum(octet_length(fields)) FROM events WHERE session_id = %b"
     row = await (await connection.execute(query, [session_id])).fetchone()
     return row or (0, 0)
 
