@@ -1,7 +1,7 @@
 """Metrics for Prometheus.
 
-Requests (`http.requests`) and appends are counted as they happen; gauges of the store, its subscribers and its database are read when the
-metrics are requested. No metric contains an id or content of a message.
+Requests (`http.requests`) and appends are counted as they happen; gauges of the store, its subscribers and its database
+are read when the metrics are requested. No metric contains an id or content of a message.
 """
 
 from collections.abc import Iterable, Iterator

@@ -52,9 +52,8 @@ class Redaction(ASGIMiddleware):
 
 
 def is_requested(query: bytes) -> bool:
-    return bool(query) and any(
-        name == PARAMETER and VALUES.get(value) for name, value in parse_qsl(query.decode("latin-1"))
-    )
+    pairs = parse_qsl(query.decode("latin-1")) if query else ()
+    return any(name == PARAMETER and VALUES.get(value) for name, value in pairs)
 
 
 async def _redact_body(stream: RedactedStream, body: bytes, more: bool) -> bytes:
