@@ -307,11 +307,10 @@ def _chunk_group(event: Event) -> str | None:
     group = _CHUNK_GROUPS.get(event["type"])
     if group is None:
         return None
-    kind, fields = group
-    payload = event["payload"]
-    return _group_digest(
-        "\0".join([kind, *[str(event.get(name) or payload.get(name) or "") for name in fields]])
-    )
+    key, payload = group.kind, event["payload"]
+    for name in group.fields:
+        key += f"\0{event.get(name) or payload.get(name) or ''}"
+    return _group_digest(key)
 
 
 @lru_cache(maxsize=1024)

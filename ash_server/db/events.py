@@ -173,8 +173,8 @@ async def append_events(conn: AsyncConnection, session_id: UUID, events: Sequenc
     Raises IdConflict, DuplicateInBatch, SessionNotFound, SessionMismatch, NulByte, InvalidUtf8.
     """
     await _check_session(conn, session_id, events)
-    sent, now = events, milliseconds()
-    events = [_with_envelope(event, session_id, now) for event in sent]
+    sent, name, now = events, session_name(session_id), milliseconds()
+    events = [_with_envelope(event, name, now) for event in sent]
     _check(events)
     if all(event["type"] not in NOTED for event in events):
         try:
@@ -312,8 +312,8 @@ def _invalid_cursor(message: str) -> InvalidParameter:
     return InvalidParameter(f"'after': {message}", errors=[{"path": "after", "message": message}])
 
 
-def _with_envelope(event: Event, session_id: UUID, now: int) -> Event:
-    stored = {"timestamp": now, **event, "sessionId": session_name(session_id)}
+def _with_envelope(event: Event, session: str, now: int) -> Event:
+    stored = {"timestamp": now, **event, "sessionId": session}
     stored.pop("sequence", None)
     stored.pop("messageSequence", None)
     return stored
