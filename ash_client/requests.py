@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any, Generic, Required, TypeAlias, TypedDict, TypeVar, Unpack
 from urllib.parse import quote
 from uuid import UUID, uuid4
@@ -13,7 +14,15 @@ from pydantic import BaseModel
 from ash_client.errors import OTHER_VERSION, ApiError, not_ash_error
 from ash_shared.model.health import API_VERSION, Health
 from ash_shared.model.message import Role
-from ash_shared.model.pages import AppendedMessage, AppendedMessages, EventPage, MessagePage, SearchPage
+from ash_shared.model.pages import (
+    AppendedMessage,
+    AppendedMessages,
+    EventPage,
+    MessageComparison,
+    MessagePage,
+    SearchPage,
+    TranscriptClaim,
+)
 from ash_shared.model.session import Session, SessionPage
 from ash_shared.reading.parse import describe_message
 
@@ -171,7 +180,10 @@ def end_session(session: SessionId) -> Request[None]:
 
 
 def append(
-    session: SessionId, messages: Iterable[str | bytes | MessageToAppend], source: str | None
+    session: SessionId,
+    messages: Iterable[str | bytes | MessageToAppend],
+    source: str | None = None,
+    written_at: datetime | None = None,
 ) -> Iterator[Request[list[AppendedMessage]]]:
     """Return requests that each store a batch as a whole. Each message gets an id, so that a retry stores it once."""
     batch: list[MessageToAppend] = []
@@ -181,26 +193,48 @@ def append(
         length = len(new["content"].encode("utf-8", "surrogatepass"))
         is_long = length > MAX_BATCHED_BYTES
         if batch and (is_long or len(batch) == MAX_BATCH or size + length > MAX_BATCH_BYTES):
-            yield append_batch(session, batch)
+            yield append_batch(session, batch, written_at)
             batch, size = [], 0
         if is_long:
-            yield append_text(session, new)
+            yield append_text(session, new, written_at)
         else:
             batch.append(new)
             size += length
     if batch:
-        yield append_batch(session, batch)
+        yield append_batch(session, batch, written_at)
 
 
-def append_batch(session: SessionId, batch: Sequence[MessageToAppend]) -> Request[list[AppendedMessage]]:
-    return Request("POST", f"{_session(session)}/messages", _appended, body=_json(batch))
+def append_batch(
+    session: SessionId, batch: Sequence[MessageToAppend], written_at: datetime | None = None
+) -> Request[list[AppendedMessage]]:
+    """`written_at` is the time of events whose record names none."""
+    query = {"writtenAt": written_at}
+    return Request("POST", f"{_session(session)}/messages", _appended, query, _json(batch))
 
 
-def append_text(session: SessionId, message: MessageToAppend) -> Request[list[AppendedMessage]]:
+def append_text(
+    session: SessionId, message: MessageToAppend, written_at: datetime | None = None
+) -> Request[list[AppendedMessage]]:
     """Return the request that appends a message of up to 64 MiB."""
-    query = {name: value for name, value in message.items() if name != "content"}
+    query = {"writtenAt": written_at, **{key: value for key, value in message.items() if key != "content"}}
     path = f"{_session(session)}/messages/text"
     return Request("POST", path, _appended, query, _utf8(message["content"]), "text/plain")
+
+
+def compare_messages(session: SessionId, contents: Mapping[str, bytes]) -> Request[MessageComparison]:
+    """Compare texts, by message id, with the stored ones; only their digests are sent."""
+    digests = [{"id": id, "sha256": sha256(text).hexdigest()} for id, text in contents.items()]
+    path = f"{_session(session)}/messages/compare"
+    return Request("POST", path, _model(MessageComparison), body=_json(digests))
+
+
+def claim_transcript(transcript: Mapping[str, Any]) -> Request[TranscriptClaim]:
+    return Request("POST", "/api/transcripts", _model(TranscriptClaim), body=_json(transcript))
+
+
+def complete_transcript(session: SessionId, completed: Mapping[str, Any]) -> Request[Session]:
+    path = f"/api/transcripts/{quote(str(session), safe='')}/complete"
+    return Request("POST", path, _model(Session), body=_json(completed))
 
 
 def list_messages(session: SessionId, **query: Unpack[MessageQuery]) -> Request[MessagePage]:

@@ -28,7 +28,7 @@ from ash_server.api.http.redaction import Redaction
 from ash_server.api.http.requests import Requests
 from ash_server.api.http.websocket_errors import WebSocketErrors
 from ash_server.api.item_counts import ItemCountController
-from ash_server.api.messages import MessageController
+from ash_server.api.messages import MessageController, MessageDigest
 from ash_server.api.metrics import MetricsController
 from ash_server.api.parse import ParseController, ParseRequest
 from ash_server.api.projections import ProjectedMessages, ProjectionController
@@ -37,6 +37,7 @@ from ash_server.api.session_search import SessionSearchController
 from ash_server.api.sessions import NewSession, SessionController, SessionPatch
 from ash_server.api.sessions_stream import SessionStreamController
 from ash_server.api.standard_messages import StandardMessageController, StandardMessagePage
+from ash_server.api.transcripts import CompletedTranscript, TranscriptController, TranscriptFields
 from ash_server.api.viewer_pages import AssetController, PageController
 from ash_server.db.drift import DriftReport
 from ash_server.db.search.within import SessionHit, SessionHitPage
@@ -49,7 +50,15 @@ from ash_server.store import Store
 from ash_shared.conversation.cli_result import ExecutionResponse
 from ash_shared.model.health import Health
 from ash_shared.model.message import Message, Reading
-from ash_shared.model.pages import AppendedMessages, EventPage, MessagePage, SearchPage, SearchResult
+from ash_shared.model.pages import (
+    AppendedMessages,
+    EventPage,
+    MessageComparison,
+    MessagePage,
+    SearchPage,
+    SearchResult,
+    TranscriptClaim,
+)
 from ash_shared.model.session import Session, SessionPage
 from ash_shared.projections import SessionSummary
 
@@ -58,6 +67,7 @@ _CONTROLLERS = (
     SessionStreamController,
     MessageController,
     StandardMessageController,
+    TranscriptController,
     EventController,
     EventStreamController,
     EventWebSocketController,
@@ -79,6 +89,7 @@ _CONTROLLERS = (
 
 _MODELS = (
     AppendedMessages,
+    CompletedTranscript,
     DriftReport,
     Ended,
     EventPage,
@@ -87,6 +98,8 @@ _MODELS = (
     Health,
     ItemCounts,
     Message,
+    MessageComparison,
+    MessageDigest,
     MessagePage,
     NewEvent,
     NewMessage,
@@ -105,6 +118,8 @@ _MODELS = (
     SessionPatch,
     SessionSummary,
     StandardMessagePage,
+    TranscriptClaim,
+    TranscriptFields,
 )
 
 Background = Callable[[Litestar], AbstractAsyncContextManager[None]]

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from typing import Annotated, Any, Literal
@@ -12,8 +12,10 @@ import msgspec
 from litestar import Controller, Request, Response, get, post
 from litestar.datastructures import State
 from litestar.openapi import ResponseSpec
+from litestar.openapi.spec import Example, OpenAPIMediaType, Schema
+from litestar.openapi.spec.enums import OpenAPIType
 from litestar.params import FromPath, PathParameter, QueryParameter
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from ash_server.api.http.bodies import (
     BODY_ERRORS,
@@ -28,12 +30,21 @@ from ash_server.api.http.bodies import (
     read_body,
 )
 from ash_server.api.http.dependencies import InjectedStore
-from ash_server.api.http.openapi_operations import ONE_LINE, json_batch_of, json_of, operation, text
+from ash_server.api.http.openapi_operations import (
+    ONE_LINE,
+    json_batch_of,
+    json_of,
+    operation,
+    reference,
+    text,
+)
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.api.metrics import count_appended
 from ash_server.db.events import Appended
 from ash_server.db.messages import MessageBlocks, MessageFilter, StoredMessage
 from ash_server.db.pagination import may_have_more
+from ash_server.db.session_facts import to_milliseconds
+from ash_server.db.text import check_text
 from ash_server.errors import (
     BatchTooLarge,
     BodyTimeout,
@@ -55,7 +66,13 @@ from ash_server.offload import offload, offload_each
 from ash_server.settings import Settings
 from ash_server.transfer.importing.lines import MAX_LINE_BYTES
 from ash_shared.model.message import LAST_SEQUENCE, Message, Role
-from ash_shared.model.pages import AppendedMessage, AppendedMessages, MessagePage
+from ash_shared.model.pages import (
+    AppendedMessage,
+    AppendedMessages,
+    DifferentText,
+    MessageComparison,
+    MessagePage,
+)
 
 _BLANKS = " \t\r"
 _NON_EMPTY_LINE = re.compile(r"[^\n]+")
@@ -96,7 +113,26 @@ ExpectedSequence = Annotated[
     ),
 ]
 
+WrittenAt = Annotated[
+    datetime | None,
+    QueryParameter(
+        name="writtenAt",
+        description="The time of events whose record names none, such as that of a file. Default: now.",
+    ),
+]
+
+
+class MessageDigest(Struct, forbid_unknown_fields=True):
+    """A text to compare with the stored one."""
+
+    id: Annotated[str, Meta(min_length=1, max_length=255, extra_json_schema={"pattern": r"^[^\x00]*$"})]
+    sha256: Annotated[
+        str, Meta(pattern="^[0-9a-f]{64}$", description="Of the text in UTF-8, in hexadecimal.")
+    ]
+
+
 _decoder = msgspec.json.Decoder(NewMessage | list[NewMessage])
+_digest_decoder = msgspec.json.Decoder(list[MessageDigest])
 _encode = msgspec.json.Encoder().encode
 
 _LINE = '{"type":"assistant","uuid":"5b0c","message":{"role":"assistant","content":[{"type":"text","text":"Done."}]}}'
@@ -137,6 +173,12 @@ _APPEND_ERRORS = error_responses(
     DuplicateInBatch,
     NulByte,
 )
+_DIGESTS = OpenAPIMediaType(
+    schema=Schema(
+        type=OpenAPIType.ARRAY, items=reference(MessageDigest), min_items=1, max_items=MAX_BATCH_SIZE
+    ),
+    examples={"one": Example(value=[{"id": "run-7/line-12", "sha256": "0" * 64}])},
+)
 _TEXT_ERRORS = error_responses(
     *WRITE_ERRORS,
     BodyTimeout,
@@ -169,19 +211,21 @@ class MessageController(Controller):
         },
         operation_class=operation(body=_APPEND_BODY),
     )
-    async def append(
+    async def append(  # one argument per parameter
         self,
         request: Request[Any, Any, Any],
         state: State,
         store: InjectedStore,
         session_id: FromPath[UUID],
         expected_sequence: ExpectedSequence = None,
+        written_at: WrittenAt = None,
     ) -> Response[AppendedMessages]:
         body = await read_body(request, *_BODY_PARSERS)
         batch = _BODY_PARSERS[body.media_type](body)
         check_count(batch, "message")
         check_sizes(state.settings, batch)
-        stored = await store.messages.append(session_id, batch, expected_sequence=expected_sequence)
+        now = _milliseconds(written_at)
+        stored = await store.messages.append(session_id, batch, expected_sequence=expected_sequence, now=now)
         return appended_response(stored)
 
     @post(
@@ -204,7 +248,7 @@ class MessageController(Controller):
         ),
         request_max_body_size=MAX_LINE_BYTES,
     )
-    async def append_text(
+    async def append_text(  # noqa: PLR0913  # one argument per parameter
         self,
         request: Request[Any, Any, Any],
         store: InjectedStore,
@@ -223,10 +267,40 @@ class MessageController(Controller):
             ),
         ] = None,
         role: Annotated[Role | None, QueryParameter(description="The role. Default: detected.")] = None,
+        written_at: WrittenAt = None,
     ) -> Response[AppendedMessages]:
         content = (await read_body(request, TEXT)).text
         new = NewMessage(content, id=id, role=role, source=source)
-        return appended_response(await store.messages.append(session_id, [new]))
+        now = _milliseconds(written_at)
+        return appended_response(await store.messages.append(session_id, [new], now=now))
+
+    @post(
+        "/compare",
+        operation_id="compareMessages",
+        summary="Compare texts with the stored ones",
+        description="Without sending them: a program that sends a file again learns which of its lines are stored. "
+        "The texts are compared in the order of the request, up to the first that differs.",
+        response_description="The ids of the equal texts, and the stored text of the one that differs.",
+        status_code=200,
+        responses=error_responses(
+            *WRITE_ERRORS, *BODY_ERRORS, SessionNotFound, EmptyBatch, BatchTooLarge, NulByte
+        ),
+        operation_class=operation(
+            body={JSON: _DIGESTS},
+            responses={200: {JSON: json_of(MessageComparison, equal={"equal": ["run-7/line-12"]})}},
+        ),
+    )
+    async def compare(
+        self, request: Request[Any, Any, Any], store: InjectedStore, session_id: FromPath[UUID]
+    ) -> MessageComparison:
+        batch = decode_body((await read_body(request, JSON)).text, _digest_decoder)
+        check_count(batch, "message")
+        for each in batch:
+            check_text(each.id, "the id")
+        digests = {each.id: bytes.fromhex(each.sha256) for each in batch}
+        equal, different = await store.messages.compare_contents(session_id, digests)
+        stored = None if different is None else DifferentText(id=different[0], content=different[1])
+        return MessageComparison(equal=equal, different=stored)
 
     @get(
         operation_id="listMessages",
@@ -335,6 +409,13 @@ def check_sizes(settings: Settings, batch: Sequence[NewMessage]) -> None:
     """Raises MessageTooLarge."""
     for index, message in enumerate(batch):
         check_size(message.content, settings, index)
+
+
+def _milliseconds(time: datetime | None) -> int | None:
+    """Return the timestamp of a time; without a time zone it is in UTC."""
+    if time is None:
+        return None
+    return to_milliseconds(time if time.tzinfo else time.replace(tzinfo=UTC))
 
 
 _BODY_PARSERS = {JSON: _parse_json, NDJSON: parse_lines}

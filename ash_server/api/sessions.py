@@ -108,7 +108,7 @@ _SESSION_EXAMPLE = {
     "unrecognisedCount": 0,
     "metadata": {"team": "platform"},
 }
-_SESSION_CONTENT = {JSON: json_of(Session, session=_SESSION_EXAMPLE)}
+SESSION_CONTENT = {JSON: json_of(Session, session=_SESSION_EXAMPLE)}
 
 _decode_new = msgspec.json.Decoder(NewSession)
 _decode_patch = msgspec.json.Decoder(SessionPatch)
@@ -138,7 +138,7 @@ class SessionController(Controller):
                     new={"title": "Fix the path test on Windows", "metadata": {"team": "platform"}},
                 )
             },
-            responses={201: _SESSION_CONTENT, 200: _SESSION_CONTENT},
+            responses={201: SESSION_CONTENT, 200: SESSION_CONTENT},
         ),
     )
     async def create(self, request: Request[Any, Any, Any], store: InjectedStore) -> Response[Session]:
@@ -226,7 +226,7 @@ class SessionController(Controller):
         summary="Get a session",
         response_description="The session.",
         responses=error_responses(*READ_ERRORS, SessionNotFound),
-        operation_class=operation(responses={200: _SESSION_CONTENT}),
+        operation_class=operation(responses={200: SESSION_CONTENT}),
     )
     async def get(self, store: InjectedStore, session_id: FromPath[UUID]) -> Session:
         return await store.sessions.get(session_id)
@@ -239,7 +239,7 @@ class SessionController(Controller):
         responses=error_responses(*WRITE_ERRORS, *BODY_ERRORS, SessionNotFound, NulByte),
         operation_class=operation(
             body={JSON: json_of(SessionPatch, rename={"title": "Path test, Windows"})},
-            responses={200: _SESSION_CONTENT},
+            responses={200: SESSION_CONTENT},
         ),
     )
     async def update(

@@ -23,7 +23,7 @@ def server_at(url: str | None, retry: Retry = NEVER) -> AshClient:
 
     Raises ApiError.
     """
-    return AshClient(url or _default_url(), from_environment(os.environ)[1], retry=retry)
+    return AshClient(url or default_url(), from_environment(os.environ)[1], retry=retry)
 
 
 def is_unavailable(error: ApiError) -> bool:
@@ -33,7 +33,7 @@ def is_unavailable(error: ApiError) -> bool:
 
 def url_arguments(server: AshClient) -> list[str]:
     """Return the command-line arguments that select this server; none if it is the default."""
-    return [] if server.url == _default_url().rstrip("/") else ["--url", server.url]
+    return [] if server.url == default_url().rstrip("/") else ["--url", server.url]
 
 
 def find_session(server: AshClient, reference: str) -> Session | None:
@@ -70,7 +70,8 @@ def as_uuid(text: str) -> UUID | None:
         return None
 
 
-def _default_url() -> str:
+def default_url() -> str:
+    """Return ASH_URL, else the address of the server on this machine."""
     return os.environ.get("ASH_URL") or f"http://127.0.0.1:{Settings.from_environment(os.environ).port}"
 
 

@@ -29,6 +29,7 @@ COMMANDS = {
     "open": ("open", "Open a session in the browser, or the list of all sessions."),
     "openapi": ("openapi", "Print the OpenAPI document of the API."),
     "parse": ("parse", "Read a file as typed content, without a database."),
+    "push": ("push.command", "Send transcripts to a server, each as a session."),
     "reindex": ("reindex", "Update what searches, filters and lists use, with this version's parser."),
     "reparse": ("reparse", "Show which stored messages this version reads differently."),
     "replay": ("replay", "Write the lines of a recorded stream at their original speed."),

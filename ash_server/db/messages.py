@@ -87,6 +87,12 @@ _WRITE = f"""
     WHERE id = %(session_id)b
 """  # noqa: S608  # constant SQL
 
+_COMPARE = """
+    SELECT messages.id, sha256(convert_to(content, 'UTF8')) = sent.digest
+    FROM messages JOIN unnest(%(ids)b::text[], %(digests)b::bytea[]) AS sent (id, digest) ON messages.id = sent.id
+    WHERE session_id = %(session_id)b
+"""
+
 _COLUMNS = "id, role, kind, source, content, sequence, created_at"
 _READ = f"SELECT {_COLUMNS} FROM messages WHERE session_id = "  # noqa: S608  # constant SQL
 
@@ -318,6 +324,15 @@ async def get_contents(conn: AsyncConnection, session_id: UUID, ids: Sequence[st
     """Return the stored texts by message id."""
     cursor = await conn.execute(_STORED, [session_id, list(ids)], binary=True)
     return {row[0]: row[2] for row in await cursor.fetchall()}
+
+
+async def compare_contents(
+    conn: AsyncConnection, session_id: UUID, digests: Mapping[str, bytes]
+) -> dict[str, bool]:
+    """Return by message id whether the SHA-256 of the stored text is this digest; unknown ids are absent."""
+    sent = {"session_id": session_id, "ids": list(digests), "digests": list(digests.values())}
+    cursor = await conn.execute(_COMPARE, sent, binary=True)
+    return dict(await cursor.fetchall())
 
 
 async def stream_messages(

@@ -1,12 +1,13 @@
 """Messages: append verbatim, list, and read as typed blocks."""
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
+from itertools import takewhile
 from typing import Unpack
 from uuid import UUID
 
-from ash_server.db import messages, reindex
+from ash_server.db import messages, reindex, sessions
 from ash_server.db.event_writer import StreamIds
 from ash_server.db.events import Appended
 from ash_server.db.messages import MessageBlocks, MessageFilter, PreparedMessage, StoredMessage, to_message
@@ -37,6 +38,7 @@ class MessageRepository:
         expected_sequence: int | None = None,
         end: bool = False,
         ids: StreamIds = StreamIds(),  # noqa: B008  # immutable
+        now: int | None = None,
     ) -> list[Appended]:
         """Store texts verbatim, all or none, together with the events derived from them.
 
@@ -45,13 +47,14 @@ class MessageRepository:
         False. A text with neither is stored each time. `expected_sequence` must be the last sequence of the session if
         any text is new. `end` also closes everything open, as `EventStore.end` does.
         `ids` names the turn and the response of the events; a rebuild of the events derives these ids again.
+        `now` is the time, in milliseconds, of events whose record names none.
 
         Raises SessionNotFound, IdConflict, DuplicateInBatch, SequenceMismatch, InvalidId, InvalidUtf8, NulByte;
         the `index` of an error is the position of its text in `new`.
         """
         prepared = await self.prepare(session_id, new)
         return await self.append_prepared(
-            session_id, prepared, expected_sequence=expected_sequence, end=end, ids=ids
+            session_id, prepared, expected_sequence=expected_sequence, end=end, ids=ids, now=now
         )
 
     async def prepare(
@@ -73,10 +76,7 @@ class MessageRepository:
         ids: StreamIds = StreamIds(),  # noqa: B008  # immutable
         now: int | None = None,
     ) -> list[Appended]:
-        """Store messages that `prepare` or `ingest.prepare_message` returned; see `append`.
-
-        `now` is the time, in milliseconds, of events whose record names none.
-        """
+        """Store messages that `prepare` or `ingest.prepare_message` returned; see `append`."""
         async with self._connections.writer(session_id) as conn:
             appended = await messages.append(
                 conn, session_id, prepared, expected_sequence=expected_sequence, end=end, ids=ids, now=now
@@ -117,6 +117,23 @@ class MessageRepository:
         """Return the stored texts by message id; ids that are not stored are absent."""
         async with self._connections.connection() as conn:
             return await messages.get_contents(conn, session_id, ids)
+
+    async def compare_contents(
+        self, session_id: UUID, digests: Mapping[str, bytes]
+    ) -> tuple[list[str], tuple[str, str] | None]:
+        """Compare texts with the stored ones by their SHA-256, in order, up to the first that differs.
+
+        Returns the ids of equal ones, and the id and the stored text of the one that differs. Ids that are not stored
+        are in neither. Raises SessionNotFound.
+        """
+        async with self._connections.connection() as conn:
+            compared = await messages.compare_contents(conn, session_id, digests)
+            if not compared:
+                await sessions.get_session(conn, session_id)
+            different = next((id for id in digests if compared.get(id) is False), None)
+            stored = {} if different is None else await messages.get_contents(conn, session_id, [different])
+        before = takewhile(lambda id: id != different, digests)
+        return [id for id in before if id in compared], next(iter(stored.items()), None)
 
     async def stream_messages(
         self,

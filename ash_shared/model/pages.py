@@ -31,6 +31,32 @@ class AppendedMessages(AshModel):
     messages: list[AppendedMessage]
 
 
+class DifferentText(AshModel):
+    id: str
+    content: str
+
+
+class MessageComparison(AshModel):
+    """Which texts are stored."""
+
+    equal: list[str]
+    """The ids of stored texts that are equal, before the first one that differs."""
+    different: Omittable[DifferentText] = ABSENT
+    """The first stored text that differs. Texts after it were not compared."""
+
+
+class TranscriptClaim(AshModel):
+    """The session with which a transcript is to be compared next, or its new session, which is empty."""
+
+    session_id: UUID = Field(alias="sessionId")
+    external_id: Omittable[str] = Field(default=ABSENT, alias="externalId")
+    has_names: bool = Field(alias="hasNames")
+    """False if the names of its transcript are not known yet."""
+    path: Omittable[str] = ABSENT
+    """Where the transcript was seen last; absent if no transfer of it is complete."""
+    message_count: int = Field(alias="messageCount")
+
+
 class MessagePage(AshModel):
     """Messages in ascending order of sequence."""
 

@@ -225,7 +225,10 @@ def test_server_events_in_any_chunks() -> None:
 
 
 @contextmanager
-def recording_server(statuses: list[int] | None = None) -> Iterator[tuple[str, list[Any]]]:
+def recording_server(
+    statuses: list[int] | None = None,
+    health: Health = Health(status="ok", version="9", api=API_VERSION),  # noqa: B008  # immutable
+) -> Iterator[tuple[str, list[Any]]]:
     """A server that answers with these statuses, then as a healthy one; and the headers of the requests."""
     remaining, requests = list(statuses or []), list[Any]()
 
@@ -233,7 +236,7 @@ def recording_server(statuses: list[int] | None = None) -> Iterator[tuple[str, l
         def do_GET(self) -> None:
             requests.append(self.headers)
             status = remaining.pop(0) if remaining else 200
-            body = Health(status="ok", version="9", api=API_VERSION).model_dump_json().encode()
+            body = health.model_dump_json().encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -251,6 +254,7 @@ def proxy(
     target: str,
     loses: Callable[[int], bool] = lambda _: False,
     cuts: Callable[[int], int | None] = lambda _: None,
+    sees: Callable[[str], object] = lambda _: None,
 ) -> Iterator[str]:
     """Forward requests; close the connection instead of some answers, or after some bytes of a stream."""
     numbers = iter(range(1000))
@@ -258,6 +262,7 @@ def proxy(
     class Handler(BaseHTTPRequestHandler):
         def forward(self) -> None:
             number = next(numbers)
+            sees(self.path)
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             limit = cuts(number)
             with (

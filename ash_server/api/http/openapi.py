@@ -69,6 +69,7 @@ _TAGS = [
         name="events",
         description="The event log of a session, for replay and live view.",
     ),
+    Tag(name="transcripts", description="Transcripts of other machines: `ash push`."),
     Tag(name="search", description="Full-text search over all sessions."),
     Tag(name="drift", description="Content that Ash does not recognize yet."),
     Tag(name="parse", description="Playground: parse a text without storing it."),

@@ -77,7 +77,7 @@ async def import_paths(store: Store, paths: Iterable[Path], options: ImportOptio
     """Import files and folders; continue after those that fail."""
     report = ImportReport()
     homes = find_homes(os.environ, Path.home())
-    await _import_files(store, _list_files(paths, homes, report), homes, options, report)
+    await _import_files(store, list_files(paths, homes, report), homes, options, report)
     return report
 
 
@@ -121,13 +121,13 @@ async def _collect_outcomes(
     outcomes: dict[Path, ImportedFile | UnreadFile],
 ) -> None:
     """Import the files from the smallest one on here, and from the largest one on in other processes."""
-    sizes = {path: _text_size(path) for path in files}
+    sizes = {path: text_size_of(path) for path in files}
     total = sum(sizes.values())
     other_processes = min(options.jobs, len(files), 1 + total // _MIN_PROCESS_BYTES) - 1
     # The order is free: which file belongs to which session does not depend on it.
     pending = deque(sorted(files, key=sizes.__getitem__) if other_processes > 0 else files)
     job = ImportJob(store.url, homes, options)
-    with _progress_bar(total) as advance:
+    with progress_bar(total, "importing") as advance:
         async with TaskGroup() as group:
             for _ in range(other_processes):
                 group.create_task(import_in_process(job, pending, outcomes, advance))
@@ -136,7 +136,7 @@ async def _collect_outcomes(
                 outcomes[path] = await import_one_file(store, path, homes, options, advance)
 
 
-def _list_files(paths: Iterable[Path], homes: list[Home], report: ImportReport) -> list[Path]:
+def list_files(paths: Iterable[Path], homes: list[Home], report: ImportReport) -> list[Path]:
     """List each file once, even if several paths lead to it."""
     by_real_path: dict[Path, Path] = {}
     for path in paths:
@@ -149,7 +149,7 @@ def _list_files(paths: Iterable[Path], homes: list[Home], report: ImportReport) 
     return list(by_real_path.values())
 
 
-def _text_size(path: Path) -> int:
+def text_size_of(path: Path) -> int:
     try:
         return sum(map(text_size, open_transcript(path).files()))
     except OSError:  # reported when the file is opened
@@ -157,7 +157,7 @@ def _text_size(path: Path) -> int:
 
 
 @contextmanager
-def _progress_bar(size: int) -> Iterator[Callable[[int], None]]:
+def progress_bar(size: int, title: str) -> Iterator[Callable[[int], None]]:
     """Show a temporary bar on standard error, if that is a terminal."""
     console = stderr_console()
     if not console.is_terminal:
@@ -165,7 +165,7 @@ def _progress_bar(size: int) -> Iterator[Callable[[int], None]]:
         return
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("importing"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    columns = (TextColumn(title), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("", total=size)
         yield lambda done: progress.advance(task, done)

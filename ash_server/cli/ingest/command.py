@@ -126,7 +126,7 @@ def _wait_for_sender(
     start, count = time.monotonic(), interrupts.count
     while thread.is_alive() and interrupts.count == count:
         thread.join(0.05)
-        if time.monotonic() - max(start, sender.last_answer) > timeout:
+        if time.monotonic() - max(start, sender.availability.last_answer) > timeout:
             return
 
 

@@ -6,9 +6,10 @@ from itertools import groupby
 from typing import NamedTuple
 from uuid import UUID
 
-from ash_client import ApiError, MessageToAppend, Retry
+from ash_client import ApiError, MessageToAppend
 from ash_client.requests import MAX_BATCHED_BYTES, append_batch, append_text
-from ash_server.cli.client import RETRYABLE_STATUSES, as_uuid, find_by_id_prefix, server_at
+from ash_server.cli.availability import Availability
+from ash_server.cli.client import as_uuid, find_by_id_prefix, server_at
 from ash_server.cli.ingest.line_queue import MAX_BATCH_BYTES, LineQueue, QueuedLine
 from ash_server.cli.ingest.progress import Progress
 from ash_server.cli.tail import tail_command
@@ -20,6 +21,7 @@ _MAX_HEAD_LINES = 100
 _MIN_ID_PREFIX = 8
 """Digits that `ash sessions` shows at least. A shorter text is only looked up as a name."""
 _NOT_FOUND, _CONFLICT = 404, 409
+_ADVICE = "`ash serve` starts one. Input is passed on, and queued until the server answers"
 
 FATAL_STATUSES = frozenset({401, 403, 405, 421})
 """Statuses that do not depend on the batch: every other batch would be rejected, too."""
@@ -54,14 +56,12 @@ class Sender:
         self.has_sent_prompt = options.prompt is None
         self.is_done = False
         """True once every line is stored or refused."""
-        self.last_answer = time.monotonic()
-        self.server = server_at(
-            url, Retry(None, RETRYABLE_STATUSES, self._note_unavailable, self._note_available)
-        )
+        self.availability = Availability(progress.print_line, _ADVICE)
+        self.server = server_at(url, self.availability.retry(None))
+        self.availability.url = self.server.url
         self._options = options
         self._queue = queue
         self._progress = progress
-        self._is_unavailable = False
         self._prompted_at = time.time_ns() // 1_000_000
 
     def run(self) -> None:
@@ -191,20 +191,6 @@ class Sender:
     def _report_refused(self, number: int, reason: str) -> None:
         self.refused += 1
         self._progress.report_refused(number, reason)
-
-    def _note_unavailable(self, error: ApiError) -> None:
-        if not self._is_unavailable:
-            self._is_unavailable = True
-            self._progress.print_line(
-                f"no server answers at {self.server.url} ({error.detail}); `ash serve` starts one. Input is passed on, "
-                "and queued until the server answers"
-            )
-
-    def _note_available(self) -> None:
-        self.last_answer = time.monotonic()
-        if self._is_unavailable:
-            self._is_unavailable = False
-            self._progress.print_line(f"the server at {self.server.url} answers")
 
 
 def _raise_if_fatal(error: ApiError) -> None:

@@ -6,15 +6,18 @@ belongs to another session (`identity`). New lines are only appended after all s
 is the order of its file. A last line that is still being written is left for the next import. In a session spread over
 many files, each file is one line with an id derived from its path; new files are added at the end of the session, even
 if their paths sort before stored ones.
+
+`FileImport` compares and appends through a `SessionTarget`: the session is in the store of this process, or on a server
+(`pushing`).
 """
 
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 from ash_server.db.messages import PreparedMessage
@@ -61,7 +64,7 @@ class ImportedFile(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    messages: list[PreparedMessage]
+    messages: list[Any]
     size: int
     """In bytes of the file."""
 
@@ -92,21 +95,23 @@ async def import_file(  # noqa: PLR0913  # one argument per option
     transcript = open_transcript(path)
     source = source or transcript.source
     head = read_head(map(line_bytes, transcript.lines()), source)
-    file = _File(path, name, transcript, source, modification_time(path), _Progress(advance))
+    file = TranscriptFile(path, name, transcript, source, modification_time(path), ByteProgress(advance))
     names = head.names if identify else None
     if names is not None:
         return await _import_identified(store, file, head, names, replace=replace)
-    session = await _find_session(store, head.source, name)
-    if session is None and (nothing := _result_without_lines(path, transcript.lines())):
+    session = await find_session(store, head.source, name)
+    if session is None and (nothing := result_without_lines(path, transcript.lines())):
         advance(text_size(path))
         return ImportedFile(session_id_for(head.source, name), name, head, nothing, has_session=False)
-    session = await _open_session(store, session, head.source, name, replace)
-    result = await _FileImport(store, session.id, file).run(is_new=not session.message_count)
+    session = await open_session(store, session, head.source, name, replace=replace)
+    result = await FileImport(LocalSession(store, session.id, file), file).run(
+        is_new=not session.message_count
+    )
     await store.transcripts.set_names(session.id, name)
     return ImportedFile(session.id, name, head, result)
 
 
-class _Progress:
+class ByteProgress:
     """Counts bytes; those of a file that is read again are not counted twice."""
 
     def __init__(self, advance: Callable[[int], None]) -> None:
@@ -123,7 +128,7 @@ class _Progress:
         self._place = 0
 
 
-class _File(NamedTuple):
+class TranscriptFile(NamedTuple):
     """A transcript to import."""
 
     path: Path
@@ -131,11 +136,11 @@ class _File(NamedTuple):
     transcript: Transcript
     source: str | None
     modified_at: datetime
-    advance: _Progress
+    advance: ByteProgress
 
 
 async def _import_identified(
-    store: Store, file: _File, head: TranscriptHead, names: TranscriptNames, *, replace: bool
+    store: Store, file: TranscriptFile, head: TranscriptHead, names: TranscriptNames, *, replace: bool
 ) -> ImportedFile:
     """Import into the session with the same text, or else into a new one."""
     target = SessionSearch(store, names, head.source, file.name)
@@ -143,7 +148,7 @@ async def _import_identified(
         await _replace_identified(store, file, target)
     while True:
         claim = await target.claim()
-        file_import = _FileImport(store, claim.session_id, file, claim)
+        file_import = FileImport(LocalSession(store, claim.session_id, file), file, claim)
         try:
             result = await file_import.run(is_new=not claim.message_count)
         except TextDiffers:
@@ -154,50 +159,117 @@ async def _import_identified(
     is_first = claim.path is None or not claim.has_names
     if result.counts["new"] or is_first:
         await mark_copies(store, claim.session_id)
-    await target.settle(claim)
+    await target.settle(claim.session_id)
     return ImportedFile(claim.session_id, claim.external_id or file.name, head, result)
 
 
-async def _replace_identified(store: Store, file: _File, target: SessionSearch) -> None:
+async def _replace_identified(store: Store, file: TranscriptFile, search: SessionSearch) -> None:
     """Replace the session with the same text by an empty one, or else the one that was last seen at this path."""
     at_path: Claim | None = None
-    while candidate := await target.find_candidate():
+    while candidate := await search.find_candidate():
         try:
-            await _FileImport(store, candidate.session_id, file, candidate).compare()
+            target = LocalSession(store, candidate.session_id, file)
+            await FileImport(target, file, candidate).compare()
         except TextDiffers:
             at_path = candidate if candidate.path == file.name else at_path
-            target.reject(candidate)
+            search.reject(candidate)
         else:
             break
         finally:
             file.advance.restart()
     replaced = candidate or at_path
     if replaced is not None:
-        await target.recreate(replaced)
+        await search.recreate(replaced)
 
 
-class _FileImport:
-    """The import of one transcript into one session."""
+class SessionTarget(Protocol):
+    """The session to which the lines of a file are appended."""
 
-    def __init__(self, store: Store, session_id: UUID, file: _File, claim: Claim | None = None) -> None:
-        """`claim` has the session if its text is not known to be that of the file: comparing raises TextDiffers."""
-        self.result = ImportResult()
+    async def get_stored(self, lines: Sequence[FileLine]) -> Mapping[str, str]:
+        """Return the stored texts of these lines, by name."""
+
+    async def has_any(self, names: Iterable[str]) -> bool:
+        """True if a line with one of these names is stored."""
+
+    def prepare(self, name: str, text: str) -> Any:
+        """Return a line for `append`."""
+
+    async def append(self, prepared: list[Any]) -> Iterable[bool]:
+        """Append lines, all or none, and return of each whether it is new. Raises IdConflict."""
+
+    async def set_file_time(self, *, has_grown: bool) -> None:
+        """Store when the file was modified."""
+
+    async def set_last_newline(self, last: str, *, is_missing: bool) -> None:
+        """Store whether the file has a newline after its last line, which has this name."""
+
+
+class LocalSession:
+    """A session in the store of this process."""
+
+    def __init__(self, store: Store, session_id: UUID, file: TranscriptFile) -> None:
         self._store = store
         self._session_id = session_id
+        self._source = file.source
+        self._modified_at = file.modified_at
+
+    async def get_stored(self, lines: Sequence[FileLine]) -> Mapping[str, str]:
+        return await self._get_contents(line.name for line in lines)
+
+    async def has_any(self, names: Iterable[str]) -> bool:
+        return bool(await self._get_contents(names))
+
+    def prepare(self, name: str, text: str) -> PreparedMessage:
+        id = line_id(self._session_id, name)
+        return prepare_message(self._session_id, text, id=id, source=self._source)
+
+    async def append(self, prepared: list[PreparedMessage]) -> Iterable[bool]:
+        now = to_milliseconds(self._modified_at)
+        appended = await self._store.messages.append_prepared(self._session_id, prepared, now=now)
+        return [entry.created for entry in appended]
+
+    async def set_file_time(self, *, has_grown: bool) -> None:
+        await self._store.sessions.set_file_time(self._session_id, self._modified_at, has_grown=has_grown)
+
+    async def set_last_newline(self, last: str, *, is_missing: bool) -> None:
+        if is_missing != await self._store.sessions.is_unterminated(self._session_id):
+            id = line_id(self._session_id, last)
+            await self._store.sessions.set_unterminated(self._session_id, is_missing, last_message=id)
+
+    async def _get_contents(self, names: Iterable[str]) -> dict[str, str]:
+        ids = {line_id(self._session_id, name): name for name in names}
+        contents = await self._store.messages.get_contents(self._session_id, list(ids))
+        return {ids[id]: content for id, content in contents.items()}
+
+
+class FileImport:
+    """The import of one transcript into one session."""
+
+    def __init__(self, target: SessionTarget, file: TranscriptFile, claim: Claim | None = None) -> None:
+        """`claim` has the session if its text is not known to be that of the file: comparing raises TextDiffers."""
+        self.result = ImportResult()
+        self._target = target
         self._file = file
         self._claim = claim
-        self._now = to_milliseconds(file.modified_at)
         self._last_line: FileLine | None = None
         """The last line of the session; None if its stored text differs from the file, or continues it."""
 
-    async def run(self, *, is_new: bool) -> ImportResult:
+    @property
+    def end(self) -> LineStart | None:
+        """The place after the last line, if the whole file is stored and ends with a newline."""
+        last = self._last_line
+        is_complete = not (self.result.problems or self.result.counts["incomplete"])
+        return last.end if is_complete and last is not None and last.terminated else None
+
+    async def run(self, *, is_new: bool, start: LineStart | None = None) -> ImportResult:
+        """`start` is the place after the last stored line, if it is known; the lines before it are not compared."""
         if self._file.transcript.in_many_files:
-            await self._set_file_time(has_grown=False)
+            await self._target.set_file_time(has_grown=False)
             await self._add_files(self._file.transcript.lines())
         else:
-            await self._add_lines(is_new=is_new)
+            await self._add_lines(START if is_new else start)
         if self.result.counts["new"]:
-            await self._set_file_time(has_grown=True)
+            await self._target.set_file_time(has_grown=True)
         return self.result
 
     async def compare(self) -> None:
@@ -205,23 +277,21 @@ class _FileImport:
         if not self._file.transcript.in_many_files:
             await self._compare_stored()
 
-    async def _add_lines(self, *, is_new: bool) -> None:
+    async def _add_lines(self, known_start: LineStart | None) -> None:
         """Append the lines of a file that follow the stored ones."""
-        start = START if is_new else await self._compare_stored()
-        await self._set_file_time(has_grown=False)
+        start = await self._compare_stored() if known_start is None else known_start
+        if known_start is not None and known_start != START:
+            self.result.counts["existing"] += known_start.number - 1
+            self._file.advance(known_start.offset)
+        await self._target.set_file_time(has_grown=False)
         if start:
             await self._append_lines(start)
         await self._store_last_newline()
 
-    async def _set_file_time(self, *, has_grown: bool) -> None:
-        await self._store.sessions.set_file_time(
-            self._session_id, self._file.modified_at, has_grown=has_grown
-        )
-
     async def _add_files(self, files: Iterable[FileLine]) -> None:
         """Append files that are not stored, and compare stored files with their stored text."""
         for batch in batched(files):
-            stored = await self._get_stored(file.name for file in batch)
+            stored = await self._target.get_stored(batch)
             messages = [message async for message in self._parse(self._skip_stored(batch, stored))]
             await self._append(_Batch(messages, sum(file.size for file in batch)))
 
@@ -256,7 +326,7 @@ class _FileImport:
         # The lines after the last stored one. If another stored line follows, they are missing in the store, else new.
         missing = ImportResult()
         for batch in batched(read_file(self._file.path)):
-            stored = await self._get_stored(line.name for line in batch)
+            stored = await self._target.get_stored(batch)
             for line in batch:
                 end = line.end
                 if line.name not in stored:
@@ -278,7 +348,7 @@ class _FileImport:
         """Check that no other text is stored after the end of the file."""
         # Several lines, because the next ones may have been refused.
         lookahead = range(end.number, end.number + _LOOKAHEAD_LINES)
-        if await self._get_stored(map(str, lookahead)):
+        if await self._target.has_any(map(str, lookahead)):
             if self._claim is None:
                 self.result.add_problem(LineProblem("changed", *end, "the file ends before a stored line"))
             self._last_line = None
@@ -288,14 +358,12 @@ class _FileImport:
     async def _append(self, batch: _Batch) -> None:
         if batch.messages:
             try:
-                appended = await self._store.messages.append_prepared(
-                    self._session_id, batch.messages, now=self._now
-                )
+                created = await self._target.append(batch.messages)
             except IdConflict:  # another import has stored a text with the same beginning
                 if self._claim is None:
                     raise
                 raise TextDiffers from None
-            self.result.counts.update("new" if entry.created else "existing" for entry in appended)
+            self.result.counts.update("new" if is_new else "existing" for is_new in created)
         self._file.advance(batch.size)
 
     async def _store_last_newline(self) -> None:
@@ -307,16 +375,8 @@ class _FileImport:
             return
         unterminated = not self._last_line.terminated
         is_shorter = self._claim is not None and unterminated and not self.result.counts["new"]
-        if is_shorter or unterminated == await self._store.sessions.is_unterminated(self._session_id):
-            return
-        last = line_id(self._session_id, self._last_line.name)
-        await self._store.sessions.set_unterminated(self._session_id, unterminated, last_message=last)
-
-    async def _get_stored(self, names: Iterable[str]) -> dict[str, str]:
-        """Return the stored texts of the named lines, by name."""
-        ids = {line_id(self._session_id, name): name for name in names}
-        contents = await self._store.messages.get_contents(self._session_id, list(ids))
-        return {ids[id]: content for id, content in contents.items()}
+        if not is_shorter:
+            await self._target.set_last_newline(self._last_line.name, is_missing=unterminated)
 
     def _compare_line(self, line: FileLine, stored: str) -> None:
         text = stored.encode()
@@ -358,7 +418,7 @@ class _FileImport:
             else:
                 yield line
 
-    async def _parse(self, lines: Iterable[FileLine]) -> AsyncGenerator[PreparedMessage, None]:
+    async def _parse(self, lines: Iterable[FileLine]) -> AsyncGenerator[Any, None]:
         for count, line in enumerate(lines, 1):
             if not count % _YIELD_EVERY:
                 await asyncio.sleep(0)
@@ -367,11 +427,10 @@ class _FileImport:
                 self.result.add_problem(text)
             else:
                 self._last_line = line
-                id = line_id(self._session_id, line.name)
-                yield prepare_message(self._session_id, text, id=id, source=self._file.source)
+                yield self._target.prepare(line.name, text)
 
 
-def _result_without_lines(path: Path, lines: Iterable[FileLine]) -> ImportResult | None:
+def result_without_lines(path: Path, lines: Iterable[FileLine]) -> ImportResult | None:
     """Return the result of a file that is empty or has only an incomplete line; None for other files."""
     line = next(iter(lines), None)
     if line is None:
@@ -410,8 +469,8 @@ def _changed_problem(line: FileLine, reason: str) -> LineProblem:
     return LineProblem("changed", *line.place, reason, line.file)
 
 
-async def _open_session(
-    store: Store, session: Session | None, source: str, name: str, replace: bool
+async def open_session(
+    store: Store, session: Session | None, source: str, name: str, *, replace: bool = False
 ) -> Session:
     if session is None:
         return await store.sessions.create(source=source, external_id=name)
@@ -420,7 +479,7 @@ async def _open_session(
     return await store.sessions.recreate(session.id, source=source, external_id=name)
 
 
-async def _find_session(store: Store, source: str, name: str) -> Session | None:
+async def find_session(store: Store, source: str, name: str) -> Session | None:
     """Find the session, first with the source `unknown`: an earlier import may not have recognised the format."""
     for stored_source in ("unknown", source):
         try:

@@ -4,7 +4,7 @@ The names select the sessions that may be that of the file; the text decides. If
 they are one session, otherwise each has its own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 from ash_server.db.messages import StoredMessage
@@ -23,12 +23,14 @@ class TextDiffers(Exception):
 class SessionSearch:
     """The sessions that may be that of a file, one after the other."""
 
-    def __init__(self, store: Store, names: TranscriptNames, source: str, path: str) -> None:
+    def __init__(  # what identifies a transcript
+        self, store: Store, names: TranscriptNames, source: str, path: str, rejected: Iterable[UUID] = ()
+    ) -> None:
         self._store = store
         self._names = names
         self._source = source
         self._path = path
-        self._rejected: set[UUID] = set()
+        self._rejected = {*rejected}
 
     async def claim(self) -> Claim:
         """Return the next session to compare with the file; after the last one, create another."""
@@ -48,12 +50,12 @@ class SessionSearch:
         """Leave this session out: its text differs from the file."""
         self._rejected.add(claim.session_id)
 
-    async def settle(self, claim: Claim) -> None:
+    async def settle(self, session_id: UUID) -> None:
         """Store the names and the path of the file in its session."""
-        await self._store.transcripts.set_names(claim.session_id, self._path, self._names.lineage)
+        await self._store.transcripts.set_names(session_id, self._path, self._names.lineage)
         expected = session_id_for(self._source, self._path)
-        if claim.session_id != expected and not await self._store.sessions.existing_ids([expected]):
-            await self._store.transcripts.replace_parent(expected, claim.session_id)
+        if session_id != expected and not await self._store.sessions.existing_ids([expected]):
+            await self._store.transcripts.replace_parent(expected, session_id)
 
     async def recreate(self, claim: Claim) -> None:
         """Replace the session by an empty one with the same id."""

@@ -197,6 +197,9 @@ def test_hand_read_bodies_are_documented() -> None:
         "updateSession": ["application/json"],
         "appendMessages": ["application/json", "application/x-ndjson"],
         "appendText": ["text/plain"],
+        "claimTranscript": ["application/json"],
+        "compareMessages": ["application/json"],
+        "completeTranscript": ["application/json"],
         "appendEvents": ["application/json", "application/x-ndjson"],
         "appendChunks": ["application/x-ndjson"],
         "parse": ["application/json"],
@@ -214,7 +217,7 @@ async def test_body_examples_are_accepted(client: AsyncClient, session: str) -> 
                     body = json.dumps(value) if media_type == "application/json" else value
                     response = await client.request(
                         method,
-                        path.replace("/api/sessions/{session_id}", session),
+                        path.replace("{session_id}", session.rpartition("/")[2]),
                         content=body,
                         headers={"Content-Type": media_type},
                     )

@@ -1,0 +1,189 @@
+"""Transfer of transcripts from other machines: the session of a file, and what is stored of it besides lines.
+
+A program claims a session, compares its lines with the stored ones (`…/messages/compare`), appends the others with ids
+derived from their numbers (`…/messages`), and completes the transfer. If the text of the file differs from that of the
+session, it claims the next one. The same steps as those of an import on the server (`file_import`).
+"""
+
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+import msgspec
+from litestar import Controller, Request, post
+from litestar.params import FromPath
+from msgspec import Meta, Struct
+
+from ash_server.api.http.bodies import BODY_ERRORS, JSON, decode_body, read_body
+from ash_server.api.http.dependencies import InjectedStore
+from ash_server.api.http.openapi_operations import WITHOUT_NUL, json_of, operation
+from ash_server.api.http.problems import WRITE_ERRORS, error_responses
+from ash_server.api.sessions import SESSION_CONTENT
+from ash_server.db.sessions import session_id_for
+from ash_server.db.text import check_text
+from ash_server.db.transcripts import TranscriptNames
+from ash_server.errors import NulByte, SessionNotFound
+from ash_server.ingest import Source, line_id
+from ash_server.transfer.importing.copies import mark_copies
+from ash_server.transfer.importing.file_import import find_session, open_session
+from ash_server.transfer.importing.identity import SessionSearch
+from ash_shared.model.pages import TranscriptClaim
+from ash_shared.model.session import Session
+
+_Path = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=4096,
+        description="Its path: relative to the folder of its CLI, else absolute.",
+        extra_json_schema=WITHOUT_NUL,
+        examples=["projects/-home-ada-site/3f0c.jsonl"],
+    ),
+]
+_Digest = Annotated[str, Meta(pattern="^(transcript|session|record):[0-9a-f]{32}$")]
+
+
+class TranscriptNamesBody(Struct, forbid_unknown_fields=True):
+    """The names in a transcript."""
+
+    session: Annotated[str, Meta(max_length=1000, description="The provider's id of the session.")]
+    key: _Digest
+    lineage: Annotated[list[_Digest], Meta(max_length=1000)]
+
+
+class TranscriptFields(Struct, forbid_unknown_fields=True):
+    """A transcript of another machine."""
+
+    source: Source
+    path: _Path
+    names: TranscriptNamesBody | None = None
+    """Null if the provider does not name the session: then the path does."""
+    rejected: Annotated[list[UUID], Meta(max_length=1000, description="Sessions with another text.")] = []
+
+
+class LastLine(Struct, forbid_unknown_fields=True):
+    """The last line of a file."""
+
+    name: Annotated[str, Meta(max_length=4096, description="Its number.")]
+    terminated: Annotated[bool, Meta(description="True if a newline follows.")]
+
+
+class CompletedTranscript(Struct, forbid_unknown_fields=True, rename="camel"):
+    """What is stored of a transcript besides its lines."""
+
+    source: Source
+    path: _Path
+    modified_at: Annotated[datetime, Meta(tz=True, description="The modification time of the file.")]
+    has_grown: Annotated[bool, Meta(description="True if lines were added.")]
+    is_first: Annotated[bool, Meta(description="True if the claimed session had no path or no names.")] = (
+        False
+    )
+    names: TranscriptNamesBody | None = None
+    last_line: LastLine | None = None
+    parent: Annotated[_Path | None, Meta(description="The path of the transcript that started it.")] = None
+
+
+_NAMES = {
+    "session": "3f0c",
+    "key": f"transcript:{'0' * 32}",
+    "lineage": [f"transcript:{'0' * 32}", f"record:{'1' * 32}"],
+}
+_TRANSCRIPT = {"source": "claude", "path": "projects/-home-ada-site/3f0c.jsonl", "names": _NAMES}
+_COMPLETED = {
+    **_TRANSCRIPT,
+    "modifiedAt": "2026-11-02T09:31:55Z",
+    "hasGrown": True,
+    "lastLine": {"name": "42", "terminated": True},
+}
+_CLAIM = {"sessionId": "0199f3a2-7c1e-7b3a-9d55-0c7b8f1f2e60", "hasNames": True, "messageCount": 0}
+
+_transcript_decoder = msgspec.json.Decoder(TranscriptFields)
+_completed_decoder = msgspec.json.Decoder(CompletedTranscript)
+
+
+class TranscriptController(Controller):
+    path = "/api/transcripts"
+    tags = ("transcripts",)
+
+    @post(
+        operation_id="claimTranscript",
+        summary="Find or create the session of a transcript",
+        description="Used by `ash push`. Returns a session with the names of the transcript that is not in `rejected`, "
+        "whose text the caller compares with the file; without one, a new session. The id of a line in it is the UUID "
+        "of version 5 of its number in the namespace of the session's id.",
+        response_description="The session.",
+        status_code=200,
+        responses=error_responses(*WRITE_ERRORS, *BODY_ERRORS, NulByte),
+        operation_class=operation(
+            body={JSON: json_of(TranscriptFields, transcript=_TRANSCRIPT)},
+            responses={200: {JSON: json_of(TranscriptClaim, claim=_CLAIM)}},
+        ),
+    )
+    async def claim(self, request: Request[Any, Any, Any], store: InjectedStore) -> TranscriptClaim:
+        transcript = decode_body((await read_body(request, JSON)).text, _transcript_decoder)
+        source, path = transcript.source, transcript.path
+        check_text(path, "the path")
+        names = _read_names(transcript.names)
+        if names is None:
+            session = await open_session(store, await find_session(store, source, path), source, path)
+            return TranscriptClaim(
+                session_id=session.id, external_id=path, has_names=True, message_count=session.message_count
+            )
+        search = SessionSearch(store, names, source, path, transcript.rejected)
+        claim = await search.claim()
+        return TranscriptClaim(
+            session_id=claim.session_id,
+            external_id=claim.external_id,
+            has_names=claim.has_names,
+            path=claim.path,
+            message_count=claim.message_count,
+        )
+
+    @post(
+        "/{session_id:uuid}/complete",
+        operation_id="completeTranscript",
+        summary="Complete the transfer of a transcript",
+        description="Used by `ash push` after the lines: stores the names, the place and the time of the file, links "
+        "the session to its parent, and marks it if it is a copy.",
+        response_description="The session.",
+        status_code=200,
+        responses=error_responses(*WRITE_ERRORS, *BODY_ERRORS, SessionNotFound, NulByte),
+        operation_class=operation(
+            body={JSON: json_of(CompletedTranscript, completed=_COMPLETED)}, responses={200: SESSION_CONTENT}
+        ),
+    )
+    async def complete(
+        self, request: Request[Any, Any, Any], store: InjectedStore, session_id: FromPath[UUID]
+    ) -> Session:
+        completed = decode_body((await read_body(request, JSON)).text, _completed_decoder)
+        for path in (completed.path, completed.parent or ""):
+            check_text(path, "the path")
+        await store.sessions.get(session_id)
+        sessions = store.sessions
+        await sessions.set_file_time(session_id, completed.modified_at, has_grown=False)
+        if completed.has_grown:
+            await sessions.set_file_time(session_id, completed.modified_at, has_grown=True)
+        if completed.last_line is not None:
+            last = line_id(session_id, completed.last_line.name)
+            is_missing = not completed.last_line.terminated
+            await sessions.set_unterminated(session_id, is_missing, last_message=last)
+        await _settle(store, session_id, completed)
+        if completed.parent is not None:
+            parent_id = session_id_for(completed.source, completed.parent)
+            await sessions.set_parent(session_id, parent_id, completed.parent)
+        return await sessions.get(session_id)
+
+
+async def _settle(store: InjectedStore, session_id: UUID, completed: CompletedTranscript) -> None:
+    names = _read_names(completed.names)
+    if names is None:
+        await store.transcripts.set_names(session_id, completed.path)
+        return
+    search = SessionSearch(store, names, completed.source, completed.path)
+    if completed.has_grown or completed.is_first:
+        await mark_copies(store, session_id)
+    await search.settle(session_id)
+
+
+def _read_names(names: TranscriptNamesBody | None) -> TranscriptNames | None:
+    return None if names is None else TranscriptNames(names.session, names.key, tuple(names.lineage))

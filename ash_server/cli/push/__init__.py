@@ -1,0 +1,1 @@
+"""`ash push`: send transcripts to a server, and follow them while they grow."""

@@ -1,0 +1,63 @@
+"""Options of `ash push`."""
+
+import asyncio
+from pathlib import Path
+
+import rich_click as click
+
+from ash_server.cli.options import json_option, source_option, url_option, warn_of_unknown_source
+
+
+@click.command("push")
+@click.argument("paths", metavar="[PATH...]", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--discover", "discovers", is_flag=True, help="All transcripts of this machine's CLIs.")
+@click.option("--watch", "watches", is_flag=True, help="Go on, and push what is added, until Ctrl-C.")
+@source_option
+@click.option(
+    "--wait",
+    type=click.FloatRange(0),
+    default=60,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for an unavailable server. With --watch there is no limit.",
+)
+@url_option
+@json_option
+def command(
+    paths: tuple[Path, ...],
+    *,
+    discovers: bool,
+    watches: bool,
+    source: str | None,
+    wait: float,
+    url: str | None,
+    as_json: bool,
+) -> int:
+    """Send transcripts to a server, each as a session.
+
+    The server is ASH_URL, with the key ASH_KEY. Accepts the same files and folders as `ash import`, and makes the same
+    sessions of them. Only what the server does not have is sent, so an interrupted push can be repeated: transcripts
+    stay in their files until then.
+
+    \b
+    ash push --discover               everything that `ash import --discover` lists
+    ash push --discover --watch       the same, and what is added from now on
+    ash push session.jsonl
+    """
+    if bool(paths) == discovers:
+        raise click.UsageError("Name a PATH, or give --discover.")
+    if watches and as_json:
+        raise click.UsageError("--watch and --json exclude each other.")
+    # Imported when needed: the store takes many times as long as the help.
+    from ash_server.cli.import_.files import ImportReport
+    from ash_server.cli.import_.report import print_report, print_report_json, warn_of_problems
+    from ash_server.cli.push.files import PushOptions, push_paths
+
+    warn_of_unknown_source(source)
+
+    def show(report: ImportReport) -> None:
+        (print_report_json if as_json else print_report)(report)
+        warn_of_problems(report)
+
+    options = PushOptions(paths, source, url, None if watches else wait)
+    return 0 if asyncio.run(push_paths(options, show, watches=watches)) else 1

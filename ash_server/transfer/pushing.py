@@ -1,0 +1,222 @@
+"""Import of transcript files into the sessions of a server, over its REST API.
+
+The steps are those of an import into a store, with the same comparison (`FileImport`): only the digests of lines that
+the server has are sent, and only lines that it does not have. An interrupted push therefore continues where it stopped.
+"""
+
+import socket
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from ash_client import ApiError, AsyncAshClient, MessageToAppend
+from ash_client.requests import append, claim_transcript, compare_messages, complete_transcript
+from ash_server.db.transcripts import Claim
+from ash_server.errors import IdConflict
+from ash_server.ingest import line_id
+from ash_server.transfer.importing.file_import import (
+    ByteProgress,
+    FileImport,
+    ImportedFile,
+    TranscriptFile,
+    result_without_lines,
+)
+from ash_server.transfer.importing.identity import TextDiffers
+from ash_server.transfer.importing.lines import FileLine, LineStart
+from ash_server.transfer.importing.parents import TranscriptHead, find_parent, line_bytes, read_head
+from ash_server.transfer.importing.transcript import open_transcript
+from ash_server.transfer.importing.transcript_files import (
+    Home,
+    external_id,
+    is_compressed,
+    modification_time,
+    source_at,
+)
+from ash_shared.model.session import Session
+
+_CHUNK_BYTES = 1024 * 1024
+_NO_SESSION = UUID(int=0)
+
+
+class Pushed(NamedTuple):
+    """The part of a file that the server has: a file that grows is not compared again."""
+
+    session_id: UUID
+    message_count: int
+    end: LineStart
+    digest: bytes
+    """Of the bytes before the end."""
+
+
+class PushedFile(NamedTuple):
+    imported: ImportedFile
+    pushed: Pushed | None
+    """None if the file has to be compared again."""
+    session: Session | None = None
+
+
+def _ignore(_: int) -> None:
+    pass
+
+
+async def push_file(  # one argument per option
+    server: AsyncAshClient,
+    path: Path,
+    homes: Iterable[Home],
+    *,
+    source: str | None = None,
+    pushed: Pushed | None = None,
+    advance: Callable[[int], None] = _ignore,
+) -> PushedFile:
+    """Push a transcript into its session on the server; see `file_import.import_file`. Raises OSError, ApiError.
+
+    `pushed` is what an earlier push of this file returned.
+    """
+    transcript = open_transcript(path)
+    source = source or source_at(path, homes) or transcript.source
+    head = read_head(map(line_bytes, transcript.lines()), source)
+    name = _name(path, head, homes)
+    file = TranscriptFile(path, name, transcript, source, modification_time(path), ByteProgress(advance))
+    if head.names is None and (nothing := result_without_lines(path, transcript.lines())):
+        return PushedFile(ImportedFile(_NO_SESSION, name, head, nothing, has_session=False), None)
+    return await _FilePush(server, file, head, pushed).run(find_parent(path, head, homes))
+
+
+def _name(path: Path, head: TranscriptHead, homes: Iterable[Home]) -> str:
+    """Return the external id of a new session.
+
+    A path in the folder of a CLI contains ids. Any other path is unique only on its machine, and may be the only name
+    of a transcript.
+    """
+    name = external_id(path, homes)
+    return f"{socket.gethostname()}:{name}" if head.names is None and Path(name).is_absolute() else name
+
+
+class _FilePush:
+    """The push of one file."""
+
+    def __init__(
+        self, server: AsyncAshClient, file: TranscriptFile, head: TranscriptHead, pushed: Pushed | None
+    ) -> None:
+        self._server = server
+        self._file = file
+        self._head = head
+        self._pushed = pushed
+        self._rejected: list[UUID] = []
+
+    async def run(self, parent: Any) -> PushedFile:
+        while True:
+            claim = await self._claim()
+            target = _RemoteSession(self._server, claim.session_id, self._file)
+            file_import = FileImport(target, self._file, claim if self._head.names else None)
+            try:
+                result = await file_import.run(is_new=not claim.message_count, start=self._known_start(claim))
+            except TextDiffers:
+                self._rejected.append(claim.session_id)
+                self._file.advance.restart()
+            else:
+                break
+        is_first = claim.path is None or not claim.has_names
+        completed = {
+            **self._identity(),
+            "modifiedAt": self._file.modified_at.isoformat(),
+            "hasGrown": bool(result.counts["new"]),
+            "isFirst": is_first,
+            "lastLine": target.last_line,
+            "parent": parent.external_id if parent else None,
+        }
+        session = await self._server.send(complete_transcript(claim.session_id, completed))
+        name = claim.external_id or self._file.name
+        imported = ImportedFile(claim.session_id, name, self._head, result)
+        return PushedFile(imported, self._remember(claim, file_import, result.counts["new"]), session)
+
+    async def _claim(self) -> Claim:
+        rejected = [str(id) for id in self._rejected]
+        claim = await self._server.send(claim_transcript({**self._identity(), "rejected": rejected}))
+        return Claim(claim.session_id, claim.external_id, claim.has_names, claim.path, claim.message_count)
+
+    def _identity(self) -> dict[str, Any]:
+        names = self._head.names
+        return {
+            "source": self._head.source,
+            "path": self._file.name,
+            "names": None if names is None else names._asdict(),
+        }
+
+    def _known_start(self, claim: Claim) -> LineStart | None:
+        """Return the place after the lines that an earlier push has compared, if neither side has changed since."""
+        known = self._pushed
+        if known is None or (claim.session_id, claim.message_count) != known[:2]:
+            return None
+        return known.end if _digest(self._file.path, known.end.offset) == known.digest else None
+
+    def _remember(self, claim: Claim, file_import: FileImport, new: int) -> Pushed | None:
+        end, path = file_import.end, self._file.path
+        if end is None or self._file.transcript.in_many_files or is_compressed(path):
+            return None
+        return Pushed(claim.session_id, claim.message_count + new, end, _digest(path, end.offset))
+
+
+class _RemoteSession:
+    """A session on a server, as the target of a `FileImport`."""
+
+    def __init__(self, server: AsyncAshClient, session_id: UUID, file: TranscriptFile) -> None:
+        self.last_line: Mapping[str, Any] | None = None
+        self._server = server
+        self._session_id = session_id
+        self._source = file.source
+        self._modified_at = file.modified_at
+
+    async def get_stored(self, lines: Sequence[FileLine]) -> Mapping[str, str]:
+        """Return the stored texts; those that are equal are not transferred."""
+        by_id = {line_id(self._session_id, line.name): line for line in lines if line.data is not None}
+        stored: dict[str, str] = {}
+        remaining = {id: line.data or b"" for id, line in by_id.items()}
+        while remaining:
+            compared = await self._server.send(compare_messages(self._session_id, remaining))
+            stored |= {by_id[id].name: remaining[id].decode() for id in compared.equal}
+            different = compared.different
+            if different is None:
+                break
+            stored[by_id[different.id].name] = different.content
+            ids = list(remaining)
+            remaining = {id: remaining[id] for id in ids[ids.index(different.id) + 1 :]}
+        return stored
+
+    async def has_any(self, names: Iterable[str]) -> bool:
+        ids = {line_id(self._session_id, name): b"" for name in names}
+        compared = await self._server.send(compare_messages(self._session_id, ids))
+        return bool(compared.equal or compared.different)
+
+    def prepare(self, name: str, text: str) -> MessageToAppend:
+        message: MessageToAppend = {"id": line_id(self._session_id, name), "content": text}
+        return {**message, "source": self._source} if self._source else message
+
+    async def append(self, prepared: list[MessageToAppend]) -> Iterable[bool]:
+        created: list[bool] = []
+        for request in append(self._session_id, prepared, written_at=self._modified_at):
+            try:
+                created += [each.created for each in await self._server.send(request)]
+            except ApiError as error:
+                if error.code == IdConflict.code:
+                    raise IdConflict from error
+                raise
+        return created
+
+    async def set_file_time(self, *, has_grown: bool) -> None:
+        """Nothing to do: the time is sent when the push is complete."""
+
+    async def set_last_newline(self, last: str, *, is_missing: bool) -> None:
+        self.last_line = {"name": last, "terminated": not is_missing}
+
+
+def _digest(path: Path, size: int) -> bytes:
+    """Return a digest of the first bytes of a file; of all if it has fewer."""
+    digest = blake2b(digest_size=16)
+    with path.open("rb") as file:
+        while size > 0 and (chunk := file.read(min(size, _CHUNK_BYTES))):
+            digest.update(chunk)
+            size -= len(chunk)
+    return digest.digest() if size == 0 else b""

@@ -1,0 +1,273 @@
+"""`ash push`: the same sessions as those of an import on the server, from homes that play other machines."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import pytest
+
+from ash_client import AshClient, AsyncAshClient
+from ash_server.cli.import_.files import import_discovered
+from ash_server.cli.import_.options import ImportOptions
+from ash_server.store import Store
+from ash_server.transfer.pushing import push_file
+from ash_shared.model.health import API_VERSION, Health
+from tests.client.test_ash_client import proxy, recording_server
+from tests.server.api.conftest import served
+from tests.server.cli.test_cli_serve import COMMAND
+from tests.server.transcripts import TRANSCRIPTS, write_home
+from tests.waiting import wait_until
+
+SESSION = "9f0c1b1e-7d0a-4a63-9d57-3b9a6f1f2f10"
+TRANSCRIPT = f".claude/projects/-work-shop/{SESSION}.jsonl"
+
+
+class Ran(NamedTuple):
+    code: int
+    out: str
+    err: list[str]
+
+
+def variables(home: Path, url: str) -> dict[str, str]:
+    """The environment of a laptop, whose store is never opened."""
+    return {"PATH": os.environ["PATH"], "HOME": str(home), "ASH_HOME": str(home / "no-store"), "ASH_URL": url}
+
+
+def push(home: Path, url: str, *arguments: str | Path) -> Ran:
+    done = subprocess.run(
+        [COMMAND, "push", *arguments],
+        capture_output=True,
+        text=True,
+        env=variables(home, url),
+        check=False,
+        timeout=120,
+    )
+    return Ran(done.returncode, done.stdout, done.stderr.splitlines())
+
+
+def counts(ran: Ran) -> dict[str, Any]:
+    summary = json.loads(ran.out)
+    return {name: summary[name] for name in ("new", "existing", "changed", "refused", "incomplete")}
+
+
+def said(number: int, text: str, session: str = SESSION) -> str:
+    line = {
+        "type": "user",
+        "uuid": f"u{number}",
+        "sessionId": session,
+        "cwd": "/work/shop",
+        "message": {"role": "user", "content": text},
+    }
+    return json.dumps(line) + "\n"
+
+
+def write(path: Path, *lines: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(lines))
+    return path
+
+
+@pytest.fixture
+def laptop(tmp_path: Path) -> Path:
+    return tmp_path / "laptop"
+
+
+@pytest.fixture
+def server(database_url: str) -> Iterator[str]:
+    with served_store(database_url) as address:
+        yield address
+
+
+@contextmanager
+def served_store(url: str) -> Iterator[str]:
+    from ash_server.app import create_app
+    from ash_server.settings import Settings
+
+    with served(create_app(Settings(), database_url=url)) as address:
+        yield address
+
+
+@pytest.fixture
+def ash(server: str) -> Iterator[AshClient]:
+    with AshClient(server) as client:
+        yield client
+
+
+async def test_makes_the_same_sessions_as_an_import(
+    laptop: Path, server: str, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sessions of five CLIs, with titles, times, parents, exports and events; the ids follow from the paths."""
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(write_home(laptop)))
+    ran = push(laptop, server, "--discover", "--json")
+    pushed = await contents(store)
+    for session_id in pushed:
+        await store.sessions.delete(session_id)
+    report = await import_discovered(store, ImportOptions(jobs=1))
+
+    assert (ran.code, ran.err) == (0, [])
+    assert counts(ran)["new"] == report.total.counts["new"]
+    assert pushed == await contents(store)
+    assert len(pushed) == len(TRANSCRIPTS)
+
+
+async def contents(store: Store) -> dict[UUID, Any]:
+    """Return of each session its facts, messages and events, without the times of storing."""
+    times = {"created_at", "updated_at"}
+    return {
+        session.id: (
+            session.model_dump(exclude=times),
+            [
+                (each.id, each.content, each.role, each.source)
+                for each in await store.messages.list_messages(session.id, limit=1000)
+            ],
+            [each.content for each in await store.events.get_stored_events(session.id, limit=1000)],
+            await store.sessions.is_unterminated(session.id),
+        )
+        async for session in store.sessions.list_all()
+    }
+
+
+def test_again_and_from_another_folder_it_is_the_same_session(
+    laptop: Path, tmp_path: Path, server: str, ash: AshClient
+) -> None:
+    path = write(laptop / TRANSCRIPT, said(1, "Open the shop."), said(2, "Close it."))
+    first = push(laptop, server, path, "--json")
+    again = push(laptop, server, path, "--json")
+    elsewhere = write(tmp_path / "backup" / "copy.jsonl", path.read_text(), said(3, "Open it again."))
+    longer = push(tmp_path / "another laptop", server, elsewhere, "--json")
+
+    assert [counts(each)["new"] for each in (first, again, longer)] == [2, 0, 1]
+    assert [counts(each)["existing"] for each in (first, again, longer)] == [0, 2, 2]
+    [session] = ash.sessions()
+    assert (session.external_id, session.path) == (TRANSCRIPT.removeprefix(".claude/"), str(elsewhere))
+    assert b"".join(ash.export(session.id)) == elsewhere.read_bytes()
+
+
+def test_another_text_is_another_session_and_a_fork_is_marked(
+    laptop: Path, server: str, ash: AshClient
+) -> None:
+    path = write(laptop / TRANSCRIPT, said(1, "Open the shop."), said(2, "Close it."))
+    push(laptop, server, path)
+    fork = write(laptop / "fork.jsonl", said(1, "Open the shop."), said(4, "Sell it."))
+    push(laptop, server, fork)
+
+    sessions = sorted(ash.sessions(), key=lambda each: each.created_at)
+    assert [b"".join(ash.export(each.id)) for each in sessions] == [path.read_bytes(), fork.read_bytes()]
+    assert [(each.copy_of, each.copied_messages) for each in sessions] == [(None, None), (sessions[0].id, 1)]
+
+
+def test_broken_lines_are_reported_as_by_an_import(laptop: Path, server: str, ash: AshClient) -> None:
+    path = laptop / "notes.jsonl"
+    write(path)
+    path.write_bytes(b"one\ntw\0o\n\xff\n" + b"x" * 1_500_000 + b"\nlast")
+    ran = push(laptop, server, path, "--json")
+
+    assert ran.code == 1
+    assert counts(ran) == {"new": 3, "existing": 0, "changed": 0, "refused": 2, "incomplete": 0}
+    [session] = ash.sessions()
+    assert session.external_id == f"{socket.gethostname()}:{path}"
+    assert b"".join(ash.export(session.id)) == b"one\n" + b"x" * 1_500_000 + b"\nlast"
+
+
+def test_watch_follows_a_growing_transcript(laptop: Path, server: str, ash: AshClient) -> None:
+    path = write(laptop / TRANSCRIPT, said(1, "Open the shop."))
+    command = [str(COMMAND), "push", "--discover", "--watch"]
+    streams: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=variables(laptop, server), **streams, text=True) as process:
+        try:
+            wait_until(lambda: stored_messages(ash) == [1])
+            with path.open("a") as file:
+                file.write(said(2, "Close it.") + said(3, "Sell it.")[:20])
+            wait_until(lambda: stored_messages(ash) == [2])
+            with path.open("a") as file:
+                file.write(said(3, "Sell it.")[20:])
+            agent = write(
+                laptop / TRANSCRIPT.replace(".jsonl", "/subagents/agent-a1.jsonl"),
+                said(9, "Count the tills."),
+            )
+            wait_until(lambda: any(each.parent_id for each in ash.sessions()))
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
+
+    parent, child = sorted(ash.sessions(), key=lambda each: -each.message_count)
+    assert process.returncode == 130
+    assert out.startswith("1 session, messages: 1 new")
+    assert f"{path}: 1 message pushed to session {parent.id}" in " ".join(err.split())
+    assert b"".join(ash.export(parent.id)) == path.read_bytes()
+    assert b"".join(ash.export(child.id)) == agent.read_bytes()
+    assert child.parent_id == parent.id
+
+
+def stored_messages(ash: AshClient) -> list[int]:
+    return sorted(each.message_count for each in ash.sessions())
+
+
+def test_server_that_is_away_gets_everything_later(laptop: Path, database_url: str) -> None:
+    path = write(laptop / TRANSCRIPT, *(said(number, "Count.") for number in range(50)))
+    away = push(laptop, "http://127.0.0.1:9", path, "--wait", "0.2")
+    with served_store(database_url) as url:
+        later = push(laptop, url, path, "--json")
+
+    assert (away.code, away.out) == (1, "")
+    assert away.err[0].startswith("ash: no server answers at http://127.0.0.1:9 (")
+    assert away.err[-1].startswith("ash: http://127.0.0.1:9 does not answer: ")
+    assert counts(later)["new"] == 50
+
+
+def test_lost_answers_store_nothing_twice(laptop: Path, server: str, ash: AshClient) -> None:
+    path = write(laptop / TRANSCRIPT, *(said(number, "Count.") for number in range(1200)))
+    with proxy(server, loses=lambda number: number % 3 == 0) as url:
+        ran = push(laptop, url, path, "--json")
+
+    assert (ran.code, json.loads(ran.out)["sessions"][0]["problems"]) == (0, [])
+    [session] = ash.sessions()
+    assert b"".join(ash.export(session.id)) == path.read_bytes()
+
+
+async def test_known_part_is_not_compared_unless_it_has_changed(laptop: Path, server: str) -> None:
+    path = write(laptop / TRANSCRIPT, said(1, "Open the shop."), said(2, "Close it."))
+    async with AsyncAshClient(server) as client:
+        first = await push_file(client, path, [])
+        write(path, path.read_text(), said(3, "Sell it."))
+        requests = list[str]()
+        with proxy(server, sees=requests.append) as url:
+            async with AsyncAshClient(url) as watched:
+                grown = await push_file(watched, path, [], pushed=first.pushed)
+        write(path, path.read_text().replace("Close it.", "Paint it."))
+        edited = await push_file(client, path, [], pushed=grown.pushed)
+
+    results = [each.imported.result.counts for each in (first, grown, edited)]
+    assert [(each["existing"], each["new"]) for each in results] == [(0, 2), (2, 1), (0, 3)]
+    assert not [request for request in requests if "compare" in request]
+    assert grown.imported.session_id == first.imported.session_id != edited.imported.session_id
+
+
+@pytest.mark.parametrize(("api", "age"), [(0, "older"), (API_VERSION + 1, "newer")])
+def test_server_of_another_version(laptop: Path, api: int, age: str) -> None:
+    path = write(laptop / TRANSCRIPT, said(1, "Open the shop."))
+    with recording_server(health=Health(status="ok", version="7.0", api=api)) as (url, _):
+        ran = push(laptop, url, path)
+
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == [
+        f"ash: the server is {age} than this program: it runs Ash 7.0 with version {api} of the API, "
+        f"not {API_VERSION}; update {'the server' if age == 'older' else 'this one'}"
+    ]
+
+
+def test_needs_a_path_or_discover(laptop: Path) -> None:
+    assert [push(laptop, "http://127.0.0.1:9", *each).code for each in ((), ("--discover", "a.jsonl"))] == [
+        2,
+        2,
+    ]
