@@ -30,8 +30,8 @@ def upgrade() -> None:
 def vacuum() -> None:
     """Return the disk space of deleted and rebuilt data to the system.
 
-    Rewrites the tables of messages, events and search, one by one; readers and writers wait for the table. It needs as
-    much free space as the largest table will take.
+    Rewrites the tables one by one, without the texts of deleted rows; readers and writers wait for the table. It needs
+    as much free space as the largest table will take.
     """
     with (
         open_database(Settings.from_environment(os.environ)) as url,

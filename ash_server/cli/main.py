@@ -19,6 +19,7 @@ _INTERRUPTED = 128 + signal.SIGINT
 
 COMMANDS = {
     "db": ("db", "Manage the database."),
+    "delete": ("delete", "Delete sessions with their messages and events."),
     "demo": ("demo", "Start Ash with sample sessions, open the viewer, and print the addresses."),
     "drift": ("drift", "List content that Ash does not recognize: unknown types and malformed blocks."),
     "events": ("events", "Show the event log of a session: `ash events SESSION`."),
@@ -29,6 +30,7 @@ COMMANDS = {
     "open": ("open", "Open a session in the browser, or the list of all sessions."),
     "openapi": ("openapi", "Print the OpenAPI document of the API."),
     "parse": ("parse", "Read a file as typed content, without a database."),
+    "prune": ("prune", "Delete sessions without recent activity."),
     "push": ("push.command", "Send transcripts to a server, each as a session."),
     "reindex": ("reindex", "Update what searches, filters and lists use, with this version's parser."),
     "reparse": ("reparse", "Show which stored messages this version reads differently."),

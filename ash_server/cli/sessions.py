@@ -29,7 +29,7 @@ _SPAN = re.compile("([0-9]{1,5})([mhdw])")
 _SPAN_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-def _read_since(_: click.Context, __: click.Parameter, value: str | None) -> datetime | None:
+def read_moment(_: click.Context, __: click.Parameter, value: str | None) -> datetime | None:
     """Return the time of a date, a time, or a span before now; times without a zone are local."""
     if value is None:
         return None
@@ -61,7 +61,7 @@ def _read_project(context: click.Context, parameter: click.Parameter, value: str
 @click.option(
     "--since",
     metavar="TIME",
-    callback=_read_since,
+    callback=read_moment,
     help="Only sessions active since a date, a time, or for a span: 30m, 12h, 7d, 2w.",
 )
 @click.option("--errors", flag_value=True, default=None, help="Only sessions with errors.")
@@ -88,7 +88,7 @@ async def _print_sessions(store: Store, *, as_json: bool, **filters: Unpack[Sess
         click.echo(visible_json(page.model_dump_json()))
         return
     if page.sessions:
-        stdout_console().print(_table(page.sessions))
+        stdout_console().print(session_table(page.sessions))
     elif (await store.sessions.list_sessions(limit=1)).sessions:
         warn("no session matches")
     else:
@@ -102,7 +102,7 @@ class _Row(NamedTuple):
     """Number of ancestors in the list."""
 
 
-def _table(sessions: list[Session]) -> Table:
+def session_table(sessions: list[Session]) -> Table:
     table = Table("session", "source", "last activity", box=None, pad_edge=False, header_style="dim")
     table.add_column("messages", justify="right")
     table.add_column("name", overflow="fold")

@@ -129,6 +129,11 @@ class SessionRepository:
             await sessions.delete_session(conn, session_id)
         self._wake(session_id)
 
+    async def list_tree(self, session_id: UUID) -> list[UUID]:
+        """Return the ids of the session and of the stored sessions of its subagents, at any depth."""
+        async with self._connections.connection() as conn:
+            return [each.id for each in await sessions.get_tree(conn, session_id)]
+
     async def recreate(self, session_id: UUID, *, source: str, external_id: str) -> Session:
         """Replace the session by an empty one with the same id, parent and metadata, and the title set by a person.
 

@@ -1,0 +1,116 @@
+"""`ash delete`, `ash prune`: which sessions go, and that nothing of them stays in a table or its files."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from ash_server.cli.delete import with_trees
+from ash_server.db.connection import libpq_url
+from ash_server.db.vacuum import vacuum
+from ash_server.store import Store
+from tests.server.cli.test_cli import Ran, ran_here
+
+CANARY = "CANARYzq7x"
+
+
+@pytest.fixture
+def environment(tmp_path: Path, database_url: str) -> dict[str, str]:
+    return {"HOME": str(tmp_path), "ASH_HOME": str(tmp_path), "ASH_DATABASE_URL": database_url}
+
+
+def run(environment: dict[str, str], *arguments: str) -> Ran:
+    return ran_here(arguments, environment, Path(environment["HOME"]))
+
+
+async def create(store: Store, name: str, *, parent: UUID | None = None, days: float = 0) -> UUID:
+    """Create a session whose last message is this many days old."""
+    session = await store.sessions.create(source="claude", external_id=name, parent_id=parent)
+    time = (datetime.now(UTC) - timedelta(days=days)).isoformat()
+    line: dict[str, Any] = {"type": "user", "timestamp": time, "message": {"role": "user", "content": name}}
+    await store.messages.append(session.id, [json.dumps(line)])
+    return session.id
+
+
+async def remaining(store: Store) -> set[str | None]:
+    return {session.external_id async for session in store.sessions.list_all()}
+
+
+async def test_deletes_named_sessions_and_their_subagents_where_asked(
+    store: Store, environment: dict[str, str]
+) -> None:
+    main = await create(store, "main")
+    agent = await create(store, "agent", parent=main)
+    await create(store, "agent of the agent", parent=agent)
+    await create(store, "other")
+
+    refused = run(environment, "delete", "main")
+    assert (refused.code, refused.err) == (
+        2,
+        "ash: Nothing is deleted without --yes (see `ash delete --help`)\n",
+    )
+    assert len(await with_trees(store, await store.sessions.find("main"))) == 3
+    assert run(environment, "delete", "main", "nothing", "--yes").code == 1
+    assert len(await remaining(store)) == 4
+    assert run(environment, "delete", "other", "--yes") == Ran(0, "1 session with 1 message deleted\n", "")
+    assert run(environment, "delete", "main", "--yes").code == 0
+    assert await remaining(store) == {"agent", "agent of the agent"}
+    assert run(environment, "delete", str(agent), "--subagents", "--yes").out == (
+        "2 sessions with 2 messages deleted\n"
+    )
+    assert await remaining(store) == set()
+
+
+async def test_prunes_sessions_without_recent_activity(store: Store, environment: dict[str, str]) -> None:
+    old = await create(store, "old", days=100)
+    new = await create(store, "new", days=1)
+    await create(store, "agent of old", parent=old, days=100)
+    await create(store, "late agent of old", parent=old, days=2)
+    await create(store, "agent of new", parent=new, days=100)
+    everything = await remaining(store)
+
+    listed = run(environment, "prune", "--older-than", "90d", "--subagents", "--dry-run")
+    assert listed.out.splitlines()[-1] == "3 sessions with 3 messages would be deleted"
+    assert await remaining(store) == everything
+    assert run(environment, "prune", "--older-than", "90d", "--source", "codex").out.startswith("0 sessions")
+    assert run(environment, "prune", "--older-than", "90d").out == "2 sessions with 2 messages deleted\n"
+    assert await remaining(store) == {"new", "late agent of old", "agent of new"}
+    assert run(environment, "prune", "--older-than", "36h", "--subagents").code == 0
+    assert await remaining(store) == {"new", "agent of new"}
+    assert run(environment, "prune", "--older-than", "soon").code == 2
+
+
+async def test_deleted_texts_are_in_no_table_and_after_a_vacuum_in_no_file(
+    store: Store, database_url: str
+) -> None:
+    """Searches the files of the tables, which a superuser can read."""
+    session = await create(store, CANARY)
+    await store.search.search(CANARY)
+    await store.sessions.delete(session)
+
+    with psycopg.connect(libpq_url(database_url), autocommit=True) as conn:
+        assert tables_with(conn, CANARY) == []
+        conn.execute("CHECKPOINT")
+        assert files_with(conn, CANARY)
+        vacuum(conn)
+        conn.execute("CHECKPOINT")
+        assert files_with(conn, CANARY) == []
+
+
+def tables_with(conn: psycopg.Connection, text: str) -> list[str]:
+    names = [row[0] for row in conn.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")]
+    query = "SELECT EXISTS (SELECT FROM {} AS entry WHERE entry::text ILIKE %s)"
+    return [name for name in names if any(conn.execute(query.format(name), [f"%{text}%"]).fetchone() or ())]
+
+
+def files_with(conn: psycopg.Connection, text: str) -> list[str]:
+    """Return the tables, indexes and TOAST tables whose files contain the text."""
+    query = """
+        SELECT oid::regclass::text, pg_read_binary_file(pg_relation_filepath(oid), 0, 100000000)
+        FROM pg_class WHERE relkind IN ('r', 't', 'i') AND oid >= 16384 AND pg_relation_size(oid) > 0
+    """
+    return [name for name, data in conn.execute(query) if text.encode() in data]
