@@ -22,6 +22,6 @@ USER ash
 EXPOSE 4100
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 \
     CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:4100/health/live', timeout=2)"]
-# Listens on all addresses, and therefore refuses to start unless ASH_ALLOW_UNAUTHENTICATED=1 states that access is
-# restricted elsewhere.
+# Listens on all addresses, and therefore refuses to start until the first key exists (`ash keys create`), unless
+# ASH_ALLOW_UNAUTHENTICATED=1 states that access is restricted elsewhere.
 CMD ["ash", "serve", "--host", "0.0.0.0", "--port", "4100"]

@@ -9,6 +9,7 @@ from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.plugins.pydantic import PydanticPlugin
 
+from ash_server.api.audit import AuditController
 from ash_server.api.chunks import ChunkController
 from ash_server.api.docs import DocsController
 from ash_server.api.drift import DriftController
@@ -18,6 +19,7 @@ from ash_server.api.events_stream import EventStreamController
 from ash_server.api.events_websocket import EventWebSocketController, Frame
 from ash_server.api.export import ExportController
 from ash_server.api.health import HealthController
+from ash_server.api.http.access import check_key
 from ash_server.api.http.dependencies import provide_store
 from ash_server.api.http.headers import add_default_headers
 from ash_server.api.http.openapi import ModelReferences, OpenApiDocumentConfig
@@ -28,6 +30,7 @@ from ash_server.api.http.redaction import Redaction
 from ash_server.api.http.requests import Requests
 from ash_server.api.http.websocket_errors import WebSocketErrors
 from ash_server.api.item_counts import ItemCountController
+from ash_server.api.login import LoginController
 from ash_server.api.messages import MessageController, MessageDigest
 from ash_server.api.metrics import MetricsController
 from ash_server.api.parse import ParseController, ParseRequest
@@ -40,10 +43,12 @@ from ash_server.api.standard_messages import StandardMessageController, Standard
 from ash_server.api.transcripts import CompletedTranscript, TranscriptController, TranscriptFields
 from ash_server.api.viewer_pages import AssetController, PageController
 from ash_server.db.drift import DriftReport
+from ash_server.db.keys import AuditPage
 from ash_server.db.search.within import SessionHit, SessionHitPage
 from ash_server.ingest import NewMessage
+from ash_server.key_ring import KeyRing
 from ash_server.live.search_indexer import SearchIndexer
-from ash_server.live.session_feed import SessionFeed
+from ash_server.live.session_feed import SessionFeeds
 from ash_server.queries.item_counts import ItemCounts
 from ash_server.settings import Settings
 from ash_server.store import Store
@@ -80,6 +85,8 @@ _CONTROLLERS = (
     SessionSearchController,
     DriftController,
     ParseController,
+    AuditController,
+    LoginController,
     HealthController,
     MetricsController,
     DocsController,
@@ -89,6 +96,7 @@ _CONTROLLERS = (
 
 _MODELS = (
     AppendedMessages,
+    AuditPage,
     CompletedTranscript,
     DriftReport,
     Ended,
@@ -130,11 +138,14 @@ def create_app(settings: Settings, *, database_url: str, background: Background 
     """Return the application. It starts without a database, and is ready (`/health/ready`) once the database is."""
     app = Litestar(
         route_handlers=_CONTROLLERS,
-        guards=[origin_guard(settings), check_path_and_query],
+        guards=[origin_guard(settings), check_key, check_path_and_query],
         dependencies={"store": Provide(provide_store, sync_to_thread=False)},
         exception_handlers=HANDLERS,
         before_send=[add_default_headers],
-        lifespan=[lambda app: _open_store(app, database_url), *([background] if background else ())],
+        lifespan=[
+            lambda app: _open_store(app, settings, database_url),
+            *([background] if background else ()),
+        ],
         state=State({"settings": settings}),
         openapi_config=OpenApiDocumentConfig(_MODELS),
         plugins=[ModelReferences(), PydanticPlugin(prefer_alias=True)],
@@ -152,15 +163,16 @@ def openapi_json() -> str:
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def _open_store(app: Litestar, url: str) -> AbstractAsyncContextManager[None]:
+def _open_store(app: Litestar, settings: Settings, url: str) -> AbstractAsyncContextManager[None]:
     @asynccontextmanager
     async def open_store() -> AsyncGenerator[None, None]:
         async with (
             Store.connect(url) as store,
-            SearchIndexer(store.hub, store.search),
-            SessionFeed(store.hub, store.sessions) as session_feed,
+            SearchIndexer(store),
+            SessionFeeds() as session_feeds,
         ):
-            app.state.update({"store": store, "session_feed": session_feed})
+            key_ring = KeyRing(store.keys, settings)
+            app.state.update({"store": store, "session_feeds": session_feeds, "key_ring": key_ring})
             yield
 
     return open_store()

@@ -56,6 +56,20 @@ class TooDeep(AshError):
     status, code, title = 400, "too_deep", "The body is nested too deeply."
 
 
+class KeyRequired(AshError):
+    status, code, title = 401, "key_required", "The request needs a key: `Authorization: Bearer ash_…`."
+
+
+class KeyInvalid(AshError):
+    """The same for keys that never existed, were revoked, or have expired."""
+
+    status, code, title = 401, "key_invalid", "The key is not valid."
+
+
+class ScopeMissing(AshError):
+    status, code, title = 403, "scope_missing", "The key does not allow this."
+
+
 class OriginNotAllowed(AshError):
     status, code, title = (
         403,
@@ -70,6 +84,10 @@ class NotFound(AshError):
 
 class SessionNotFound(AshError):
     status, code, title = 404, "session_not_found", "No session has this id."
+
+
+class TenantNotFound(AshError):
+    status, code, title = 404, "tenant_not_found", "No tenant has this name."
 
 
 class MessageNotFound(AshError):
@@ -158,6 +176,10 @@ class UpgradeRequired(AshError):
 
 class HeadersTooLarge(AshError):
     status, code, title = 431, "headers_too_large", "The request line and headers exceed the size limit."
+
+
+class SecretMissing(AshError):
+    status, code, title = 503, "secret_missing", "The server has no secret to check keys with."
 
 
 class DatabaseUnavailable(AshError):

@@ -23,7 +23,11 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 4100
     allow_unauthenticated: bool = False
-    """Allow a `host` that other machines can reach."""
+    """Allow a `host` that other machines can reach without any key."""
+    secret: str | None = field(default=None, repr=False)
+    """The secret with which keys are checked. None means the file `secret` in `home`."""
+    tenant: str = "default"
+    """The tenant of commands that use the database directly."""
     max_message_bytes: int = 1024 * 1024
     max_body_bytes: int = 8 * 1024 * 1024
     log_level: str = "warning"
@@ -36,12 +40,13 @@ class Settings:
         return cls(**{name: _parse_setting(name, text) for name, text in values.items() if text})
 
 
-def check_exposure(settings: Settings) -> None:
-    """Raise SettingsError if other machines can reach the server, which has no authentication."""
-    if not is_loopback(settings.host) and not settings.allow_unauthenticated:
+def check_exposure(settings: Settings, *, has_keys: bool) -> None:
+    """Raise SettingsError if other machines can reach a server that answers without a key."""
+    if not (has_keys or is_loopback(settings.host) or settings.allow_unauthenticated):
         raise SettingsError(
-            f"ASH_HOST={settings.host} lets other machines reach Ash, which has no authentication. "
-            "Set ASH_ALLOW_UNAUTHENTICATED=1 if a proxy in front of it authenticates clients, or unset ASH_HOST."
+            f"ASH_HOST={settings.host} lets other machines reach Ash, which has no keys yet. "
+            "Create the first one with `ash keys create NAME`, or unset ASH_HOST. "
+            "Set ASH_ALLOW_UNAUTHENTICATED=1 only if a proxy in front of it authenticates clients."
         )
 
 
@@ -86,6 +91,8 @@ _PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "home": (lambda text: Path(text).expanduser(), "a folder"),
     "host": (str, "a host name or address"),
     "port": (_integer(0, 65535), "a port from 0 to 65535"),
+    "secret": (str, "a text"),
+    "tenant": (str, "the name of a tenant"),
     "allow_unauthenticated": ({"1": True, "0": False}.__getitem__, "1 or 0"),
     "max_message_bytes": _BYTES,
     "max_body_bytes": _BYTES,

@@ -24,35 +24,40 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from psycopg import OperationalError
 
+from ash_server.db import tenants
 from ash_server.db.connection import LOCK_TIMEOUT, check_schema, connect, open_pool
 from ash_server.db.embedded.open import open_embedded
-from ash_server.errors import DatabaseUnavailable
+from ash_server.db.tenants import Tenant
+from ash_server.errors import DatabaseUnavailable, TenantNotFound
 from ash_server.live.hub import Hub
 from ash_server.repositories.connections import Connections
 from ash_server.repositories.conversation import ConversationReader
 from ash_server.repositories.drift import DriftRepository
 from ash_server.repositories.events import EventStore
+from ash_server.repositories.keys import KeyRepository
 from ash_server.repositories.messages import MessageRepository
 from ash_server.repositories.sessions import SessionRepository
-from ash_server.repositories.statistics import Statistics
 from ash_server.repositories.transcripts import TranscriptRepository
 from ash_server.settings import Settings
 
 if TYPE_CHECKING:
     from ash_server.repositories.search import SearchRepository
+    from ash_server.repositories.statistics import Statistics
 
 _MAX_STREAMS = 4
 """Connections of the pool for long reads (`Connections.stream`)."""
+_MAX_OWNERS = 2
+"""Connections of the pool for tables of no tenant (`Connections.owner`)."""
 
 
 class Store:
-    """The repositories of one database, as opened by `Store.open`."""
+    """The repositories of one tenant in a database, as opened by `Store.open`: those of the default tenant."""
 
     sessions: SessionRepository
     messages: MessageRepository
@@ -60,23 +65,49 @@ class Store:
     conversation: ConversationReader
     drift: DriftRepository
     transcripts: TranscriptRepository
+    keys: KeyRepository
 
     def __init__(self, connections: Connections, hub: Hub) -> None:
         self.hub = hub
         """Wakes subscribers. Also used by the live feeds of the server."""
+        self.tenant = connections.tenant
         self._connections = connections
-        self.sessions = SessionRepository(connections, hub.wake)
-        self.messages = MessageRepository(connections, hub.wake)
+        wake = partial(hub.wake, tenant=self.tenant)
+        self.sessions = SessionRepository(connections, wake)
+        self.messages = MessageRepository(connections, wake)
         self.events = EventStore(connections, hub)
         self.conversation = ConversationReader(connections)
         self.drift = DriftRepository(connections)
         self.transcripts = TranscriptRepository(connections)
+        self.keys = KeyRepository(connections)
+        self._by_tenant = {self.tenant: self}
 
     @cached_property
     def search(self) -> "SearchRepository":
         from ash_server.repositories.search import SearchRepository  # takes long, and few commands search
 
         return SearchRepository(self._connections)
+
+    def for_tenant(self, tenant: Tenant) -> "Store":
+        """Return the repositories of another tenant, with the same connections."""
+        store = self._by_tenant.get(tenant)
+        if store is None:
+            store = Store(self._connections.for_tenant(tenant), self.hub)
+            store._by_tenant = self._by_tenant
+            self._by_tenant[tenant] = store
+        return store
+
+    async def list_tenants(self) -> list[Tenant]:
+        async with self._connections.owner() as conn:
+            return await tenants.list_tenants(conn)
+
+    async def get_tenant(self, name: str) -> Tenant:
+        """Raises TenantNotFound."""
+        async with self._connections.owner() as conn:
+            tenant = await tenants.get_tenant(conn, name)
+        if tenant is None:
+            raise TenantNotFound(f"no tenant is named {name!r}; `ash keys create` creates tenants")
+        return tenant
 
     @property
     def url(self) -> str:
@@ -112,16 +143,17 @@ class Store:
         async with (
             open_pool(url, lock_timeout=lock_timeout) as pool,
             open_pool(url, min_size=0, max_size=_MAX_STREAMS, lock_timeout=lock_timeout) as stream_pool,
+            open_pool(url, min_size=0, max_size=_MAX_OWNERS, as_owner=True) as owner_pool,
             Hub(url, pool) as hub,
         ):
-            yield cls(Connections(pool, stream_pool), hub)
+            yield cls(Connections(pool, stream_pool, owner_pool), hub)
 
     async def check_schema(self) -> None:
         """Raises DatabaseUnavailable, SchemaMismatch."""
-        async with self._connections.connection() as conn:
+        async with self._connections.owner() as conn:
             await check_schema(conn)
 
-    async def read_statistics(self) -> Statistics:
+    async def read_statistics(self) -> "Statistics":
         """Read figures about the whole store. Raises DatabaseUnavailable, SchemaMismatch."""
         from ash_server.repositories.statistics import read_statistics  # imports the search index
 

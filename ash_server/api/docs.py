@@ -6,6 +6,7 @@ from pathlib import Path
 from litestar import Controller, Response, get
 from litestar.params import FromPath
 
+from ash_server.api.http.access import PUBLIC
 from ash_server.api.http.compression import static_file
 from ash_server.api.http.problems import AnyRequest
 from ash_server.errors import NotFound
@@ -24,6 +25,7 @@ _PAGE_POLICY = (
 
 class DocsController(Controller):
     include_in_schema = False
+    opt = PUBLIC
 
     @get("/docs", sync_to_thread=True)
     def page(self) -> Response[bytes]:

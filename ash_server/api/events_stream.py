@@ -6,8 +6,9 @@ heartbeats detect disconnected clients.
 """
 
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -16,6 +17,7 @@ from litestar.params import FromPath, HeaderParameter, QueryParameter
 from litestar.response import Stream
 
 from ash_server.api.events import After
+from ash_server.api.http.access import is_still_valid
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.headers import get_header
 from ash_server.api.http.openapi_operations import operation, text
@@ -50,8 +52,8 @@ class EventStreamController(Controller):
         description="Every event after the cursor, once and in order, then each new event as it is stored. `id` is the "
         "sequence: reconnecting browsers send the last one in `Last-Event-ID`, which takes precedence over `after`."
         "\n\n`caught_up` is sent once, after all stored events; `closed` before the stream ends because the server "
-        "stops or the session was deleted. Both contain `{sequence}` and have no `id`. A comment is sent after 15 "
-        "seconds without events. On `reset`, discard the events received before.\n\n"
+        "stops, the session was deleted or the key is no longer valid. Both contain `{sequence}` and have no `id`. A "
+        "comment is sent after 15 seconds without events. On `reset`, discard the events received before.\n\n"
         "Clients that do not read for about 10 s are disconnected.",
         response_description="An endless stream.",
         responses=error_responses(*READ_ERRORS, SessionNotFound, CursorAhead, OriginNotAllowed),
@@ -85,7 +87,8 @@ class EventStreamController(Controller):
             session_id, parse_cursor(after) if cursor is None else cursor
         )
         mark_as_subscription(request.scope)
-        events = _server_sent_events(store.events, session_id, sequence, collapse=collapse)
+        is_valid = partial(is_still_valid, request)
+        events = _server_sent_events(store.events, session_id, sequence, is_valid, collapse=collapse)
         return Stream(events, headers=SSE_HEADERS)
 
 
@@ -101,12 +104,14 @@ def _parse_last_event_id(last_event_id: str | None) -> int | None:
 
 
 async def _server_sent_events(
-    log: EventStore, session_id: UUID, after: int, *, collapse: bool
+    log: EventStore, session_id: UUID, after: int, is_valid: Callable[[], Awaitable[bool]], *, collapse: bool
 ) -> AsyncGenerator[bytes, None]:
     yield SSE_RETRY
     has_caught_up = False
     async with aclosing(log.subscribe_stored(session_id, after, collapse=collapse)) as batches:
         async for batch in batches:
+            if not await is_valid():
+                break
             for chunk in batch.render(_to_chunks):
                 yield chunk
             after = batch.events[-1].sequence if batch.events else after

@@ -19,6 +19,7 @@ from litestar.params import FromPath
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from ash_server.api.events import After
+from ash_server.api.http.access import is_still_valid
 from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.openapi_operations import json_of, operation
@@ -44,13 +45,8 @@ from ash_shared.model.events import ChatEvent
 _MAX_CLIENT_FRAMES = 20
 _CLIENT_FRAMES_SECONDS = 1.0
 """Clients may send `_MAX_CLIENT_FRAMES` in this time."""
-_CLOSE_BINARY, _CLOSE_TOO_MANY, _CLOSE_TOO_LARGE, _CLOSE_RESTART, _CLOSE_DELETED = (
-    1003,
-    1008,
-    1009,
-    1012,
-    4404,
-)
+_CLOSE_BINARY, _CLOSE_TOO_MANY, _CLOSE_TOO_LARGE, _CLOSE_RESTART = 1003, 1008, 1009, 1012
+_CLOSE_UNAUTHORIZED, _CLOSE_DELETED = 4401, 4404
 
 _CAUGHT_UP = '{"type":"caught_up","data":{"sequence":%d}}'
 
@@ -116,6 +112,7 @@ class EventWebSocketController(Controller):
         "`session.<id>.stream_output` with what new events add to the standard messages, and "
         "`session.<id>.message_complete` with those of a turn, after the event that ends it.\n\n"
         "Clients send nothing but pings. The server closes with 1012 when it stops (reconnect with the last sequence), "
+        "4401 when the key is no longer valid, "
         "4404 when the session was deleted, 1003 for binary frames, 1009 for large frames and 1008 for too many "
         "frames. Errors are returned before the upgrade.",
         status_code=101,
@@ -169,6 +166,8 @@ class _FrameSender:
         """Send frames until the session is deleted or the server stops; return the close code."""
         async with aclosing(self._events.subscribe_stored(self._session_id, self._after)) as batches:
             async for batch in batches:
+                if not await is_still_valid(self._socket):
+                    return _CLOSE_UNAUTHORIZED
                 await self._send_events(batch)
                 if self._output is not None:
                     if any(event.type not in CHUNKS for event in batch.events):

@@ -1,12 +1,13 @@
 """Export of a session as a file."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from litestar import Controller, get
+from litestar import Controller, Request, get
 from litestar.params import FromPath, QueryParameter
 from litestar.response import Stream
 
+from ash_server.api.http.access import record
 from ash_server.api.http.bodies import NDJSON
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.openapi_operations import operation, text
@@ -33,6 +34,7 @@ class ExportController(Controller):
     )
     async def export(
         self,
+        request: Request[Any, Any, Any],
         store: InjectedStore,
         session_id: FromPath[UUID],
         format: Annotated[
@@ -40,6 +42,7 @@ class ExportController(Controller):
             QueryParameter(description="Export the stored messages or the events."),
         ] = "jsonl",
     ) -> Stream:
+        await record(request, "session.export", session_id)
         suffix, export = FORMATS[format]
         name = f'attachment; filename="{session_id}{suffix}"'
         chunks = buffered(export(store, session_id))

@@ -4,14 +4,17 @@ from functools import cache
 from importlib.metadata import version
 
 from litestar import Controller, get
+from litestar.datastructures import State
 
-from ash_server.api.http.dependencies import InjectedStore
-from ash_server.api.http.problems import COMMON_ERRORS, READ_ERRORS, error_responses
+from ash_server.api.http.access import PUBLIC
+from ash_server.api.http.problems import COMMON_ERRORS, error_responses
+from ash_server.errors import DatabaseUnavailable, SchemaMismatch
 from ash_shared.model.health import API_VERSION, Health
 
 
 class HealthController(Controller):
     path = "/health"
+    opt = PUBLIC
     tags = ("health",)
 
     @get(
@@ -32,10 +35,10 @@ class HealthController(Controller):
         description="Checks that the database is available and has the schema of this version. "
         "A server that is not ready recovers once the database does.",
         response_description="The server is ready.",
-        responses=error_responses(*READ_ERRORS),
+        responses=error_responses(*COMMON_ERRORS, DatabaseUnavailable, SchemaMismatch),
     )
-    async def ready(self, store: InjectedStore) -> Health:
-        await store.check_schema()
+    async def ready(self, state: State) -> Health:
+        await state.store.check_schema()
         return _health()
 
 

@@ -9,15 +9,18 @@ from typing import Literal, Protocol
 
 from litestar import Controller, Response, get
 from litestar.datastructures import State
+from litestar.types import Scope
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, Counter, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from ash_server.api.http.access import client_of, needs
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.openapi_operations import operation, text
-from ash_server.api.http.problems import COMMON_ERRORS, error_responses
-from ash_server.errors import DatabaseUnavailable, SchemaMismatch
-from ash_server.live.session_feed import SessionFeed
+from ash_server.api.http.problems import READ_ERRORS, error_responses
+from ash_server.db.tenants import DEFAULT
+from ash_server.errors import DatabaseUnavailable, SchemaMismatch, ScopeMissing
+from ash_server.live.session_feed import SessionFeeds
 from ash_server.repositories.statistics import Statistics
 from ash_server.store import Store
 
@@ -46,17 +49,20 @@ class MetricsController(Controller):
     tags = ("health",)
 
     @get(
+        opt=needs("admin"),
         media_type=_PLAIN,
         operation_id="metrics",
         summary="Read metrics",
         description="Metrics in the text format of Prometheus. Those of the database are absent while it is "
-        "unavailable.",
+        "unavailable. Needs the scope `admin` and the tenant `default`, since they cover all tenants.",
         response_description="The metrics.",
-        responses=error_responses(*COMMON_ERRORS),
+        responses=error_responses(*READ_ERRORS),
         operation_class=operation(responses={200: {_PLAIN: text("One metric per line.", example=_EXAMPLE)}}),
     )
-    async def metrics(self, store: InjectedStore, state: State) -> Response[bytes]:
-        gauges = [*_stream_gauges(store, state.session_feed), *await _database_gauges(store)]
+    async def metrics(self, store: InjectedStore, state: State, scope: Scope) -> Response[bytes]:
+        if client_of(scope).tenant != DEFAULT:
+            raise ScopeMissing("The metrics of the server need a key of the tenant `default`.")
+        gauges = [*_stream_gauges(store, state.session_feeds), *await _database_gauges(store)]
         content = generate_latest(REGISTRY) + generate_latest(_Gauges(gauges))
         return Response(content, media_type=CONTENT_TYPE_LATEST)
 
@@ -69,11 +75,11 @@ class _Gauges(Collector):
         return self._gauges
 
 
-def _stream_gauges(store: Store, feed: SessionFeed) -> Iterator[Metric]:
+def _stream_gauges(store: Store, feeds: SessionFeeds) -> Iterator[Metric]:
     subscriptions = store.hub.count_subscriptions()
     streams = GaugeMetricFamily("ash_streams_open", "Open subscriptions.", labels=["to"])
     streams.add_metric(["events"], subscriptions.subscribers)
-    streams.add_metric(["sessions"], feed.subscriber_count)
+    streams.add_metric(["sessions"], feeds.subscriber_count)
     yield streams
     yield GaugeMetricFamily(
         "ash_stream_lag_events",

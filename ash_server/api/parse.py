@@ -7,9 +7,10 @@ from litestar import Controller, Request, post
 from litestar.datastructures import State
 from msgspec import Meta, Struct
 
+from ash_server.api.http.access import needs
 from ash_server.api.http.bodies import BODY_ERRORS, JSON, check_size, decode_body, read_body
 from ash_server.api.http.openapi_operations import json_of, operation
-from ash_server.api.http.problems import COMMON_ERRORS, error_responses
+from ash_server.api.http.problems import COMMON_ERRORS, KEY_ERRORS, error_responses
 from ash_server.errors import MessageTooLarge, OriginNotAllowed
 from ash_server.ingest import Source
 from ash_server.offload import offload
@@ -39,13 +40,16 @@ class ParseController(Controller):
     tags = ("parse",)
 
     @post(
+        opt=needs("read"),
         status_code=200,
         operation_id="parse",
         summary="Parse a message into typed blocks",
         description="Playground: shows how Ash parses a text. Nothing is stored, and every text is accepted: text "
         "that is not JSON becomes a `text` block, unknown content a `raw` block.",
         response_description="The parsed message.",
-        responses=error_responses(*COMMON_ERRORS, *BODY_ERRORS, MessageTooLarge, OriginNotAllowed),
+        responses=error_responses(
+            *COMMON_ERRORS, *KEY_ERRORS, *BODY_ERRORS, MessageTooLarge, OriginNotAllowed
+        ),
         operation_class=operation(
             body={
                 JSON: json_of(

@@ -10,6 +10,7 @@ from litestar.openapi import ResponseSpec
 from litestar.params import FromPath, QueryParameter
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from ash_server.api.http.access import record
 from ash_server.api.http.bodies import BODY_ERRORS, JSON, decode_body, read_body
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.openapi_operations import ONE_LINE, WITHOUT_NUL, json_of, operation
@@ -151,6 +152,8 @@ class SessionController(Controller):
             title=new.title,
             metadata=new.metadata,
         )
+        if created:
+            await record(request, "session.create", session.id)
         return Response(session, status_code=201 if created else 200)
 
     @get(
@@ -256,8 +259,11 @@ class SessionController(Controller):
         response_description="Deleted.",
         responses=error_responses(*WRITE_ERRORS, SessionNotFound),
     )
-    async def delete(self, store: InjectedStore, session_id: FromPath[UUID]) -> None:
+    async def delete(
+        self, request: Request[Any, Any, Any], store: InjectedStore, session_id: FromPath[UUID]
+    ) -> None:
         await store.sessions.delete(session_id)
+        await record(request, "session.delete", session_id)
 
 
 def _changes(patch: SessionPatch) -> SessionChanges:

@@ -1,13 +1,16 @@
 """Subscription to changes of all sessions."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 from litestar import Controller, Request, get
 from litestar.datastructures import State
 from litestar.response import Stream
 
+from ash_server.api.http.access import is_still_valid
+from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.openapi_operations import operation, text
 from ash_server.api.http.origin_guard import check_origin
 from ash_server.api.http.problems import READ_ERRORS, error_responses
@@ -36,21 +39,26 @@ class SessionStreamController(Controller):
         "session. `caught_up` means that all later changes will be sent, so read the list then. It is sent first, and "
         "again whenever changes may have been missed because the database was unavailable.\n\n"
         "There is no cursor: after reconnecting, read the list again. `closed` is sent before the stream ends because "
-        "the server stops. A comment is sent after 15 seconds without events.",
+        "the server stops or the key is no longer valid. A comment is sent after 15 seconds without events.",
         response_description="An endless stream.",
         responses=error_responses(*READ_ERRORS, OriginNotAllowed),
         operation_class=operation(
             responses={200: {EVENT_STREAM: text("Events, each followed by a blank line.", example=_EXAMPLE)}}
         ),
     )
-    async def stream(self, request: Request[Any, Any, Any], state: State) -> Stream:
+    async def stream(self, request: Request[Any, Any, Any], state: State, store: InjectedStore) -> Stream:
+        feed = await state.session_feeds.get(store.hub, store.sessions)
         mark_as_subscription(request.scope)
-        return Stream(_server_sent_events(state.session_feed), headers=SSE_HEADERS)
+        return Stream(_server_sent_events(feed, partial(is_still_valid, request)), headers=SSE_HEADERS)
 
 
-async def _server_sent_events(feed: SessionFeed) -> AsyncGenerator[bytes, None]:
+async def _server_sent_events(
+    feed: SessionFeed, is_valid: Callable[[], Awaitable[bool]]
+) -> AsyncGenerator[bytes, None]:
     yield SSE_RETRY
     async with aclosing(feed.subscribe()) as changes:
         async for events in changes:
+            if not await is_valid():
+                break
             yield events
     yield b"event: closed\ndata: {}\n\n"

@@ -169,7 +169,7 @@ class TranscriptController(Controller):
             await sessions.set_unterminated(session_id, is_missing, last_message=last)
         await _settle(store, session_id, completed)
         if completed.parent is not None:
-            parent_id = session_id_for(completed.source, completed.parent)
+            parent_id = session_id_for(completed.source, completed.parent, store.tenant)
             await sessions.set_parent(session_id, parent_id, completed.parent)
         return await sessions.get(session_id)
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
+from urllib.parse import quote
 from uuid import UUID
 
 import msgspec
@@ -18,6 +19,7 @@ from litestar.params import FromPath
 from litestar.response import Stream
 from litestar.types import ExceptionHandlersMap
 
+from ash_server.api.http.access import PUBLIC, client_of, record
 from ash_server.api.http.bodies import JSON, NDJSON
 from ash_server.api.http.compression import static_file
 from ash_server.api.http.dependencies import InjectedStore
@@ -84,16 +86,23 @@ _NEGOTIATED = {
 def _problem_page(
     handle: Callable[[Any, Any], Response[bytes]], request: AnyRequest, error: Any
 ) -> Response[bytes]:
-    """Render the problem response as a page for browsers."""
+    """Render the problem response as a page for browsers; redirect those without a key to the page that asks for it."""
     response = handle(request, error)
     if HTML not in (get_header(request.headers, "accept") or ""):
         return response
+    if response.status_code == 401:
+        query = request.scope["query_string"].decode("latin-1")
+        path = request.scope["path"] + (f"?{query}" if query else "")
+        if get_header(request.headers, "sec-fetch-site") == "cross-site":
+            response.headers["Refresh"] = "0"  # the browser sends the cookie with requests of this site only
+            return response
+        return _redirect_to(f"/login?next={quote(path, safe='/')}", 303)
     problem = msgspec.json.decode(response.content)
     texts = {"title": problem["title"], "detail": problem.get("detail", ""), "status": str(problem["status"])}
-    return _render_shell("refusal", texts, response.headers, problem["status"])
+    return render_shell("refusal", texts, response.headers, problem["status"])
 
 
-def _render_shell(
+def render_shell(
     name: str, texts: Mapping[str, str], headers: Mapping[str, str] | None = None, status: int = 200
 ) -> Response[bytes]:
     page = viewer().shell(name, texts).encode()
@@ -111,8 +120,9 @@ class PageController(Controller):
     exception_handlers = _HANDLERS
 
     @route("/", http_method=_READ_METHODS, opt=ANY_QUERY)
-    async def sessions(self) -> Response[bytes]:
-        return await asyncio.to_thread(_render_shell, "sessions", {})
+    async def sessions(self, request: AnyRequest) -> Response[bytes]:
+        client = "browser" if client_of(request.scope).is_browser else ""
+        return await asyncio.to_thread(render_shell, "sessions", {"client": client})
 
     @route("/sessions", http_method=_READ_METHODS, opt=ANY_QUERY)
     async def redirect_to_list(self, request: AnyRequest) -> Response[bytes]:
@@ -132,6 +142,7 @@ class PageController(Controller):
 
 class AssetController(Controller):
     include_in_schema = False
+    opt = PUBLIC
 
     @route("/viewer/{digest:str}/{path:path}", http_method=_READ_METHODS, sync_to_thread=True)
     def asset(self, request: AnyRequest, digest: FromPath[str], path: FromPath[str]) -> Response[bytes]:
@@ -185,11 +196,12 @@ async def _find_session(sessions: SessionRepository, reference: str) -> Session:
 
 def _redirect(request: AnyRequest, path: str) -> Response[bytes]:
     query = request.scope["query_string"].decode("latin-1")
-    headers = {
-        "Location": path + (f"?{query}" if query else ""),
-        "Content-Security-Policy": PAGE_POLICY,
-    }
-    return Response(b"", status_code=307, media_type=HTML, headers=headers)
+    return _redirect_to(path + (f"?{query}" if query else ""), 307)
+
+
+def _redirect_to(address: str, status: int) -> Response[bytes]:
+    headers = {"Location": address, "Content-Security-Policy": PAGE_POLICY}
+    return Response(b"", status_code=status, media_type=HTML, headers=headers)
 
 
 async def _session_response(
@@ -205,7 +217,7 @@ async def _session_response(
         if preloads and request.query_params.keys().isdisjoint(_PLACE_PARAMETERS):
             preloads.append(f"/api/sessions/{session.id}/events?{_first_query(session)}")
         headers["Link"] += "".join(f", <{each}>; rel=preload; as=fetch; crossorigin" for each in preloads)
-        return await asyncio.to_thread(_render_shell, "session", texts, headers)
+        return await asyncio.to_thread(render_shell, "session", texts, headers)
     return await _document_response(request, store, session, suffix, headers)
 
 
@@ -225,6 +237,7 @@ async def _document_response(
         headers["Content-Security-Policy"] = f"{policy}; frame-ancestors 'none'"
     if request.method == HttpMethod.HEAD:
         return Response(b"", media_type=format.media_type, headers=headers)
+    await record(request, "session.export", session.id)
     chunks = buffered(format.write(store, session))
     return await start_stream(chunks, media_type=format.media_type, headers=headers)
 

@@ -22,7 +22,7 @@ from ash_server.app import create_app
 from ash_server.cli.options import host_option, port_option
 from ash_server.cli.output.browser import open_browser
 from ash_server.cli.replay import RECORDING, with_due_times
-from ash_server.cli.serve import settings_with, warn_outdated
+from ash_server.cli.serve import check_keys, settings_with, warn_outdated
 from ash_server.cli.store import run_with_store
 from ash_server.db.embedded.open import open_database
 from ash_server.db.sessions import session_id_for
@@ -64,6 +64,7 @@ def command(host: str | None, port: int | None) -> None:
 
 def run_demo(settings: Settings) -> None:
     with listen(settings.host, settings.port) as listener, open_database(settings, migrate=True) as url:
+        check_keys(settings, url)
         samples, live = asyncio.run(run_with_store(url, _prepare))
         app = create_app(settings, database_url=url, background=live.running)
         app.asgi_handler = live.watched(app.asgi_handler)

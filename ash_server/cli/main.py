@@ -26,6 +26,7 @@ COMMANDS = {
     "export": ("export", "Write the bytes of an imported file, or its events."),
     "import": ("import_.command", "Store transcripts, each as a session."),
     "ingest": ("ingest.command", "Store a stream while passing it through."),
+    "keys": ("keys", "Create, list and revoke the keys of the server."),
     "messages": ("messages", "Show the messages of a session as typed content."),
     "open": ("open", "Open a session in the browser, or the list of all sessions."),
     "openapi": ("openapi", "Print the OpenAPI document of the API."),

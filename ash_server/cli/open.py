@@ -26,10 +26,11 @@ from ash_server.cli.import_.report import warn_of_problems
 from ash_server.cli.options import reject_empty, url_option
 from ash_server.cli.output.browser import open_browser
 from ash_server.cli.output.terminal import warn
+from ash_server.cli.serve import check_keys
 from ash_server.cli.store import resolve_session, run_with_store, with_store
 from ash_server.db.embedded.open import open_database
 from ash_server.errors import AshError, SessionNotFound
-from ash_server.settings import Settings, check_exposure
+from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_server.transfer.exporting.html import ExportedPage, build_page, escape_script, join_events
 from ash_server.transfer.exporting.in_memory import InMemorySession, load_in_memory
@@ -176,9 +177,8 @@ def _check_server_has(server: AshClient, page: str) -> None:
 def _serve_page(reference: str | None, path: Path | None) -> int:
     """Run a server until it is stopped, and open the page on it."""
     settings = Settings.from_environment(os.environ)
-    check_exposure(settings)
-
     with listen(settings.host, settings.port) as listener, open_database(settings) as database_url:
+        check_keys(settings, database_url)
         page = asyncio.run(
             run_with_store(database_url, partial(_find_stored_page, reference=reference, path=path))
         )

@@ -13,7 +13,7 @@ from ash_server.cli.options import host_option, port_option
 from ash_server.cli.output.terminal import counted, warn
 from ash_server.cli.store import run_with_store
 from ash_server.db.embedded.open import open_database
-from ash_server.settings import Settings, check_exposure
+from ash_server.settings import Settings, check_exposure, is_loopback
 from ash_server.store import Store
 
 
@@ -23,7 +23,8 @@ from ash_server.store import Store
 def command(host: str | None, port: int | None) -> None:
     """Start the server.
 
-    Addresses other than loopback require ASH_ALLOW_UNAUTHENTICATED=1, because the server has no authentication.
+    Until the first key exists (`ash keys create`), it answers everyone on this machine, and listens on no address that
+    others reach. From then on, each request needs a key.
 
     \b
     ash serve --port 8080
@@ -31,6 +32,7 @@ def command(host: str | None, port: int | None) -> None:
     settings = settings_with(host, port)
     with listen(settings.host, settings.port) as listener, open_database(settings) as url:
         base_url = address(listener)
+        check_keys(settings, url)
         asyncio.run(run_with_store(url, warn_outdated))
         app = create_app(settings, database_url=url)
         serve(
@@ -45,9 +47,17 @@ def settings_with(host: str | None, port: int | None) -> Settings:
     overrides: dict[str, Any] = {
         name: value for name, value in (("host", host), ("port", port)) if value is not None
     }
-    settings = replace(Settings.from_environment(os.environ), **overrides)
-    check_exposure(settings)
-    return settings
+    return replace(Settings.from_environment(os.environ), **overrides)
+
+
+def check_keys(settings: Settings, url: str) -> None:
+    """Raise SettingsError if other machines can reach a server whose database has no keys."""
+    has_keys = not is_loopback(settings.host) and asyncio.run(run_with_store(url, _has_keys))
+    check_exposure(settings, has_keys=has_keys)
+
+
+async def _has_keys(store: Store) -> bool:
+    return await store.keys.has_keys()
 
 
 async def warn_outdated(store: Store) -> None:

@@ -24,11 +24,14 @@ def with_store(work: Callable[[Store], Awaitable[Result]]) -> Result:
 
 
 async def run_with_store(url: str, work: Callable[[Store], Awaitable[Result]]) -> Result:
-    """Run `work` with the store at this URL. Writes wait for other writers without a limit."""
+    """Run `work` with the store at this URL, for the tenant ASH_TENANT. Writes wait for others without a limit."""
+    tenant = Settings.from_environment(os.environ).tenant
     # An interrupted write closes its connection; psycopg would warn of that.
     logging.getLogger("psycopg").setLevel(logging.ERROR)
     async with Store.connect(url, lock_timeout=None) as store:
-        return await work(store)
+        return await work(
+            store if tenant == store.tenant.name else store.for_tenant(await store.get_tenant(tenant))
+        )
 
 
 async def resolve_session(store: Store, reference: str) -> Session:

@@ -3,24 +3,28 @@
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import psycopg
 from psycopg import AsyncConnection
-from psycopg.errors import UndefinedTable
+from psycopg.errors import InsufficientPrivilege, InvalidParameterValue, UndefinedTable
 from psycopg_pool import AsyncConnectionPool
 
-from ash_server.errors import AshError, SchemaMismatch
-
-Pool: TypeAlias = AsyncConnectionPool[AsyncConnection]
+from ash_server.db.tenants import DEFAULT, Tenant
+from ash_server.errors import AshError, DatabaseUnavailable, SchemaMismatch
 
 Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
 
-REVISION = "0014"
+REVISION = "0016"
 """The schema revision that this version requires."""
+
+APP_ROLE = "ash_app"
+"""The role of all statements on sessions. It is not the owner of the tables, so row-level security applies to it."""
 
 LOCK_TIMEOUT = 4.0
 """Seconds that a writer waits for another writer of the same session."""
+
+_SET_TENANT = "SELECT set_config('role', %s, false), set_config('ash.tenant', %s, false)"
 
 _SELECT_REVISION = "SELECT version_num FROM alembic_version"
 
@@ -28,12 +32,74 @@ _SELECT_REVISION = "SELECT version_num FROM alembic_version"
 _MIGRATION_FOLDERS = (Path(__file__).parents[1] / "_alembic", Path(__file__).parents[2] / "alembic")
 
 
+class TenantConnection(AsyncConnection):
+    """A connection of a pool, on which row-level security shows the rows of one tenant only."""
+
+    tenant: Tenant | None = None
+    _is_direct = False
+
+    async def set_tenant(self, tenant: Tenant) -> None:
+        """Raises DatabaseUnavailable, SchemaMismatch."""
+        if self.tenant == tenant:
+            return
+        await self._check_direct()
+        self.tenant = None  # unknown if the statement fails
+        try:
+            await self.execute(_SET_TENANT, [APP_ROLE, str(tenant.number)])
+        except (
+            InvalidParameterValue,
+            InsufficientPrivilege,
+        ) as error:  # no such role, or not one of its members
+            raise SchemaMismatch from error
+        self.tenant = tenant
+
+    async def _check_direct(self) -> None:
+        """Refuse a pooler that lends a connection to another client after each transaction, with the tenant set on it.
+
+        The id of its process is not that of PostgreSQL's.
+        """
+        if not self._is_direct:
+            row = await (await self.execute("SELECT pg_backend_pid()")).fetchone()
+            if row != (self.info.backend_pid,):
+                raise DatabaseUnavailable(
+                    "There is a connection pooler such as PgBouncer before PostgreSQL, which may mix tenants: "
+                    "connect to PostgreSQL directly."
+                )
+            self._is_direct = True
+
+
+class Pool(AsyncConnectionPool[TenantConnection]):
+    """Lends connections for one tenant each time, so that none keeps the tenant of its last use."""
+
+    def __init__(self, *args: Any, is_restricted: bool, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._is_restricted = is_restricted
+
+    @asynccontextmanager
+    async def connection(
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109  # as in the superclass
+        *,
+        tenant: Tenant = DEFAULT,
+    ) -> AsyncGenerator[TenantConnection, None]:
+        async with super().connection(timeout) as conn:
+            if self._is_restricted:
+                await conn.set_tenant(tenant)
+            yield conn
+
+
 def open_pool(
-    url: str, *, min_size: int = 1, max_size: int = 10, lock_timeout: float | None = LOCK_TIMEOUT
+    url: str,
+    *,
+    min_size: int = 1,
+    max_size: int = 10,
+    lock_timeout: float | None = LOCK_TIMEOUT,
+    as_owner: bool = False,
 ) -> Pool:
     """Return a pool that opens on entry (`async with`). Its connections are in autocommit mode, with times in UTC.
 
-    `lock_timeout` is in seconds; None waits for the locks of other writers without a limit.
+    `lock_timeout` is in seconds; None waits for the locks of other writers without a limit. `as_owner` is for tables of
+    no tenant, such as keys: row-level security does not apply.
     """
 
     async def configure(conn: AsyncConnection) -> None:
@@ -41,8 +107,10 @@ def open_pool(
         if lock_timeout is not None:
             await conn.execute(f"SET lock_timeout = {round(lock_timeout * 1000)}")
 
-    return AsyncConnectionPool(
+    return Pool(
         libpq_url(url),
+        is_restricted=not as_owner,
+        connection_class=TenantConnection,
         kwargs={"autocommit": True},
         configure=configure,
         min_size=min_size,
@@ -80,10 +148,11 @@ def _close_on_client_failure(conn: AsyncConnection, error: BaseException) -> Non
 
 
 async def connect(url: str) -> AsyncConnection:
-    """Open one connection, configured like those of the pool, without a lock timeout."""
+    """Open one connection, configured like those of the pool, without a lock timeout and without row-level security."""
     conn = await AsyncConnection.connect(libpq_url(url), autocommit=True)
     try:
         await _configure(conn)
+        await conn.execute(f"SET ash.tenant = {DEFAULT.number}")
     except BaseException:  # also after a cancellation
         await conn.close()
         raise

@@ -11,6 +11,8 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
+from ash_server.db.tenants import DEFAULT
+
 CHANNEL = "ash_events"
 
 _MAX_IDS = 200
@@ -25,20 +27,32 @@ _LASTS = """
 """
 
 
-async def notify(conn: AsyncConnection, session_ids: Collection[UUID], sender: str = "-") -> None:
+async def notify(
+    conn: AsyncConnection, session_ids: Collection[UUID], sender: str = "-", tenant: int = DEFAULT.number
+) -> None:
     """Notify other processes. `sender` names this one, which wakes its own subscribers directly.
 
     A separate transaction with the cost of a commit: send one after several writes, not one after each.
     """
     names = list(map(str, session_ids))
     for start in range(0, len(names), _MAX_IDS):
-        await conn.execute(_NOTIFY, [CHANNEL, " ".join([sender, *names[start : start + _MAX_IDS]])])
+        await conn.execute(
+            _NOTIFY, [CHANNEL, " ".join([f"{sender}/{tenant}", *names[start : start + _MAX_IDS]])]
+        )
 
 
-def read_notification(payload: str) -> tuple[str, list[UUID]]:
-    """Return the sender and the sessions of a notification. Raises ValueError for a foreign payload."""
-    sender, *names = payload.split(" ")
-    return sender, list(map(UUID, names))
+class Notification(NamedTuple):
+    sender: str
+    tenant: int
+    """The number of the tenant of the sessions."""
+    session_ids: list[UUID]
+
+
+def read_notification(payload: str) -> Notification:
+    """Raises ValueError for a foreign payload."""
+    origin, *names = payload.split(" ")
+    sender, _, tenant = origin.partition("/")
+    return Notification(sender, int(tenant), list(map(UUID, names)))
 
 
 class Last(NamedTuple):

@@ -18,13 +18,11 @@ from psycopg import AsyncConnection
 from psycopg.rows import DictRow, dict_row
 
 from ash_server.db.session_facts import FROM_PERSON, UNNAMED
+from ash_server.db.tenants import DEFAULT, Tenant, tenant_of
 from ash_server.db.text import check_text
 from ash_server.errors import AshError, InvalidParameter, InvalidUtf8, SessionNotFound
 from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
 from ash_shared.model.session import Session, SessionPage, active_at
-
-DEFAULT_TENANT = UUID("36db4084-d553-42c7-8f6e-dc8e38a6a21a")
-"""The namespace of ids computed from external ids. Must never change."""
 
 MAX_MATCHES = 20
 """Sessions returned by `find_sessions`."""
@@ -173,8 +171,10 @@ _REPLACE_ORIGINAL = """
         SELECT sessions.id, sessions.copied_messages, first_value(sessions.id) OVER (
             ORDER BY sessions.copied_messages DESC, first_at NULLS LAST, created_at, sessions.id
         ) AS original
-        FROM sessions, deleted
-        WHERE sessions.lineage && deleted.lineage AND sessions.copy_of = %(id)s
+        FROM sessions
+        WHERE sessions.copy_of = %(id)s AND sessions.id IN (
+            SELECT tenant_lineages.id FROM tenant_lineages, deleted WHERE tenant_lineages.lineage && deleted.lineage
+        )
     )
     UPDATE sessions
     SET copy_of = CASE sessions.id WHEN original THEN deleted.copy_of ELSE original END,
@@ -230,7 +230,7 @@ class AmbiguousSession(AshError):
 
 async def create_session(conn: AsyncConnection, **fields: Unpack[SessionFields]) -> Created:
     """Get or create a session. Of concurrent callers with one external id, exactly one creates it."""
-    params = _to_params(fields)
+    params = _to_params(fields, tenant_of(conn))
     while True:  # repeat if it is deleted between the two statements
         created = await conn.execute(_CREATE, params)
         if rows := await _fetch_sessions(conn, _GET, params):
@@ -438,9 +438,9 @@ async def existing_ids(conn: AsyncConnection, session_ids: Sequence[UUID]) -> se
     return {row[0] for row in await cursor.fetchall()}
 
 
-def session_id_for(source: str, external_id: str) -> UUID:
+def session_id_for(source: str, external_id: str, tenant: Tenant = DEFAULT) -> UUID:
     """Compute the id of a session with an external id."""
-    return uuid5(uuid5(DEFAULT_TENANT, source), external_id)
+    return uuid5(uuid5(tenant.id, source), external_id)
 
 
 def uuid7() -> UUID:
@@ -455,12 +455,12 @@ def _identify(session: Session) -> str:
     return f"{session.id} ({session.source}, {moment})"
 
 
-def _to_params(fields: SessionFields) -> dict[str, Any]:
+def _to_params(fields: SessionFields, tenant: Tenant) -> dict[str, Any]:
     source = fields.get("source", "unknown")
     external_id, title = fields.get("external_id"), fields.get("title")
     for name, text in (("source", source), ("externalId", external_id), ("title", title)):
         check_text(text or "", name)
-    derived_id = uuid7() if external_id is None else session_id_for(source, external_id)
+    derived_id = uuid7() if external_id is None else session_id_for(source, external_id, tenant)
     return {
         "id": fields.get("id") or derived_id,
         "source": source,

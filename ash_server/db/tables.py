@@ -1,7 +1,10 @@
 """The tables, for Alembic's comparison; queries are plain SQL next to the functions that run them.
 
-Every primary key, unique key and foreign key begins with the session's id, and no value comes from a PostgreSQL
-sequence, so the schema can be sharded or partitioned by session without changes.
+Every primary key, unique key and foreign key of the tables of sessions begins with the session's id, and no value
+comes from a PostgreSQL sequence, so the schema can be sharded or partitioned by session without changes.
+
+The tables of sessions have the column `tenant`. Row-level security, which Alembic does not compare, shows the role
+`ash_app` only the rows of the tenant in the setting `ash.tenant`; it has no rights on the other tables.
 """
 
 from sqlalchemy import (
@@ -37,6 +40,12 @@ metadata = MetaData(
 )
 
 Moment = TIMESTAMP(timezone=True)
+
+
+def _tenant_column() -> Column[int]:
+    default = "coalesce(nullif(current_setting('ash.tenant', true), '')::integer, 1)"
+    return Column("tenant", Integer, nullable=False, server_default=text(default))
+
 
 sessions = Table(
     "sessions",
@@ -78,8 +87,10 @@ sessions = Table(
     Column("copied_messages", BigInteger, comment="number of first messages that are in that session"),
     Column("agent_id", Text, comment="id of the subagent whose session it is; empty: none; null: not known"),
     Index("sessions_parent_idx", "parent_id", postgresql_where=text("parent_id IS NOT NULL")),
+    _tenant_column(),
     Index(
         "sessions_activity_idx",
+        "tenant",
         text("LEAST(COALESCE(last_at, file_modified_at), updated_at) DESC"),
         text("id DESC"),
     ),
@@ -127,6 +138,7 @@ session_counters = Table(
         server_default=text("false"),
         comment="the log may have chunks; else derived events have no `piece_of`",
     ),
+    _tenant_column(),
     postgresql_with={"fillfactor": 50},
 )
 
@@ -152,6 +164,7 @@ messages = Table(
         comment="offset in the UTF-8 of the content of the blocks, if the parser copies them from it",
     ),
     Column("blocks_size", Integer, comment="bytes of the blocks in the content"),
+    _tenant_column(),
     PrimaryKeyConstraint("session_id", "sequence"),
     UniqueConstraint("session_id", "id"),
     CheckConstraint("length(id) BETWEEN 1 AND 255", name="id"),
@@ -199,6 +212,7 @@ events = Table(
     ),
     Column("event_id", Uuid, comment="the id, if `fields` does not have it"),
     Column("event_time", BigInteger, comment="the time in milliseconds, if `fields` does not have it"),
+    _tenant_column(),
     PrimaryKeyConstraint("session_id", "sequence"),
     CheckConstraint("origin IN ('line', 'posted', 'end')", name="origin"),
     Index(
@@ -227,6 +241,7 @@ open_texts = Table(
     Column("start", BigInteger, nullable=False, comment="offset of the content in the text, in characters"),
     # As JSON: a text may contain U+0000.
     Column("content", Text, nullable=False, comment="a JSON string"),
+    _tenant_column(),
     PrimaryKeyConstraint("session_id", "number", "start"),
 )
 
@@ -247,6 +262,7 @@ drift = Table(
         nullable=False,
         comment="when the message was written, by its own account, else when it was stored",
     ),
+    _tenant_column(),
     PrimaryKeyConstraint("session_id", "sequence", "reason", "raw_type"),
 )
 
@@ -266,6 +282,7 @@ search = Table(
     Column("role", Text, nullable=False, comment="whose words they are"),
     Column("at", Moment, nullable=False, comment="when the event was, but never later than it was looked at"),
     Column("words", TSVECTOR, nullable=False),
+    _tenant_column(),
     PrimaryKeyConstraint("session_id", "sequence", "part"),
     CheckConstraint("weight IN ('A', 'B', 'C', 'D')", name="weight"),
     CheckConstraint("role IN ('user', 'assistant', 'system', 'tool')", name="role"),
@@ -299,5 +316,53 @@ search_progress = Table(
         server_default="0",
         comment="of what took the words from the events",
     ),
+    _tenant_column(),
     postgresql_with={"fillfactor": 50},
+)
+
+tenants = Table(
+    "tenants",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("id", Uuid, nullable=False, unique=True),
+    Column("name", Text, nullable=False, unique=True),
+)
+
+keys = Table(
+    "keys",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("tenant", Integer, ForeignKey("tenants.number"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("prefix", Text, nullable=False, comment="the first characters of the key"),
+    Column("digest", LargeBinary, nullable=False, unique=True, comment="HMAC-SHA256 of the key"),
+    Column("scopes", ARRAY(Text), nullable=False),
+    Column("created_at", Moment, nullable=False, server_default=func.now()),
+    Column("expires_at", Moment),
+    Column("revoked_at", Moment),
+    Column("last_used_at", Moment),
+    CheckConstraint("scopes <@ ARRAY['read', 'write', 'admin']", name="scopes"),
+    Index("keys_name_idx", "tenant", "name", unique=True, postgresql_where=text("revoked_at IS NULL")),
+)
+
+# Browsers that signed in with a key.
+sign_ins = Table(
+    "sign_ins",
+    metadata,
+    Column("digest", LargeBinary, primary_key=True, comment="HMAC-SHA256 of the cookie"),
+    Column("key_id", Uuid, ForeignKey("keys.id"), nullable=False),
+    Column("created_at", Moment, nullable=False, server_default=func.now()),
+    Column("expires_at", Moment, nullable=False),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("at", Moment, nullable=False, server_default=func.now()),
+    Column("tenant", Integer, nullable=False),
+    Column("key_id", Uuid, comment="null: a command on the database"),
+    Column("action", Text, nullable=False),
+    Column("target", Text, comment="id of the session or of the key"),
+    Index("audit_tenant_idx", "tenant", "id"),
 )

@@ -12,6 +12,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
 from ash_server.db.sessions import create_session, session_id_for, uuid7
+from ash_server.db.tenants import tenant_of
 from ash_server.db.text import storable
 
 MAX_RELATIVES = 100
@@ -25,7 +26,7 @@ _CANDIDATE = """
     SELECT id, external_id, lineage IS NOT NULL, path, message_sequence
     FROM sessions JOIN session_counters ON session_id = id
     WHERE id <> ALL(%(rejected)s) AND id IN (
-        SELECT id FROM sessions WHERE lineage @> ARRAY[%(key)s::text]
+        SELECT id FROM tenant_lineages WHERE lineage @> ARRAY[%(key)s::text]
         UNION ALL
         SELECT id FROM sessions WHERE lineage IS NULL AND id = ANY(%(ids)s)
         UNION ALL
@@ -52,7 +53,9 @@ _SET_PARENT = "UPDATE sessions SET parent_id = %s WHERE parent_id = %s"
 _RELATIVES = f"""
     SELECT id, source, created_at, message_sequence, copy_of, copied_messages
     FROM sessions JOIN session_counters ON session_id = id
-    WHERE lineage && (SELECT lineage FROM sessions WHERE id = %s)
+    WHERE id IN (
+        SELECT id FROM tenant_lineages WHERE lineage && (SELECT lineage FROM sessions WHERE id = %s)
+    )
     ORDER BY (SELECT count(*) FROM unnest(lineage) AS name WHERE name LIKE 'session:%%'),
         first_at NULLS LAST, created_at, id
     LIMIT {MAX_RELATIVES}
@@ -129,7 +132,7 @@ async def find_candidate(
     """Return a session that may be that of the file, other than the rejected ones."""
     params = {
         "key": names.key,
-        "ids": [session_id_for(each, path) for each in ("unknown", source)],
+        "ids": [session_id_for(each, path, tenant_of(conn)) for each in ("unknown", source)],
         "provider_session_id": storable(names.session),
         "path": path,
         "rejected": list(rejected),
@@ -178,6 +181,6 @@ async def set_copy(conn: AsyncConnection, session_id: UUID, copy: Copy | None) -
 
 async def count_imported(conn: AsyncConnection, source: str, paths: Sequence[str]) -> int:
     """Return how many of these transcripts are stored."""
-    ids = [session_id_for(source, path) for path in paths]
+    ids = [session_id_for(source, path, tenant_of(conn)) for path in paths]
     row = await (await conn.execute(_COUNT_IMPORTED, [list(paths), ids])).fetchone()
     return row[0] if row else 0

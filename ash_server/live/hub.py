@@ -11,7 +11,8 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, groupby
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID, uuid4
 from weakref import ref
@@ -23,6 +24,8 @@ from ash_server.db.connection import Pool, connect
 from ash_server.db.events import StoredEvent, get_events_since
 from ash_server.db.notify import CHANNEL, Last, last_sequences, notify, read_notification
 from ash_server.db.pagination import may_have_more
+from ash_server.db.tenants import DEFAULT, Tenant
+from ash_server.errors import DatabaseUnavailable, SchemaMismatch
 from ash_server.live.tasks import cancel_tasks, wait_for_event
 
 HEARTBEAT_SECONDS = 15.0
@@ -94,6 +97,7 @@ class _SubscribedSession:
     pause_end: float = 0.0
     """Time of the loop before which the subscribers are not woken."""
     delayed_wake: asyncio.TimerHandle | None = None
+    tenant: Tenant = DEFAULT
 
     def wake(self) -> None:
         """Wake the subscribers, at the end of the pause after the last time."""
@@ -118,16 +122,18 @@ class _SubscribedSession:
 
 
 class ChangedSessions:
-    """Ids of all sessions changed since the last `take`, subscribed or not."""
+    """Ids of a tenant's sessions changed since the last `take`, subscribed or not; None: of those of all tenants."""
 
-    def __init__(self) -> None:
+    def __init__(self, tenant: Tenant | None) -> None:
+        self._tenant = None if tenant is None else tenant.number
         self.changed = asyncio.Event()
         self._session_ids: set[UUID] = set()
         self._is_incomplete = False
 
-    def add(self, session_id: UUID) -> None:
-        self._session_ids.add(session_id)
-        self.changed.set()
+    def add(self, session_id: UUID, tenant: int) -> None:
+        if self._tenant in (None, tenant):
+            self._session_ids.add(session_id)
+            self.changed.set()
 
     def mark_incomplete(self) -> None:
         self._is_incomplete = True
@@ -155,7 +161,8 @@ class Hub:
         self._sessions: dict[UUID, _SubscribedSession] = {}
         self._watchers: set[ChangedSessions] = set()
         self._shared: dict[Hashable, asyncio.Task[Any]] = {}
-        self._unsent: set[UUID] = set()
+        self._unsent: set[tuple[int, UUID]] = set()
+        """Numbers of tenants, and their sessions."""
         self._has_unsent = asyncio.Event()
         self._stopped = asyncio.Event()
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -166,7 +173,7 @@ class Hub:
     async def __aexit__(self, *_: object) -> None:
         self.stop()
         await cancel_tasks(*self._tasks.values())
-        with suppress(psycopg.Error, TimeoutError):
+        with suppress(psycopg.Error, DatabaseUnavailable, SchemaMismatch, TimeoutError):
             async with asyncio.timeout(_FLUSH_TIMEOUT_SECONDS):
                 await self._notify_others()
 
@@ -182,17 +189,19 @@ class Hub:
         """Sleep, or return early when the hub stops."""
         await wait_for_event(self._stopped, seconds)
 
-    def wake(self, session_id: UUID) -> None:
+    def wake(self, session_id: UUID, tenant: Tenant = DEFAULT) -> None:
         """Announce that this process committed a change to the session."""
-        self._wake_here(session_id)
-        self._unsent.add(session_id)
+        self._wake_here(session_id, tenant.number)
+        self._unsent.add((tenant.number, session_id))
         self._has_unsent.set()
         self._start_task(self._send_notifications)
 
     async def subscribe(
-        self, session_id: UUID, after: int, *, collapse: bool = False
+        self, session_id: UUID, after: int, *, collapse: bool = False, tenant: Tenant = DEFAULT
     ) -> AsyncGenerator[EventBatch, None]:
         """Yield the events after the cursor, then new ones, until the hub stops or the session is deleted.
+
+        A session of another tenant counts as deleted.
 
         Survives database outages. The first batch that is caught up comes immediately, even if it has no events. If
         there are none for `HEARTBEAT_SECONDS`, a batch without events follows. `collapse` omits the chunks of messages
@@ -201,11 +210,13 @@ class Hub:
         self._start_listening()
         time = asyncio.get_running_loop().time
         heartbeat_due, is_behind = time(), True
-        with self._register(session_id, after) as (session, subscriber):
+        with self._register(session_id, after, tenant) as (session, subscriber):
             await self._load_known_last(session_id, session)
             while not self.is_stopped() and not session.is_deleted:
                 subscriber.changed.clear()
-                batch = await self._read_batch(session_id, subscriber.cursor, session.version, collapse)
+                batch = await self._read_batch(
+                    session_id, subscriber.cursor, session.version, collapse, tenant
+                )
                 if batch.events or time() >= heartbeat_due or (is_behind and batch.caught_up):
                     yield batch
                     subscriber.cursor = batch.events[-1].sequence if batch.events else subscriber.cursor
@@ -214,10 +225,10 @@ class Hub:
                     await wait_for_event(subscriber.changed, heartbeat_due - time())
 
     @contextmanager
-    def watch_changes(self) -> Iterator[ChangedSessions]:
-        """Collect the ids of all sessions that change while entered."""
+    def watch_changes(self, tenant: Tenant | None = None) -> Iterator[ChangedSessions]:
+        """Collect the ids of the sessions of a tenant, or of all, that change while entered."""
         self._start_listening()
-        changes = ChangedSessions()
+        changes = ChangedSessions(tenant)
         self._watchers.add(changes)
         try:
             yield changes
@@ -231,12 +242,12 @@ class Hub:
             lag=max((session.lag() for session in sessions), default=0),
         )
 
-    async def _query(self, run: Callable[[AsyncConnection], Awaitable[T]]) -> T | None:
+    async def _query(self, tenant: Tenant, run: Callable[[AsyncConnection], Awaitable[T]]) -> T | None:
         """Return the result of the query, or None, after a short delay, if the database is unavailable."""
         try:
-            async with self._pool.connection() as conn:
+            async with self._pool.connection(tenant=tenant) as conn:
                 return await run(conn)
-        except OperationalError as error:
+        except (OperationalError, DatabaseUnavailable, SchemaMismatch) as error:
             _log.warning("database unavailable: %s", type(error).__name__)
             await asyncio.sleep(RETRY_SECONDS)
             return None
@@ -276,23 +287,29 @@ class Hub:
             return await last_sequences(conn, [session_id])
 
         if session.known_last is None:
-            last_by_session = await self.share((session_id, "last"), lambda: self._query(load))
+            last_by_session = await self.share(
+                (session.tenant, session_id, "last"), lambda: self._query(session.tenant, load)
+            )
             session.known_last = (last_by_session or {}).get(session_id)
 
-    async def _read_batch(self, session_id: UUID, after: int, version: int, collapse: bool) -> EventBatch:
+    async def _read_batch(
+        self, session_id: UUID, after: int, version: int, collapse: bool, tenant: Tenant
+    ) -> EventBatch:
         async def read(conn: AsyncConnection) -> EventBatch:
             events = await get_events_since(
                 conn, session_id, after, limit=_PAGE_SIZE, max_bytes=_MAX_PAGE_BYTES, collapse=collapse
             )
             return EventBatch(events, caught_up=not may_have_more(events, _PAGE_SIZE, _MAX_PAGE_BYTES))
 
-        key = (session_id, after, version, collapse)
-        return await self.share(key, lambda: self._query(read)) or _UNAVAILABLE
+        key = (tenant, session_id, after, version, collapse)
+        return await self.share(key, lambda: self._query(tenant, read)) or _UNAVAILABLE
 
     @contextmanager
-    def _register(self, session_id: UUID, after: int) -> Iterator[tuple[_SubscribedSession, _Subscriber]]:
+    def _register(
+        self, session_id: UUID, after: int, tenant: Tenant
+    ) -> Iterator[tuple[_SubscribedSession, _Subscriber]]:
         subscriber = _Subscriber(after)
-        session = self._sessions.setdefault(session_id, _SubscribedSession())
+        session = self._sessions.setdefault(session_id, _SubscribedSession(tenant=tenant))
         session.version = next(self._versions)
         session.subscribers.add(subscriber)
         try:
@@ -302,9 +319,9 @@ class Hub:
             if not session.subscribers and self._sessions.get(session_id) is session:
                 del self._sessions[session_id]
 
-    def _wake_here(self, session_id: UUID) -> None:
+    def _wake_here(self, session_id: UUID, tenant: int) -> None:
         for changes in self._watchers:
-            changes.add(session_id)
+            changes.add(session_id, tenant)
         if session := self._sessions.get(session_id):
             session.version = next(self._versions)
             session.wake()
@@ -312,22 +329,23 @@ class Hub:
     def _wake_all_here(self) -> None:
         for changes in self._watchers:
             changes.mark_incomplete()
-        for session_id in self._sessions:
-            self._wake_here(session_id)
+        for session_id, session in self._sessions.items():
+            self._wake_here(session_id, session.tenant.number)
 
     async def _send_notifications(self) -> None:
         while True:
             await self._has_unsent.wait()
             await asyncio.sleep(_NOTIFY_DELAY_SECONDS)
             self._has_unsent.clear()
-            with suppress(psycopg.Error):
+            with suppress(psycopg.Error, DatabaseUnavailable, SchemaMismatch):
                 await self._notify_others()
 
     async def _notify_others(self) -> None:
-        session_ids, self._unsent = self._unsent, set()
-        if session_ids:
+        unsent, self._unsent = self._unsent, set()
+        if unsent:
             async with self._pool.connection() as conn:
-                await notify(conn, session_ids, self._name)
+                for tenant, changed in groupby(sorted(unsent), key=itemgetter(0)):
+                    await notify(conn, [session_id for _, session_id in changed], self._name, tenant)
 
     async def _listen(self) -> None:
         """Receive notifications on a dedicated connection. Wake all when it opens: earlier ones may have been lost."""
@@ -342,20 +360,24 @@ class Hub:
 
     def _receive(self, payload: str) -> None:
         with suppress(ValueError):  # not sent by Ash
-            sender, session_ids = read_notification(payload)
-            if sender != self._name:
-                for session_id in session_ids:
-                    self._wake_here(session_id)
+            notification = read_notification(payload)
+            if notification.sender != self._name:
+                for session_id in notification.session_ids:
+                    self._wake_here(session_id, notification.tenant)
 
     async def _poll(self) -> None:
         while True:
             await asyncio.sleep(POLL_SECONDS)
-            sessions = dict(self._sessions)
-            with suppress(psycopg.Error):
-                async with self._pool.connection() as conn:
-                    last_by_session = await last_sequences(conn, sessions)
-                for session_id, session in sessions.items():
-                    self._apply_poll(session_id, session, last_by_session.get(session_id))
+            for tenant in {session.tenant for session in self._sessions.values()}:
+                with suppress(psycopg.Error, DatabaseUnavailable, SchemaMismatch):
+                    await self._poll_tenant(tenant)
+
+    async def _poll_tenant(self, tenant: Tenant) -> None:
+        sessions = {id: session for id, session in self._sessions.items() if session.tenant == tenant}
+        async with self._pool.connection(tenant=tenant) as conn:
+            last_by_session = await last_sequences(conn, sessions)
+        for session_id, session in sessions.items():
+            self._apply_poll(session_id, session, last_by_session.get(session_id))
 
     def _apply_poll(self, session_id: UUID, session: _SubscribedSession, last: Last | None) -> None:
         """Wake the subscribers of a session with new events; end subscriptions to one that was deleted or recreated.
@@ -365,11 +387,11 @@ class Hub:
         known = session.known_last
         session.is_deleted = last is None or (known is not None and last.created_at != known.created_at)
         if session.is_deleted and self._sessions.get(session_id) is session:
-            self._wake_here(session_id)
+            self._wake_here(session_id, session.tenant.number)
             del self._sessions[session_id]  # new subscribers get the recreated session
         elif last != known:
             session.known_last = last
-            self._wake_here(session_id)
+            self._wake_here(session_id, session.tenant.number)
 
 
 _UNAVAILABLE = EventBatch((), caught_up=False)

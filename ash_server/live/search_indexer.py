@@ -10,9 +10,9 @@ import time
 import psycopg
 
 from ash_server.errors import DatabaseUnavailable, SchemaMismatch
-from ash_server.live.hub import POLL_SECONDS, Hub
+from ash_server.live.hub import POLL_SECONDS
 from ash_server.live.tasks import BackgroundTask, wait_for_event
-from ash_server.repositories.search import SearchRepository
+from ash_server.store import Store
 
 _COLLECT_SECONDS = 0.5
 """Changes are collected for this long; search requests do not wait for it."""
@@ -23,13 +23,12 @@ _log = logging.getLogger(__name__)
 
 
 class SearchIndexer(BackgroundTask):
-    def __init__(self, hub: Hub, search: SearchRepository) -> None:
-        self._hub = hub
-        self._search = search
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self._has_failed = False
 
     async def _run(self) -> None:
-        with self._hub.watch_changes() as changes:
+        with self._store.hub.watch_changes() as changes:
             while True:
                 started = time.monotonic()
                 pending = await self._catch_up()
@@ -43,7 +42,8 @@ class SearchIndexer(BackgroundTask):
 
     async def _catch_up(self) -> int:
         try:
-            pending = await self._search.catch_up()
+            tenants = await self._store.list_tenants()
+            pending = sum([await self._store.for_tenant(each).search.catch_up() for each in tenants])
         except (DatabaseUnavailable, SchemaMismatch, psycopg.Error) as error:
             if not self._has_failed:  # log once per outage
                 _log.warning("cannot update the search index: %s", type(error).__name__)

@@ -7,12 +7,15 @@ all subscribers.
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack
 from datetime import datetime
+from typing import Self
 from uuid import UUID
 
 import msgspec
 import psycopg
 
+from ash_server.db.tenants import Tenant
 from ash_server.errors import DatabaseUnavailable, SchemaMismatch
 from ash_server.live.hub import HEARTBEAT_SECONDS, POLL_SECONDS, Hub
 from ash_server.live.tasks import BackgroundTask, wait_for_event
@@ -29,6 +32,8 @@ _COMMENT = b":\n\n"
 
 
 class SessionFeed(BackgroundTask):
+    """The changes of the sessions of one tenant."""
+
     def __init__(self, hub: Hub, sessions: SessionRepository) -> None:
         self._hub = hub
         self._sessions = sessions
@@ -56,7 +61,7 @@ class SessionFeed(BackgroundTask):
             self._subscribers.discard(subscriber)
 
     async def _run(self) -> None:
-        with self._hub.watch_changes() as changes:
+        with self._hub.watch_changes(self._sessions.tenant) as changes:
             while not self._hub.is_stopped():
                 await wait_for_event(changes.changed, POLL_SECONDS)
                 session_ids, is_incomplete = changes.take()
@@ -90,6 +95,31 @@ class SessionFeed(BackgroundTask):
         changed = notified | polled
         sessions = await self._sessions.get_many(changed) if changed else []
         return {**dict.fromkeys(changed), **{session.id: session for session in sessions}}
+
+
+class SessionFeeds:
+    """The feed of each tenant, started by its first subscriber and ended on exit (`async with`)."""
+
+    def __init__(self) -> None:
+        self._feeds: dict[Tenant, SessionFeed] = {}
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    @property
+    def subscriber_count(self) -> int:
+        return sum(feed.subscriber_count for feed in self._feeds.values())
+
+    async def get(self, hub: Hub, sessions: SessionRepository) -> SessionFeed:
+        feed = self._feeds.get(sessions.tenant)
+        if feed is None:
+            self._feeds[sessions.tenant] = feed = SessionFeed(hub, sessions)
+            await self._stack.enter_async_context(feed)
+        return feed
 
 
 class _Subscriber:

@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 from psycopg import AsyncConnection, OperationalError, errors
 
 from ash_server.db.connection import Pool
+from ash_server.db.tenants import DEFAULT, Tenant
 from ash_server.errors import DatabaseUnavailable, DiskFull, SchemaMismatch
 
 _MAX_WRITERS_PER_SESSION = 2
@@ -20,24 +21,33 @@ _log = logging.getLogger(__name__)
 
 
 class Connections:
-    """Lends connections of a pool for the duration of one operation.
+    """Lends connections of a pool to the statements of one tenant, for the duration of one operation.
 
     At most two connections per session go to writers, so that one busy or locked session cannot exhaust the pool.
     Long reads use a pool of their own, so that a slow consumer does not block other operations.
     """
 
-    def __init__(self, pool: Pool, stream_pool: Pool) -> None:
+    def __init__(self, pool: Pool, stream_pool: Pool, owner_pool: Pool, tenant: Tenant = DEFAULT) -> None:
         self.pool = pool
         self.stream_pool = stream_pool
+        self.owner_pool = owner_pool
+        self.tenant = tenant
         self._write_slots: WeakValueDictionary[UUID, asyncio.Semaphore] = WeakValueDictionary()
+
+    def for_tenant(self, tenant: Tenant) -> "Connections":
+        return Connections(self.pool, self.stream_pool, self.owner_pool, tenant)
 
     def connection(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """Lend a connection for a short operation. Raises DatabaseUnavailable, SchemaMismatch."""
-        return _lend(self.pool)
+        return _lend(self.pool, self.tenant)
+
+    def owner(self) -> AbstractAsyncContextManager[AsyncConnection]:
+        """Lend a connection for tables of no tenant, such as keys. Raises DatabaseUnavailable, SchemaMismatch."""
+        return _lend(self.owner_pool, self.tenant)
 
     def stream(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """Lend a connection for a long read. Raises DatabaseUnavailable, SchemaMismatch."""
-        return _lend(self.stream_pool)
+        return _lend(self.stream_pool, self.tenant)
 
     @asynccontextmanager
     async def writer(self, session_id: UUID) -> AsyncGenerator[AsyncConnection, None]:
@@ -49,7 +59,7 @@ class Connections:
         except TimeoutError:
             raise DatabaseUnavailable("The session is being written to; try again.") from None
         try:
-            async with _lend(self.pool) as conn:
+            async with _lend(self.pool, self.tenant) as conn:
                 yield conn
         finally:
             slot.release()
@@ -66,13 +76,13 @@ def translate_errors() -> Iterator[None]:
     except OperationalError as error:
         _log.warning("the database does not answer: %s", type(error).__name__)
         raise DatabaseUnavailable from error
-    except (errors.UndefinedTable, errors.UndefinedColumn) as error:
+    except (errors.UndefinedTable, errors.UndefinedColumn, errors.InsufficientPrivilege) as error:
         _log.warning("the database schema does not match this version: %s", type(error).__name__)
         raise SchemaMismatch from error
 
 
 @asynccontextmanager
-async def _lend(pool: Pool) -> AsyncGenerator[AsyncConnection, None]:
+async def _lend(pool: Pool, tenant: Tenant) -> AsyncGenerator[AsyncConnection, None]:
     with translate_errors():
-        async with pool.connection() as conn:
+        async with pool.connection(tenant=tenant) as conn:
             yield conn

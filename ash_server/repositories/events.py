@@ -28,6 +28,7 @@ class EventStore:
     def __init__(self, connections: Connections, hub: Hub) -> None:
         self._connections = connections
         self._hub = hub
+        self._tenant = connections.tenant
 
     async def append(self, session_id: UUID, event: EventInput) -> Appended:
         """Append one event; see `append_batch`."""
@@ -50,7 +51,7 @@ class EventStore:
         """Append events that `ingest.prepare_event` returned; see `append_batch`."""
         async with self._connections.writer(session_id) as conn:
             appended = await events.append_events(conn, session_id, prepared)
-        self._hub.wake(session_id)
+        self._hub.wake(session_id, self._tenant)
         return appended
 
     async def end(self, session_id: UUID) -> int:
@@ -60,7 +61,7 @@ class EventStore:
         """
         async with self._connections.writer(session_id) as conn:
             count = await events.end_session(conn, session_id)
-        self._hub.wake(session_id)
+        self._hub.wake(session_id, self._tenant)
         return count
 
     async def get_events(self, session_id: UUID, **filters: Unpack[EventFilter]) -> list[ChatEvent]:
@@ -120,7 +121,7 @@ class EventStore:
         Call `check_cursor` first. A page comes at least every 15 seconds, if necessary an empty one. Its `caught_up` is
         True if no later event was stored when it was read.
         """
-        return self._hub.subscribe(session_id, after, collapse=collapse)
+        return self._hub.subscribe(session_id, after, collapse=collapse, tenant=self._tenant)
 
     async def check_cursor(self, session_id: UUID, after: int | str) -> int:
         """Return the sequence of a cursor: a sequence, or the id of an event.
@@ -165,7 +166,7 @@ class EventStore:
         """
         async with self._connections.writer(session_id) as conn:
             rebuilt = await rebuild_events.rebuild_events(conn, session_id)
-        self._hub.wake(session_id)
+        self._hub.wake(session_id, self._tenant)
         return rebuilt
 
     async def list_outdated(self) -> list[UUID]:

@@ -17,6 +17,7 @@ class SessionRepository:
 
     def __init__(self, connections: Connections, wake: Callable[[UUID], None]) -> None:
         self._connections = connections
+        self.tenant = connections.tenant
         self._wake = wake
 
     async def create(self, **fields: Unpack[SessionFields]) -> Session:

@@ -22,7 +22,7 @@ class Statistics(NamedTuple):
 
 async def read_statistics(connections: Connections) -> Statistics:
     """Raises DatabaseUnavailable, SchemaMismatch."""
-    async with connections.connection() as conn:
+    async with connections.owner() as conn:
         ((database_bytes,),) = await (await conn.execute(_DATABASE_BYTES)).fetchall()
         return Statistics(
             database_bytes=database_bytes,

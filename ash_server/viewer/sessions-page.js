@@ -191,10 +191,14 @@ function pageHeader(openHelp) {
     "header",
     { class: "page-header" },
     el("h1", { class: "wordmark" }, el("a", { href: "/" }, "Ash")),
-    el("nav", { class: "header-links", "aria-label": "Ash" }, el("a", { href: "/docs" }, "API")),
+    el("nav", { class: "header-links", "aria-label": "Ash" }, el("a", { href: "/docs" }, "API"), signOutLink()),
     helpButton(openHelp),
     themeToggle(),
   );
+}
+
+function signOutLink() {
+  return document.body.dataset.client === "browser" && el("a", { href: "/logout" }, "Sign out");
 }
 
 new SessionsPage().start();

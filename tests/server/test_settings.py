@@ -73,11 +73,12 @@ def test_errors_do_not_contain_the_value(name: str, value: str, message: str) ->
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1", "localhost"])
 def test_loopback_hosts_are_allowed(host: str) -> None:
-    check_exposure(Settings(host=host))
+    check_exposure(Settings(host=host), has_keys=False)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.7", "ash.example", "127.0.0.1.example"])
-def test_other_hosts_require_an_explicit_setting(host: str) -> None:
-    check_exposure(Settings(host=host, allow_unauthenticated=True))
-    with pytest.raises(SettingsError, match="ASH_ALLOW_UNAUTHENTICATED=1"):
-        check_exposure(Settings(host=host))
+def test_other_hosts_require_a_key_or_an_explicit_setting(host: str) -> None:
+    check_exposure(Settings(host=host), has_keys=True)
+    check_exposure(Settings(host=host, allow_unauthenticated=True), has_keys=False)
+    with pytest.raises(SettingsError, match=r"ash keys create NAME.*ASH_ALLOW_UNAUTHENTICATED=1"):
+        check_exposure(Settings(host=host), has_keys=False)

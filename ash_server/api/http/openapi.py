@@ -21,6 +21,20 @@ from ash_server.api.http.parameters import REDACT_DESCRIPTION
 from ash_server.api.http.redaction import PARAMETER
 
 _REFERENCE = "#/components/schemas/"
+_PUBLIC_PATHS = "/health/"
+_SECURITY_SCHEMES = {
+    "key": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A key that `ash keys create` printed. A server without keys needs none.",
+    },
+    "browser": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": "ash_session",
+        "description": "The cookie that the page `/login` sets; behind TLS its name is `__Host-ash_session`.",
+    },
+}
 
 _DESCRIPTION = """\
 Ash stores the messages of agents and their tools verbatim and reads them as typed content.
@@ -58,6 +72,11 @@ messages is a number, milliseconds since 1970, because the formats of both speci
 **Lists** stand under their own name (`sessions`, `messages`, `events`, `results`, `drift`), beside the cursor of the \
 next page, `nextAfter`.
 
+**Keys.** Requests carry a key, `Authorization: Bearer ash_…`, unless the server has none yet: it then answers \
+everyone on its own machine. A key belongs to a tenant, and sees the sessions of this tenant only: those of others do \
+not exist for it (404). Its scopes are `read` for GET and for parsing, `write` for other methods, and `admin` for the \
+audit log and metrics. Streams end within 30 seconds after their key is revoked or expires.
+
 **Errors** are problem details (RFC 9457) with a stable `code`. Unknown query parameters and body fields are rejected, \
 not ignored. Problems never contain message contents.
 """
@@ -73,6 +92,7 @@ _TAGS = [
     Tag(name="search", description="Full-text search over all sessions."),
     Tag(name="drift", description="Content that Ash does not recognize yet."),
     Tag(name="parse", description="Playground: parse a text without storing it."),
+    Tag(name="keys", description="What was done with keys."),
     Tag(name="health", description="Health checks for operators."),
 ]
 
@@ -99,8 +119,15 @@ class _OpenApiDocument(OpenAPI):
         _document_redaction(document)
         for parameter in _iter_parameters(document):
             parameter["schema"] = _parameter_schema(parameter["schema"])
-        components = {**document["components"], "schemas": _schemas(self._models)}
-        return {"openapi": document["openapi"], **document, "security": [], "components": components}
+        for operation in _iter_operations(document, _PUBLIC_PATHS):
+            operation["security"] = []
+        components = {
+            **document["components"],
+            "schemas": _schemas(self._models),
+            "securitySchemes": _SECURITY_SCHEMES,
+        }
+        security: list[dict[str, list[str]]] = [{name: []} for name in _SECURITY_SCHEMES]
+        return {"openapi": document["openapi"], **document, "security": security, "components": components}
 
 
 class OpenApiDocumentConfig(OpenAPIConfig):
@@ -172,6 +199,12 @@ _REDACT = {
     "schema": {"type": "boolean", "default": False},
     "required": False,
 }
+
+
+def _iter_operations(document: Mapping[str, Any], prefix: str) -> Iterator[dict[str, Any]]:
+    for path, operations in document["paths"].items():
+        if path.startswith(prefix):
+            yield from operations.values()
 
 
 def _iter_parameters(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

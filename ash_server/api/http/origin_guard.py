@@ -45,6 +45,12 @@ async def check_origin(connection: AnyConnection, _: BaseRouteHandler) -> None:
         raise OriginNotAllowed("The Origin header names another site.")
 
 
+def has_same_origin(connection: AnyConnection) -> bool:
+    """True if the Origin header names the address of the request itself."""
+    match = _ORIGIN.fullmatch((get_header(connection.headers, "origin") or "").lower())
+    return match is not None and match[1] == _host(connection)
+
+
 def _host(connection: AnyConnection) -> str:
     return (get_header(connection.headers, "host") or "").lower()
 

@@ -22,10 +22,14 @@ from ash_server.errors import (
     DiskFull,
     HostNotAllowed,
     InvalidParameter,
+    KeyInvalid,
+    KeyRequired,
     MethodNotAllowed,
     NotFound,
     OriginNotAllowed,
     SchemaMismatch,
+    ScopeMissing,
+    SecretMissing,
 )
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 
@@ -35,7 +39,9 @@ AnyRequest = Request[Any, Any, Any]
 
 COMMON_ERRORS: tuple[type[AshError], ...] = (HostNotAllowed, InvalidParameter)
 """Errors of every route."""
-READ_ERRORS = (*COMMON_ERRORS, DatabaseUnavailable, SchemaMismatch)
+KEY_ERRORS = (KeyRequired, KeyInvalid, ScopeMissing, SecretMissing, DatabaseUnavailable, SchemaMismatch)
+"""Errors of every route that needs a key."""
+READ_ERRORS = (*COMMON_ERRORS, *KEY_ERRORS)
 """Errors of every route that uses the database."""
 WRITE_ERRORS = (*READ_ERRORS, OriginNotAllowed, DiskFull)
 
@@ -131,7 +137,10 @@ _FRAMEWORK_ERRORS: Mapping[int, type[AshError]] = {
     413: BodyTooLarge,
 }
 _QUOTED_VALUE = re.compile(r"(?<=^Invalid enum value) .*", re.DOTALL)
-_RETRY_AFTER_SECONDS = "2"
+_HEADERS: Mapping[int, Mapping[str, str]] = {
+    401: {"WWW-Authenticate": 'Bearer realm="Ash"'},
+    503: {"Retry-After": "2"},
+}
 
 
 def _respond(error: AshError, headers: Mapping[str, str] | None = None) -> Response[bytes]:
@@ -139,7 +148,7 @@ def _respond(error: AshError, headers: Mapping[str, str] | None = None) -> Respo
         encode_problem(error),
         status_code=error.status,
         media_type=MEDIA_TYPE,
-        headers={**(headers or {}), **({"Retry-After": _RETRY_AFTER_SECONDS} if error.status == 503 else {})},
+        headers={**(headers or {}), **_HEADERS.get(error.status, {})},
     )
 
 

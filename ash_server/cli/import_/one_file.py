@@ -40,7 +40,7 @@ async def import_one_file(
             identify=options.name is None,
             advance=advance,
         )
-        if imported.has_session and (parent := find_parent(path, imported.head, homes)):
+        if imported.has_session and (parent := find_parent(path, imported.head, homes, store.tenant)):
             await store.sessions.set_parent(imported.session_id, *parent)
     except OSError as error:
         return UnreadFile.from_error(error)

@@ -52,7 +52,7 @@ _QUERIES = {
             SELECT session_id, sequence, array_agg(DISTINCT weight) AS weights, role, at,
                 row_number() OVER (PARTITION BY session_id ORDER BY at DESC, sequence DESC) AS place,
                 count(*) OVER (PARTITION BY session_id) AS matches
-            FROM search
+            FROM tenant_search AS search
             WHERE {condition}
               AND (%(session_id)b::uuid IS NULL OR session_id = %(session_id)b)
               AND (%(role)b::text IS NULL OR role = %(role)b)

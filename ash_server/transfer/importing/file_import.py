@@ -102,7 +102,9 @@ async def import_file(  # noqa: PLR0913  # one argument per option
     session = await find_session(store, head.source, name)
     if session is None and (nothing := result_without_lines(path, transcript.lines())):
         advance(text_size(path))
-        return ImportedFile(session_id_for(head.source, name), name, head, nothing, has_session=False)
+        return ImportedFile(
+            session_id_for(head.source, name, store.tenant), name, head, nothing, has_session=False
+        )
     session = await open_session(store, session, head.source, name, replace=replace)
     result = await FileImport(LocalSession(store, session.id, file), file).run(
         is_new=not session.message_count
@@ -483,7 +485,7 @@ async def find_session(store: Store, source: str, name: str) -> Session | None:
     """Find the session, first with the source `unknown`: an earlier import may not have recognised the format."""
     for stored_source in ("unknown", source):
         try:
-            return await store.sessions.get(session_id_for(stored_source, name))
+            return await store.sessions.get(session_id_for(stored_source, name, store.tenant))
         except SessionNotFound:
             continue
     return None

@@ -53,7 +53,7 @@ class SessionSearch:
     async def settle(self, session_id: UUID) -> None:
         """Store the names and the path of the file in its session."""
         await self._store.transcripts.set_names(session_id, self._path, self._names.lineage)
-        expected = session_id_for(self._source, self._path)
+        expected = session_id_for(self._source, self._path, self._store.tenant)
         if session_id != expected and not await self._store.sessions.existing_ids([expected]):
             await self._store.transcripts.replace_parent(expected, session_id)
 

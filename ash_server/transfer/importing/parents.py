@@ -12,6 +12,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from ash_server.db.sessions import session_id_for
+from ash_server.db.tenants import DEFAULT, Tenant
 from ash_server.db.transcripts import TranscriptNames
 from ash_server.transfer.importing.lines import FileLine
 from ash_server.transfer.importing.names import NameCollector
@@ -63,13 +64,15 @@ class Parent(NamedTuple):
     external_id: str
 
 
-def find_parent(path: Path, head: TranscriptHead, homes: Iterable[Home]) -> Parent | None:
+def find_parent(
+    path: Path, head: TranscriptHead, homes: Iterable[Home], tenant: Tenant = DEFAULT
+) -> Parent | None:
     find_transcript = _FINDERS.get(head.source)
     parent = find_transcript(path.absolute(), head) if find_transcript else None
     if parent is None or parent == uncompressed(path.absolute()):
         return None
     name = external_id(parent, homes)
-    return Parent(session_id_for(head.source, name), name)
+    return Parent(session_id_for(head.source, name, tenant), name)
 
 
 def _find_for_claude(path: Path, head: TranscriptHead) -> Path | None:

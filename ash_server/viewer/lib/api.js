@@ -1,3 +1,5 @@
+import { goToSignIn } from "./sign-in.js";
+
 /** A failed request, with texts to show to the user. */
 class Problem extends Error {
   /** @param {{title: string, detail?: string, status?: number, isUnreachable?: boolean}} problem */
@@ -38,9 +40,10 @@ export async function getJson(address, { signal, read = (text) => JSON.parse(tex
   return parseBody(await withNetworkProblem(() => response.text()), read);
 }
 
-/** The Problem in an error response. */
+/** The Problem in an error response. If it needs a key, the page that asks for one opens meanwhile. */
 export async function readProblem(response) {
   const { status } = response;
+  if (status === 401) goToSignIn();
   const text = await withNetworkProblem(() => response.text());
   try {
     const { title, detail } = JSON.parse(text);

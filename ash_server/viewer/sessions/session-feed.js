@@ -1,4 +1,5 @@
 import { likePage } from "../lib/api.js";
+import { checkSignedIn } from "../lib/sign-in.js";
 
 const MIN_RETRY_MS = 2_000;
 const MAX_RETRY_MS = 60_000;
@@ -56,6 +57,7 @@ export class SessionFeed {
   onLost() {
     this.close();
     this.on.state("away");
+    checkSignedIn();
     this.timer = setTimeout(() => this.open(), this.retryMs);
     this.retryMs = Math.min(this.retryMs * 2, MAX_RETRY_MS);
   }

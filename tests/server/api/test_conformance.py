@@ -24,6 +24,7 @@ IS_UUID = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{1
 config = schemathesis.Config.from_dict(
     {
         "checks": {
+            "ignored_auth": {"enabled": False},  # the server has no keys
             "positive_data_acceptance": {"expected-statuses": ["2xx", 401, 403, 404, 409, 422]},
             "negative_data_rejection": {"expected-statuses": [400, 403, 404, 405, 409, 413, 415, 422]},
         }

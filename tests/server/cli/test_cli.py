@@ -685,8 +685,9 @@ REFUSED = {
     ("whistle",): (2, "ash: No such command 'whistle' (see `ash --help`)"),
     ("serve", "--host", "0.0.0.0"): (
         1,
-        "ash: ASH_HOST=0.0.0.0 lets other machines reach Ash, which has no authentication. "
-        "Set ASH_ALLOW_UNAUTHENTICATED=1 if a proxy in front of it authenticates clients, or unset ASH_HOST.",
+        "ash: ASH_HOST=0.0.0.0 lets other machines reach Ash, which has no keys yet. "
+        "Create the first one with `ash keys create NAME`, or unset ASH_HOST. "
+        "Set ASH_ALLOW_UNAUTHENTICATED=1 only if a proxy in front of it authenticates clients.",
     ),
 }
 

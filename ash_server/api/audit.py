@@ -1,0 +1,54 @@
+"""The audit log: what was done with the keys of a tenant."""
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from litestar import Controller, Request, get
+from litestar.params import QueryParameter
+
+from ash_server.api.http.access import client_of, needs
+from ash_server.api.http.bodies import JSON
+from ash_server.api.http.dependencies import InjectedStore
+from ash_server.api.http.openapi_operations import json_of, operation
+from ash_server.api.http.problems import READ_ERRORS, error_responses
+from ash_server.db.keys import AuditPage
+
+_EXAMPLE = {
+    "audit": [
+        {
+            "id": "0199f3a2-7c1e-7b3a-9d55-0c7b8f1f2e60",
+            "at": "2026-11-02T09:31:55.002817Z",
+            "tenant": "red",
+            "key": "laptop",
+            "keyPrefix": "ash_k3Xw9Q",
+            "action": "session.delete",
+            "target": "0199f3a2-7c1e-7b3a-9d55-0c7b8f1f2e60",
+        }
+    ]
+}
+
+
+class AuditController(Controller):
+    path = "/api/audit"
+    tags = ("keys",)
+
+    @get(
+        opt=needs("admin"),
+        operation_id="listAudit",
+        summary="List what keys did",
+        description="Created, deleted and exported sessions, changes of keys, and sign-ins of browsers, newest first. "
+        "Needs the scope `admin`, and lists the tenant of the key.",
+        response_description="A page of entries.",
+        responses=error_responses(*READ_ERRORS),
+        operation_class=operation(responses={200: {JSON: json_of(AuditPage, page=_EXAMPLE)}}),
+    )
+    async def list(
+        self,
+        request: Request[Any, Any, Any],
+        store: InjectedStore,
+        before: Annotated[
+            UUID | None, QueryParameter(description="Only entries older than the one with this id.")
+        ] = None,
+        limit: Annotated[int, QueryParameter(ge=1, le=1000, description="Maximum number of entries.")] = 100,
+    ) -> AuditPage:
+        return await store.keys.list_audit(client_of(request.scope).tenant, before=before, limit=limit)

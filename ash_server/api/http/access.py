@@ -1,0 +1,88 @@
+"""Keys and scopes of requests: every route needs a key unless it is marked as public."""
+
+from litestar.handlers import BaseRouteHandler
+from litestar.types import Scope as RequestScope
+
+from ash_server.api.http.headers import get_header
+from ash_server.api.http.origin_guard import AnyConnection, has_same_origin
+from ash_server.db.keys import KeyScope
+from ash_server.errors import KeyInvalid, OriginNotAllowed, ScopeMissing
+from ash_server.key_ring import Client, KeyRing
+
+PUBLIC = {"public": True}
+"""Route option of health checks, static files, and signing in and out."""
+
+COOKIE, SECURE_COOKIE = "ash_session", "__Host-ash_session"
+
+_SCOPE = "scope"
+_CLIENT = "ash.client"
+_READ_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+def needs(scope: KeyScope) -> dict[str, KeyScope]:
+    """Return the route option for a scope other than that of the method: `read` for GET, `write` for others."""
+    return {_SCOPE: scope}
+
+
+async def check_key(connection: AnyConnection, handler: BaseRouteHandler) -> None:
+    """Guard of all routes. Raises KeyRequired, KeyInvalid, ScopeMissing, OriginNotAllowed."""
+    if PUBLIC.items() <= handler.opt.items():
+        return
+    client = await identify(connection)
+    method = connection.scope.get("method")
+    is_websocket = method is None
+    if client.is_browser and method not in _READ_METHODS:
+        _check_same_origin(connection)
+    scope = handler.opt.get(_SCOPE, "read" if is_websocket or method in _READ_METHODS else "write")
+    if scope not in client.scopes:
+        raise ScopeMissing(f"The key does not have the scope `{scope}`.")
+    connection.scope[_CLIENT] = client  # type: ignore[literal-required]
+
+
+def _check_same_origin(connection: AnyConnection) -> None:
+    """Reject requests that a page of another site, or of another port, lets the browser send with the cookie."""
+    if not has_same_origin(connection):
+        raise OriginNotAllowed("Requests with a cookie need the Origin of this server.")
+
+
+async def identify(connection: AnyConnection) -> Client:
+    """Return who sends the request. Raises KeyRequired, KeyInvalid."""
+    key_ring: KeyRing = connection.app.state.key_ring
+    return await key_ring.identify(_bearer_key(connection), session_cookie(connection))
+
+
+def client_of(scope: RequestScope) -> Client:
+    """Return who sent the request, as found by the guard. Fails for public routes."""
+    client: Client = scope[_CLIENT]  # type: ignore[literal-required]
+    return client
+
+
+async def is_still_valid(connection: AnyConnection) -> bool:
+    """True if the client of a stream may go on reading."""
+    key_ring: KeyRing = connection.app.state.key_ring
+    return await key_ring.is_valid(client_of(connection.scope))
+
+
+async def record(connection: AnyConnection, action: str, target: object) -> None:
+    """Add to the audit log what was done with a key."""
+    if (key := client_of(connection.scope).key) is not None:
+        await connection.app.state.store.keys.record(key, action, str(target))
+
+
+def session_cookie(connection: AnyConnection) -> str | None:
+    return connection.cookies.get(SECURE_COOKIE if is_secure(connection) else COOKIE)
+
+
+def is_secure(connection: AnyConnection) -> bool:
+    """True behind TLS, also that of a proxy on this machine (`X-Forwarded-Proto`)."""
+    return connection.scope["scheme"] in ("https", "wss")
+
+
+def _bearer_key(connection: AnyConnection) -> str | None:
+    authorization = get_header(connection.headers, "authorization")
+    if authorization is None:
+        return None
+    scheme, _, key = authorization.partition(" ")
+    if scheme.lower() != "bearer" or not key:
+        raise KeyInvalid("The header is `Authorization: Bearer ash_…`.")
+    return key.strip()

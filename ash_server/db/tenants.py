@@ -1,0 +1,68 @@
+"""Tenants: teams that share a database and see only their own sessions.
+
+Every row of a session has the number of its tenant. Row-level security compares it with the setting `ash.tenant` of the
+connection (`connection.Pool`), so statements need no condition of their own.
+"""
+
+import re
+from typing import NamedTuple
+from uuid import UUID, uuid5
+
+from psycopg import AsyncConnection
+from psycopg.rows import args_row
+
+from ash_server.errors import InvalidParameter
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+
+_GET = "SELECT number, id, name FROM tenants WHERE name = %s"
+_LIST = "SELECT number, id, name FROM tenants ORDER BY number"
+_LOCK = "LOCK TABLE tenants IN SHARE ROW EXCLUSIVE MODE"
+_CREATE = """
+    INSERT INTO tenants (number, id, name)
+    SELECT max(number) + 1, %s, %s FROM tenants
+    ON CONFLICT DO NOTHING
+"""
+
+
+class Tenant(NamedTuple):
+    number: int
+    """Marks its rows."""
+    id: UUID
+    """The namespace of the ids of sessions that are computed from external ids. Must never change."""
+    name: str
+
+
+DEFAULT = Tenant(1, UUID("36db4084-d553-42c7-8f6e-dc8e38a6a21a"), "default")
+"""The tenant of a server without keys, of local commands, and of all sessions of earlier versions."""
+
+
+def tenant_of(conn: AsyncConnection) -> Tenant:
+    """Return the tenant for which the connection was lent; the default one for connections of no pool."""
+    return getattr(conn, "tenant", None) or DEFAULT
+
+
+async def get_tenant(conn: AsyncConnection, name: str) -> Tenant | None:
+    async with conn.cursor(row_factory=args_row(Tenant)) as cursor:
+        return await (await cursor.execute(_GET, [name])).fetchone()
+
+
+async def list_tenants(conn: AsyncConnection) -> list[Tenant]:
+    async with conn.cursor(row_factory=args_row(Tenant)) as cursor:
+        return await (await cursor.execute(_LIST)).fetchall()
+
+
+async def get_or_create_tenant(conn: AsyncConnection, name: str) -> Tenant:
+    """Raises InvalidParameter."""
+    if not _NAME.fullmatch(name):
+        raise InvalidParameter(
+            "the name of a tenant has 1 to 63 characters: lower-case letters, digits, and `-` after the first"
+        )
+    async with conn.transaction():
+        if tenant := await get_tenant(conn, name):
+            return tenant
+        await conn.execute(_LOCK)
+        await conn.execute(_CREATE, [uuid5(DEFAULT.id, f"tenant {name}"), name])
+        tenant = await get_tenant(conn, name)
+    assert tenant is not None
+    return tenant

@@ -1,0 +1,102 @@
+"""Who sends a request: found by its key or cookie, and remembered for a few seconds."""
+
+import time
+from collections import OrderedDict
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from ash_server.db.keys import SCOPES, Key, KeyScope
+from ash_server.db.tenants import DEFAULT, Tenant
+from ash_server.errors import KeyInvalid, KeyRequired
+from ash_server.key_texts import digest, is_key_text, read_secret
+from ash_server.repositories.keys import KeyRepository
+from ash_server.settings import Settings, is_loopback
+
+_REMEMBERED_SECONDS = 5.0
+"""How long a key is used without asking the database whether it is still valid."""
+_MAX_REMEMBERED = 1000
+
+
+class Client(NamedTuple):
+    """Who sends a request."""
+
+    tenant: Tenant
+    scopes: frozenset[KeyScope]
+    key: Key | None = None
+    """None: anyone, because there are no keys."""
+    digest: bytes = b""
+    """Of the key or cookie."""
+    is_browser: bool = False
+    """Identified by a cookie, which browsers also send with requests of other pages."""
+
+
+ANYONE = Client(DEFAULT, frozenset(SCOPES))
+
+
+class KeyRing:
+    """The keys of a server."""
+
+    def __init__(self, keys: KeyRepository, settings: Settings) -> None:
+        self._keys = keys
+        self._settings = settings
+        self._secret: bytes | None = None
+        self._remembered: OrderedDict[tuple[bytes, bool], tuple[Key, float]] = OrderedDict()
+        self._no_keys_until = 0.0
+        self._has_keys = False
+
+    async def identify(self, key: str | None, cookie: str | None) -> Client:
+        """Return who has this key, else this cookie. Raises KeyRequired, KeyInvalid."""
+        if await self.is_open():
+            return ANYONE
+        text = key or cookie
+        if not text:
+            raise KeyRequired
+        if key and not is_key_text(key):
+            raise KeyInvalid
+        return await self._find(digest(self._read_secret(), text), is_browser=key is None)
+
+    async def is_open(self) -> bool:
+        """True if no key was ever created and only this machine reaches the server: it then serves everyone."""
+        if not (is_loopback(self._settings.host) or self._settings.allow_unauthenticated) or self._has_keys:
+            return False
+        if time.monotonic() >= self._no_keys_until:
+            self._has_keys = await self._keys.has_keys()
+            self._no_keys_until = time.monotonic() + _REMEMBERED_SECONDS
+        return not self._has_keys
+
+    async def is_valid(self, client: Client) -> bool:
+        """True if the client may go on. A revoked or expired key is found within a few seconds."""
+        if client.key is None:
+            return await self.is_open()
+        try:
+            await self._find(client.digest, is_browser=client.is_browser)
+        except KeyInvalid:
+            return False
+        return True
+
+    def digest(self, text: str) -> bytes:
+        return digest(self._read_secret(), text)
+
+    def forget(self, client: Client) -> None:
+        """Ask the database the next time."""
+        self._remembered.pop((client.digest, client.is_browser), None)
+
+    async def _find(self, key_digest: bytes, *, is_browser: bool) -> Client:
+        place = (key_digest, is_browser)
+        key, end = self._remembered.get(place, (None, 0.0))
+        if key is None or time.monotonic() >= end:
+            self._remembered.pop(place, None)
+            key = await self._keys.find(key_digest, is_cookie=is_browser)
+            if key is None:
+                raise KeyInvalid
+            self._remembered[place] = key, time.monotonic() + _REMEMBERED_SECONDS
+            if len(self._remembered) > _MAX_REMEMBERED:
+                self._remembered.popitem(last=False)
+        if key.expires_at is not None and key.expires_at <= datetime.now(UTC):
+            raise KeyInvalid
+        return Client(key.tenant, key.scopes, key, key_digest, is_browser)
+
+    def _read_secret(self) -> bytes:
+        if self._secret is None:
+            self._secret = read_secret(self._settings)
+        return self._secret

@@ -1,0 +1,499 @@
+"""Keys: each route needs one, a key shows the sessions of its tenant only, and its scopes limit what it may do."""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from httpx import AsyncClient, Response
+from litestar import Litestar
+from litestar.testing import AsyncTestClient
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect as connect_websocket
+
+from ash_server import key_ring
+from ash_server.app import create_app, openapi_json
+from ash_server.db.keys import NewKey
+from ash_server.key_texts import digest, new_key_text, shown_prefix
+from ash_server.settings import Settings
+from ash_server.store import Store
+from tests.server.api.conftest import BASE, served
+from tests.waiting import until
+
+SECRET = "a secret of the tests"
+OPERATIONS = [
+    (method.upper(), path, operation)
+    for path, operations in json.loads(openapi_json())["paths"].items()
+    for method, operation in operations.items()
+]
+PUBLIC = {("GET", "/health/live"), ("GET", "/health/ready")}
+GUARDED = [each for each in OPERATIONS if each[:2] not in PUBLIC]
+CANARY = "canary-5f1d"
+
+
+class Team(NamedTuple):
+    """A tenant with a session."""
+
+    keys: Mapping[str, str]
+    """By what they allow."""
+    session_id: str
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return Settings(secret=SECRET)
+
+
+async def create_key(store: Store, name: str, tenant: str, *scopes: Any, days: float | None = None) -> str:
+    text = new_key_text()
+    expires_at = None if days is None else datetime.now(UTC) + timedelta(days=days)
+    new = NewKey(name, shown_prefix(text), digest(SECRET.encode(), text), scopes, expires_at)
+    await store.keys.create(tenant, new)
+    return text
+
+
+async def create_team(store: Store, tenant: str) -> Team:
+    everything = ("read", "write", "admin")
+    keys = {
+        "all": await create_key(store, "all", tenant, *everything),
+        "read": await create_key(store, "read", tenant, "read"),
+        "write": await create_key(store, "write", tenant, "write"),
+        "expired": await create_key(store, "expired", tenant, *everything, days=-1),
+        "revoked": await create_key(store, "revoked", tenant, *everything),
+        "wrong": new_key_text(),
+    }
+    [revoked] = [
+        key for key in await store.keys.list_keys() if (key.name, key.tenant.name) == ("revoked", tenant)
+    ]
+    await store.keys.revoke(revoked)
+    theirs = store.for_tenant(await store.get_tenant(tenant))
+    session = await theirs.sessions.create(source="claude", external_id=CANARY, title=f"{CANARY} {tenant}")
+    line = {"type": "user", "uuid": CANARY, "message": {"role": "user", "content": f"{CANARY} {tenant}"}}
+    await theirs.messages.append(session.id, [json.dumps(line), '{"type": "canary_type"}'])
+    return Team(keys, str(session.id))
+
+
+@pytest.fixture
+async def red(store: Store) -> Team:
+    return await create_team(store, "red")
+
+
+@pytest.fixture
+async def blue(store: Store) -> Team:
+    return await create_team(store, "blue")
+
+
+@pytest.fixture
+async def keyed_client(app: Litestar, red: Team, blue: Team) -> AsyncIterator[AsyncClient]:
+    async with AsyncTestClient(app, base_url=BASE, raise_server_exceptions=False) as client:
+        client.follow_redirects = False
+        yield client
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+async def call(
+    client: AsyncClient, method: str, path: str, operation: Any, session_id: str, key: str | None
+) -> Response:
+    """Call an operation for a session, with the body of its first example."""
+    query = {each["name"]: CANARY for each in operation.get("parameters", []) if each["name"] == "q"}
+    address = re.sub(r"\{sequence\}", "1", path.replace("{session_id}", session_id))
+    address = address.replace("{name}", "openai-messages")
+    options: dict[str, Any] = {}
+    if body := operation.get("requestBody"):
+        media_type, content = next(iter(body["content"].items()))
+        value = next(iter(content["examples"].values()))["value"]
+        options = {"content": value if isinstance(value, str) else json.dumps(value)}
+        options["headers"] = {"Content-Type": media_type}
+    headers = {**options.pop("headers", {}), **(bearer(key) if key else {})}
+    return await client.request(method, address, params=query, headers=headers, **options)
+
+
+def operation_id(case: Any) -> str:
+    return f"{case[0]} {case[1]}" if isinstance(case, tuple) else str(case)
+
+
+# --- Every route of the document, so that new ones are covered
+
+
+async def test_every_route_refuses_requests_without_valid_key(keyed_client: AsyncClient, red: Team) -> None:
+    answers = {
+        (method, path, name): answer
+        for method, path, operation in GUARDED
+        for name in (None, "wrong", "revoked", "expired")
+        for answer in [
+            await call(keyed_client, method, path, operation, red.session_id, name and red.keys[name])
+        ]
+    }
+    expected = {
+        None: "key_required",
+        "wrong": "key_invalid",
+        "revoked": "key_invalid",
+        "expired": "key_invalid",
+    }
+
+    assert {place: (each.status_code, each.json()["code"]) for place, each in answers.items()} == {
+        place: (401, expected[place[2]]) for place in answers
+    }
+    assert {each.headers["WWW-Authenticate"] for each in answers.values()} == {'Bearer realm="Ash"'}
+    assert {each.headers["Content-Type"] for each in answers.values()} == {"application/problem+json"}
+    assert not any(CANARY in each.text for each in answers.values())
+
+
+async def test_public_routes_answer_without_key(keyed_client: AsyncClient) -> None:
+    asset = re.findall(r'"(/viewer/[^"]+)"', (await keyed_client.get("/login")).text)[0]
+    paths = [*(path for _, path in sorted(PUBLIC)), "/login", "/docs", asset]
+
+    assert {path: (await keyed_client.get(path)).status_code for path in paths} == dict.fromkeys(paths, 200)
+
+
+async def test_sessions_of_other_tenants_do_not_exist(
+    keyed_client: AsyncClient, red: Team, blue: Team
+) -> None:
+    """Each route answers for the session of another tenant as it does for an id that nobody has."""
+    with_session = [each for each in GUARDED if "{session_id}" in each[1]]
+    theirs, unknown = [
+        {
+            (method, path): await call(keyed_client, method, path, operation, session_id, blue.keys["all"])
+            for method, path, operation in with_session
+        }
+        for session_id in (red.session_id, str(uuid4()))
+    ]
+
+    assert {place: summary(each) for place, each in theirs.items()} == {
+        place: summary(each) for place, each in unknown.items()
+    }
+    not_found = {place for place, each in theirs.items() if each.status_code == 404}
+    assert theirs.keys() - not_found == {("GET", "/api/sessions/{session_id}/events/ws")}
+    own = await keyed_client.get(f"/api/sessions/{red.session_id}", headers=bearer(red.keys["read"]))
+    assert own.json()["messageCount"] == 2
+
+
+def summary(response: Response) -> tuple[int, str, bytes]:
+    return response.status_code, response.headers.get("Content-Type", ""), response.content
+
+
+async def test_lists_show_own_tenant_only(keyed_client: AsyncClient, red: Team, blue: Team) -> None:
+    lists = [
+        each
+        for each in GUARDED
+        if "{" not in each[1] and each[0] == "GET" and not each[1].endswith("/stream")
+    ]
+    texts = {
+        (path, team): (await call(keyed_client, method, path, operation, "", keys["all"])).text
+        for method, path, operation in lists
+        for team, keys in (("red", red.keys), ("blue", blue.keys))
+    }
+
+    assert len(lists) >= 4
+    for (path, team), text in texts.items():
+        other, other_id = ("blue", blue.session_id) if team == "red" else ("red", red.session_id)
+        assert f"{CANARY} {other}" not in text, path
+        assert other_id not in text, path
+        assert f'"{other}"' not in text, path
+    assert all(
+        red.session_id in texts[path, "red"] for path in ("/api/sessions", "/api/search", "/api/drift")
+    )
+    assert "keys" not in texts["/metrics", "red"]
+
+
+async def test_scopes_limit_routes(keyed_client: AsyncClient, red: Team) -> None:
+    for method, path, operation in GUARDED:
+        needed = "admin" if path in ("/api/audit", "/metrics") else "read"
+        needed = needed if method == "GET" or path == "/api/parse" else "write"
+        if path.endswith("/stream"):
+            continue  # endless if allowed
+        refused = [
+            name
+            for name in ("read", "write")
+            if (await call(keyed_client, method, path, operation, str(uuid4()), red.keys[name])).status_code
+            == 403
+        ]
+        assert refused == [name for name in ("read", "write") if name != needed], (method, path)
+
+
+async def test_pages_of_other_tenants_do_not_exist(keyed_client: AsyncClient, red: Team, blue: Team) -> None:
+    for suffix in ("", ".md", ".json", ".jsonl", ".html"):
+        path = f"/sessions/{red.session_id}{suffix}"
+        theirs = await keyed_client.get(path, headers=bearer(blue.keys["all"]))
+        own = await keyed_client.get(path, headers=bearer(red.keys["read"]))
+
+        assert (theirs.status_code, CANARY in theirs.text) == (404, False), suffix
+        assert (own.status_code, CANARY in own.text) == (200, True), suffix
+
+
+async def test_same_external_id_in_two_tenants(keyed_client: AsyncClient, red: Team, blue: Team) -> None:
+    body = {"source": "claude", "externalId": CANARY}
+    created = [
+        await keyed_client.post("/api/sessions", json=body, headers=bearer(team.keys["all"]))
+        for team in (red, blue)
+    ]
+
+    assert [(each.status_code, each.json()["id"]) for each in created] == [
+        (200, red.session_id),
+        (200, blue.session_id),
+    ]
+
+
+async def test_keys_are_not_accepted_elsewhere(keyed_client: AsyncClient, red: Team) -> None:
+    key = red.keys["all"]
+    attempts = [
+        await keyed_client.get("/api/sessions", params={"api_key": key}),
+        await keyed_client.get("/api/sessions", headers={"Authorization": key}),
+        await keyed_client.get("/api/sessions", headers={"Authorization": f"Basic {key}"}),
+        await keyed_client.get("/api/sessions", headers={"X-Api-Key": key}),
+        await keyed_client.get("/api/sessions", headers={"Cookie": f"ash_session={key}"}),
+    ]
+
+    assert [each.status_code for each in attempts] == [401] * 5
+    assert not any(key in each.text for each in attempts)
+
+
+async def test_keys_are_not_stored(database_url: str, red: Team) -> None:
+    with psycopg.connect(database_url) as conn:
+        rows = conn.execute("SELECT keys::text, tenants::text FROM keys, tenants").fetchall()
+        audit = conn.execute("SELECT audit::text FROM audit").fetchall()
+    stored = repr(rows + audit)
+
+    assert red.keys["all"][:10] in stored
+    assert not any(key in stored or key.encode().hex() in stored for key in red.keys.values())
+
+
+async def test_without_keys_only_this_machine_is_served(database_url: str) -> None:
+    statuses = []
+    for settings in (
+        Settings(),
+        Settings(host="0.0.0.0"),
+        Settings(host="0.0.0.0", allow_unauthenticated=True),
+    ):
+        async with AsyncTestClient(create_app(settings, database_url=database_url), base_url=BASE) as client:
+            statuses.append((await client.get("/api/sessions")).status_code)
+
+    assert statuses == [200, 401, 200]
+
+
+async def test_first_key_ends_open_access(
+    own_client: AsyncClient, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(key_ring, "_REMEMBERED_SECONDS", 0.0)
+    before = await own_client.get("/api/sessions")
+    await create_key(store, "first", "default", "read", days=-1)
+    after = await own_client.get("/api/sessions")
+
+    assert (before.status_code, after.status_code) == (200, 401)
+
+
+async def test_missing_secret_refuses_keys(database_url: str, red: Team, tmp_path: Any) -> None:
+    app = create_app(Settings(home=tmp_path), database_url=database_url)
+    async with AsyncTestClient(app, base_url=BASE) as client:
+        response = await client.get("/api/sessions", headers=bearer(red.keys["all"]))
+
+    assert (response.status_code, response.json()["code"]) == (503, "secret_missing")
+
+
+async def test_audit_lists_what_keys_did(keyed_client: AsyncClient, red: Team, blue: Team) -> None:
+    headers = bearer(red.keys["all"])
+    created = (await keyed_client.post("/api/sessions", json={}, headers=headers)).json()["id"]
+    await keyed_client.get(f"/api/sessions/{created}/export", headers=headers)
+    await keyed_client.get(f"/sessions/{created}.md", headers=headers)
+    await keyed_client.delete(f"/api/sessions/{created}", headers=headers)
+    page = (await keyed_client.get("/api/audit", params={"limit": 4}, headers=headers)).json()
+    rest = await keyed_client.get("/api/audit", params={"before": page["nextBefore"]}, headers=headers)
+
+    assert [(each["action"], each["target"], each["key"]) for each in page["audit"]] == [
+        ("session.delete", created, "all"),
+        ("session.export", created, "all"),
+        ("session.export", created, "all"),
+        ("session.create", created, "all"),
+    ]
+    assert {each["tenant"] for each in rest.json()["audit"]} == {"red"}
+    assert {each["action"] for each in rest.json()["audit"]} == {"key.create", "key.revoke"}
+
+
+# --- Streams
+
+
+@pytest.fixture
+def keyed_server(app: Litestar, red: Team, blue: Team, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setattr("ash_server.live.hub.HEARTBEAT_SECONDS", 0.1)
+    monkeypatch.setattr("ash_server.live.session_feed.HEARTBEAT_SECONDS", 0.1)
+    monkeypatch.setattr(key_ring, "_REMEMBERED_SECONDS", 0.1)
+    with served(app) as address:
+        yield address
+
+
+async def revoke(store: Store, name: str, tenant: str) -> None:
+    [key] = [each for each in await store.keys.list_keys() if (each.name, each.tenant.name) == (name, tenant)]
+    await store.keys.revoke(key)
+
+
+@pytest.mark.parametrize("path", ["/api/sessions/stream", "/api/sessions/{}/events/stream"])
+async def test_revocation_ends_streams(keyed_server: str, store: Store, red: Team, path: str) -> None:
+    address = keyed_server + path.format(red.session_id)
+    async with AsyncClient(timeout=60) as client:
+        async with client.stream("GET", address, headers=bearer(red.keys["read"])) as response:
+            lines = response.aiter_lines()
+            async for line in lines:
+                if line == "event: caught_up":
+                    break
+            await revoke(store, "read", "red")
+            rest = [line async for line in lines]
+        again = await client.get(address, headers=bearer(red.keys["read"]))
+
+    assert "event: closed" in rest
+    assert again.status_code == 401
+
+
+async def test_revocation_closes_websocket(keyed_server: str, store: Store, red: Team) -> None:
+    address = f"{keyed_server.replace('http', 'ws')}/api/sessions/{red.session_id}/events/ws"
+    headers = bearer(red.keys["read"])
+
+    def read_until_closed(revoked: asyncio.AbstractEventLoop) -> int | None:
+        with connect_websocket(address, additional_headers=headers) as socket:
+            while json.loads(socket.recv())["type"] != "caught_up":
+                pass
+            asyncio.run_coroutine_threadsafe(revoke(store, "read", "red"), revoked).result()
+            try:
+                while True:
+                    socket.recv()
+            except ConnectionClosed as closed:
+                return closed.rcvd.code if closed.rcvd else None
+
+    assert await asyncio.to_thread(read_until_closed, asyncio.get_running_loop()) == 4401
+
+
+@pytest.mark.parametrize(("key", "status"), [(None, 401), ("revoked", 401), ("write", 403), ("blue", 404)])
+def test_websocket_needs_key_of_its_tenant(
+    keyed_server: str, red: Team, blue: Team, key: str | None, status: int
+) -> None:
+    address = f"{keyed_server.replace('http', 'ws')}/api/sessions/{red.session_id}/events/ws"
+    text = blue.keys["all"] if key == "blue" else key and red.keys[key]
+    with pytest.raises(InvalidStatus) as error:
+        connect_websocket(address, additional_headers=bearer(text) if text else {})
+
+    assert error.value.response.status_code == status
+
+
+async def test_feed_shows_changes_of_own_tenant(
+    keyed_server: str, store: Store, red: Team, blue: Team
+) -> None:
+    seen: list[str] = []
+
+    async def follow() -> None:
+        async with AsyncClient(timeout=60) as client:
+            stream = client.stream(
+                "GET", f"{keyed_server}/api/sessions/stream", headers=bearer(blue.keys["read"])
+            )
+            async with stream as response:
+                async for line in response.aiter_lines():
+                    seen.append(line)  # noqa: PERF401  # read by the test meanwhile
+
+    task = asyncio.create_task(follow())
+    await until(lambda: _is_in("event: caught_up", seen))
+    for tenant, team in (("red", red), ("blue", blue)):
+        theirs = store.for_tenant(await store.get_tenant(tenant))
+        await theirs.sessions.update(UUID(team.session_id), title=f"new {tenant}")
+        await theirs.sessions.delete(UUID(team.session_id))
+    await until(lambda: _is_in("deleted", seen))
+    task.cancel()
+
+    assert blue.session_id in "".join(seen)
+    assert red.session_id not in "".join(seen)
+
+
+async def _is_in(text: str, lines: list[str]) -> bool:
+    return text in "\n".join(lines)
+
+
+# --- Browsers
+
+
+async def sign_in(client: AsyncClient, key: str, next: str = "/", origin: str | None = BASE) -> Response:
+    headers = {"Origin": origin} if origin else {}
+    return await client.post("/login", data={"key": key, "next": next}, headers=headers)
+
+
+async def test_browser_signs_in_and_out(keyed_client: AsyncClient, red: Team, blue: Team) -> None:
+    page = f"/sessions/{red.session_id}?at=1"
+    sent = await keyed_client.get(page, headers={"Accept": "text/html"})
+    form = await keyed_client.get(sent.headers["Location"])
+    signed_in = await sign_in(keyed_client, red.keys["all"], page)
+    cookie = signed_in.headers["Set-Cookie"]
+    listed = await keyed_client.get("/api/sessions")
+    signed_out = await keyed_client.post("/logout", headers={"Origin": BASE})
+    with_old_cookie = await keyed_client.get("/api/sessions", headers={"Cookie": cookie.partition(";")[0]})
+
+    assert (sent.status_code, sent.headers["Location"]) == (
+        303,
+        f"/login?next=/sessions/{red.session_id}%3Fat%3D1",
+    )
+    assert f'value="{page}"' in form.text
+    assert (signed_in.status_code, signed_in.headers["Location"]) == (303, page)
+    assert re.fullmatch(
+        "ash_session=[A-Za-z0-9]{43}; HttpOnly; Max-Age=1209600; Path=/; SameSite=strict", cookie
+    )
+    assert [each["id"] for each in listed.json()["sessions"]] == [red.session_id]
+    assert (signed_out.status_code, signed_out.headers["Location"]) == (303, "/login")
+    assert with_old_cookie.status_code == 401
+
+
+async def test_cookie_is_secure_behind_tls(app: Litestar, red: Team) -> None:
+    base = "https://127.0.0.1:4100"
+    async with AsyncTestClient(app, base_url=base) as client:
+        client.follow_redirects = False
+        signed_in = await sign_in(client, red.keys["all"], origin=base)
+        listed = await client.get("/api/sessions")
+
+    assert re.match("__Host-ash_session=.*Path=/; SameSite=strict; Secure$", signed_in.headers["Set-Cookie"])
+    assert listed.status_code == 200
+
+
+@pytest.mark.parametrize("name", ["wrong", "revoked", "expired"])
+async def test_sign_in_with_invalid_key(keyed_client: AsyncClient, red: Team, name: str) -> None:
+    response = await sign_in(keyed_client, red.keys[name])
+
+    assert (response.status_code, "Set-Cookie" in response.headers) == (401, False)
+    assert "This key is not valid." in response.text
+    assert red.keys[name] not in response.text
+
+
+@pytest.mark.parametrize(
+    "next", ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:x", ""]
+)
+async def test_sign_in_leads_to_own_pages_only(keyed_client: AsyncClient, red: Team, next: str) -> None:
+    assert (await sign_in(keyed_client, red.keys["all"], next)).headers["Location"] == "/"
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [(None, 403), ("null", 403), ("https://evil.example", 403), ("http://localhost:5000", 403), (BASE, 201)],
+)
+async def test_cookie_changes_nothing_for_other_pages(
+    keyed_client: AsyncClient, red: Team, origin: str | None, status: int
+) -> None:
+    await sign_in(keyed_client, red.keys["all"])
+    headers = {} if origin is None else {"Origin": origin}
+    response = await keyed_client.post("/api/sessions", json={}, headers=headers)
+    keyless_sign_in = await sign_in(keyed_client, red.keys["all"], origin="https://evil.example")
+
+    assert response.status_code == status
+    assert keyless_sign_in.status_code == 403
+
+
+async def test_revocation_ends_sign_in(
+    keyed_client: AsyncClient, store: Store, red: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(key_ring, "_REMEMBERED_SECONDS", 0.0)
+    await sign_in(keyed_client, red.keys["all"])
+    before = await keyed_client.get("/api/sessions")
+    await revoke(store, "all", "red")
+    after = await keyed_client.get("/api/sessions")
+
+    assert (before.status_code, after.status_code) == (200, 401)

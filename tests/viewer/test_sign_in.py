@@ -1,0 +1,95 @@
+"""Signing in and out in a browser, and pages whose key is no longer valid."""
+
+from collections.abc import AsyncIterator, Iterator
+from typing import NamedTuple
+
+import pytest
+from playwright.async_api import Page, expect
+
+from ash_server import key_ring
+from ash_server.app import create_app
+from ash_server.db.keys import NewKey
+from ash_server.key_texts import digest, new_key_text, shown_prefix
+from ash_server.settings import Settings
+from ash_server.store import Store
+from tests.server.api.conftest import served
+
+SECRET = "a secret of the tests"
+
+
+class Keyed(NamedTuple):
+    address: str
+    key: str
+
+
+@pytest.fixture
+async def key(store: Store) -> str:
+    text = new_key_text()
+    await store.keys.create(
+        "red", NewKey("all", shown_prefix(text), digest(SECRET.encode(), text), ("read", "write"), None)
+    )
+    red = store.for_tenant(await store.get_tenant("red"))
+    await red.sessions.create(title="Red session")
+    await store.sessions.create(title="Session of others")
+    return text
+
+
+@pytest.fixture
+def keyed(database_url: str, key: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Keyed]:
+    monkeypatch.setattr(key_ring, "_REMEMBERED_SECONDS", 0.1)
+    monkeypatch.setattr("ash_server.live.session_feed.HEARTBEAT_SECONDS", 0.1)
+    with served(create_app(Settings(secret=SECRET), database_url=database_url)) as address:
+        yield Keyed(address, key)
+
+
+@pytest.fixture(autouse=True)
+async def expected_complaints(page: Page, complaints: list[str]) -> AsyncIterator[None]:
+    yield
+    unexpected = [each for each in complaints if "401" not in each]
+    complaints[:] = unexpected
+
+
+async def sign_in(page: Page, keyed: Keyed) -> None:
+    await page.get_by_label("Key").fill(keyed.key)
+    await page.get_by_role("button", name="Sign in").click()
+
+
+async def test_signs_in_and_out(page: Page, keyed: Keyed) -> None:
+    await page.goto(f"{keyed.address}/?q=")
+    await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+    await page.get_by_label("Key").fill("ash_wrong")
+    await page.get_by_role("button", name="Sign in").click()
+    await expect(page.get_by_role("alert")).to_have_text("This key is not valid.")
+
+    await sign_in(page, keyed)
+    await expect(page.get_by_text("Red session")).to_be_visible()
+    await expect(page.get_by_text("Session of others")).to_have_count(0)
+
+    await page.get_by_role("link", name="Sign out").click()
+    await page.get_by_role("button", name="Sign out").click()
+    await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    assert await page.context.cookies() == []
+
+
+async def test_revoked_key_leads_to_sign_in(page: Page, keyed: Keyed, store: Store) -> None:
+    await page.goto(keyed.address)
+    await sign_in(page, keyed)
+    await expect(page.get_by_text("Red session")).to_be_visible()
+
+    [stored] = await store.keys.list_keys()
+    await store.keys.revoke(stored)
+
+    await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+async def test_link_of_another_site_needs_no_second_sign_in(page: Page, keyed: Keyed) -> None:
+    await page.goto(keyed.address)
+    await sign_in(page, keyed)
+    await expect(page.get_by_text("Red session")).to_be_visible()
+
+    await page.goto("about:blank")
+    await page.evaluate("(address) => { location.href = address }", f"{keyed.address}/")
+
+    await expect(page.get_by_text("Red session")).to_be_visible()
+    await page.goto("about:blank")  # before the server stops
