@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
 
@@ -273,6 +273,10 @@ def _emit_user_part(log: Log, part: Part) -> None:
         emit_units(log, part, _user_units(log, part, results))
 
 
+_Content: TypeAlias = Block | list[Block]
+_EmitContent: TypeAlias = Callable[..., None]
+
+
 def _user_units(log: Log, part: Part, results: list[Block]) -> list[Unit]:
     """Return units of the results of a part, of all its other blocks, and of each of its recordings."""
     parent_call = part.parent_call or ""
@@ -284,7 +288,7 @@ def _user_units(log: Log, part: Part, results: list[Block]) -> list[Unit]:
     is_prompt = part.origin == "prompt" and not (results or parent_call)
     is_synthetic = part.origin == "synthetic"
 
-    def unit(block: Block, emit: Callable[..., None], content: Block | list[Block]) -> Unit:
+    def unit(block: Block, emit: _EmitContent, content: _Content) -> Unit:
         return block, partial(emit, log, content, parent_call, is_prompt=is_prompt, synthetic=is_synthetic)
 
     if written:
