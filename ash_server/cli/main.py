@@ -18,6 +18,7 @@ except ModuleNotFoundError as error:  # installed without the extra `server`
 _INTERRUPTED = 128 + signal.SIGINT
 
 COMMANDS = {
+    "backup": ("backup", "Write the whole store to a file."),
     "db": ("db", "Manage the database."),
     "delete": ("delete", "Delete sessions with their messages and events."),
     "demo": ("demo", "Start Ash with sample sessions, open the viewer, and print the addresses."),
@@ -36,6 +37,7 @@ COMMANDS = {
     "reindex": ("reindex", "Update what searches, filters and lists use, with this version's parser."),
     "reparse": ("reparse", "Show which stored messages this version reads differently."),
     "replay": ("replay", "Write the lines of a recorded stream at their original speed."),
+    "restore": ("restore", "Fill an empty store from a backup."),
     "search": ("search", "Search the texts of all sessions, newest results first."),
     "serve": ("serve", "Start the server."),
     "sessions": ("sessions", "List sessions, newest activity first."),

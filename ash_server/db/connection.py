@@ -159,11 +159,11 @@ async def connect(url: str) -> AsyncConnection:
     return conn
 
 
-def upgrade(url: str) -> None:
-    """Migrate the schema to this version; several processes may do so at once."""
+def upgrade(url: str, revision: str = REVISION) -> None:
+    """Migrate the schema to this version, or to an earlier one; several processes may do so at once."""
     with psycopg.connect(libpq_url(url), autocommit=True) as conn:
-        if _current_revision(conn) != REVISION:
-            _migrate(url)
+        if current_revision_of(conn) != revision:
+            _migrate(url, revision)
 
 
 async def current_revision(conn: AsyncConnection) -> str | None:
@@ -198,7 +198,8 @@ async def _configure(conn: AsyncConnection) -> None:
     await conn.execute("SET TIME ZONE 'UTC'; SET random_page_cost = 1; SET jit = off")
 
 
-def _current_revision(conn: psycopg.Connection) -> str | None:
+def current_revision_of(conn: psycopg.Connection) -> str | None:
+    """Like `current_revision`."""
     try:
         row = conn.execute(_SELECT_REVISION).fetchone()
     except UndefinedTable:
@@ -206,7 +207,7 @@ def _current_revision(conn: psycopg.Connection) -> str | None:
     return row[0] if row else None
 
 
-def _migrate(url: str) -> None:
+def _migrate(url: str, revision: str) -> None:
     # Imported late: it takes half a second, and most databases are up to date.
     from alembic import command
     from alembic.config import Config
@@ -223,7 +224,7 @@ def _migrate(url: str) -> None:
     with engine.connect() as connection:
         config.attributes["connection"] = connection
         try:
-            command.upgrade(config, "head")
+            command.upgrade(config, revision)
         except CommandError as error:
             raise SchemaMismatch(
                 f"the database has a schema of a newer Ash: run that version ({error})"

@@ -33,6 +33,17 @@ def open_database(settings: Settings, *, migrate: bool = False) -> Iterator[str]
 
 
 @contextmanager
+def open_without_schema(settings: Settings) -> Iterator[str]:
+    """Yield the URL of the database as it is; an embedded one is created if needed, without tables."""
+    if settings.database_url is not None:
+        yield settings.database_url
+        return
+    with EmbeddedPostgres(settings.home / "postgres") as server:
+        server.ensure_database("ash")
+        yield server.url("ash")
+
+
+@contextmanager
 def open_embedded(home: Path) -> Iterator[str]:
     """Run the embedded PostgreSQL below this folder and yield the URL of its database, created and migrated."""
     with EmbeddedPostgres(home / "postgres") as server:

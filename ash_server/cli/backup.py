@@ -1,0 +1,46 @@
+"""`ash backup`: write the whole store to a file."""
+
+import os
+from pathlib import Path
+
+import psycopg
+import rich_click as click
+from rich.filesize import decimal
+
+from ash_server.cli.output.terminal import counted
+from ash_server.db.backup import write_backup
+from ash_server.db.connection import libpq_url
+from ash_server.db.embedded.open import open_database
+from ash_server.settings import Settings
+
+_OWNER_ONLY = 0o600
+
+
+@click.command("backup")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+def command(file: Path) -> None:
+    """Write the whole store to a file.
+
+    The file has all rows as of one moment; the server may run meanwhile. An existing file is replaced once everything
+    is written. It contains every message: only its owner can read it.
+
+    \b
+    ash backup ash-2026-11-23.backup
+    ASH_HOME=~/another ash restore ash-2026-11-23.backup
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_name(f".{file.name}.part")
+    with (
+        open_database(Settings.from_environment(os.environ)) as url,
+        psycopg.connect(libpq_url(url), autocommit=True) as conn,
+    ):
+        part.unlink(missing_ok=True)
+        try:
+            with os.fdopen(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _OWNER_ONLY), "wb") as target:
+                contents = write_backup(conn, target)
+                target.flush()
+                os.fsync(target.fileno())
+            part.replace(file)
+        finally:
+            part.unlink(missing_ok=True)
+    click.echo(f"{counted(contents.sessions, 'session')} in {file}, {decimal(file.stat().st_size)}")

@@ -1,0 +1,29 @@
+"""`ash restore`: fill an empty store from a backup."""
+
+import os
+from pathlib import Path
+
+import rich_click as click
+
+from ash_server.cli.output.terminal import counted
+from ash_server.db.backup import restore_backup
+from ash_server.db.embedded.open import open_without_schema
+from ash_server.settings import Settings
+
+
+@click.command("restore")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+def command(file: Path) -> None:
+    """Fill an empty store from a backup.
+
+    The store is a new ASH_HOME, or an empty database at ASH_DATABASE_URL; one with rows is refused. A backup of an
+    earlier version of Ash is migrated to this one.
+
+    \b
+    ASH_HOME=~/another ash restore ash-2026-11-23.backup
+    """
+    if not file.is_file():
+        raise click.UsageError(f"{file} is not a file.")
+    with open_without_schema(Settings.from_environment(os.environ)) as url:
+        contents = restore_backup(url, file)
+    click.echo(f"{counted(contents.sessions, 'session')} restored")
