@@ -72,6 +72,15 @@ def is_valid(block: Block) -> bool:
     return True
 
 
+def are_valid(blocks: list[Block]) -> bool:
+    """True if all blocks are valid."""
+    try:
+        _convert({"blocks": blocks}, _Blocks)
+    except ValueError:
+        return False
+    return True
+
+
 def is_audio(block: Block) -> bool:
     """True for the file block of a recording."""
     if block["type"] != "file":
@@ -151,8 +160,10 @@ def translate(wire_type: str, block: Any, translation: Translation) -> list[Bloc
         result = translation(block)
     except (KeyError, TypeError, AttributeError):
         return [raw_block("malformed", block, wire_type)]
-    blocks = [result] if isinstance(result, dict) else result
-    return blocks if all(map(is_valid, blocks)) else [raw_block("malformed", block, wire_type)]
+    is_accepted = is_valid(result) if isinstance(result, dict) else are_valid(result)
+    if not is_accepted:
+        return [raw_block("malformed", block, wire_type)]
+    return [result] if isinstance(result, dict) else result
 
 
 def with_extra(block: Block, rest: Block) -> Block:
@@ -255,3 +266,5 @@ def _field_type(annotation: Any) -> Any:
 
 
 _STRUCTS: Mapping[str, type[Struct]] = {name: _struct(model, name) for name, model in CLASSES.items()}
+_Blocks = defstruct("_Blocks", [("blocks", list[Union[tuple(_STRUCTS.values())]])])  # type: ignore[misc]  # noqa: UP007
+"""A struct, because msgspec prepares the conversion to any other type anew for each call."""

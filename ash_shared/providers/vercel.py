@@ -65,10 +65,6 @@ from ash_shared.providers._kit.steps import (
 _ROLES: Mapping[str, Speaker] = {"assistant": "assistant", "system": "system", "user": "user"}
 
 
-def _read_text(part: Block) -> Block:
-    return part if is_native(part) else raw_block("malformed", part, "text")
-
-
 def _translate_reasoning(part: Block) -> Block:
     """Translate reasoning. The signature has a different key for each vendor, and also stays in the vendor's metadata.
     Version 4 used the key `reasoning` for `text`."""
@@ -186,7 +182,6 @@ _TRANSLATIONS: Mapping[str, Callable[[Block], Block | list[Block]]] = {
     "source-url": control_block,
     "steering-message": _translate_steering,
     "step-start": control_block,
-    "text": _read_text,
     "tool-invocation": _translate_invocation,
 }
 _PREFIX_TRANSLATIONS: Mapping[str, Callable[[Block], Block | list[Block]]] = {
@@ -203,6 +198,8 @@ def _find_translation(wire_type: str) -> Callable[[Block], Block | list[Block]] 
 
 def _read_blocks(part: Any) -> list[Block]:
     name = text_at(part, "type") or ""
+    if name == "text":
+        return [part if is_native(part) else raw_block("malformed", part, "text")]
     translation = _find_translation(name)
     if translation is not None:
         return translate(name, part, translation)
@@ -231,18 +228,18 @@ def _read_parts(parts: list[Block]) -> list[Block]:
         part_blocks = _read_blocks(part)
         text_index = _last_text_index(part_blocks, len(blocks), text_index)
         blocks += part_blocks
-    return [
-        {**block, "citations": [*block.get("citations", ()), *sources[index]]} if index in sources else block
-        for index, block in enumerate(bounded(blocks))
-    ]
+    for index, cited in sources.items():
+        blocks[index] = {**blocks[index], "citations": [*blocks[index].get("citations", ()), *cited]}
+    return bounded(blocks)
 
 
 def _last_text_index(new_blocks: list[Block], start: int, previous: int | None) -> int | None:
     """Return the index of the last text block that can get citations, counting the new blocks from `start`."""
-    indexes = [index for index, block in enumerate(new_blocks, start) if block["type"] == "text"]
-    if not indexes:
-        return previous
-    return indexes[-1] if new_blocks[indexes[-1] - start].get("citations", []).__class__ is list else None
+    last = previous
+    for index, block in enumerate(new_blocks, start):
+        if block["type"] == "text":
+            last = index if block.get("citations", []).__class__ is list else None
+    return last
 
 
 def _read_message(record: Record) -> RecordReading:

@@ -15,7 +15,7 @@ from ash_shared.model.blocks import (
     MAX_BLOCKS,
     Block,
     LimitExceeded,
-    is_valid,
+    are_valid,
     raw_block,
     text_block,
     wire_name,
@@ -286,14 +286,15 @@ def _identify(provider: Provider | None, record: Record) -> Identity:
 
 
 def _read_record(record: Record, source: str | None) -> Read:
-    record = _open_envelope(record)
+    if "ev" in record:
+        record = _open_envelope(record)
     found = _find_row(record, source)
     return _read_bare_block(record) if found is None else _read_with(*found, record)
 
 
 def _open_envelope(record: Record) -> Record:
     """Return the record in an envelope of the form `{"ev": "message", "data": …}`, or else the record itself."""
-    while "ev" in record and record["ev"] == "message" and record.get("data").__class__ is dict:
+    while record.get("ev") == "message" and record.get("data").__class__ is dict:
         record = record["data"]
     return record
 
@@ -309,7 +310,7 @@ def _read_with(provider: Provider, wire_type: WireType, record: Record) -> Read:
     """Read a record with its provider; a record that does not match its type becomes one `malformed` block."""
     try:
         reading = wire_type.read(record)
-        if False not in map(is_valid, reading.blocks):
+        if reading.is_checked or are_valid(reading.blocks):
             return Read(reading, provider, record, wire_type)
     except (AttributeError, LookupError, TypeError):
         pass

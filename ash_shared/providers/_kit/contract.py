@@ -23,6 +23,8 @@ class RecordReading(Struct, frozen=True):
     kind: Kind
     role: Role
     blocks: list[Block]
+    is_checked: bool = False
+    """True if the blocks are known to be valid."""
 
 
 def control_reading(record: Any, name: str | None = "") -> RecordReading:
@@ -30,21 +32,20 @@ def control_reading(record: Any, name: str | None = "") -> RecordReading:
 
     `name` replaces the record's `wire_name` in the raw block; None leaves the type out.
     """
-    return _record_reading("control", record, name)
+    return _raw_reading("record", "system", "control", record, name)
 
 
 def unknown_reading(record: Any, name: str | None = "") -> RecordReading:
-    return _record_reading("unknown_type", record, name)
-
-
-def _record_reading(reason: RawReason, record: Any, name: str | None) -> RecordReading:
-    raw_type = wire_name(record) if name == "" else name
-    return RecordReading("record", "system", [raw_block(reason, record, raw_type)])
+    return _raw_reading("record", "system", "unknown_type", record, name)
 
 
 def chunk_reading(record: Any, name: str | None = "") -> RecordReading:
+    return _raw_reading("chunk", "assistant", "stream_fragment", record, name)
+
+
+def _raw_reading(kind: Kind, role: Role, reason: RawReason, record: Any, name: str | None) -> RecordReading:
     raw_type = wire_name(record) if name == "" else name
-    return RecordReading("chunk", "assistant", [raw_block("stream_fragment", record, raw_type)])
+    return RecordReading(kind, role, [raw_block(reason, record, raw_type)], is_checked=True)
 
 
 def speaker_of_role(role: Role) -> Speaker:
