@@ -248,7 +248,7 @@ def _end_fields(slot: Slot, fields: Mapping[str, Any]) -> Mapping[str, Any]:
     if not fields:
         return fields
     others = [] if slot.kind == "text" else ["stopReason"]
-    return without(fields, *others, *(["partial"] if slot.is_complete else []))
+    return without(dict(fields), *others, *(["partial"] if slot.is_complete else []))
 
 
 def close_open(log: Log) -> None:

@@ -117,9 +117,9 @@ def pick(record: Mapping[str, Any], *names: str) -> Block:
     return {name: record[name] for name in names if name in record}
 
 
-def without(record: Mapping[str, Any], *names: str) -> Block:
+def without(record: Block, *names: str) -> Block:
     """Return the items without these keys."""
-    rest = {**record}  # twice as fast as a comprehension
+    rest = record.copy()  # faster than a comprehension and than unpacking
     for name in names:
         rest.pop(name, None)
     return rest
@@ -138,7 +138,7 @@ def wire_name(record: Mapping[str, Any]) -> str | None:
     return f"{wire_type}/{subtype}" if subtype.__class__ is str else wire_type
 
 
-def translated(record: Mapping[str, Any], typed: Block, consumed: Collection[str], source_type: str) -> Block:
+def translated(record: Block, typed: Block, consumed: Collection[str], source_type: str) -> Block:
     """Return `typed` with the record's remaining keys under `extra` and its type in `source_type`."""
     extra = without(record, "type", *consumed)
     block = {**typed, "source_type": source_type}
@@ -152,7 +152,7 @@ def control_block(part: Mapping[str, Any]) -> Block:
     return raw_block("control", part, part["type"])
 
 
-def refusal_block(part: Mapping[str, Any]) -> Block:
+def refusal_block(part: Block) -> Block:
     """Return the text of a part with a `refusal`."""
     return translated(part, text_block(part["refusal"], "refusal"), {"refusal"}, "refusal")
 

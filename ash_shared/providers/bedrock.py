@@ -300,7 +300,7 @@ def _is_message(message: Any) -> bool:
 
 
 def _is_request(record: Record) -> bool:
-    messages = record.get("messages")
+    messages = record["messages"]
     if messages.__class__ is not list:
         return False
     return not body_keys(record).isdisjoint(BEDROCK_REQUEST_KEYS) or any(map(_is_message, messages))
@@ -464,18 +464,18 @@ _EVENTS: Mapping[str, WireType] = {
     "throttlingException": _EXCEPTION,
     "validationException": _EXCEPTION,
 }
-_BODIES = (
-    WireType(_read_response, _response_parts, _response_steps, _is_response),
-    WireType(_read_request, _request_parts, matches=_is_request),
-    WireType(_read_error, _error_parts, matches=_is_error),
-    WireType(_read_message, matches=_is_message),
-)
-"""Responses, requests, errors and messages; the first row that matches counts."""
+_BODIES: Mapping[str, WireType] = {
+    "output": WireType(_read_response, _response_parts, _response_steps, _is_response),
+    "messages": WireType(_read_request, _request_parts, matches=_is_request),
+    "message": WireType(_read_error, _error_parts, matches=_is_error),
+    "content": WireType(_read_message, matches=_is_message),
+}
+"""Responses, requests, errors and messages, by a key that they all have; the first row that matches counts."""
 _BLOCK = WireType(lambda record: RecordReading("record", "system", _read_blocks(record)))
 
 
 def wire_type(record: Record) -> WireType:
-    return _event_row(record) or next((row for row in _BODIES if row.matches(record)), _BLOCK)
+    return _event_row(record) or _body_row(record) or _BLOCK
 
 
 def _event_row(record: Record) -> WireType | None:
@@ -484,6 +484,13 @@ def _event_row(record: Record) -> WireType | None:
     [(name, event)] = record.items()
     row = _EVENTS.get(name)
     return row if row and event.__class__ is dict and row.matches(record) else None
+
+
+def _body_row(record: Record) -> WireType | None:
+    for key, row in _BODIES.items():
+        if key in record and row.matches(record):
+            return row
+    return None
 
 
 def recognize(record: Record) -> WireType | None:
