@@ -87,6 +87,28 @@ async def test_unfinished_items_run_only_while_live(blank: Page, is_live: bool) 
     assert actual == ([["running", "running"], "Thinking", "running", "Speaks", 2] if is_live else left)
 
 
+async def test_revoked_turn_is_closed_behind_its_prompt(blank: Page) -> None:
+    """A turn of which only a part was revoked stays open."""
+    turns = [
+        [*asked(turn), event("assistant_done", turn, text=f"Built {turn}."), event("turn_end", turn)]
+        for turn in ("t", "u", "v")
+    ]
+    revoked = ["e3", "e5", "e6", "e7"]
+    script = f"""const shown = () => all(".turn").map((turn) => {{
+        const details = turn.querySelector(":scope > .revoked");
+        return details && [details.open, details.querySelector(".gist").textContent, details.children.length];
+      }});
+      const before = shown();
+      renderer.handleNewEvent({{ id: "x", sequence: 100, type: "retraction", sessionId: "s", timestamp: {START},
+        payload: {{ eventIds: {json.dumps(revoked)} }} }});
+      await settled();
+      return [before, shown()];"""
+
+    actual = await evaluate(blank, [each for turn in turns for each in turn], script)
+
+    assert actual == [[None] * 3, [None, [False, "Build it.", 3], None, None]]
+
+
 RUNS: dict[str, tuple[list[Event], list[str], list[str]]] = {
     "calls and thoughts": (
         [thought(), *call("a"), thought(), *call("b"), *call("c", "No rule."), thought(), *call("d")],

@@ -9,7 +9,7 @@ import { EventLog } from "./event-log.js";
 import { paint } from "./painters.js";
 import { callState } from "./tools/call-state.js";
 import { isInitiallyOpen } from "./tools/registry.js";
-import { layOutFlow, reuseWrapper, setAttributes, toggleFold } from "./turn-layout.js";
+import { layOutFlow, layOutRevoked, reuseWrapper, setAttributes, toggleFold } from "./turn-layout.js";
 import { turnFooter, withSeparators } from "./turn-separators.js";
 
 /**
@@ -379,7 +379,9 @@ export class ChatRenderer {
     const isOpen = turn !== undefined && this.canContinue(turn.id);
     const state = turn && (isOpen ? "running" : turn.interrupt || !turn.end ? "interrupted" : "done");
     setAttributes(element, { class: "turn", "data-turn-id": turn?.id, "data-seq": seq, "data-state": state });
-    layOutFlow(element, items, { isOver: !isOpen, after: [turn && turnFooter(turn)].filter(Boolean) });
+    const isRevoked = turn && items.length > 0 && items.every(({ item }) => this.revoked.has(item.event.id));
+    const layOut = isRevoked ? layOutRevoked : layOutFlow;
+    layOut(element, items, { isOver: !isOpen, after: [turn && turnFooter(turn)].filter(Boolean) });
   }
 }
 

@@ -51,6 +51,28 @@ export function layOutFlow(parent, views, { isOver, isAside = false, before = []
 }
 
 /**
+ * Lay out the items of a turn that was revoked as a whole: closed, with its prompt in one line.
+ *
+ * @param {HTMLElement} parent
+ * @param {ItemView[]} views
+ * @param {{isOver: boolean, after?: any[]}} options
+ */
+export function layOutRevoked(parent, views, options) {
+  const holder = /** @type {HTMLElement} */ (parent.querySelector(":scope > .revoked") ?? el("details", { class: "revoked" }));
+  const line = holder.querySelector(":scope > summary") ?? el("summary");
+  morph(line, revokedLine(views));
+  layOutFlow(holder, views, { ...options, before: [line] });
+  setChildren(parent, [holder]);
+}
+
+function revokedLine(views) {
+  const payloads = views.filter(({ item }) => item.kind === "user").map(({ item }) => item.event.payload);
+  const texts = payloads.map(({ visibleText, text }) => visibleText ?? text).filter((text) => typeof text === "string");
+  const prompt = texts.map((text) => text.trim().split("\n", 1)[0]).find(Boolean) ?? "";
+  return el("summary", {}, el("span", {}, "Revoked"), el("span", { class: "gist" }, prompt));
+}
+
+/**
  * Split items into prompts, responses and subagents whose calls are not loaded. An item without a response id belongs to
  * the response before it. A subagent is identified by its call; without one, it has the items from its prompts to the
  * next prompt.
