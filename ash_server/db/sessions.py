@@ -160,6 +160,7 @@ _SET_BY_WRITER = """
 # was committed while it waited.
 _LOCK = "SELECT FROM session_counters WHERE session_id = %s FOR UPDATE"
 _DELETE_EVENTS = "DELETE FROM events WHERE session_id = %s"
+_DELETE_MESSAGES = "DELETE FROM messages WHERE session_id = %s"
 # Deleted first, to wait for an indexer of the session: it locks this row, then the row in `sessions` by inserting
 # into `search`.
 _DELETE_PROGRESS = "DELETE FROM search_progress WHERE session_id = %s"
@@ -344,12 +345,13 @@ async def update_session(
 
 
 async def delete_session(conn: AsyncConnection, session_id: UUID) -> None:
-    """Delete a session with its messages, and its events, which have no foreign key. Raises SessionNotFound."""
+    """Delete a session with its messages and events, which have no foreign key. Raises SessionNotFound."""
     async with conn.transaction():
         if not (await conn.execute(_LOCK, [session_id])).rowcount:
             raise SessionNotFound
         await conn.execute(_DELETE_PROGRESS, [session_id])
         await conn.execute(_DELETE_EVENTS, [session_id])
+        await conn.execute(_DELETE_MESSAGES, [session_id])
         await conn.execute(_REPLACE_ORIGINAL, {"id": session_id})
         await conn.execute(_DELETE, [session_id])
 

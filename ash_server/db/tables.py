@@ -142,10 +142,12 @@ session_counters = Table(
     postgresql_with={"fillfactor": 50},
 )
 
+# No foreign key, since it would be checked for each row: writing and deleting messages both lock the session's row in
+# session_counters. The same applies to events.
 messages = Table(
     "messages",
     metadata,
-    Column("session_id", Uuid, ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
+    Column("session_id", Uuid, nullable=False),
     Column("sequence", BigInteger, nullable=False),
     Column("id", Text, nullable=False),
     Column("role", Text, nullable=False),
@@ -172,8 +174,7 @@ messages = Table(
     CheckConstraint("kind IN ('message', 'record', 'chunk')", name="kind"),
 )
 
-# Events derived from messages, or posted. A rebuild deletes the derived events and appends them again. No foreign key,
-# since it would be checked for each row: writing and deleting events both lock the session's row in session_counters.
+# Events derived from messages, or posted. A rebuild deletes the derived events and appends them again.
 events = Table(
     "events",
     metadata,

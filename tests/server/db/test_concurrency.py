@@ -211,7 +211,7 @@ WRITES: dict[str, Callable[[AsyncConnection, UUID], Call]] = {
 
 
 @pytest.mark.parametrize("name", WRITES)
-async def test_delete_that_waited_for_write_removes_its_events(
+async def test_delete_that_waited_for_write_removes_its_rows(
     writers: list[AsyncConnection], session_id: UUID, name: str
 ) -> None:
     await append(writers[0], session_id, [prompt(session_id, "first")])
@@ -224,7 +224,7 @@ async def test_delete_that_waited_for_write_removes_its_events(
 
 
 @pytest.mark.parametrize("name", WRITES)
-async def test_write_that_waited_for_delete_stores_no_events(
+async def test_write_that_waited_for_delete_stores_nothing(
     writers: list[AsyncConnection], session_id: UUID, name: str
 ) -> None:
     await append(writers[0], session_id, [prompt(session_id, "first")])
@@ -263,8 +263,12 @@ async def test_mixed_writes_do_not_deadlock(
 
 
 async def count_orphans(conn: AsyncConnection) -> int:
-    """Count events without a session."""
-    query = "SELECT count(*) FROM events WHERE session_id NOT IN (SELECT id FROM sessions)"
+    """Count messages and events without a session."""
+    query = """
+        SELECT count(*)
+        FROM (SELECT session_id FROM messages UNION ALL SELECT session_id FROM events) AS entries
+        WHERE session_id NOT IN (SELECT id FROM sessions)
+    """
     ((count,),) = await (await conn.execute(query)).fetchall()
     return int(count)
 
