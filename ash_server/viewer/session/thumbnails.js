@@ -12,12 +12,18 @@ export class Thumbnails {
   constructor(renderer) {
     this.renderer = renderer;
     this.observer = new IntersectionObserver((entries) => this.onIntersection(entries), { rootMargin: ROOT_MARGIN });
-    renderer.container.addEventListener("toggle", () => this.update(), true); // a call is painted when it is opened
+    // A call is painted when it is opened.
+    renderer.container.addEventListener("toggle", ({ target }) => this.observe(/** @type {Element} */ (target)), true);
   }
 
   /** After each painting, which removes the image of a call that is painted again. */
   update() {
-    for (const box of this.renderer.container.querySelectorAll(".thumbnail:not([src])")) {
+    this.observe(this.renderer.container);
+  }
+
+  /** @param {Element} part the part of the log that was painted */
+  observe(part) {
+    for (const box of part.querySelectorAll(".thumbnail:not([src])")) {
       if (this.shown.has(box)) this.fill(box);
       else this.observer.observe(box);
     }
