@@ -48,6 +48,8 @@ class SessionPage extends SessionView {
   /** The address of the call that started this session. @type {string | undefined} */
   startHref;
   isSeekingError = false;
+  /** Loading the first page of events. @type {Promise<void> | undefined} */
+  opening;
   /** Events to paint with the next frame. @type {any[]} */
   incoming = [];
   isCaughtUp = false;
@@ -140,8 +142,8 @@ class SessionPage extends SessionView {
     const waiting = (this.skeleton = skeleton(6));
     const timer = setTimeout(() => this.log.before(waiting), SKELETON_DELAY_MS);
     try {
-      await this.describe();
-      await this.restore(history.state);
+      this.opening = this.describe().then(() => this.restore(history.state));
+      await this.opening;
       this.describeMore();
       this.log.parentElement?.querySelector(".state[data-state=error]")?.remove();
     } catch (problem) {
@@ -230,8 +232,10 @@ class SessionPage extends SessionView {
     if (events.length) await this.go(placeOf({ event: events[0] }), { isNew: true });
   }
 
+  /** The header shows the number of errors before the events are loaded, so wait for them. */
   async goToError(steps, current) {
-    if (this.visitError(steps, current)) return;
+    await this.opening?.catch(() => undefined);
+    if (!this.pages.isOpen || this.visitError(steps, current)) return;
     const isMore = steps > 0 ? this.pages.hasNewer : this.pages.hasOlder;
     if (!isMore) this.announceNoError(steps);
     else if (!this.isSeekingError) await this.tryTo(() => this.seekError(steps));

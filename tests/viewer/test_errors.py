@@ -1,8 +1,9 @@
 """Errors of a session page: their number, the keys to go through them, and their colour."""
 
+import asyncio
 from collections.abc import Mapping
 
-from playwright.async_api import Page, TimeoutError, expect
+from playwright.async_api import Page, Route, expect
 
 from tests.viewer.browser import still
 from tests.viewer.sessions import Event, Session
@@ -14,13 +15,8 @@ FOCUSED = "document.activeElement.closest('[data-event-id][id]')"
 async def go(page: Page, key: str) -> str | None:
     """Press a key that goes to an error; return its call."""
     before = await page.evaluate(f"() => {FOCUSED}?.id")
-    moved = f"(before) => {FOCUSED} && {FOCUSED}.id !== before"
     await page.keyboard.press(key)
-    try:
-        await page.wait_for_function(moved, arg=before, timeout=15_000)
-    except TimeoutError:  # the page ignores keys while it loads the place of another error
-        await page.keyboard.press(key)
-        await page.wait_for_function(moved, arg=before)
+    await page.wait_for_function(f"(before) => {FOCUSED} && {FOCUSED}.id !== before", arg=before)
     await still(page)
     id: str | None = await page.evaluate(f"() => {FOCUSED}.dataset.toolCallId")
     return id
@@ -79,6 +75,24 @@ async def test_errors_that_are_not_loaded(page: Page, session: Session) -> None:
         "middle",
         "first",
     ]
+
+
+async def test_key_is_pressed_before_the_events_are_loaded(page: Page, session: Session) -> None:
+    """The number of errors is shown first."""
+    pressed = asyncio.Event()
+
+    async def wait(route: Route) -> None:
+        await pressed.wait()
+        await route.continue_()
+
+    await session.add_log(*asked(), *call("first", "No."), END)
+    await page.route("**/events?*", wait)
+    await page.goto(f"{session.address}?at=1")
+    await expect(page.locator(".fact.errors")).to_have_text("1 error")
+    await page.keyboard.press("x")
+    pressed.set()
+
+    await expect(page.locator(".tool-call > summary")).to_be_focused()
 
 
 async def test_shortcuts_are_in_the_help(page: Page, session: Session) -> None:

@@ -19,7 +19,7 @@ export class EventPages {
   last = 0;
   hasOlder = false;
   hasNewer = false;
-  /** Identifies the latest open(): pages of earlier ones are discarded. */
+  /** Changes when a page is requested and when it is shown: pages next to a replaced one are discarded. */
   generation = 0;
 
   /**
@@ -48,6 +48,7 @@ export class EventPages {
     const generation = ++this.generation;
     const page = await this.fetch({ ...query, limit: FIRST_PAGE });
     if (generation !== this.generation) return false;
+    this.generation++;
     this.isOpen = true;
     this.clear();
     this.extendBounds(page.events);
