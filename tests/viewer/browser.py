@@ -1,9 +1,11 @@
-"""The browser of the viewer's tests: the Chromium of the system."""
+"""The browser of the viewer's tests, the Chromium of the system, and servers for its pages."""
 
 import os
 import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from playwright.async_api import Browser, Page, async_playwright
 
@@ -32,6 +34,19 @@ async def browsing(program: str) -> AsyncIterator[Browser]:
         await playwright.chromium.launch(executable_path=program, args=[*_ARGUMENTS, *sandbox]) as browser,
     ):
         yield browser
+
+
+@contextmanager
+def http_server(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """Serve requests in a thread; yield the address."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 _STILL = """

@@ -3,9 +3,8 @@
 import asyncio
 import mimetypes
 import os
-import threading
 from collections.abc import AsyncIterator, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,7 +15,7 @@ from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Dialog
 import ash_server
 from ash_server.api.viewer_pages import PAGE_POLICY
 from tests.server.cli.test_cli_serve import serving
-from tests.viewer.browser import ABSENT, browsing, chromium
+from tests.viewer.browser import ABSENT, browsing, chromium, http_server
 from tests.viewer.sessions import Session
 
 VIEWER = Path(ash_server.__file__).parent / "viewer"
@@ -96,12 +95,8 @@ def is_external(url: str) -> bool:
 @pytest.fixture(scope="session")
 def assets() -> Iterator[str]:
     """Serve the viewer's modules below /viewer/ with the policy of the pages, without a server of Ash."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Assets) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with http_server(_Assets) as address:
+        yield address
 
 
 @pytest.fixture

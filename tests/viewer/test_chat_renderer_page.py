@@ -1,15 +1,15 @@
 """The page of docs/chat-renderer.md, loaded from another origin than that of Ash."""
 
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from playwright.async_api import Page, expect
 
+from tests.viewer.browser import http_server
 from tests.viewer.sessions import Session
 from tests.viewer.test_turns import END, Event, asked, called, event, gave
 
@@ -27,12 +27,8 @@ def serving(page: str) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(page.encode())
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/log.html"
-        server.shutdown()
-        thread.join()
+    with http_server(Handler) as address:
+        yield f"{address}/log.html"
 
 
 def example(session: Session) -> str:
