@@ -54,8 +54,8 @@ _FOR_OTHER_PAGES = {
     "Access-Control-Allow-Origin": "*",
     "Cross-Origin-Resource-Policy": "cross-origin",
 }
-_NEWEST_EVENTS = "before=9007199254740991&limit=500&collapse=true"
-_FIRST_EVENTS = "after=0&limit=500&collapse=true"
+_NEWEST_EVENTS = "before=9007199254740991&limit=150&collapse=true"
+_FIRST_EVENTS = "after=0&limit=150&collapse=true"
 _ABANDONED = timedelta(minutes=10)
 """A session is finished if its last record is older: as ABANDONED_MS of session/live-indicator.js."""
 _PLACE_PARAMETERS = ("message", "at")

@@ -93,7 +93,10 @@ class SessionPage extends SessionView {
     this.pages = new EventPages(`${api}/events`, this.renderer);
     this.pagination = new PaginationControls(this.pages, {
       paint,
-      onEnd: () => this.startStream(),
+      onEnd: () => {
+        this.autoScroll.onEnd();
+        this.startStream();
+      },
       toEnd: () => this.toEnd(),
     });
     this.marks = new HitMarks();
@@ -308,7 +311,7 @@ class SessionPage extends SessionView {
     }
     this.skeleton?.remove();
     this.startStream();
-    requestAnimationFrame(() => this.pagination.fill());
+    this.pagination.onOpen();
     return true;
   }
 

@@ -13,10 +13,10 @@ export async function compared(events, ways) {
   const shown = [];
   for (const [name, steps] of Object.entries(ways)) shown.push([name, await live(events, steps)]);
   const [[, expected], ...others] = shown;
-  const differing = others.filter(([, html]) => html !== expected);
+  const differing = others.filter(([, result]) => !result.isEqualNode(expected));
   return {
-    size: expected.length,
-    differences: Object.fromEntries(differing.map(([name, html]) => [name, difference(expected, html)])),
+    size: expected.innerHTML.length,
+    differences: Object.fromEntries(differing.map(([name, result]) => [name, difference(expected, result)])),
   };
 }
 
@@ -31,15 +31,16 @@ async function live(events, steps) {
     renderer.flush();
     if (number % pause === 0) await breath();
   }
-  const shown = [];
+  const shown = document.createElement("div");
   for (const isLive of [false, true]) {
     renderer.setLive(isLive);
     await breath();
     await breath();
-    shown.push(root.innerHTML);
+    shown.append(root.cloneNode(true));
   }
   root.parentElement.remove();
-  return shown.join("\n");
+  shown.normalize();
+  return shown;
 }
 
 /** Render the events and keep them on the page. */
@@ -67,11 +68,22 @@ export async function settled() {
   for (let frame = 0; frame < 2; frame++) await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
 }
 
-function difference(expected, html) {
+function difference(...results) {
+  const [expected, html] = results.map(inAttributeOrder);
   let at = 0;
   while (expected[at] === html[at]) at++;
   const around = (text) => text.slice(Math.max(0, at - AROUND), at + AROUND);
   return [around(expected), around(html)];
+}
+
+/** The HTML of an element with the attributes sorted, since their order makes no difference. */
+function inAttributeOrder(root) {
+  for (const element of root.querySelectorAll("*")) {
+    const attributes = [...element.attributes].sort((one, other) => (one.name < other.name ? -1 : 1));
+    attributes.forEach(({ name }) => element.removeAttribute(name));
+    attributes.forEach(({ name, value }) => element.setAttribute(name, value));
+  }
+  return root.innerHTML;
 }
 
 /** Open all details, also nested ones up to a depth. */

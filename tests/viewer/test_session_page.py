@@ -151,17 +151,21 @@ async def position(page: Page, id: str) -> int:
 
 
 async def test_loads_the_newest_events_and_shows_the_end(page: Page, session: Session) -> None:
+    """The first page is short, so that it is shown soon."""
     await session.add_events(*recent_turns(120))
     asked = list[str]()
     page.on("request", lambda request: asked.append(request.url))
 
     await open_page(page, session.address)
+    await expect(page.locator(".chat-log [data-seq='583'][id]")).to_be_attached()
+    await still(page)
 
     shown = await page.evaluate(SHOWN)
     assert (shown[0] > 1080 - 500, shown[-1], shown) == (True, 1079, sorted(shown))
     assert await page.evaluate(TO_END) == 0
     assert [urlsplit(url).query for url in asked if url.split("?")[0].endswith("/events")] == [
-        "before=9007199254740991&limit=500&collapse=true"
+        "before=9007199254740991&limit=150&collapse=true",
+        "before=931&limit=350&collapse=true",
     ]
     await expect(page.locator("h1")).to_have_text("Paths on Windows")
     await expect(page.locator(".edge.older .load-all")).to_have_text("Load all 1,080")
@@ -191,6 +195,38 @@ async def test_loading_older_events_keeps_the_scroll_position(
     shown = await page.evaluate(SHOWN)
     assert (shown[0], shown[-1], shown) == (2, 1079, sorted(shown))
     assert await page.evaluate("moves") == []
+
+
+async def test_page_next_to_replaced_events_is_discarded(page: Page, session: Session) -> None:
+    """It would leave a gap."""
+    await session.add_events(*turns(*range(400)))
+    await open_page(page, f"{session.address}?at=1000")
+    await expect(page.locator(".chat-log [data-seq='602'][id]")).to_be_attached()
+    await still(page)
+    end_asked, newer_asked, newer_answered = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def hold_end(route: Route) -> None:
+        end_asked.set()
+        await newer_asked.wait()
+        await route.continue_()
+
+    async def hold_newer(route: Route) -> None:
+        newer_asked.set()
+        await expect(page.locator(".chat-log [data-seq='3599'][id]")).to_be_attached()
+        await route.continue_()
+        newer_answered.set()
+
+    await page.route("**/events?before=9007199254740991&*", hold_end)
+    await page.route("**/events?after=*", hold_newer)
+    await page.keyboard.press("Shift+G")
+    await end_asked.wait()
+    await page.locator(".edge.newer .load-more").evaluate("(button) => button.click()")
+    await newer_answered.wait()
+    await expect(page.locator(".edge.newer")).not_to_have_attribute("aria-busy", "true")
+    await still(page)
+
+    shown = await page.evaluate(SHOWN)
+    assert (shown[0] > 2000, shown[-1]) == (True, 3599)
 
 
 async def test_load_all(page: Page, session: Session) -> None:
@@ -250,7 +286,7 @@ async def test_long_finished_session_opens_at_its_start(page: Page, session: Ses
 
     assert await page.evaluate("scrollY") == 0
     pages = [urlsplit(url).query for url in asked if url.split("?")[0].endswith("/events")]
-    assert (pages[0], [each for each in pages if "before" in each]) == ("after=0&limit=500&collapse=true", [])
+    assert (pages[0], [each for each in pages if "before" in each]) == ("after=0&limit=150&collapse=true", [])
     shown = await page.evaluate(SHOWN)
     assert (shown[0] < 10, shown) == (True, sorted(shown))
 
@@ -426,6 +462,7 @@ async def test_new_items_are_counted_at_the_start(page: Page, session: Session) 
     await session.add_events(*turns(*range(20)))
     await open_page(page, session.address)
     await page.keyboard.press("j")
+    await expect(page.locator(".edge.newer")).to_be_hidden()
 
     await session.add_events(*turn(20, is_over=False))
 

@@ -1,12 +1,12 @@
 const plain = new Intl.NumberFormat();
-const money = new Intl.NumberFormat(undefined, { style: "currency", currency: "USD", maximumSignificantDigits: 3 });
+const MONEY = /** @type {const} */ ({ style: "currency", currency: "USD", maximumSignificantDigits: 3 });
 
 export function formatNumber(value) {
   return plain.format(value);
 }
 
 export function formatDollars(value) {
-  return money.format(value);
+  return value.toLocaleString(undefined, MONEY);
 }
 
 /** A count with its noun: "2 failures", "1 failure". */

@@ -49,6 +49,8 @@ export class ChatRenderer {
   homes = new Map();
   /** The homes to lay out. @type {Set<string>} */
   dirty = new Set();
+  /** The keys of the items to paint. @type {Set<string>} */
+  changed = new Set();
   /** @type {Set<string>} */
   revoked = new Set();
   /** @type {Map<string, TurnView>} */
@@ -124,15 +126,36 @@ export class ChatRenderer {
     this.layOut();
   }
 
+  /**
+   * Add events, and build the elements of new items, until flush() shows them: a part of the work that can be done while
+   * more events are fetched.
+   *
+   * @param {ChatEvent[]} events
+   */
+  prepare(events) {
+    events.forEach((event) => this.log.add(event));
+    if (this.log.wasReset) return;
+    this.takeChanges();
+    this.openTurn = this.log.openTurn();
+    for (const key of this.changed) {
+      const view = this.itemViews.get(key);
+      if (view?.element) continue;
+      this.paintItem(view);
+      this.changed.delete(key);
+    }
+  }
+
   /** Paint pending changes now. */
   flush() {
     if (this.frame !== undefined) cancelAnimationFrame(this.frame);
     this.frame = undefined;
     if (this.log.wasReset) this.clear();
     this.log.wasReset = false;
-    const changed = new Set(this.log.takeChanges().flatMap(({ before, now }) => this.replaceItems(before, now)));
+    this.takeChanges();
     this.updateTurns();
     this.updateRevoked();
+    const { changed } = this;
+    this.changed = new Set();
     changed.forEach((key) => this.paintItem(this.itemViews.get(key)));
     this.layOut();
     this.onPaint();
@@ -145,6 +168,7 @@ export class ChatRenderer {
     this.children = new Map();
     this.homes = new Map();
     this.dirty = new Set();
+    this.changed = new Set();
     this.revoked = new Set();
     this.openTurn = undefined;
     this.turnViews = new Map();
@@ -164,22 +188,29 @@ export class ChatRenderer {
 
   // Items.
 
+  takeChanges() {
+    for (const { before, now } of this.log.takeChanges()) {
+      this.replaceItems(before, now).forEach((key) => this.changed.add(key));
+    }
+  }
+
   /** Replace the items of a group; returns the keys to paint. */
   replaceItems(before, now) {
     const keys = new Set(now.map(({ key }) => key));
     before.filter(({ key }) => !keys.has(key)).forEach(({ key }) => this.removeItem(this.itemViews.get(key)));
-    const changed = now.map((item) => {
+    const changed = now.filter((item) => {
       const view = this.itemViews.get(item.key) ?? { item, element: undefined };
+      const isPainted = view.element !== undefined && isSameItem(view.item, item);
       view.item = item;
       this.itemViews.set(item.key, view);
       if (item.parent !== undefined) setIn(this.children, item.parent).add(item.key);
-      return item.key;
+      return !isPainted;
     });
     const all = [...before, ...now];
     const calls = new Set(all.filter(({ kind }) => kind === "tool").map(toolCallId));
     const parents = all.filter(({ kind, parent }) => kind === "text" && parent !== undefined);
     return [
-      ...changed,
+      ...changed.map(({ key }) => key),
       ...[...calls].flatMap((id) => [...(this.children.get(id) ?? [])]),
       ...parents.map((item) => this.log.parentCallOf(item)?.key),
     ];
@@ -216,12 +247,13 @@ export class ChatRenderer {
     const state = callState(item, canContinue);
     const isOpen = isInitiallyOpen(item, state);
     if (view.element && view.element.open !== view.isOpen) view.choice = view.element.open;
-    const context = { ...this.context, ...this.subagentContext(item), isRevoked: this.revoked.has(item.event.id) };
+    const context = { ...this.context, ...this.subagentContext(item) };
     const shown = { ...item, isOpen: item.isOpen && canContinue };
     const fresh = paint(shown, { ...context, state, isOpen: view.isFilled || isOpen });
     if (!view.element) view.element = fresh;
     else if (view.element.tagName === fresh.tagName) morph(view.element, fresh, placeForNest(view, fresh));
     else view.element = replace(view.element, fresh);
+    view.element.toggleAttribute("data-retracted", this.revoked.has(item.event.id));
     if (item.kind === "tool") view.element.open = view.choice ?? isOpen;
     view.isOpen = view.element.open;
     this.byElement.set(view.element, view);
@@ -305,9 +337,8 @@ export class ChatRenderer {
     const before = this.revoked;
     this.revoked = this.log.revoked();
     if (this.revoked === before || (!before.size && !this.revoked.size)) return;
-    for (const view of this.itemViews.values()) {
-      const { id } = view.item.event;
-      if (view.element && before.has(id) !== this.revoked.has(id)) this.paintItem(view);
+    for (const { item, element } of this.itemViews.values()) {
+      element?.toggleAttribute("data-retracted", this.revoked.has(item.event.id));
     }
   }
 
@@ -405,6 +436,17 @@ function placeForNest({ nest, element }, fresh) {
   const placeholder = el("div");
   nestNeighbour(fresh).after(placeholder);
   return { placeholder, node: nest };
+}
+
+/** True for items of the same events: a group may have thousands, of which an event changes one. */
+function isSameItem(one, other) {
+  const names = Object.keys(other);
+  return Object.keys(one).length === names.length && names.every((name) => isSameField(one[name], other[name]));
+}
+
+function isSameField(one, other) {
+  if (!Array.isArray(one) || !Array.isArray(other)) return one === other;
+  return one.length === other.length && one.every((each, index) => each === other[index]);
 }
 
 /** The home of items outside turns. */

@@ -24,7 +24,7 @@ const MAX_GIST_LENGTH = 160;
  * The element of an item, with the attributes for permalinks and filters. Never throws.
  *
  * @param {import("./event-log.js").Item} item
- * @param {{state?: string, isOpen?: boolean, isRevoked?: boolean, lastText?: string, taskArgs?: any,
+ * @param {{state?: string, isOpen?: boolean, lastText?: string, taskArgs?: any,
  *   hrefOf?: (sessionId: string) => string, agentHrefs?: Map<string, string>}} context `lastText` is the last text of a
  *   call's subagent, `taskArgs` are the arguments of the call that started the subagent of a prompt, `agentHrefs` are the
  *   addresses of the sessions of subagents
@@ -37,7 +37,6 @@ export function paint(item, context) {
     id: `e-${event.id}`,
     "data-event-id": event.id,
     "data-seq": item.seq,
-    "data-retracted": context.isRevoked,
     tabindex: name !== "details" && -1,
     ...data,
   };

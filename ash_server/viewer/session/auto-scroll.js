@@ -63,6 +63,11 @@ export class AutoScroll {
     this.isFollowing = false;
   }
 
+  /** Count later events as new, once the newest one is loaded. */
+  onEnd() {
+    if (!this.isFollowing && !this.readMark) this.markAllRead();
+  }
+
   /** Only scrolling up stops following: the end also moves away when the page grows. */
   onScroll() {
     const isUpwards = scrollY < this.top;

@@ -2,7 +2,8 @@ import { getJson, withQuery } from "../lib/api.js";
 import { parseJson } from "../lib/json-view.js";
 
 const NEWEST = Number.MAX_SAFE_INTEGER;
-const FIRST_PAGE = 500;
+/** Few, so that they are shown soon: as in `ash_server/api/viewer_pages.py`, which preloads them. */
+const FIRST_PAGE = 150;
 const PAGE = 1000;
 
 /** Names for each side: the parameter of a query, its next value in a page, and properties of EventPages. */
@@ -29,6 +30,11 @@ export class EventPages {
   constructor(address, renderer) {
     this.address = address;
     this.renderer = renderer;
+  }
+
+  /** The number of loaded events. */
+  get count() {
+    return this.renderer.log.events.size;
   }
 
   clear() {
@@ -63,34 +69,40 @@ export class EventPages {
    *
    * @param {"older" | "newer"} side
    */
-  async extend(side, apply) {
+  async extend(side, apply, limit = PAGE) {
     const { generation } = this;
     const { parameter, next, bound, hasMore } = SIDES[side];
-    const page = await this.fetch({ [parameter]: this[bound], limit: PAGE });
+    const page = await this.fetch({ [parameter]: this[bound], limit });
     if (generation !== this.generation) return;
     this[hasMore] = page[next] !== undefined;
     apply(() => this.add(page.events));
   }
 
   /**
-   * Load all older or newer events and show them at once: adding each page separately would repeat the layout.
-   * `onProgress` gets the number of loaded events, and returns false to stop.
+   * Load all older or newer events and show them at once: adding each page separately would repeat the layout. Elements
+   * are built while the next page is fetched. `onProgress` gets the number of loaded events, and returns false to stop.
    *
    * @param {"older" | "newer"} side
    */
   async all(side, apply, onProgress) {
     const { generation } = this;
     const { parameter, next, bound, hasMore } = SIDES[side];
-    const events = [];
-    let cursor = this[bound];
-    while (cursor !== undefined && onProgress(this.renderer.log.events.size + events.length)) {
-      const page = await this.fetch({ [parameter]: cursor, limit: PAGE });
-      if (generation !== this.generation) return;
-      events.push(...page.events);
-      cursor = page[next];
+    const request = (cursor) => {
+      const isWanted = this[hasMore] && onProgress(this.count);
+      return isWanted ? this.fetch({ [parameter]: cursor, limit: PAGE }) : undefined;
+    };
+    try {
+      for (let pending = request(this[bound]); pending; ) {
+        const page = await pending;
+        if (generation !== this.generation) return;
+        this[hasMore] = page[next] !== undefined;
+        this.extendBounds(page.events);
+        pending = request(page[next]);
+        this.renderer.prepare(page.events);
+      }
+    } finally {
+      apply(() => this.renderer.flush());
     }
-    this[hasMore] = cursor !== undefined;
-    apply(() => this.add(events));
   }
 
   /** Show more events: of a page, or of the stream. */

@@ -6,6 +6,11 @@ import { retryWhenBack } from "../lib/server-return.js";
 /** A page is loaded automatically when its edge is this near to the screen, in pixels. */
 const PRELOAD_DISTANCE = 1500;
 
+/** A short first page is extended to this number of events, for the list of prompts and the search of the browser. */
+const MIN_EVENTS = 500;
+/** Time for the first page to be painted. */
+const EXTEND_DELAY_MS = 300;
+
 const SIDES = /** @type {const} */ (["older", "newer"]);
 
 /** @typedef {"older" | "newer"} Side */
@@ -20,6 +25,8 @@ export class PaginationControls {
   loading;
   /** @type {number | undefined} */
   frame;
+  /** @type {number | undefined} */
+  timer;
 
   /**
    * @param {import("./event-pages.js").EventPages} pages
@@ -52,6 +59,19 @@ export class PaginationControls {
     for (const side of SIDES) this.all[side].textContent = count ? `Load all ${formatNumber(count)}` : "Load all";
   }
 
+  /** Load more than the first page, after it was opened. */
+  onOpen() {
+    requestAnimationFrame(() => this.fill());
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.extendFirstPage(), EXTEND_DELAY_MS);
+  }
+
+  extendFirstPage() {
+    const missing = MIN_EVENTS - this.pages.count;
+    const side = SIDES.find((side) => this.has(side));
+    if (missing > 0 && side && !this.loading) this.load(side, missing);
+  }
+
   /** Load pages while an edge is near the screen. */
   fill() {
     this.frame = undefined;
@@ -67,10 +87,11 @@ export class PaginationControls {
    * Load a page, unless one is loading; true on success.
    *
    * @param {Side} side
+   * @param {number} [limit] the number of events
    */
-  load(side) {
+  load(side, limit) {
     return this.exclusively(side, async () => {
-      await this.pages.extend(side, (change) => this.paint(change));
+      await this.pages.extend(side, (change) => this.paint(change), limit);
       this.progress[side].textContent = "";
     });
   }

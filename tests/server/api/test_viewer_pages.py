@@ -307,7 +307,7 @@ async def test_link_header_preloads_the_first_requests(
 
     preloads = re.findall("<([^>]+)>; rel=preload; as=fetch; crossorigin", page.headers["link"])
     session = f"/api/sessions/{session_id}"
-    newest = f"{session}/events?before=9007199254740991&limit=500&collapse=true"
+    newest = f"{session}/events?before=9007199254740991&limit=150&collapse=true"
     assert preloads == [session, *[newest] * is_at_end]
 
 
@@ -322,7 +322,7 @@ async def test_link_header_preloads_the_beginning_of_a_finished_session(client: 
 
     page = await client.get(session.removeprefix("/api"), headers=BROWSER)
 
-    assert f"<{session}/events?after=0&limit=500&collapse=true>" in page.headers["link"]
+    assert f"<{session}/events?after=0&limit=150&collapse=true>" in page.headers["link"]
     assert "before=" not in page.headers["link"]
 
 
