@@ -13,17 +13,20 @@ from uuid import UUID
 
 import pytest
 
-from ash_client import AshClient, AsyncAshClient
+from ash_client import ApiError, AshClient, AsyncAshClient
+from ash_server.app import create_app
 from ash_server.cli.import_.files import import_discovered
 from ash_server.cli.import_.options import ImportOptions
+from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_server.transfer.pushing import push_file
 from ash_shared.model.health import API_VERSION, Health
 from tests.client.test_ash_client import proxy, recording_server
 from tests.server.api.conftest import served
+from tests.server.api.test_keys import SECRET, create_key
 from tests.server.cli.test_cli_serve import COMMAND
 from tests.server.transcripts import TRANSCRIPTS, write_home
-from tests.waiting import wait_until
+from tests.waiting import until, wait_until
 
 SESSION = "9f0c1b1e-7d0a-4a63-9d57-3b9a6f1f2f10"
 TRANSCRIPT = f".claude/projects/-work-shop/{SESSION}.jsonl"
@@ -40,16 +43,29 @@ def variables(home: Path, url: str) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "HOME": str(home), "ASH_HOME": str(home / "no-store"), "ASH_URL": url}
 
 
-def push(home: Path, url: str, *arguments: str | Path) -> Ran:
+def push(home: Path, url: str, *arguments: str | Path, key: str | None = None) -> Ran:
     done = subprocess.run(
         [COMMAND, "push", *arguments],
         capture_output=True,
         text=True,
-        env=variables(home, url),
+        env={**variables(home, url), **({"ASH_KEY": key} if key else {})},
         check=False,
         timeout=120,
     )
     return Ran(done.returncode, done.stdout, done.stderr.splitlines())
+
+
+@contextmanager
+def watching(home: Path, url: str, key: str = "") -> Iterator[subprocess.Popen[str]]:
+    """Run `ash push --discover --watch`."""
+    streams: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    command = [str(COMMAND), "push", "--discover", "--watch"]
+    environment = {**variables(home, url), "ASH_KEY": key}
+    with subprocess.Popen(command, env=environment, **streams, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def counts(ran: Ran) -> dict[str, Any]:
@@ -87,10 +103,7 @@ def server(database_url: str) -> Iterator[str]:
 
 @contextmanager
 def served_store(url: str) -> Iterator[str]:
-    from ash_server.app import create_app
-    from ash_server.settings import Settings
-
-    with served(create_app(Settings(), database_url=url)) as address:
+    with served(create_app(Settings(secret=SECRET), database_url=url)) as address:
         yield address
 
 
@@ -180,25 +193,20 @@ def test_broken_lines_are_reported_as_by_an_import(laptop: Path, server: str, as
 
 def test_watch_follows_a_growing_transcript(laptop: Path, server: str, ash: AshClient) -> None:
     path = write(laptop / TRANSCRIPT, said(1, "Open the shop."))
-    command = [str(COMMAND), "push", "--discover", "--watch"]
-    streams: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, env=variables(laptop, server), **streams, text=True) as process:
-        try:
-            wait_until(lambda: stored_messages(ash) == [1])
-            with path.open("a") as file:
-                file.write(said(2, "Close it.") + said(3, "Sell it.")[:20])
-            wait_until(lambda: stored_messages(ash) == [2])
-            with path.open("a") as file:
-                file.write(said(3, "Sell it.")[20:])
-            agent = write(
-                laptop / TRANSCRIPT.replace(".jsonl", "/subagents/agent-a1.jsonl"),
-                said(9, "Count the tills."),
-            )
-            wait_until(lambda: any(each.parent_id for each in ash.sessions()))
-            process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=60)
-        finally:
-            process.kill()
+    with watching(laptop, server) as process:
+        wait_until(lambda: stored_messages(ash) == [1])
+        with path.open("a") as file:
+            file.write(said(2, "Close it.") + said(3, "Sell it.")[:20])
+        wait_until(lambda: stored_messages(ash) == [2])
+        with path.open("a") as file:
+            file.write(said(3, "Sell it.")[20:])
+        agent = write(
+            laptop / TRANSCRIPT.replace(".jsonl", "/subagents/agent-a1.jsonl"),
+            said(9, "Count the tills."),
+        )
+        wait_until(lambda: any(each.parent_id for each in ash.sessions()))
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
 
     parent, child = sorted(ash.sessions(), key=lambda each: -each.message_count)
     assert process.returncode == 130
@@ -207,6 +215,32 @@ def test_watch_follows_a_growing_transcript(laptop: Path, server: str, ash: AshC
     assert b"".join(ash.export(parent.id)) == path.read_bytes()
     assert b"".join(ash.export(child.id)) == agent.read_bytes()
     assert child.parent_id == parent.id
+
+
+@pytest.mark.slow
+async def test_laptop_pushes_with_the_key_of_its_tenant(laptop: Path, server: str, store: Store) -> None:
+    """The other tenant sees nothing, and pushes the same transcript into a session of its own."""
+    red = await create_key(store, "laptop", "red", "read", "write")
+    reader = await create_key(store, "reader", "red", "read")
+    blue = await create_key(store, "laptop", "blue", "read", "write")
+    path = write(laptop / TRANSCRIPT, said(1, "Open the shop."))
+    with AshClient(server, red) as theirs, AshClient(server, blue) as others:
+        with watching(laptop, server, key=red):
+            await until(lambda: stored_messages(theirs) == [1])
+            with path.open("a") as file:
+                file.write(said(2, "Close it."))
+            await until(lambda: stored_messages(theirs) == [2])
+        [session] = theirs.sessions()
+        assert list(others.sessions()) == []
+        with pytest.raises(ApiError) as error:
+            others.get_session(session.id)
+        assert error.value.code == "session_not_found"
+        assert push(laptop, server, path, key=blue).code == 0
+        [other] = others.sessions()
+        assert other.id != session.id
+        assert b"".join(theirs.export(session.id)) == b"".join(others.export(other.id)) == path.read_bytes()
+    rejected = [push(laptop, server, path, key=key) for key in (None, "ash_wrong", reader)]
+    assert [(each.code, each.out, len(each.err)) for each in rejected] == [(1, "", 1)] * 3
 
 
 def stored_messages(ash: AshClient) -> list[int]:
@@ -225,6 +259,7 @@ def test_server_that_is_away_gets_everything_later(laptop: Path, database_url: s
     assert counts(later)["new"] == 50
 
 
+@pytest.mark.slow
 def test_lost_answers_store_nothing_twice(laptop: Path, server: str, ash: AshClient) -> None:
     path = write(laptop / TRANSCRIPT, *(said(number, "Count.") for number in range(1200)))
     with proxy(server, loses=lambda number: number % 3 == 0) as url:
