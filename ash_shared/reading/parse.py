@@ -24,10 +24,11 @@ from ash_shared.reading.read import FAST_PATHS, read_raw, read_text
 from ash_shared.reading.typed_blocks import typed_blocks
 
 PARSER_VERSION = 9
-"""Increment when `describe_message`, or a place that `find_blocks` returned, is different for any stored text."""
+"""Increment when `describe_message` returns a different result for any stored text, or if blocks that `find_blocks`
+found are no longer a copy."""
 
-_MAX_SHARE = 16
-_MIN_SIZE = 4096
+_MAX_SHARE, _MIN_SIZE = 16, 4096
+"""A text that is more than this many times as large as its blocks, and as this many bytes, is parsed."""
 _SEARCHED = 64
 """Bytes of the blocks to search for: bytes.find prepares a long pattern at a cost of microseconds."""
 
