@@ -122,7 +122,7 @@ def _splice_blocks(content: Raw) -> bytes:
         return _splice_read_blocks(content)
 
 
-_SKIPS_AFTER_FAILURE = 31
+_SKIPS_AFTER_FAILURE = 63
 _skips = 0
 """Number of contents to read without `_decode_native`: after a failure the next contents mostly fail too."""
 
