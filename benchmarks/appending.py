@@ -33,11 +33,11 @@ _ROWS = "plain INSERTs of the same rows in a transaction"
 _COPY = "binary COPY"
 
 _PLAIN_TABLES = """
-    CREATE TABLE plain_messages (LIKE messages INCLUDING COMPRESSION INCLUDING STORAGE);
+    CREATE TABLE plain_messages (LIKE messages INCLUDING COMPRESSION INCLUDING DEFAULTS INCLUDING STORAGE);
     ALTER TABLE plain_messages ALTER created_at SET DEFAULT statement_timestamp();
     ALTER TABLE plain_messages ALTER sequence ADD GENERATED ALWAYS AS IDENTITY, ADD PRIMARY KEY (sequence);
     CREATE INDEX ON plain_messages (session_id, sequence);
-    CREATE TABLE plain_events (LIKE events INCLUDING COMPRESSION INCLUDING STORAGE);
+    CREATE TABLE plain_events (LIKE events INCLUDING COMPRESSION INCLUDING DEFAULTS INCLUDING STORAGE);
     ALTER TABLE plain_events ALTER sequence ADD GENERATED ALWAYS AS IDENTITY, ADD PRIMARY KEY (sequence);
     CREATE INDEX ON plain_events (session_id, sequence)
 """
