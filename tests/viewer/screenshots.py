@@ -65,6 +65,9 @@ async def picture(browser: Browser, address: str, file: Path, device: Mapping[st
 async def settle(page: Page) -> None:
     """Wait for the content, and open one diff."""
     await page.locator(".turn, .session-row").first.wait_for()
+    facts = page.locator(".conversation .session-facts")
+    if await facts.count():
+        await facts.get_by_text("turns").wait_for()
     await page.evaluate(_OPEN)
     await page.evaluate(_SETTLED)
 
