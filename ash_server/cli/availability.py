@@ -18,9 +18,9 @@ class Availability:
         self._advice = advice
         self._is_unavailable = False
 
-    def retry(self, seconds: float | None) -> Retry:
+    def retry(self, seconds: float | None, statuses: frozenset[int] = RETRYABLE_STATUSES) -> Retry:
         """Return the retries of a client; None: without a limit."""
-        return Retry(seconds, RETRYABLE_STATUSES, self._note_failure, self._note_answer)
+        return Retry(seconds, statuses, self._note_failure, self._note_answer)
 
     def _note_failure(self, error: ApiError) -> None:
         if not self._is_unavailable:

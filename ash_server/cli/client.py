@@ -14,6 +14,8 @@ from ash_server.settings import Settings
 from ash_shared.model.session import Session
 
 RETRYABLE_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504, 507})
+FATAL_STATUSES = frozenset({401, 403, 405, 421})
+"""Statuses that do not depend on what is sent: the server would reject everything else, too."""
 
 _SESSIONS_PAGE = 1000
 

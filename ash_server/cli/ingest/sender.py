@@ -9,7 +9,7 @@ from uuid import UUID
 from ash_client import ApiError, MessageToAppend
 from ash_client.requests import MAX_BATCHED_BYTES, append_batch, append_text
 from ash_server.cli.availability import Availability
-from ash_server.cli.client import as_uuid, find_by_id_prefix, server_at
+from ash_server.cli.client import FATAL_STATUSES, as_uuid, find_by_id_prefix, server_at
 from ash_server.cli.ingest.line_queue import MAX_BATCH_BYTES, LineQueue, QueuedLine
 from ash_server.cli.ingest.progress import Progress
 from ash_server.cli.tail import tail_command
@@ -22,9 +22,6 @@ _MIN_ID_PREFIX = 8
 """Digits that `ash sessions` shows at least. A shorter text is only looked up as a name."""
 _NOT_FOUND, _CONFLICT = 404, 409
 _ADVICE = "`ash serve` starts one. Input is passed on, and queued until the server answers"
-
-FATAL_STATUSES = frozenset({401, 403, 405, 421})
-"""Statuses that do not depend on the batch: every other batch would be rejected, too."""
 
 
 class IngestOptions(NamedTuple):

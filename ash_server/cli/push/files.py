@@ -11,14 +11,14 @@ from typing import NamedTuple
 from ash_client import ApiError, AsyncAshClient
 from ash_client.connection import from_environment
 from ash_server.cli.availability import Availability
-from ash_server.cli.client import default_url, is_unavailable
+from ash_server.cli.client import FATAL_STATUSES, RETRYABLE_STATUSES, default_url
 from ash_server.cli.error_messages import error_message
 from ash_server.cli.import_.files import ImportReport, list_files, progress_bar, text_size_of
 from ash_server.cli.import_.one_file import UnreadFile
 from ash_server.cli.import_.report import warn_of_problems
-from ash_server.cli.ingest.sender import FATAL_STATUSES
 from ash_server.cli.output.terminal import counted, warn
 from ash_server.db.transcripts import Copy
+from ash_server.errors import AshError
 from ash_server.transfer.importing.transcript import open_transcript
 from ash_server.transfer.importing.transcript_files import find_homes, find_transcripts
 from ash_server.transfer.pushing import Pushed, PushedFile, push_file
@@ -26,6 +26,9 @@ from ash_server.transfer.pushing import Pushed, PushedFile, push_file
 _CONCURRENT_FILES = 4
 _WATCH_SECONDS = 1.0
 _ADVICE = "trying again. Nothing is lost: transcripts stay in their files"
+
+_TEMPORARY = RETRYABLE_STATUSES - {500}
+"""An internal error of the server may be due to one file, which then must not stop the others."""
 
 _Stamps = tuple[tuple[int, int], ...]
 """The modification time and the size of each file of a transcript."""
@@ -57,7 +60,7 @@ async def push_paths(
     availability = Availability(warn, _ADVICE)
     key = from_environment(os.environ)[1]
     url = options.url or default_url()
-    async with AsyncAshClient(url, key, retry=availability.retry(options.wait)) as server:
+    async with AsyncAshClient(url, key, retry=availability.retry(options.wait, _TEMPORARY)) as server:
         availability.url = server.url
         await server.check_version()
         push = _Push(server, options)
@@ -145,8 +148,10 @@ class _Push:
         except OSError as error:
             return UnreadFile.from_error(error)
         except ApiError as error:
-            if is_unavailable(error) or error.status is None or error.status in FATAL_STATUSES:
+            if error.status is None or error.status in FATAL_STATUSES | _TEMPORARY:
                 raise
+            return UnreadFile(str(path), error_message(error))
+        except AshError as error:
             return UnreadFile(str(path), error_message(error))
 
 
