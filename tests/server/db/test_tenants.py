@@ -29,7 +29,9 @@ OWNED_BY_SERVER = {"alembic_version", "tenants", "keys", "sign_ins", "audit"}
 """Tables of no tenant, on which the role of statements on sessions has no rights, except to read the version."""
 
 OPENS_CONNECTIONS = {
+    "ash_server/cli/backup.py": {"psycopg.connect"},  # all tenants
     "ash_server/cli/db.py": {"psycopg.connect"},  # maintenance of whole tables
+    "ash_server/db/backup.py": {"psycopg.connect"},  # all tenants
     "ash_server/db/connection.py": {"psycopg.connect", "AsyncConnection.connect"},
     "ash_server/db/embedded/open.py": {"connect"},  # checks the schema
     "ash_server/db/embedded/server.py": {"psycopg.connect"},  # creates the database
