@@ -14,6 +14,7 @@ from benchmarks import (
     following,
     http,
     importing,
+    keys,
     listing,
     parsing,
     reading,
@@ -70,6 +71,10 @@ def _importing(samples: Samples, url: str, smoke: bool) -> Results:
     return asyncio.run(importing.measure(url, samples, importing.SMOKE if smoke else importing.FULL)), []
 
 
+def _keys(samples: Samples, url: str, smoke: bool) -> Results:
+    return asyncio.run(keys.measure(url, samples, keys.SMOKE if smoke else keys.FULL)), []
+
+
 _BENCHES = (
     Bench(frozenset({"P1", "P2", "P3"}), _parsing),
     Bench(frozenset({"P4"}), _reading),
@@ -80,6 +85,7 @@ _BENCHES = (
     Bench(frozenset({"P10"}), _storing),
     Bench(frozenset({"P11"}), _viewer),
     Bench(frozenset({"P12"}), _importing),
+    Bench(frozenset({"P13"}), _keys),
 )
 _GOALS: Mapping[str, Bench] = {goal: bench for bench in _BENCHES for goal in sorted(bench.goals)}
 

@@ -95,16 +95,18 @@ def _to_model(session_id: UUID, stored: StoredMessage) -> Message:
     )
 
 
-def requests(app: Litestar, path: str, afters: Sequence[int], **query: str) -> AsyncRun:
+def requests(
+    app: Litestar, path: str, afters: Sequence[int], *, key: str | None = None, **query: str
+) -> AsyncRun:
     async def run() -> None:
         for after in afters:
-            status = await _request(app, path, urlencode({"after": after, **query}))
+            status = await _request(app, path, urlencode({"after": after, **query}), key)
             assert status == 200, (path, status)
 
     return run
 
 
-async def _request(app: Any, path: str, query: str) -> int:
+async def _request(app: Any, path: str, query: str, key: str | None) -> int:
     """Return the status; the body is discarded."""
     statuses: list[int] = []
 
@@ -114,11 +116,12 @@ async def _request(app: Any, path: str, query: str) -> int:
     async def send(event: dict[str, Any]) -> None:
         statuses.append(event.get("status", 0))
 
-    await app(_scope(path, query), receive, send)
+    await app(_scope(path, query, key), receive, send)
     return statuses[0]
 
 
-def _scope(path: str, query: str) -> dict[str, Any]:
+def _scope(path: str, query: str, key: str | None) -> dict[str, Any]:
+    authorization = [] if key is None else [(b"authorization", f"Bearer {key}".encode())]
     return {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.4"},
@@ -129,7 +132,7 @@ def _scope(path: str, query: str) -> dict[str, Any]:
         "raw_path": path.encode(),
         "query_string": query.encode(),
         "root_path": "",
-        "headers": [(b"host", b"127.0.0.1:4100"), (b"accept", b"application/json")],
+        "headers": [(b"host", b"127.0.0.1:4100"), (b"accept", b"application/json"), *authorization],
         "client": ("127.0.0.1", 50000),
         "server": ("127.0.0.1", 4100),
         "state": {},

@@ -14,6 +14,7 @@ from litestar import Controller, Request, post
 from litestar.params import FromPath
 from msgspec import Meta, Struct
 
+from ash_server.api.http.access import record
 from ash_server.api.http.bodies import BODY_ERRORS, JSON, decode_body, read_body
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.openapi_operations import WITHOUT_NUL, json_of, operation
@@ -126,11 +127,15 @@ class TranscriptController(Controller):
         names = _read_names(transcript.names)
         if names is None:
             session = await open_session(store, await find_session(store, source, path), source, path)
+            if not session.message_count:
+                await record(request, "session.create", session.id)
             return TranscriptClaim(
                 session_id=session.id, external_id=path, has_names=True, message_count=session.message_count
             )
         search = SessionSearch(store, names, source, path, transcript.rejected)
         claim = await search.claim()
+        if claim.path is None and not claim.message_count:
+            await record(request, "session.create", claim.session_id)
         return TranscriptClaim(
             session_id=claim.session_id,
             external_id=claim.external_id,

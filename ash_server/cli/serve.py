@@ -13,6 +13,7 @@ from ash_server.cli.options import host_option, port_option
 from ash_server.cli.output.terminal import counted, warn
 from ash_server.cli.store import run_with_store
 from ash_server.db.embedded.open import open_database
+from ash_server.db.tenants import DEFAULT
 from ash_server.settings import Settings, check_exposure, is_loopback
 from ash_server.store import Store
 
@@ -61,10 +62,12 @@ async def _has_keys(store: Store) -> bool:
 
 
 async def warn_outdated(store: Store) -> None:
-    """Warn if events of sessions were derived by another version of Ash, or not at all."""
-    if outdated := len(await store.events.list_outdated()):
-        have = "has" if outdated == 1 else "have"
-        warn(
-            f"{counted(outdated, 'session')} {have} no events, or events of an older Ash: "
-            "`ash events rebuild` derives them"
-        )
+    """Warn if events of sessions of any tenant were derived by another version of Ash, or not at all."""
+    for tenant in await store.list_tenants():
+        if outdated := len(await store.for_tenant(tenant).events.list_outdated()):
+            have = "has" if outdated == 1 else "have"
+            setting = "" if tenant == DEFAULT else f"ASH_TENANT={tenant.name} "
+            warn(
+                f"{counted(outdated, 'session')} {have} no events, or events of an older Ash: "
+                f"`{setting}ash events rebuild` derives them"
+            )
