@@ -48,7 +48,8 @@ def _check_same_origin(connection: AnyConnection) -> None:
 async def identify(connection: AnyConnection) -> Client:
     """Return who sends the request. Raises KeyRequired, KeyInvalid."""
     key_ring: KeyRing = connection.app.state.key_ring
-    return await key_ring.identify(_bearer_key(connection), session_cookie(connection))
+    key = _bearer_key(connection)
+    return await key_ring.identify(key, session_cookie(connection) if key is None else None)
 
 
 def client_of(scope: RequestScope) -> Client:
