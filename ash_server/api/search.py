@@ -1,17 +1,18 @@
 """Full-text search over all sessions."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
-from litestar import Controller, get
+from litestar import Controller, Request, get
 from litestar.params import QueryParameter
 
 from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.openapi_operations import ONE_LINE, json_of, operation
-from ash_server.api.http.parameters import PageCursor, Redact
+from ash_server.api.http.parameters import PageCursor
 from ash_server.api.http.problems import READ_ERRORS, error_responses
+from ash_server.api.http.redaction import is_redacted
 from ash_server.db.search.query import MAX_RESULTS, SearchScope
 from ash_server.errors import NulByte, SessionNotFound
 from ash_shared.model.message import Role
@@ -74,6 +75,7 @@ class SearchController(Controller):
     )
     async def search(  # noqa: PLR0913  # one argument per parameter
         self,
+        request: Request[Any, Any, Any],
         store: InjectedStore,
         *,
         q: Query,
@@ -103,7 +105,6 @@ class SearchController(Controller):
         limit: Annotated[
             int, QueryParameter(ge=1, le=MAX_RESULTS, description="Maximum number of results.")
         ] = 20,
-        redact: Redact = False,
     ) -> SearchPage:
         return await store.search.search(
             q,
@@ -116,5 +117,5 @@ class SearchController(Controller):
             per_session=per_session,
             after=after,
             limit=limit,
-            redact=redact,
+            redact=is_redacted(request.scope),
         )

@@ -1,16 +1,16 @@
 """Full-text search within one session."""
 
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
-from litestar import Controller, get
+from litestar import Controller, Request, get
 from litestar.params import FromPath, QueryParameter
 
 from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.openapi_operations import json_of, operation
-from ash_server.api.http.parameters import Redact
 from ash_server.api.http.problems import READ_ERRORS, error_responses
+from ash_server.api.http.redaction import is_redacted
 from ash_server.api.search import Query, SearchPlace
 from ash_server.db.search.within import MAX_HITS, SessionHitPage
 from ash_server.errors import NulByte, SessionNotFound
@@ -52,6 +52,7 @@ class SessionSearchController(Controller):
     )
     async def search(  # noqa: PLR0913  # one argument per parameter
         self,
+        request: Request[Any, Any, Any],
         store: InjectedStore,
         session_id: FromPath[UUID],
         *,
@@ -69,8 +70,7 @@ class SessionSearchController(Controller):
             ),
         ] = 0,
         limit: Annotated[int, QueryParameter(ge=1, le=MAX_HITS, description="Maximum number of hits.")] = 50,
-        redact: Redact = False,
     ) -> SessionHitPage:
         return await store.search.find_in_session(
-            session_id, q, place=place, after=after, at=at, limit=limit, redact=redact
+            session_id, q, place=place, after=after, at=at, limit=limit, redact=is_redacted(request.scope)
         )

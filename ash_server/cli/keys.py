@@ -79,7 +79,15 @@ def command() -> None:
     callback=_read_expiry,
     help="How long the key is valid: 12h, 90d, 26w. Default: until it is revoked.",
 )
-def create(name: str, tenant: str, scopes: Sequence[KeyScope], expires_at: datetime | None) -> None:
+@click.option(
+    "--redact",
+    "redacts",
+    is_flag=True,
+    help="Show everything without tokens, keys and passwords of known forms.",
+)
+def create(
+    name: str, tenant: str, scopes: Sequence[KeyScope], expires_at: datetime | None, redacts: bool
+) -> None:
     """Create a key and print it. It is shown only once.
 
     \b
@@ -87,7 +95,7 @@ def create(name: str, tenant: str, scopes: Sequence[KeyScope], expires_at: datet
     """
     text = new_key_text()
     secret = read_or_create_secret(Settings.from_environment(os.environ))
-    new = NewKey(name, shown_prefix(text), digest(secret, text), scopes, expires_at)
+    new = NewKey(name, shown_prefix(text), digest(secret, text), scopes, expires_at, redacts)
     with_store(lambda store: store.keys.create(tenant, new))
     click.echo(f"the key {visible(name)} of tenant {tenant}, shown only now: {text}")
 
@@ -100,7 +108,8 @@ def list_all() -> None:
         "KEY", "NAME", "TENANT", "SCOPES", "CREATED", "LAST USED", "STATE", box=None, pad_edge=False
     )
     for key in keys:
-        cells = (f"{key.prefix}…", visible(key.name), key.tenant.name, ",".join(sorted(key.scopes)))
+        scopes = ",".join(sorted(key.scopes)) + (" redacted" if key.redacts else "")
+        cells = (f"{key.prefix}…", visible(key.name), key.tenant.name, scopes)
         table.add_row(*cells, _show(key.created_at), _show(key.last_used_at), _state(key))
     if keys:
         stdout_console().print(table)

@@ -25,13 +25,13 @@ _MAX_NAME = 100
 
 _COLUMNS = """
     keys.id, tenants.number, tenants.id, tenants.name, keys.name, prefix, scopes, keys.created_at, keys.expires_at,
-    revoked_at, last_used_at
+    revoked_at, last_used_at, redacts
 """
 _IS_ACTIVE = "revoked_at IS NULL AND (keys.expires_at IS NULL OR keys.expires_at > statement_timestamp())"
 
 _CREATE = """
-    INSERT INTO keys (id, tenant, name, prefix, digest, scopes, expires_at)
-    VALUES (%s, %s, %s, %s, %s, %s, %s)
+    INSERT INTO keys (id, tenant, name, prefix, digest, scopes, expires_at, redacts)
+    VALUES (%s, %s, %s, %s, %s, %s, %s, %s)
 """
 _LIST = f"""
     SELECT {_COLUMNS} FROM keys JOIN tenants ON number = tenant
@@ -80,6 +80,8 @@ class Key(NamedTuple):
     expires_at: datetime | None
     revoked_at: datetime | None
     last_used_at: datetime | None
+    redacts: bool
+    """Everything is shown without tokens, keys and passwords."""
 
 
 class NewKey(NamedTuple):
@@ -89,6 +91,7 @@ class NewKey(NamedTuple):
     digest: bytes
     scopes: Sequence[KeyScope]
     expires_at: datetime | None
+    redacts: bool = False
 
 
 class AuditEntry(AshModel):
@@ -124,10 +127,9 @@ async def create_key(conn: AsyncConnection, tenant: Tenant, new: NewKey) -> UUID
         raise InvalidParameter(f"the scopes of a key are one or several of {', '.join(SCOPES)}")
     id, scopes = uuid7(), sorted(set(new.scopes), key=SCOPES.index)
     async with conn.transaction():
+        values = [id, tenant.number, new.name, new.prefix, new.digest, scopes, new.expires_at, new.redacts]
         try:
-            await conn.execute(
-                _CREATE, [id, tenant.number, new.name, new.prefix, new.digest, scopes, new.expires_at]
-            )
+            await conn.execute(_CREATE, values)
         except UniqueViolation:
             raise KeyExists(f"the tenant {tenant.name} has a key {new.name!r}; revoke it first") from None
         await record(conn, tenant, None, "key.create", str(id))
@@ -197,8 +199,8 @@ async def list_audit(
 
 
 def _to_key(row: Sequence[Any]) -> Key:
-    id, number, tenant_id, tenant, name, prefix, scopes, *times = row
-    return Key(id, Tenant(number, tenant_id, tenant), name, prefix, frozenset(scopes), *times)
+    id, number, tenant_id, tenant, name, prefix, scopes, *others = row
+    return Key(id, Tenant(number, tenant_id, tenant), name, prefix, frozenset(scopes), *others)
 
 
 def _to_entry(*values: Any) -> AuditEntry:

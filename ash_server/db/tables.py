@@ -342,6 +342,7 @@ keys = Table(
     Column("expires_at", Moment),
     Column("revoked_at", Moment),
     Column("last_used_at", Moment),
+    Column("redacts", Boolean, nullable=False, server_default=text("false")),
     CheckConstraint("scopes <@ ARRAY['read', 'write', 'admin']", name="scopes"),
     Index("keys_name_idx", "tenant", "name", unique=True, postgresql_where=text("revoked_at IS NULL")),
 )

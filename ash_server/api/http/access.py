@@ -58,6 +58,12 @@ def client_of(scope: RequestScope) -> Client:
     return client
 
 
+def shows_redacted(scope: RequestScope) -> bool:
+    """True if the key of the request shows everything redacted."""
+    client: Client | None = scope.get(_CLIENT)  # type: ignore[assignment]  # none for public routes
+    return client is not None and client.key is not None and client.key.redacts
+
+
 async def is_still_valid(connection: AnyConnection) -> bool:
     """True if the client of a stream may go on reading."""
     key_ring: KeyRing = connection.app.state.key_ring

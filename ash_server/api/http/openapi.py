@@ -17,7 +17,6 @@ from litestar.typing import FieldDefinition
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
-from ash_server.api.http.parameters import REDACT_DESCRIPTION
 from ash_server.api.http.redaction import PARAMETER
 
 _REFERENCE = "#/components/schemas/"
@@ -184,18 +183,16 @@ def _with_items(schema: Any) -> Any:
 
 
 def _document_redaction(document: Mapping[str, Any]) -> None:
-    """Add the parameter `redact` to the routes that read a session, unless a route declares it itself."""
+    """Add the parameter `redact`, which every route accepts, to those that show texts of sessions."""
     for path, operations in document["paths"].items():
-        if path.startswith("/api/sessions") and "get" in operations:
-            parameters = operations["get"].setdefault("parameters", [])
-            if all(parameter["name"] != PARAMETER for parameter in parameters):
-                parameters.append(_REDACT)
+        if path.startswith(("/api/sessions", "/api/search")) and "get" in operations:
+            operations["get"].setdefault("parameters", []).append(_REDACT)
 
 
 _REDACT = {
     "name": PARAMETER,
     "in": "query",
-    "description": REDACT_DESCRIPTION,
+    "description": "Replace tokens, keys and passwords of known forms, for example by `[redacted: github token]`.",
     "schema": {"type": "boolean", "default": False},
     "required": False,
 }

@@ -5,7 +5,14 @@ import json
 import httpx
 import pytest
 from httpx import AsyncClient
+from litestar.testing import AsyncTestClient
 from websockets.sync.client import connect
+
+from ash_server.app import create_app
+from ash_server.db.keys import NewKey
+from ash_server.key_texts import digest, new_key_text, shown_prefix
+from ash_server.settings import Settings
+from ash_server.store import Store
 
 TOKEN = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0dF3gH6"
 REDACTED = "[redacted: github token]"
@@ -102,3 +109,23 @@ async def test_rejects_other_values(client: AsyncClient, session_id: str, query:
     response = await client.get(f"/api/sessions/{session_id}/export?{query}")
 
     assert (response.status_code, response.json()["code"]) == (400, "invalid_parameter")
+
+
+async def test_redacting_key(store: Store) -> None:
+    secret = "s" * 32
+    text = new_key_text()
+    new = NewKey("shared", shown_prefix(text), digest(secret.encode(), text), ("read",), None, redacts=True)
+    await store.keys.create("default", new)
+    session = await store.sessions.create(source="claude", title=f"Use {TOKEN}")
+    await store.messages.append(session.id, [LINE])
+    app = create_app(Settings(secret=secret), database_url=store.url)
+
+    async with AsyncTestClient(app, base_url="http://127.0.0.1:4100") as client:
+        for address in (f"/api/sessions/{session.id}/export", "/api/search?q=heron", "/api/sessions"):
+            for query in ("", "redact=0", "redact=1"):
+                separator = "&" if "?" in address else "?"
+                answer = await client.get(
+                    f"{address}{separator}{query}", headers={"Authorization": f"Bearer {text}"}
+                )
+                assert (answer.status_code, TOKEN in answer.text) == (200, False), address
+                assert REDACTED in answer.text, address
