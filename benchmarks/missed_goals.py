@@ -17,8 +17,8 @@ _REASONS: tuple[_Reason, ...] = (
     _Reason(
         "P10",
         "pages of",
-        "PostgreSQL decompresses the texts of the messages. Events stored whole are faster than they were, since pages are "
-        "joined as bytes: the pages take 1.0 to 1.1 times the CPU of those before events referred to texts.",
+        "PostgreSQL decompresses the texts of the messages. Events stored whole are faster than they were, since pages "
+        "are joined as bytes: the pages take 1.0 to 1.1 times the CPU of those before events referred to texts.",
     ),
     _Reason(
         "P7",
