@@ -141,6 +141,24 @@ async def test_store_of_whole_events_shrinks(database_url: str, tmp_path: Path) 
     assert events_size(database_url) < 0.5 * size
 
 
+async def test_events_that_refer_survive_a_downgrade(database_url: str, tmp_path: Path) -> None:
+    """Schema 0012 has references, but no events without their beginning."""
+    transcript = tmp_path / "large-results.jsonl"
+    transcript.write_text("".join(map(_large_result, range(3))))
+    async with Store.open(database_url) as store:
+        await import_file(store, transcript, transcript.stem)
+    stored = read_events(database_url, "events_full")
+    alembic(database_url, "downgrade", "0012")
+    downgraded = read_events(database_url, "events_full")
+    with psycopg.connect(database_url) as conn:
+        references = conn.execute("SELECT count(places), count(*) FILTER (WHERE body LIKE '{%') FROM events")
+        counts = references.fetchall()
+    upgrade(database_url)
+
+    assert counts == [(3, len(stored))]
+    assert downgraded == read_events(database_url, "events_full") == stored
+
+
 def _large_result(number: int) -> str:
     block = {"type": "tool_result", "tool_use_id": f"t-{number}", "content": f"{number}é" * 1000}
     line = {"type": "user", "uuid": f"u-{number}", "message": {"role": "user", "content": [block]}}
