@@ -337,8 +337,11 @@ export class ChatRenderer {
     const before = this.revoked;
     this.revoked = this.log.revoked();
     if (this.revoked === before || (!before.size && !this.revoked.size)) return;
-    for (const { item, element } of this.itemViews.values()) {
-      element?.toggleAttribute("data-retracted", this.revoked.has(item.event.id));
+    for (const { item, element, home } of this.itemViews.values()) {
+      const isRevoked = this.revoked.has(item.event.id);
+      if (!element || element.hasAttribute("data-retracted") === isRevoked) continue;
+      element.toggleAttribute("data-retracted", isRevoked);
+      if (home !== undefined) this.dirty.add(home);
     }
   }
 
