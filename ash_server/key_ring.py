@@ -48,12 +48,11 @@ class KeyRing:
         """Return who has this key, else this cookie. Raises KeyRequired, KeyInvalid."""
         if await self.is_open():
             return ANYONE
-        text = key or cookie
-        if not text:
+        if key is None and not cookie:
             raise KeyRequired
-        if key and not is_key_text(key):
+        if key is not None and not is_key_text(key):
             raise KeyInvalid
-        return await self._find(digest(self._read_secret(), text), is_browser=key is None)
+        return await self._find(self.digest(key or cookie or ""), is_browser=key is None)
 
     async def is_open(self) -> bool:
         """True if no key was ever created and only this machine reaches the server: it then serves everyone."""

@@ -6,7 +6,7 @@ from litestar.types import Scope as RequestScope
 from ash_server.api.http.headers import get_header
 from ash_server.api.http.origin_guard import AnyConnection, has_same_origin
 from ash_server.db.keys import KeyScope
-from ash_server.errors import KeyInvalid, OriginNotAllowed, ScopeMissing
+from ash_server.errors import OriginNotAllowed, ScopeMissing
 from ash_server.key_ring import Client, KeyRing
 
 PUBLIC = {"public": True}
@@ -86,10 +86,9 @@ def is_secure(connection: AnyConnection) -> bool:
 
 
 def _bearer_key(connection: AnyConnection) -> str | None:
+    """Return the key in the header, which is no key if the header has another form; None without the header."""
     authorization = get_header(connection.headers, "authorization")
     if authorization is None:
         return None
     scheme, _, key = authorization.partition(" ")
-    if scheme.lower() != "bearer" or not key:
-        raise KeyInvalid("The header is `Authorization: Bearer ash_…`.")
-    return key.strip()
+    return key.strip() if scheme.lower() == "bearer" else ""
