@@ -10,7 +10,7 @@ from ash_server.db.tenants import DEFAULT, Tenant
 from ash_server.errors import KeyInvalid, KeyRequired
 from ash_server.key_texts import digest, is_key_text, read_secret
 from ash_server.repositories.keys import KeyRepository
-from ash_server.settings import Settings, is_loopback
+from ash_server.settings import Settings
 
 _REMEMBERED_SECONDS = 5.0
 """How long a key is used without asking the database whether it is still valid."""
@@ -56,7 +56,7 @@ class KeyRing:
 
     async def is_open(self) -> bool:
         """True if no key was ever created and only this machine reaches the server: it then serves everyone."""
-        if not (is_loopback(self._settings.host) or self._settings.allow_unauthenticated) or self._has_keys:
+        if self._has_keys or (self._settings.is_exposed and not self._settings.allow_unauthenticated):
             return False
         if time.monotonic() >= self._no_keys_until:
             self._has_keys = await self._keys.has_keys()

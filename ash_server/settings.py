@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 from ash_server.errors import AshError
 
@@ -22,6 +23,8 @@ class Settings:
     home: Path = field(default_factory=lambda: Path.home() / ".ash")
     host: str = "127.0.0.1"
     port: int = 4100
+    public_url: str | None = None
+    """The address of a proxy in front of the server."""
     allow_unauthenticated: bool = False
     """Allow a `host` that other machines can reach without any key."""
     secret: str | None = field(default=None, repr=False)
@@ -39,13 +42,25 @@ class Settings:
         values = {name: environ.get(f"ASH_{name.upper()}") for name in _PARSERS}
         return cls(**{name: _parse_setting(name, text) for name, text in values.items() if text})
 
+    @property
+    def public_host(self) -> str | None:
+        """The host name of `public_url`, in lower case; an IPv6 address without brackets."""
+        return urlsplit(self.public_url).hostname if self.public_url else None
+
+    @property
+    def is_exposed(self) -> bool:
+        """True if other machines can reach the server, itself or through a proxy."""
+        return not is_loopback(self.host) or not is_loopback(self.public_host or "localhost")
+
 
 def check_exposure(settings: Settings, *, has_keys: bool) -> None:
     """Raise SettingsError if other machines can reach a server that answers without a key."""
-    if not (has_keys or is_loopback(settings.host) or settings.allow_unauthenticated):
+    if settings.is_exposed and not (has_keys or settings.allow_unauthenticated):
+        name = "ASH_PUBLIC_URL" if is_loopback(settings.host) else "ASH_HOST"
+        value = settings.public_url if is_loopback(settings.host) else settings.host
         raise SettingsError(
-            f"ASH_HOST={settings.host} lets other machines reach Ash, which has no keys yet. "
-            "Create the first one with `ash keys create NAME`, or unset ASH_HOST. "
+            f"{name}={value} lets other machines reach Ash, which has no keys yet. "
+            f"Create the first one with `ash keys create NAME`, or unset {name}. "
             "Set ASH_ALLOW_UNAUTHENTICATED=1 only if a proxy in front of it authenticates clients."
         )
 
@@ -81,6 +96,14 @@ def _database_url(text: str) -> str:
     return text
 
 
+def _public_url(text: str) -> str:
+    url = urlsplit(text)
+    has_only_origin = url.path in ("", "/") and not (url.query or url.fragment or url.username)
+    if url.scheme not in ("http", "https") or not url.hostname or not has_only_origin:
+        raise ValueError(text)
+    return text
+
+
 def _one_of(*values: str) -> tuple[Callable[[str], str], str]:
     return dict(zip(values, values, strict=True)).__getitem__, f"{', '.join(values[:-1])} or {values[-1]}"
 
@@ -91,6 +114,7 @@ _PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "home": (lambda text: Path(text).expanduser(), "a folder"),
     "host": (str, "a host name or address"),
     "port": (_integer(0, 65535), "a port from 0 to 65535"),
+    "public_url": (_public_url, "a URL such as https://ash.example, without a path"),
     "secret": (str, "a text"),
     "tenant": (str, "the name of a tenant"),
     "allow_unauthenticated": ({"1": True, "0": False}.__getitem__, "1 or 0"),

@@ -14,7 +14,7 @@ from ash_server.cli.output.terminal import counted, warn
 from ash_server.cli.store import run_with_store
 from ash_server.db.embedded.open import open_database
 from ash_server.db.tenants import DEFAULT
-from ash_server.settings import Settings, check_exposure, is_loopback
+from ash_server.settings import Settings, check_exposure
 from ash_server.store import Store
 
 
@@ -53,7 +53,7 @@ def settings_with(host: str | None, port: int | None) -> Settings:
 
 def check_keys(settings: Settings, url: str) -> None:
     """Raise SettingsError if other machines can reach a server whose database has no keys."""
-    has_keys = not is_loopback(settings.host) and asyncio.run(run_with_store(url, _has_keys))
+    has_keys = settings.is_exposed and asyncio.run(run_with_store(url, _has_keys))
     check_exposure(settings, has_keys=has_keys)
 
 

@@ -20,6 +20,7 @@ MEBIBYTE = 2**20
         ({"ASH_HOME": "/srv/ash"}, {"home": Path("/srv/ash")}),
         ({"ASH_HOME": "~/ash"}, {"home": Path.home() / "ash"}),
         ({"ASH_HOST": "0.0.0.0", "ASH_PORT": "0"}, {"host": "0.0.0.0", "port": 0}),
+        ({"ASH_PUBLIC_URL": "https://ash.example/"}, {"public_url": "https://ash.example/"}),
         ({"ASH_ALLOW_UNAUTHENTICATED": "1"}, {"allow_unauthenticated": True}),
         ({"ASH_ALLOW_UNAUTHENTICATED": "0"}, {}),
         (
@@ -50,6 +51,20 @@ def test_defaults() -> None:
         ("ASH_PORT", "http", "ASH_PORT must be a port from 0 to 65535."),
         ("ASH_PORT", "65536", "ASH_PORT must be a port from 0 to 65535."),
         ("ASH_PORT", "-1", "ASH_PORT must be a port from 0 to 65535."),
+        *(
+            (
+                "ASH_PUBLIC_URL",
+                url,
+                "ASH_PUBLIC_URL must be a URL such as https://ash.example, without a path.",
+            )
+            for url in (
+                "ash.example",
+                "ftp://ash.example",
+                "https://ash.example/ash",
+                "https://a@b",
+                "https://",
+            )
+        ),
         ("ASH_ALLOW_UNAUTHENTICATED", "yes", "ASH_ALLOW_UNAUTHENTICATED must be 1 or 0."),
         ("ASH_MAX_BODY_BYTES", "0", "ASH_MAX_BODY_BYTES must be a number of bytes from 1 to 1073741824."),
         (
@@ -82,3 +97,12 @@ def test_other_hosts_require_a_key_or_an_explicit_setting(host: str) -> None:
     check_exposure(Settings(host=host, allow_unauthenticated=True), has_keys=False)
     with pytest.raises(SettingsError, match=r"ash keys create NAME.*ASH_ALLOW_UNAUTHENTICATED=1"):
         check_exposure(Settings(host=host), has_keys=False)
+
+
+def test_a_proxy_for_other_machines_requires_a_key() -> None:
+    check_exposure(Settings(public_url="http://localhost:8080"), has_keys=False)
+    check_exposure(Settings(public_url="https://ash.example"), has_keys=True)
+    with pytest.raises(
+        SettingsError, match=r"ASH_PUBLIC_URL=https://ash.example lets .* or unset ASH_PUBLIC_URL"
+    ):
+        check_exposure(Settings(public_url="https://ash.example"), has_keys=False)

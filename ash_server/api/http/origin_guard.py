@@ -24,15 +24,17 @@ _ORIGIN = re.compile(rf"https?://({_AUTHORITY.pattern})")
 
 
 def origin_guard(settings: Settings) -> Guard:
-    """Return the guard of all routes. Host names are checked only if the server listens on a loopback address.
+    """Return the guard of all routes.
+
+    Host names are checked if the server listens on a loopback address, or knows the address of its proxy.
 
     Guards are coroutines because the framework runs plain functions in a thread.
     """
-    names = _LOOPBACK | {settings.host, f"[{settings.host}]"} if is_loopback(settings.host) else None
+    names = _own_names(settings) if is_loopback(settings.host) or settings.public_url else None
 
     async def check_host_and_origin(connection: AnyConnection, handler: BaseRouteHandler) -> None:
         if names is not None and _host_name(_host(connection)) not in names:
-            raise HostNotAllowed("Use localhost, 127.0.0.1 or the host that Ash listens on.")
+            raise HostNotAllowed("Use localhost, 127.0.0.1, the host that Ash listens on or ASH_PUBLIC_URL.")
         if connection.scope.get("method") not in _SAFE_METHODS:  # a WebSocket has no method
             await check_origin(connection, handler)
 
@@ -49,6 +51,11 @@ def has_same_origin(connection: AnyConnection) -> bool:
     """True if the Origin header names the address of the request itself."""
     match = _ORIGIN.fullmatch((get_header(connection.headers, "origin") or "").lower())
     return match is not None and match[1] == _host(connection)
+
+
+def _own_names(settings: Settings) -> frozenset[str]:
+    hosts = (settings.host, settings.public_host or settings.host)
+    return _LOOPBACK.union(hosts, (f"[{host}]" for host in hosts))
 
 
 def _host(connection: AnyConnection) -> str:

@@ -272,11 +272,12 @@ async def test_without_keys_only_this_machine_is_served(database_url: str) -> No
         Settings(),
         Settings(host="0.0.0.0"),
         Settings(host="0.0.0.0", allow_unauthenticated=True),
+        Settings(public_url="https://ash.example"),
     ):
         async with AsyncTestClient(create_app(settings, database_url=database_url), base_url=BASE) as client:
             statuses.append((await client.get("/api/sessions")).status_code)
 
-    assert statuses == [200, 401, 200]
+    assert statuses == [200, 401, 200, 401]
 
 
 async def test_first_key_ends_open_access(

@@ -48,6 +48,12 @@ async def test_accepts_its_own_host_names_only(
         (Settings(host="localhost"), "evil.example", 421),
         (Settings(host="0.0.0.0"), "ash.example", 200),
         (Settings(host="10.0.0.7"), "ash.example", 200),
+        (Settings(public_url="https://Ash.example"), "ash.example", 200),
+        (Settings(public_url="https://ash.example"), "127.0.0.1", 200),
+        (Settings(public_url="https://ash.example"), "evil.example", 421),
+        (Settings(host="0.0.0.0", public_url="https://ash.example:8443/"), "ash.example:8443", 200),
+        (Settings(host="0.0.0.0", public_url="https://ash.example"), "evil.example", 421),
+        (Settings(public_url="http://[2001:db8::1]"), "[2001:db8::1]", 200),
     ],
 )
 async def test_host_names_depend_on_the_listening_address(settings: Settings, host: str, status: int) -> None:
