@@ -17,8 +17,8 @@ _REASONS: tuple[_Reason, ...] = (
     _Reason(
         "P1",
         "objects, slowest",
-        "Records of 100 to 300 bytes: orjson takes 0.3 to 0.8 us for one, which leaves 2 to 5 us. It takes 1 to 2 us to "
-        "recognise the format, and 1 us to build each object of pydantic. Messages of Vercel have many small parts.",
+        "Records of 100 to 300 bytes: orjson takes 0.3 to 0.8 us for one, which leaves 2 to 5 us. It takes 1 to 2 us "
+        "to recognise the format, and 1 us to build each object of pydantic. Messages of Vercel have many small parts.",
     ),
     _Reason(
         "P1", "objects, mix", "Half of the time is decoding; the objects of pydantic take most of the rest."
