@@ -17,7 +17,7 @@ from ash_shared.reading.parse import find_blocks
 
 _TABLES = """
     SELECT string_agg(tablename, ', ') FROM pg_tables
-    WHERE schemaname = 'public' AND tablename <> 'alembic_version'
+    WHERE schemaname = 'public' AND tablename NOT IN ('alembic_version', 'tenants')
 """
 
 _WAL_POSITION = "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn"
@@ -48,7 +48,7 @@ async def fill(conn: AsyncConnection, texts: Sequence[str]) -> UUID:
 
 
 async def empty(conn: AsyncConnection) -> None:
-    """Delete all rows."""
+    """Delete all rows, except the tenants."""
     ((tables,),) = await (await conn.execute(_TABLES)).fetchall()
     await conn.execute(f"TRUNCATE {tables}")
     await settle(conn)

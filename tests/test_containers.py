@@ -64,6 +64,7 @@ def test_services_connect_to_the_database(name: str) -> None:
         "ASH_DATABASE_URL": f"postgresql://{db['POSTGRES_USER']}@db:5432/{db['POSTGRES_DB']}",
         "PGPASSWORD": db["POSTGRES_PASSWORD"],
         "ASH_ALLOW_UNAUTHENTICATED": "1",
+        "ASH_SECRET": "${ASH_SECRET:-}",
     }
 
 

@@ -38,7 +38,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("generated")
     config = folder / "config.json"
     config.write_text(json.dumps({"post_hooks": []}))
-    output = folder / "ash_client"
+    output = folder / "ash_generated_client"
     command = ["generate", "--path", DOCUMENT, "--meta", "none", "--output-path", output, "--config", config]
     subprocess.run(
         [sys.executable, "-m", "openapi_python_client", *map(str, command)], capture_output=True, check=True
