@@ -1,5 +1,6 @@
 """The OpenAPI document in other programs: validators, and a client that is generated from it."""
 
+import hashlib
 import json
 import shutil
 import subprocess
@@ -133,6 +134,13 @@ def test_generated_client_calls_every_json_route(package: str, generated_client:
         "live": "ok",
         "ready": "ok",
     }
+    assert isinstance(call("listAudit").audit, list)
+    digest = {"id": "m1", "sha256": hashlib.sha256(LINE.encode()).hexdigest()}
+    assert call("compareMessages", session, body=[made("MessageDigest", **digest)]).equal == ["m1"]
+    transcript = {"source": "claude", "path": "generated/1.jsonl"}
+    claimed = call("claimTranscript", body=made("TranscriptFields", **transcript)).session_id
+    completed = {**transcript, "modifiedAt": "2026-11-02T09:31:55Z", "hasGrown": False}
+    assert call("completeTranscript", claimed, body=made("CompletedTranscript", **completed)).id == claimed
     assert call("searchSession", session, q="tests") is not None
     assert call("countItems", session) is not None
     call("deleteSession", session)
