@@ -975,6 +975,37 @@ async def test_outline_shows_prompts_and_failures(page: Page, session: Session) 
     await expect(links.nth(2)).to_have_attribute("aria-current", "true")
 
 
+async def test_items_are_in_the_outline_when_they_are_shown(blank: Page) -> None:
+    """Elements are built before they are shown while all events of a session are loaded."""
+    events = [{**each, "sequence": number} for number, each in enumerate(turns(0, 1, 2), 1)]
+
+    listed = await blank.evaluate(OUTLINES, [events[9:], events[:9]])
+
+    assert listed == [
+        [["Prompt 1", "Prompt 2"], False],
+        [["Prompt 0", "Prompt 1", "Prompt 2"], True],
+    ]
+
+
+OUTLINES = """
+async ([shown, prepared]) => {
+  const [{ show }, { PromptOutline }, { findElement }] = await Promise.all(
+    ["/harness.js", "/viewer/session/prompt-outline.js", "/viewer/session/permalinks.js"].map((path) => import(path)),
+  );
+  const renderer = await show(shown);
+  const outline = new PromptOutline(renderer, () => {});
+  const listed = () => {
+    outline.fill();
+    const prompts = [...outline.list.children].map((row) => row.textContent);
+    return [prompts, findElement(renderer, { id: "user-0" }) !== undefined];
+  };
+  renderer.prepare(prepared);
+  const before = listed();
+  renderer.flush();
+  return [before, listed()];
+}
+"""
+
 STORED = (
     '{"type":"user","uuid":"s1",  "message":{"role":"user",'
     '"content":"a\\u0007b \\u202e é\u202e\u007f 9007199254740993"},"n":9007199254740993}'

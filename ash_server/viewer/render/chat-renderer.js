@@ -176,9 +176,9 @@ export class ChatRenderer {
     this.container.replaceChildren();
   }
 
-  /** All items with their elements, in the order of the log. */
+  /** The items on the page with their elements, in the order of the log: without those that prepare() built. */
   get inOrder() {
-    return inLogOrder(this.itemViews.values());
+    return inLogOrder([...this.itemViews.values()].filter(({ element }) => element?.isConnected));
   }
 
   /** The item shown by an element. */
