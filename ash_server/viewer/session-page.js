@@ -93,10 +93,7 @@ class SessionPage extends SessionView {
     this.pages = new EventPages(`${api}/events`, this.renderer);
     this.pagination = new PaginationControls(this.pages, {
       paint,
-      onEnd: () => {
-        this.autoScroll.onEnd();
-        this.startStream();
-      },
+      onEnd: () => this.onEnd(),
       toEnd: () => this.toEnd(),
     });
     this.marks = new HitMarks();
@@ -286,11 +283,14 @@ class SessionPage extends SessionView {
     this.openedAtStart = Date.now();
   }
 
+  get isJustOpened() {
+    return this.openedAtStart !== undefined && Date.now() - this.openedAtStart < UNTOUCHED_MS;
+  }
+
   /** Switch to the end if the page was opened at its start, was not used since, and the session is live. */
   followIfUntouched() {
     const isUntouched = scrollY === 0 && document.activeElement === document.body;
-    const isJustOpened = this.openedAtStart !== undefined && Date.now() - this.openedAtStart < UNTOUCHED_MS;
-    if (!this.live.isOpen || !isUntouched || !isJustOpened) return;
+    if (!this.live.isOpen || !isUntouched || !this.isJustOpened) return;
     this.openedAtStart = undefined;
     this.autoScroll.follow();
   }
@@ -449,6 +449,19 @@ class SessionPage extends SessionView {
     this.stream.stop();
     this.wasAway = true;
     this.live.setConnected(false);
+  }
+
+  /** Follow the session once its newest event is loaded. Events added since the page was opened arrived just now. */
+  onEnd() {
+    this.autoScroll.onEnd();
+    this.startStream();
+    const { first = 0, last, hasOlder } = this.pages;
+    const hasGrown = !hasOlder && last - first + 1 > this.session.eventCount;
+    if (!this.isJustOpened || !hasGrown) return;
+    this.live.eventReceived();
+    this.live.update();
+    this.followIfUntouched();
+    this.describeSoon(false);
   }
 
   onEvent(event) {

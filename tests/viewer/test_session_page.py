@@ -439,13 +439,27 @@ async def test_imported_session_is_not_live(page: Page, session: Session, is_tim
     await expect(page.locator(".live-mark")).to_be_visible()
 
 
-async def test_follows_a_replay_with_old_timestamps(page: Page, session: Session) -> None:
-    """Events that arrive are followed even if their timestamps are old."""
+@pytest.mark.parametrize("is_end_loaded", [False, True])
+async def test_follows_a_replay_with_old_timestamps(
+    page: Page, session: Session, is_end_loaded: bool
+) -> None:
+    """Events that arrive are followed even if their timestamps are old, also between two pages of events."""
+    added = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        if not is_end_loaded:
+            await added.wait()
+        await route.continue_()
+
+    await page.route("**/events?after=150&*", hold)
     await session.add_events(*turns(*range(20)))
     await open_page(page, session.address)
     assert await page.evaluate("scrollY") == 0
+    if is_end_loaded:
+        await expect(page.locator(".edge.newer")).to_be_hidden()
 
     await session.add_events(*turn(20, is_over=False))
+    added.set()
 
     await expect(page.locator("#e-answer-20")).to_be_in_viewport()
     await expect(page.locator(".live-mark")).to_be_visible()
