@@ -61,6 +61,17 @@ _REASONS: tuple[_Reason, ...] = (
         "while the time runs.",
     ),
     _Reason(
+        "P5",
+        "page of 100 typed messages, against a handler of models",
+        "Both pages have the same query, which takes most of the time since typed blocks are copied.",
+    ),
+    _Reason(
+        "P11",
+        "shift",
+        "Heights of loaded rows are fractions of a pixel and scroll positions are not: corrections below 0.5 px are "
+        "skipped.",
+    ),
+    _Reason(
         "P11",
         "",
         "The whole session is 64,000 elements, whose creation, style and layout take most of the time of the main "
@@ -83,7 +94,7 @@ _REASONS: tuple[_Reason, ...] = (
     ),
     _Reason(
         "P7",
-        "session of 200 B rows",
+        "session of",
         "The event loop wakes up for every 8 KB that PostgreSQL sends, a quarter of the CPU; COPY is read without one. "
         "The rest is objects, and the sum of sizes by which a page ends.",
     ),
