@@ -128,6 +128,16 @@ async def open_page(page: Page, address: str) -> None:
     await still(page)
 
 
+async def extended(page: Page, first: int) -> None:
+    """Wait until the short first page is extended to the event `first` or an older one."""
+    await page.wait_for_function(
+        """(first) => [...document.querySelectorAll(".chat-log [data-seq]")]
+             .some((element) => Number(element.dataset.seq) <= first)""",
+        arg=first,
+    )
+    await still(page)
+
+
 async def wheel(page: Page, by: int) -> None:
     before = await page.evaluate("scrollY")
     await page.mouse.wheel(0, by)
@@ -183,6 +193,7 @@ async def test_loading_older_events_keeps_the_scroll_position(
         await route.continue_()
 
     await open_page(page, session.address)
+    await extended(page, 600)
     await page.route("**/events?before=*", hold)
     await page.evaluate("(top) => scrollTo(0, top)", scroll)
     await still(page)
@@ -924,7 +935,7 @@ async def test_empty_turns_take_no_space(page: Page, session: Session) -> None:
 async def test_filters_keep_the_scroll_position(page: Page, session: Session) -> None:
     await session.add_events(*turns(*range(30)))
     await open_page(page, f"{session.address}?at=140#e-user-15")
-    await still(page)
+    await extended(page, 2)
     before = await position(page, "user-15")
 
     for key in ("3", "1", "2", "s"):
