@@ -354,7 +354,10 @@ async def test_follows_the_end(page: Page, session: Session) -> None:
 async def test_counts_new_items_when_scrolled_up(page: Page, session: Session) -> None:
     await session.add_events(*turns(*range(30)))
     await open_page(page, session.address)
+    await extended(page, 2)
     await page.keyboard.press("Shift+G")
+    await expect(page.locator("#e-answer-29")).to_be_in_viewport()
+    await expect(page.locator(".edge.newer")).to_be_hidden()
     await still(page)
     await wheel(page, -1500)
     await page.evaluate(WATCH)
