@@ -22,10 +22,19 @@ _MAX_KEYS = 20
 _encode = msgspec.json.Encoder().encode
 
 
-def describe_read(read: Read, source: str | None) -> Description:
-    """Return the description of a text from its reading; `source` is the declared format. Never raises."""
+def encode_blocks(read: Read) -> bytes:
+    """Return the blocks of a reading as compact JSON."""
+    return _encode(read.reading.blocks)
+
+
+def describe_read(read: Read, source: str | None, encoded: bytes | None = None) -> Description:
+    """Return the description of a text from its reading. Never raises.
+
+    `source` is the declared format, `encoded` the result of `encode_blocks`, if known.
+    """
     kind, role, blocks = read.reading.kind, read.reading.role, read.reading.blocks
     types = {block["type"] for block in blocks}
+    encoded = encode_blocks(read) if encoded is None else encoded
     may_have_prompt = kind == "record" or (kind == "message" and role == "user" and "text" in types)
     return Description(
         source=read.source(source),
@@ -35,7 +44,7 @@ def describe_read(read: Read, source: str | None) -> Description:
         facts=read.facts(),
         prompt=_find_prompt(read) if may_have_prompt else None,
         drift=_count_drift(blocks),
-        digest=blake2b(_encode((kind, role, blocks)), digest_size=16).digest(),
+        digest=blake2b(b'["%b","%b",%b]' % (kind.encode(), role.encode(), encoded), digest_size=16).digest(),
     )
 
 

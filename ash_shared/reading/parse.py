@@ -32,6 +32,7 @@ _MAX_SHARE, _MIN_SIZE = 16, 4096
 _SEARCHED = 64
 """Bytes of the blocks to search for: bytes.find prepares a long pattern at a cost of microseconds."""
 
+_CONTENT = b'"content":'
 _TEXT_START, _TEXT_END = b'[{"type":"text","text":', b"}]"
 
 _encode = msgspec.json.Encoder().encode
@@ -68,24 +69,32 @@ class BlocksPlace(NamedTuple):
     size: int
 
 
-def find_blocks(raw: str, source: str | None) -> BlocksPlace | None:
+def find_blocks(raw: str, source: str | None, encoded: bytes | None = None) -> BlocksPlace | None:
     """Return the place from which `copy_blocks` makes the result of `parse_message_content_json`. Never raises.
 
-    None if the result is not a copy, or if the text is many times as large, since a store reads all of it.
+    None if the result is not a copy, or if the text is many times as large, since a store reads all of it. `encoded` is
+    the result of `encode_blocks`, if known: a text that contains it is not read again.
     """
+    paths = FAST_PATHS[source]
+    if not paths:
+        return None
     text = raw.encode(errors="backslashreplace")
-    for path in FAST_PATHS[source]:
+    place = encoded and _find_copy(text, encoded, text.find(_CONTENT) + len(_CONTENT))
+    if place:
+        return place
+    for path in paths:
         blocks = path.parse_json(text)
         if blocks is not None:
             return _find_copy(text, blocks)
     return None
 
 
-def _find_copy(text: bytes, blocks: bytes) -> BlocksPlace | None:
+def _find_copy(text: bytes, blocks: bytes, at: int | None = None) -> BlocksPlace | None:
+    """Return the place of the blocks, or of their only text: at this position, or else the first one."""
     if len(text) > _MAX_SHARE * max(len(blocks), _MIN_SIZE):
         return None
     for copied in (blocks, blocks[len(_TEXT_START) : -len(_TEXT_END)]):
-        start = text.find(copied[:_SEARCHED])
+        start = text.find(copied[:_SEARCHED]) if at is None else at
         if start >= 0 and text.startswith(copied, start) and copy_blocks(copied) == blocks:
             return BlocksPlace(start, len(copied))
     return None

@@ -15,7 +15,9 @@ from ash_shared import (
     parse_message_content_json,
     providers,
 )
+from ash_shared.reading.describe import encode_blocks
 from ash_shared.reading.parse import copy_blocks, find_blocks
+from ash_shared.reading.read import read_raw
 
 PADDING = f'"pad":"{"x" * 400}",'
 TEXT = r'{"text":"a\/b","type":"text"}'
@@ -56,6 +58,7 @@ BLOCK = r'{"type":"text","text":"näive \/ A"}'
 def test_place_of_blocks(text: str, copied: str | None) -> None:
     place = find_blocks(text, "claude")
 
+    assert find_blocks(text, "claude", encode_blocks(read_raw(text, "claude"))) == place
     if place is None:
         assert copied is None
         return
