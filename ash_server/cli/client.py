@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from ash_client import ApiError, AshClient, Retry
-from ash_client.connection import from_environment
 from ash_client.errors import NO_ANSWER
 from ash_client.retry import NEVER
+from ash_server.cli.server_keys import saved_key
 from ash_server.db.sessions import AmbiguousSession
 from ash_server.settings import Settings
 from ash_shared.model.session import Session
@@ -21,11 +21,21 @@ _SESSIONS_PAGE = 1000
 
 
 def server_at(url: str | None, retry: Retry = NEVER) -> AshClient:
-    """Return the server at `url`, else at ASH_URL, else on this machine; requests have the key ASH_KEY, if it is set.
+    """Return the server at `url`, else at ASH_URL, else on this machine; requests have the key for it, if there is one.
 
     Raises ApiError.
     """
-    return AshClient(url or default_url(), from_environment(os.environ)[1], retry=retry)
+    address = url or default_url()
+    return AshClient(address, key_for(address), retry=retry)
+
+
+def key_for(url: str) -> str | None:
+    """Return ASH_KEY, else the saved key of this server; the saved one if ASH_URL names another server."""
+    key, named = os.environ.get("ASH_KEY") or None, os.environ.get("ASH_URL")
+    is_for_another = bool(named) and str(named).rstrip("/") != url.rstrip("/")
+    if key and not is_for_another:
+        return key
+    return saved_key(Settings.from_environment(os.environ).home, url) or key
 
 
 def is_unavailable(error: ApiError) -> bool:

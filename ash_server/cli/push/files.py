@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ash_client import ApiError, AsyncAshClient
-from ash_client.connection import from_environment
 from ash_server.cli.availability import Availability
-from ash_server.cli.client import FATAL_STATUSES, RETRYABLE_STATUSES, default_url
+from ash_server.cli.client import FATAL_STATUSES, RETRYABLE_STATUSES, default_url, key_for
 from ash_server.cli.error_messages import error_message
 from ash_server.cli.import_.files import ImportReport, list_files, progress_bar, text_size_of
 from ash_server.cli.import_.one_file import UnreadFile
@@ -58,9 +57,10 @@ async def push_paths(
     Raises ApiError if the server does not answer or rejects the key.
     """
     availability = Availability(warn, _ADVICE)
-    key = from_environment(os.environ)[1]
     url = options.url or default_url()
-    async with AsyncAshClient(url, key, retry=availability.retry(options.wait, _TEMPORARY)) as server:
+    async with AsyncAshClient(
+        url, key_for(url), retry=availability.retry(options.wait, _TEMPORARY)
+    ) as server:
         availability.url = server.url
         await server.check_version()
         push = _Push(server, options)

@@ -786,7 +786,11 @@ def test_help_lists_all_commands(ash: Ash) -> None:
 
 
 def test_every_command_has_help(ash: Ash) -> None:
-    groups = {"db": ("compression", "upgrade", "url", "vacuum"), "events": ("show", "rebuild")}
+    groups = {
+        "db": ("compression", "upgrade", "url", "vacuum"),
+        "events": ("show", "rebuild"),
+        "hooks": ("install", "remove", "show"),
+    }
     commands = [[name] for name in main.ash.commands]
     commands += [[group, name] for group, names in groups.items() for name in names]
 

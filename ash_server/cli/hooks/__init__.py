@@ -1,0 +1,1 @@
+"""`ash hooks`: let CLIs push their transcripts after each turn."""

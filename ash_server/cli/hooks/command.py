@@ -1,0 +1,210 @@
+"""`ash hooks install`, `remove` and `show`, and the hooks themselves."""
+
+import difflib
+import os
+import shlex
+import shutil
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import rich_click as click
+
+from ash_server.cli.hooks.agents import AGENTS, HookedCLI
+from ash_server.cli.hooks.record import read_original, write_record
+from ash_server.cli.hooks.run import LOG, log_error, send, start
+from ash_server.cli.hooks.settings_file import (
+    SettingsFileInvalid,
+    add_entries,
+    own_commands,
+    remove_entries,
+)
+from ash_server.cli.options import url_option
+from ash_server.cli.output.terminal import visible
+from ash_server.cli.private_files import OWNER_ONLY, write_file
+from ash_server.cli.server_keys import save_key
+from ash_server.errors import AshError
+from ash_server.settings import Settings
+
+_agent_argument = click.argument("name", metavar="claude|codex", type=click.Choice(list(AGENTS)))
+_yes_option = click.option("--yes", "is_confirmed", is_flag=True, help="Do not ask.")
+
+
+@click.group("hooks")
+def command() -> None:
+    """Let Claude Code or Codex store their transcripts after each turn.
+
+    A hook is a command that the CLI runs; this one returns at once, and pushes the transcript in the background.
+
+    \b
+    ash hooks install claude
+    ash hooks remove claude
+    """
+
+
+@command.command()
+@_agent_argument
+@click.option("--url", metavar="URL", help="The server; default: ASH_URL, else the store of this machine.")
+@_yes_option
+def install(name: str, url: str | None, *, is_confirmed: bool) -> int:
+    """Add hooks to the settings of a CLI, after showing the change.
+
+    They push to the server. Without one they import into the store of this machine. A key in ASH_KEY is saved in
+    ASH_HOME, for this server only; it is not written to the settings.
+
+    \b
+    ASH_URL=https://ash.example.com ASH_KEY=ash_… ash hooks install claude
+    """
+    # Not imported for the hooks themselves: httpx takes as long as all the rest.
+    from ash_client.connection import check_url
+
+    agent, url = AGENTS[name], url or os.environ.get("ASH_URL")
+    url = check_url(url) if url else None
+    key = os.environ.get("ASH_KEY") if url else None
+    path, home = agent.path(), _home()
+    before = _read(path)
+    with _naming(path):
+        after = add_entries(before, _entries(name, agent, url))
+    _show_change(path, before, after)
+    if url and key:
+        click.echo(f"ASH_KEY will be saved in {home}, for {url} only.")
+    _confirm(is_confirmed)
+    if url and key:
+        save_key(home, url, key)
+    write_record(home, name, path, remove_entries(read_original(home, name, path, before)), after)
+    _replace(path, before, after)
+    click.echo(
+        f"{agent.title} {'pushes to ' + url if url else 'imports'} from its next session. Log: {home / LOG}"
+    )
+    if agent.note:
+        click.echo(agent.note)
+    return 0
+
+
+@command.command()
+@_agent_argument
+@_yes_option
+def remove(name: str, *, is_confirmed: bool) -> int:
+    """Remove the hooks of Ash from the settings of a CLI, after showing the change.
+
+    If the settings have not changed since, they are as before; else only the hooks are removed. A saved key stays.
+    """
+    path, home = AGENTS[name].path(), _home()
+    before = _read(path)
+    with _naming(path):
+        if not own_commands(before):
+            raise click.ClickException(f"{path} has no hooks of Ash.")
+        original = read_original(home, name, path, before)
+        after = original if original != before else remove_entries(before)
+    _show_change(path, before, after)
+    _confirm(is_confirmed)
+    _replace(path, before, after)
+    return 0
+
+
+@command.command()
+def show() -> int:
+    """Show which hooks are installed."""
+    for agent in AGENTS.values():
+        path = agent.path()
+        text = _read(path)
+        with _naming(path):
+            commands = own_commands(text)
+        click.echo(f"{agent.title}  {visible(str(path))}")
+        lines = [f"{event}: {visible(command)}" for event, command in commands.items()]
+        click.echo("\n".join(f"  {line}" for line in lines or ["no hooks of Ash"]))
+    click.echo(f"Log  {_home() / LOG}")
+    return 0
+
+
+@command.command(hidden=True)
+@_agent_argument
+@url_option
+def run(name: str, url: str | None) -> int:
+    """The hook: read its input, and return at once. Never fails, since that could stop the turn."""
+    try:
+        start(_program(), name, url, sys.stdin.buffer.read())
+    except (OSError, ValueError, AshError) as error:
+        with suppress(OSError, AshError):
+            log_error(error)
+    return 0
+
+
+@command.command("send", hidden=True)
+@click.argument("paths", nargs=-1, required=True)
+@url_option
+def send_transcripts(paths: tuple[str, ...], url: str | None) -> int:
+    """The process that a hook starts."""
+    send(_program(), url, paths)
+    return 0
+
+
+def _entries(name: str, agent: HookedCLI, url: str | None) -> dict[str, dict[str, object]]:
+    home = [f"ASH_HOME={_home().absolute()}"] if os.environ.get("ASH_HOME") else []
+    words = [
+        *(["env", *home] if home else []),
+        _program(),
+        "hooks",
+        "run",
+        name,
+        *(["--url", url] if url else []),
+    ]
+    # A hook that fails could stop the turn.
+    entry = {"type": "command", "command": f"{shlex.join(words)} || true", **agent.fields}
+    return dict.fromkeys(agent.events, entry)
+
+
+def _program() -> str:
+    """Return the path of this command."""
+    return os.path.abspath(shutil.which(sys.argv[0]) or sys.argv[0])
+
+
+def _home() -> Path:
+    return Settings.from_environment(os.environ).home
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_bytes().decode()
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError as error:
+        raise SettingsFileInvalid(f"{path}: it is not UTF-8") from error
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Name the file in errors."""
+    try:
+        yield
+    except SettingsFileInvalid as error:
+        raise SettingsFileInvalid(f"{path}: {error}; nothing was changed") from error
+
+
+def _show_change(path: Path, before: str | None, after: str | None) -> None:
+    if before == after:
+        click.echo(f"{visible(str(path))} stays as it is.")
+        return
+    old, new = ((text or "").splitlines(keepends=True) for text in (before, after))
+    name = visible(str(path))
+    for line in difflib.unified_diff(old, new, name, name):
+        click.echo(visible(line.removesuffix("\n")))
+
+
+def _confirm(is_confirmed: bool) -> None:
+    if not is_confirmed:
+        click.confirm("Go on?", abort=True)
+
+
+def _replace(path: Path, before: str | None, after: str | None) -> None:
+    """Write the settings, unless another program has changed them. None: remove the file."""
+    if _read(path) != before:
+        raise SettingsFileInvalid(f"{path}: it has just been changed by another program; try again")
+    if after is None:
+        path.unlink()
+    elif after != before:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else OWNER_ONLY
+        write_file(path, after, mode)

@@ -1,0 +1,26 @@
+"""What an installation has changed, so that it can be undone byte for byte."""
+
+import json
+from pathlib import Path
+
+from ash_server.cli.private_files import write_file
+
+
+def write_record(home: Path, name: str, path: Path, before: str | None, after: str) -> None:
+    home.mkdir(parents=True, exist_ok=True)
+    write_file(_path(home, name), json.dumps({"path": str(path), "before": before, "after": after}))
+
+
+def read_original(home: Path, name: str, path: Path, current: str | None) -> str | None:
+    """Return the text before the installation; the current one if it is not what was installed."""
+    try:
+        record = json.loads(_path(home, name).read_text())
+    except FileNotFoundError:
+        return current
+    is_installed = (record["path"], record["after"]) == (str(path), current)
+    before: str | None = record["before"] if is_installed else current
+    return before
+
+
+def _path(home: Path, name: str) -> Path:
+    return home / f"hooks-{name}.json"

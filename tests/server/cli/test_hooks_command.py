@@ -1,0 +1,290 @@
+"""`ash hooks`: what it writes into the settings of CLIs, and the installed command, run as a CLI runs it."""
+
+import json
+import os
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from ash_client import AshClient
+from ash_server.app import create_app
+from ash_server.cli.hooks.settings_file import SettingsFileInvalid, add_entries, own_commands, remove_entries
+from ash_server.cli.server_keys import save_key, saved_key
+from ash_server.settings import Settings
+from ash_server.store import Store
+from tests.server.api.conftest import served
+from tests.server.api.test_keys import SECRET, create_key
+from tests.server.cli.test_cli_serve import COMMAND
+from tests.server.cli.test_push_command import SESSION, TRANSCRIPT, said, stored_messages, write
+from tests.waiting import until, wait_until
+
+EVENTS = ["Stop", "SubagentStop", "PreCompact", "SessionEnd"]
+ENTRY = {"type": "command", "command": "/opt/ash/bin/ash hooks run claude || true"}
+OTHER = {"type": "command", "command": "notify-send done"}
+
+PLAIN = """{
+  "model": "opus",
+  "permissions": {"allow": ["Bash(ls:*)"], "deny": []}
+}
+"""
+WITH_HOOKS = """{
+    "hooks": {
+        "Stop": [
+            {
+                "matcher": "",
+                "hooks": [
+                    {
+                        "type": "command",
+                        "command": "notify-send done"
+                    }
+                ]
+            }
+        ]
+    },
+    "été": 1.50,   "a": [1,2]
+}
+"""
+
+
+class Laptop(NamedTuple):
+    home: Path
+    url: str = ""
+    key: str = ""
+    database_url: str = ""
+
+    def variables(self) -> dict[str, str]:
+        settings = {"ASH_URL": self.url, "ASH_KEY": self.key, "ASH_DATABASE_URL": self.database_url}
+        return {"PATH": os.environ["PATH"], "HOME": str(self.home), **settings}
+
+    def hooks(self, *arguments: str, answer: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [COMMAND, "hooks", *arguments],
+            input=answer,
+            capture_output=True,
+            text=True,
+            env=self.variables(),
+            check=False,
+            timeout=120,
+        )
+
+    def settings(self, agent: str = "claude") -> Path:
+        return self.home / {"claude": ".claude/settings.json", "codex": ".codex/hooks.json"}[agent]
+
+    def entries(self, event: str, agent: str = "claude") -> list[Any]:
+        hooks = json.loads(self.settings(agent).read_text())["hooks"]
+        return [handler for group in hooks[event] for handler in group["hooks"]]
+
+    def run_hook(self, event: str, path: Path, **fields: object) -> subprocess.CompletedProcess[str]:
+        """Run the installed command as Claude Code does: with a shell, and the event as JSON on standard input."""
+        [entry] = self.entries(event)
+        names = {"session_id": SESSION, "cwd": "/work/shop", "hook_event_name": event}
+        document = {**names, "transcript_path": str(path), **fields}
+        return subprocess.run(
+            ["bash", "-c", entry["command"]],
+            input=json.dumps(document),
+            capture_output=True,
+            text=True,
+            env=self._replace(url="", key="").variables(),
+            check=False,
+            timeout=120,
+        )
+
+    def log(self) -> str:
+        return (self.home / ".ash" / "hooks.log").read_text()
+
+
+@pytest.fixture
+def laptop(tmp_path: Path) -> Laptop:
+    return Laptop(tmp_path)
+
+
+@pytest.fixture
+def server(database_url: str) -> Iterator[str]:
+    with served(create_app(Settings(secret=SECRET), database_url=database_url)) as address:
+        yield address
+
+
+@pytest.mark.parametrize("text", [None, "", " \n", "{}", '{"hooks": {}}\n', PLAIN, PLAIN.strip(), WITH_HOOKS])
+def test_adds_entries_and_keeps_the_rest(text: str | None) -> None:
+    added = add_entries(text, {"Stop": ENTRY, "SessionEnd": ENTRY})
+    before = json.loads(text) if text and text.strip() else {}
+    others = before.get("hooks", {}).get("Stop", [])
+
+    assert json.loads(added) == {
+        **before,
+        "hooks": {"Stop": [*others, {"hooks": [ENTRY]}], "SessionEnd": [{"hooks": [ENTRY]}]},
+    }
+    assert own_commands(added) == {"Stop": ENTRY["command"], "SessionEnd": ENTRY["command"]}
+    assert add_entries(added, {"Stop": ENTRY, "SessionEnd": ENTRY}) == added
+    assert json.loads(str(remove_entries(added))) == {name: value for name, value in before.items() if value}
+
+
+@pytest.mark.parametrize("text", [PLAIN, PLAIN.strip(), WITH_HOOKS])
+def test_removed_entries_leave_every_byte(text: str) -> None:
+    assert remove_entries(add_entries(text, {"Stop": ENTRY, "SessionEnd": ENTRY})) == text
+    assert remove_entries(text) == text
+
+
+def test_removes_own_entries_from_groups_with_others() -> None:
+    hooks = {
+        "Stop": [{"hooks": [OTHER, ENTRY]}, {"hooks": []}, "odd"],
+        "PreCompact": [{"matcher": "auto", "hooks": [{**ENTRY, "command": "'/a b/ash' hooks run codex"}]}],
+        "Notification": [],
+    }
+    text = json.dumps({"first": 1, "hooks": hooks, "last": {"hooks": 2}})
+
+    assert json.loads(str(remove_entries(text))) == {
+        "first": 1,
+        "hooks": {"Stop": [{"hooks": [OTHER]}, {"hooks": []}, "odd"], "Notification": []},
+        "last": {"hooks": 2},
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"a": 1,}', "it is not valid JSON"),
+        ("// comment\n{}", "it is not valid JSON"),
+        ("[]", "it has no object 'hooks' with a list per event"),
+        ('{"hooks": []}', "it has no object 'hooks' with a list per event"),
+        ('{"hooks": {"Stop": {}}}', "it has no object 'hooks' with a list per event"),
+    ],
+)
+def test_rejects_files_that_it_does_not_understand(text: str, reason: str, laptop: Laptop) -> None:
+    path = write(laptop.settings(), text)
+    ran = laptop.hooks("install", "claude", "--yes")
+
+    assert (ran.returncode, ran.stdout, path.read_text()) == (1, "", text)
+    assert f"{path}: {reason}" in ran.stderr.replace("\n", " ")
+    assert "nothing was changed" in ran.stderr
+    with pytest.raises(SettingsFileInvalid):
+        add_entries(text, {})
+
+
+@pytest.mark.parametrize("text", [None, '{"hooks": {}}\n', WITH_HOOKS])
+def test_remove_restores_the_file(laptop: Laptop, text: str | None) -> None:
+    path = laptop.settings()
+    if text is not None:
+        write(path, text).chmod(0o640)
+    installed = [laptop.hooks("install", "claude", "--yes", *each) for each in ((), ("--url", "http://a"))]
+    mode = stat.S_IMODE(path.stat().st_mode)
+    names = list(json.loads(path.read_text())["hooks"])
+    removed = laptop.hooks("remove", "claude", "--yes")
+
+    assert [each.returncode for each in (*installed, removed)] == [0, 0, 0]
+    assert names == EVENTS
+    assert mode == (0o600 if text is None else 0o640)
+    assert (path.read_text() if path.exists() else None) == text
+    assert laptop.hooks("remove", "claude", "--yes").stderr.endswith("has no hooks of Ash\n")
+    assert [each for each in path.parent.iterdir() if each != path] == []
+
+
+def test_remove_keeps_later_changes(laptop: Laptop) -> None:
+    path = write(laptop.settings(), PLAIN)
+    laptop.hooks("install", "claude", "--yes")
+    path.write_text(path.read_text().replace("opus", "sonnet"))
+    laptop.hooks("remove", "claude", "--yes")
+
+    assert path.read_text() == PLAIN.replace("opus", "sonnet")
+
+
+def test_shows_the_change_and_asks(laptop: Laptop) -> None:
+    path = write(laptop.settings(), PLAIN)
+    ran = laptop.hooks("install", "claude", answer="n\n")
+
+    assert (ran.returncode, path.read_text()) == (130, PLAIN)
+    assert '+  "hooks": {' in ran.stdout
+    assert "Go on?" in ran.stdout
+    assert not (laptop.home / ".ash").exists()
+
+
+def test_writes_through_a_link(laptop: Laptop, tmp_path: Path) -> None:
+    target = write(tmp_path / "dotfiles" / "claude.json", PLAIN)
+    laptop.settings().parent.mkdir()
+    laptop.settings().symlink_to(target)
+    laptop.hooks("install", "claude", "--yes")
+
+    assert laptop.settings().is_symlink()
+    assert list(own_commands(target.read_text())) == EVENTS
+
+
+def test_entries_of_each_cli(tmp_path: Path) -> None:
+    laptop = Laptop(tmp_path, "https://ash.example.com/", "ash_secret")
+    ran = {agent: laptop.hooks("install", agent, "--yes") for agent in ("claude", "codex")}
+    entries = {agent: [laptop.entries(event, agent) for event in EVENTS] for agent in ran}
+    command = f"{COMMAND} hooks run {{}} --url https://ash.example.com || true"
+    claude = {"type": "command", "command": command.format("claude"), "async": True, "timeout": 10}
+    codex = {"type": "command", "command": command.format("codex"), "timeout": 3}
+
+    assert entries == {"claude": [[claude]] * 4, "codex": [[codex]] * 4}
+    assert "/hooks" in ran["codex"].stdout
+    saved = tmp_path / ".ash" / "server-keys.json"
+    assert stat.S_IMODE(saved.stat().st_mode) == 0o600
+    assert not any("ash_secret" in each.stdout for each in ran.values())
+    assert not any("ash_secret" in laptop.settings(agent).read_text() for agent in ran)
+    shown = laptop.hooks("show").stdout
+    assert shown.count(" --url https://ash.example.com || true") == 8
+
+
+def test_saved_key_belongs_to_one_server(tmp_path: Path) -> None:
+    save_key(tmp_path, "https://a.example/", "one")
+    save_key(tmp_path, "https://b.example", "two")
+
+    assert [saved_key(tmp_path, f"https://{name}.example") for name in "abc"] == ["one", "two", None]
+
+
+@pytest.mark.slow
+async def test_installed_hook_pushes_what_is_new(tmp_path: Path, server: str, store: Store) -> None:
+    """Each run takes the new lines, several at a time take each line once, and the end takes the last ones."""
+    key = await create_key(store, "laptop", "red", "read", "write")
+    laptop = Laptop(tmp_path, server, key)
+    before = write(laptop.settings(), WITH_HOOKS.replace("Stop", "Notification")).read_bytes()
+    assert laptop.hooks("install", "claude", "--yes").returncode == 0
+    path = write(tmp_path / TRANSCRIPT, said(1, "Open the shop."))
+    agent = tmp_path / TRANSCRIPT.replace(".jsonl", "/subagents/agent-a1.jsonl")
+    with AshClient(server, key) as ash:
+        stop = laptop.run_hook("Stop", path)
+        await until(lambda: stored_messages(ash) == [1])
+        with path.open("a") as file:
+            file.write(said(2, "Close it."))
+        write(agent, said(9, "Count the tills."))
+        together = [
+            laptop.run_hook("SubagentStop", path, agent_transcript_path=str(agent)),
+            laptop.run_hook("Stop", path),
+            laptop.run_hook("PreCompact", path),
+        ]
+        await until(lambda: stored_messages(ash) == [1, 2])
+        end = laptop.run_hook("SessionEnd", path, reason="exit")
+        with path.open("a") as file:
+            file.write(said(3, "Sell it."))
+        await until(lambda: stored_messages(ash) == [1, 3])
+        parent, child = sorted(ash.sessions(), key=lambda each: -each.message_count)
+        assert child.parent_id == parent.id
+        assert b"".join(ash.export(parent.id)) == path.read_bytes()
+
+    assert [(each.returncode, each.stdout, each.stderr) for each in (stop, *together, end)] == [
+        (0, "", "")
+    ] * 5
+    assert laptop.hooks("remove", "claude", "--yes").returncode == 0
+    assert laptop.settings().read_bytes() == before
+
+
+@pytest.mark.slow
+def test_hook_without_a_server_imports(tmp_path: Path, database_url: str) -> None:
+    laptop = Laptop(tmp_path, database_url=database_url)
+    laptop.hooks("install", "claude", "--yes")
+    laptop.run_hook("Stop", write(tmp_path / TRANSCRIPT, said(1, "Open the shop.")))
+
+    wait_until(lambda: "1 session, messages: 1 new" in laptop.log())
+
+
+def test_hook_never_fails(laptop: Laptop) -> None:
+    documents = ["", "no JSON", "[]", '{"transcript_path": null}', '{"transcript_path": "x"}']
+    ran = [laptop.hooks("run", "claude", answer=document) for document in documents]
+
+    assert [(each.returncode, each.stdout, each.stderr) for each in ran] == [(0, "", "")] * len(documents)
+    assert len(laptop.log().splitlines()) == len(documents)
