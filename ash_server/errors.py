@@ -130,6 +130,10 @@ class CursorAhead(AshError):
     status, code, title = 409, "cursor_ahead", "The cursor is after the last event of the session."
 
 
+class MessageDeleted(AshError):
+    status, code, title = 410, "message_deleted", "The message was deleted."
+
+
 class BodyTooLarge(AshError):
     status, code, title = 413, "body_too_large", "The body exceeds the size limit."
 

@@ -298,9 +298,9 @@ class MessageController(Controller):
         for each in batch:
             check_text(each.id, "the id")
         digests = {each.id: bytes.fromhex(each.sha256) for each in batch}
-        equal, different = await store.messages.compare_contents(session_id, digests)
+        equal, deleted, different = await store.messages.compare_contents(session_id, digests)
         stored = None if different is None else DifferentText(id=different[0], content=different[1])
-        return MessageComparison(equal=equal, different=stored)
+        return MessageComparison(equal=equal, deleted=deleted or None, different=stored)
 
     @get(
         operation_id="listMessages",
@@ -423,7 +423,7 @@ _BODY_PARSERS = {JSON: _parse_json, NDJSON: parse_lines}
 
 def appended_response(stored: Sequence[Appended]) -> Response[AppendedMessages]:
     count_appended("messages", stored)
-    appended = [AppendedMessage(**each._asdict()) for each in stored]
+    appended = [AppendedMessage(**{**each._asdict(), "deleted": each.deleted or None}) for each in stored]
     return Response(AppendedMessages(messages=appended), status_code=append_status(stored))
 
 

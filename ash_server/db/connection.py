@@ -15,7 +15,7 @@ from ash_server.errors import AshError, DatabaseUnavailable, SchemaMismatch
 
 Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
 
-REVISION = "0018"
+REVISION = "0019"
 """The schema revision that this version requires."""
 
 APP_ROLE = "ash_app"

@@ -115,6 +115,8 @@ class Appended(NamedTuple):
     sequence: int
     created: bool
     """False if it was stored before."""
+    deleted: bool = False
+    """True for a message that was stored before and deleted; it is not stored again."""
 
 
 @dataclass(slots=True)

@@ -42,6 +42,7 @@ from ash_server.errors import (
     DuplicateInBatch,
     IdConflict,
     InvalidId,
+    MessageDeleted,
     MessageNotFound,
     SequenceMismatch,
     SessionChanged,
@@ -49,7 +50,8 @@ from ash_server.errors import (
 from ash_server.offload import offload_each
 from ash_shared.eventlog import Line, Normalizer
 from ash_shared.eventlog.emitter import EMPTY_LINE
-from ash_shared.model.message import Description, Kind, Message, Role
+from ash_shared.model.base import ABSENT
+from ash_shared.model.message import Description, Kind, Message, Role, StoredKind
 from ash_shared.reading.parse import (
     PARSER_VERSION,
     BlocksPlace,
@@ -66,7 +68,7 @@ _FETCH_SIZE = 1000
 """Messages of a stream in memory at a time, or fewer if they are large (`MAX_PARSE_BYTES`)."""
 
 # Runs after LOCK as a separate statement, to see what was committed while LOCK waited.
-_STORED = stored_query("messages", "id")
+_STORED = stored_query("messages", "id", "CASE kind WHEN 'deleted' THEN NULL ELSE content END")
 
 _WRITE = f"""
     WITH inserted AS (
@@ -88,7 +90,8 @@ _WRITE = f"""
 """  # noqa: S608  # constant SQL
 
 _COMPARE = """
-    SELECT messages.id, sha256(convert_to(content, 'UTF8')) = sent.digest
+    SELECT messages.id, CASE kind WHEN 'deleted' THEN NULL
+        ELSE sha256(convert_to(content, 'UTF8')) = sent.digest END
     FROM messages JOIN unnest(%(ids)b::text[], %(digests)b::bytea[]) AS sent (id, digest) ON messages.id = sent.id
     WHERE session_id = %(session_id)b
 """
@@ -127,8 +130,9 @@ _LAST_BLOCKS = bounded_query(_BLOCKS, _PAGE, "sequence DESC", _BLOCKS_SIZE)
 # The time of storing is that of the statement that stores.
 _END = "SELECT message_sequence, clock_timestamp() FROM session_counters WHERE session_id = %b"
 _ONE = _READ + "%b AND sequence = %b"
+_LAST_MESSAGE = _READ + "%b AND kind IN ('message', 'record') ORDER BY sequence DESC LIMIT 1"
 
-_ALL_KINDS: tuple[Kind, ...] = ("message", "record", "chunk")
+_ALL_KINDS: tuple[StoredKind, ...] = ("message", "record", "chunk", "deleted")
 
 
 class PreparedMessage(NamedTuple):
@@ -155,7 +159,7 @@ class StoredMessage:
 
     id: str
     role: Role
-    kind: Kind
+    kind: StoredKind
     source: str
     content: str
     sequence: int
@@ -172,7 +176,7 @@ class MessageBlocks:
 
     id: str
     role: Role
-    kind: Kind
+    kind: StoredKind
     source: str
     content: bytes
     """The part of the text that the blocks are copied from; the whole text if they are parsed."""
@@ -196,7 +200,7 @@ class MessageFilter(TypedDict, total=False):
     """The last messages before this sequence."""
     limit: int
     """100 by default, at most 1,000. Large texts make a page shorter (`may_have_more`)."""
-    kinds: Sequence[Kind]
+    kinds: Sequence[StoredKind]
     """Messages and records by default."""
     role: Role | None
     type: str | None
@@ -226,8 +230,9 @@ async def append(  # noqa: PLR0913  # one argument per option
 ) -> list[Appended]:
     """Store all messages or none, with their events, in one transaction.
 
-    A message that is already stored keeps its sequence. `expected_sequence` is checked only if a message is new. `end`
-    also closes everything open, as `events.end_session` does. `now` is the time of events whose record names none.
+    A message that is already stored, or was deleted, keeps its sequence. `expected_sequence` is checked only if a
+    message is new. `end` also closes everything open, as `events.end_session` does. `now` is the time of events whose
+    record names none.
     """
     context = _Context(ids, milliseconds() if now is None else now)
     _check(messages)
@@ -284,7 +289,7 @@ async def list_next(  # noqa: PLR0913  # one argument per bound
     before: int = END,
     limit: int,
     max_bytes: int = MAX_PARSE_BYTES,
-    kinds: Sequence[Kind] = ("message", "record"),
+    kinds: Sequence[StoredKind] = ("message", "record"),
 ) -> list[StoredMessage]:
     """Return the next messages after a sequence, at most as many as may be parsed together.
 
@@ -312,7 +317,20 @@ async def list_head(
 
 
 async def get_message(conn: AsyncConnection, session_id: UUID, sequence: int) -> StoredMessage:
-    """Raises SessionNotFound or MessageNotFound."""
+    """Raises SessionNotFound, MessageNotFound, MessageDeleted."""
+    message = await find_message(conn, session_id, sequence)
+    if message.kind == "deleted":
+        raise MessageDeleted
+    return message
+
+
+async def find_last(conn: AsyncConnection, session_id: UUID) -> StoredMessage | None:
+    """Return the last message or record."""
+    return next(iter(await _fetch_messages(conn, _LAST_MESSAGE, [session_id])), None)
+
+
+async def find_message(conn: AsyncConnection, session_id: UUID, sequence: int) -> StoredMessage:
+    """Return a message, or the place of a deleted one. Raises SessionNotFound or MessageNotFound."""
     rows = await _fetch_messages(conn, _ONE, [session_id, min(max(0, sequence), END)])
     if not rows:
         await get_session(conn, session_id)
@@ -320,16 +338,19 @@ async def get_message(conn: AsyncConnection, session_id: UUID, sequence: int) ->
     return rows[0]
 
 
-async def get_contents(conn: AsyncConnection, session_id: UUID, ids: Sequence[str]) -> dict[str, str]:
-    """Return the stored texts by message id."""
+async def get_contents(conn: AsyncConnection, session_id: UUID, ids: Sequence[str]) -> dict[str, str | None]:
+    """Return the stored texts by message id; None for a deleted message."""
     cursor = await conn.execute(_STORED, [session_id, list(ids)], binary=True)
     return {row[0]: row[2] for row in await cursor.fetchall()}
 
 
 async def compare_contents(
     conn: AsyncConnection, session_id: UUID, digests: Mapping[str, bytes]
-) -> dict[str, bool]:
-    """Return by message id whether the SHA-256 of the stored text is this digest; unknown ids are absent."""
+) -> dict[str, bool | None]:
+    """Return by message id whether the SHA-256 of the stored text is this digest; unknown ids are absent.
+
+    None for a deleted message.
+    """
     sent = {"session_id": session_id, "ids": list(digests), "digests": list(digests.values())}
     cursor = await conn.execute(_COMPARE, sent, binary=True)
     return dict(await cursor.fetchall())
@@ -340,42 +361,46 @@ async def stream_messages(
     session_id: UUID,
     *,
     after: int = 0,
-    kinds: Sequence[Kind] = _ALL_KINDS,
+    kinds: Sequence[Kind] = ("message", "record", "chunk"),
 ) -> AsyncGenerator[StoredMessage, None]:
     """Yield all messages in order, as of one moment, in bounded memory. An unknown session yields nothing.
 
     No connection is held while the caller handles a message. Stored messages never change, so pages up to the last
-    sequence are the same as a snapshot, unless the session is deleted or replaced. Raises SessionChanged then.
+    sequence are the same as a snapshot. Messages that are deleted meanwhile may be left out. Raises SessionChanged if
+    the session is deleted or replaced.
     """
+    read: list[StoredKind] = [*kinds, "deleted"]
+    is_filtered = set(read) < set(_ALL_KINDS)
     async with connect() as conn:
         end = await (await conn.execute(_END, [session_id])).fetchone()
     last, moment = end or (0, None)
     while after < last:
         async with connect() as conn:
             page = await list_next(
-                conn, session_id, after=after, before=last + 1, limit=_FETCH_SIZE, kinds=kinds
+                conn, session_id, after=after, before=last + 1, limit=_FETCH_SIZE, kinds=read
             )
         is_complete = bool(page) and page[0].sequence == after + 1
-        is_filtered = set(kinds) < set(_ALL_KINDS)
         if not (is_complete or is_filtered) or any(message.created_at > moment for message in page):
             raise SessionChanged
         for message in page:
-            yield message
+            if message.kind in kinds:
+                yield message
         after = page[-1].sequence if page else last
 
 
 def to_message(session_id: UUID, stored: StoredMessage) -> Message:
-    """Return the message with its text read as typed blocks."""
+    """Return the message with its text read as typed blocks; a deleted one has neither."""
+    is_deleted = stored.kind == "deleted"
     return Message(
         id=stored.id,
         session_id=str(session_id),
         role=stored.role,
         kind=stored.kind,
         source=stored.source,
-        content=stored.content,
+        content=ABSENT if is_deleted else stored.content,
         sequence=stored.sequence,
         created_at=stored.created_at,
-        parsed=parse_message_content(stored.content, stored.source),
+        parsed=ABSENT if is_deleted else parse_message_content(stored.content, stored.source),
     )
 
 
@@ -395,7 +420,8 @@ def _check(messages: Sequence[PreparedMessage]) -> None:
 
 class _Stored(NamedTuple):
     sequence: int
-    content: str
+    content: str | None
+    """None: deleted."""
 
 
 async def _lock(
@@ -418,9 +444,10 @@ def _assign_sequences(
         if created:
             last += 1
             known[message.id] = _Stored(last, message.content)
-        elif known[message.id].content != message.content:
+        sequence, content = known[message.id]
+        if content not in (None, message.content):
             raise IdConflict(index=index)
-        places.append(Appended(message.id, known[message.id].sequence, created))
+        places.append(Appended(message.id, sequence, created, deleted=content is None))
     return places
 
 

@@ -18,6 +18,7 @@ from psycopg.rows import args_row
 from ash_server.db import open_texts
 from ash_server.db.event_writer import (
     INSERT,
+    Counters,
     IssueCounts,
     PreparedEvent,
     columns,
@@ -43,7 +44,7 @@ _MESSAGES = """
     SELECT sequence, content, messages.source, role, role_given, source_given,
         least(messages.created_at, file_modified_at) AS written_at
     FROM messages JOIN sessions ON sessions.id = session_id
-    WHERE session_id = %b ORDER BY sequence
+    WHERE session_id = %b AND kind <> 'deleted' ORDER BY sequence
 """
 
 _OTHERS = """
@@ -73,7 +74,9 @@ _OUTDATED = """
 
 
 @dataclass(slots=True)
-class _Message:
+class StoredLine:
+    """A message to derive events from."""
+
     sequence: int
     content: str
     source: str
@@ -83,9 +86,17 @@ class _Message:
     written_at: datetime
     """When it was stored; the modification time of its file if that is earlier."""
 
+    @property
+    def now(self) -> int:
+        """The time of events whose record names none."""
+        return to_milliseconds(self.written_at)
+
+    def read(self) -> Line:
+        return read_line(self.content, *set_by_writer(self))
+
 
 @dataclass(slots=True)
-class _Other:
+class UnderivedEvent:
     """An event that is not derived from a message."""
 
     sequence: int
@@ -94,6 +105,14 @@ class _Other:
     origin: str
     given_id: str | None
     content: str | None
+    """The JSON of a posted event that affects derived ones."""
+
+
+class End(NamedTuple):
+    """A place where everything open was closed: after a message, and after the last event posted since."""
+
+    message_sequence: int
+    posted: str
 
 
 class Rebuilt(NamedTuple):
@@ -105,17 +124,21 @@ class Rebuilt(NamedTuple):
 async def rebuild_events(conn: AsyncConnection, session_id: UUID) -> Rebuilt:
     """Rebuild the log of a session, blocking its writers. Raises SessionNotFound."""
     async with conn.transaction():
-        counters = await lock(conn, session_id)
-        await conn.execute(_DELETE, [session_id])
-        work = _Rebuild(conn, session_id, counters.event_sequence)
-        await work.run()
-        last = counters.event_sequence + work.written
-        saved = work.normalizer.save()
-        derived = [last, counters.event_sequence, saved.state, NORMALIZER_VERSION]
-        await conn.execute(_COUNT, [*derived, *work.issues, work.has_chunks, session_id])
-        await conn.execute(_DELETE_ENDS, [session_id, counters.event_sequence])
-        await open_texts.delete(conn, session_id)
-        await open_texts.write(conn, session_id, saved)
+        return await rebuild_locked(conn, session_id, await lock(conn, session_id))
+
+
+async def rebuild_locked(conn: AsyncConnection, session_id: UUID, counters: Counters) -> Rebuilt:
+    """Rebuild a log under the lock, in the transaction of the caller."""
+    await conn.execute(_DELETE, [session_id])
+    work = _Rebuild(conn, session_id, counters.event_sequence)
+    await work.run()
+    last = counters.event_sequence + work.written
+    saved = work.normalizer.save()
+    derived = [last, counters.event_sequence, saved.state, NORMALIZER_VERSION]
+    await conn.execute(_COUNT, [*derived, *work.issues, work.has_chunks, session_id])
+    await conn.execute(_DELETE_ENDS, [session_id, counters.event_sequence])
+    await open_texts.delete(conn, session_id)
+    await open_texts.write(conn, session_id, saved)
     return Rebuilt(work.messages, work.written)
 
 
@@ -125,8 +148,53 @@ async def outdated_sessions(conn: AsyncConnection) -> list[UUID]:
     return [row[0] for row in await rows.fetchall()]
 
 
-def _to_line(message: _Message) -> Line:
-    return read_line(message.content, *set_by_writer(message))
+class StoredInput:
+    """What the log of a session is derived from, as it was at the beginning of the transaction."""
+
+    def __init__(self, conn: AsyncConnection, session_id: UUID, last: int) -> None:
+        """`last` is the last event."""
+        self._conn = conn
+        self._session_id = session_id
+        self._last = last
+
+    async def first_lines(self) -> list[StoredLine]:
+        """Return the messages to announce to the normaliser, as an append does."""
+        query = f"{_MESSAGES} LIMIT {FIRST_LINES}"
+        rows = self._stream_rows("first", StoredLine, query, [self._session_id])
+        return [line async for line in rows]
+
+    async def entries(self) -> AsyncGenerator[StoredLine | UnderivedEvent | End, None]:
+        """Yield the messages, the posted events and the ends in the order of the log, in bounded memory."""
+        others = self._stream_rows(
+            "others", UnderivedEvent, _OTHERS, [list(NOTED), self._session_id, self._last]
+        )
+        messages = self._stream_rows("messages", StoredLine, _MESSAGES, [self._session_id])
+        async with aclosing(others), aclosing(messages):
+            other, end, posted = await anext(others, None), None, (0, "")
+            while True:
+                message = await anext(messages, None)
+                while other is not None and (message is None or other.message_sequence < message.sequence):
+                    if other.origin == "posted":
+                        posted, end = (other.message_sequence, other.given_id or ""), None
+                        yield other
+                    elif end != other.message_sequence:  # one group of events closes everything
+                        end = other.message_sequence
+                        yield End(end, posted[1] if posted[0] == end else "")
+                    other = await anext(others, None)
+                if message is None:
+                    return
+                end = None
+                yield message
+
+    async def _stream_rows(
+        self, name: str, kind: Callable[..., Row], query: str, params: Sequence[Any]
+    ) -> AsyncGenerator[Row, None]:
+        cursor = AsyncServerCursor[Row](self._conn, name, row_factory=args_row(kind))
+        cursor.itersize = _FETCH_SIZE
+        async with cursor:
+            await cursor.execute(query, params, binary=True)
+            async for row in cursor:
+                yield row
 
 
 class _Rebuild:
@@ -142,8 +210,6 @@ class _Rebuild:
         self._session_id = session_id
         self._last = last
         self._pending: list[PreparedEvent] = []
-        self._posted = (0, "")
-        """The message before the last posted event, and that event's id."""
 
     async def run(self) -> None:
         reset_id = str(uuid5(self._session_id, f"reset/{self._last}"))
@@ -151,61 +217,39 @@ class _Rebuild:
         self._pending.append(
             PreparedEvent({**reset, "type": "reset", "payload": {}}, 0, "end", has_own_id=False)
         )
-        async with aclosing(self._stream_others()) as others, aclosing(self._stream_messages()) as messages:
-            await self._expect()
-            other = await anext(others, None)
-            at, now = 0, milliseconds()
-            while True:
-                while other is not None and other.message_sequence <= at:
-                    other = await self._place(other, others, now)
-                message = await anext(messages, None)
-                if message is None:
-                    break
-                at, now = message.sequence, to_milliseconds(message.written_at)
-                await self._derive(message, now)
+        stored = StoredInput(self._conn, self._session_id, self._last)
+        if first := await stored.first_lines():
+            self.normalizer.expect((line.read() for line in first), first[0].now)
+        now = milliseconds()
+        async with aclosing(stored.entries()) as entries:
+            async for entry in entries:
+                match entry:
+                    case StoredLine():
+                        now = entry.now
+                        await self._derive(entry)
+                    case UnderivedEvent():
+                        await self._move(entry)
+                    case End():
+                        self._pending += ending(self.normalizer, self._session_id, *entry, now)
         await self._flush()
 
-    async def _expect(self) -> None:
-        """Announce the first messages to the normaliser, as an append does."""
-        query = f"{_MESSAGES} LIMIT {FIRST_LINES}"
-        rows = self._stream_rows("first", _Message, query, [self._session_id])
-        first = [message async for message in rows]
-        if first:
-            self.normalizer.expect(map(_to_line, first), to_milliseconds(first[0].written_at))
-
-    async def _derive(self, message: _Message, now: int) -> None:
-        line = _to_line(message)
+    async def _derive(self, line: StoredLine) -> None:
         self.messages += 1
-        text = message.content
-        self._pending += derive(self.normalizer, self._session_id, message.sequence, line, now, text=text)
+        place = self._session_id, line.sequence
+        self._pending += derive(self.normalizer, *place, line.read(), line.now, text=line.content)
         if len(self._pending) >= _BATCH_SIZE:
             await self._flush()
 
-    async def _place(self, other: _Other, others: AsyncGenerator[_Other, None], now: int) -> _Other | None:
-        """Move a posted event, or replace a group of end events by new ones. Return the event after it."""
-        if other.origin == "posted":
-            await self._flush()
-            self._posted = (other.message_sequence, other.given_id or "")
-            event = {"type": other.type}
-            if other.content is not None:
-                event = msgspec.json.decode(other.content)
-                self.normalizer.observe(event)
-            self.issues = self.issues.add([event])
-            self.has_chunks |= other.type in CHUNKS
-            self.written += 1
-            await self._conn.execute(_MOVE, [self._last + self.written, self._session_id, other.sequence])
-            return await anext(others, None)
-        message, posted = self._posted
-        place = (other.message_sequence, posted if message == other.message_sequence else "")
-        self._pending += ending(self.normalizer, self._session_id, *place, now)
-        following = await anext(others, None)
-        while (
-            following is not None
-            and following.origin == "end"
-            and following.message_sequence == other.message_sequence
-        ):
-            following = await anext(others, None)
-        return following
+    async def _move(self, posted: UnderivedEvent) -> None:
+        await self._flush()
+        event = {"type": posted.type}
+        if posted.content is not None:
+            event = msgspec.json.decode(posted.content)
+            self.normalizer.observe(event)
+        self.issues = self.issues.add([event])
+        self.has_chunks |= posted.type in CHUNKS
+        self.written += 1
+        await self._conn.execute(_MOVE, [self._last + self.written, self._session_id, posted.sequence])
 
     async def _flush(self) -> None:
         new = await resolve_id_conflicts(self._conn, self._session_id, self._pending)
@@ -217,20 +261,3 @@ class _Rebuild:
         self.issues = self.issues.add(each.event for each in new)
         self.written += len(new)
         self._pending = []
-
-    def _stream_messages(self) -> AsyncGenerator[_Message, None]:
-        return self._stream_rows("messages", _Message, _MESSAGES, [self._session_id])
-
-    def _stream_others(self) -> AsyncGenerator[_Other, None]:
-        return self._stream_rows("others", _Other, _OTHERS, [list(NOTED), self._session_id, self._last])
-
-    async def _stream_rows(
-        self, name: str, kind: Callable[..., Row], query: str, params: Sequence[Any]
-    ) -> AsyncGenerator[Row, None]:
-        """Yield rows as they were before the rebuild, in bounded memory."""
-        cursor = AsyncServerCursor[Row](self._conn, name, row_factory=args_row(kind))
-        cursor.itersize = _FETCH_SIZE
-        async with cursor:
-            await cursor.execute(query, params, binary=True)
-            async for row in cursor:
-                yield row

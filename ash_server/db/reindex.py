@@ -30,7 +30,7 @@ _BEFORE_ALL = UUID(int=0)
 _PAGE = bounded_query(
     "sequence, content, source, role, kind, block_types, parser_version, digest, role_given, source_given, "
     "blocks_start, blocks_size",
-    "SELECT * FROM messages WHERE session_id = %(session_id)b AND sequence > %(after)b",
+    "SELECT * FROM messages WHERE session_id = %(session_id)b AND sequence > %(after)b AND kind <> 'deleted'",
 )
 
 _UPDATE_MESSAGES = """

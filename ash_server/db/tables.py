@@ -171,7 +171,7 @@ messages = Table(
     UniqueConstraint("session_id", "id"),
     CheckConstraint("length(id) BETWEEN 1 AND 255", name="id"),
     CheckConstraint("role IN ('user', 'assistant', 'system', 'tool')", name="role"),
-    CheckConstraint("kind IN ('message', 'record', 'chunk')", name="kind"),
+    CheckConstraint("kind IN ('message', 'record', 'chunk', 'deleted')", name="kind"),
 )
 
 # Events derived from messages, or posted. A rebuild deletes the derived events and appends them again.

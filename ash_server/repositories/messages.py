@@ -4,10 +4,10 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from contextlib import aclosing
 from functools import partial
 from itertools import takewhile
-from typing import Unpack
+from typing import NamedTuple, Unpack
 from uuid import UUID
 
-from ash_server.db import messages, reindex, sessions
+from ash_server.db import deletion, messages, reindex, sessions
 from ash_server.db.event_writer import StreamIds
 from ash_server.db.events import Appended
 from ash_server.db.messages import MessageBlocks, MessageFilter, PreparedMessage, StoredMessage, to_message
@@ -17,6 +17,17 @@ from ash_server.ingest import NewMessage, prepare_message
 from ash_server.offload import offload, offload_each
 from ash_server.repositories.connections import Connections
 from ash_shared.model.message import Kind, Message
+
+
+class Compared(NamedTuple):
+    """Texts compared with the stored ones."""
+
+    equal: list[str]
+    """The ids of equal texts before the one that differs."""
+    deleted: list[str]
+    """The ids before it whose stored texts were deleted."""
+    different: tuple[str, str] | None
+    """The id and the stored text of the first one that differs."""
 
 
 class MessageRepository:
@@ -44,8 +55,9 @@ class MessageRepository:
 
         Returns one entry per text, in order. If the result was lost, repeat the append: a text with an id, or with a
         provider's `uuid` in it, is stored once; when repeated, it keeps its sequence and is returned with `created`
-        False. A text with neither is stored each time. `expected_sequence` must be the last sequence of the session if
-        any text is new. `end` also closes everything open, as `EventStore.end` does.
+        False, and with `deleted` True if it was deleted since. A text with neither is stored each time.
+        `expected_sequence` must be the last sequence of the session if any text is new. `end` also closes everything
+        open, as `EventStore.end` does.
         `ids` names the turn and the response of the events; a rebuild of the events derives these ids again.
         `now` is the time, in milliseconds, of events whose record names none.
 
@@ -104,27 +116,46 @@ class MessageRepository:
             return await messages.list_blocks(conn, session_id, **filters)
 
     async def get_message(self, session_id: UUID, sequence: int) -> StoredMessage:
-        """Raises SessionNotFound, MessageNotFound."""
+        """Raises SessionNotFound, MessageNotFound, MessageDeleted."""
         async with self._connections.connection() as conn:
             return await messages.get_message(conn, session_id, sequence)
 
     async def get_message_parsed(self, session_id: UUID, sequence: int) -> Message:
-        """Return the message with its typed blocks. Raises SessionNotFound, MessageNotFound."""
+        """Return the message with its typed blocks. Raises as `get_message` does."""
         stored = await self.get_message(session_id, sequence)
         return await offload(partial(to_message, session_id), stored)
 
-    async def get_contents(self, session_id: UUID, ids: Sequence[str]) -> dict[str, str]:
-        """Return the stored texts by message id; ids that are not stored are absent."""
+    async def delete(self, session_id: UUID, sequence: int) -> StoredMessage | None:
+        """Delete the text of a message and everything derived from it. Its sequence and its id are not used again.
+
+        Appends a retraction to the log; if other events depend on the message, the log is derived again, too, and
+        begins with a `reset`. Returns the message as it was, or None if it was deleted before. Raises SessionNotFound,
+        MessageNotFound.
+        """
+        async with self._connections.writer(session_id) as conn:
+            message = await deletion.delete_message(conn, session_id, sequence)
+        self._wake(session_id)
+        return message
+
+    async def pop(self, session_id: UUID) -> StoredMessage | None:
+        """Delete the last message or record, as `delete` does, and return it; None if there is none.
+
+        Of concurrent callers, each gets another message. Raises SessionNotFound.
+        """
+        async with self._connections.writer(session_id) as conn:
+            message = await deletion.delete_last_message(conn, session_id)
+        self._wake(session_id)
+        return message
+
+    async def get_contents(self, session_id: UUID, ids: Sequence[str]) -> dict[str, str | None]:
+        """Return the stored texts by message id, None for deleted ones; ids that are not stored are absent."""
         async with self._connections.connection() as conn:
             return await messages.get_contents(conn, session_id, ids)
 
-    async def compare_contents(
-        self, session_id: UUID, digests: Mapping[str, bytes]
-    ) -> tuple[list[str], tuple[str, str] | None]:
+    async def compare_contents(self, session_id: UUID, digests: Mapping[str, bytes]) -> Compared:
         """Compare texts with the stored ones by their SHA-256, in order, up to the first that differs.
 
-        Returns the ids of equal ones, and the id and the stored text of the one that differs. Ids that are not stored
-        are in neither. Raises SessionNotFound.
+        Ids that are not stored are not in the result. Raises SessionNotFound.
         """
         async with self._connections.connection() as conn:
             compared = await messages.compare_contents(conn, session_id, digests)
@@ -132,8 +163,12 @@ class MessageRepository:
                 await sessions.get_session(conn, session_id)
             different = next((id for id in digests if compared.get(id) is False), None)
             stored = {} if different is None else await messages.get_contents(conn, session_id, [different])
-        before = takewhile(lambda id: id != different, digests)
-        return [id for id in before if id in compared], next(iter(stored.items()), None)
+        before = [id for id in takewhile(lambda id: id != different, digests) if id in compared]
+        return Compared(
+            equal=[id for id in before if compared[id]],
+            deleted=[id for id in before if compared[id] is None],
+            different=next(((id, text or "") for id, text in stored.items()), None),
+        )
 
     async def stream_messages(
         self,

@@ -169,14 +169,15 @@ class _RemoteSession:
         self._source = file.source
         self._modified_at = file.modified_at
 
-    async def get_stored(self, lines: Sequence[FileLine]) -> Mapping[str, str]:
+    async def get_stored(self, lines: Sequence[FileLine]) -> Mapping[str, str | None]:
         """Return the stored texts; those that are equal are not transferred."""
         by_id = {line_id(self._session_id, line.name): line for line in lines if line.data is not None}
-        stored: dict[str, str] = {}
+        stored: dict[str, str | None] = {}
         remaining = {id: line.data or b"" for id, line in by_id.items()}
         while remaining:
             compared = await self._server.send(compare_messages(self._session_id, remaining))
             stored |= {by_id[id].name: remaining[id].decode() for id in compared.equal}
+            stored |= dict.fromkeys(by_id[id].name for id in compared.deleted or ())
             different = compared.different
             if different is None:
                 break
@@ -188,7 +189,7 @@ class _RemoteSession:
     async def has_any(self, names: Iterable[str]) -> bool:
         ids = {line_id(self._session_id, name): b"" for name in names}
         compared = await self._server.send(compare_messages(self._session_id, ids))
-        return bool(compared.equal or compared.different)
+        return bool(compared.equal or compared.deleted or compared.different)
 
     def prepare(self, name: str, text: str) -> MessageToAppend:
         message: MessageToAppend = {"id": line_id(self._session_id, name), "content": text}

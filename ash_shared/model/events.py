@@ -291,7 +291,10 @@ class Retracted(_Wire):
     does not contain the record, everything before the retraction is revoked."""
     turns: Omittable[int] = ABSENT
     """The number of revoked turns, counted back from the last one."""
+    message_sequences: Omittable[list[int]] = ABSENT
+    """The stored messages of these events, if they were deleted."""
     reason: Omittable[str] = ABSENT
+    """`deleted`: the events and their messages no longer exist."""
 
 
 class RawRecord(_Wire):

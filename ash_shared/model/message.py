@@ -9,6 +9,7 @@ from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.content import MessageContent
 
 Kind = Literal["message", "record", "chunk"]
+StoredKind = Literal["message", "record", "chunk", "deleted"]
 Role = Literal["user", "assistant", "system", "tool"]
 
 LAST_SEQUENCE = 2**53 - 1
@@ -22,8 +23,9 @@ class Message(AshModel):
     """Unique in its session: set by the sender, or derived from the text or its place in a file."""
     session_id: str = Field(alias="sessionId")
     role: Role
-    kind: Kind
-    """`message`: part of the conversation; `record`: other data of the provider; `chunk`: a fragment of a stream."""
+    kind: StoredKind
+    """`message`: part of the conversation; `record`: other data of the provider; `chunk`: a fragment of a stream;
+    `deleted`: the place of a deleted message, without content."""
     source: str
     """The format of the message, e.g. `claude`; `unknown` if no provider recognises it."""
     content: Omittable[str] = ABSENT

@@ -17,6 +17,8 @@ class AppendedMessage(AshModel):
     sequence: int
     created: bool
     """False if the same message was already stored."""
+    deleted: Omittable[bool] = ABSENT
+    """True if it was stored before and deleted; it is not stored again."""
 
 
 class AppendedMessages(AshModel):
@@ -41,6 +43,8 @@ class MessageComparison(AshModel):
 
     equal: list[str]
     """The ids of stored texts that are equal, before the first one that differs."""
+    deleted: Omittable[list[str]] = ABSENT
+    """The ids before it whose texts were deleted; they are not stored again."""
     different: Omittable[DifferentText] = ABSENT
     """The first stored text that differs. Texts after it were not compared."""
 

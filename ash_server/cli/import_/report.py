@@ -24,7 +24,8 @@ def print_report(report: ImportReport) -> None:
         f"{sessions}{_format_copies(len(report.copies))}, messages: "
         f"{counts['new']} new, {counts['existing']} already there, "
         f"{counts['changed']} changed, {counts['refused']} refused"
-        f"{_format_incomplete(counts['incomplete'])}, in {report.seconds} s"
+        f"{_format_count(counts['incomplete'], 'incomplete')}"
+        f"{_format_count(counts['deleted'], 'deleted in Ash')}, in {report.seconds} s"
     )
 
 
@@ -51,8 +52,8 @@ def _format_copies(count: int) -> str:
     return f" ({count} copied from others)" if count else ""
 
 
-def _format_incomplete(count: int) -> str:
-    return f", {count} incomplete" if count else ""
+def _format_count(count: int, outcome: str) -> str:
+    return f", {count} {outcome}" if count else ""
 
 
 def _warn_of_lines(path: Path, result: ImportResult) -> None:

@@ -1,7 +1,8 @@
 """Import of one transcript file into a session; `exporting.jsonl` returns the same bytes.
 
 A line's id is derived from its session and its number, so importing a file again stores only the lines added since.
-Stored lines are never changed: a line that differs from the stored one is reported as a problem, or shows that the file
+Stored lines are never changed, and deleted ones not
+stored again: a line that differs from the stored one is reported as a problem, or shows that the file
 belongs to another session (`identity`). New lines are only appended after all stored lines, so the order of a session
 is the order of its file. A last line that is still being written is left for the next import. In a session spread over
 many files, each file is one line with an id derived from its path; new files are added at the end of the session, even
@@ -187,8 +188,8 @@ async def _replace_identified(store: Store, file: TranscriptFile, search: Sessio
 class SessionTarget(Protocol):
     """The session to which the lines of a file are appended."""
 
-    async def get_stored(self, lines: Sequence[FileLine]) -> Mapping[str, str]:
-        """Return the stored texts of these lines, by name."""
+    async def get_stored(self, lines: Sequence[FileLine]) -> Mapping[str, str | None]:
+        """Return the stored texts of these lines, by name; None for those that were deleted."""
 
     async def has_any(self, names: Iterable[str]) -> bool:
         """True if a line with one of these names is stored."""
@@ -215,7 +216,7 @@ class LocalSession:
         self._source = file.source
         self._modified_at = file.modified_at
 
-    async def get_stored(self, lines: Sequence[FileLine]) -> Mapping[str, str]:
+    async def get_stored(self, lines: Sequence[FileLine]) -> Mapping[str, str | None]:
         return await self._get_contents(line.name for line in lines)
 
     async def has_any(self, names: Iterable[str]) -> bool:
@@ -238,7 +239,7 @@ class LocalSession:
             id = line_id(self._session_id, last)
             await self._store.sessions.set_unterminated(self._session_id, is_missing, last_message=id)
 
-    async def _get_contents(self, names: Iterable[str]) -> dict[str, str]:
+    async def _get_contents(self, names: Iterable[str]) -> dict[str, str | None]:
         ids = {line_id(self._session_id, name): name for name in names}
         contents = await self._store.messages.get_contents(self._session_id, list(ids))
         return {ids[id]: content for id, content in contents.items()}
@@ -337,8 +338,9 @@ class FileImport:
                 if missing.counts:
                     self.result.add(missing)
                     missing = ImportResult()
-                self._compare_line(line, stored[line.name])
-                if self._last_line is None and "\n" in stored[line.name]:
+                text = stored[line.name]
+                self._compare_line(line, text)
+                if self._last_line is None and text is not None and "\n" in text:
                     self._file.advance(text_size(self._file.path) - start.offset)
                     return None
                 self._file.advance(end.offset - start.offset)
@@ -380,7 +382,11 @@ class FileImport:
         if not is_shorter:
             await self._target.set_last_newline(self._last_line.name, is_missing=unterminated)
 
-    def _compare_line(self, line: FileLine, stored: str) -> None:
+    def _compare_line(self, line: FileLine, stored: str | None) -> None:
+        if stored is None:
+            self.result.counts["deleted"] += 1
+            self._last_line = line
+            return
         text = stored.encode()
         if line.data == text:
             self.result.counts["existing"] += 1
@@ -404,7 +410,7 @@ class FileImport:
         is_rewritten = uncompressed(self._file.path).suffix == ".json" and self._claim.path == self._file.name
         return not (is_rewritten or _was_cut(line, stored))
 
-    def _skip_stored(self, batch: Iterable[FileLine], stored: Mapping[str, str]) -> Iterator[FileLine]:
+    def _skip_stored(self, batch: Iterable[FileLine], stored: Mapping[str, str | None]) -> Iterator[FileLine]:
         """Compare the stored files and yield the others. A file occurs twice if two messages have the same id."""
         for line in {line.name: line for line in batch}.values():
             if line.name in stored:

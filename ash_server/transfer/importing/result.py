@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from ash_server.transfer.importing.lines import MAX_LINE_BYTES, FileLine
 
-Outcome = Literal["new", "existing", "changed", "refused", "incomplete"]
+Outcome = Literal["new", "existing", "changed", "refused", "incomplete", "deleted"]
 
 MAX_PROBLEMS = 100
 """Problems listed per file; further ones are only counted."""

@@ -1,0 +1,220 @@
+"""Deleting one message: its text and everything derived from it goes, its place stays."""
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import pytest
+from psycopg import AsyncConnection, sql
+
+from ash_server import NewMessage, Store
+from ash_server.db.connection import connect
+from ash_shared.model.events import ChatEvent
+
+CANARY = "zqcanary7"
+BIG = f"{CANARY} {'word ' * 200}"
+"""Large enough for events that refer to the text of their message."""
+
+
+@pytest.fixture
+async def store(database_url: str) -> AsyncIterator[Store]:
+    async with Store.open(database_url) as store:
+        yield store
+
+
+@pytest.fixture
+async def tables(database_url: str) -> AsyncIterator[AsyncConnection]:
+    async with await connect(database_url) as conn:
+        yield conn
+
+
+async def places_of(tables: AsyncConnection, text: str) -> list[str]:
+    """Return the tables that contain a text in any column, also as bytes."""
+    names = await (
+        await tables.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+    ).fetchall()
+    found = []
+    for (name,) in names:
+        query = sql.SQL("SELECT count(*) FROM {table} AS entry WHERE entry::text ILIKE ANY(%s)")
+        patterns = [f"%{text}%", f"%{text.encode().hex()}%"]
+        row = await (await tables.execute(query.format(table=sql.Identifier(name)), [patterns])).fetchone()
+        found += [name] if row and row[0] else []
+    return sorted(found)
+
+
+def claude(type: str, uuid: str, content: Any, **fields: Any) -> str:
+    return json.dumps({"type": type, "uuid": uuid, "message": {"role": type, "content": content}, **fields})
+
+
+def codex(type: str, payload: dict[str, Any]) -> str:
+    return json.dumps({"timestamp": "2026-11-02T09:31:55.002Z", "type": type, "payload": payload})
+
+
+def delta(content: str | None, **choice: Any) -> str:
+    choices = [{"index": 0, "delta": {"content": content} if content else {}, **choice}]
+    return json.dumps({"id": "c1", "object": "chat.completion.chunk", "model": "m", "choices": choices})
+
+
+class Case(NamedTuple):
+    messages: Sequence[str | NewMessage]
+    deleted: tuple[int, ...]
+    """The messages with the canary."""
+    is_reset: bool = False
+    """True if other events depend on the message."""
+
+
+TOOL_USE = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": f"echo {BIG}"}}
+TOOL_RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": BIG}
+GO = claude("user", "u0", "go")
+DONE = claude("assistant", "u9", [{"type": "text", "text": "done"}])
+
+CODEX = (
+    codex("session_meta", {"id": "s1", "cwd": "/w"}),
+    codex("event_msg", {"type": "user_message", "message": BIG}),
+    codex(
+        "response_item",
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": BIG}]},
+    ),
+    codex("event_msg", {"type": "agent_message", "message": "ok"}),
+)
+
+CASES = {
+    "only message": Case([claude("user", "u1", BIG)], (1,)),
+    "last prompt": Case([GO, DONE, claude("user", "u1", BIG)], (3,)),
+    "first prompt": Case([claude("user", "u1", BIG), DONE], (1,), is_reset=True),
+    "answer": Case([GO, claude("assistant", "u1", [{"type": "text", "text": BIG}]), DONE], (2,)),
+    "thinking": Case(
+        [GO, claude("assistant", "u1", [{"type": "thinking", "thinking": BIG, "signature": CANARY}]), DONE],
+        (2,),
+    ),
+    "call": Case([GO, claude("assistant", "u1", [TOOL_USE]), DONE], (2,)),
+    "call with a result": Case(
+        [
+            GO,
+            claude("assistant", "u1", [TOOL_USE]),
+            claude("user", "u2", [{**TOOL_RESULT, "content": "ok"}]),
+            DONE,
+        ],
+        (2,),
+        is_reset=True,
+    ),
+    "result": Case(
+        [
+            GO,
+            claude("assistant", "u1", [{**TOOL_USE, "input": {}}]),
+            claude("user", "u2", [TOOL_RESULT], toolUseResult={"stdout": CANARY}),
+            DONE,
+        ],
+        (3,),
+    ),
+    "all fields of a line": Case(
+        [
+            GO,
+            claude(
+                "assistant",
+                "u1",
+                [{"type": "text", "text": BIG}, {"type": f"new_{CANARY}", "value": CANARY}],
+                cwd=f"/{CANARY}",
+                gitBranch=CANARY,
+                version=CANARY,
+                sessionId=CANARY,
+                slug=CANARY,
+            ),
+            DONE,
+        ],
+        (2,),
+    ),
+    "title": Case([GO, json.dumps({"type": "summary", "summary": CANARY, "leafUuid": "u0"}), DONE], (2,)),
+    "copy, then original": Case(CODEX, (3, 2)),
+    "original, then copy": Case(CODEX, (2, 3), is_reset=True),
+    "chunk of a stream": Case(
+        [delta("one "), delta(f"{CANARY} "), delta("two"), delta(None, finish_reason="stop")],
+        (2,),
+        is_reset=True,
+    ),
+    "chunk of an open stream": Case([delta("one "), delta(f"{CANARY} ")], (2,)),
+    "chunk of a long open stream": Case(
+        [delta("one "), delta(f"{CANARY} "), *[delta("word " * 100) for _ in range(6)]], (2,)
+    ),
+    "event": Case(
+        [
+            GO,
+            json.dumps({"type": "user_message", "id": "e1", "timestamp": 5, "payload": {"text": BIG}}),
+            DONE,
+        ],
+        (2,),
+    ),
+    "plain text": Case([GO, NewMessage(BIG, role="assistant", source="unknown"), DONE], (2,)),
+    "not JSON": Case([GO, NewMessage(f'{{"{CANARY}', source="claude"), DONE], (2,)),
+    "error": Case(
+        [GO, claude("assistant", "u1", [{"type": "text", "text": CANARY}], isApiErrorMessage=True), DONE],
+        (2,),
+    ),
+}
+
+
+async def stored_log(store: Store, session: UUID) -> list[ChatEvent]:
+    """Return the events after the last reset, without what tells of deletions."""
+    events = await store.events.get_events(session, limit=1000)
+    resets = [index for index, event in enumerate(events) if event.type == "reset"]
+    kept = events[resets[-1] + 1 :] if resets else events
+    return [each for each in kept if each.model_dump()["payload"].get("reason") != "deleted"]
+
+
+def content_of(events: Sequence[ChatEvent]) -> list[dict[str, Any]]:
+    ignored = {"sequence", "timestamp", "messageSequence", "id", "turnId", "sessionId", "recordId"}
+    return [{key: each[key] for key in each.keys() - ignored} for each in (e.model_dump() for e in events)]
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_nothing_of_the_text_remains(store: Store, tables: AsyncConnection, name: str) -> None:
+    case = CASES[name]
+    session = (await store.sessions.create()).id
+    for each in case.messages:
+        await store.messages.append(session, [each])
+    while not await store.search.index_pending():
+        pass
+    before = await store.events.get_events(session, limit=1000)
+    assert "messages" in await places_of(tables, CANARY)
+
+    for sequence in case.deleted:
+        deleted = await store.messages.delete(session, sequence)
+        assert deleted is not None
+        assert CANARY in deleted.content
+
+    assert await places_of(tables, CANARY) == []
+    after = await store.events.get_events(session, limit=1000)
+    assert any(each.type == "reset" for each in after) == case.is_reset
+    assert case.is_reset or len(after) == len(before) + len(case.deleted)
+    sequences = [each.sequence or 0 for each in after]
+    assert sequences == list(range(sequences[0], sequences[0] + len(sequences)))
+    log = await stored_log(store, session)
+    await store.events.rebuild(session)
+    await store.messages.reindex(session)
+    assert await stored_log(store, session) == log or content_of(
+        await stored_log(store, session)
+    ) == content_of(log)
+    while not await store.search.index_pending():
+        pass
+    assert await places_of(tables, CANARY) == []
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_the_rest_is_as_if_the_message_had_not_been_stored(store: Store, name: str) -> None:
+    case = CASES[name]
+    session, other = (await store.sessions.create()).id, (await store.sessions.create()).id
+    for number, each in enumerate(case.messages, 1):
+        await store.messages.append(session, [each])
+        if number not in case.deleted:
+            await store.messages.append(other, [each])
+    for sequence in case.deleted:
+        await store.messages.delete(session, sequence)
+
+    for id in (session, other):
+        await store.messages.append(id, [claude("user", "next", "and then?")], end=True)
+
+    assert content_of(await stored_log(store, session)) == content_of(await stored_log(store, other))
+    ours, theirs = await store.sessions.get(session), await store.sessions.get(other)
+    names = ("title", "source", "first_at", "last_at", "error_count", "unrecognised_count", "prompt")
+    assert [getattr(ours, name, None) for name in names] == [getattr(theirs, name, None) for name in names]
