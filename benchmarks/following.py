@@ -2,10 +2,7 @@
 
 import asyncio
 import json
-import os
 import re
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -19,11 +16,10 @@ from ash_server.db.connection import Pool, connect, open_pool
 from ash_server.db.events import append_events
 from ash_server.live.hub import Hub
 from benchmarks.database import new_session
+from benchmarks.deployment import ServerProcess
 from benchmarks.samples import chunk_event
 from benchmarks.table import Row
 
-_COMMAND = Path(sys.executable).with_name("ash")
-_ADDRESS = re.compile(rb"http://([\w.]+):(\d+)")
 _SEQUENCE = re.compile(rb"^id: (\d+)$", re.MULTILINE)
 
 
@@ -177,16 +173,12 @@ async def _ask(connection: Connection, asked: str, host: str, head: str, body: b
 def serving(url: str) -> Iterator[tuple[str, int]]:
     """Start a server process for this database; yield its host and port."""
     with tempfile.TemporaryDirectory(prefix="ash-bench-") as home:
-        environment = {**os.environ, "ASH_HOME": home, "ASH_DATABASE_URL": url}
-        command = [str(_COMMAND), "serve", "--port", "0"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
-            try:
-                assert process.stdout
-                address = next(filter(None, map(_ADDRESS.search, process.stdout)))
-                yield address[1].decode(), int(address[2])
-            finally:
-                process.terminate()
-                process.wait(30)
+        server = ServerProcess(url, Path(home))
+        try:
+            server.start()
+            yield server.host, server.port
+        finally:
+            server.stop()
 
 
 async def _new_session(url: str) -> UUID:

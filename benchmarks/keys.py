@@ -9,20 +9,18 @@ from litestar import Litestar
 
 from ash_server.app import create_app
 from ash_server.db.connection import connect, open_pool
-from ash_server.db.keys import NewKey
 from ash_server.db.tenants import DEFAULT
 from ash_server.key_ring import ANYONE, Client
-from ash_server.key_texts import digest, new_key_text, shown_prefix
 from ash_server.repositories.connections import Connections
 from ash_server.settings import Settings
 from ash_server.store import Store
 from benchmarks.database import fill
+from benchmarks.deployment import SECRET, create_key
 from benchmarks.http import requests
 from benchmarks.measure import take_turns_async
 from benchmarks.samples import Samples
 from benchmarks.table import Row
 
-_SECRET = "the secret of the benchmark"
 _WITH, _WITHOUT = "with", "without"
 
 
@@ -46,11 +44,11 @@ async def measure(url: str, samples: Samples, size: Size) -> list[Row]:
         "page of 100 messages": (path, range(0, size.messages - 100, 100), {"limit": "100"}),
         "page of 1 message": (path, range(0, size.messages - 1, 97), {"limit": "1"}),
     }
-    restricted = create_app(Settings(secret=_SECRET), database_url=url)
+    restricted = create_app(Settings(secret=SECRET), database_url=url)
     open_to_all = create_app(Settings(), database_url=url)
     rows = []
     async with restricted.lifespan(), open_to_all.lifespan(), _without_tenants(open_to_all, url):
-        key = await _create_key(restricted.state.store)
+        key = await create_key(restricted.state.store, DEFAULT.name, ("read",))
         for name, (address, all_afters, query) in reads.items():
             afters = list(islice(cycle(all_afters), size.requests))
             cases = {
@@ -61,13 +59,6 @@ async def measure(url: str, samples: Samples, size: Size) -> list[Row]:
             what = f"{name} with a key and row-level security, against without both"
             rows.append(Row("P13", what, times.speed(_WITH, _WITHOUT), floor=0.85))
     return rows
-
-
-async def _create_key(store: Store) -> str:
-    text = new_key_text()
-    new = NewKey(shown_prefix(text), shown_prefix(text), digest(_SECRET.encode(), text), ("read",), None)
-    await store.keys.create(DEFAULT.name, new)
-    return text
 
 
 @asynccontextmanager

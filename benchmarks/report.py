@@ -10,6 +10,7 @@ from benchmarks.missed_goals import missed_goals
 from benchmarks.table import Details, Row, details, goals
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
+_SECURITY = Path(__file__).parents[1] / "docs" / "security.md"
 
 _READING = """\
 Every figure is a ratio of two cases measured in the same run. Each round runs every case once, in rotating order, after
@@ -59,6 +60,19 @@ def write(rows: Sequence[Row], tables: Iterable[Details], about: str) -> None:
 def about(samples: str, postgresql: str, *, smoke: bool) -> str:
     if smoke:
         return f"A smoke run, on {samples}: it only proves that the benchmarks run; its ratios mean nothing."
+    return f"Measured on {_today_and_machine()}, PostgreSQL {postgresql}, on {samples}."
+
+
+def write_measured(name: str, text: str) -> None:
+    """Replace the text of `make NAME` in docs/security.md, between two markers."""
+    before, start, rest = _SECURITY.read_text(encoding="utf-8").partition(f"<!-- make {name} -->\n")
+    _, end, after = rest.partition(f"\n<!-- end of make {name} -->")
+    if not end:
+        raise ValueError(f"{_SECURITY} has no markers of make {name}")
+    measured = f"\n`make {name}` on {_today_and_machine()}.\n\n{text}\n"
+    _SECURITY.write_text(f"{before}{start}{measured}{end}{after}", encoding="utf-8")
+
+
+def _today_and_machine() -> str:
     machine = f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}"
-    today = date.today().isoformat()
-    return f"Measured on {today} with {machine}, PostgreSQL {postgresql}, on {samples}."
+    return f"{date.today().isoformat()} with {machine}"

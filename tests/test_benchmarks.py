@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "RESULTS.md"
+SECURITY = ROOT / "docs" / "security.md"
 
 
 @pytest.mark.slow
@@ -38,6 +39,21 @@ def test_rejects_an_unknown_goal() -> None:
     assert "unknown goals: P0" in result.stderr
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "benchmarks", *arguments]
+@pytest.mark.slow
+def test_chaos_has_a_row_for_each_kind_of_kill_and_writes_nothing() -> None:
+    before = SECURITY.read_bytes()
+
+    result = run("--smoke", module="benchmarks.chaos")
+
+    assert (result.returncode, result.stderr) == (0, "")
+    assert re.findall(r"^\| (PostgreSQL|the server|`ash push`) +\| 1 ", result.stdout, re.MULTILINE) == [
+        "PostgreSQL",
+        "the server",
+        "`ash push`",
+    ]
+    assert SECURITY.read_bytes() == before
+
+
+def run(*arguments: str, module: str = "benchmarks") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", module, *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -1,0 +1,120 @@
+"""PostgreSQL and a server with keys of two tenants, as processes that can be killed and started again."""
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psutil
+
+from ash_client import AsyncAshClient, Retry
+from ash_server.db.connection import upgrade
+from ash_server.db.embedded.server import EmbeddedPostgres
+from ash_server.db.keys import KeyScope, NewKey
+from ash_server.key_texts import digest, new_key_text, shown_prefix
+from ash_server.store import Store
+
+TENANTS = ("red", "blue")
+COMMAND = Path(sys.executable).with_name("ash")
+
+SECRET = "the secret of the benchmark"
+_ADDRESS = re.compile(r"http://([\w.]+):(\d+)")
+
+
+class ServerProcess:
+    """`ash serve`, on the same port each time it is started."""
+
+    def __init__(self, url: str, home: Path, **variables: str) -> None:
+        self.host, self.port = "127.0.0.1", 0
+        self._environment = {**os.environ, "ASH_HOME": str(home), "ASH_DATABASE_URL": url, **variables}
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"http://{self.host}:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process
+        return self._process.pid
+
+    def start(self) -> None:
+        """Return when the server answers."""
+        command = [str(COMMAND), "serve", "--port", str(self.port)]
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=self._environment
+        )
+        assert self._process.stdout
+        answer = next(filter(None, map(_ADDRESS.search, self._process.stdout)), None)
+        assert answer, "the server did not start"
+        self.host, self.port = answer[1], int(answer[2])
+
+    def stop(self, by: signal.Signals = signal.SIGTERM) -> None:
+        if self._process is not None:
+            self._process.send_signal(by)
+            self._process.communicate(timeout=60)
+            self._process = None
+
+
+class Deployment:
+    def __init__(self, folder: Path, database: EmbeddedPostgres, keys: Mapping[str, str]) -> None:
+        self.folder = folder
+        self.keys = keys
+        """By tenant."""
+        self.url = database.url("ash")
+        self.server = ServerProcess(self.url, folder / "server", ASH_SECRET=SECRET)
+        self._database = database
+
+    def client(self, tenant: str) -> AsyncAshClient:
+        """Return a client that repeats its requests until they succeed."""
+        return AsyncAshClient(self.server.address, self.keys[tenant], retry=Retry(seconds=None))
+
+    def database_processes(self) -> list[psutil.Process]:
+        """Return the processes of PostgreSQL, the postmaster first."""
+        lines = (self.folder / "pg" / "postmaster.pid").read_text().splitlines()
+        postmaster = psutil.Process(int(lines[0]))
+        return [postmaster, *postmaster.children(recursive=True)]
+
+    def kill_database(self) -> None:
+        for process in self.database_processes():
+            process.kill()
+
+    async def start_database(self) -> None:
+        await asyncio.to_thread(self._database.start)
+
+    def kill_server(self) -> None:
+        self.server.stop(signal.SIGKILL)
+
+    async def start_server(self) -> None:
+        await asyncio.to_thread(self.server.start)
+
+
+@asynccontextmanager
+async def deployed(*, durable: bool = True) -> AsyncIterator[Deployment]:
+    with tempfile.TemporaryDirectory(prefix="ash-bench-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        with EmbeddedPostgres(folder / "pg", durable=durable) as database:
+            database.ensure_database("ash")
+            upgrade(database.url("ash"))
+            async with Store.open(database.url("ash")) as store:
+                keys = {tenant: await create_key(store, tenant, ("read", "write")) for tenant in TENANTS}
+            deployment = Deployment(folder, database, keys)
+            try:
+                await deployment.start_server()
+                yield deployment
+            finally:
+                deployment.server.stop()
+
+
+async def create_key(store: Store, tenant: str, scopes: tuple[KeyScope, ...]) -> str:
+    """Create a key for servers of this module, and its tenant."""
+    text = new_key_text()
+    new = NewKey(shown_prefix(text), shown_prefix(text), digest(SECRET.encode(), text), scopes, None)
+    await store.keys.create(tenant, new)
+    return text
