@@ -172,7 +172,7 @@ class Run:
     async def _session_of(self, log: Log) -> UUID:
         async with asyncio.timeout(_SETTLE_SECONDS):
             while True:
-                page = await self._clients[log.tenant].list_sessions(provider_session_id=log.id)
+                page = await self._clients[log.tenant].list_sessions(provider_session_id=str(log.id))
                 if page.sessions:
                     return page.sessions[0].id
                 await asyncio.sleep(0.1)
