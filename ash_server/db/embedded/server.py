@@ -121,7 +121,7 @@ class EmbeddedPostgres:
         start_timeout: float = 120,
     ) -> None:
         self._data = Path(data_dir).expanduser().resolve()
-        self._bin = bin_dir or find_binaries()
+        self._bin = bin_dir or find_binaries(self._cluster_version())
         self._durable = durable
         self._timeout = start_timeout
         self._socket_dir = _socket_dir(self._data)
@@ -242,15 +242,22 @@ class EmbeddedPostgres:
         return [*self._unprivileged_prefix(), str(self._bin / "postgres"), "-D", str(self._data), *options]
 
     def _prepare_cluster(self) -> None:
-        version = self._data / "PG_VERSION"
-        if not version.exists():
+        major = major_version(self._bin)
+        if self._cluster_version() is None:
             self._create_cluster()
-        created_by, major = int(version.read_text()), major_version(self._bin)
-        if created_by != major:
+        if (created_by := self._cluster_version()) != major:
             raise self._failure(
-                f"was created by version {created_by} but {self._bin} is version {major}: "
-                f"set ASH_PG_BIN to the bin folder of version {created_by}"
+                f"was created by version {created_by} but {self._bin} is version {major}: set ASH_PG_BIN to the bin "
+                f"folder of version {created_by}. To move to version {major}, run `ash backup FILE` with that, "
+                f"`mv {self._data} {self._data}-{created_by}`, and `ash restore FILE` without"
             )
+
+    def _cluster_version(self) -> int | None:
+        """Return the major version of the cluster; None if there is no cluster."""
+        try:
+            return int((self._data / "PG_VERSION").read_text())
+        except (FileNotFoundError, NotADirectoryError):
+            return None
 
     def _create_cluster(self) -> None:
         """Create the cluster under a temporary name, so that a killed initdb leaves no partial cluster."""

@@ -13,6 +13,7 @@ import pytest
 import ash_server
 from ash_server.db.backup import restore_backup, write_backup
 from ash_server.db.connection import REVISION, libpq_url, upgrade
+from ash_server.db.embedded.binaries import find_binaries, major_version
 from ash_server.store import Store
 from ash_server.transfer.exporting.jsonl import FORMATS
 from ash_server.transfer.importing.file_import import import_file
@@ -23,9 +24,9 @@ SAMPLES = sorted((Path(ash_server.__file__).parent / "samples").glob("*.jsonl"))
 OLD_STORE = Path(__file__).parents[1] / "db" / "upgrade" / "schema_0004.sql"
 
 
-def run(tmp_path: Path, url: str | None, *arguments: str | Path) -> Ran:
+def run(tmp_path: Path, url: str | None, *arguments: str | Path, **variables: str) -> Ran:
     database = {} if url is None else {"ASH_DATABASE_URL": url}
-    environment = {"HOME": str(tmp_path), "ASH_HOME": str(tmp_path / "home"), **database}
+    environment = {"HOME": str(tmp_path), "ASH_HOME": str(tmp_path / "home"), **database, **variables}
     return ran_here([str(each) for each in arguments], environment, tmp_path)
 
 
@@ -167,3 +168,27 @@ async def test_damaged_rows_restore_nothing(filled: str, bare_database_url: str,
 
     assert run(tmp_path, bare_database_url, "restore", file).code == 1
     assert rows(bare_database_url).get("sessions", []) == []
+
+
+@pytest.mark.slow
+def test_moves_an_embedded_store_to_a_newer_version(tmp_path: Path) -> None:
+    """A store of an older PostgreSQL opens with its binaries; the documented commands move it to the newest ones."""
+    newest = find_binaries()
+    older = find_binaries(major_version(newest) - 2)
+    if older == newest:
+        pytest.skip("there is one version of PostgreSQL")
+    sample, home = SAMPLES[0], tmp_path / "home"
+    imported = run(tmp_path, None, "import", sample, ASH_PG_BIN=str(older))
+    before = run(tmp_path, None, "export", sample)
+    backed_up = run(tmp_path, None, "backup", tmp_path / "ash.backup")
+    version = (home / "postgres" / "PG_VERSION").read_text()
+    (home / "postgres").rename(home / "postgres-old")
+    restored = run(tmp_path, None, "restore", tmp_path / "ash.backup")
+    after = run(tmp_path, None, "export", sample)
+
+    assert (imported.code, backed_up.code, restored.code) == (0, 0, 0)
+    assert before.out == after.out == sample.read_text()
+    assert (version, (home / "postgres" / "PG_VERSION").read_text()) == (
+        f"{major_version(older)}\n",
+        f"{major_version(newest)}\n",
+    )

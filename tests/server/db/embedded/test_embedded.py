@@ -335,7 +335,9 @@ def test_rejects_cluster_of_other_version(data: Path) -> None:
 
     assert str(caught.value) == (
         f"PostgreSQL in {data} was created by version 13 but {bin_dir} is version {major_version(bin_dir)}:"
-        " set ASH_PG_BIN to the bin folder of version 13"
+        " set ASH_PG_BIN to the bin folder of version 13."
+        f" To move to version {major_version(bin_dir)}, run `ash backup FILE` with that,"
+        f" `mv {data} {data}-13`, and `ash restore FILE` without"
     )
 
 
@@ -391,7 +393,8 @@ def test_finds_newest_binaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     for major in (9, 15, 17, 14):
         fake_server(tmp_path / str(major) / "bin", f"postgres (PostgreSQL) {major}.1")
 
-    assert find_binaries() == tmp_path / "17" / "bin"
+    majors = {wanted: find_binaries(wanted).parent.name for wanted in (None, 17, 15, 14, 16)}
+    assert majors == {None: "17", 17: "17", 15: "15", 14: "17", 16: "17"}
 
 
 @only_root
