@@ -3,6 +3,7 @@
 import re
 import shlex
 import tomllib
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,13 @@ import pytest
 import yaml
 
 from ash_server.cli import db, serve
+from ash_server.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES = COMPOSE["services"]
+SETTINGS = fields(Settings)
+TEAM = yaml.safe_load((ROOT / "deploy" / "team.yml").read_text())
 
 
 def instructions() -> list[tuple[str, str]]:
@@ -126,3 +130,31 @@ def test_health_check_requests_the_server() -> None:
 
     assert "http://127.0.0.1:4100/health/live" in check
     assert arguments_of("EXPOSE") == ["4100"]
+
+
+def test_team_needs_keys_and_tls() -> None:
+    """The additions for a team close the server, and name services and volumes that exist."""
+    services = TEAM["services"]
+    api, proxy = services["api"]["environment"], services["proxy"]
+
+    assert services.keys() == {"migrate", "api", "proxy"}
+    assert services.keys() - {"proxy"} <= SERVICES.keys()
+    assert {name for name in api if name.startswith("ASH_")} <= {
+        f"ASH_{each.name.upper()}" for each in SETTINGS
+    }
+    assert (api["ASH_ALLOW_UNAUTHENTICATED"], api["ASH_SECRET"]) == (
+        "",
+        services["migrate"]["environment"]["ASH_SECRET"],
+    )
+    assert api["ASH_PUBLIC_URL"] == f"https://{proxy['environment']['ASH_DOMAIN']}"
+    assert proxy["volumes"] == ["./deploy/Caddyfile:/etc/caddy/Caddyfile:ro", "certificates:/data"]
+    assert TEAM["volumes"].keys() == {"certificates"}
+    required = re.findall(r"\$\{(\w+):\?", (ROOT / "deploy" / "team.yml").read_text())
+    assert set(required) == {"ASH_SECRET", "ASH_DOMAIN"}
+
+
+def test_proxy_passes_requests_to_the_server() -> None:
+    caddyfile = (ROOT / "deploy" / "Caddyfile").read_text()
+
+    [port] = arguments_of("EXPOSE")
+    assert set(re.findall(r"\{\$([^}]+)\}", caddyfile)) == {"ASH_DOMAIN", f"ASH_UPSTREAM:api:{port}"}

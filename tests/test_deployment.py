@@ -1,15 +1,27 @@
-"""The systemd unit runs commands that exist, and the settings that it names are those of Ash."""
+"""The systemd unit and the proxy of `deploy/` work, and name commands and settings that exist."""
 
+import os
 import re
 import shutil
+import socket
+import ssl
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import httpx
 import pytest
 
+from ash_server.app import create_app
 from ash_server.settings import Settings
+from ash_server.store import Store
+from tests.server.api.conftest import served
+from tests.server.api.test_keys import SECRET, create_key
+from tests.waiting import until
 
 UNIT = Path(__file__).parents[1] / "deploy" / "ash.service"
 
@@ -40,3 +52,68 @@ def test_unit_is_valid() -> None:
 
     own = [line for line in checked.stderr.splitlines() if "not executable" not in line]
     assert own == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("caddy"), reason="Caddy is not installed")
+async def test_caddy_adds_tls(tmp_path: Path, database_url: str, store: Store) -> None:
+    """Keys, secure cookies, large bodies and streams pass the proxy of `deploy/Caddyfile`."""
+    key = await create_key(store, "laptop", "red", "read", "write")
+    url = f"https://localhost:{free_port()}"
+    app = create_app(Settings(secret=SECRET, public_url=url), database_url=database_url)
+    with served(app) as upstream, caddy(tmp_path, url, upstream) as root:
+        await until(root.exists)
+        async with httpx.AsyncClient(base_url=url, verify=ssl.create_default_context(cafile=root)) as client:
+            await until(lambda: answers(client))
+            refused = await client.get("/api/sessions")
+            signed_in = await client.post("/login", data={"key": key, "next": "/"}, headers={"Origin": url})
+            client.headers["Authorization"] = f"Bearer {key}"
+            created = (await client.post("/api/sessions", json={"source": "claude"})).json()
+            path = f"/api/sessions/{created['id']}"
+            line = "x" * 5_000_000
+            stored = await client.post(
+                f"{path}/messages/text", content=line, headers={"Content-Type": "text/plain"}
+            )
+            async with client.stream("GET", f"{path}/events/stream") as stream:
+                first = await anext(aiter(stream.aiter_lines()))
+
+    assert (refused.status_code, refused.headers["Strict-Transport-Security"]) == (401, "max-age=31536000")
+    assert (signed_in.status_code, stored.status_code) == (303, 201)
+    cookie = signed_in.headers["Set-Cookie"]
+    assert cookie.startswith("__Host-")
+    assert "Secure" in cookie
+    assert first
+
+
+@contextmanager
+def caddy(folder: Path, url: str, upstream: str) -> Iterator[Path]:
+    """Run the proxy with its own certificate authority, and yield the path of its root certificate."""
+    config = folder / "Caddyfile"
+    options = "admin off\nauto_https disable_redirects\nskip_install_trust"
+    config.write_text(f"{{\n{options}\n}}\nimport {UNIT.parent / 'Caddyfile'}\n")
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "XDG_DATA_HOME": str(folder),
+        "ASH_DOMAIN": url,
+        "ASH_UPSTREAM": urlsplit(upstream).netloc,
+    }
+    command = ["caddy", "run", "--config", str(config), "--adapter", "caddyfile"]
+    with subprocess.Popen(command, env=environment, cwd=folder, stderr=subprocess.DEVNULL) as process:
+        try:
+            yield folder / "caddy" / "pki" / "authorities" / "local" / "root.crt"
+        finally:
+            process.terminate()
+
+
+async def answers(client: httpx.AsyncClient) -> bool:
+    try:
+        return (await client.get("/health/live")).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
