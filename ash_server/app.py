@@ -23,7 +23,7 @@ from ash_server.api.http.access import check_key
 from ash_server.api.http.dependencies import provide_store
 from ash_server.api.http.headers import add_default_headers
 from ash_server.api.http.openapi import ModelReferences, OpenApiDocumentConfig
-from ash_server.api.http.origin_guard import origin_guard
+from ash_server.api.http.origin_guard import cors_config, origin_guard
 from ash_server.api.http.problems import HANDLERS, Problem
 from ash_server.api.http.query_guard import check_path_and_query
 from ash_server.api.http.redaction import Redaction
@@ -42,6 +42,7 @@ from ash_server.api.sessions_stream import SessionStreamController
 from ash_server.api.standard_messages import StandardMessageController, StandardMessagePage
 from ash_server.api.transcripts import CompletedTranscript, TranscriptController, TranscriptFields
 from ash_server.api.viewer_pages import AssetController, PageController
+from ash_server.db.connection import StatementOptions
 from ash_server.db.drift import DriftReport
 from ash_server.db.keys import AuditPage
 from ash_server.db.search.within import SessionHit, SessionHitPage
@@ -147,6 +148,7 @@ def create_app(settings: Settings, *, database_url: str, background: Background 
             *([background] if background else ()),
         ],
         state=State({"settings": settings}),
+        cors_config=cors_config(settings),
         openapi_config=OpenApiDocumentConfig(_MODELS),
         plugins=[ModelReferences(), PydanticPlugin(prefer_alias=True)],
         request_max_body_size=settings.max_body_bytes,
@@ -166,8 +168,9 @@ def openapi_json() -> str:
 def _open_store(app: Litestar, settings: Settings, url: str) -> AbstractAsyncContextManager[None]:
     @asynccontextmanager
     async def open_store() -> AsyncGenerator[None, None]:
+        statements = StatementOptions(settings.statement_timeout, settings.prepare_threshold)
         async with (
-            Store.connect(url) as store,
+            Store.connect(url, pool_size=settings.pool_size, statements=statements) as store,
             SearchIndexer(store),
             SessionFeeds() as session_feeds,
         ):

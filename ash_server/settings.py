@@ -1,5 +1,6 @@
-"""Settings from environment variables."""
+"""Settings from environment variables, else the file `.env` in the working directory, else secret files."""
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -16,7 +17,7 @@ class SettingsError(AshError):
 
 @dataclass(frozen=True)
 class Settings:
-    """One field per environment variable: `home` is `ASH_HOME`. Empty variables count as unset."""
+    """One field per variable: `home` is `ASH_HOME`. Empty variables count as unset."""
 
     database_url: str | None = None
     """None means the embedded PostgreSQL in `home`."""
@@ -36,11 +37,26 @@ class Settings:
     log_level: str = "warning"
     """At `info`, the server logs each request."""
     log_format: str = "text"
+    cors_origins: tuple[str, ...] = ()
+    """Origins of other sites whose pages may use the API with a key."""
+    rate_limit: float | None = None
+    """Requests per second of each key, on average."""
+    pool_size: int = 10
+    """Connections of the server to the database for short operations."""
+    statement_timeout: int | None = None
+    """Seconds that a statement of the server may take."""
+    prepare_threshold: int | None = 5
+    """How often the server runs a statement before PostgreSQL keeps its plan; None means never."""
 
     @classmethod
-    def from_environment(cls, environ: Mapping[str, str]) -> Self:
-        values = {name: environ.get(f"ASH_{name.upper()}") for name in _PARSERS}
-        return cls(**{name: _parse_setting(name, text) for name, text in values.items() if text})
+    def load(cls, environ: Mapping[str, str] = os.environ) -> Self:
+        """Raises SettingsError."""
+        return cls(**_parse({**_read_files(environ), **_variables(environ)}))
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Self:
+        """Like `load`, without files: clients of a server run in any folder, also in one whose `.env` others wrote."""
+        return cls(**_parse(_variables(environ)))
 
     @property
     def public_host(self) -> str | None:
@@ -70,6 +86,41 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _variables(environ: Mapping[str, str]) -> Mapping[str, str]:
+    texts = {name: environ.get(f"ASH_{name.upper()}") for name in _PARSERS}
+    return {name: text for name, text in texts.items() if text}
+
+
+def _parse(texts: Mapping[str, str]) -> dict[str, Any]:
+    return {name: _parse_setting(name, text) for name, text in texts.items()}
+
+
+def _read_files(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the settings of `.env` and of secret files."""
+    dotenv = _DOTENV if _DOTENV.is_file() else None
+    secrets = _secrets_folder(environ)
+    if dotenv is None and secrets is None:
+        return {}
+    # Imported late: it takes 40 ms, and few commands run where there are such files.
+    from ash_server.settings_files import UnreadableFiles, read_files
+
+    try:
+        return read_files(tuple(_PARSERS), dotenv, secrets)
+    except UnreadableFiles as error:
+        places = " and ".join(str(place.absolute()) for place in (dotenv, secrets) if place)
+        raise SettingsError(f"the settings in {places} cannot be read: {error}") from error
+
+
+def _secrets_folder(environ: Mapping[str, str]) -> Path | None:
+    if folder := environ.get("ASH_SECRETS_DIR"):
+        if not Path(folder).is_dir():
+            raise SettingsError(
+                "ASH_SECRETS_DIR must be a folder with a file for each secret, such as ash_secret."
+            )
+        return Path(folder)
+    return _SECRETS if os.access(_SECRETS, os.R_OK | os.X_OK) else None
 
 
 def _parse_setting(name: str, text: str) -> Any:
@@ -104,6 +155,23 @@ def _public_url(text: str) -> str:
     return text
 
 
+def _origins(text: str) -> tuple[str, ...]:
+    """Return origins as browsers send them. `*` is refused: without keys, every page would read all sessions."""
+    if "*" in text:
+        raise ValueError(text)
+    return tuple(_public_url(each.strip()).lower().removesuffix("/") for each in text.split(","))
+
+
+def _rate(text: str) -> float:
+    if not 0.01 <= (rate := float(text)) <= 100_000:
+        raise ValueError(text)
+    return rate
+
+
+def _threshold(text: str) -> int | None:
+    return None if text == "never" else _integer(0, 1000)(text)
+
+
 def _one_of(*values: str) -> tuple[Callable[[str], str], str]:
     return dict(zip(values, values, strict=True)).__getitem__, f"{', '.join(values[:-1])} or {values[-1]}"
 
@@ -122,4 +190,13 @@ _PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "max_body_bytes": _BYTES,
     "log_level": _one_of("debug", "info", "warning", "error"),
     "log_format": _one_of("text", "json"),
+    "cors_origins": (_origins, "origins such as https://app.example, separated by commas"),
+    "rate_limit": (_rate, "a number of requests per second from 0.01 to 100000"),
+    "pool_size": (_integer(3, 1000), "a number of connections from 3 to 1000"),
+    "statement_timeout": (_integer(1, 86400), "a number of seconds from 1 to 86400"),
+    "prepare_threshold": (_threshold, "a number of executions from 0 to 1000, or never"),
 }
+
+_DOTENV = Path(".env")
+_SECRETS = Path("/run/secrets")
+"""Where containers have their secret files."""

@@ -21,7 +21,6 @@ an `ash_server.errors.AshError`; any method may raise DatabaseUnavailable and Sc
 """
 
 import asyncio
-import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
@@ -31,7 +30,7 @@ from typing import TYPE_CHECKING
 from psycopg import OperationalError
 
 from ash_server.db import tenants
-from ash_server.db.connection import LOCK_TIMEOUT, check_schema, connect, open_pool
+from ash_server.db.connection import LOCK_TIMEOUT, StatementOptions, check_schema, connect, open_pool
 from ash_server.db.embedded.open import open_embedded
 from ash_server.db.tenants import Tenant
 from ash_server.errors import DatabaseUnavailable, TenantNotFound
@@ -137,13 +136,19 @@ class Store:
     @classmethod
     @asynccontextmanager
     async def connect(
-        cls, url: str, lock_timeout: float | None = LOCK_TIMEOUT
+        cls,
+        url: str,
+        lock_timeout: float | None = LOCK_TIMEOUT,
+        *,
+        pool_size: int = 10,
+        statements: StatementOptions = StatementOptions(),  # noqa: B008  # immutable
     ) -> "AsyncGenerator[Store, None]":
         """Like `open`, but connect at the first use and without checking the schema (see `check_schema`)."""
+        pool_of = partial(open_pool, url, statements=statements)
         async with (
-            open_pool(url, lock_timeout=lock_timeout) as pool,
-            open_pool(url, min_size=0, max_size=_MAX_STREAMS, lock_timeout=lock_timeout) as stream_pool,
-            open_pool(url, min_size=0, max_size=_MAX_OWNERS, as_owner=True) as owner_pool,
+            pool_of(max_size=pool_size, lock_timeout=lock_timeout) as pool,
+            pool_of(min_size=0, max_size=_MAX_STREAMS, lock_timeout=lock_timeout) as stream_pool,
+            pool_of(min_size=0, max_size=_MAX_OWNERS, as_owner=True) as owner_pool,
             Hub(url, pool) as hub,
         ):
             yield cls(Connections(pool, stream_pool, owner_pool), hub)
@@ -164,7 +169,7 @@ class Store:
 async def _available_database(url: str | None, home: Path | None) -> AsyncGenerator[str, None]:
     """Yield the URL of a database with the current schema; without a URL, run the embedded server while entered."""
     if url is None:
-        folder = home or Settings.from_environment(os.environ).home
+        folder = home or Settings.load().home
         # Starting and stopping the server would block the event loop, so both run in a thread.
         server = open_embedded(folder)
         embedded_url = await asyncio.to_thread(server.__enter__)

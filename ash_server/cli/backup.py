@@ -31,7 +31,7 @@ def command(file: Path) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_name(f".{file.name}.part")
     with (
-        open_database(Settings.from_environment(os.environ)) as url,
+        open_database(Settings.load()) as url,
         psycopg.connect(libpq_url(url), autocommit=True) as conn,
     ):
         part.unlink(missing_ok=True)

@@ -35,7 +35,7 @@ def key_for(url: str) -> str | None:
     is_for_another = bool(named) and str(named).rstrip("/") != url.rstrip("/")
     if key and not is_for_another:
         return key
-    return saved_key(Settings.from_environment(os.environ).home, url) or key
+    return saved_key(Settings.from_environment().home, url) or key
 
 
 def is_unavailable(error: ApiError) -> bool:
@@ -84,7 +84,7 @@ def as_uuid(text: str) -> UUID | None:
 
 def default_url() -> str:
     """Return ASH_URL, else the address of the server on this machine."""
-    return os.environ.get("ASH_URL") or f"http://127.0.0.1:{Settings.from_environment(os.environ).port}"
+    return os.environ.get("ASH_URL") or f"http://127.0.0.1:{Settings.from_environment().port}"
 
 
 def _single(reference: str, matches: Sequence[Session]) -> Session | None:

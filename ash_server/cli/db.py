@@ -1,6 +1,5 @@
 """`ash db`: manage the database."""
 
-import os
 from typing import get_args
 
 import psycopg
@@ -22,7 +21,7 @@ def command() -> None:
 @command.command()
 def upgrade() -> None:
     """Migrate the database to this version of Ash."""
-    with open_database(Settings.from_environment(os.environ), migrate=True):
+    with open_database(Settings.load(), migrate=True):
         click.echo(f"the database has schema {REVISION}")
 
 
@@ -34,7 +33,7 @@ def vacuum() -> None:
     as much free space as the largest table will take.
     """
     with (
-        open_database(Settings.from_environment(os.environ)) as url,
+        open_database(Settings.load()) as url,
         psycopg.connect(libpq_url(url), autocommit=True) as conn,
     ):
         before, after = rewrite_tables(conn)
@@ -44,7 +43,7 @@ def vacuum() -> None:
 @command.command()
 def url() -> None:
     """Print the URL of the database, for psql and other clients."""
-    settings = Settings.from_environment(os.environ)
+    settings = Settings.load()
     if settings.database_url:
         click.echo(libpq_url(settings.database_url))
         return
@@ -65,7 +64,7 @@ def compression(method: Compression | None) -> None:
     a sixth.
     """
     with (
-        open_database(Settings.from_environment(os.environ)) as url,
+        open_database(Settings.load()) as url,
         psycopg.connect(libpq_url(url)) as conn,
     ):
         if method is not None:

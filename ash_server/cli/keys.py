@@ -1,6 +1,5 @@
 """`ash keys`: the keys with which clients use the server."""
 
-import os
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -94,7 +93,7 @@ def create(
     ash keys create laptop --tenant red --scopes read,write --expires 90d
     """
     text = new_key_text()
-    secret = read_or_create_secret(Settings.from_environment(os.environ))
+    secret = read_or_create_secret(Settings.load())
     new = NewKey(name, shown_prefix(text), digest(secret, text), scopes, expires_at, redacts)
     with_store(lambda store: store.keys.create(tenant, new))
     click.echo(f"the key {visible(name)} of tenant {tenant}, shown only now: {text}")

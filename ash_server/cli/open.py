@@ -176,7 +176,7 @@ def _check_server_has(server: AshClient, page: str) -> None:
 
 def _serve_page(reference: str | None, path: Path | None) -> int:
     """Run a server until it is stopped, and open the page on it."""
-    settings = Settings.from_environment(os.environ)
+    settings = Settings.load()
     with listen(settings.host, settings.port) as listener, open_database(settings) as database_url:
         check_keys(settings, database_url)
         page = asyncio.run(

@@ -1,6 +1,5 @@
 """`ash restore`: fill an empty store from a backup."""
 
-import os
 from pathlib import Path
 
 import rich_click as click
@@ -24,6 +23,6 @@ def command(file: Path) -> None:
     """
     if not file.is_file():
         raise click.UsageError(f"{file} is not a file.")
-    with open_without_schema(Settings.from_environment(os.environ)) as url:
+    with open_without_schema(Settings.load()) as url:
         contents = restore_backup(url, file)
     click.echo(f"{counted(contents.sessions, 'session')} restored")

@@ -1,7 +1,6 @@
 """`ash serve`: run the server."""
 
 import asyncio
-import os
 from dataclasses import replace
 from typing import Any
 
@@ -48,7 +47,7 @@ def settings_with(host: str | None, port: int | None) -> Settings:
     overrides: dict[str, Any] = {
         name: value for name, value in (("host", host), ("port", port)) if value is not None
     }
-    return replace(Settings.from_environment(os.environ), **overrides)
+    return replace(Settings.load(), **overrides)
 
 
 def check_keys(settings: Settings, url: str) -> None:

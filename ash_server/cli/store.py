@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import TypeVar
 from uuid import UUID
@@ -19,13 +18,13 @@ Result = TypeVar("Result")
 
 def with_store(work: Callable[[Store], Awaitable[Result]]) -> Result:
     """Run `work` with the store of the environment."""
-    with open_database(Settings.from_environment(os.environ)) as url:
+    with open_database(Settings.load()) as url:
         return asyncio.run(run_with_store(url, work))
 
 
 async def run_with_store(url: str, work: Callable[[Store], Awaitable[Result]]) -> Result:
     """Run `work` with the store at this URL, for the tenant ASH_TENANT. Writes wait for others without a limit."""
-    tenant = Settings.from_environment(os.environ).tenant
+    tenant = Settings.load().tenant
     # An interrupted write closes its connection; psycopg would warn of that.
     logging.getLogger("psycopg").setLevel(logging.ERROR)
     async with Store.connect(url, lock_timeout=None) as store:

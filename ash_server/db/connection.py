@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import psycopg
 from psycopg import AsyncConnection
@@ -30,6 +30,13 @@ _SELECT_REVISION = "SELECT version_num FROM alembic_version"
 
 # A wheel has the migrations inside the package, a checkout in its root.
 _MIGRATION_FOLDERS = (Path(__file__).parents[1] / "_alembic", Path(__file__).parents[2] / "alembic")
+
+
+class StatementOptions(NamedTuple):
+    timeout: int | None = None
+    """Seconds that a statement may take."""
+    prepare_threshold: int | None = 5
+    """How often a statement runs before PostgreSQL keeps its plan; None means never."""
 
 
 class TenantConnection(AsyncConnection):
@@ -94,6 +101,7 @@ def open_pool(
     min_size: int = 1,
     max_size: int = 10,
     lock_timeout: float | None = LOCK_TIMEOUT,
+    statements: StatementOptions = StatementOptions(),  # noqa: B008  # immutable
     as_owner: bool = False,
 ) -> Pool:
     """Return a pool that opens on entry (`async with`). Its connections are in autocommit mode, with times in UTC.
@@ -106,12 +114,14 @@ def open_pool(
         await _configure(conn)
         if lock_timeout is not None:
             await conn.execute(f"SET lock_timeout = {round(lock_timeout * 1000)}")
+        if statements.timeout is not None:
+            await conn.execute(f"SET statement_timeout = '{statements.timeout}s'")
 
     return Pool(
         libpq_url(url),
         is_restricted=not as_owner,
         connection_class=TenantConnection,
-        kwargs={"autocommit": True},
+        kwargs={"autocommit": True, "prepare_threshold": statements.prepare_threshold},
         configure=configure,
         min_size=min_size,
         max_size=max_size,

@@ -73,6 +73,9 @@ def translate_errors() -> Iterator[None]:
     except errors.DiskFull as error:
         _log.warning("the disk of the database is full")
         raise DiskFull from error
+    except errors.QueryCanceled as error:
+        _log.warning("a statement took longer than ASH_STATEMENT_TIMEOUT")
+        raise DatabaseUnavailable("A statement took longer than ASH_STATEMENT_TIMEOUT allows.") from error
     except OperationalError as error:
         _log.warning("the database does not answer: %s", type(error).__name__)
         raise DatabaseUnavailable from error

@@ -1,13 +1,26 @@
-"""Settings from the environment."""
+"""Settings from the environment and from files, and their table in the README."""
 
+import re
+from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ash_server import settings
 from ash_server.settings import Settings, SettingsError, check_exposure
 
 MEBIBYTE = 2**20
+README = Path(__file__).parents[2] / "README.md"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory; this machine has no secret files."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(settings, "_SECRETS", tmp_path / "run-secrets")
+    return tmp_path
 
 
 @pytest.mark.parametrize(
@@ -27,10 +40,20 @@ MEBIBYTE = 2**20
             {"ASH_MAX_MESSAGE_BYTES": "5", "ASH_MAX_BODY_BYTES": "6"},
             {"max_message_bytes": 5, "max_body_bytes": 6},
         ),
+        (
+            {"ASH_CORS_ORIGINS": "https://App.example/, http://localhost:5173"},
+            {"cors_origins": ("https://app.example", "http://localhost:5173")},
+        ),
+        ({"ASH_RATE_LIMIT": "0.5"}, {"rate_limit": 0.5}),
+        (
+            {"ASH_POOL_SIZE": "20", "ASH_STATEMENT_TIMEOUT": "30", "ASH_PREPARE_THRESHOLD": "0"},
+            {"pool_size": 20, "statement_timeout": 30, "prepare_threshold": 0},
+        ),
+        ({"ASH_PREPARE_THRESHOLD": "never"}, {"prepare_threshold": None}),
     ],
 )
 def test_reads_the_environment(environ: dict[str, str], expected: dict[str, Any]) -> None:
-    assert Settings.from_environment(environ) == Settings(**expected)
+    assert Settings.load(environ) == Settings(**expected)
 
 
 def test_defaults() -> None:
@@ -77,13 +100,104 @@ def test_defaults() -> None:
             "mysql://ada:secret@db/ash",
             "ASH_DATABASE_URL must be a URL that starts with postgresql://.",
         ),
+        *(
+            (
+                "ASH_CORS_ORIGINS",
+                origins,
+                "ASH_CORS_ORIGINS must be origins such as https://app.example, separated by commas.",
+            )
+            for origins in ("*", "https://*.example", "https://a.example,", "null", "app.example")
+        ),
+        *(
+            (
+                "ASH_RATE_LIMIT",
+                rate,
+                "ASH_RATE_LIMIT must be a number of requests per second from 0.01 to 100000.",
+            )
+            for rate in ("0", "-1", "nan", "inf", "10/s")
+        ),
+        ("ASH_POOL_SIZE", "2", "ASH_POOL_SIZE must be a number of connections from 3 to 1000."),
+        (
+            "ASH_STATEMENT_TIMEOUT",
+            "30s",
+            "ASH_STATEMENT_TIMEOUT must be a number of seconds from 1 to 86400.",
+        ),
+        (
+            "ASH_PREPARE_THRESHOLD",
+            "none",
+            "ASH_PREPARE_THRESHOLD must be a number of executions from 0 to 1000, or never.",
+        ),
     ],
 )
 def test_errors_do_not_contain_the_value(name: str, value: str, message: str) -> None:
     with pytest.raises(SettingsError) as error:
-        Settings.from_environment({name: value})
+        Settings.load({name: value})
 
     assert str(error.value) == message
+
+
+def test_the_environment_precedes_dotenv_and_dotenv_secret_files(folder: Path) -> None:
+    dotenv = ["# comment", 'export ASH_PORT="5000"', "ASH_HOST=", "ASH_TENANT=red", "OTHER=1", "ASH_OTHER=2"]
+    (folder / ".env").write_text("\n".join(dotenv))
+    write_files(folder / "secrets", ash_secret="secret\n", ASH_TENANT="blue", ash_port="1", ash_home="")
+
+    loaded = Settings.load({"ASH_SECRETS_DIR": "secrets", "ASH_PORT": "6000"})
+
+    assert loaded == Settings(port=6000, tenant="red", secret="secret")
+
+
+def test_clients_of_a_server_read_no_files(folder: Path) -> None:
+    (folder / ".env").write_text("ASH_PORT=5000\nASH_HOME=/tmp\n")
+
+    assert Settings.from_environment({"ASH_TENANT": "red"}) == Settings(tenant="red")
+
+
+def test_secret_files_of_containers_need_no_setting(folder: Path) -> None:
+    write_files(folder / "run-secrets", ash_database_url="postgresql://ada:pw@db/ash\n", other="x")
+
+    assert Settings.load({}) == Settings(database_url="postgresql://ada:pw@db/ash")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"ASH_PORT=http", "ASH_PORT must be a port from 0 to 65535."),
+        (b"ASH_SECRET=\xff", "the settings in FOLDER/.env cannot be read: they are not text in UTF-8"),
+    ],
+)
+def test_errors_in_files(folder: Path, content: bytes, message: str) -> None:
+    (folder / ".env").write_bytes(content)
+
+    with pytest.raises(SettingsError) as error:
+        Settings.load({})
+
+    assert str(error.value) == message.replace("FOLDER", str(folder))
+
+
+def test_a_named_folder_of_secret_files_must_exist() -> None:
+    with pytest.raises(SettingsError, match="ASH_SECRETS_DIR must be a folder with a file for each secret"):
+        Settings.load({"ASH_SECRETS_DIR": "missing"})
+
+
+def write_files(folder: Path, **texts: str) -> None:
+    folder.mkdir()
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+
+
+OTHER_VARIABLES = {"ASH_KEY", "ASH_NO_BROWSER", "ASH_SECRETS_DIR", "ASH_URL"}
+"""Read elsewhere, and not from files."""
+
+
+def test_the_readme_lists_all_settings_with_their_defaults() -> None:
+    rows = re.findall(r"^\| `(ASH_\w+)` \| (.+?) \| .+ \|$", README.read_text(), re.MULTILINE)
+    documented: Mapping[str, str] = {name: default.strip("`") for name, default in rows}
+    defaults = {f"ASH_{field.name.upper()}": getattr(Settings(), field.name) for field in fields(Settings)}
+
+    assert len(rows) == len(documented)
+    assert documented.keys() == defaults.keys() | OTHER_VARIABLES
+    stated = {name: str(value) for name, value in defaults.items() if value and name != "ASH_HOME"}
+    assert {name: documented[name] for name in stated} == stated
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1", "localhost"])

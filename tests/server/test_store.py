@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
+import psycopg
 import pytest
 from psycopg import AsyncConnection
 
 from ash_server import NewMessage, Store
-from ash_server.db.connection import upgrade
+from ash_server.db.connection import StatementOptions, upgrade
 from ash_server.db.sessions import AmbiguousSession, session_id_for
 from ash_server.errors import (
     AshError,
@@ -99,6 +100,15 @@ async def test_reports_a_database_that_does_not_answer(tmp_path: Path) -> None:
     with pytest.raises(DatabaseUnavailable, match="does not answer"):
         async with Store.open(f"postgresql://postgres@/ash?host={tmp_path}"):
             pass
+
+
+async def test_statement_timeout(database_url: str) -> None:
+    statements = StatementOptions(timeout=1)
+    with psycopg.connect(database_url) as other:
+        other.execute("LOCK TABLE sessions")
+        async with Store.connect(database_url, None, statements=statements) as store:
+            with pytest.raises(DatabaseUnavailable, match="longer than ASH_STATEMENT_TIMEOUT allows"):
+                await store.sessions.create()
 
 
 def test_import_is_cheap() -> None:

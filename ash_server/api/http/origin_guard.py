@@ -7,6 +7,7 @@ origins by the Origin header.
 import re
 from typing import Any
 
+from litestar.config.cors import CORSConfig
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 from litestar.types import Guard
@@ -21,6 +22,18 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _AUTHORITY = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]/@\s]+)(?::\d*)?")
 _ORIGIN = re.compile(rf"https?://({_AUTHORITY.pattern})")
+
+
+def cors_config(settings: Settings) -> CORSConfig | None:
+    """Return the headers for pages of the sites in ASH_CORS_ORIGINS, which send a key, and never the cookie."""
+    if not settings.cors_origins:
+        return None
+    return CORSConfig(
+        allow_origins=list(settings.cors_origins),
+        allow_methods=["DELETE", "GET", "HEAD", "PATCH", "POST"],
+        allow_headers=["Authorization", "Content-Type", "If-None-Match", "Last-Event-ID", "X-Request-Id"],
+        expose_headers=["ETag", "Link", "Retry-After", "X-Request-Id"],
+    )
 
 
 def origin_guard(settings: Settings) -> Guard:
@@ -43,7 +56,7 @@ def origin_guard(settings: Settings) -> Guard:
 
 async def check_origin(connection: AnyConnection, _: BaseRouteHandler) -> None:
     """Reject requests of foreign pages; subscriptions use it as well, since browsers let any page open them."""
-    if not _has_own_origin(connection):
+    if not (_has_own_origin(connection) or _has_listed_origin(connection)):
         raise OriginNotAllowed("The Origin header names another site.")
 
 
@@ -65,6 +78,13 @@ def _host(connection: AnyConnection) -> str:
 def _host_name(authority: str) -> str | None:
     match = _AUTHORITY.fullmatch(authority)
     return match[1] if match else None
+
+
+def _has_listed_origin(connection: AnyConnection) -> bool:
+    """True for a request, but not for a WebSocket, of a page in ASH_CORS_ORIGINS."""
+    settings: Settings = connection.app.state.settings
+    is_websocket = "method" not in connection.scope
+    return not is_websocket and get_header(connection.headers, "origin") in settings.cors_origins
 
 
 def _has_own_origin(connection: AnyConnection) -> bool:

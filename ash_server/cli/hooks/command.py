@@ -162,7 +162,7 @@ def _program() -> str:
 
 
 def _home() -> Path:
-    return Settings.from_environment(os.environ).home
+    return Settings.from_environment().home
 
 
 def _read(path: Path) -> str | None:

@@ -86,7 +86,7 @@ def _wait_for_rest(path: Path) -> None:
 
 
 def _open_log() -> int:
-    home = Settings.from_environment(os.environ).home
+    home = Settings.from_environment().home
     home.mkdir(parents=True, exist_ok=True)
     path = home / LOG
     if path.exists() and path.stat().st_size > _MAX_LOG_BYTES:

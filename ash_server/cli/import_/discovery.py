@@ -38,7 +38,7 @@ class Discovered:
 
 def discover() -> list[Discovered]:
     discovered = [_scan(home) for home in find_homes(os.environ, Path.home())]
-    if any(each.files for each in discovered) and _has_store(Settings.from_environment(os.environ)):
+    if any(each.files for each in discovered) and _has_store(Settings.load()):
         with_store(lambda store: _count_imported(store, discovered))
     return discovered
 

@@ -100,7 +100,7 @@ def _generate_name(run: str) -> str:
 
 def _ingest(url: str | None, options: IngestOptions) -> int:
     """Pass standard input through and send it; return 0 if every line is stored."""
-    settings = Settings.from_environment(os.environ)
+    settings = Settings.from_environment()
     queue, progress = LineQueue(options.first, MAX_LINE_BYTES), Progress()
     sender = Sender(url, options, queue, progress)
     thread = threading.Thread(target=sender.run, daemon=True)

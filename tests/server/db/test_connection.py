@@ -8,7 +8,15 @@ from multiprocessing import get_context
 import psycopg
 import pytest
 
-from ash_server.db.connection import REVISION, connect, current_revision, libpq_url, open_pool, upgrade
+from ash_server.db.connection import (
+    REVISION,
+    StatementOptions,
+    connect,
+    current_revision,
+    libpq_url,
+    open_pool,
+    upgrade,
+)
 from ash_server.errors import SchemaMismatch
 
 URLS = {
@@ -35,6 +43,20 @@ async def test_connections_use_autocommit_and_utc(database_url: str, monkeypatch
 
         assert zones == [("UTC",), ("UTC",)]
         assert [pooled.autocommit, single.autocommit] == [True, True]
+
+
+async def test_statement_options(database_url: str) -> None:
+    async with (
+        open_pool(database_url) as usual,
+        open_pool(database_url, statements=StatementOptions(timeout=30, prepare_threshold=None)) as limited,
+    ):
+        options = []
+        for pool in (usual, limited):
+            async with pool.connection() as conn:
+                row = await (await conn.execute("SHOW statement_timeout")).fetchone()
+                options.append((row, conn.prepare_threshold))
+
+    assert options == [(("0",), 5), (("30s",), None)]
 
 
 async def test_upgrade_is_idempotent(bare_database_url: str) -> None:

@@ -1,11 +1,16 @@
 """Pages of other sites have no access, and responses have strict headers."""
 
+from collections.abc import Awaitable, Callable, Mapping
+
 import pytest
-from httpx import AsyncClient
+from httpx import AsyncClient, Response
 from litestar.testing import AsyncTestClient
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
 
 from ash_server.app import create_app
 from ash_server.settings import Settings
+from tests.server.api.conftest import BASE
 
 BODY = {"content": "a"}
 
@@ -105,6 +110,75 @@ async def test_no_cors_headers(client: AsyncClient) -> None:
     response = await client.get("/api/sessions", headers={"Origin": "https://evil.example"})
 
     assert not [name for name in response.headers if name.startswith("access-control-")]
+
+
+LISTED, OTHER, OWN = "https://app.example", "https://evil.example", BASE
+
+
+class TestListedOrigins:
+    """Pages of the sites in ASH_CORS_ORIGINS use the API; WebSockets and the cookie stay with Ash's own pages."""
+
+    @pytest.fixture
+    def settings(self) -> Settings:
+        return Settings(cors_origins=(LISTED,))
+
+    @pytest.mark.parametrize(
+        ("origin", "method", "expected"),
+        [
+            (LISTED, "GET", (200, LISTED)),
+            (LISTED, "POST", (200, LISTED)),
+            (LISTED, "SSE", (404, LISTED)),
+            (LISTED, "PREFLIGHT", (204, LISTED)),
+            ("https://app.example.evil.example", "POST", (403, None)),
+            ("https://app.example:8443", "POST", (403, None)),
+            ("http://app.example", "POST", (403, None)),
+            (OTHER, "GET", (200, None)),
+            (OTHER, "POST", (403, None)),
+            (OTHER, "SSE", (403, None)),
+            (OTHER, "PREFLIGHT", (400, None)),
+            (OWN, "POST", (200, None)),
+        ],
+    )
+    async def test_matrix(
+        self, own_client: AsyncClient, origin: str, method: str, expected: tuple[int, str | None]
+    ) -> None:
+        response = await REQUESTS[method](own_client, {"Origin": origin})
+
+        allowed = response.headers.get("access-control-allow-origin")
+        assert (response.status_code, allowed) == expected
+        assert "access-control-allow-credentials" not in response.headers
+
+    @pytest.mark.parametrize(("origin", "status"), [(LISTED, 403), (OTHER, 403), (None, 404)])
+    def test_websockets(self, server: str, origin: str | None, status: int) -> None:
+        url = f"ws{server.removeprefix('http')}{SESSION}/events/ws"
+        with pytest.raises(InvalidStatus) as error:
+            connect(url, additional_headers={"Origin": origin} if origin else {}).close()
+
+        assert error.value.response.status_code == status
+
+    async def test_preflight_allows_what_clients_send(self, own_client: AsyncClient) -> None:
+        response = await preflight(own_client, {"Origin": LISTED})
+
+        headers = response.headers["access-control-allow-headers"].split(", ")
+        assert {"authorization", "content-type", "last-event-id", "if-none-match"} <= set(headers)
+        assert response.headers["access-control-allow-methods"] == "DELETE, GET, HEAD, PATCH, POST"
+
+
+async def preflight(client: AsyncClient, headers: dict[str, str]) -> Response:
+    asked = {
+        "Access-Control-Request-Method": "DELETE",
+        "Access-Control-Request-Headers": "authorization,content-type",
+    }
+    return await client.options(SESSION, headers={**headers, **asked})
+
+
+SESSION = "/api/sessions/0199f3a2-7c1e-7b3a-9d55-0c7b8f1f2e60"
+REQUESTS: Mapping[str, Callable[[AsyncClient, dict[str, str]], Awaitable[Response]]] = {
+    "GET": lambda client, headers: client.get("/api/sessions", headers=headers),
+    "POST": lambda client, headers: client.post("/api/parse", json=BODY, headers=headers),
+    "SSE": lambda client, headers: client.get(f"{SESSION}/events/stream", headers=headers),
+    "PREFLIGHT": preflight,
+}
 
 
 @pytest.mark.parametrize(
