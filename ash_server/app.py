@@ -26,6 +26,7 @@ from ash_server.api.http.openapi import ModelReferences, OpenApiDocumentConfig
 from ash_server.api.http.origin_guard import cors_config, origin_guard
 from ash_server.api.http.problems import HANDLERS, Problem
 from ash_server.api.http.query_guard import check_path_and_query
+from ash_server.api.http.rate_limit import RateLimit
 from ash_server.api.http.redaction import Redaction
 from ash_server.api.http.requests import Requests
 from ash_server.api.http.websocket_errors import WebSocketErrors
@@ -137,6 +138,7 @@ Background = Callable[[Litestar], AbstractAsyncContextManager[None]]
 
 def create_app(settings: Settings, *, database_url: str, background: Background | None = None) -> Litestar:
     """Return the application. It starts without a database, and is ready (`/health/ready`) once the database is."""
+    rate_limit = None if settings.rate_limit is None else RateLimit(settings.rate_limit)
     app = Litestar(
         route_handlers=_CONTROLLERS,
         guards=[origin_guard(settings), check_key, check_path_and_query],
@@ -147,7 +149,7 @@ def create_app(settings: Settings, *, database_url: str, background: Background 
             lambda app: _open_store(app, settings, database_url),
             *([background] if background else ()),
         ],
-        state=State({"settings": settings}),
+        state=State({"settings": settings, "rate_limit": rate_limit}),
         cors_config=cors_config(settings),
         openapi_config=OpenApiDocumentConfig(_MODELS),
         plugins=[ModelReferences(), PydanticPlugin(prefer_alias=True)],

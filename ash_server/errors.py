@@ -3,6 +3,7 @@
 Errors never contain message contents, because they are logged and returned to clients.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -12,6 +13,8 @@ class AshError(Exception):
     status: int = 500
     code: str = "internal_error"
     title: str = "Internal error."
+    headers: Mapping[str, str] = {}
+    """Headers of the response."""
 
     def __init__(self, detail: str | None = None, *, index: int | None = None, **extra: Any) -> None:
         super().__init__(detail or self.title)
@@ -176,6 +179,14 @@ class NulByte(AshError):
 
 class UpgradeRequired(AshError):
     status, code, title = 426, "upgrade_required", "This route requires a WebSocket upgrade."
+
+
+class RateLimited(AshError):
+    status, code, title = 429, "rate_limited", "The key sends more requests than it may."
+
+    def __init__(self, detail: str | None = None, *, retry_after: int = 1) -> None:
+        super().__init__(detail)
+        self.headers = {"Retry-After": str(retry_after)}
 
 
 class HeadersTooLarge(AshError):

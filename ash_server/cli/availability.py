@@ -23,6 +23,9 @@ class Availability:
         return Retry(seconds, statuses, self._note_failure, self._note_answer)
 
     def _note_failure(self, error: ApiError) -> None:
+        if error.status == 429:  # an answer: the key has sent too many requests
+            self._note_answer()
+            return
         if not self._is_unavailable:
             self._is_unavailable = True
             self._print_line(f"no server answers at {self.url} ({error.detail}); {self._advice}")

@@ -14,8 +14,9 @@ import pytest
 
 import ash_client
 from ash_client import ApiError, AshClient, AsyncAshClient, Retry
-from ash_client.errors import OTHER_VERSION
+from ash_client.errors import OTHER_VERSION, answer_error
 from ash_client.requests import check_version
+from ash_client.retry import Attempts
 from ash_client.server_events import ServerEvent, ServerEventParser
 from ash_shared.model.health import API_VERSION, Health
 
@@ -178,6 +179,15 @@ def test_temporary_errors_are_retried(status: int) -> None:
         client.health()
 
     assert len(requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"), [("7", 7.0), ("3600", 60.0), (None, 0.1), ("Mon, 23 Nov 2026 08:00:00 GMT", 0.1)]
+)
+def test_retries_wait_as_long_as_the_server_says(header: str | None, seconds: float) -> None:
+    error = answer_error(429, {"Retry-After": header} if header else {}, b'{"code": "rate_limited"}')
+
+    assert Attempts(Retry(seconds=None), is_repeatable=False).delay_after(error) == seconds
 
 
 def test_follow_resumes_after_every_lost_connection(ash: AshClient) -> None:

@@ -1,10 +1,13 @@
 """Keys and scopes of requests: every route needs a key unless it is marked as public."""
 
+import time
+
 from litestar.handlers import BaseRouteHandler
 from litestar.types import Scope as RequestScope
 
 from ash_server.api.http.headers import get_header
 from ash_server.api.http.origin_guard import AnyConnection, has_same_origin
+from ash_server.api.http.rate_limit import RateLimit
 from ash_server.db.keys import KeyScope
 from ash_server.errors import OriginNotAllowed, ScopeMissing
 from ash_server.key_ring import Client, KeyRing
@@ -25,10 +28,13 @@ def needs(scope: KeyScope) -> dict[str, KeyScope]:
 
 
 async def check_key(connection: AnyConnection, handler: BaseRouteHandler) -> None:
-    """Guard of all routes. Raises KeyRequired, KeyInvalid, ScopeMissing, OriginNotAllowed."""
+    """Guard of all routes. Raises KeyRequired, KeyInvalid, RateLimited, ScopeMissing, OriginNotAllowed."""
     if PUBLIC.items() <= handler.opt.items():
         return
     client = await identify(connection)
+    rate_limit: RateLimit | None = connection.app.state.rate_limit
+    if rate_limit is not None and client.key is not None:
+        rate_limit.take(client.key.id, time.monotonic())
     method = connection.scope.get("method")
     is_websocket = method is None
     if client.is_browser and method not in _READ_METHODS:

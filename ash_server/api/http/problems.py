@@ -27,6 +27,7 @@ from ash_server.errors import (
     MethodNotAllowed,
     NotFound,
     OriginNotAllowed,
+    RateLimited,
     SchemaMismatch,
     ScopeMissing,
     SecretMissing,
@@ -39,7 +40,15 @@ AnyRequest = Request[Any, Any, Any]
 
 COMMON_ERRORS: tuple[type[AshError], ...] = (HostNotAllowed, InvalidParameter)
 """Errors of every route."""
-KEY_ERRORS = (KeyRequired, KeyInvalid, ScopeMissing, SecretMissing, DatabaseUnavailable, SchemaMismatch)
+KEY_ERRORS = (
+    KeyRequired,
+    KeyInvalid,
+    ScopeMissing,
+    RateLimited,
+    SecretMissing,
+    DatabaseUnavailable,
+    SchemaMismatch,
+)
 """Errors of every route that needs a key."""
 READ_ERRORS = (*COMMON_ERRORS, *KEY_ERRORS)
 """Errors of every route that uses the database."""
@@ -100,7 +109,7 @@ def error_responses(*errors: type[AshError]) -> dict[int, ResponseSpec]:
 
 
 def handle_ash_error(_: AnyRequest, error: AshError) -> Response[bytes]:
-    return _respond(error)
+    return _respond(error, error.headers)
 
 
 def handle_http_exception(request: AnyRequest, error: HTTPException) -> Response[bytes]:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID, uuid4
@@ -17,8 +17,10 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect as connect_websocket
 
 from ash_server import key_ring
+from ash_server.api.http.rate_limit import RateLimit
 from ash_server.app import create_app, openapi_json
 from ash_server.db.keys import NewKey
+from ash_server.errors import RateLimited
 from ash_server.key_texts import digest, new_key_text, shown_prefix
 from ash_server.settings import Settings
 from ash_server.store import Store
@@ -297,6 +299,62 @@ async def test_missing_secret_refuses_keys(database_url: str, red: Team, tmp_pat
         response = await client.get("/api/sessions", headers=bearer(red.keys["all"]))
 
     assert (response.status_code, response.json()["code"]) == (503, "secret_missing")
+
+
+class TestRateLimit:
+    @pytest.fixture
+    def settings(self) -> Settings:
+        return Settings(secret=SECRET, rate_limit=0.01)  # one request in 100 seconds
+
+    async def test_limits_each_key(self, keyed_client: AsyncClient, red: Team, blue: Team) -> None:
+        """Public routes and other keys are not affected; an invalid key is not counted."""
+        paths = ["/health/live", f"/api/sessions/{blue.session_id}", "/api/sessions", "/docs"]
+        responses = [await keyed_client.get(path, headers=bearer(red.keys["read"])) for path in paths]
+        unknown = [
+            await keyed_client.get("/api/sessions", headers=bearer(red.keys["wrong"])) for _ in range(3)
+        ]
+        other = await keyed_client.get("/api/sessions", headers=bearer(red.keys["all"]))
+
+        assert [each.status_code for each in responses] == [200, 404, 429, 200]
+        assert [each.status_code for each in unknown] == [401] * 3
+        assert other.status_code == 200
+        limited = responses[2]
+        assert 0 < int(limited.headers["retry-after"]) <= 100
+        assert limited.json() == {
+            "type": "urn:ash:problem:rate_limited",
+            "title": "The key sends more requests than it may.",
+            "status": 429,
+            "code": "rate_limited",
+            "detail": "A key may send 0.01 requests per second.",
+        }
+
+    async def test_clients_without_a_key_are_not_limited(self, own_client: AsyncClient) -> None:
+        assert {(await own_client.get("/api/sessions")).status_code for _ in range(5)} == {200}
+
+
+@pytest.mark.parametrize(
+    ("rate", "times", "expected"),
+    [
+        (1, [0] * 12, [0] * 10 + [1, 1]),
+        (1, [0] * 10 + [0.5, 1, 1, 2.5, 2.5], [0] * 10 + [1, 0, 1, 0, 1]),
+        (0.01, [0, 0, 50, 100, 100], [0, 100, 50, 0, 100]),
+        (100, [0] * 1001 + [0.005, 0.01], [0] * 1000 + [1, 1, 0]),
+        (1, [0] * 11 + [1000] * 11, ([0] * 10 + [1]) * 2),
+    ],
+)
+def test_rate_limit(rate: float, times: Sequence[float], expected: list[int]) -> None:
+    """The seconds to wait, by the times of the requests; 0 for those that are answered."""
+    limit, key = RateLimit(rate), uuid4()
+
+    assert [seconds_to_wait(limit, key, time) for time in times] == expected
+
+
+def seconds_to_wait(limit: RateLimit, key: UUID, now: float) -> int:
+    try:
+        limit.take(key, now)
+    except RateLimited as error:
+        return int(error.headers["Retry-After"])
+    return 0
 
 
 async def test_audit_lists_what_keys_did(keyed_client: AsyncClient, red: Team, blue: Team) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 import pytest
+from prometheus_client import REGISTRY
 
 from ash_client import ApiError, AshClient, AsyncAshClient
 from ash_server.app import create_app
@@ -111,6 +112,30 @@ def served_store(url: str) -> Iterator[str]:
 def ash(server: str) -> Iterator[AshClient]:
     with AshClient(server) as client:
         yield client
+
+
+@pytest.mark.slow  # a client waits a second or more after each refusal
+async def test_waits_while_its_key_is_limited(
+    laptop: Path, database_url: str, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ash_server.api.http.rate_limit.BURST_SECONDS", 0)
+    key = await create_key(store, "laptop", "red", "read", "write")
+    path = write(laptop / TRANSCRIPT, said(1, "one"), said(2, "two"))
+    settings = Settings(secret=SECRET, rate_limit=2)
+    with served(create_app(settings, database_url=database_url)) as address:
+        ran = push(laptop, address, path, "--json", key=key)
+
+    assert (ran.code, ran.err, counts(ran)["new"]) == (0, [], 2)
+    assert count_requests("429") > 0
+
+
+def count_requests(status: str) -> float:
+    samples = (sample for metric in REGISTRY.collect() for sample in metric.samples)
+    return sum(
+        sample.value
+        for sample in samples
+        if sample.name == "ash_requests_total" and sample.labels["status"] == status
+    )
 
 
 async def test_makes_the_same_sessions_as_an_import(
