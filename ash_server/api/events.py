@@ -307,15 +307,8 @@ class EventController(Controller):
         new = await offload_each(partial(_parse_event, state.settings), batch)
         stored = await store.events.append_prepared(session_id, new)
         count_appended("events", stored)
-<<<<<<< Updated upstream
         posted = [PostedEvent(id=each.id, sequence=each.sequence, created=each.created) for each in stored]
         return Response(PostedEvents(events=posted), status_code=append_status(stored))
-=======
-        posted = PostedEvents(
-            events=[PostedEvent(id=each.id, sequence=each.sequence, created=each.created) for each in stored]
-        )
-        return Response(posted, status_code=append_status(stored))
->>>>>>> Stashed changes
 
 
 class _RawEvent(NamedTuple):
