@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from ash_client.errors import OTHER_VERSION, ApiError, not_ash_error
 from ash_shared.model.health import API_VERSION, Health
-from ash_shared.model.message import Role
+from ash_shared.model.message import Message, Role
 from ash_shared.model.pages import (
     AppendedMessage,
     AppendedMessages,
@@ -240,6 +240,14 @@ def complete_transcript(session: SessionId, completed: Mapping[str, Any]) -> Req
 def list_messages(session: SessionId, **query: Unpack[MessageQuery]) -> Request[MessagePage]:
     parameters: Mapping[str, Any] = {"parsed": True, **query}
     return Request("GET", f"{_session(session)}/messages", _model(MessagePage), parameters)
+
+
+def delete_message(session: SessionId, sequence: int) -> Request[None]:
+    return Request("DELETE", f"{_session(session)}/messages/{sequence}", _nothing)
+
+
+def pop_message(session: SessionId) -> Request[Message]:
+    return Request("POST", f"{_session(session)}/messages/pop", _model(Message), is_repeatable=False)
 
 
 def list_events(session: SessionId, **query: Unpack[EventQuery]) -> Request[EventPage]:

@@ -124,6 +124,19 @@ class AshClient:
                 return
             query["after"] = page.next_after
 
+    def delete_message(self, session: SessionId, sequence: int) -> None:
+        """Delete the text of a message and everything derived from it; its sequence is not used again."""
+        self.send(requests.delete_message(session, sequence))
+
+    def pop_message(self, session: SessionId) -> Message | None:
+        """Delete the last message and return it; None if there is none. Not repeated if the answer is lost."""
+        try:
+            return self.send(requests.pop_message(session))
+        except ApiError as error:
+            if error.code != "message_not_found":
+                raise
+            return None
+
     def list_events(self, session: SessionId, **query: Unpack[EventQuery]) -> EventPage:
         """Return a page of events, in ascending order."""
         return self.send(requests.list_events(session, **query))

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import msgspec
-from litestar import Controller, Request, Response, get, post
+from litestar import Controller, Request, Response, delete, get, post
 from litestar.datastructures import State
 from litestar.openapi import ResponseSpec
 from litestar.openapi.spec import Example, OpenAPIMediaType, Schema
@@ -17,6 +17,7 @@ from litestar.openapi.spec.enums import OpenAPIType
 from litestar.params import FromPath, PathParameter, QueryParameter
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from ash_server.api.http.access import record
 from ash_server.api.http.bodies import (
     BODY_ERRORS,
     JSON,
@@ -54,6 +55,7 @@ from ash_server.errors import (
     IdConflict,
     InvalidId,
     InvalidUtf8,
+    MessageDeleted,
     MessageNotFound,
     MessageTooLarge,
     NulByte,
@@ -76,7 +78,7 @@ from ash_shared.model.pages import (
 
 _BLANKS = " \t\r"
 _NON_EMPTY_LINE = re.compile(r"[^\n]+")
-_KINDS = r"(message|record|chunk)(,(message|record|chunk))*"
+_KINDS = r"(message|record|chunk|deleted)(,(message|record|chunk|deleted))*"
 
 BlockType = Literal["text", "thinking", "tool_use", "tool_result", "image", "file", "raw"]
 
@@ -111,6 +113,10 @@ ExpectedSequence = Annotated[
         description="The last sequence known to the client (0: none). If the session has later messages, nothing is "
         "stored.",
     ),
+]
+
+MessageSequence = Annotated[
+    int, PathParameter(ge=1, le=LAST_SEQUENCE, description="The sequence of the message.")
 ]
 
 WrittenAt = Annotated[
@@ -307,7 +313,8 @@ class MessageController(Controller):
         summary="List messages",
         description="In ascending order. Page forwards with `after` (start at 0, continue with `nextAfter`, or poll "
         "for new messages with the last sequence received), backwards with `before` (start with the largest number, "
-        "continue with `prevBefore`). The sequences of a session have no gaps, except where filters omit messages.",
+        "continue with `prevBefore`). The sequences of a session have no gaps, except where filters omit messages. "
+        "The place of a deleted message has the kind `deleted`, and neither text nor blocks.",
         response_description="A page of messages.",
         responses=error_responses(*READ_ERRORS, SessionNotFound),
         operation_class=operation(
@@ -332,7 +339,11 @@ class MessageController(Controller):
         parsed: Annotated[bool, QueryParameter(description="Include the typed blocks.")] = False,
         content: Annotated[bool, QueryParameter(description="Include the stored text.")] = True,
         kind: Annotated[
-            str, QueryParameter(pattern=f"^{_KINDS}$", description="Only these kinds, separated by commas.")
+            str,
+            QueryParameter(
+                pattern=f"^{_KINDS}$",
+                description="Only these kinds, separated by commas. With all of them, sequences have no gap.",
+            ),
         ] = "message,record",
         role: Annotated[Role | None, QueryParameter(description="Only this role.")] = None,
         type: Annotated[
@@ -362,7 +373,7 @@ class MessageController(Controller):
         summary="Get one message",
         description="With its typed blocks; for `Accept: text/plain` only the stored text, byte for byte.",
         response_description="The message.",
-        responses=error_responses(*READ_ERRORS, SessionNotFound, MessageNotFound),
+        responses=error_responses(*READ_ERRORS, SessionNotFound, MessageNotFound, MessageDeleted),
         operation_class=operation(
             responses={
                 200: {
@@ -377,15 +388,52 @@ class MessageController(Controller):
         request: Request[Any, Any, Any],
         store: InjectedStore,
         session_id: FromPath[UUID],
-        sequence: Annotated[
-            int, PathParameter(ge=1, le=LAST_SEQUENCE, description="The sequence of the message.")
-        ],
+        sequence: MessageSequence,
     ) -> Response[Message]:
         stored = await store.messages.get_message(session_id, sequence)
         if request.accept.best_match([JSON, "text/plain"]) == "text/plain":
             return Response[Any](stored.content.encode(), media_type="text/plain")
-        to_wire = partial(_to_wire, str(session_id), parsed=True, content=True)
-        return _json_response(await offload(to_wire, stored))
+        return await _message_response(session_id, stored)
+
+    @delete(
+        "/{sequence:int}",
+        operation_id="deleteMessage",
+        summary="Delete one message",
+        description="Its text and everything derived from it. Its sequence and its id are not used again: a repeated "
+        "append, import or push of the same message stores nothing. Readers receive a `retraction` with the reason "
+        "`deleted`; a `reset` and the events of the other messages precede it if these depend on the message.",
+        response_description="Deleted, now or before.",
+        responses=error_responses(*WRITE_ERRORS, SessionNotFound, MessageNotFound),
+    )
+    async def delete(
+        self,
+        request: Request[Any, Any, Any],
+        store: InjectedStore,
+        session_id: FromPath[UUID],
+        sequence: MessageSequence,
+    ) -> None:
+        if await store.messages.delete(session_id, sequence) is not None:
+            await record(request, "message.delete", f"{session_id}/{sequence}")
+
+    @post(
+        "/pop",
+        operation_id="popMessage",
+        summary="Delete the last message and return it",
+        description="Of concurrent requests, each gets another message. A repeated request deletes the one before. "
+        "Chunks of a stream are left out.",
+        response_description="The message as it was.",
+        status_code=200,
+        responses=error_responses(*WRITE_ERRORS, SessionNotFound, MessageNotFound),
+        operation_class=operation(responses={200: {JSON: json_of(Message, message=_MESSAGE)}}),
+    )
+    async def pop(
+        self, request: Request[Any, Any, Any], store: InjectedStore, session_id: FromPath[UUID]
+    ) -> Response[Message]:
+        stored = await store.messages.pop(session_id)
+        if stored is None:
+            raise MessageNotFound("The session has no message.")
+        await record(request, "message.delete", f"{session_id}/{stored.sequence}")
+        return await _message_response(session_id, stored)
 
 
 def _parse_json(body: Body) -> list[NewMessage]:
@@ -435,17 +483,24 @@ def append_status(stored: Iterable[Appended]) -> int:
 def _to_wire(
     session_id: str, stored: StoredMessage | MessageBlocks, *, parsed: bool, content: bool
 ) -> _EncodableMessage:
+    is_deleted = stored.kind == "deleted"
+    text = stored.content if content and isinstance(stored, StoredMessage) else UNSET
     return _EncodableMessage(
         id=stored.id,
         session_id=session_id,
         role=stored.role,
         kind=stored.kind,
         source=stored.source,
-        content=stored.content if content and isinstance(stored, StoredMessage) else UNSET,
+        content=UNSET if is_deleted else text,
         sequence=stored.sequence,
         created_at=stored.created_at,
-        parsed=Raw(stored.blocks_json()) if parsed else UNSET,
+        parsed=Raw(stored.blocks_json()) if parsed and not is_deleted else UNSET,
     )
+
+
+async def _message_response(session_id: UUID, stored: StoredMessage) -> Response[Any]:
+    to_wire = partial(_to_wire, str(session_id), parsed=True, content=True)
+    return _json_response(await offload(to_wire, stored))
 
 
 def _json_response(value: _EncodablePage | _EncodableMessage) -> Response[Any]:

@@ -1,4 +1,4 @@
-"""`ash delete`: delete sessions."""
+"""`ash delete`: delete sessions, or messages of a session."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -14,6 +14,7 @@ from ash_server.cli.sessions import session_table
 from ash_server.cli.store import resolve_session, with_store
 from ash_server.errors import SessionNotFound
 from ash_server.store import Store
+from ash_shared.model.message import LAST_SEQUENCE
 from ash_shared.model.session import Session
 
 subagents_option = click.option(
@@ -24,9 +25,19 @@ subagents_option = click.option(
 @click.command("delete")
 @click.argument("sessions", metavar="SESSION...", nargs=-1, required=True, callback=reject_empty)
 @subagents_option
+@click.option(
+    "--message",
+    "sequences",
+    metavar="SEQUENCE",
+    multiple=True,
+    type=click.IntRange(1, LAST_SEQUENCE),
+    help="Delete only this message of the session; may be repeated.",
+)
 @click.option("--yes", "is_confirmed", is_flag=True, help="Delete without asking.")
-def command(sessions: tuple[str, ...], *, with_subagents: bool, is_confirmed: bool) -> int:
-    """Delete sessions with their messages and events.
+def command(
+    sessions: tuple[str, ...], *, with_subagents: bool, sequences: tuple[int, ...], is_confirmed: bool
+) -> int:
+    """Delete sessions with their messages and events, or single messages of a session.
 
     SESSION is an id, the beginning of one, or a name (external id). PostgreSQL frees the space for new rows;
     `ash db vacuum` removes the texts from its files.
@@ -34,7 +45,15 @@ def command(sessions: tuple[str, ...], *, with_subagents: bool, is_confirmed: bo
     \b
     ash delete 0d5c0a1e
     ash delete 0d5c0a1e 8c87aa14 --subagents --yes
+    ash delete 0d5c0a1e --message 12 --yes
     """
+    if sequences:
+        if len(sessions) > 1 or with_subagents:
+            raise click.UsageError("--message is for one session.")
+        work = partial(
+            _delete_messages, reference=sessions[0], sequences=sequences, is_confirmed=is_confirmed
+        )
+        return with_store(work)
     work = partial(_delete, references=sessions, with_subagents=with_subagents, is_confirmed=is_confirmed)
     return with_store(work)
 
@@ -46,11 +65,27 @@ async def _delete(
     selected = await with_trees(store, named) if with_subagents else named
     if not is_confirmed:
         stdout_console().print(session_table(selected))
-        if sys.stdin is None or not sys.stdin.isatty():
-            raise click.UsageError("Nothing is deleted without --yes.")
-        click.confirm(f"Delete {counted(len(selected), 'session')}?", abort=True, err=True)
+        _confirm(counted(len(selected), "session"))
     click.echo(describe_deleted(await delete_sessions(store, selected), "deleted"))
     return 0
+
+
+async def _delete_messages(
+    store: Store, *, reference: str, sequences: Sequence[int], is_confirmed: bool
+) -> int:
+    session = await resolve_session(store, reference)
+    if not is_confirmed:
+        stdout_console().print(session_table([session]))
+        _confirm(f"{counted(len(sequences), 'message')} of this session")
+    deleted = [await store.messages.delete(session.id, sequence) for sequence in sequences]
+    click.echo(f"{counted(len(deleted) - deleted.count(None), 'message')} deleted")
+    return 0
+
+
+def _confirm(things: str) -> None:
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise click.UsageError("Nothing is deleted without --yes.")
+    click.confirm(f"Delete {things}?", abort=True, err=True)
 
 
 async def with_trees(store: Store, sessions: Iterable[Session]) -> list[Session]:

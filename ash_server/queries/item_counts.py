@@ -62,6 +62,7 @@ class _Payload(msgspec.Struct):
     content: msgspec.Raw = msgspec.Raw(b"[]")
     phase: Any = None
     citations: Any = None
+    reason: Any = None
 
 
 class _Event(msgspec.Struct):
@@ -103,10 +104,11 @@ _decode = msgspec.json.Decoder(_Event).decode
 
 def _count_page(counter: "_Counter", page: Sequence[StoredEvent]) -> "_Counter":
     for stored in page:
-        if stored.type == "reset":
+        event = _decode(stored.content)
+        if event.type == "reset":
             counter = _Counter()
-        else:
-            counter.add(_decode(stored.content))
+        elif event.payload.reason != "deleted":
+            counter.add(event)
     return counter
 
 

@@ -73,6 +73,16 @@ def test_stores_reads_searches_and_deletes(ash: AshClient) -> None:
     assert [each.type for each in ash.events(session.id)][:2] == ["turn_start", "user_message"]
     assert ash.update_session(session.id, title="Two tests").title == "Two tests"
     ash.end_session(session.id)
+    ash.delete_message(session.id, 2)
+    ash.delete_message(session.id, 2)
+    assert [getattr(ash.pop_message(session.id), "content", None) for _ in range(3)] == [
+        "plain words",
+        USER,
+        None,
+    ]
+    with pytest.raises(ApiError) as error:
+        ash.delete_message(session.id, 4)
+    assert error.value.code == "message_not_found"
     ash.delete_session(session.id)
     with pytest.raises(ApiError) as error:
         ash.get_session(session.id)
@@ -92,6 +102,10 @@ async def test_async_client_stores_reads_and_follows(async_ash: AsyncAshClient) 
             break
     assert followed == stored
     assert b"".join([each async for each in async_ash.export(session.id)]).decode() == f"{USER}\n{ANSWER}\n"
+    await async_ash.delete_message(session.id, 2)
+    popped = await async_ash.pop_message(session.id)
+    assert popped is not None
+    assert (popped.content, await async_ash.pop_message(session.id)) == (USER, None)
 
 
 def test_long_messages_are_sent_alone(ash: AshClient) -> None:

@@ -151,6 +151,10 @@ def _call(choose: random.Random) -> str:
     return f"c{choose.randrange(4)}"
 
 
+_PIECES = ("", "+1", "+2", "+3")
+"""What `_piece` adds to the id of an event."""
+
+
 def _retraction(choose: random.Random, names: list[str]) -> dict[str, Any]:
     return choose.choice(
         (
@@ -158,6 +162,10 @@ def _retraction(choose: random.Random, names: list[str]) -> dict[str, Any]:
             {"messageIds": [f"u{choose.randrange(4)}"], "reason": "superseded"},
             {"fromMessageId": f"r{choose.randrange(5)}"},
             {"turns": choose.randrange(3)},
+            {
+                "eventIds": [f"{name}{piece}" for name in choose.sample(names, 4) for piece in _PIECES],
+                "reason": "deleted",
+            },
         )
     )
 

@@ -232,6 +232,18 @@ OTHERS: dict[str, Row] = {
         [asked(), event("retraction", eventIds=["e1"]), RESET, asked()],
         ["4 user"],
     ),
+    "events of a deleted message": (
+        [asked(), call(), result(), asked(), event("retraction", eventIds=["e1", "e3"], reason="deleted")],
+        ["2 c, call e2", "4 user"],
+    ),
+    "events of a deleted message, read later": (
+        [event("retraction", at=4, eventIds=["a"], reason="deleted"), asked(at=2, name="a"), asked(at=3)],
+        ["3 user"],
+    ),
+    "events of a message that was deleted before": (
+        [asked(), event("retraction", eventIds=["e2"], reason="deleted"), asked()],
+        ["1 user", "3 user"],
+    ),
     "nothing": ([], []),
 }
 

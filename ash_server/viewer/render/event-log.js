@@ -48,6 +48,8 @@ export class EventLog {
   lastRetraction = 0;
   /** @type {Set<string> | undefined} */
   revokedIds = undefined;
+  /** Ids of events whose messages were deleted, with the sequence of the retraction. @type {Map<string, number>} */
+  deletedIds = new Map();
   /** @type {Set<Group>} */
   dirty = new Set();
   /** Set by a reset; the renderer clears it. */
@@ -67,6 +69,7 @@ export class EventLog {
     const seq = event.sequence ?? this.lastSeq + 1;
     const identity = identityOf(event);
     if (seq <= this.resetSeq || this.events.has(identity)) return false;
+    if (this.isDeleted(event)) event = emptied(event);
     this.events.set(identity, event);
     this.lastSeq = Math.max(this.lastSeq, seq);
     const handle = Object.hasOwn(HANDLERS, event.type) ? HANDLERS[event.type] : addSingle("event");
@@ -145,6 +148,23 @@ export class EventLog {
     this.groups.set(key, group);
     this.dirty.add(group);
     return group;
+  }
+
+  /** Remove events before a retraction, also those that arrive later: the log is as if read after the deletion. */
+  remove(ids, seq) {
+    ids.forEach((id) => this.deletedIds.set(id, seq));
+    const events = [...this.events.values()];
+    if (!events.some((event) => this.isDeleted(event))) return;
+    const kept = events.map((event) => (this.isDeleted(event) ? emptied(event) : event));
+    const { resetSeq, lastSeq } = this;
+    this.clear();
+    Object.assign(this, { resetSeq, lastSeq, wasReset: true });
+    kept.forEach((event) => this.add(event));
+  }
+
+  /** @param {ChatEvent} event */
+  isDeleted({ id, type, sequence = 0 }) {
+    return type !== "retraction" && sequence < (this.deletedIds.get(id) ?? 0);
   }
 
   reset(seq) {
@@ -347,6 +367,7 @@ function later(one, other) {
 }
 
 function addRetraction(log, event, seq) {
+  if (event.payload.reason === "deleted") return log.remove(event.payload.eventIds ?? [], seq);
   addSingle("event")(log, event, seq);
   log.lastRetraction = Math.max(log.lastRetraction, seq);
 }
@@ -377,6 +398,17 @@ const HANDLERS = {
   retraction: addRetraction,
   reset: (log, _, seq) => log.reset(seq),
 };
+
+/**
+ * What the server has in the place of a deleted event: it shows nothing.
+ *
+ * @param {ChatEvent} event
+ * @returns {ChatEvent}
+ */
+function emptied(event) {
+  const outside = { turnId: undefined, responseId: undefined, recordId: undefined };
+  return { ...event, ...outside, type: "retraction", payload: { eventIds: [event.id], reason: "deleted" } };
+}
 
 /** Insert an entry by its sequence; nearly all are appended. */
 function insertInOrder(entries, entry) {

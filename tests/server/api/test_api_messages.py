@@ -269,3 +269,36 @@ async def test_get_message_as_json_or_text(
 async def test_unknown_sequence_is_not_found(client: AsyncClient, filled: str) -> None:
     for sequence in (5, 2**53 - 1):
         assert (await client.get(f"{filled}/{sequence}")).json()["code"] == "message_not_found"
+
+
+async def test_a_deleted_message_keeps_only_its_place(client: AsyncClient, session: str, filled: str) -> None:
+    deleted = [await client.delete(f"{filled}/1") for _ in range(2)]
+    page = (await client.get(filled, params={"parsed": True})).json()["messages"]
+    all_kinds: dict[str, Any] = {"parsed": True, "kind": "message,record,chunk,deleted"}
+    places = (await client.get(filled, params=all_kinds)).json()["messages"]
+    blocks = (await client.get(filled, params={**all_kinds, "content": False})).json()["messages"]
+    one, unknown = await client.get(f"{filled}/1"), await client.delete(f"{filled}/99")
+    again = await client.post(filled, json=[{"content": TEXT}, {"content": "new", "id": "n"}])
+
+    assert [(each.status_code, each.content) for each in deleted] == [(204, b"")] * 2
+    assert [each["sequence"] for each in page] == [2, 3, 4]
+    assert [each["sequence"] for each in places] == [each["sequence"] for each in blocks] == [1, 2, 3, 4]
+    assert places[0].keys() == blocks[0].keys() == {*page[0].keys()} - {"content", "parsed"}
+    assert (places[0]["kind"], places[0]["role"], places[0]["source"]) == ("deleted", "system", "unknown")
+    assert (one.status_code, one.json()["code"]) == (410, "message_deleted")
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "message_not_found")
+    assert again.json()["messages"] == [
+        {"id": places[0]["id"], "sequence": 1, "created": False, "deleted": True},
+        {"id": "n", "sequence": 5, "created": True},
+    ]
+    assert await contents(client, session) == [CALL, RECORD, PLAIN, "new"]
+
+
+async def test_pop_returns_the_last_message_and_deletes_it(client: AsyncClient, filled: str) -> None:
+    await client.delete(f"{filled}/3")
+    popped = [await client.post(f"{filled}/pop") for _ in range(4)]
+
+    assert [each.status_code for each in popped] == [200, 200, 200, 404]
+    assert [each.json().get("content") for each in popped] == [PLAIN, CALL, TEXT, None]
+    assert popped[2].json()["parsed"] == [{"type": "text", "text": "Go on."}]
+    assert popped[3].json()["code"] == "message_not_found"

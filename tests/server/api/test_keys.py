@@ -360,16 +360,22 @@ def seconds_to_wait(limit: RateLimit, key: UUID, now: float) -> int:
 async def test_audit_lists_what_keys_did(keyed_client: AsyncClient, red: Team, blue: Team) -> None:
     headers = bearer(red.keys["all"])
     created = (await keyed_client.post("/api/sessions", json={}, headers=headers)).json()["id"]
+    await keyed_client.post(f"/api/sessions/{created}/messages", json=[{"content": "a"}] * 2, headers=headers)
+    await keyed_client.delete(f"/api/sessions/{created}/messages/1", headers=headers)
+    await keyed_client.delete(f"/api/sessions/{created}/messages/1", headers=headers)
+    await keyed_client.post(f"/api/sessions/{created}/messages/pop", headers=headers)
     await keyed_client.get(f"/api/sessions/{created}/export", headers=headers)
     await keyed_client.get(f"/sessions/{created}.md", headers=headers)
     await keyed_client.delete(f"/api/sessions/{created}", headers=headers)
-    page = (await keyed_client.get("/api/audit", params={"limit": 4}, headers=headers)).json()
+    page = (await keyed_client.get("/api/audit", params={"limit": 6}, headers=headers)).json()
     rest = await keyed_client.get("/api/audit", params={"before": page["nextBefore"]}, headers=headers)
 
     assert [(each["action"], each["target"], each["key"]) for each in page["audit"]] == [
         ("session.delete", created, "all"),
         ("session.export", created, "all"),
         ("session.export", created, "all"),
+        ("message.delete", f"{created}/2", "all"),
+        ("message.delete", f"{created}/1", "all"),
         ("session.create", created, "all"),
     ]
     assert {each["tenant"] for each in rest.json()["audit"]} == {"red"}

@@ -114,3 +114,16 @@ def files_with(conn: psycopg.Connection, text: str) -> list[str]:
         FROM pg_class WHERE relkind IN ('r', 't', 'i') AND oid >= 16384 AND pg_relation_size(oid) > 0
     """
     return [name for name, data in conn.execute(query) if text.encode() in data]
+
+
+async def test_deletes_messages_of_a_session(store: Store, environment: dict[str, str]) -> None:
+    session = await create(store, "main")
+    await store.messages.append(session, ["a", "b", "c"])
+
+    assert run(environment, "delete", "main", "--message", "2").code == 2
+    assert run(environment, "delete", "main", "other", "--message", "2", "--yes").code == 2
+    assert run(environment, "delete", "main", "--message", "9", "--yes").code == 1
+    ran = run(environment, "delete", "main", "--message", "2", "--message", "3", "--yes")
+    assert ran == Ran(0, "2 messages deleted\n", "")
+    assert run(environment, "delete", "main", "--message", "2", "--yes").out == "0 messages deleted\n"
+    assert [each.sequence for each in await store.messages.list_messages(session)] == [1, 4]

@@ -331,3 +331,21 @@ def test_needs_a_path_or_discover(laptop: Path) -> None:
         2,
         2,
     ]
+
+
+def test_a_deleted_message_is_not_pushed_again(laptop: Path, server: str, ash: AshClient) -> None:
+    path = write(laptop / TRANSCRIPT, said(1, "one"), said(2, "two"), said(3, "three"))
+    push(laptop, server, path)
+    session = next(iter(ash.sessions()))
+    ash.delete_message(session.id, 2)
+
+    again = push(laptop, server, path, "--json")
+    write(path, said(1, "one"), said(2, "two"), said(3, "three"), said(4, "four"))
+    grown = push(laptop, server, path, "--json")
+
+    assert [(json.loads(each.out)["deleted"], counts(each)["new"]) for each in (again, grown)] == [
+        (1, 0),
+        (1, 1),
+    ]
+    assert [each.id for each in ash.sessions()] == [session.id]
+    assert [each.sequence for each in ash.messages(session.id)] == [1, 3, 4]

@@ -143,5 +143,7 @@ def test_generated_client_calls_every_json_route(package: str, generated_client:
     assert call("completeTranscript", claimed, body=made("CompletedTranscript", **completed)).id == claimed
     assert call("searchSession", session, q="tests") is not None
     assert call("countItems", session) is not None
+    assert call("popMessage", session).sequence == 1
+    call("deleteMessage", session, 1)
     call("deleteSession", session)
     assert routes.keys() - called == STREAMS | {"exportSession", "metrics"}

@@ -517,3 +517,16 @@ async def test_a_file_recognised_later_keeps_its_session(importer: Importer) -> 
     await importer(b"hello\n" + USER + b"\n")
 
     assert await importer(b"hello\n" + USER + b"\n") == ({"existing": 2}, [])
+
+
+async def test_a_deleted_line_is_not_stored_again(importer: Importer, store: Store) -> None:
+    await importer(USER + b"\n" + ANSWER + b"\n")
+    await store.messages.delete(importer.session_id, 1)
+
+    assert await importer(USER + b"\n" + ANSWER + b"\n") == ({"deleted": 1, "existing": 1}, [])
+    assert await importer(USER + b"\n" + ANSWER + b"\nnew\n") == ({"deleted": 1, "existing": 1, "new": 1}, [])
+    assert await importer.exported() == ANSWER + b"\nnew\n"
+    await store.messages.delete(importer.session_id, 3)
+    await importer(USER + b"\n" + ANSWER + b"\nnew\n")
+    assert await importer.exported() == ANSWER + b"\n"
+    assert (await importer(USER + b"\n" + ANSWER + b"\n", replace=True))[0] == {"new": 2}
