@@ -1,7 +1,7 @@
 """Appending and listing the messages of a session, optionally with their typed blocks."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
@@ -30,6 +30,7 @@ from ash_server.api.http.bodies import (
     decode_body,
     read_body,
 )
+from ash_server.api.http.caching import cache_headers, has_current, not_modified, tag_of_messages
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.openapi_operations import (
     ONE_LINE,
@@ -323,6 +324,7 @@ class MessageController(Controller):
     )
     async def list(  # noqa: PLR0913  # one argument per parameter of the query
         self,
+        request: Request[Any, Any, Any],
         store: InjectedStore,
         session_id: FromPath[UUID],
         *,
@@ -357,6 +359,10 @@ class MessageController(Controller):
             rows = await store.messages.list_blocks(session_id, **page)
         else:
             rows = await store.messages.list_messages(session_id, **page)
+        tag = tag_of_messages(request.scope, rows, JSON)
+        headers = cache_headers(request.scope, tag)
+        if has_current(request, tag):
+            return not_modified(headers, JSON)
         has_more = may_have_more(rows, limit)
         to_wire = partial(_to_wire, str(session_id), parsed=parsed, content=content)
         return _json_response(
@@ -364,7 +370,8 @@ class MessageController(Controller):
                 messages=await offload_each(to_wire, rows),
                 next_after=rows[-1].sequence if has_more and before is None else UNSET,
                 prev_before=rows[0].sequence if has_more and before is not None else UNSET,
-            )
+            ),
+            headers,
         )
 
     @get(
@@ -391,9 +398,14 @@ class MessageController(Controller):
         sequence: MessageSequence,
     ) -> Response[Message]:
         stored = await store.messages.get_message(session_id, sequence)
-        if request.accept.best_match([JSON, "text/plain"]) == "text/plain":
-            return Response[Any](stored.content.encode(), media_type="text/plain")
-        return await _message_response(session_id, stored)
+        media_type = request.accept.best_match([JSON, TEXT], JSON) or JSON
+        tag = tag_of_messages(request.scope, [stored], media_type)
+        headers = cache_headers(request.scope, tag)
+        if has_current(request, tag):
+            return not_modified(headers, media_type)
+        if media_type == TEXT:
+            return Response[Any](stored.content.encode(), media_type=TEXT, headers=headers)
+        return await _message_response(session_id, stored, headers)
 
     @delete(
         "/{sequence:int}",
@@ -498,10 +510,14 @@ def _to_wire(
     )
 
 
-async def _message_response(session_id: UUID, stored: StoredMessage) -> Response[Any]:
+async def _message_response(
+    session_id: UUID, stored: StoredMessage, headers: Mapping[str, str] | None = None
+) -> Response[Any]:
     to_wire = partial(_to_wire, str(session_id), parsed=True, content=True)
-    return _json_response(await offload(to_wire, stored))
+    return _json_response(await offload(to_wire, stored), headers)
 
 
-def _json_response(value: _EncodablePage | _EncodableMessage) -> Response[Any]:
-    return Response(_encode(value), media_type=JSON)
+def _json_response(
+    value: _EncodablePage | _EncodableMessage, headers: Mapping[str, str] | None
+) -> Response[Any]:
+    return Response(_encode(value), media_type=JSON, headers=headers)

@@ -21,6 +21,7 @@ from litestar.types import ExceptionHandlersMap
 
 from ash_server.api.http.access import PUBLIC, client_of, record
 from ash_server.api.http.bodies import JSON, NDJSON
+from ash_server.api.http.caching import has_current, not_modified
 from ash_server.api.http.compression import static_file
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.headers import get_header
@@ -161,8 +162,8 @@ class AssetController(Controller):
         if asset is None:
             raise NotFound
         headers = {**_FOR_OTHER_PAGES, "ETag": f'W/"{bundle.digest}"'}
-        if headers["ETag"] in (get_header(request.headers, "if-none-match") or ""):
-            return Response(b"", status_code=304, media_type=asset.media_type, headers=headers)
+        if has_current(request, headers["ETag"]):
+            return not_modified(headers, asset.media_type)
         return static_file(request, asset.content, asset.media_type, headers)
 
 

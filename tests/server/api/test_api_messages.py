@@ -1,6 +1,7 @@
 """Messages over HTTP: stored and returned verbatim, and parsed."""
 
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID, uuid5
 
@@ -8,8 +9,11 @@ import msgspec
 import pytest
 from httpx import AsyncClient
 
+from ash_server import NewMessage, Store
+from ash_server.api.http import caching
 from ash_server.db.connection import connect
 from ash_server.db.messages import list_messages, to_message
+from ash_shared.reading.parse import PARSER_VERSION
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
@@ -302,3 +306,91 @@ async def test_pop_returns_the_last_message_and_deletes_it(client: AsyncClient, 
     assert [each.json().get("content") for each in popped] == [PLAIN, CALL, TEXT, None]
     assert popped[2].json()["parsed"] == [{"type": "text", "text": "Go on."}]
     assert popped[3].json()["code"] == "message_not_found"
+
+
+# --- ETag and 304
+
+
+PAGES = [
+    "",
+    "?parsed=true",
+    "?parsed=true&content=false",
+    "?before=9&limit=2",
+    "?role=user",
+    "?after=99",
+    "/1",
+]
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_unchanged_messages_are_not_sent_again(client: AsyncClient, filled: str, path: str) -> None:
+    first = await client.get(filled + path)
+    tag = first.headers["etag"]
+    again = await client.get(filled + path, headers={"If-None-Match": tag})
+    listed = await client.get(filled + path, headers={"If-None-Match": f'"a", {tag}'})
+    other = await client.get(filled + path, headers={"If-None-Match": '"a"'})
+
+    assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+    assert (listed.status_code, other.status_code, other.content) == (304, 200, first.content)
+    assert {each.headers["cache-control"] for each in (first, again, other)} == {"no-cache, private"}
+
+
+async def test_tags_tell_all_responses_apart(client: AsyncClient, filled: str) -> None:
+    """By the query, the media type, redaction and the session."""
+    other = filled.replace("/messages", "").rpartition("/")[0] + f"/{await new_session(client)}/messages"
+    await client.post(other, json=[{"content": content} for content in ALL])
+    addresses = [filled + path for path in (*PAGES, "?redact=1", "?redact=0", "/2")] + [other]
+    tags = [(await client.get(address)).headers["etag"] for address in addresses]
+    tags.append((await client.get(f"{filled}/1", headers={"Accept": "text/plain"})).headers["etag"])
+
+    assert len(set(tags)) == len(tags)
+
+
+async def new_session(client: AsyncClient) -> str:
+    created = await client.post("/api/sessions", json={})
+    return str(created.json()["id"])
+
+
+async def tag_of(client: AsyncClient, address: str) -> str:
+    return (await client.get(address)).headers["etag"]
+
+
+async def append_one(store: Store, session_id: UUID) -> None:
+    await store.messages.append(session_id, [PLAIN])
+
+
+async def delete_one(store: Store, session_id: UUID) -> None:
+    await store.messages.delete(session_id, 2)
+
+
+async def store_again(store: Store, session_id: UUID) -> None:
+    await store.sessions.delete(session_id)
+    again = await store.sessions.create(source="claude", external_id="again")
+    assert again.id == session_id
+    await store.messages.append(
+        session_id, [NewMessage(TEXT, id="a"), NewMessage(CALL.replace("ls", "id"), id="b")]
+    )
+
+
+async def parse_with_another_version(_store: Store, _session_id: UUID) -> None:
+    vars(caching)["PARSER_VERSION"] += 1
+
+
+@pytest.mark.parametrize("change", [append_one, delete_one, store_again, parse_with_another_version])
+async def test_tags_change_with_the_messages(
+    own_client: AsyncClient,
+    store: Store,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[Store, UUID], Awaitable[None]],
+) -> None:
+    monkeypatch.setattr(caching, "PARSER_VERSION", PARSER_VERSION)
+    session = await store.sessions.create(source="claude", external_id="again")
+    await store.messages.append(session.id, [NewMessage(TEXT, id="a"), NewMessage(CALL, id="b")])
+    address = f"/api/sessions/{session.id}/messages"
+    before = await tag_of(own_client, address)
+    assert await tag_of(own_client, address) == before
+
+    await change(store, session.id)
+
+    response = await own_client.get(address, headers={"If-None-Match": before})
+    assert (response.status_code, response.headers["etag"] == before) == (200, False)

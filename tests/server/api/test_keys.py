@@ -492,6 +492,7 @@ async def test_browser_signs_in_and_out(keyed_client: AsyncClient, red: Team, bl
     signed_in = await sign_in(keyed_client, red.keys["all"], page)
     cookie = signed_in.headers["Set-Cookie"]
     listed = await keyed_client.get("/api/sessions")
+    messages = await keyed_client.get(f"/api/sessions/{red.session_id}/messages")
     signed_out = await keyed_client.post("/logout", headers={"Origin": BASE})
     with_old_cookie = await keyed_client.get("/api/sessions", headers={"Cookie": cookie.partition(";")[0]})
 
@@ -505,6 +506,7 @@ async def test_browser_signs_in_and_out(keyed_client: AsyncClient, red: Team, bl
         "ash_session=[A-Za-z0-9]{43}; HttpOnly; Max-Age=1209600; Path=/; SameSite=strict", cookie
     )
     assert [each["id"] for each in listed.json()["sessions"]] == [red.session_id]
+    assert messages.headers["Cache-Control"] == "no-store, private"
     assert (signed_out.status_code, signed_out.headers["Location"]) == (303, "/login")
     assert with_old_cookie.status_code == 401
 

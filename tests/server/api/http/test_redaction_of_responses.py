@@ -121,6 +121,9 @@ async def test_redacting_key(store: Store) -> None:
     text = new_key_text()
     new = NewKey("shared", shown_prefix(text), digest(secret.encode(), text), ("read",), None, redacts=True)
     await store.keys.create("default", new)
+    other_text = new_key_text()
+    other = NewKey("all", shown_prefix(other_text), digest(secret.encode(), other_text), ("read",), None)
+    await store.keys.create("default", other)
     session = await store.sessions.create(source="claude", title=f"Use {TOKEN}")
     await store.messages.append(session.id, [LINE])
     app = create_app(Settings(secret=secret), database_url=store.url)
@@ -134,3 +137,8 @@ async def test_redacting_key(store: Store) -> None:
                 )
                 assert (answer.status_code, TOKEN in answer.text) == (200, False), address
                 assert REDACTED in answer.text, address
+        messages = f"/api/sessions/{session.id}/messages"
+        unredacted = await client.get(messages, headers={"Authorization": f"Bearer {other_text}"})
+        sent = {"Authorization": f"Bearer {text}", "If-None-Match": unredacted.headers["etag"]}
+        redacted = await client.get(messages, headers=sent)
+        assert [TOKEN in each.text for each in (unredacted, redacted)] == [True, False]
