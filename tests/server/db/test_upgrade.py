@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -16,12 +17,15 @@ from ash_server.db.sessions import session_id_for
 from ash_server.db.vacuum import vacuum
 from ash_server.errors import SchemaMismatch
 from ash_server.repositories.connections import translate_errors
+from ash_server.transfer.exporting.jsonl import FORMATS
 from ash_server.transfer.importing.file_import import import_file
 from ash_server.transfer.importing.transcript_files import modification_time
 from ash_server.transfer.load import load_session
 from tests.server.db.test_reindex import alembic
+from tests.server.db.upgrade.write_store import PATHS, external_name
 
 ROOT = Path(__file__).parents[3]
+WRITTEN_STORES = sorted((Path(__file__).parent / "upgrade").glob("store_*.sql"))
 STORES = sorted((Path(__file__).parent / "upgrade").glob("schema_*.sql"))
 SAMPLES = sorted((ROOT / "ash_server" / "samples").glob("*.jsonl"))
 SAMPLE = ROOT / "ash_server" / "samples" / "bird-counter.jsonl"
@@ -196,3 +200,85 @@ async def test_rejects_older_schema(old_store: str) -> None:
     with pytest.raises(SchemaMismatch, match=f"needs {REVISION}"):
         async with Store.open(old_store):
             pass
+
+
+def load_store(url: str, path: Path) -> None:
+    """Create a database with the schema of a store, and only its rows."""
+    upgrade(url, path.stem.removeprefix("store_"))
+    with psycopg.connect(url) as conn:
+        tables = conn.execute(
+            "SELECT string_agg(tablename, ',') FROM pg_tables "
+            "WHERE schemaname = 'public' AND tablename <> 'alembic_version'"
+        )
+        conn.execute(f"TRUNCATE {tables.fetchall()[0][0]}")
+        conn.execute(path.read_bytes())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", WRITTEN_STORES, ids=lambda path: path.stem)
+async def test_store_of_each_schema_reads_the_same(path: Path, bare_database_url: str) -> None:
+    """Stores written by the version with each schema: texts, messages, events, and the next import."""
+    url = bare_database_url
+    load_store(url, path)
+    before = read_messages(url), read_all_events(url)
+    upgrade(url)
+    after = read_messages(url), read_all_events(url)
+    async with Store.open(url) as store:
+        by_name = {session.external_id: session async for session in store.sessions.list_all()}
+        sessions = [by_name[external_name(each)] for each in PATHS]
+        read = [await read_session(store, each.id) for each in sessions]
+        imported = [await import_file(store, each, external_name(each), identify=True) for each in PATHS]
+        appended = [await store.messages.append(each.id, ["more"]) for each in by_name.values()]
+        for session_id in [id async for id in store.sessions.list_ids()]:
+            await store.events.rebuild(session_id)
+        rebuilt = [await store.events.get_events(each.id) for each in sessions]
+
+    assert after == before
+    assert bool(before[1]) == (path.stem >= "store_0003")
+    assert read == [(each.read_bytes(), load_session(each)) for each in PATHS]
+    assert [set(each.result.counts) for each in imported] == [{"existing"}] * len(PATHS)
+    assert [each.session_id for each in imported] == [each.id for each in sessions]
+    assert all(each.created for [each] in appended)
+    assert all(rebuilt)
+    if path.stem > "store_0002":  # the first ones had no parents
+        assert sessions[1].parent_id == sessions[0].id
+
+
+def read_messages(url: str) -> list[tuple[Any, ...]]:
+    with psycopg.connect(url) as conn:
+        query = "SELECT session_id, sequence, id, role, kind, source, content FROM messages ORDER BY 1, 2"
+        return conn.execute(query).fetchall()
+
+
+async def read_session(store: Store, session_id: UUID) -> tuple[bytes, Any]:
+    exported = [chunk async for chunk in FORMATS["jsonl"].export(store, session_id)]
+    return b"".join(exported), (await store.conversation.get_page(session_id)).messages
+
+
+def read_all_events(url: str) -> list[tuple[Any, ...]]:
+    """Return the events of any schema."""
+    with psycopg.connect(url) as conn:
+        views = conn.execute("SELECT to_regclass('events_full') IS NULL, to_regclass('events') IS NULL")
+        has_no_view, has_none = views.fetchall()[0]
+    return [] if has_none else read_events(url, "events" if has_no_view else "events_full")
+
+
+async def test_newest_schema_can_be_left_and_entered_again(database_url: str) -> None:
+    """The newest migration keeps what a store has, in both directions."""
+    async with Store.open(database_url) as store:
+        for path in (*PATHS, *SAMPLES[:2]):
+            await import_file(store, path, path.name, identify=True)
+    before = read_rows(database_url)
+    alembic(database_url, "downgrade", "-1")
+    upgrade(database_url)
+
+    assert read_rows(database_url) == before
+
+
+def read_rows(url: str) -> list[Any]:
+    with psycopg.connect(url) as conn:
+        tables = ("sessions", "messages", "events_full")
+        return [
+            conn.execute(f"SELECT each.* FROM {name} AS each ORDER BY each::text").fetchall()
+            for name in tables
+        ]
