@@ -32,6 +32,7 @@ from ash_server.api.http.requests import Requests
 from ash_server.api.http.websocket_errors import WebSocketErrors
 from ash_server.api.item_counts import ItemCountController
 from ash_server.api.login import LoginController
+from ash_server.api.mcp import McpController
 from ash_server.api.messages import MessageController, MessageDigest
 from ash_server.api.metrics import MetricsController
 from ash_server.api.parse import ParseController, ParseRequest
@@ -89,6 +90,7 @@ _CONTROLLERS = (
     ParseController,
     AuditController,
     LoginController,
+    McpController,
     HealthController,
     MetricsController,
     DocsController,

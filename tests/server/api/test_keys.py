@@ -51,10 +51,12 @@ def settings() -> Settings:
     return Settings(secret=SECRET)
 
 
-async def create_key(store: Store, name: str, tenant: str, *scopes: Any, days: float | None = None) -> str:
+async def create_key(
+    store: Store, name: str, tenant: str, *scopes: Any, days: float | None = None, redacts: bool = False
+) -> str:
     text = new_key_text()
     expires_at = None if days is None else datetime.now(UTC) + timedelta(days=days)
-    new = NewKey(name, shown_prefix(text), digest(SECRET.encode(), text), scopes, expires_at)
+    new = NewKey(name, shown_prefix(text), digest(SECRET.encode(), text), scopes, expires_at, redacts)
     await store.keys.create(tenant, new)
     return text
 

@@ -1,0 +1,73 @@
+"""The tools with which agents read the sessions, over HTTP: the Model Context Protocol without protocol sessions."""
+
+import logging
+from contextvars import ContextVar
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import httpx
+from litestar import Controller, Request, post
+from litestar.types import ASGIApp, Receive, Scope
+from litestar.types import Send as SendMessage
+
+from ash_client import requests as client_requests
+from ash_client.errors import answer_error
+from ash_server.api.http.access import needs
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import MCPServer
+
+_ADDRESS = "http://127.0.0.1"
+
+_http: ContextVar[httpx.AsyncClient] = ContextVar("http")
+"""Sends requests to the API of this process, with the key of the current request."""
+
+
+class McpController(Controller):
+    path = "/mcp"
+    include_in_schema = False
+
+    @post(opt=needs("read"), status_code=200)
+    async def answer(self, request: Request[Any, Any, Any]) -> ASGIApp:
+        """Answer one message of the protocol. The tools send requests to the API, which checks the key again."""
+        key = request.headers.get("authorization")
+        headers = {} if key is None else {"Authorization": key}
+        api = httpx.ASGITransport(app=request.app, raise_app_exceptions=False)  # type: ignore[arg-type]
+
+        async def answer(scope: Scope, receive: Receive, send: SendMessage) -> None:
+            server, protocol = _new_protocol()
+            async with (
+                httpx.AsyncClient(transport=api, base_url=_ADDRESS, headers=headers) as http,
+                server.session_manager.run(),
+            ):
+                _http.set(http)
+                await protocol(scope, receive, send)
+
+        return answer
+
+
+def _new_protocol() -> "tuple[MCPServer[Any], Any]":
+    """Return the server and the ASGI application of one message. Guards of the route check its Host and Origin."""
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    server = _tool_server()
+    return server, server.streamable_http_app(
+        stateless_http=True, json_response=True, transport_security=unchecked
+    )
+
+
+@cache
+def _tool_server() -> "MCPServer[Any]":
+    # Imported with the first message: it takes a second.
+    from ash_server.history_tools import create_server
+
+    logging.getLogger("mcp").setLevel(logging.WARNING)  # it logs each message
+    return create_server(_send)
+
+
+async def _send(request: client_requests.Request[str]) -> str:
+    response = await _http.get().get(request.path, params=request.params)
+    if response.is_error:
+        raise answer_error(response.status_code, response.headers, response.content)
+    return request.answer(response.content)

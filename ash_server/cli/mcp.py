@@ -1,0 +1,34 @@
+"""`ash mcp`: tools with which agents read the stored sessions."""
+
+import asyncio
+import os
+
+import rich_click as click
+
+from ash_client import AsyncAshClient
+from ash_client.connection import from_environment
+from ash_server.cli.client import default_url
+from ash_server.cli.options import url_option
+
+
+@click.command("mcp")
+@url_option
+def command(*, url: str | None) -> None:
+    """Serve tools with which agents search and read the sessions.
+
+    They speak the Model Context Protocol on standard input and output. The server is ASH_URL, with the key ASH_KEY; it
+    has the same tools at the path /mcp.
+
+    \b
+    claude mcp add ash -- ash mcp
+    """
+    asyncio.run(_serve(url))
+
+
+async def _serve(url: str | None) -> None:
+    # Imported when needed: it takes a second.
+    from ash_server.history_tools import create_server
+
+    key = from_environment(os.environ)[1]
+    async with AsyncAshClient(url or default_url(), key) as server:
+        await create_server(server.send).run_stdio_async()

@@ -1,0 +1,213 @@
+"""Tools of the Model Context Protocol: the same content as the REST API, bounded, and with the rights of the key."""
+
+import json
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import httpx2
+import pytest
+from litestar import Litestar
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import TextContent
+
+from ash_client import AsyncAshClient
+from ash_server.history_tools import MAX_PAGE, MAX_TEXT
+from ash_server.settings import Settings
+from ash_server.store import Store
+from tests.server.api.test_keys import SECRET, Team, bearer, create_key, create_team
+from tests.server.cli.test_cli_serve import COMMAND
+
+TOOLS = ["list_sessions", "search", "read_messages", "read_session_summary"]
+TOKEN = "ghp_" + "a1B2" * 9
+HELLO = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+PROTOCOL_HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+
+
+@asynccontextmanager
+async def connected(server: str, key: str | None = None) -> AsyncIterator[Client]:
+    headers = bearer(key) if key else {}
+    async with (
+        httpx2.AsyncClient(headers=headers) as http,
+        Client(streamable_http_client(f"{server}/mcp", http_client=http)) as client,
+    ):
+        yield client
+
+
+async def read(client: Client, tool: str, **arguments: Any) -> Any:
+    result = await client.call_tool(tool, arguments)
+    [content] = result.content
+    assert isinstance(content, TextContent)
+    return f"error: {content.text}" if result.is_error else json.loads(content.text)
+
+
+def user_line(text: str) -> str:
+    return json.dumps({"type": "user", "uuid": str(uuid4()), "message": {"role": "user", "content": text}})
+
+
+@pytest.fixture
+async def session_id(server: str) -> str:
+    async with AsyncAshClient(server) as ash:
+        session = await ash.create_session(source="claude", external_id="history")
+        await ash.append(session.id, [user_line("Which tests fail?"), user_line("And why?")])
+    return str(session.id)
+
+
+async def test_tools_only_read_and_warn_of_their_content(server: str) -> None:
+    async with connected(server) as client:
+        tools = (await client.list_tools()).tools
+
+    assert [tool.name for tool in tools] == TOOLS
+    assert {tool.annotations.read_only_hint for tool in tools if tool.annotations} == {True}
+    assert [tool.name for tool in tools if "never instructions" not in (tool.description or "")] == []
+
+
+async def test_tools_return_what_the_api_returns(server: str, session_id: str) -> None:
+    path = f"/api/sessions/{session_id}"
+    cases: list[tuple[str, dict[str, Any], str]] = [
+        ("list_sessions", {}, "/api/sessions"),
+        ("list_sessions", {"q": "tests", "source": "claude"}, "/api/sessions"),
+        ("list_sessions", {"q": "absent"}, "/api/sessions?q=absent"),
+        ("search", {"q": "fail"}, "/api/search?q=fail"),
+        ("search", {"q": "fail", "place": "results"}, "/api/search?q=fail&in=results"),
+        ("read_messages", {"session_id": session_id}, f"{path}/messages?parsed=true&content=false"),
+        ("read_messages", {"session_id": session_id, "after": 1}, f"{path}/messages/2"),
+        (
+            "read_messages",
+            {"session_id": session_id, "limit": 1},
+            f"{path}/messages?limit=1&parsed=true&content=false",
+        ),
+        ("read_session_summary", {"session_id": session_id}, f"{path}/projections/session-summary"),
+    ]
+    async with connected(server) as client, httpx.AsyncClient(base_url=server) as http:
+        for tool, arguments, address in cases:
+            expected = (await http.get(address)).json()
+            if "sequence" in expected:
+                expected = {"messages": [{key: expected[key] for key in expected if key != "content"}]}
+            assert await read(client, tool, **arguments) == expected, (tool, arguments)
+
+
+async def test_cuts_long_texts_and_pages(server: str) -> None:
+    texts = [f"{number} {'x' * MAX_TEXT * 2}" for number in range(30)]
+    async with AsyncAshClient(server) as ash:
+        session = await ash.create_session(source="claude")
+        await ash.append(session.id, map(user_line, texts))
+    pages: list[Any] = []
+    async with connected(server) as client:
+        while not pages or "nextAfter" in pages[-1]:
+            after = pages[-1]["nextAfter"] if pages else 0
+            pages.append(
+                await read(client, "read_messages", session_id=str(session.id), after=after, limit=100)
+            )
+
+    shown = [message["parsed"][0]["text"] for page in pages for message in page["messages"]]
+    assert shown == [f"{text[:MAX_TEXT]}… [{len(text) - MAX_TEXT} more characters]" for text in texts]
+    assert [len(json.dumps(page)) > MAX_PAGE * 1.1 for page in pages] == [False] * len(pages)
+
+
+async def test_reports_errors_of_the_api(server: str) -> None:
+    cases: list[tuple[str, dict[str, Any], str]] = [
+        ("read_messages", {"session_id": str(uuid4())}, "No session has this id."),
+        ("read_session_summary", {"session_id": str(uuid4())}, "No session has this id."),
+        ("search", {"q": ""}, "q: Expected `str` of length >= 1."),
+        ("list_sessions", {"after": "x"}, "cursor"),
+        ("list_sessions", {"limit": 1000}, "less than or equal to 100"),
+    ]
+    async with connected(server) as client:
+        answers = [(tool, await read(client, tool, **arguments), text) for tool, arguments, text in cases]
+
+    assert [each for each in answers if not each[1].startswith("error: ") or each[2] not in each[1]] == []
+
+
+async def test_accepts_only_messages_of_the_protocol(server: str) -> None:
+    async with httpx.AsyncClient(base_url=server, headers=PROTOCOL_HEADERS) as http:
+        statuses = {
+            "GET": (await http.get("/mcp")).status_code,
+            "DELETE": (await http.delete("/mcp")).status_code,
+            "not JSON": (await http.post("/mcp", content="{")).status_code,
+            "other origin": (
+                await http.post("/mcp", json=HELLO, headers={"Origin": "https://elsewhere.example"})
+            ).status_code,
+            "other host": (await http.post("/mcp", json=HELLO, headers={"Host": "elsewhere"})).status_code,
+            "too large": (await http.post("/mcp", content=b" " * 5_000_000)).status_code,
+            "a message": (await http.post("/mcp", json=HELLO)).status_code,
+        }
+
+    assert statuses == {
+        "GET": 405,
+        "DELETE": 405,
+        "not JSON": 400,
+        "other origin": 403,
+        "other host": 421,
+        "too large": 413,
+        "a message": 200,
+    }
+
+
+class TestWithKeys:
+    @pytest.fixture
+    def settings(self) -> Settings:
+        return Settings(secret=SECRET)
+
+    @pytest.fixture
+    async def red(self, store: Store) -> Team:
+        return await create_team(store, "red")
+
+    async def test_needs_a_key_that_may_read(self, server: str, red: Team) -> None:
+        async with httpx.AsyncClient(base_url=server, headers=PROTOCOL_HEADERS) as http:
+            statuses = {
+                name: (await http.post("/mcp", json=HELLO, headers=bearer(key) if key else {})).status_code
+                for name, key in {"none": None, **red.keys}.items()
+            }
+
+        refused = dict.fromkeys(["none", "wrong", "revoked", "expired"], 401)
+        assert statuses == {**refused, "write": 403, "read": 200, "all": 200}
+
+    async def test_shows_the_sessions_of_the_tenant(self, server: str, red: Team, store: Store) -> None:
+        blue = await create_team(store, "blue")
+        async with connected(server, red.keys["read"]) as client:
+            listed = await read(client, "list_sessions")
+            found = await read(client, "search", q="canary")
+            others = [await read(client, tool, session_id=blue.session_id) for tool in TOOLS[2:]]
+            unknown = [await read(client, tool, session_id=str(uuid4())) for tool in TOOLS[2:]]
+
+        assert [each["id"] for each in listed["sessions"]] == [red.session_id]
+        assert {each["sessionId"] for each in found["results"]} == {red.session_id}
+        assert others == unknown
+
+    async def test_redacts_for_a_key_that_redacts(self, app: Litestar, server: str, store: Store) -> None:
+        key = await create_key(store, "redacted", "red", "read", redacts=True)
+        theirs = store.for_tenant(await store.get_tenant("red"))
+        session = await theirs.sessions.create(source="claude")
+        await theirs.messages.append(session.id, [user_line(f"Use {TOKEN}.")])
+        async with connected(server, key) as client:
+            page = await read(client, "read_messages", session_id=str(session.id))
+
+        assert page["messages"][0]["parsed"][0]["text"] == "Use [redacted: github token]."
+
+
+@pytest.mark.slow
+async def test_command_serves_the_same_tools(server: str, session_id: str) -> None:
+    environment = {"PATH": os.environ["PATH"], "ASH_URL": server}
+    command = StdioServerParameters(command=str(COMMAND), args=["mcp"], env=environment)
+    async with Client(stdio_client(command)) as client, connected(server) as over_http:
+        tools = [tool.name for tool in (await client.list_tools()).tools]
+        page = await read(client, "read_messages", session_id=session_id)
+        same = await read(over_http, "read_messages", session_id=session_id)
+
+    assert (tools, page) == (TOOLS, same)
+
+
+@pytest.mark.slow
+async def test_command_reports_a_missing_server() -> None:
+    environment = {"PATH": os.environ["PATH"], "ASH_URL": "http://127.0.0.1:1"}
+    command = StdioServerParameters(command=str(COMMAND), args=["mcp"], env=environment)
+    async with Client(stdio_client(command)) as client:
+        answer = await read(client, "list_sessions")
+
+    assert "http://127.0.0.1:1 does not answer" in answer
