@@ -4,19 +4,21 @@ Run it as `python -m tests.server.db.upgrade.write_store`.
 """
 
 import asyncio
+import os
 import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from ash_server.cli.import_.files import import_paths
+from ash_server.cli.import_.options import ImportOptions
 from ash_server.db.connection import REVISION, upgrade
 from ash_server.db.embedded.binaries import find_binaries
 from ash_server.db.embedded.server import EmbeddedPostgres
 from ash_server.db.keys import NewKey
 from ash_server.db.tenants import DEFAULT
 from ash_server.store import Store
-from ash_server.transfer.importing.file_import import import_file
 
 FOLDER = Path(__file__).parent
 TRANSCRIPTS = FOLDER / "transcripts"
@@ -33,8 +35,7 @@ def external_name(path: Path) -> str:
 
 async def fill(url: str) -> None:
     async with Store.open(url) as store:
-        for path in PATHS:
-            await import_file(store, path, external_name(path), identify=True)
+        await import_paths(store, [TRANSCRIPTS / "projects"], ImportOptions(jobs=1))
         for number, tenant, redacts in ((1, "red", False), (2, DEFAULT.name, True)):
             new = NewKey("laptop", "ash_000000", bytes([number]) * 32, ("read",), None, redacts)
             await store.keys.create(tenant, new)
@@ -54,6 +55,7 @@ def dump(url: str) -> str:
 
 
 def main() -> None:
+    os.environ["CLAUDE_CONFIG_DIR"] = str(TRANSCRIPTS)
     with tempfile.TemporaryDirectory() as folder, EmbeddedPostgres(Path(folder, "pg")) as server:
         server.ensure_database("ash")
         upgrade(url := server.url("ash"))
