@@ -50,7 +50,6 @@ from ash_server.errors import (
 from ash_server.offload import offload_each
 from ash_shared.eventlog import Line, Normalizer
 from ash_shared.eventlog.emitter import EMPTY_LINE
-from ash_shared.model.base import ABSENT
 from ash_shared.model.message import Description, Kind, Message, Role, StoredKind
 from ash_shared.reading.parse import (
     PARSER_VERSION,
@@ -397,10 +396,10 @@ def to_message(session_id: UUID, stored: StoredMessage) -> Message:
         role=stored.role,
         kind=stored.kind,
         source=stored.source,
-        content=ABSENT if is_deleted else stored.content,
+        content=None if is_deleted else stored.content,
         sequence=stored.sequence,
         created_at=stored.created_at,
-        parsed=ABSENT if is_deleted else parse_message_content(stored.content, stored.source),
+        parsed=None if is_deleted else parse_message_content(stored.content, stored.source),
     )
 
 
