@@ -61,11 +61,12 @@ def stored_query(table: str, id_column: str, content_column: str = "content") ->
     """Return SQL for the id, the sequence and the content of those of a session's entries that have one of some ids.
 
     It looks up ids one by one: before the table is analysed, `id = ANY(…)` is planned as a scan of the whole session,
-    which makes a long import quadratic. LIMIT keeps the planner from joining the two.
+    which makes a long import quadratic. LIMIT keeps the planner from joining the two. OFFSET hides the number of ids
+    from the planner, which would plan the query again for each short list.
     """
     return f"""
         SELECT stored.*
-        FROM (SELECT %b::uuid AS session_id, %b::text[] AS ids) AS args,
+        FROM (SELECT %b::uuid AS session_id, %b::text[] AS ids OFFSET 0) AS args,
             unnest(ids) AS arg_id,
             LATERAL (
                 SELECT {id_column}, sequence, {content_column}

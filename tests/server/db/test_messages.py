@@ -56,6 +56,16 @@ async def stored(connection: AsyncConnection, session_id: UUID) -> list[tuple[in
     return [(each.sequence, each.id, each.content) for each in page]
 
 
+async def test_statements_of_short_appends_are_not_planned_again(
+    connection: AsyncConnection, session_id: UUID
+) -> None:
+    for number in range(20):
+        await append(connection, session_id, [message(f"m{number}")])
+    planned = await connection.execute("SELECT max(custom_plans) < 10 FROM pg_prepared_statements")
+
+    assert await planned.fetchall() == [(True,)]
+
+
 async def test_append_assigns_sequences_in_order(connection: AsyncConnection, session_id: UUID) -> None:
     answers = [
         await append(connection, session_id, [message("a", "1")]),
