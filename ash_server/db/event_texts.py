@@ -116,7 +116,7 @@ class MessageText:
 
     def encode(self, event: Event) -> StoredJson:
         """Return the JSON of a derived event without its beginning and without the values that are in the text."""
-        ranges = list[tuple[int, int]]()
+        ranges: list[tuple[int, int]] = []
         fields = {name: event[name] for name in event if name not in _HEAD_NAMES}
         if len(self._text) > MIN_SIZE:
             fields["payload"] = {
@@ -161,7 +161,8 @@ class MessageText:
 def _without_marks(encoded: bytes, ranges: list[tuple[int, int]]) -> tuple[bytes, str]:
     """Return the JSON without the marks of empty values, and the places of these values."""
     parts = encoded.split(_MARK)
-    places, at = list[str](), 0
+    places: list[str] = []
+    at = 0
     for part, (start, size) in zip(parts, ranges, strict=False):
         at += len(part)
         places.append(f"{{{at},{start},{size}}}")

@@ -106,7 +106,8 @@ class Normalizer:
 
     def save(self) -> SavedState:
         """Return the state in parts of bounded size, for another normaliser to continue with."""
-        state, added = self._log.state, list[OpenText]()
+        state = self._log.state
+        added: list[OpenText] = []
         for slot in state.slots:
             if slot.beginning_length and not slot.text_number:
                 state.stored_texts += 1

@@ -4,7 +4,6 @@ Source: the types of the `ai` package, major versions 4 to 7. A tool part is one
 to its output. It is read as a `tool_use` and, once it has an output, a `tool_result` directly after it.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any, Literal
@@ -219,11 +218,11 @@ def _read_parts(parts: list[Block]) -> list[Block]:
     if parts.__class__ is not list:
         raise TypeError
     blocks: list[Block] = []
-    sources = defaultdict[int, list[Block]](list)
+    sources: dict[int, list[Block]] = {}
     text_index: int | None = None
     for part in bounded(parts):
         if text_index is not None and text_at(part, "type") in ("source-url", "source-document"):
-            sources[text_index].append(part)
+            sources.setdefault(text_index, []).append(part)
             continue
         part_blocks = _read_blocks(part)
         text_index = _last_text_index(part_blocks, len(blocks), text_index)

@@ -328,7 +328,7 @@ def _split_text(text: str) -> Iterator[_Section]:
 
 def _find_wrappers(text: str, start: int) -> Iterator[tuple[re.Match[str], int]]:
     """Yield the start of each wrapper and the position of its end, without code blocks and tags that do not end."""
-    unclosed = set[str]()
+    unclosed: set[str] = set()
     wrapper = _WRAPPER.search(text, start)
     while wrapper:
         end = _find_end(text, wrapper, unclosed)

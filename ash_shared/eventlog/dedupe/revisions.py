@@ -33,7 +33,7 @@ def _emit_revision(log: Log, part: Part, units: Sequence[Unit]) -> None:
     state, name = log.state, f"{part.role}/{part.key}"
     earlier = state.emitted_revisions.pop(name, None)
     was_streamed = earlier is None and part.message_id in state.streamed_responses
-    known, current = earlier or {}, dict[str, str]()
+    known, current = earlier or {}, {}
     for unit, emit in units:
         digest = content_digest(unit)
         if digest in known:

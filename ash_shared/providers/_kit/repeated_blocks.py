@@ -51,7 +51,7 @@ def match_blocks(
 ) -> list[tuple[Block, BlockForm, int | None]]:
     """Return each block with its form and the index of the known form that it repeats or replaces, if any."""
     matches: list[tuple[Block, BlockForm, int | None]] = []
-    taken = set[int | None]()
+    taken: set[int | None] = set()
     for number, block in enumerate(blocks):
         form = form_of(block)
         index = _earlier_form(known, form, block, number) if known else None
