@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ash_shared.providers._kit.contract import Provider, Record, WireType
-from ash_shared.providers._kit.fingerprints import body_keys
+from ash_shared.providers._kit.contract import Marks, Provider, Record, WireType
+from ash_shared.providers._kit.fingerprints import BODY_KEYS
 
 
 class Providers(dict[str, Provider]):
@@ -28,9 +28,9 @@ class Providers(dict[str, Provider]):
         marks = {bit: provider.marks for bit, provider in by_bit.items() if provider.marks}
         self._by_type = _index({bit: {name.partition(".")[0] for name in marks[bit].types} for bit in marks})
         self._by_typed_key = _index({bit: marks[bit].typed_keys for bit in marks})
-        self._by_untyped_key = _index({bit: marks[bit].untyped_keys for bit in marks})
-        self._by_body_key = _index({bit: marks[bit].body_keys for bit in marks})
-        self._typed_keys, self._untyped_keys = frozenset(self._by_typed_key), frozenset(self._by_untyped_key)
+        self._typed_keys = frozenset(self._by_typed_key)
+        self._untyped_keys = _untyped_keys(marks)
+        self._untyped_names = frozenset(self._untyped_keys)
 
     def recognize_list(self, values: list[Any]) -> Provider | None:
         """Return the first provider that recognises a top-level list as one record."""
@@ -58,11 +58,13 @@ class Providers(dict[str, Provider]):
             for name in self._typed_keys.intersection(record):
                 candidates |= self._by_typed_key[name]
         else:
-            candidates = 0
-            for name in self._untyped_keys.intersection(record):
-                candidates |= self._by_untyped_key[name]
-            for name in body_keys(record):
-                candidates &= self._by_body_key.get(name, 0)
+            candidates, possible = 0, -1
+            for name in self._untyped_names.intersection(record):
+                marked, allowed = self._untyped_keys[name]
+                candidates |= marked
+                if record[name] is not None:
+                    possible &= allowed
+            candidates &= possible
         return candidates | self._without_marks
 
 
@@ -76,6 +78,16 @@ class _Subsets(dict[int, list[Provider]]):
     def __missing__(self, bits: int) -> list[Provider]:
         self[bits] = [provider for bit, provider in self._by_bit.items() if bit & bits]
         return self[bits]
+
+
+def _untyped_keys(marks: Mapping[int, Marks]) -> Mapping[str, tuple[int, int]]:
+    """Return the bits of the providers that each key of an untyped record marks, and of those that allow it."""
+    marked = _index({bit: marks[bit].untyped_keys for bit in marks})
+    allowed = _index({bit: marks[bit].body_keys for bit in marks})
+    return {
+        name: (marked.get(name, 0), allowed.get(name, 0) if name in BODY_KEYS else -1)
+        for name in BODY_KEYS.union(marked)
+    }
 
 
 def _index(names: Mapping[int, Iterable[str]]) -> dict[str, int]:

@@ -75,9 +75,10 @@ _DOCUMENT_TYPES: Mapping[str, str] = {
 
 def _with_extra_keys(block: Block, kind: str, typed: Block, *consumed: str) -> Block:
     """Return `typed` with the unconsumed keys of the object under `kind`, and of its block, in `extra`."""
-    inner = block[kind] if block[kind].__class__ is dict else {}
-    extended = with_extra({**typed, "source_type": kind}, without(inner, *consumed))
-    return with_extra(extended, without(block, kind))
+    extended = {**typed, "source_type": kind}
+    if block[kind].__class__ is dict:
+        extended = with_extra(extended, without(block[kind], *consumed))
+    return extended if len(block) == 1 else with_extra(extended, without(block, kind))
 
 
 def _translate_tool_use(block: Block) -> Block:
@@ -495,9 +496,9 @@ def _body_row(record: Record) -> WireType | None:
 
 def recognize(record: Record) -> WireType | None:
     """Return the row of a record of the Converse API, whose bodies have no `type`."""
-    present_keys = body_keys(record) - BEDROCK_REQUEST_KEYS
-    row = wire_type(record) if present_keys in _BODY_KEY_SETS else _BLOCK
-    return None if row is _BLOCK else row
+    if row := _event_row(record):
+        return row
+    return _body_row(record) if body_keys(record) - BEDROCK_REQUEST_KEYS in _BODY_KEY_SETS else None
 
 
 _BODY_KEY_SETS: tuple[frozenset[str], ...] = (frozenset(), frozenset({"messages"}), frozenset({"output"}))

@@ -382,10 +382,13 @@ def _parse_messages(values: list[Any]) -> list[_Message]:
 def _state_messages(data: Any) -> list[_Message]:
     """Return the messages of a state; none for other data."""
     values = data.get("messages") if data.__class__ is dict else None
-    if values.__class__ is not list:
-        return []
-    messages = _parse_messages(values)
-    return messages if len(messages) == len(values) else []
+    messages: list[_Message] = []
+    for value in values if values.__class__ is list else ():
+        message = _parse_message(value)
+        if message is None:
+            return []
+        messages.append(message)
+    return messages
 
 
 def _read_messages(messages: list[_Message]) -> RecordReading:
@@ -423,13 +426,18 @@ def recognize(record: Record) -> WireType | None:
 def _is_own(record: Record) -> bool:
     """Return True for a message in any of its three forms, or a state of a graph."""
     if record.get("type") is None and "messages" in record:
+        messages = _state_messages(record)
         return (
-            body_keys(record) == {"messages"}
-            and bool(_state_messages(record))
-            and all(map(_is_own, record["messages"]))
+            bool(messages)
+            and body_keys(record) == {"messages"}
+            and all(map(_is_own_message, record["messages"], messages))
         )
     message = _parse_message(record)
-    if message is None or not record.keys().isdisjoint(ENVELOPE_KEYS):
+    return message is not None and _is_own_message(record, message)
+
+
+def _is_own_message(record: Record, message: _Message) -> bool:
+    if not record.keys().isdisjoint(ENVELOPE_KEYS):
         return False
     type_name = record.get("type")
     if "lc" in record:

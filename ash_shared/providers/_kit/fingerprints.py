@@ -72,7 +72,7 @@ PI_MESSAGE_KEYS = frozenset(
 )
 """Every pi message has one of these. Other formats have them elsewhere, or give the message the type `message`."""
 
-_BODY_KEYS = (
+BODY_KEYS = (
     ENVELOPE_KEYS
     | BEDROCK_REQUEST_KEYS
     | GEMINI_CLI_SESSION_KEYS
@@ -103,7 +103,7 @@ _BODY_KEYS = (
 
 def body_keys(record: dict[str, Any]) -> frozenset[str]:
     """Return the non-null keys that identify a record without a `type`."""
-    present_keys = _BODY_KEYS.intersection(record)
+    present_keys = BODY_KEYS.intersection(record)
     for key in present_keys:
         if record[key] is None:
             return frozenset([key for key in present_keys if record[key] is not None])

@@ -93,8 +93,9 @@ def _read_all_kinds(part: Any) -> list[Block]:
 
 def _kind_keys(part: Block) -> list[str]:
     """Return the kind keys of a part; null values count only if there is no other."""
-    kinds = [key for key in part if key in PART_KEYS]
-    return [key for key in kinds if part[key] is not None] or kinds[:1]
+    return [key for key in part if key in PART_KEYS and part[key] is not None] or [
+        key for key in part if key in PART_KEYS
+    ][:1]
 
 
 def read_part(part: Any) -> Block:
@@ -120,9 +121,9 @@ def _read_part_without_kind(part: Block) -> Block:
 def _read_kind(kind: str, part: Block) -> Block:
     if _is_bare_signature(kind, part):
         return raw_block("opaque", part, "thoughtSignature")
-    if _is_fragment(kind, part):
-        return raw_block("stream_fragment", part, kind)
     name = _CAMEL_CASE.get(kind, kind)
+    if name == "functionCall" and _is_fragment(part[kind]):
+        return raw_block("stream_fragment", part, kind)
     return translate(kind, part, lambda part: _TRANSLATIONS[name](kind, part))[0]
 
 
@@ -130,17 +131,12 @@ def _is_bare_signature(kind: str, part: Block) -> bool:
     return kind == "text" and part["text"] == "" and any(part.get(key) for key in _SIGNATURES)
 
 
-_FRAGMENT_KEYS = frozenset({"partialArgs", "partial_args", "willContinue", "will_continue"})
+_FRAGMENT_KEYS = frozenset({"id", "partialArgs", "partial_args", "willContinue", "will_continue"})
 
 
-def _is_fragment(kind: str, part: Block) -> bool:
-    """Return True if the part continues a call whose name was in an earlier chunk."""
-    call = part[kind]
-    return (
-        _CAMEL_CASE.get(kind, kind) == "functionCall"
-        and call.__class__ is dict
-        and call.keys() <= _FRAGMENT_KEYS | {"id"}
-    )
+def _is_fragment(call: Any) -> bool:
+    """Return True if this continues a call whose name was in an earlier chunk."""
+    return call.__class__ is dict and call.keys() <= _FRAGMENT_KEYS
 
 
 def spelling_used(record: Block, camel: str, snake: str) -> str:
@@ -150,12 +146,13 @@ def spelling_used(record: Block, camel: str, snake: str) -> str:
 def _with_extra_keys(kind: str, part: Block, typed: Block, consumed: Collection[str]) -> Block:
     """Return `typed` with the unconsumed keys of the object under `kind`, and of its part, in `extra`."""
     block = with_extra({**typed, "source_type": kind}, without(part[kind], *consumed))
-    return with_extra(block, without(part, kind))
+    return block if len(part) == 1 else with_extra(block, without(part, kind))
 
 
 def _translate_text(kind: str, part: Block) -> Block:
     if part.get("thought") is not True:
-        return with_extra({**text_block(part[kind]), "source_type": kind}, without(part, kind))
+        text = {"type": "text", "text": part[kind], "source_type": kind}
+        return text if len(part) == 1 else with_extra(text, without(part, kind))
     signature = spelling_used(part, *_SIGNATURES)
     signed = renamed(part, signature=signature)
     typed = {"type": "thinking", "thinking": part[kind], "is_summary": True, **signed}

@@ -141,9 +141,11 @@ def is_chunk(record: Record) -> bool:
     choices = record["choices"]
     if not choices:
         return text_at(record, "object") not in ("chat.completion", "text_completion")
-    return choices.__class__ is list and all(
-        choice.__class__ is dict and "delta" in choice for choice in choices
-    )
+    return choices.__class__ is list and all(map(_is_delta, choices))
+
+
+def _is_delta(choice: Any) -> bool:
+    return choice.__class__ is dict and "delta" in choice
 
 
 def has_legacy_text(record: Record) -> bool:

@@ -117,10 +117,11 @@ def _is_completion(record: Record) -> bool:
         return False
     if not choices:
         return "object" in record or "model" in record
-    return all(
-        choice.__class__ is dict and ("delta" in choice or "message" in choice or "text" in choice)
-        for choice in choices
-    )
+    return all(map(_is_choice, choices))
+
+
+def _is_choice(choice: Any) -> bool:
+    return choice.__class__ is dict and ("delta" in choice or "message" in choice or "text" in choice)
 
 
 def _is_error(error: Any) -> bool:
