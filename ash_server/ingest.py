@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeAlias
-from uuid import UUID, uuid5
+from uuid import UUID
 
 from msgspec import Meta, Struct
 from pydantic import BaseModel, ValidationError
@@ -125,7 +125,7 @@ def _derive_id(session_id: UUID, provider_id: str | None, raw: str) -> str:
         return str(uuid7())
     # Lone surrogates are escaped, not rejected: `append` rejects them later, with the position of the message.
     name = (provider_id + raw).encode("utf-8", "backslashreplace").decode()
-    return str(uuid5(session_id, name))
+    return named_ids(session_id)(name)
 
 
 def _validate(event: Event, index: int, path: str) -> None:
