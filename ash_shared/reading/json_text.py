@@ -106,6 +106,29 @@ _named_type: Callable[[str, Any], Any] = NewType
 """A NewType is hashed by identity, so that msgspec builds the decoder of a nested type several times faster."""
 
 
+MAX_VALUES = 500_000
+"""Of a text: decoded values take many times the memory of their text."""
+_MAX_UNCOUNTED = 1024 * 1024
+"""Bytes of a text that cannot have too many values."""
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_STRING_BYTES = re.compile(_STRING.pattern.encode(), re.DOTALL)
+
+
+def has_too_many_values(raw: str | bytes) -> bool:
+    """True if a JSON text has more than MAX_VALUES values, without decoding it."""
+    if len(raw) < _MAX_UNCOUNTED or _count_values(raw) <= MAX_VALUES:
+        return False
+    outside = _STRING.sub("", raw) if isinstance(raw, str) else _STRING_BYTES.sub(b"", raw)
+    return _count_values(outside) > MAX_VALUES
+
+
+def _count_values(raw: str | bytes) -> int:
+    """Return at least the number of values: before or after each is one of these characters."""
+    if isinstance(raw, str):
+        return sum(map(raw.count, ",[{"))
+    return sum(map(raw.count, (b",", b"[", b"{")))
+
+
 decode_shallow = msgspec.json.Decoder(shallow_json(10)).decode
 """Decode JSON nested at most 10 deep. Raises ValueError or RecursionError."""
 _decode = msgspec.json.Decoder().decode
@@ -113,6 +136,8 @@ _decode = msgspec.json.Decoder().decode
 
 def decode_json(raw: str | bytes) -> Any:
     """Return the JSON value of a text. Raises LimitExceeded or RecursionError beyond a limit, else ValueError."""
+    if has_too_many_values(raw):
+        raise LimitExceeded
     try:
         return decode_shallow(raw)
     except ValueError:

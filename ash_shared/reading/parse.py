@@ -20,7 +20,7 @@ from ash_shared.reading.json_text import (
     shown_text,
     split_lines,
 )
-from ash_shared.reading.read import FAST_PATHS, read_raw, read_text
+from ash_shared.reading.read import fast_paths, read_raw, read_text
 from ash_shared.reading.typed_blocks import typed_blocks
 
 PARSER_VERSION = 9
@@ -41,7 +41,7 @@ _encode = msgspec.json.Encoder().encode
 def parse_message_content(raw: RawMessage, source: str | None = None) -> list[MessageContent]:
     """Return the typed blocks of one message; `source` names its format if known. Never raises on texts."""
     text = message_text(raw)
-    for path in FAST_PATHS[source]:
+    for path in fast_paths(text, source):
         content = path.parse(text)
         if content is not None:
             return content
@@ -55,7 +55,7 @@ def parse_message_content_json(raw: RawMessage, source: str | None = None) -> by
     escapes and key order.
     """
     text = message_text(raw)
-    for path in FAST_PATHS[source]:
+    for path in fast_paths(text, source):
         content = path.parse_json(text)
         if content is not None:
             return content
@@ -75,7 +75,7 @@ def find_blocks(raw: str, source: str | None, encoded: bytes | None = None) -> B
     None if the result is not a copy, or if the text is many times as large, since a store reads all of it. `encoded` is
     the result of `encode_blocks`, if known: a text that contains it is not read again.
     """
-    paths = FAST_PATHS[source]
+    paths = fast_paths(raw, source)
     if not paths:
         return None
     text = raw.encode(errors="backslashreplace")

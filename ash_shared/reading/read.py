@@ -33,7 +33,14 @@ from ash_shared.providers._kit.contract import (
     speaker_of_role,
 )
 from ash_shared.providers._kit.steps import Emit, Scope, Step, TurnEnd, is_valid_step
-from ash_shared.reading.json_text import RawMessage, decode_json, looks_like_json, message_text, shown_text
+from ash_shared.reading.json_text import (
+    RawMessage,
+    decode_json,
+    has_too_many_values,
+    looks_like_json,
+    message_text,
+    shown_text,
+)
 
 _NATIVE_SOURCE = "claude"
 """The source whose provider reads values that no provider recognises, as blocks: its blocks are native."""
@@ -56,7 +63,12 @@ class _FastPaths(dict[str | None, Sequence[FastPath]]):
         return paths
 
 
-FAST_PATHS = _FastPaths()
+_FAST_PATHS = _FastPaths()
+
+
+def fast_paths(text: str | bytes, source: str | None) -> Sequence[FastPath]:
+    """Return the fast paths to try for a text of a declared source, none for a text with too many values."""
+    return () if has_too_many_values(text) else _FAST_PATHS[source]
 
 
 class Read(Struct, frozen=True):
@@ -195,6 +207,8 @@ def read_text(raw: str | bytes, source: str | None) -> Read:
 
 def _read_partly(raw: str | bytes, source: str | None) -> Read | None:
     """Read a record whose content a fast path can decode, although the text as a whole cannot be decoded."""
+    if has_too_many_values(raw):
+        return None
     for provider in _load_providers().values():
         if provider.fast_path is None or source not in (None, provider.source):
             continue

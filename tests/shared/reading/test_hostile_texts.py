@@ -95,6 +95,41 @@ def test_fast_path_agrees_with_full_reading(record: dict[str, Any]) -> None:
     assert [block.model_dump() for block in parsed] == json.loads(parse_message_content_json(text))
 
 
+def _line(content: str, result: str = "0") -> str:
+    return f'{{"type":"user","message":{{"role":"user","content":{content}}},"toolUseResult":{result}}}'
+
+
+_FEW_VALUES, _MANY_VALUES = ("[" + "[]," * times + "[]]" for times in (200_000, 500_000))
+_STRING = '"' + "[1,2]," * 200_000 + '\\""'
+
+
+@pytest.mark.parametrize(
+    ("text", "is_read"),
+    [
+        (_line('"a"', _MANY_VALUES), False),
+        (_line(f'[{{"type":"tool_use","id":"c","name":"n","input":{{"a":{_MANY_VALUES}}}}}]'), False),
+        (_line('"a"', _FEW_VALUES), True),
+        (_line(_STRING, _FEW_VALUES), True),
+        (_line(_STRING, f"[{_STRING},{_STRING}]"), True),
+    ],
+    ids=["beside the content", "in the content", "few", "few and those in a string", "only in strings"],
+)
+def test_text_of_too_many_values_is_not_decoded(text: str, is_read: bool) -> None:
+    """Values take many times the memory of their text."""
+    expected = json.loads(text)["message"]["content"] if is_read else text
+
+    for form in (text, text.encode()):
+        [block] = read_message(form).parsed
+        shown = block.model_dump(exclude_none=True)
+        assert shown in (
+            {"type": "text", "text": expected},
+            {"type": "raw", "reason": "limit", "raw": expected},
+        )
+        assert (shown["type"] == "text") is is_read
+        assert parse_message_content(form) == [block]
+        assert json.loads(parse_message_content_json(form)) == [shown]
+
+
 def _answer(**keys: Any) -> dict[str, Any]:
     return {
         "object": "chat.completion",
