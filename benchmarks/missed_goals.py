@@ -95,8 +95,8 @@ _REASONS: tuple[_Reason, ...] = (
     _Reason(
         "P7",
         "session of",
-        "The event loop wakes up for every 8 KB that PostgreSQL sends, a quarter of the CPU; COPY is read without one. "
-        "The rest is objects, and the sum of sizes by which a page ends.",
+        "Rows become objects, which COPY does without, and the event loop wakes up when it is faster than PostgreSQL. "
+        "There, the sum of sizes by which a page ends takes as long as reading small rows.",
     ),
 )
 

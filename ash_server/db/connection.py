@@ -10,6 +10,7 @@ from psycopg import AsyncConnection
 from psycopg.errors import InsufficientPrivilege, InvalidParameterValue, UndefinedTable
 from psycopg_pool import AsyncConnectionPool
 
+from ash_server.db.driver import Connection
 from ash_server.db.tenants import DEFAULT, Tenant
 from ash_server.errors import AshError, DatabaseUnavailable, SchemaMismatch
 
@@ -39,7 +40,7 @@ class StatementOptions(NamedTuple):
     """How often a statement runs before PostgreSQL keeps its plan; None means never."""
 
 
-class TenantConnection(AsyncConnection):
+class TenantConnection(Connection):
     """A connection of a pool, on which row-level security shows the rows of one tenant only."""
 
     tenant: Tenant | None = None
@@ -159,7 +160,7 @@ def _close_on_client_failure(conn: AsyncConnection, error: BaseException) -> Non
 
 async def connect(url: str) -> AsyncConnection:
     """Open one connection, configured like those of the pool, without a lock timeout and without row-level security."""
-    conn = await AsyncConnection.connect(libpq_url(url), autocommit=True)
+    conn = await Connection.connect(libpq_url(url), autocommit=True)
     try:
         await _configure(conn)
         await conn.execute(f"SET ash.tenant = {DEFAULT.number}")

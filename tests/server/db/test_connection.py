@@ -1,12 +1,16 @@
 """Database connections, and concurrent upgrades of the schema."""
 
+import select
+import socket
 import subprocess
 import sys
+from collections.abc import Generator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 import psycopg
 import pytest
+from psycopg.waiting import Ready, Wait
 
 from ash_server.db.connection import (
     REVISION,
@@ -17,6 +21,7 @@ from ash_server.db.connection import (
     open_pool,
     upgrade,
 )
+from ash_server.db.driver import _MAX_READS, _read_eagerly
 from ash_server.errors import SchemaMismatch
 
 URLS = {
@@ -57,6 +62,25 @@ async def test_statement_options(database_url: str) -> None:
                 options.append((row, conn.prepare_threshold))
 
     assert options == [(("0",), 5), (("30s",), None)]
+
+
+def test_takes_turns_of_the_event_loop_to_wait_and_after_many_reads() -> None:
+    turns = {"nothing to read": count_turns(3), "data to read": count_turns(2 * _MAX_READS, data=b"rows")}
+
+    assert turns == {"nothing to read": 3, "data to read": 2}
+
+
+def count_turns(reads: int, data: bytes = b"") -> int:
+    def read() -> Generator[Wait, Ready | int, None]:
+        for _ in range(reads):
+            yield Wait.R
+
+    receiver, sender = socket.socketpair()
+    with receiver, sender:
+        sender.sendall(data)
+        poller = select.poll()
+        poller.register(receiver, select.POLLIN)
+        return len(list(_read_eagerly(read(), poller)))
 
 
 async def test_upgrade_is_idempotent(bare_database_url: str) -> None:

@@ -32,7 +32,7 @@ OPENS_CONNECTIONS = {
     "ash_server/cli/backup.py": {"psycopg.connect"},  # all tenants
     "ash_server/cli/db.py": {"psycopg.connect"},  # maintenance of whole tables
     "ash_server/db/backup.py": {"psycopg.connect"},  # all tenants
-    "ash_server/db/connection.py": {"psycopg.connect", "AsyncConnection.connect"},
+    "ash_server/db/connection.py": {"psycopg.connect", "Connection.connect"},
     "ash_server/db/embedded/open.py": {"connect"},  # checks the schema
     "ash_server/db/embedded/server.py": {"psycopg.connect"},  # creates the database
     "ash_server/live/hub.py": {"connect"},  # listens
@@ -131,7 +131,8 @@ def openers_of(source: str) -> set[str]:
     imported = {
         name.name for each in imports if each.module == "ash_server.db.connection" for name in each.names
     }
-    return called & {"psycopg.connect", "AsyncConnection.connect"} | imported & {"open_pool", "connect"}
+    opening = {name for name in called if name == "psycopg.connect" or name.endswith("Connection.connect")}
+    return opening | imported & {"open_pool", "connect"}
 
 
 # --- Rows

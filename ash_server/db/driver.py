@@ -1,0 +1,45 @@
+"""Connections that read results in fewer turns of the event loop."""
+
+import select
+from collections.abc import Generator
+from functools import cached_property
+from typing import Any, TypeVar, cast
+
+from psycopg import AsyncConnection
+from psycopg.abc import PQGen
+from psycopg.waiting import Ready, Wait
+
+RV = TypeVar("RV")
+
+_MAX_READS = 64
+"""Reads between two turns of the event loop, of about 8 KB each."""
+
+
+class Connection(AsyncConnection):
+    """A connection that waits with the event loop only if nothing can be read.
+
+    psycopg waits for each packet of a result, which takes longer than reading it.
+    """
+
+    async def wait(self, gen: PQGen[RV], *args: Any, **kwargs: Any) -> RV:
+        return await super().wait(_read_eagerly(gen, self._poller), *args, **kwargs)
+
+    @cached_property
+    def _poller(self) -> select.poll:
+        poller = select.poll()
+        poller.register(self.pgconn.socket, select.POLLIN)
+        return poller
+
+
+def _read_eagerly(gen: PQGen[RV], poller: select.poll) -> Generator[Wait, Ready | int, RV]:
+    """Run a generator of psycopg, and let it read as long as there is something to read."""
+    try:
+        wanted = next(gen)
+        while True:
+            wanted = gen.send((yield wanted))
+            for _ in range(_MAX_READS):
+                if wanted != Wait.R or not poller.poll(0):
+                    break
+                wanted = gen.send(Ready.R)
+    except StopIteration as end:
+        return cast("RV", end.value)
