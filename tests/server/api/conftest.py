@@ -8,6 +8,8 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
 
 import psycopg
 import pytest
@@ -19,9 +21,52 @@ from psycopg.conninfo import make_conninfo
 
 from ash_server.api.http.server import address, listen, server_config
 from ash_server.app import create_app
+from ash_server.db.keys import SCOPES, NewKey
+from ash_server.key_texts import digest, new_key_text, shown_prefix
 from ash_server.settings import Settings
+from ash_server.store import Store
+from tests.conftest import at_database, new_database
 
 BASE = "http://127.0.0.1:4100"
+SECRET = "a secret of the tests"
+
+
+async def create_key(
+    store: Store, name: str, tenant: str, *scopes: Any, days: float | None = None, redacts: bool = False
+) -> str:
+    text = new_key_text()
+    expires_at = None if days is None else datetime.now(UTC) + timedelta(days=days)
+    new = NewKey(name, shown_prefix(text), digest(SECRET.encode(), text), scopes, expires_at, redacts)
+    await store.keys.create(tenant, new)
+    return text
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+class Access(NamedTuple):
+    """A database, and how its server is reached."""
+
+    database_url: str
+    settings: Settings
+    headers: dict[str, str]
+
+
+@pytest.fixture(scope="session")
+async def keyed_access(server_url: str, template: str) -> AsyncIterator[Access]:
+    """A database with a key, shared by tests that create their own sessions."""
+    with new_database(server_url, f"TEMPLATE {template}") as name:
+        url = at_database(server_url, name)
+        async with Store.open(url) as store:
+            key = await create_key(store, "all", "red", *SCOPES)
+        yield Access(url, Settings(secret=SECRET), bearer(key))
+
+
+@pytest.fixture(scope="session", params=["open", "keyed"])
+def access(request: pytest.FixtureRequest, shared_database_url: str, keyed_access: Access) -> Access:
+    """Without keys, and with one."""
+    return keyed_access if request.param == "keyed" else Access(shared_database_url, Settings(), {})
 
 
 @pytest.fixture(scope="session")

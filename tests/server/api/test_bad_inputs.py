@@ -1,18 +1,32 @@
 """The table of bad inputs: which are stored, which are rejected and how, and that all stored ones can be read."""
 
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
 
 import pytest
 from httpx import AsyncClient
+from litestar.testing import AsyncTestClient
 
+from ash_server.app import create_app
 from ash_server.settings import Settings
 from ash_shared.model.events import read_event
 from ash_shared.reading.parse import parse_message_content
+from tests.server.api.conftest import BASE, Access
 
 JSON = {"Content-Type": "application/json"}
 NDJSON = {"Content-Type": "application/x-ndjson"}
+
+
+@pytest.fixture(scope="session")
+async def client(access: Access) -> AsyncIterator[AsyncClient]:
+    """A client without and one with a key."""
+    app = create_app(access.settings, database_url=access.database_url)
+    async with AsyncTestClient(app, base_url=BASE, raise_server_exceptions=False) as client:
+        client.headers.update(access.headers)
+        yield client
+
 
 STORED = {
     "1 empty": "",

@@ -1,22 +1,27 @@
 """Generated requests (schemathesis) get documented responses and no server error."""
 
 import json
+import os
 import re
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import httpx
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, assume, settings
+from schemathesis.specs.openapi.checks import ignored_auth
 
-from ash_server.app import openapi_json
+from ash_server.app import create_app, openapi_json
 from ash_server.db.search.tokens import read_query
-from ash_server.db.sessions import session_id_for
 from ash_server.errors import InvalidParameter
+from tests.server.api.conftest import Access, served
+
+CALLS = int(os.environ.get("ASH_TEST_CALLS", "100"))
+"""Calls of each operation."""
 
 NAMED = {"source": "schemathesis", "externalId": "a session with some messages"}
-SESSION_ID = session_id_for(NAMED["source"], NAMED["externalId"])
 
 IS_UUID = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
@@ -24,7 +29,6 @@ IS_UUID = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{1
 config = schemathesis.Config.from_dict(
     {
         "checks": {
-            "ignored_auth": {"enabled": False},  # the server has no keys
             "positive_data_acceptance": {"expected-statuses": ["2xx", 401, 403, 404, 409, 422]},
             "negative_data_rejection": {"expected-statuses": [400, 403, 404, 405, 409, 413, 415, 422]},
         }
@@ -42,13 +46,23 @@ def serialize_verbatim(ctx: schemathesis.SerializationContext, value: Any) -> by
     return str(value).encode()
 
 
-@pytest.fixture(scope="module")
-def base_url(shared_server: str) -> str:
-    created = httpx.post(f"{shared_server}/api/sessions", json=NAMED).json()
-    assert created["id"] == str(SESSION_ID)
-    lines = [{"content": text} for text in ("plain", "[1]", '{"type":"user","message":{"content":"a"}}')]
-    httpx.post(f"{shared_server}/api/sessions/{SESSION_ID}/messages", json=lines).raise_for_status()
-    return shared_server
+class Server(NamedTuple):
+    url: str
+    headers: dict[str, str]
+    session_id: str
+
+
+@pytest.fixture(scope="session")
+def server(access: Access) -> Iterator[Server]:
+    """A server without and one with keys."""
+    with (
+        served(create_app(access.settings, database_url=access.database_url)) as address,
+        httpx.Client(base_url=f"{address}/api", headers=access.headers) as client,
+    ):
+        session_id = client.post("/sessions", json=NAMED).json()["id"]
+        lines = [{"content": text} for text in ("plain", "[1]", '{"type":"user","message":{"content":"a"}}')]
+        client.post(f"/sessions/{session_id}/messages", json=lines).raise_for_status()
+        yield Server(address, access.headers, session_id)
 
 
 # The pool draws random delays in the background, which hypothesis takes for a fault of the strategies.
@@ -56,19 +70,19 @@ def base_url(shared_server: str) -> str:
 @pytest.mark.filterwarnings("ignore:Do not use the `random` module")
 @schema.parametrize()
 @settings(
-    max_examples=100,
+    max_examples=CALLS,
     deadline=None,
     derandomize=True,
     database=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-def test_operation(case: schemathesis.Case[Any], base_url: str) -> None:
+def test_operation(case: schemathesis.Case[Any], server: Server) -> None:
     drawn = (case.path_parameters or {}).get("session_id", "")
     assume(drawn != "stream")  # another route
     # Half of the requested sessions exist.
     if case.method != "DELETE" and IS_UUID.fullmatch(str(drawn)) and int(UUID(drawn)) % 2:
-        case.path_parameters["session_id"] = str(SESSION_ID)
+        case.path_parameters["session_id"] = server.session_id
     # A schema cannot express which cursors are valid.
     query = case.query or {}
     is_event_id = case.path.endswith("/events") and not re.fullmatch(
@@ -91,7 +105,8 @@ def test_operation(case: schemathesis.Case[Any], base_url: str) -> None:
     assume(not case.path.endswith("/events") or case.media_type != "application/x-ndjson")
     if case.path.endswith("/events"):
         case.body = in_digits(case.body)
-    case.call_and_validate(base_url=base_url)
+    unchecked = [] if server.headers else [ignored_auth]
+    case.call_and_validate(base_url=server.url, headers=server.headers, excluded_checks=unchecked)
 
 
 def is_line(q: Any) -> bool:

@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
@@ -19,15 +18,13 @@ from websockets.sync.client import connect as connect_websocket
 from ash_server import key_ring
 from ash_server.api.http.rate_limit import RateLimit
 from ash_server.app import create_app, openapi_json
-from ash_server.db.keys import NewKey
 from ash_server.errors import RateLimited
-from ash_server.key_texts import digest, new_key_text, shown_prefix
+from ash_server.key_texts import new_key_text
 from ash_server.settings import Settings
 from ash_server.store import Store
-from tests.server.api.conftest import BASE, served
+from tests.server.api.conftest import BASE, SECRET, bearer, create_key, served
 from tests.waiting import until
 
-SECRET = "a secret of the tests"
 OPERATIONS = [
     (method.upper(), path, operation)
     for path, operations in json.loads(openapi_json())["paths"].items()
@@ -49,16 +46,6 @@ class Team(NamedTuple):
 @pytest.fixture
 def settings() -> Settings:
     return Settings(secret=SECRET)
-
-
-async def create_key(
-    store: Store, name: str, tenant: str, *scopes: Any, days: float | None = None, redacts: bool = False
-) -> str:
-    text = new_key_text()
-    expires_at = None if days is None else datetime.now(UTC) + timedelta(days=days)
-    new = NewKey(name, shown_prefix(text), digest(SECRET.encode(), text), scopes, expires_at, redacts)
-    await store.keys.create(tenant, new)
-    return text
 
 
 async def create_team(store: Store, tenant: str) -> Team:
@@ -97,10 +84,6 @@ async def keyed_client(app: Litestar, red: Team, blue: Team) -> AsyncIterator[As
     async with AsyncTestClient(app, base_url=BASE, raise_server_exceptions=False) as client:
         client.follow_redirects = False
         yield client
-
-
-def bearer(key: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {key}"}
 
 
 async def call(

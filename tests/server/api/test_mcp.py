@@ -20,7 +20,8 @@ from ash_client import AsyncAshClient
 from ash_server.history_tools import MAX_PAGE, MAX_TEXT
 from ash_server.settings import Settings
 from ash_server.store import Store
-from tests.server.api.test_keys import SECRET, Team, bearer, create_key, create_team
+from tests.server.api.conftest import SECRET, bearer, create_key
+from tests.server.api.test_keys import Team, create_team
 from tests.server.cli.test_cli_serve import COMMAND
 
 TOOLS = ["list_sessions", "search", "read_messages", "read_session_summary"]

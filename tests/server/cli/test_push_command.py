@@ -23,8 +23,7 @@ from ash_server.store import Store
 from ash_server.transfer.pushing import push_file
 from ash_shared.model.health import API_VERSION, Health
 from tests.client.test_ash_client import proxy, recording_server
-from tests.server.api.conftest import served
-from tests.server.api.test_keys import SECRET, create_key
+from tests.server.api.conftest import SECRET, create_key, served
 from tests.server.cli.test_cli_serve import COMMAND
 from tests.server.transcripts import TRANSCRIPTS, write_home
 from tests.waiting import until, wait_until
