@@ -42,6 +42,7 @@ class ExportController(Controller):
             QueryParameter(description="Export the stored messages or the events."),
         ] = "jsonl",
     ) -> Stream:
+        await store.sessions.get(session_id)
         await record(request, "session.export", session_id)
         suffix, export = FORMATS[format]
         name = f'attachment; filename="{session_id}{suffix}"'

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from httpx import AsyncClient, Response
 from litestar import Litestar
+from litestar.routes import HTTPRoute
 from litestar.testing import AsyncTestClient
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect as connect_websocket
@@ -54,6 +55,7 @@ async def create_team(store: Store, tenant: str) -> Team:
         "all": await create_key(store, "all", tenant, *everything),
         "read": await create_key(store, "read", tenant, "read"),
         "write": await create_key(store, "write", tenant, "write"),
+        "admin": await create_key(store, "admin", tenant, "admin"),
         "expired": await create_key(store, "expired", tenant, *everything, days=-1),
         "revoked": await create_key(store, "revoked", tenant, *everything),
         "wrong": new_key_text(),
@@ -134,6 +136,40 @@ async def test_every_route_refuses_requests_without_valid_key(keyed_client: Asyn
     assert not any(CANARY in each.text for each in answers.values())
 
 
+PUBLIC_PATHS = {
+    "/login",
+    "/logout",
+    "/health/live",
+    "/health/ready",
+    "/docs",
+    "/docs/{name}",
+    "/viewer/{name}",
+    "/viewer/{digest}/{path}",
+}
+
+
+async def test_every_other_path_needs_key(keyed_client: AsyncClient, app: Litestar, red: Team) -> None:
+    """Also paths outside of the document, and methods that the framework adds."""
+    routes = [
+        (method, route.path_format)
+        for route in app.routes
+        if isinstance(route, HTTPRoute)
+        for method in route.methods
+    ]
+    values = {"{session_id}": red.session_id, "{reference}": red.session_id, "{sequence}": "1"}
+    answers = {}
+    for method, path in routes:
+        address = re.sub(r"\{\w+\}", lambda match: values.get(match[0], "openai-messages"), path)
+        for key in (None, "wrong", "revoked", "expired"):
+            headers = bearer(red.keys[key]) if key else {}
+            answers[method, path, key] = await keyed_client.request(method, address, headers=headers)
+
+    public = {path for (_, path, _), each in answers.items() if each.status_code != 401}
+    assert public == PUBLIC_PATHS
+    assert {path for _, path in routes} >= {"/openapi.json", "/", "/sessions/{reference}", "/api/sessions"}
+    assert not any(CANARY in each.text + str(each.headers) for each in answers.values())
+
+
 async def test_public_routes_answer_without_key(keyed_client: AsyncClient) -> None:
     asset = re.findall(r'"(/viewer/[^"]+)"', (await keyed_client.get("/login")).text)[0]
     paths = [*(path for _, path in sorted(PUBLIC)), "/login", "/docs", asset]
@@ -163,8 +199,83 @@ async def test_sessions_of_other_tenants_do_not_exist(
     assert own.json()["messageCount"] == 2
 
 
-def summary(response: Response) -> tuple[int, str, bytes]:
-    return response.status_code, response.headers.get("Content-Type", ""), response.content
+def summary(response: Response) -> tuple[int, dict[str, str], bytes]:
+    headers = {name: value for name, value in response.headers.items() if name != "x-request-id"}
+    return response.status_code, headers, response.content
+
+
+TRANSCRIPT = {
+    "source": "claude",
+    "path": "projects/VALUE.jsonl",
+    "names": {"session": "VALUE", "key": "transcript:VALUE", "lineage": ["record:VALUE"]},
+}
+COMPLETED = {**TRANSCRIPT, "modifiedAt": "2026-11-02T09:31:55Z", "hasGrown": True, "isFirst": True}
+NOTE = {"id": "VALUE", "type": "note", "payload": {}}
+
+
+async def test_parameters_tell_nothing_of_other_tenants(
+    keyed_client: AsyncClient, red: Team, blue: Team
+) -> None:
+    """An id of another tenant has the same effect as an unknown id, wherever a request may contain one."""
+    own = f"/api/sessions/{blue.session_id}"
+    known = await ids_of(keyed_client, red)
+    requests: list[tuple[str, str, str, Any]] = [
+        ("session", "GET", path, {"q": CANARY, parameter["name"]: "VALUE"})
+        for _, path, operation in GUARDED
+        for parameter in operation.get("parameters", [])
+        if parameter["in"] == "query" and parameter["schema"].get("format") == "uuid"
+    ]
+    requests += [
+        ("session", "GET", "/api/sessions", {"q": "VALUE"}),
+        ("transcript", "GET", "/api/sessions", {"q": "VALUE"}),
+        ("entry", "GET", "/api/audit", {"before": "VALUE"}),
+        ("event", "GET", f"{own}/events", {"after": "VALUE"}),
+        ("event", "GET", f"{own}/events/stream", {"after": "VALUE"}),
+        ("event", "POST", f"{own}/events", NOTE),
+        ("event", "POST", f"{own}/messages", {"id": "VALUE", "content": "a"}),
+        ("event", "POST", f"{own}/messages/compare", [{"id": "VALUE", "sha256": "0" * 64}]),
+        ("session", "POST", "/api/sessions", {"parentId": "VALUE"}),
+        ("transcript", "POST", "/api/sessions", {"source": "claude", "externalId": "projects/VALUE.jsonl"}),
+        ("session", "POST", "/api/transcripts", {"source": "claude", "path": "a", "rejected": ["VALUE"]}),
+        ("transcript", "POST", "/api/transcripts", TRANSCRIPT),
+        ("transcript", "POST", f"/api/transcripts/{blue.session_id}/complete", COMPLETED),
+        ("transcript", "POST", f"/api/transcripts/{blue.session_id}/complete",
+         {**COMPLETED, "parent": "projects/VALUE.jsonl"}),
+    ]  # fmt: skip
+    theirs: list[Any] = []
+    unknown: list[Any] = []
+    for kind, method, path, options in requests:
+        for answers, value in ((theirs, known[kind]), (unknown, known[kind][:-4] + "0000")):
+            sent = json.loads(json.dumps(options).replace("VALUE", value))
+            named = {"params" if method == "GET" else "json": sent}
+            answer = await keyed_client.request(method, path, headers=bearer(blue.keys["all"]), **named)
+            answers.append((path, answer.status_code, without_own_ids(answer.text.replace(value, "VALUE"))))
+
+    assert theirs == unknown
+
+
+async def ids_of(client: AsyncClient, team: Team) -> dict[str, str]:
+    """Return ids of the tenant by what they are of. The one of a transcript is in all of its names."""
+    id, key = uuid4(), bearer(team.keys["all"])
+    transcript = json.loads(json.dumps(COMPLETED).replace("VALUE", id.hex))
+    names = {name: transcript[name] for name in TRANSCRIPT}
+    claim = (await client.post("/api/transcripts", json=names, headers=key)).json()
+    completed = f"/api/transcripts/{claim['sessionId']}/complete"
+    (await client.post(completed, json=transcript, headers=key)).raise_for_status()
+    events = (await client.get(f"/api/sessions/{team.session_id}/events", headers=key)).json()["events"]
+    audit = (await client.get("/api/audit", headers=key)).json()["audit"]
+    return {
+        "transcript": id.hex,
+        "session": team.session_id,
+        "event": events[0]["id"],
+        "entry": audit[0]["id"],
+    }
+
+
+def without_own_ids(text: str) -> str:
+    """Return the text without ids, sequences and times."""
+    values = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9-]{10}T[0-9:.]+Z|(?<=\"sequence\":)[0-9]+"
+    return re.sub(values, "", text)
 
 
 async def test_lists_show_own_tenant_only(keyed_client: AsyncClient, red: Team, blue: Team) -> None:
@@ -195,15 +306,15 @@ async def test_scopes_limit_routes(keyed_client: AsyncClient, red: Team) -> None
     for method, path, operation in GUARDED:
         needed = "admin" if path in ("/api/audit", "/metrics") else "read"
         needed = needed if method == "GET" or path == "/api/parse" else "write"
-        if path.endswith("/stream"):
-            continue  # endless if allowed
+        if path.endswith("/stream") or path == "/metrics":
+            continue  # endless if allowed; metrics are those of all tenants
         refused = [
             name
-            for name in ("read", "write")
+            for name in ("read", "write", "admin")
             if (await call(keyed_client, method, path, operation, str(uuid4()), red.keys[name])).status_code
             == 403
         ]
-        assert refused == [name for name in ("read", "write") if name != needed], (method, path)
+        assert refused == [name for name in ("read", "write", "admin") if name != needed], (method, path)
 
 
 async def test_pages_of_other_tenants_do_not_exist(keyed_client: AsyncClient, red: Team, blue: Team) -> None:
@@ -351,6 +462,8 @@ async def test_audit_lists_what_keys_did(keyed_client: AsyncClient, red: Team, b
     await keyed_client.post(f"/api/sessions/{created}/messages/pop", headers=headers)
     await keyed_client.get(f"/api/sessions/{created}/export", headers=headers)
     await keyed_client.get(f"/sessions/{created}.md", headers=headers)
+    for address in (f"/api/sessions/{blue.session_id}/export", f"/sessions/{blue.session_id}.md"):
+        assert (await keyed_client.get(address, headers=headers)).status_code == 404
     await keyed_client.delete(f"/api/sessions/{created}", headers=headers)
     page = (await keyed_client.get("/api/audit", params={"limit": 6}, headers=headers)).json()
     rest = await keyed_client.get("/api/audit", params={"before": page["nextBefore"]}, headers=headers)
@@ -419,7 +532,18 @@ async def test_revocation_closes_websocket(keyed_server: str, store: Store, red:
     assert await asyncio.to_thread(read_until_closed, asyncio.get_running_loop()) == 4401
 
 
-@pytest.mark.parametrize(("key", "status"), [(None, 401), ("revoked", 401), ("write", 403), ("blue", 404)])
+@pytest.mark.parametrize(
+    ("key", "status"),
+    [
+        (None, 401),
+        ("wrong", 401),
+        ("revoked", 401),
+        ("expired", 401),
+        ("write", 403),
+        ("admin", 403),
+        ("blue", 404),
+    ],
+)
 def test_websocket_needs_key_of_its_tenant(
     keyed_server: str, red: Team, blue: Team, key: str | None, status: int
 ) -> None:
