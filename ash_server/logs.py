@@ -1,6 +1,7 @@
 """The log of the server, on standard error: a line of text or of JSON for each entry."""
 
 import logging
+import re
 import sys
 import traceback
 from typing import Any
@@ -17,6 +18,8 @@ def configure_logging(settings: Settings) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(_formatter(settings.log_format == "json"))
     logging.basicConfig(handlers=[handler], level=settings.log_level.upper(), force=True)
+    level = max(logging.getLogger().level, logging.INFO)
+    logging.getLogger("uvicorn").setLevel(level)  # below, it logs the headers and frames of WebSockets
 
 
 def _formatter(is_json: bool) -> logging.Formatter:
@@ -26,6 +29,7 @@ def _formatter(is_json: bool) -> logging.Formatter:
         ExtraAdder(),
         _add_request_id,
         _format_exception,
+        _shorten_context,
         structlog.processors.TimeStamper(fmt="iso"),
     ]
     renderer: Processor = (
@@ -49,4 +53,11 @@ def _format_exception(_logger: Any, _method: str, entry: EventDict) -> EventDict
     if exc_info := entry.pop("exc_info", None):
         kind, _, stack = exc_info
         entry["exception"] = f"{kind.__name__}\n{''.join(traceback.format_tb(stack))}"
+    return entry
+
+
+def _shorten_context(_logger: Any, _method: str, entry: EventDict) -> EventDict:
+    """Keep what happened of an entry of asyncio. Its next lines and arguments represent values."""
+    if entry.get("logger") == "asyncio":
+        entry["event"] = re.split(r"[\n(]", entry["event"], maxsplit=1)[0]
     return entry

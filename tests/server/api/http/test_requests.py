@@ -1,5 +1,6 @@
 """Request ids and the log of requests."""
 
+import asyncio
 import json
 import logging
 import re
@@ -76,10 +77,16 @@ def test_log_has_no_message_of_an_exception(log_format: str, capsys: pytest.Capt
             raise ValueError(CANARY)
         except ValueError:
             log.exception("failed")
+        future = asyncio.new_event_loop().create_future()
+        future.set_exception(ValueError(CANARY))
+        future.get_loop().call_exception_handler({"message": "Never retrieved", "future": future})
+        future.exception()  # now it is retrieved
+        future.get_loop().close()
     finally:
         root.handlers, root.level = before
 
     written = capsys.readouterr().err
     assert "not logged" not in written
     assert CANARY not in written
-    assert all(word in written for word in ("failed", "ValueError", Path(__file__).name, "error"))
+    words = ("failed", "ValueError", Path(__file__).name, "error", "Never retrieved")
+    assert all(word in written for word in words)
