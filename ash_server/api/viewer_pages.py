@@ -191,7 +191,7 @@ async def _find_session(sessions: SessionRepository, reference: str) -> Session:
     if not matches:
         raise SessionNotFound("No session matches this reference.")
     if len(matches) > 1:
-        raise AmbiguousSession(reference, matches)
+        raise AmbiguousSession(f"Their ids: {', '.join(str(each.id) for each in matches[:3])}.")
     return matches[0]
 
 

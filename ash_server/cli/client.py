@@ -89,7 +89,7 @@ def default_url() -> str:
 
 def _single(reference: str, matches: Sequence[Session]) -> Session | None:
     if len(matches) > 1:
-        raise AmbiguousSession(reference, matches)
+        raise AmbiguousSession.named(reference, matches)
     return matches[0] if matches else None
 
 

@@ -39,7 +39,7 @@ async def resolve_session(store: Store, reference: str) -> Session:
     if not matches:
         raise SessionNotFound(f"no session matches {reference!r}; `ash sessions` lists them")
     if len(matches) > 1:
-        raise AmbiguousSession(reference, matches)
+        raise AmbiguousSession.named(reference, matches)
     return matches[0]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
 from secrets import randbits
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import Any, NamedTuple, Self, TypedDict, Unpack
 from uuid import UUID, uuid5
 
 import msgspec
@@ -224,9 +224,11 @@ class Created(NamedTuple):
 class AmbiguousSession(AshError):
     status, code, title = 409, "ambiguous_session", "Several sessions match this name."
 
-    def __init__(self, reference: str, matches: Sequence[Session]) -> None:
+    @classmethod
+    def named(cls, reference: str, matches: Sequence[Session]) -> Self:
+        """Return the error of a command, whose message repeats the reference and the sources."""
         shown = ", ".join(map(_identify, matches[:3]))
-        super().__init__(f"several sessions match {reference!r}: {shown}{' …' if matches[3:] else ''}")
+        return cls(f"several sessions match {reference!r}: {shown}{' …' if matches[3:] else ''}")
 
 
 async def create_session(conn: AsyncConnection, **fields: Unpack[SessionFields]) -> Created:

@@ -101,7 +101,7 @@ class SessionRepository:
         if not matches:
             raise SessionNotFound(f"no session matches {reference!r}")
         if len(matches) > 1:
-            raise AmbiguousSession(reference, matches)
+            raise AmbiguousSession.named(reference, matches)
         return matches[0]
 
     async def update(self, session_id: UUID, **changes: Unpack[SessionChanges]) -> Session:

@@ -122,9 +122,9 @@ def handle_http_exception(request: AnyRequest, error: HTTPException) -> Response
 
 
 def handle_unexpected_error(request: AnyRequest, error: Exception) -> Response[bytes]:
-    # The traceback without the error's message, which may contain row values from PostgreSQL.
-    stack = "".join(traceback.format_tb(error.__traceback__))
-    _log.error("%s %s failed with %s\n%s", request.method, request.url.path, type(error).__name__, stack)
+    # Without the error's message, which may contain row values from PostgreSQL, and the path, which may contain names.
+    stack, route = "".join(traceback.format_tb(error.__traceback__)), request.scope.get("path_template")
+    _log.error("%s %s failed with %s\n%s", request.method, route, type(error).__name__, stack)
     return _respond(AshError())
 
 
