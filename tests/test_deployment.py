@@ -19,8 +19,7 @@ import pytest
 from ash_server.app import create_app
 from ash_server.settings import Settings
 from ash_server.store import Store
-from tests.server.api.conftest import served
-from tests.server.api.test_keys import SECRET, create_key
+from tests.server.api.conftest import SECRET, create_key, served
 from tests.waiting import until
 
 UNIT = Path(__file__).parents[1] / "deploy" / "ash.service"

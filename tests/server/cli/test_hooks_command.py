@@ -16,8 +16,7 @@ from ash_server.cli.hooks.settings_file import SettingsFileInvalid, add_entries,
 from ash_server.cli.server_keys import save_key, saved_key
 from ash_server.settings import Settings
 from ash_server.store import Store
-from tests.server.api.conftest import served
-from tests.server.api.test_keys import SECRET, create_key
+from tests.server.api.conftest import SECRET, create_key, served
 from tests.server.cli.test_cli_serve import COMMAND
 from tests.server.cli.test_push_command import SESSION, TRANSCRIPT, said, stored_messages, write
 from tests.waiting import until, wait_until
