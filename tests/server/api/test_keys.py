@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from httpx import AsyncClient, Response
 from litestar import Litestar
-from litestar.routes import HTTPRoute
+from litestar.routes import HTTPRoute, WebSocketRoute
 from litestar.testing import AsyncTestClient
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect as connect_websocket
@@ -166,6 +166,7 @@ async def test_every_other_path_needs_key(keyed_client: AsyncClient, app: Litest
 
     public = {path for (_, path, _), each in answers.items() if each.status_code != 401}
     assert public == PUBLIC_PATHS
+    assert {type(route) for route in app.routes} == {HTTPRoute, WebSocketRoute}  # nothing is mounted
     assert {path for _, path in routes} >= {"/openapi.json", "/", "/sessions/{reference}", "/api/sessions"}
     assert not any(CANARY in each.text + str(each.headers) for each in answers.values())
 
