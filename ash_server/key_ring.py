@@ -14,6 +14,8 @@ from ash_server.settings import Settings
 
 _REMEMBERED_SECONDS = 5.0
 """How long a key is used without asking the database whether it is still valid."""
+_RECALLED_SECONDS = 3600.0
+"""How long a key can still be recalled while the database is unavailable."""
 _MAX_REMEMBERED = 1000
 
 
@@ -54,9 +56,25 @@ class KeyRing:
             raise KeyInvalid
         return await self._find(self.digest(key or cookie or ""), is_browser=key is None)
 
+    def recall(self, key: str | None, cookie: str | None) -> Client | None:
+        """Return who had this key, or cookie, when it was last checked; None after an hour.
+
+        For what shows no content, while the database is unavailable: nobody can revoke a key then.
+        """
+        if not self._is_closed():
+            return ANYONE if self._no_keys_until else None
+        place = (self.digest(key or cookie or ""), key is None)
+        found, end = self._remembered.get(place, (None, 0.0))
+        if found is None or time.monotonic() >= end + _RECALLED_SECONDS or _has_expired(found):
+            return None
+        return Client(found.tenant, found.scopes, found, *place)
+
+    def _is_closed(self) -> bool:
+        return self._has_keys or (self._settings.is_exposed and not self._settings.allow_unauthenticated)
+
     async def is_open(self) -> bool:
         """True if no key was ever created and only this machine reaches the server: it then serves everyone."""
-        if self._has_keys or (self._settings.is_exposed and not self._settings.allow_unauthenticated):
+        if self._is_closed():
             return False
         if time.monotonic() >= self._no_keys_until:
             self._has_keys = await self._keys.has_keys()
@@ -84,14 +102,14 @@ class KeyRing:
         place = (key_digest, is_browser)
         key, end = self._remembered.get(place, (None, 0.0))
         if key is None or time.monotonic() >= end:
-            self._remembered.pop(place, None)
             key = await self._keys.find(key_digest, is_cookie=is_browser)
             if key is None:
+                self._remembered.pop(place, None)
                 raise KeyInvalid
             self._remembered[place] = key, time.monotonic() + _REMEMBERED_SECONDS
             if len(self._remembered) > _MAX_REMEMBERED:
                 self._remembered.popitem(last=False)
-        if key.expires_at is not None and key.expires_at <= datetime.now(UTC):
+        if _has_expired(key):
             raise KeyInvalid
         return Client(key.tenant, key.scopes, key, key_digest, is_browser)
 
@@ -99,3 +117,7 @@ class KeyRing:
         if self._secret is None:
             self._secret = read_secret(self._settings)
         return self._secret
+
+
+def _has_expired(key: Key) -> bool:
+    return key.expires_at is not None and key.expires_at <= datetime.now(UTC)

@@ -14,7 +14,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, Counter, generate_l
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from ash_server.api.http.access import client_of, needs
+from ash_server.api.http.access import WITHOUT_DATABASE, client_of, needs
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.openapi_operations import operation, text
 from ash_server.api.http.problems import READ_ERRORS, error_responses
@@ -49,7 +49,7 @@ class MetricsController(Controller):
     tags = ("health",)
 
     @get(
-        opt=needs("admin"),
+        opt={**needs("admin"), **WITHOUT_DATABASE},
         media_type=_PLAIN,
         operation_id="metrics",
         summary="Read metrics",

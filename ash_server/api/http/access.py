@@ -1,5 +1,6 @@
 """Keys and scopes of requests: every route needs a key unless it is marked as public."""
 
+import asyncio
 import time
 
 from litestar.handlers import BaseRouteHandler
@@ -9,13 +10,18 @@ from ash_server.api.http.headers import get_header
 from ash_server.api.http.origin_guard import AnyConnection, has_same_origin
 from ash_server.api.http.rate_limit import RateLimit
 from ash_server.db.keys import KeyScope
-from ash_server.errors import OriginNotAllowed, ScopeMissing
+from ash_server.errors import DatabaseUnavailable, OriginNotAllowed, ScopeMissing
 from ash_server.key_ring import Client, KeyRing
 
 PUBLIC = {"public": True}
 """Route option of health checks, static files, and signing in and out."""
 
+WITHOUT_DATABASE = {"without_database": True}
+"""Route option of what responds while the database is unavailable, to keys that were valid before."""
+
 COOKIE, SECURE_COOKIE = "ash_session", "__Host-ash_session"
+
+_RECALL_AFTER_SECONDS = 1.0
 
 _SCOPE = "scope"
 _CLIENT = "ash.client"
@@ -31,7 +37,8 @@ async def check_key(connection: AnyConnection, handler: BaseRouteHandler) -> Non
     """Guard of all routes. Raises KeyRequired, KeyInvalid, RateLimited, ScopeMissing, OriginNotAllowed."""
     if PUBLIC.items() <= handler.opt.items():
         return
-    client = await identify(connection)
+    recalls = WITHOUT_DATABASE.items() <= handler.opt.items()
+    client = await (_identify_or_recall if recalls else identify)(connection)
     rate_limit: RateLimit | None = connection.app.state.rate_limit
     if rate_limit is not None and client.key is not None:
         rate_limit.take(client.key.id, time.monotonic())
@@ -56,6 +63,19 @@ async def identify(connection: AnyConnection) -> Client:
     key_ring: KeyRing = connection.app.state.key_ring
     key = _bearer_key(connection)
     return await key_ring.identify(key, session_cookie(connection) if key is None else None)
+
+
+async def _identify_or_recall(connection: AnyConnection) -> Client:
+    try:
+        async with asyncio.timeout(_RECALL_AFTER_SECONDS):
+            return await identify(connection)
+    except (DatabaseUnavailable, TimeoutError) as error:
+        key_ring: KeyRing = connection.app.state.key_ring
+        key = _bearer_key(connection)
+        client = key_ring.recall(key, session_cookie(connection) if key is None else None)
+        if client is None:
+            raise DatabaseUnavailable from error
+        return client
 
 
 def client_of(scope: RequestScope) -> Client:

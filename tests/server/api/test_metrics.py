@@ -3,9 +3,17 @@
 from functools import partial
 
 import httpx
+import psycopg
+import pytest
 from httpx import AsyncClient
+from litestar import Litestar
 from prometheus_client.parser import text_string_to_metric_families
 
+from ash_server import key_ring
+from ash_server.settings import Settings
+from ash_server.store import Store
+from tests.server.api.test_keys import SECRET as KEY_SECRET
+from tests.server.api.test_keys import bearer, create_key
 from tests.waiting import wait_until
 
 SECRET = "canary-7f3b"
@@ -80,3 +88,57 @@ def test_counts_open_streams(server: str) -> None:
         with httpx.stream("GET", f"{server}{address}"):
             wait_until(partial(has_open, name, 1))
         wait_until(partial(has_open, name, 0))
+
+
+class TestWithoutDatabase:
+    """Metrics are read when they matter most, by keys that were valid before."""
+
+    @pytest.fixture
+    def settings(self, monkeypatch: pytest.MonkeyPatch) -> Settings:
+        monkeypatch.setattr(key_ring, "_REMEMBERED_SECONDS", 0.0)
+        return Settings(secret=KEY_SECRET)
+
+    async def test_known_keys(
+        self,
+        own_client: AsyncClient,
+        app: Litestar,
+        store: Store,
+        server_url: str,
+        database_url: str,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        admin, unused, reader = [
+            await create_key(store, name, "default", scope)
+            for name, scope in (("admin", "admin"), ("unused", "admin"), ("reader", "read"))
+        ]
+        before = [await own_client.get("/metrics", headers=bearer(key)) for key in (admin, reader)]
+        take_away(app, server_url, database_url)
+        after = [await own_client.get("/metrics", headers=bearer(key)) for key in (admin, reader, unused)]
+        sessions = await own_client.get("/api/sessions", headers=bearer(reader))
+        monkeypatch.setattr(key_ring, "_RECALLED_SECONDS", 0.0)
+        later = await own_client.get("/metrics", headers=bearer(admin))
+
+        assert [each.status_code for each in before] == [200, 403]
+        assert [each.status_code for each in (*after, sessions, later)] == [200, 403, 503, 503, 503]
+        assert read(after[0])[key("ash_database_up")] == 0
+
+    async def test_without_keys(
+        self, own_client: AsyncClient, app: Litestar, server_url: str, database_url: str
+    ) -> None:
+        await own_client.get("/metrics")
+        take_away(app, server_url, database_url)
+
+        metrics = await own_client.get("/metrics")
+
+        assert (metrics.status_code, read(metrics)[key("ash_database_up")]) == (200, 0)
+
+
+def take_away(app: Litestar, server_url: str, database_url: str) -> None:
+    """End the connections to the database, and let it accept no others."""
+    connections = app.state.store._connections
+    connections.pool.timeout = connections.owner_pool.timeout = 0.2
+    with psycopg.connect(database_url) as conn:
+        name = conn.info.dbname
+    with psycopg.connect(server_url, autocommit=True) as conn:
+        conn.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+        conn.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
