@@ -510,6 +510,28 @@ async def test_rebuilt_log_replaces_the_old_one(page: Page, session: Session) ->
     assert await page.evaluate(SHOWN) == [21, 22, 23, 24, 26, 27]
 
 
+@pytest.mark.parametrize("number", [2, 3])
+async def test_deleted_message_vanishes(page: Page, session: Session, number: int) -> None:
+    prompts = (user(f"Prompt {each}", f"u{each}") for each in (1, 2))
+    answers = (
+        assistant(f"m{each}", f"a{each}", {"type": "text", "text": f"Answer {each}"}) for each in (1, 2)
+    )
+    await session.write(*(line for pair in zip(prompts, answers, strict=True) for line in pair))
+    await open_page(page, session.address)
+    log, deleted = page.locator(".chat-log"), {2: "Answer 1", 3: "Prompt 2"}[number]
+    await expect(log).to_contain_text(deleted)
+
+    (await session.client.delete(f"/api/sessions/{session.id}/messages/{number}")).raise_for_status()
+
+    await expect(log).not_to_contain_text(deleted)
+    await expect(log).to_contain_text("Answer 2")
+    live = [await page.evaluate(SHOWN), await log.inner_text()]
+    await open_page(page, session.address)
+    await expect(log).to_contain_text("Answer 2")
+    assert [await page.evaluate(SHOWN), await log.inner_text()] == live
+    assert deleted not in await page.locator("body").inner_text()
+
+
 # Away and back
 
 
