@@ -23,6 +23,7 @@ from ash_server.db.rebuild_events import End, StoredInput, StoredLine, Underived
 from ash_server.db.reindex import set_by_writer
 from ash_server.db.session_facts import REPLACE, SessionFacts, collect_facts
 from ash_server.db.sessions import uuid7
+from ash_server.offload import offload
 from ash_shared.eventlog import NORMALIZER_VERSION, Event, Line, Normalizer, line_of
 from ash_shared.eventlog.normalizer import SavedState
 from ash_shared.model.message import Description
@@ -209,7 +210,7 @@ class _Comparison:
                 match entry:
                     case StoredLine():
                         now = entry.now
-                        self._derive(entry)
+                        self._derive(entry, *await offload(_read, entry))
                     case UnderivedEvent():
                         self._observe(entry)
                     case End():
@@ -218,8 +219,7 @@ class _Comparison:
     def states(self) -> tuple[str | None, str | None]:
         return self._full.state(), self._rest.state()
 
-    def _derive(self, stored: StoredLine) -> None:
-        described, line = _read(stored)
+    def _derive(self, stored: StoredLine, described: Description, line: Line) -> None:
         sequence, now = stored.sequence, stored.now
         if sequence == self._sequence:
             self._rest = Normalizer(state=self._full.state())

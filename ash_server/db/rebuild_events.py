@@ -4,6 +4,7 @@ One transaction: readers see the old log until it commits and then continue afte
 Posted events are moved to their places in the new log.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from ash_server.db.event_writer import (
 )
 from ash_server.db.reindex import set_by_writer
 from ash_server.db.session_facts import to_milliseconds
+from ash_server.offload import offload
 from ash_shared.eventlog import FIRST_LINES, NORMALIZER_VERSION, NOTED, Line, Normalizer, read_line
 from ash_shared.model.event_types import CHUNKS
 from ash_shared.model.message import Role
@@ -184,6 +186,7 @@ class StoredInput:
                 if message is None:
                     return
                 end = None
+                await asyncio.sleep(0)  # a server has other requests
                 yield message
 
     async def _stream_rows(
@@ -236,7 +239,8 @@ class _Rebuild:
     async def _derive(self, line: StoredLine) -> None:
         self.messages += 1
         place = self._session_id, line.sequence
-        self._pending += derive(self.normalizer, *place, line.read(), line.now, text=line.content)
+        read = await offload(StoredLine.read, line)
+        self._pending += derive(self.normalizer, *place, read, line.now, text=line.content)
         if len(self._pending) >= _BATCH_SIZE:
             await self._flush()
 
