@@ -81,6 +81,7 @@ class SessionQuery(TypedDict, total=False):
     """Text in the title or external id, or the beginning of the id."""
     parent_id: SessionId | None
     provider_session_id: str | None
+    external_id_prefix: str | None
     since: datetime | None
     until: datetime | None
     errors: bool | None
@@ -186,22 +187,34 @@ def append(
     written_at: datetime | None = None,
 ) -> Iterator[Request[list[AppendedMessage]]]:
     """Return requests that each store a batch as a whole. Each message gets an id, so that a retry stores it once."""
+    for batch in batched(_with_id(message, source) for message in messages):
+        if _length(batch[0]) > MAX_BATCHED_BYTES:
+            yield append_text(session, batch[0], written_at)
+        else:
+            yield append_batch(session, batch, written_at)
+
+
+def batched(messages: Iterable[MessageToAppend]) -> Iterator[list[MessageToAppend]]:
+    """Yield batches that one request can append; a long message is alone in its batch."""
     batch: list[MessageToAppend] = []
     size = 0
     for message in messages:
-        new = _with_id(message, source)
-        length = len(new["content"].encode("utf-8", "surrogatepass"))
+        length = _length(message)
         is_long = length > MAX_BATCHED_BYTES
         if batch and (is_long or len(batch) == MAX_BATCH or size + length > MAX_BATCH_BYTES):
-            yield append_batch(session, batch, written_at)
+            yield batch
             batch, size = [], 0
         if is_long:
-            yield append_text(session, new, written_at)
+            yield [message]
         else:
-            batch.append(new)
+            batch.append(message)
             size += length
     if batch:
-        yield append_batch(session, batch, written_at)
+        yield batch
+
+
+def _length(message: MessageToAppend) -> int:
+    return len(message["content"].encode("utf-8", "surrogatepass"))
 
 
 def append_batch(
@@ -219,6 +232,20 @@ def append_text(
     query = {"writtenAt": written_at, **{key: value for key, value in message.items() if key != "content"}}
     path = f"{_session(session)}/messages/text"
     return Request("POST", path, _appended, query, _utf8(message["content"]), "text/plain")
+
+
+def commit(
+    session: SessionId,
+    messages: Iterable[MessageToAppend],
+    metadata: Mapping[str, Any] | None,
+    expected_sequence: int | None,
+) -> Request[list[AppendedMessage]]:
+    changes = {} if metadata is None else {"metadata": metadata}
+    new = [_with_id(message, None) for message in messages]
+    body = _json({"messages": new, "expectedSequence": expected_sequence, **changes})
+    is_repeatable = bool(new) or expected_sequence is None
+    path = f"{_session(session)}/messages/commit"
+    return Request("POST", path, _appended, body=body, is_repeatable=is_repeatable)
 
 
 def compare_messages(session: SessionId, contents: Mapping[str, bytes]) -> Request[MessageComparison]:

@@ -111,6 +111,22 @@ class AshClient:
         """
         return [each for batch in requests.append(session, messages, source) for each in self.send(batch)]
 
+    def commit(
+        self,
+        session: SessionId,
+        messages: Iterable[MessageToAppend] = (),
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        expected_sequence: int | None = None,
+    ) -> list[AppendedMessage]:
+        """Append messages and change metadata in one transaction, if the session ends with this sequence.
+
+        `metadata` is merged into that of the session, key by key; None removes a key. A repeated commit, whose messages
+        are stored, changes nothing. Without messages, only the metadata changes. Raises ApiError `sequence_mismatch`,
+        whose problem has the `currentSequence`.
+        """
+        return self.send(requests.commit(session, messages, metadata, expected_sequence))
+
     def list_messages(self, session: SessionId, **query: Unpack[MessageQuery]) -> MessagePage:
         """Return a page of messages with their typed blocks, in ascending order."""
         return self.send(requests.list_messages(session, **query))

@@ -33,7 +33,7 @@ from ash_server.api.http.websocket_errors import WebSocketErrors
 from ash_server.api.item_counts import ItemCountController
 from ash_server.api.login import LoginController
 from ash_server.api.mcp import McpController
-from ash_server.api.messages import MessageController, MessageDigest
+from ash_server.api.messages import Commit, MessageController, MessageDigest
 from ash_server.api.metrics import MetricsController
 from ash_server.api.parse import ParseController, ParseRequest
 from ash_server.api.projections import ProjectedMessages, ProjectionController
@@ -101,6 +101,7 @@ _CONTROLLERS = (
 _MODELS = (
     AppendedMessages,
     AuditPage,
+    Commit,
     CompletedTranscript,
     DriftReport,
     Ended,

@@ -42,6 +42,7 @@ from ash_server.api.http.openapi_operations import (
 )
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.api.metrics import count_appended
+from ash_server.api.sessions import check_metadata_depth
 from ash_server.db.events import Appended
 from ash_server.db.messages import MessageBlocks, MessageFilter, StoredMessage
 from ash_server.db.pagination import may_have_more
@@ -138,7 +139,25 @@ class MessageDigest(Struct, forbid_unknown_fields=True):
     ]
 
 
+class Commit(Struct, forbid_unknown_fields=True, rename="camel"):
+    """Messages and metadata that are stored together."""
+
+    messages: list[NewMessage] = []
+    metadata: Annotated[
+        dict[str, Any] | None,
+        Meta(
+            description="Merged into the metadata of the session, key by key; null removes a key.",
+            examples=[{"summary": "Two tests fail."}],
+        ),
+    ] = None
+    expected_sequence: Annotated[
+        Annotated[int, Meta(ge=0, le=LAST_SEQUENCE)] | None,
+        Meta(description="The last sequence known to the client (0: none)."),
+    ] = None
+
+
 _decoder = msgspec.json.Decoder(NewMessage | list[NewMessage])
+_commit_decoder = msgspec.json.Decoder(Commit)
 _digest_decoder = msgspec.json.Decoder(list[MessageDigest])
 _encode = msgspec.json.Encoder().encode
 
@@ -280,6 +299,53 @@ class MessageController(Controller):
         new = NewMessage(content, id=id, role=role, source=source)
         now = _milliseconds(written_at)
         return appended_response(await store.messages.append(session_id, [new], now=now))
+
+    @post(
+        "/commit",
+        operation_id="commitMessages",
+        summary="Append messages and change metadata",
+        description="In one transaction, if the session has no message after `expectedSequence`. A client reads the "
+        "session, computes its metadata, and repeats both if another client was faster (`sequence_mismatch`). A "
+        "request whose messages are all stored changes nothing, so it can be repeated. A single message may have up to "
+        "64 MiB.",
+        response_description="Stored; messages that were already stored have `created: false`.",
+        responses={
+            200: ResponseSpec(AppendedMessages, description="No message was new.", generate_examples=False),
+            **_APPEND_ERRORS,
+        },
+        operation_class=operation(
+            body={
+                JSON: json_of(
+                    Commit,
+                    both={
+                        "messages": [{"content": _LINE}],
+                        "metadata": {"summary": "Done."},
+                    },
+                )
+            }
+        ),
+        request_max_body_size=MAX_LINE_BYTES,
+    )
+    async def commit(
+        self,
+        request: Request[Any, Any, Any],
+        state: State,
+        store: InjectedStore,
+        session_id: FromPath[UUID],
+    ) -> Response[AppendedMessages]:
+        commit = decode_body((await read_body(request, JSON)).text, _commit_decoder)
+        if len(commit.messages) != 1:
+            check_sizes(state.settings, commit.messages)
+        if commit.messages or commit.metadata is None:
+            check_count(commit.messages, "message")
+        check_metadata_depth(commit.metadata)
+        stored = await store.messages.append(
+            session_id,
+            commit.messages,
+            expected_sequence=commit.expected_sequence,
+            metadata=commit.metadata,
+        )
+        return appended_response(stored)
 
     @post(
         "/compare",

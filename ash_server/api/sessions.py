@@ -144,7 +144,7 @@ class SessionController(Controller):
     )
     async def create(self, request: Request[Any, Any, Any], store: InjectedStore) -> Response[Session]:
         new = decode_body((await read_body(request, JSON)).text, _decode_new)
-        _check_depth(new.metadata)
+        check_metadata_depth(new.metadata)
         session, created = await store.sessions.get_or_create(
             source="unknown" if new.source is UNSET else new.source,
             external_id=new.external_id,
@@ -194,6 +194,15 @@ class SessionController(Controller):
                 description="Only sessions with this session id of the provider, from the last message that has one.",
             ),
         ] = None,
+        external_id_prefix: Annotated[
+            str | None,
+            QueryParameter(
+                name="externalIdPrefix",
+                min_length=1,
+                pattern=ONE_LINE,
+                description="Only sessions whose external id begins with this.",
+            ),
+        ] = None,
         since: Annotated[
             datetime | None,
             QueryParameter(
@@ -217,6 +226,7 @@ class SessionController(Controller):
             q=q,
             parent_id=parent_id,
             provider_session_id=provider_session_id,
+            external_id_prefix=external_id_prefix,
             since=since,
             until=until,
             errors=errors,
@@ -249,7 +259,7 @@ class SessionController(Controller):
         self, request: Request[Any, Any, Any], store: InjectedStore, session_id: FromPath[UUID]
     ) -> Session:
         patch = decode_body((await read_body(request, JSON)).text, _decode_patch)
-        _check_depth(patch.metadata)
+        check_metadata_depth(patch.metadata)
         return await store.sessions.update(session_id, **_changes(patch))
 
     @delete(
@@ -275,6 +285,6 @@ def _changes(patch: SessionPatch) -> SessionChanges:
     return changes
 
 
-def _check_depth(metadata: object) -> None:
+def check_metadata_depth(metadata: object) -> None:
     if nests_deeper(metadata, MAX_DEPTH - 1):
         raise TooDeep(f"The maximum depth is {MAX_DEPTH} levels.")

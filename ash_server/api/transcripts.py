@@ -142,6 +142,7 @@ class TranscriptController(Controller):
             has_names=claim.has_names,
             path=claim.path,
             message_count=claim.message_count,
+            is_mirror=claim.is_mirror,
         )
 
     @post(

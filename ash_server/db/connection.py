@@ -16,7 +16,7 @@ from ash_server.errors import AshError, DatabaseUnavailable, SchemaMismatch
 
 Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
 
-REVISION = "0019"
+REVISION = "0020"
 """The schema revision that this version requires."""
 
 APP_ROLE = "ash_app"

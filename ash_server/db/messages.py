@@ -36,7 +36,7 @@ from ash_server.db.event_writer import (
 from ash_server.db.events import Appended
 from ash_server.db.pagination import END, MAX_PAGE_BYTES, bounded_query, check_options
 from ash_server.db.session_facts import MERGE, collect_facts
-from ash_server.db.sessions import get_session
+from ash_server.db.sessions import get_session, merge_metadata, set_metadata
 from ash_server.db.text import check_text
 from ash_server.errors import (
     DuplicateInBatch,
@@ -50,7 +50,7 @@ from ash_server.errors import (
 from ash_server.offload import offload_each
 from ash_shared.eventlog import Line, Normalizer
 from ash_shared.eventlog.emitter import EMPTY_LINE
-from ash_shared.model.message import Description, Kind, Message, Role, StoredKind
+from ash_shared.model.message import Description, Message, Role, StoredKind
 from ash_shared.reading.parse import (
     PARSER_VERSION,
     BlocksPlace,
@@ -84,7 +84,7 @@ _WRITE = f"""
                 source_given, blocks_start, blocks_size, place)
     )
     UPDATE sessions
-    SET updated_at = statement_timestamp(), {MERGE}
+    SET updated_at = statement_timestamp(), metadata = coalesce(%(metadata)b::text, metadata), {MERGE}
     WHERE id = %(session_id)b
 """  # noqa: S608  # constant SQL
 
@@ -226,12 +226,14 @@ async def append(  # noqa: PLR0913  # one argument per option
     end: bool = False,
     ids: StreamIds = StreamIds(),  # noqa: B008  # immutable
     now: int | None = None,
+    metadata: Mapping[str, Any] | None = None,
 ) -> list[Appended]:
     """Store all messages or none, with their events, in one transaction.
 
-    A message that is already stored, or was deleted, keeps its sequence. `expected_sequence` is checked only if a
-    message is new. `end` also closes everything open, as `events.end_session` does. `now` is the time of events whose
-    record names none.
+    A message that is already stored, or was deleted, keeps its sequence. `end` also closes everything open, as
+    `events.end_session` does. `now` is the time of events whose record names none. `metadata` is merged into that of
+    the session, key by key. `expected_sequence` is checked, and metadata written, only if a message is new or there is
+    none.
     """
     context = _Context(ids, milliseconds() if now is None else now)
     _check(messages)
@@ -242,12 +244,16 @@ async def append(  # noqa: PLR0913  # one argument per option
         last = counters.message_sequence
         places = _assign_sequences(messages, last, stored)
         new = [message for message, place in zip(messages, places, strict=True) if place.created]
-        if new:
+        merged = None
+        if new or not messages:
             _check_expected(expected_sequence, last)
+            merged = await merge_metadata(conn, session_id, metadata)
         if new or end:
             # PostgreSQL writes the messages while their events are derived.
-            await _write_messages(conn, session_id, last, new)
+            await _write_messages(conn, session_id, last, new, merged)
             await _write_events(conn, session_id, counters, new, context, end=end)
+        elif merged is not None:
+            await set_metadata(conn, session_id, merged)
     return places
 
 
@@ -360,7 +366,7 @@ async def stream_messages(
     session_id: UUID,
     *,
     after: int = 0,
-    kinds: Sequence[Kind] = ("message", "record", "chunk"),
+    kinds: Sequence[StoredKind] = ("message", "record", "chunk"),
 ) -> AsyncGenerator[StoredMessage, None]:
     """Yield all messages in order, as of one moment, in bounded memory. An unknown session yields nothing.
 
@@ -456,13 +462,18 @@ def _check_expected(expected: int | None, last: int) -> None:
 
 
 async def _write_messages(
-    conn: AsyncConnection, session_id: UUID, last: int, new: Sequence[PreparedMessage]
+    conn: AsyncConnection,
+    session_id: UUID,
+    last: int,
+    new: Sequence[PreparedMessage],
+    metadata: str | None,
 ) -> None:
     described = [message.described for message in new]
     values = {
         "session_id": session_id,
         "last": last,
         "parser_version": PARSER_VERSION,
+        "metadata": metadata,
         "ids": [message.id for message in new],
         "contents": [message.content for message in new],
         "roles": [each.role for each in described],

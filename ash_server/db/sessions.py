@@ -99,6 +99,9 @@ _LIST = f"""
       AND (%(source)s::text IS NULL OR source = %(source)s)
       AND (%(parent_id)s::uuid IS NULL OR sessions.parent_id = %(parent_id)s)
       AND (%(provider_session_id)s::text IS NULL OR provider_session_id = %(provider_session_id)s)
+      AND (%(external_id_prefix)s::text IS NULL OR (
+          external_id ~>=~ %(external_id_prefix)s::text
+          AND external_id ~<~ (%(external_id_prefix)s::text || chr(1114111))))
       AND (%(errors)s::bool IS NULL OR (errors > 0) = %(errors)s)
       AND (%(since)s::timestamptz IS NULL OR {_ACTIVE_AT} >= %(since)s)
       AND (%(until)s::timestamptz IS NULL OR {_ACTIVE_AT} < %(until)s)
@@ -120,6 +123,9 @@ _UPDATE = """
         updated_at = statement_timestamp()
     WHERE id = %(id)s
 """
+
+_LOCK_METADATA = "SELECT metadata FROM sessions WHERE id = %s FOR NO KEY UPDATE"
+_SET_METADATA = "UPDATE sessions SET metadata = %s, updated_at = statement_timestamp() WHERE id = %s"
 
 _SET_PARENT = """
     WITH at_path AS (
@@ -273,17 +279,21 @@ class SessionFilter(TypedDict, total=False):
     """Only sessions whose last activity was before this time."""
     errors: bool | None
     """True: only sessions with errors; False: only those without."""
+    external_id_prefix: str | None
+    """The beginning of the external id."""
     project: str | None
     """The folder in which the agent worked, or in which that folder is: its path, or only its name."""
 
 
-_NO_FILTERS = dict.fromkeys(("source", "q", "parent_id", "provider_session_id", "since", "until", "errors"))
+_NO_FILTERS = dict.fromkeys(
+    ("source", "q", "parent_id", "provider_session_id", "external_id_prefix", "since", "until", "errors")
+)
 
 
 async def list_sessions(conn: AsyncConnection, **filters: Unpack[SessionFilter]) -> SessionPage:
     """Return a page, most recent activity first. Raises InvalidParameter."""
     limit, after = filters.get("limit", 100), filters.get("after")
-    for name in ("source", "q", "provider_session_id", "project"):
+    for name in ("source", "q", "provider_session_id", "external_id_prefix", "project"):
         check_text(str(filters.get(name) or ""), name)
     if not 1 <= limit <= 1000:
         raise InvalidParameter("limit must be 1 to 1000")
@@ -344,6 +354,24 @@ async def update_session(
     }
     await conn.execute(_UPDATE, params)
     return await get_session(conn, session_id)
+
+
+async def merge_metadata(
+    conn: AsyncConnection, session_id: UUID, changes: Mapping[str, Any] | None
+) -> str | None:
+    """Lock the metadata of a session until the transaction ends, and return it with changes, as JSON.
+
+    A key whose new value is None is removed. Without changes, return None.
+    """
+    if changes is None:
+        return None
+    row = await (await conn.execute(_LOCK_METADATA, [session_id])).fetchone()
+    merged = {**(msgspec.json.decode(row[0]) if row else {}), **changes}
+    return _encode({key: value for key, value in merged.items() if value is not None})
+
+
+async def set_metadata(conn: AsyncConnection, session_id: UUID, metadata: str) -> None:
+    await conn.execute(_SET_METADATA, [metadata, session_id])
 
 
 async def delete_session(conn: AsyncConnection, session_id: UUID) -> None:

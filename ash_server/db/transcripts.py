@@ -14,6 +14,7 @@ from psycopg.rows import args_row
 from ash_server.db.sessions import create_session, session_id_for, uuid7
 from ash_server.db.tenants import tenant_of
 from ash_server.db.text import storable
+from ash_shared.model.message import RECORD_ID_PREFIX
 
 MAX_RELATIVES = 100
 """Sessions that are compared with each other; further ones are not marked as copies."""
@@ -22,8 +23,9 @@ MAX_RELATIVES = 100
 _LOCK_KEY = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 
 # Sessions without names: imported before the first line with a name, or by an earlier version.
-_CANDIDATE = """
-    SELECT id, external_id, lineage IS NOT NULL, path, message_sequence
+_CANDIDATE = f"""
+    SELECT id, external_id, lineage IS NOT NULL, path, message_sequence, EXISTS (
+        SELECT FROM messages WHERE session_id = sessions.id AND starts_with(messages.id, '{RECORD_ID_PREFIX}'))
     FROM sessions JOIN session_counters ON session_id = id
     WHERE id <> ALL(%(rejected)s) AND id IN (
         SELECT id FROM tenant_lineages WHERE lineage @> ARRAY[%(key)s::text]
@@ -35,7 +37,7 @@ _CANDIDATE = """
     )
     ORDER BY lineage IS NULL AND id = ANY(%(ids)s) DESC, path = %(path)s DESC NULLS LAST, created_at, id
     LIMIT 1
-"""
+"""  # noqa: S608  # constant SQL
 
 _SET_NAMES = """
     UPDATE sessions SET path = %(path)s, lineage = coalesce(%(lineage)s::text[], lineage)
@@ -92,6 +94,8 @@ class Claim(NamedTuple):
     path: str | None = None
     """None if no import of it is complete."""
     message_count: int = 0
+    is_mirror: bool = False
+    """True if a program has stored records of the transcript one by one."""
 
 
 class Copy(NamedTuple):

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from contextlib import aclosing
 from functools import partial
 from itertools import takewhile
-from typing import NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack
 from uuid import UUID
 
 from ash_server.db import deletion, messages, reindex, sessions
@@ -16,7 +16,7 @@ from ash_server.errors import InvalidUtf8
 from ash_server.ingest import NewMessage, prepare_message
 from ash_server.offload import offload, offload_each
 from ash_server.repositories.connections import Connections
-from ash_shared.model.message import Kind, Message
+from ash_shared.model.message import Message, StoredKind
 
 
 class Compared(NamedTuple):
@@ -41,7 +41,7 @@ class MessageRepository:
         self._connections = connections
         self._wake = wake
 
-    async def append(
+    async def append(  # noqa: PLR0913  # one argument per option
         self,
         session_id: UUID,
         new: Iterable[str | bytes | NewMessage],
@@ -50,14 +50,16 @@ class MessageRepository:
         end: bool = False,
         ids: StreamIds = StreamIds(),  # noqa: B008  # immutable
         now: int | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> list[Appended]:
         """Store texts verbatim, all or none, together with the events derived from them.
 
         Returns one entry per text, in order. If the result was lost, repeat the append: a text with an id, or with a
         provider's `uuid` in it, is stored once; when repeated, it keeps its sequence and is returned with `created`
         False, and with `deleted` True if it was deleted since. A text with neither is stored each time.
-        `expected_sequence` must be the last sequence of the session if any text is new. `end` also closes everything
-        open, as `EventStore.end` does.
+        `expected_sequence` must be the last sequence of the session if any text is new, or if there is none. `metadata`
+        is merged into that of the session, key by key, under the same conditions; None removes a key. `end` also closes
+        everything open, as `EventStore.end` does.
         `ids` names the turn and the response of the events; a rebuild of the events derives these ids again.
         `now` is the time, in milliseconds, of events whose record names none.
 
@@ -66,7 +68,13 @@ class MessageRepository:
         """
         prepared = await self.prepare(session_id, new)
         return await self.append_prepared(
-            session_id, prepared, expected_sequence=expected_sequence, end=end, ids=ids, now=now
+            session_id,
+            prepared,
+            expected_sequence=expected_sequence,
+            end=end,
+            ids=ids,
+            now=now,
+            metadata=metadata,
         )
 
     async def prepare(
@@ -78,7 +86,7 @@ class MessageRepository:
         new_messages = [_to_new_message(value, index) for index, value in enumerate(new)]
         return await offload_each(partial(_prepare, session_id), new_messages)
 
-    async def append_prepared(
+    async def append_prepared(  # noqa: PLR0913  # one argument per option
         self,
         session_id: UUID,
         prepared: Sequence[PreparedMessage],
@@ -87,11 +95,19 @@ class MessageRepository:
         end: bool = False,
         ids: StreamIds = StreamIds(),  # noqa: B008  # immutable
         now: int | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> list[Appended]:
         """Store messages that `prepare` or `ingest.prepare_message` returned; see `append`."""
         async with self._connections.writer(session_id) as conn:
             appended = await messages.append(
-                conn, session_id, prepared, expected_sequence=expected_sequence, end=end, ids=ids, now=now
+                conn,
+                session_id,
+                prepared,
+                expected_sequence=expected_sequence,
+                end=end,
+                ids=ids,
+                now=now,
+                metadata=metadata,
             )
         self._wake(session_id)
         return appended
@@ -175,7 +191,7 @@ class MessageRepository:
         session_id: UUID,
         *,
         after: int = 0,
-        kinds: Sequence[Kind] = ("message", "record", "chunk"),
+        kinds: Sequence[StoredKind] = ("message", "record", "chunk"),
     ) -> AsyncGenerator[StoredMessage, None]:
         """Yield the messages of these kinds in order, as of one moment, in bounded memory.
 

@@ -49,6 +49,21 @@ def test_imports_no_server() -> None:
     assert [name for name in imported if name.startswith("ash_server")] == []
 
 
+async def test_commits_messages_with_metadata(ash: AshClient, async_ash: AsyncAshClient) -> None:
+    session = ash.create_session(metadata={"team": "a", "old": 1})
+    first = ash.commit(session.id, [{"content": USER}], metadata={"n": 1, "old": None}, expected_sequence=0)
+    again = ash.commit(session.id, [{"content": USER}], metadata={"n": 7}, expected_sequence=0)
+    with pytest.raises(ApiError) as error:
+        await async_ash.commit(session.id, [{"content": ANSWER}], metadata={"n": 9}, expected_sequence=0)
+    await async_ash.commit(session.id, metadata={"n": 2}, expected_sequence=1)
+    await async_ash.commit(session.id, [{"content": "x" * 2_000_000}])
+
+    assert [(each.sequence, each.created) for each in (*first, *again)] == [(1, True), (1, False)]
+    assert (error.value.code, error.value.problem["currentSequence"]) == ("sequence_mismatch", 1)
+    stored = ash.get_session(session.id)
+    assert (stored.metadata, stored.message_count) == ({"team": "a", "n": 2}, 2)
+
+
 def test_both_clients_have_the_same_methods() -> None:
     assert parameters(AsyncAshClient) == parameters(AshClient)
 

@@ -224,6 +224,8 @@ async def test_filters_list_by_source_and_text(connection: AsyncConnection) -> N
         "ONE.JSON": await titles(connection, q="ONE.JSON"),
         "%": await titles(connection, q="%"),
         "codex, .jsonl": await titles(connection, source="codex", q=".jsonl"),
+        "prefix t": await titles(connection, external_id_prefix="t"),
+        "prefix %": await titles(connection, external_id_prefix="%"),
         "nothing": await titles(connection, q="' OR true --"),
     }
 
@@ -233,6 +235,8 @@ async def test_filters_list_by_source_and_text(connection: AsyncConnection) -> N
         "ONE.JSON": ["Fix the PARSER"],
         "%": ["100% done_"],
         "codex, .jsonl": ["100% done_"],
+        "prefix t": ["100% done_"],
+        "prefix %": [],
         "nothing": [],
     }
 

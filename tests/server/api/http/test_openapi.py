@@ -198,6 +198,7 @@ def test_hand_read_bodies_are_documented() -> None:
         "appendMessages": ["application/json", "application/x-ndjson"],
         "appendText": ["text/plain"],
         "claimTranscript": ["application/json"],
+        "commitMessages": ["application/json"],
         "compareMessages": ["application/json"],
         "completeTranscript": ["application/json"],
         "appendEvents": ["application/json", "application/x-ndjson"],

@@ -137,6 +137,8 @@ def test_generated_client_calls_every_json_route(package: str, generated_client:
     assert isinstance(call("listAudit").audit, list)
     digest = {"id": "m1", "sha256": hashlib.sha256(LINE.encode()).hexdigest()}
     assert call("compareMessages", session, body=[made("MessageDigest", **digest)]).equal == ["m1"]
+    commit = {"messages": [{"content": LINE, "id": "m9"}], "metadata": {"n": 1}}
+    assert call("commitMessages", session, body=made("Commit", **commit)).messages[0].created
     transcript = {"source": "claude", "path": "generated/1.jsonl"}
     claimed = call("claimTranscript", body=made("TranscriptFields", **transcript)).session_id
     completed = {**transcript, "modifiedAt": "2026-11-02T09:31:55Z", "hasGrown": False}
