@@ -5,16 +5,16 @@ the server has are sent, and only lines that it does not have. An interrupted pu
 """
 
 import socket
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 from uuid import UUID
 
 from ash_client import ApiError, AsyncAshClient, MessageToAppend
-from ash_client.requests import append, claim_transcript, compare_messages, complete_transcript
+from ash_client.requests import append, batched, claim_transcript, compare_messages, complete_transcript
 from ash_server.db.transcripts import Claim
-from ash_server.errors import IdConflict
+from ash_server.errors import IdConflict, SequenceMismatch
 from ash_server.ingest import line_id
 from ash_server.transfer.importing.file_import import (
     ByteProgress,
@@ -34,6 +34,8 @@ from ash_server.transfer.importing.transcript_files import (
     modification_time,
     source_at,
 )
+from ash_shared.model.message import Message, StoredKind
+from ash_shared.model.pages import AppendedMessage
 from ash_shared.model.session import Session
 
 _CHUNK_BYTES = 1024 * 1024
@@ -135,7 +137,14 @@ class _FilePush:
     async def _claim(self) -> Claim:
         rejected = [str(id) for id in self._rejected]
         claim = await self._server.send(claim_transcript({**self._identity(), "rejected": rejected}))
-        return Claim(claim.session_id, claim.external_id, claim.has_names, claim.path, claim.message_count)
+        return Claim(
+            claim.session_id,
+            claim.external_id,
+            claim.has_names,
+            claim.path,
+            claim.message_count,
+            claim.is_mirror,
+        )
 
     def _identity(self) -> dict[str, Any]:
         names = self._head.names
@@ -194,6 +203,23 @@ class _RemoteSession:
     def prepare(self, name: str, text: str) -> MessageToAppend:
         message: MessageToAppend = {"id": line_id(self._session_id, name), "content": text}
         return {**message, "source": self._source} if self._source else message
+
+    async def stream_stored(self) -> AsyncGenerator[Message, None]:
+        kinds = ",".join(get_args(StoredKind))
+        async for message in self._server.messages(self._session_id, limit=1000, parsed=False, kind=kinds):
+            yield message
+
+    async def append_after(self, sequence: int, prepared: list[MessageToAppend]) -> Sequence[AppendedMessage]:
+        appended: list[AppendedMessage] = []
+        for batch in batched(prepared):
+            try:
+                appended += await self._server.commit(self._session_id, batch, expected_sequence=sequence)
+            except ApiError as error:
+                if error.code == SequenceMismatch.code:
+                    raise SequenceMismatch from error
+                raise
+            sequence = max(sequence, *(each.sequence for each in appended))
+        return appended
 
     async def append(self, prepared: list[MessageToAppend]) -> Iterable[bool]:
         created: list[bool] = []

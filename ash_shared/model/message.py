@@ -16,6 +16,10 @@ LAST_SEQUENCE = 2**53 - 1
 """The largest sequence number: every JSON reader represents it exactly."""
 
 
+RECORD_ID_PREFIX = "record:"
+"""The beginning of the ids of messages that a program has stored one by one, not as the lines of a file."""
+
+
 class Message(AshModel):
     """A stored line or document of a session."""
 

@@ -59,6 +59,8 @@ class TranscriptClaim(AshModel):
     path: Omittable[str] = ABSENT
     """Where the transcript was seen last; absent if no transfer of it is complete."""
     message_count: int = Field(alias="messageCount")
+    is_mirror: bool = Field(alias="isMirror", default=False)
+    """True if a program has stored records of the transcript one by one: they are lines, too."""
 
 
 class MessagePage(AshModel):

@@ -16,16 +16,18 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, get_args
 from uuid import UUID
 
-from ash_server.db.messages import PreparedMessage
+from ash_server.db.events import Appended
+from ash_server.db.messages import PreparedMessage, StoredMessage
 from ash_server.db.session_facts import to_milliseconds
 from ash_server.db.sessions import session_id_for
 from ash_server.db.transcripts import Claim, TranscriptNames
-from ash_server.errors import IdConflict, SessionNotFound
+from ash_server.errors import IdConflict, SequenceMismatch, SessionNotFound
 from ash_server.ingest import line_id, prepare_message
 from ash_server.store import Store
 from ash_server.transfer.importing.compressed import text_size
@@ -39,10 +41,13 @@ from ash_server.transfer.importing.lines import (
     may_be_unfinished,
     read_file,
 )
+from ash_server.transfer.importing.mirrored import MirroredRecords
 from ash_server.transfer.importing.parents import TranscriptHead, line_bytes, read_head
 from ash_server.transfer.importing.result import ImportResult, LineProblem, decode_line
 from ash_server.transfer.importing.transcript import Transcript, open_transcript
 from ash_server.transfer.importing.transcript_files import modification_time, uncompressed
+from ash_shared.model.message import Message, StoredKind
+from ash_shared.model.pages import AppendedMessage
 from ash_shared.model.session import Session
 
 _LOOKAHEAD_LINES = 200
@@ -194,6 +199,12 @@ class SessionTarget(Protocol):
     async def has_any(self, names: Iterable[str]) -> bool:
         """True if a line with one of these names is stored."""
 
+    def stream_stored(self) -> AsyncGenerator[StoredMessage | Message, None]:
+        """Yield all stored messages, and the places of deleted ones."""
+
+    async def append_after(self, sequence: int, prepared: list[Any]) -> Sequence[Appended | AppendedMessage]:
+        """Append lines if the session ends with a sequence. Raises SequenceMismatch."""
+
     def prepare(self, name: str, text: str) -> Any:
         """Return a line for `append`."""
 
@@ -221,6 +232,17 @@ class LocalSession:
 
     async def has_any(self, names: Iterable[str]) -> bool:
         return bool(await self._get_contents(names))
+
+    async def stream_stored(self) -> AsyncGenerator[StoredMessage, None]:
+        stream = self._store.messages.stream_messages(self._session_id, kinds=get_args(StoredKind))
+        async with aclosing(stream) as messages:
+            async for message in messages:
+                yield message
+
+    async def append_after(self, sequence: int, prepared: list[PreparedMessage]) -> Sequence[Appended]:
+        return await self._store.messages.append_prepared(
+            self._session_id, prepared, expected_sequence=sequence, now=to_milliseconds(self._modified_at)
+        )
 
     def prepare(self, name: str, text: str) -> PreparedMessage:
         id = line_id(self._session_id, name)
@@ -269,6 +291,8 @@ class FileImport:
         if self._file.transcript.in_many_files:
             await self._target.set_file_time(has_grown=False)
             await self._add_files(self._file.transcript.lines())
+        elif self._claim is not None and self._claim.is_mirror:
+            await self._add_to_mirror()
         else:
             await self._add_lines(START if is_new else start)
         if self.result.counts["new"]:
@@ -277,8 +301,43 @@ class FileImport:
 
     async def compare(self) -> None:
         """Raises TextDiffers if neither text continues the other. For many files, the names alone decide."""
-        if not self._file.transcript.in_many_files:
+        if self._claim is not None and self._claim.is_mirror:
+            await self._read_mirrored()
+        elif not self._file.transcript.in_many_files:
             await self._compare_stored()
+
+    async def _read_mirrored(self) -> MirroredRecords:
+        """Read what a program has stored of the transcript. Raises TextDiffers if it has no record of the file."""
+        stored = MirroredRecords(self._file.source)
+        async with aclosing(self._target.stream_stored()) as messages:
+            async for message in messages:
+                stored.add(message)
+        if not any(stored.has_id(line.data or b"") for line in read_file(self._file.path)):
+            raise TextDiffers
+        return stored
+
+    async def _add_to_mirror(self) -> None:
+        """Append the lines that a program has not stored. If it stores some meanwhile, compare again."""
+        await self._target.set_file_time(has_grown=False)
+        while True:
+            try:
+                return await self._add_missing(await self._read_mirrored())
+            except SequenceMismatch:
+                self.result = ImportResult(Counter({"new": self.result.counts["new"]}))
+                self._file.advance.restart()
+
+    async def _add_missing(self, stored: MirroredRecords) -> None:
+        for batch in batched(read_file(self._file.path)):
+            outcomes = [stored.take(line.data or b"") for line in batch]
+            self.result.counts.update(outcome for outcome in outcomes if outcome)
+            missing = [line for line, outcome in zip(batch, outcomes, strict=True) if outcome is None]
+            messages = [message async for message in self._parse(self._skip_incomplete(missing))]
+            if messages:
+                appended = await self._target.append_after(stored.last_sequence, messages)
+                self.result.counts.update("new" if each.created else "deleted" for each in appended)
+                stored.last_sequence = max(stored.last_sequence, *(each.sequence for each in appended))
+            self._file.advance(sum(line.size for line in batch))
+        self._last_line = None  # the session is not the text of the file
 
     async def _add_lines(self, known_start: LineStart | None) -> None:
         """Append the lines of a file that follow the stored ones."""
