@@ -11,6 +11,7 @@ COPY alembic alembic
 COPY ash_client ash_client
 COPY ash_shared ash_shared
 COPY ash_server ash_server
+COPY ash_stores ash_stores
 RUN pip install --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation . \
     && pip uninstall --yes hatchling editables
 

@@ -53,7 +53,7 @@ def test_detects_functions_that_take_connection() -> None:
 def test_public_classes_and_types_have_names_of_their_own() -> None:
     paths = [
         path
-        for package in ("ash_shared", "ash_client", "ash_server")
+        for package in ("ash_shared", "ash_client", "ash_stores", "ash_server")
         for path in (ROOT / package).rglob("*.py")
     ]
     defined = Counter(name for path in paths for name in type_names(path.read_text()))

@@ -1,0 +1,325 @@
+"""`SessionStore` of claude-agent-sdk: the transcripts of sessions and their subagents, one line per message.
+
+A transcript has the name that its file has for `ash import`: `projects/PROJECT/SESSION.jsonl`, subagents
+`projects/PROJECT/SESSION/SUBPATH.jsonl`. A session that is mirrored and imported is one session.
+"""
+
+import asyncio
+import json
+import re
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, cast
+from urllib.parse import quote, unquote
+from uuid import UUID, uuid4
+
+from claude_agent_sdk import SessionKey, SessionStoreEntry, fold_session_summary
+from claude_agent_sdk.types import SessionListSubkeysKey, SessionStoreListEntry, SessionSummaryEntry
+
+from ash_client import ApiError, MessageToAppend
+from ash_client.requests import batched
+from ash_shared.model.message import RECORD_ID_PREFIX, Message
+from ash_shared.model.session import Session
+from ash_stores.connection import ALL_KINDS, Address, Connection, SessionClient, delete_session
+
+SOURCE = "claude"
+SUMMARY = "claude_agent_sdk"
+"""The key of the summary in the metadata of a session."""
+
+_MAX_MIRRORS = 1000
+"""Transcripts whose state is kept between appends; that of others is read again."""
+_MAX_RECORD_ID = 200
+_SUFFIX = ".jsonl"
+_DERIVED = 5
+"""The version of a UUID that is derived from a name."""
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+Entries = list[SessionStoreEntry]
+
+
+class _Line(NamedTuple):
+    """An entry of a transcript, as a message."""
+
+    entry: SessionStoreEntry
+    message: MessageToAppend
+
+
+@dataclass
+class _Mirror:
+    """What is known of a transcript on the server."""
+
+    has_summary: bool
+    """False for subagents."""
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    session_id: UUID | None = None
+    sequence: int = 0
+    """The last sequence when the summary was read or written."""
+    summary: dict[str, Any] | None = None
+    """The `data` of the summary."""
+    imported: set[str] = field(default_factory=set)
+    """The `uuid` of lines that an import has stored, with other ids than a mirror."""
+    read: int = 0
+    """The sequence up to which `imported` is complete."""
+    unanswered: list[_Line] = field(default_factory=list)
+    """The lines of the last append, if it failed: a repeated append has their ids."""
+
+
+class AshSessionStore:
+    """Stores the sessions of `ClaudeAgentOptions(session_store=…)` in Ash.
+
+    Every entry is stored verbatim as a message, so the session can be read in the viewer, searched and exported. An
+    entry whose `uuid` is stored is ignored; entries without one are appended each time.
+    """
+
+    def __init__(self, url: Address, key: str | None = None, namespace: str = "") -> None:
+        """`url` is that of a server, or an open `ash_server.Store`. Namespaces separate sessions with equal keys."""
+        self._connection = Connection(url, key)
+        self._root = f"{quote(namespace, safe='')}/projects" if namespace else "projects"
+        self._mirrors: OrderedDict[str, _Mirror] = OrderedDict()
+
+    async def close(self) -> None:
+        """Close the connections to the server; a store stays open."""
+        await self._connection.close()
+
+    async def append(self, key: SessionKey, entries: Entries) -> None:
+        """Store entries in order, with the summary of the session, in one transaction for each batch of 1 MiB."""
+        if not entries:
+            return
+        mirror = self._mirror(key)
+        async with mirror.lock:
+            lines = _repeated(entries, mirror.unanswered) or [_to_line(each) for each in entries]
+            mirror.unanswered = lines
+            by_id = {line.message["id"]: line for line in lines}
+            for batch in batched(line.message for line in by_id.values()):
+                await self._append_batch(key, mirror, [by_id[message["id"]] for message in batch])
+            mirror.unanswered = []
+
+    async def load(self, key: SessionKey) -> Entries | None:
+        """Return the entries of a session, or None if it has none."""
+        client = self._connection.client
+        session = await self._find(client, key)
+        if session is None:
+            return None
+        try:
+            return [each async for each in _read_entries(client, session.id)] or None
+        except ApiError as error:
+            if error.code == "session_not_found":  # deleted meanwhile
+                return None
+            raise
+
+    async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
+        """Return the main sessions of a project with the time of their last change."""
+        return [
+            {"session_id": session_id, "mtime": _modified_at(session)}
+            async for session_id, session in self._main_sessions(project_key)
+        ]
+
+    async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
+        """Return the summaries that include all entries; the SDK computes the others, such as those of imports."""
+        return [
+            {"session_id": session_id, "mtime": _modified_at(session), "data": data}
+            async for session_id, session in self._main_sessions(project_key)
+            for sequence, data in [_read_summary(session)]
+            if data is not None and sequence >= session.message_count
+        ]
+
+    async def delete(self, key: SessionKey) -> None:
+        """Delete a session with those of its subagents, or only the one of a subpath."""
+        client = self._connection.client
+        if not key.get("subpath"):
+            async for session in self._sessions(client, self._folder(key)):
+                await delete_session(client, session)
+        main = await self._find(client, key)
+        if main is not None:
+            await delete_session(client, main)
+
+    async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
+        """Return the subpaths of the subagents of a session."""
+        folder = self._folder(key)
+        return [
+            unquote(_stem(session)[len(folder) :])
+            async for session in self._sessions(self._connection.client, folder)
+            if session.message_count
+        ]
+
+    async def _append_batch(self, key: SessionKey, mirror: _Mirror, lines: list[_Line]) -> None:
+        """Append the lines that are not stored, and the summary with them, to the session as it was read last.
+
+        If another writer was faster, read the session again: a summary follows from all entries before it.
+        """
+        client = self._connection.client
+        while True:
+            if mirror.session_id is None:
+                await self._open(client, key, mirror)
+            new = [line for line in lines if _record_id(line) not in mirror.imported]
+            if not new:
+                return
+            summary = _fold(mirror.summary, [line.entry for line in new]) if mirror.has_summary else None
+            try:
+                appended = await client.commit(
+                    str(mirror.session_id),
+                    [line.message for line in new],
+                    metadata=_to_metadata(summary, mirror.sequence + len(new)),
+                    expected_sequence=mirror.sequence,
+                )
+            except ApiError as error:
+                lines = await self._recover(client, mirror, new, error)
+                continue
+            if created := [each.sequence for each in appended if each.created]:
+                mirror.sequence = mirror.read = max(created)
+                mirror.summary = summary
+            return
+
+    async def _recover(
+        self, client: SessionClient, mirror: _Mirror, lines: list[_Line], error: ApiError
+    ) -> list[_Line]:
+        """Return the lines to append again after an error. Raises other errors."""
+        if error.code == "session_not_found":
+            mirror.session_id = None
+        elif error.code == "sequence_mismatch":
+            last = error.problem.get("currentSequence", 0)
+            session = await client.get_session(str(mirror.session_id))
+            await self._read(client, mirror, session, last)
+        elif error.code == "id_conflict" and error.index is not None:  # its `uuid` is stored
+            return [*lines[: error.index], *lines[error.index + 1 :]]
+        else:
+            raise error
+        return lines
+
+    async def _open(self, client: SessionClient, key: SessionKey, mirror: _Mirror) -> None:
+        """Create or find the session. That of a subagent has the main session as its parent."""
+        name, main = self._name(key), self._folder(key)[:-1] + _SUFFIX
+        parent = await client.create_session(source=SOURCE, external_id=main)
+        session = parent
+        if name != main:
+            session = await client.create_session(source=SOURCE, external_id=name, parent_id=parent.id)
+        mirror.session_id, mirror.imported = session.id, set()
+        mirror.read = session.message_count if session.file_modified_at is None else 0
+        await self._read(client, mirror, session, session.message_count)
+
+    async def _read(self, client: SessionClient, mirror: _Mirror, session: Session, last: int) -> None:
+        """Read the summary and what it does not include, and the ids of the lines that an import has stored."""
+        mirror.sequence = max(last, session.message_count)
+        covered, mirror.summary = _read_summary(session) if mirror.has_summary else (mirror.sequence, None)
+        start = min(mirror.read, covered)
+        if start < mirror.sequence:
+            async for message in client.messages(
+                session.id, after=start, limit=1000, parsed=False, kind=ALL_KINDS
+            ):
+                entry = _to_entry(message)
+                if entry is None or message.sequence > mirror.sequence:
+                    continue
+                if not message.id.startswith(RECORD_ID_PREFIX):
+                    mirror.imported.add(str(entry.get("uuid")))
+                if message.sequence > covered:
+                    mirror.summary = _fold(mirror.summary, [entry])
+        mirror.read = mirror.sequence
+
+    def _mirror(self, key: SessionKey) -> _Mirror:
+        name = self._name(key)
+        mirror = self._mirrors.setdefault(name, _Mirror(has_summary=not key.get("subpath")))
+        self._mirrors.move_to_end(name)
+        if len(self._mirrors) > _MAX_MIRRORS:
+            oldest = next(iter(self._mirrors))
+            if not self._mirrors[oldest].lock.locked():
+                del self._mirrors[oldest]
+        return mirror
+
+    def _folder(self, key: SessionKey | SessionListSubkeysKey) -> str:
+        """Return the beginning of the names of a session's subagents."""
+        return f"{self._root}/{quote(key['project_key'], safe='')}/{quote(key['session_id'], safe='')}/"
+
+    def _name(self, key: SessionKey) -> str:
+        """Return the external id of a transcript."""
+        folder, subpath = self._folder(key), key.get("subpath")
+        return f"{folder}{quote(subpath)}{_SUFFIX}" if subpath else folder[:-1] + _SUFFIX
+
+    async def _main_sessions(self, project_key: str) -> AsyncIterator[tuple[str, Session]]:
+        folder = f"{self._root}/{quote(project_key, safe='')}/"
+        async for session in self._sessions(self._connection.client, folder):
+            name = _stem(session)[len(folder) :]
+            if "/" not in name and session.message_count:
+                yield unquote(name), session
+
+    async def _sessions(self, client: SessionClient, prefix: str) -> AsyncIterator[Session]:
+        """Yield the sessions of the transcripts whose names begin with a text.
+
+        Their ids are derived from their names; an import of another text with the same name has created other ones.
+        """
+        async for session in client.sessions(source=SOURCE, external_id_prefix=prefix, limit=1000):
+            if (session.external_id or "").endswith(_SUFFIX) and session.id.version == _DERIVED:
+                yield session
+
+    async def _find(self, client: SessionClient, key: SessionKey) -> Session | None:
+        name = self._name(key)
+        async for session in self._sessions(client, name):
+            if session.external_id == name:
+                return session
+        return None
+
+
+def _to_line(entry: SessionStoreEntry) -> _Line:
+    """Return an entry with its text as the CLI writes it, and with its `uuid` as the id, or else a random one."""
+    text = json.dumps(entry, ensure_ascii=False, separators=(",", ":"))
+    content = _LONE_SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    message: MessageToAppend = {"id": _message_id(entry), "content": content, "source": SOURCE}
+    return _Line(entry, message)
+
+
+def _message_id(entry: SessionStoreEntry) -> str:
+    uuid = cast("dict[str, Any]", entry).get("uuid")
+    is_id = isinstance(uuid, str) and uuid.isprintable() and 0 < len(uuid) <= _MAX_RECORD_ID
+    return RECORD_ID_PREFIX + (str(uuid) if is_id else str(uuid4()))
+
+
+def _record_id(line: _Line) -> str:
+    return line.message["id"].removeprefix(RECORD_ID_PREFIX)
+
+
+def _repeated(entries: Sequence[SessionStoreEntry], unanswered: list[_Line]) -> list[_Line]:
+    """Return the lines of a failed append of the same entries: it may have stored them."""
+    return unanswered if [line.entry for line in unanswered] == list(entries) else []
+
+
+def _fold(data: dict[str, Any] | None, entries: Entries) -> dict[str, Any]:
+    previous: SessionSummaryEntry | None = None
+    if data is not None:
+        previous = {"session_id": "", "mtime": 0, "data": data}
+    return fold_session_summary(previous, {"project_key": "", "session_id": ""}, entries)["data"]
+
+
+def _to_metadata(summary: dict[str, Any] | None, sequence: int) -> dict[str, Any] | None:
+    """Return the metadata with a summary, which is JSON as text: it may be anything, such as a lone surrogate."""
+    return None if summary is None else {SUMMARY: {"summary": json.dumps(summary), "sequence": sequence}}
+
+
+def _read_summary(session: Session) -> tuple[int, dict[str, Any] | None]:
+    """Return the summary of a session and the sequence of the last message in it."""
+    match session.metadata.get(SUMMARY):
+        case {"summary": str(text), "sequence": int(sequence)}:
+            return sequence, json.loads(text)
+    return 0, None
+
+
+def _modified_at(session: Session) -> int:
+    return int(session.updated_at.timestamp() * 1000)
+
+
+def _stem(session: Session) -> str:
+    return (session.external_id or "").removesuffix(_SUFFIX)
+
+
+async def _read_entries(client: SessionClient, session_id: UUID) -> AsyncIterator[SessionStoreEntry]:
+    async for message in client.messages(session_id, limit=1000, parsed=False, kind=ALL_KINDS):
+        if (entry := _to_entry(message)) is not None:
+            yield entry
+
+
+def _to_entry(message: Message) -> SessionStoreEntry | None:
+    """Return a message as an entry; None for a line that is no object, which an import may have stored."""
+    try:
+        value = json.loads(message.content or "")
+    except ValueError:
+        return None
+    return cast(SessionStoreEntry, value) if isinstance(value, dict) else None

@@ -1,0 +1,81 @@
+"""The sessions of a server, or of a store in this process, as the adapters use them."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Unpack
+from weakref import WeakKeyDictionary
+
+from ash_client import ApiError, AsyncAshClient, MessageToAppend
+from ash_client.requests import MessageQuery, NewSessionFields, SessionId, SessionQuery
+from ash_shared.model.message import Message
+from ash_shared.model.pages import AppendedMessage
+from ash_shared.model.session import Session
+
+if TYPE_CHECKING:
+    from ash_server import Store  # a type: stores on a server do not import it
+
+Address: TypeAlias = "str | Store"
+"""The URL of a server, or an open store."""
+
+ALL_KINDS = "message,record,chunk"
+
+
+class SessionClient(Protocol):
+    """The methods of `AsyncAshClient` that the adapters use. Every method raises ApiError."""
+
+    def sessions(self, **query: Unpack[SessionQuery]) -> AsyncGenerator[Session, None]: ...
+
+    async def get_session(self, session: SessionId) -> Session: ...
+
+    async def create_session(self, **fields: Unpack[NewSessionFields]) -> Session: ...
+
+    async def delete_session(self, session: SessionId) -> None: ...
+
+    async def commit(
+        self,
+        session: SessionId,
+        messages: Iterable[MessageToAppend] = (),
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        expected_sequence: int | None = None,
+    ) -> list[AppendedMessage]: ...
+
+    def messages(
+        self, session: SessionId, **query: Unpack[MessageQuery]
+    ) -> AsyncGenerator[Message, None]: ...
+
+
+class Connection:
+    """The clients of an adapter: one for each event loop that uses it."""
+
+    def __init__(self, address: Address, key: str | None) -> None:
+        self._address = address
+        self._key = key
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncAshClient] = WeakKeyDictionary()
+
+    @property
+    def client(self) -> SessionClient:
+        """The client for the running event loop. Raises ApiError for a URL that is none."""
+        if not isinstance(self._address, str):
+            from ash_stores.in_process import StoreClient
+
+            return StoreClient(self._address)
+        loop = asyncio.get_running_loop()
+        if loop not in self._clients:
+            self._clients[loop] = AsyncAshClient(self._address, self._key)
+        return self._clients[loop]
+
+    async def close(self) -> None:
+        """Close the connections of the running event loop; a store stays open."""
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.close()
+
+
+async def delete_session(client: SessionClient, session: Session) -> None:
+    """Delete a session, unless it is deleted already."""
+    try:
+        await client.delete_session(session.id)
+    except ApiError as error:
+        if error.code != "session_not_found":
+            raise

@@ -1,0 +1,31 @@
+"""A server with keys, and an open store."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from ash_server.app import create_app
+from ash_server.settings import Settings
+from ash_server.store import Store
+from ash_stores.connection import Address
+from tests.server.api.conftest import served
+from tests.server.api.test_keys import SECRET, create_key
+
+
+@pytest.fixture
+def server(database_url: str) -> Iterator[str]:
+    with served(create_app(Settings(secret=SECRET), database_url=database_url)) as address:
+        yield address
+
+
+@pytest.fixture(params=["server", "server with keys", "store"])
+async def address(
+    request: pytest.FixtureRequest, server: str, store: Store
+) -> AsyncIterator[tuple[Address, str | None]]:
+    """Where an adapter stores sessions, and its key."""
+    if request.param == "store":
+        yield store, None
+    elif request.param == "server":
+        yield server, None
+    else:
+        yield server, await create_key(store, "agent", "default", "read", "write")
