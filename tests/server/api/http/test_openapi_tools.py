@@ -137,14 +137,12 @@ def test_generated_client_calls_every_json_route(package: str, generated_client:
     assert isinstance(call("listAudit").audit, list)
     digest = {"id": "m1", "sha256": hashlib.sha256(LINE.encode()).hexdigest()}
     assert call("compareMessages", session, body=[made("MessageDigest", **digest)]).equal == ["m1"]
-    commit = {"messages": [{"content": LINE, "id": "m9"}], "metadata": {"n": 1}}
-    assert call("commitMessages", session, body=made("Commit", **commit)).messages[0].created
+    assert call("commitMessages", session, body=made("Commit", metadata={"n": 1})).messages == []
     transcript = {"source": "claude", "path": "generated/1.jsonl"}
     claimed = call("claimTranscript", body=made("TranscriptFields", **transcript)).session_id
     completed = {**transcript, "modifiedAt": "2026-11-02T09:31:55Z", "hasGrown": False}
     assert call("completeTranscript", claimed, body=made("CompletedTranscript", **completed)).id == claimed
-    assert call("searchSession", session, q="tests") is not None
-    assert call("countItems", session) is not None
+    assert None not in (call("searchSession", session, q="tests"), call("countItems", session))
     assert call("popMessage", session).sequence == 1
     call("deleteMessage", session, 1)
     call("deleteSession", session)
