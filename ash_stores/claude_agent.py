@@ -21,7 +21,7 @@ from ash_client import ApiError, MessageToAppend
 from ash_client.requests import batched
 from ash_shared.model.message import RECORD_ID_PREFIX, Message
 from ash_shared.model.session import Session
-from ash_stores.connection import ALL_KINDS, Address, Connection, SessionClient, delete_session
+from ash_stores.connection import ALL_KINDS, Address, SessionClient, SessionClients, delete_session
 
 SOURCE = "claude"
 SUMMARY = "claude_agent_sdk"
@@ -74,7 +74,7 @@ class AshSessionStore:
 
     def __init__(self, url: Address, key: str | None = None, namespace: str = "") -> None:
         """`url` is that of a server, or an open `ash_server.Store`. Namespaces separate sessions with equal keys."""
-        self._connection = Connection(url, key)
+        self._connection = SessionClients(url, key)
         self._root = f"{quote(namespace, safe='')}/projects" if namespace else "projects"
         self._mirrors: OrderedDict[str, _Mirror] = OrderedDict()
 

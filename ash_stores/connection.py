@@ -45,7 +45,7 @@ class SessionClient(Protocol):
     ) -> AsyncGenerator[Message, None]: ...
 
 
-class Connection:
+class SessionClients:
     """The clients of an adapter: one for each event loop that uses it."""
 
     def __init__(self, address: Address, key: str | None) -> None:

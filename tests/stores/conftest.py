@@ -8,8 +8,7 @@ from ash_server.app import create_app
 from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_stores.connection import Address
-from tests.server.api.conftest import served
-from tests.server.api.test_keys import SECRET, create_key
+from tests.server.api.conftest import SECRET, create_key, served
 
 
 @pytest.fixture

@@ -34,6 +34,7 @@ from ash_server.transfer.importing.transcript_files import find_homes
 from ash_server.transfer.pushing import push_file
 from ash_stores import AshSessionStore
 from ash_stores.connection import Address
+from tests.server.api.conftest import create_key
 
 SESSION = "3f0c6a52-5b1e-4c0a-9d55-0c7b8f1f2e60"
 KEY: SessionKey = {"project_key": "-work-site", "session_id": SESSION}
@@ -300,8 +301,6 @@ async def test_continues_a_deleted_session(in_process: AshSessionStore, store: S
 
 async def test_reports_a_server_that_refuses(server: str, store: Store) -> None:
     sessions = AshSessionStore(server, "ash_wrong")
-    from tests.server.api.test_keys import create_key
-
     await create_key(store, "agent", "default", "read", "write")
     with pytest.raises(ApiError) as error:
         await sessions.append(KEY, entries(1))
