@@ -13,7 +13,7 @@ from pathlib import Path
 import rich_click as click
 
 from ash_server.cli.hooks.agents import AGENTS, HookedCLI
-from ash_server.cli.hooks.record import read_original, write_record
+from ash_server.cli.hooks.record import delete_record, read_original, write_record
 from ash_server.cli.hooks.run import LOG, log_error, send, start
 from ash_server.cli.hooks.settings_file import (
     SettingsFileInvalid,
@@ -101,6 +101,7 @@ def remove(name: str, *, is_confirmed: bool) -> int:
     _show_change(path, before, after)
     _confirm(is_confirmed)
     _replace(path, before, after)
+    delete_record(home, name)
     return 0
 
 

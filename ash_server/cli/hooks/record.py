@@ -22,5 +22,9 @@ def read_original(home: Path, name: str, path: Path, current: str | None) -> str
     return before
 
 
+def delete_record(home: Path, name: str) -> None:
+    _path(home, name).unlink(missing_ok=True)
+
+
 def _path(home: Path, name: str) -> Path:
     return home / f"hooks-{name}.json"

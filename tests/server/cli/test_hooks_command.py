@@ -12,8 +12,9 @@ import pytest
 
 from ash_client import AshClient
 from ash_server.app import create_app
+from ash_server.cli.client import key_for
 from ash_server.cli.hooks.settings_file import SettingsFileInvalid, add_entries, own_commands, remove_entries
-from ash_server.cli.server_keys import save_key, saved_key
+from ash_server.cli.server_keys import save_key
 from ash_server.settings import Settings
 from ash_server.store import Store
 from tests.server.api.conftest import SECRET, create_key, served
@@ -180,6 +181,7 @@ def test_remove_restores_the_file(laptop: Laptop, text: str | None) -> None:
     assert (path.read_text() if path.exists() else None) == text
     assert laptop.hooks("remove", "claude", "--yes").stderr.endswith("has no hooks of Ash\n")
     assert [each for each in path.parent.iterdir() if each != path] == []
+    assert list((laptop.home / ".ash").iterdir()) == []
 
 
 def test_remove_keeps_later_changes(laptop: Laptop) -> None:
@@ -229,11 +231,23 @@ def test_entries_of_each_cli(tmp_path: Path) -> None:
     assert shown.count(" --url https://ash.example.com || true") == 8
 
 
-def test_saved_key_belongs_to_one_server(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("key", "named", "sent"),
+    [
+        ("", "", {"a": "one", "b": "two", "c": None}),
+        ("mine", "", {"a": "mine", "b": "mine", "c": "mine"}),
+        ("mine", "https://a.example/", {"a": "mine", "b": "two", "c": "mine"}),
+    ],
+)
+def test_saved_key_belongs_to_one_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, named: str, sent: dict[str, str | None]
+) -> None:
+    for name, value in (("ASH_HOME", str(tmp_path)), ("ASH_KEY", key), ("ASH_URL", named)):
+        monkeypatch.setenv(name, value)
     save_key(tmp_path, "https://a.example/", "one")
     save_key(tmp_path, "https://b.example", "two")
 
-    assert [saved_key(tmp_path, f"https://{name}.example") for name in "abc"] == ["one", "two", None]
+    assert {name: key_for(f"https://{name}.example") for name in "abc"} == sent
 
 
 @pytest.mark.slow
