@@ -29,6 +29,7 @@ from ash_server.api.http.query_guard import check_path_and_query
 from ash_server.api.http.rate_limit import RateLimit
 from ash_server.api.http.redaction import Redaction
 from ash_server.api.http.requests import Requests
+from ash_server.api.http.tracing import Tracing
 from ash_server.api.http.websocket_errors import WebSocketErrors
 from ash_server.api.item_counts import ItemCountController
 from ash_server.api.login import LoginController
@@ -139,7 +140,13 @@ Background = Callable[[Litestar], AbstractAsyncContextManager[None]]
 """Context that is entered when the server has opened its database, and left when it stops."""
 
 
-def create_app(settings: Settings, *, database_url: str, background: Background | None = None) -> Litestar:
+def create_app(
+    settings: Settings,
+    *,
+    database_url: str,
+    background: Background | None = None,
+    tracing: Tracing | None = None,
+) -> Litestar:
     """Return the application. It starts without a database, and is ready (`/health/ready`) once the database is."""
     rate_limit = None if settings.rate_limit is None else RateLimit(settings.rate_limit)
     app = Litestar(
@@ -160,7 +167,7 @@ def create_app(settings: Settings, *, database_url: str, background: Background 
         logging_config=None,
         debug=False,
     )
-    app.asgi_handler = Requests()(Redaction()(WebSocketErrors()(app.asgi_handler)))
+    app.asgi_handler = Requests(tracing)(Redaction()(WebSocketErrors()(app.asgi_handler)))
     return app
 
 

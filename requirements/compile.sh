@@ -7,7 +7,7 @@ compile() {
         --no-annotate "$@" --output-file "requirements/$out.txt"
 }
 compile server pyproject.toml --extra server --extra embedded --extra build
-compile dev pyproject.toml --extra server --extra embedded --extra build --extra dev --constraint requirements/server.txt
+compile dev pyproject.toml --extra server --extra embedded --extra build --extra otel --extra dev --constraint requirements/server.txt
 # The benchmark peers need older versions of the server's dependencies and have a separate environment.
 compile bench pyproject.toml --extra server --extra embedded --extra build --extra bench
 compile sbom --group sbom

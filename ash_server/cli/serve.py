@@ -1,12 +1,14 @@
 """`ash serve`: run the server."""
 
 import asyncio
+import os
 from dataclasses import replace
 from typing import Any
 
 import rich_click as click
 
 from ash_server.api.http.server import address, listen, serve
+from ash_server.api.http.tracing import configured_tracing
 from ash_server.app import create_app
 from ash_server.cli.options import host_option, port_option
 from ash_server.cli.output.terminal import counted, warn
@@ -30,11 +32,15 @@ def command(host: str | None, port: int | None) -> None:
     ash serve --port 8080
     """
     settings = settings_with(host, port)
-    with listen(settings.host, settings.port) as listener, open_database(settings) as url:
+    with (
+        listen(settings.host, settings.port) as listener,
+        configured_tracing(os.environ) as tracing,
+        open_database(settings) as url,
+    ):
         base_url = address(listener)
         check_keys(settings, url)
         asyncio.run(run_with_store(url, warn_outdated))
-        app = create_app(settings, database_url=url)
+        app = create_app(settings, database_url=url, tracing=tracing)
         serve(
             app,
             listener,

@@ -3,6 +3,7 @@
 import logging
 import re
 import time
+from collections.abc import Mapping
 from contextvars import ContextVar
 from functools import cache
 from uuid import uuid4
@@ -14,6 +15,7 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from prometheus_client import Counter, Gauge, Histogram
 
 from ash_server.api.http.streaming import is_subscription
+from ash_server.api.http.tracing import Tracing
 
 HEADER = "X-Request-Id"
 
@@ -37,8 +39,11 @@ class Requests(ASGIMiddleware):
 
     scopes = (ScopeType.HTTP,)
 
+    def __init__(self, tracing: Tracing | None = None) -> None:
+        self._tracing = tracing
+
     async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
-        started, status = time.perf_counter(), 500
+        started, started_at, status = time.perf_counter(), time.time_ns(), 500
         id = _id_of(scope)
         token = request_id.set(id)
         _running.inc()
@@ -54,7 +59,10 @@ class Requests(ASGIMiddleware):
             await next_app(scope, receive, send_with_id)
         finally:
             _running.dec()
-            _record(scope, status, time.perf_counter() - started)
+            fields = _fields(scope, status)
+            _record(scope, fields, time.perf_counter() - started)
+            if self._tracing is not None:
+                self._tracing.record(scope, fields, started_at, time.time_ns())
             request_id.reset(token)
 
 
@@ -65,13 +73,17 @@ def _id_of(scope: Scope) -> str:
     return values[0].decode() if is_valid else uuid4().hex
 
 
-def _record(scope: Scope, status: int, seconds: float) -> None:
-    """Count and log a request. The path is recorded as its template, since it may contain ids."""
-    route, method = scope.get("path_template") or "", str(scope.get("method"))
+def _fields(scope: Scope, status: int) -> Mapping[str, str | int]:
+    """Return what is recorded of a request. The path is recorded as its template, since it may contain ids."""
+    return {"method": str(scope.get("method")), "route": scope.get("path_template") or "", "status": status}
+
+
+def _record(scope: Scope, fields: Mapping[str, str | int], seconds: float) -> None:
+    """Count and log a request."""
+    method, route, status = fields.values()
     label = method if route else ""  # any word may be the method of an unknown path
     _labelled_count(label, route, str(status)).inc()
     if not is_subscription(scope):
         _labelled_duration(label, route).observe(seconds)
     if _log.isEnabledFor(logging.INFO):
-        fields = {"method": method, "route": route, "status": status}
         _log.info("request", extra={**fields, "milliseconds": round(seconds * 1000, 1)})

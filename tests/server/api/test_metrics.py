@@ -12,8 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from ash_server import key_ring
 from ash_server.settings import Settings
 from ash_server.store import Store
-from tests.server.api.test_keys import SECRET as KEY_SECRET
-from tests.server.api.test_keys import bearer, create_key
+from tests.server.api.conftest import SECRET as KEY_SECRET
+from tests.server.api.conftest import bearer, create_key
 from tests.waiting import wait_until
 
 SECRET = "canary-7f3b"
