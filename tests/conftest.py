@@ -23,6 +23,7 @@ from ash_server.db.connection import connect, upgrade
 from ash_server.db.embedded.server import EmbeddedPostgres
 from ash_server.db.sessions import create_session
 from ash_server.store import Store
+from tests.tenant_statements import check_statements
 
 # Each run has the same examples. `--hypothesis-profile=random` tries new ones, and prints how to replay a failure.
 settings.register_profile("fixed", derandomize=True, deadline=None)
@@ -109,6 +110,13 @@ SERVERS = {
     "container": container,
     "embedded": embedded_server,
 }
+
+
+@pytest.fixture(scope="session", autouse=True)
+def checked_statements() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        check_statements(patch)
+        yield
 
 
 @pytest.fixture(scope="session")

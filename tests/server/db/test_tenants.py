@@ -21,12 +21,10 @@ from ash_server.db.transcripts import _CANDIDATE
 from ash_server.errors import InvalidParameter
 from ash_server.store import Store
 from ash_server.transfer.importing.file_import import import_file
+from tests.tenant_statements import OWNED_BY_SERVER, VIEWS, is_on_sessions
 
 ROOT = Path(__file__).parents[3]
 SAMPLE = ROOT / "ash_server" / "samples" / "bird-counter.jsonl"
-
-OWNED_BY_SERVER = {"alembic_version", "tenants", "keys", "sign_ins", "audit"}
-"""Tables of no tenant, on which the role of statements on sessions has no rights, except to read the version."""
 
 OPENS_CONNECTIONS = {
     "ash_server/cli/backup.py": {"psycopg.connect"},  # all tenants
@@ -94,7 +92,7 @@ async def test_every_table_of_sessions_has_policy(connection: AsyncConnection) -
 async def test_views_show_one_tenant(connection: AsyncConnection) -> None:
     views = await (await connection.execute(_VIEWS)).fetchall()
 
-    assert {name for name, *_ in views} >= {"events_full", "tenant_search", "tenant_lineages"}
+    assert {name for name, *_ in views} == VIEWS
     assert [
         name
         for name, is_invoker, query in views
@@ -123,6 +121,45 @@ def test_only_listed_modules_open_connections() -> None:
     assert opening == OPENS_CONNECTIONS
 
 
+LENDS_OWNERS = {
+    "ash_server/repositories/keys.py",
+    "ash_server/repositories/statistics.py",  # figures of all tenants
+    "ash_server/store.py",  # tenants, and the version of the schema
+}
+
+
+def test_statements_of_owners_are_not_on_sessions() -> None:
+    lending = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "ash_server").rglob("*.py")
+        if ".owner()" in path.read_text()
+    }
+    texts = [
+        ast.unparse(node)
+        for name in (*LENDS_OWNERS, "ash_server/db/keys.py", "ash_server/db/tenants.py")
+        for node in ast.walk(ast.parse((ROOT / name).read_text()))
+        if isinstance(node, ast.JoinedStr | ast.Constant)
+    ]
+
+    assert lending == LENDS_OWNERS
+    assert [text for text in texts if is_on_sessions(text)] == []
+
+
+async def test_statements_without_tenant_fail_in_tests(database_url: str) -> None:
+    """So each statement that a test executes is checked."""
+    async with open_pool(database_url, as_owner=True) as owner, owner.connection() as conn:
+        await conn.execute("SELECT FROM keys")
+        for statement in (_LIST, _CANDIDATE, "DELETE FROM messages", "INSERT INTO events VALUES (1)"):
+            with pytest.raises(AssertionError, match="without a tenant"):
+                await conn.execute(statement.encode())
+
+
+async def test_functions_have_rights_of_their_caller(connection: AsyncConnection) -> None:
+    definers = "SELECT proname FROM pg_proc WHERE prosecdef AND pronamespace = 'public'::regnamespace"
+
+    assert await (await connection.execute(definers)).fetchall() == []
+
+
 def openers_of(source: str) -> set[str]:
     """Return the functions that open connections and that a module calls or imports."""
     nodes = list(ast.walk(ast.parse(source)))
@@ -146,7 +183,7 @@ async def test_other_tenant_has_no_rows(store: Store, pool: Pool, other: Tenant)
         async with pool.connection(tenant=tenant) as conn:
             counts[tenant.name] = {
                 table: (await (await conn.execute(f"SELECT count(*) > 0 FROM {table}")).fetchall())[0][0]
-                for table in (*tables, "events_full", "tenant_search", "tenant_lineages")
+                for table in (*tables, *VIEWS)
             }
     async with pool.connection(tenant=other) as conn:
         changed = {

@@ -1,0 +1,45 @@
+"""A check of each statement that tests execute: those on tables of sessions run for one tenant.
+
+It covers the connections of the pools. Tests also use connections of the owner, and the modules that open others are
+listed in `test_tenants.py`.
+"""
+
+import re
+from typing import Any
+
+import pytest
+from psycopg._cursor_base import BaseCursor
+
+from ash_server.db.connection import TenantConnection
+from ash_server.db.drift import _COUNT
+from ash_server.db.search.index import _COUNT_PENDING
+from ash_server.db.tables import metadata
+
+OWNED_BY_SERVER = {"alembic_version", "tenants", "keys", "sign_ins", "audit"}
+"""Tables of no tenant, on which the role of statements on sessions has no rights, except to read the version."""
+
+VIEWS = {"events_full", "tenant_search", "tenant_lineages"}
+
+OF_ALL_TENANTS = {_COUNT, _COUNT_PENDING}
+"""Figures of `/metrics`, without ids and texts."""
+
+_RELATIONS = "|".join(sorted((metadata.tables.keys() - OWNED_BY_SERVER) | VIEWS))
+_NAMES_RELATION = re.compile(rf"\b(FROM|JOIN|INTO|UPDATE|ONLY|TABLE|TRUNCATE|COPY)\s+({_RELATIONS})\b", re.I)
+
+
+def is_on_sessions(query: str) -> bool:
+    """True if a statement names a table or view of sessions."""
+    return query not in OF_ALL_TENANTS and _NAMES_RELATION.search(query) is not None
+
+
+def check_statements(patch: pytest.MonkeyPatch) -> None:
+    """Let statements on tables of sessions fail on a connection of a pool without a tenant."""
+    start = BaseCursor._start_query
+
+    def checked(cursor: Any, query: Any = None) -> Any:
+        connection = cursor.connection
+        if isinstance(connection, TenantConnection) and connection.tenant is None:
+            assert not is_on_sessions(str(query)), f"without a tenant: {query}"
+        return start(cursor, query)
+
+    patch.setattr(BaseCursor, "_start_query", checked)
