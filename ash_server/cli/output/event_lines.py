@@ -145,6 +145,11 @@ class EventPrinter:
     def _on_interrupt(self, event: PrintedEvent) -> None:
         self._print(f"! {headline(event)}", "yellow", event)
 
+    def _on_retraction(self, event: PrintedEvent) -> None:
+        """Print nothing in the place of a deleted event, which is a retraction of itself."""
+        if event["payload"].get("eventIds") != [event.get("id")]:
+            self._print_headline(event)
+
     def _skip(self, event: PrintedEvent) -> None:
         """Print nothing: the complete call or result contains these chunks; chunks of speech are not readable."""
 
@@ -273,6 +278,7 @@ _PRINTERS: Mapping[str, Callable[[EventPrinter, PrintedEvent], None]] = {
     "tool_result": EventPrinter._on_tool_result,
     "audio_chunk": EventPrinter._skip,
     "interrupt": EventPrinter._on_interrupt,
+    "retraction": EventPrinter._on_retraction,
     "error": EventPrinter._on_error,
 }
 """By type; the headline for any other type."""

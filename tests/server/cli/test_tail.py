@@ -143,6 +143,13 @@ CASES = {
         [event("reset"), event("assistant_done", text="Wind")],
         "● Wind\n",
     ),
+    "a deleted message": (
+        [
+            {**event("retraction", eventIds=["e"], reason="deleted"), "id": "e"},
+            {**event("retraction", eventIds=["e"], messageSequences=[2], reason="deleted"), "id": "f"},
+        ],
+        '· retraction {"eventIds": ["e"], "messageSequences": [2], "reason": "deleted"}\n',
+    ),
     "control characters": (
         [
             event("assistant_chunk", text="\x1b[2J\u202e\r"),
