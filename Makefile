@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help env demo test test-all check fuzz bench bench-smoke chaos openapi screenshots sbom requirements clean
+.PHONY: help env demo test test-all check fuzz bench bench-smoke chaos soak openapi screenshots sbom requirements clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -59,8 +59,11 @@ bench: .venv-bench/.bench  ## compare Ash with similar systems and write benchma
 bench-smoke: .venv/.dev  ## run the benchmarks once, small and without other systems
 	@$(BIN)/python -m benchmarks --smoke
 
-chaos: .venv/.dev  ## kill processes under load and count what is lost; writes docs/security.md (about 5 minutes)
+chaos: .venv/.dev  ## kill processes under load, count what is lost; writes docs/security.md (6 minutes)
 	@$(BIN)/python -m benchmarks.chaos
+
+soak: .venv/.dev  ## mixed load for 15 minutes: memory, open files and latencies; writes docs/security.md
+	@$(BIN)/python -m benchmarks.soak
 
 .venv-sbom/.sbom: requirements/sbom.txt
 	@$(PYTHON) -m venv .venv-sbom

@@ -1,7 +1,8 @@
-"""kill -9 of PostgreSQL, of the server and of `ash push` under load, and what writers and readers notice of it.
+"""kill -9 of PostgreSQL, of the server and of `ash push` under load, and what hostile and slow clients cost.
 
 `python -m benchmarks.chaos [--kills 10] [--readers 100] [--smoke]`: fails if an acknowledged entry is lost, changed or
-stored twice, if a reader misses one, or if the other tenant sees one.
+stored twice, if a reader misses one, if the other tenant sees one, or if a
+limit on memory is exceeded.
 """
 
 import argparse
@@ -22,11 +23,11 @@ from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
 from ash_client import ApiError, AsyncAshClient, MessageToAppend
-from benchmarks import report
+from benchmarks import limits, report
 from benchmarks.deployment import COMMAND, TENANTS, Deployment, deployed
 from benchmarks.promises import Counts, Log, Reader, WebSocketReader, check
 from benchmarks.samples import agent_line
-from benchmarks.table import Details, details
+from benchmarks.table import Details, Row, details, goals
 
 _SESSION_OF_SAMPLES = "0b8f1f2e-60aa-4a53-9d55-7c1e0d9c8f7e"
 """The id in the lines of the samples, by which the session of a file is found."""
@@ -257,10 +258,12 @@ async def _is_answered(read: Awaitable[object]) -> bool:
     return True
 
 
-async def measure(size: Size) -> list[Result]:
+async def measure(size: Size, limits_size: limits.Size) -> tuple[list[Result], list[Row]]:
     async with deployed() as deployment, AsyncExitStack() as stack:
         clients = {tenant: await stack.enter_async_context(deployment.client(tenant)) for tenant in TENANTS}
-        return [await Run(deployment, clients, size).kill(kind) for kind in _KINDS]
+        results = [await Run(deployment, clients, size).kill(kind) for kind in _KINDS]
+    async with deployed() as deployment:
+        return results, await limits.measure(deployment, limits_size)
 
 
 _HEADINGS = (
@@ -303,10 +306,11 @@ def main() -> None:
     arguments = _arguments()
     size = SMOKE if arguments.smoke else Size(arguments.kills, arguments.readers)
     began = time.monotonic()
-    results = asyncio.run(measure(size))
-    text = details(_table(results, size))
+    results, rows = asyncio.run(measure(size, limits.SMOKE if arguments.smoke else limits.FULL))
+    text = f"{details(_table(results, size))}\n\n{goals(rows)}"
     print(f"{text}\n\n{time.monotonic() - began:.0f} s")
     broken = {name for each in results for name in each.counts.broken()}
+    broken |= {row.what for row in rows if row.missed and not arguments.smoke}
     if size == FULL:
         report.write_measured("chaos", text)
     sys.exit(f"broken: {', '.join(sorted(broken))}" if broken else 0)

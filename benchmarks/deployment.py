@@ -21,6 +21,8 @@ from ash_server.key_texts import digest, new_key_text, shown_prefix
 from ash_server.store import Store
 
 TENANTS = ("red", "blue")
+METRICS = "default"
+"""The tenant whose key reads the metrics."""
 COMMAND = Path(sys.executable).with_name("ash")
 
 SECRET = "the secret of the benchmark"
@@ -104,6 +106,7 @@ async def deployed(*, durable: bool = True) -> AsyncIterator[Deployment]:
             upgrade(database.url("ash"))
             async with Store.open(database.url("ash")) as store:
                 keys = {tenant: await create_key(store, tenant, ("read", "write")) for tenant in TENANTS}
+                keys[METRICS] = await create_key(store, METRICS, ("admin",))
             deployment = Deployment(folder, database, keys)
             try:
                 await deployment.start_server()

@@ -51,6 +51,18 @@ def test_chaos_has_a_row_for_each_kind_of_kill_and_writes_nothing() -> None:
         "the server",
         "`ash push`",
     ]
+    assert set(re.findall(r"^\| (memory|stalled) ", result.stdout, re.MULTILINE)) == {"memory", "stalled"}
+    assert SECURITY.read_bytes() == before
+
+
+@pytest.mark.slow
+def test_soak_has_a_verdict_and_writes_nothing() -> None:
+    before = SECURITY.read_bytes()
+
+    result = run("--smoke", module="benchmarks.soak")
+
+    assert (result.returncode, result.stderr) == (0, "")
+    assert re.findall(r"^\| soak +\| failed requests .*", result.stdout, re.MULTILINE)
     assert SECURITY.read_bytes() == before
 
 

@@ -4,6 +4,7 @@ Requests (`http.requests`) and appends are counted as they happen; gauges of the
 are read when the metrics are requested. No metric contains an id or content of a message.
 """
 
+import asyncio
 from collections.abc import Iterable, Iterator
 from typing import Literal, Protocol
 
@@ -62,7 +63,7 @@ class MetricsController(Controller):
     async def metrics(self, store: InjectedStore, state: State, scope: Scope) -> Response[bytes]:
         if client_of(scope).tenant != DEFAULT:
             raise ScopeMissing("The metrics of the server need a key of the tenant `default`.")
-        gauges = [*_stream_gauges(store, state.session_feeds), *await _database_gauges(store)]
+        gauges = [*_stream_gauges(store, state.session_feeds), _task_gauge(), *await _database_gauges(store)]
         content = generate_latest(REGISTRY) + generate_latest(_Gauges(gauges))
         return Response(content, media_type=CONTENT_TYPE_LATEST)
 
@@ -86,6 +87,10 @@ def _stream_gauges(store: Store, feeds: SessionFeeds) -> Iterator[Metric]:
         "Stored events that the slowest subscriber has not read, as of the last poll.",
         subscriptions.lag,
     )
+
+
+def _task_gauge() -> Metric:
+    return GaugeMetricFamily("ash_tasks", "Tasks of the event loop.", len(asyncio.all_tasks()))
 
 
 async def _database_gauges(store: Store) -> list[Metric]:

@@ -72,6 +72,7 @@ async def test_counts_requests_and_stored_entries(own_client: AsyncClient) -> No
     }
     assert {name: after[name] for name in gauges} == gauges
     assert after[key("ash_database_bytes")] > 0
+    assert after[key("ash_tasks")] > 0
     assert key("ash_search_pending_events") in after
     assert SECRET not in response.text
     assert session.rpartition("/")[2] not in response.text
