@@ -20,7 +20,7 @@ _INTERRUPTED = 128 + signal.SIGINT
 COMMANDS = {
     "backup": ("backup", "Write the whole store to a file."),
     "db": ("db", "Manage the database."),
-    "delete": ("delete", "Delete sessions with their messages and events."),
+    "delete": ("delete", "Delete sessions with their messages and events, or single messages of a session."),
     "demo": ("demo", "Start Ash with sample sessions, open the viewer, and print the addresses."),
     "drift": ("drift", "List content that Ash does not recognize: unknown types and malformed blocks."),
     "events": ("events", "Show the event log of a session: `ash events SESSION`."),

@@ -117,7 +117,7 @@ def test_import_then_export_then_import_again(ash: Ash, tmp_path: Path) -> None:
     name = "projects/-w/s.jsonl"
     session = str(session_id_for("claude", name))
     named = {"id": session, "externalId": name, "source": "claude", "path": str(path)}
-    counts = {"new": 3, "existing": 0, "changed": 0, "refused": 0, "incomplete": 0}
+    counts = {"new": 3, "existing": 0, "changed": 0, "refused": 0, "incomplete": 0, "deleted": 0}
 
     first = ash("import", str(path), "--json")
     assert (first.code, first.err) == (0, "")
@@ -130,7 +130,7 @@ def test_import_then_export_then_import_again(ash: Ash, tmp_path: Path) -> None:
 
     with path.open("a") as file:
         file.write("\nmore\n")
-    counts = {"new": 1, "existing": 3, "changed": 0, "refused": 0, "incomplete": 0}
+    counts = {"new": 1, "existing": 3, "changed": 0, "refused": 0, "incomplete": 0, "deleted": 0}
     assert without_seconds(ash("import", str(tmp_path / "home/.claude"), "--json").out) == {
         "sessions": [{**named, **counts, "problems": []}],
         "skipped": [],
