@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ash_stores.claude_agent import AshSessionStore
+    from ash_stores.openai_agents import AshSession
 
-__all__ = ["AshSessionStore"]
+__all__ = ["AshSession", "AshSessionStore"]
 
-_MODULES = {"AshSessionStore": "claude_agent"}
+_MODULES = {"AshSession": "openai_agents", "AshSessionStore": "claude_agent"}
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,6 @@ A transcript has the name that its file has for `ash import`: `projects/PROJECT/
 
 import asyncio
 import json
-import re
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +20,16 @@ from ash_client import ApiError, MessageToAppend
 from ash_client.requests import batched
 from ash_shared.model.message import RECORD_ID_PREFIX, Message
 from ash_shared.model.session import Session
-from ash_stores.connection import ALL_KINDS, Address, SessionClient, SessionClients, delete_session
+from ash_stores.connection import (
+    ALL_KINDS,
+    Address,
+    SessionClient,
+    SessionClients,
+    delete_session,
+    find_session,
+    list_named,
+)
+from ash_stores.texts import to_text
 
 SOURCE = "claude"
 SUMMARY = "claude_agent_sdk"
@@ -31,9 +39,6 @@ _MAX_MIRRORS = 1000
 """Transcripts whose state is kept between appends; that of others is read again."""
 _MAX_RECORD_ID = 200
 _SUFFIX = ".jsonl"
-_DERIVED = 5
-"""The version of a UUID that is derived from a name."""
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 Entries = list[SessionStoreEntry]
 
@@ -98,7 +103,7 @@ class AshSessionStore:
     async def load(self, key: SessionKey) -> Entries | None:
         """Return the entries of a session, or None if it has none."""
         client = self._connection.client
-        session = await self._find(client, key)
+        session = await find_session(client, SOURCE, self._name(key))
         if session is None:
             return None
         try:
@@ -129,10 +134,10 @@ class AshSessionStore:
         client = self._connection.client
         if not key.get("subpath"):
             async for session in self._sessions(client, self._folder(key)):
-                await delete_session(client, session)
-        main = await self._find(client, key)
+                await delete_session(client, session.id)
+        main = await find_session(client, SOURCE, self._name(key))
         if main is not None:
-            await delete_session(client, main)
+            await delete_session(client, main.id)
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
         """Return the subpaths of the subagents of a session."""
@@ -243,27 +248,15 @@ class AshSessionStore:
                 yield unquote(name), session
 
     async def _sessions(self, client: SessionClient, prefix: str) -> AsyncIterator[Session]:
-        """Yield the sessions of the transcripts whose names begin with a text.
-
-        Their ids are derived from their names; an import of another text with the same name has created other ones.
-        """
-        async for session in client.sessions(source=SOURCE, external_id_prefix=prefix, limit=1000):
-            if (session.external_id or "").endswith(_SUFFIX) and session.id.version == _DERIVED:
+        """Yield the sessions of the transcripts whose names begin with a text."""
+        async for session in list_named(client, SOURCE, prefix):
+            if (session.external_id or "").endswith(_SUFFIX):
                 yield session
-
-    async def _find(self, client: SessionClient, key: SessionKey) -> Session | None:
-        name = self._name(key)
-        async for session in self._sessions(client, name):
-            if session.external_id == name:
-                return session
-        return None
 
 
 def _to_line(entry: SessionStoreEntry) -> _Line:
     """Return an entry with its text as the CLI writes it, and with its `uuid` as the id, or else a random one."""
-    text = json.dumps(entry, ensure_ascii=False, separators=(",", ":"))
-    content = _LONE_SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-    message: MessageToAppend = {"id": _message_id(entry), "content": content, "source": SOURCE}
+    message: MessageToAppend = {"id": _message_id(entry), "content": to_text(entry), "source": SOURCE}
     return _Line(entry, message)
 
 

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 from ash_client import ApiError, AsyncAshClient, MessageToAppend
 from ash_client.requests import MessageQuery, NewSessionFields, SessionId, SessionQuery
 from ash_shared.model.message import Message
-from ash_shared.model.pages import AppendedMessage
+from ash_shared.model.pages import AppendedMessage, MessagePage
 from ash_shared.model.session import Session
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ Address: TypeAlias = "str | Store"
 """The URL of a server, or an open store."""
 
 ALL_KINDS = "message,record,chunk"
+_DERIVED = 5
+"""The version of a UUID that is derived from a name."""
 
 
 class SessionClient(Protocol):
@@ -30,6 +32,10 @@ class SessionClient(Protocol):
     async def create_session(self, **fields: Unpack[NewSessionFields]) -> Session: ...
 
     async def delete_session(self, session: SessionId) -> None: ...
+
+    async def list_messages(self, session: SessionId, **query: Unpack[MessageQuery]) -> MessagePage: ...
+
+    async def pop_message(self, session: SessionId) -> Message | None: ...
 
     async def commit(
         self,
@@ -72,10 +78,27 @@ class SessionClients:
             await client.close()
 
 
-async def delete_session(client: SessionClient, session: Session) -> None:
+async def list_named(client: SessionClient, source: str, prefix: str) -> AsyncGenerator[Session, None]:
+    """Yield the sessions whose names begin with a text.
+
+    Their ids are derived from their names; an import of another text with the same name has created other ones.
+    """
+    async for session in client.sessions(source=source, external_id_prefix=prefix, limit=1000):
+        if session.id.version == _DERIVED:
+            yield session
+
+
+async def find_session(client: SessionClient, source: str, name: str) -> Session | None:
+    async for session in list_named(client, source, name):
+        if session.external_id == name:
+            return session
+    return None
+
+
+async def delete_session(client: SessionClient, session: SessionId) -> None:
     """Delete a session, unless it is deleted already."""
     try:
-        await client.delete_session(session.id)
+        await client.delete_session(session)
     except ApiError as error:
         if error.code != "session_not_found":
             raise

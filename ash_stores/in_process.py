@@ -8,12 +8,11 @@ from uuid import UUID
 from ash_client import ApiError, MessageToAppend
 from ash_client.requests import MessageQuery, NewSessionFields, SessionId, SessionQuery
 from ash_server import NewMessage, Store
+from ash_server.db.pagination import may_have_more
 from ash_server.errors import AshError
 from ash_shared.model.message import Message
-from ash_shared.model.pages import AppendedMessage
+from ash_shared.model.pages import AppendedMessage, MessagePage
 from ash_shared.model.session import Session
-
-_PAGE_SIZE = 1000
 
 
 class StoreClient:
@@ -65,18 +64,33 @@ class StoreClient:
         self, session: SessionId, **query: Unpack[MessageQuery]
     ) -> AsyncGenerator[Message, None]:
         """Yield the messages without typed blocks."""
-        kinds: Any = query.get("kind", "message,record").split(",")
-        after = query.get("after", 0)
         while True:
-            with _api_errors():
-                page = await self._store.messages.list_messages(
-                    _uuid(session), after=after, limit=_PAGE_SIZE, kinds=kinds
-                )
-            for stored in page:
-                after = stored.sequence
-                yield _to_message(_uuid(session), stored)
-            if not page:
+            page = await self.list_messages(session, **query)
+            for message in page.messages:
+                yield message
+            if page.next_after is None:
                 return
+            query["after"] = page.next_after
+
+    async def list_messages(self, session: SessionId, **query: Unpack[MessageQuery]) -> MessagePage:
+        """Return a page without typed blocks."""
+        id, before, limit = _uuid(session), query.get("before"), query.get("limit", 100)
+        kinds: Any = query.get("kind", "message,record").split(",")
+        with _api_errors():
+            rows = await self._store.messages.list_messages(
+                id, after=query.get("after", 0), before=before, limit=limit, kinds=kinds
+            )
+        has_more = may_have_more(rows, limit)
+        return MessagePage(
+            messages=[_to_message(id, row) for row in rows],
+            next_after=rows[-1].sequence if has_more and before is None else None,
+            prev_before=rows[0].sequence if has_more and before is not None else None,
+        )
+
+    async def pop_message(self, session: SessionId) -> Message | None:
+        with _api_errors():
+            popped = await self._store.messages.pop(_uuid(session))
+        return None if popped is None else _to_message(_uuid(session), popped)
 
 
 def _uuid(session: SessionId) -> UUID:

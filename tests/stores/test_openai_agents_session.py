@@ -1,0 +1,164 @@
+"""`AshSession` compared with a list, with concurrent writers, and in a run of openai-agents, if that is installed."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ash_server.store import Store
+from ash_stores import AshSession
+from ash_stores.connection import Address
+
+PROMPT = {"role": "user", "content": "Which tests fail?"}
+CALL = {"type": "function_call", "call_id": "c1", "name": "run", "arguments": '{"command": "make test"}'}
+OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "2 failed"}
+ANSWER = {
+    "type": "message",
+    "id": "msg_1",
+    "role": "assistant",
+    "status": "completed",
+    "content": [{"type": "output_text", "text": "Two.", "annotations": []}],
+}
+STRANGE: list[Any] = [
+    {"type": "hologram", "id": "h1", "rays": [1e400, -0.0, 10**30, None]},
+    {"role": "user", "content": "\u0000 \ud83d \u2028"},
+    {"type": "input_image", "data": "A" * 1_500_000},
+]
+
+
+@pytest.fixture
+async def session(address: tuple[Address, str | None]) -> AsyncIterator[AshSession]:
+    url, key = address
+    session = AshSession("chat-7", url=url, key=key)
+    yield session
+    await session.close()
+
+
+async def test_reads_as_conversation(session: AshSession, store: Store) -> None:
+    await session.add_items([PROMPT, CALL, OUTPUT, ANSWER])
+    stored = await store.sessions.find_one("chat-7")
+    messages = await store.messages.list_messages_parsed(stored.id)
+
+    assert await session.get_items() == [PROMPT, CALL, OUTPUT, ANSWER]
+    assert (stored.source, stored.title) == ("openai_responses", "Which tests fail?")
+    assert [[block.type for block in each.parsed or ()] for each in messages] == [
+        ["text"],
+        ["tool_use"],
+        ["tool_result"],
+        ["text"],
+    ]
+
+
+async def test_returns_unknown_items_equal(session: AshSession) -> None:
+    await session.add_items(STRANGE)
+
+    assert await session.get_items() == STRANGE
+    assert [await session.pop_item() for _ in range(4)] == [*STRANGE[::-1], None]
+
+
+async def test_unknown_session_is_empty(session: AshSession, store: Store) -> None:
+    await session.add_items([])
+    await session.clear_session()
+
+    assert (await session.get_items(), await session.get_items(3), await session.pop_item()) == ([], [], None)
+    assert (await store.sessions.list_sessions()).sessions == []
+
+
+async def test_equals_a_list_after_random_operations(session: AshSession) -> None:
+    random, expected = Random(7), list[Any]()
+    for _ in range(60):
+        operation = random.choice(
+            ["add", "add", "add", "pop", "limit", "clear" if random.random() < 0.2 else "pop"]
+        )
+        if operation == "add":
+            items = random.choices([PROMPT, CALL, ANSWER, *STRANGE[:1]], k=random.randrange(4))
+            await session.add_items(items)
+            expected += items
+        elif operation == "pop":
+            assert await session.pop_item() == (expected.pop() if expected else None)
+        elif operation == "clear":
+            await session.clear_session()
+            expected.clear()
+        limit = random.randrange(5)
+        assert await session.get_items(limit) == (expected[-limit:] if limit else [])
+    assert await session.get_items() == expected
+
+
+async def test_settings_limit_the_items(store: Store) -> None:
+    session = AshSession("chat-8", url=store, session_settings=SimpleNamespace(limit=2))
+    await session.add_items([PROMPT, CALL, OUTPUT])
+
+    assert [await session.get_items(), await session.get_items(1)] == [[CALL, OUTPUT], [OUTPUT]]
+
+
+async def test_pages_hold_many_items(store: Store) -> None:
+    session = AshSession("chat-9", url=store)
+    items = [{**PROMPT, "n": number} for number in range(2300)]
+    await session.add_items(items)
+
+    assert await session.get_items() == items
+    assert await session.get_items(1500) == items[-1500:]
+
+
+@pytest.mark.parametrize("mode", ["server", "store"])
+async def test_concurrent_writers_get_each_item_once(mode: str, server: str, store: Store) -> None:
+    sessions = [AshSession("chat", url=server if mode == "server" else store) for _ in range(10)]
+
+    async def add(writer: int, session: AshSession) -> None:
+        for batch in range(3):
+            await session.add_items([{**PROMPT, "writer": writer, "n": 2 * batch + n} for n in range(2)])
+
+    await asyncio.gather(*(add(number, each) for number, each in enumerate(sessions)))
+    items = await sessions[0].get_items()
+    popped = await asyncio.gather(*(each.pop_item() for each in sessions))
+    rest = await sessions[0].get_items()
+    for each in sessions:
+        await each.close()
+
+    assert [[item["n"] for item in items if item["writer"] == writer] for writer in range(10)] == [
+        list(range(6))
+    ] * 10
+    assert all(
+        first["writer"] == second["writer"] for first, second in zip(items[::2], items[1::2], strict=True)
+    )
+    assert rest == items[:50]
+    assert sorted(map(str, popped)) == sorted(map(str, items[50:]))
+
+
+async def test_cancelled_write_is_completed(session: AshSession) -> None:
+    task = asyncio.create_task(session.add_items([PROMPT, ANSWER]))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert await session.get_items() == [PROMPT, ANSWER]
+
+
+async def test_run_of_the_sdk_continues_the_conversation(store: Store) -> None:
+    agents: Any = pytest.importorskip("agents")
+    responses: Any = pytest.importorskip("openai.types.responses")
+
+    class FakeModel(agents.Model):  # type: ignore[misc]
+        inputs: list[int] = []  # noqa: RUF012
+
+        async def get_response(self, system_instructions: Any, input: Any, *_: Any, **__: Any) -> Any:
+            self.inputs.append(len(input))
+            text = {"type": "output_text", "text": "Two.", "annotations": []}
+            message = responses.ResponseOutputMessage.model_validate({**ANSWER, "content": [text]})
+            return agents.ModelResponse(output=[message], usage=agents.Usage(), response_id=None)
+
+        def stream_response(self, *_: Any, **__: Any) -> Any:
+            raise NotImplementedError
+
+    agents.set_tracing_disabled(True)
+    agent = agents.Agent(name="tester", model=FakeModel())
+    session = AshSession("run", url=store)
+    for _ in range(2):
+        result = await agents.Runner.run(agent, "Which tests fail?", session=session)
+
+    assert (result.final_output, FakeModel.inputs) == ("Two.", [1, 3])
+    assert [item.get("role") for item in await session.get_items()] == ["user", "assistant"] * 2
