@@ -4,6 +4,7 @@ import json
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import httpx
@@ -11,6 +12,8 @@ import psycopg
 import pytest
 
 from ash_server.api.http import bodies, protocol
+from ash_server.app import create_app
+from tests.server.api.conftest import Access, served
 
 
 @contextmanager
@@ -112,20 +115,54 @@ def test_body_timeout(server: str, messages: str, monkeypatch: pytest.MonkeyPatc
     assert '"code":"body_timeout"' in response
 
 
-def test_slow_bodies_do_not_block_other_requests(server: str, messages: str) -> None:
-    request = head(server, messages, "Content-Type: application/x-ndjson", "Content-Length: 100")
-    slow = [
-        socket.create_connection((urlsplit(server).hostname or "", urlsplit(server).port or 0))
-        for _ in range(50)
-    ]
-    for sock in slow:
-        sock.sendall(request + b"a\n")
+class Place(NamedTuple):
+    server: str
+    messages: str
+    """The path of a session's messages."""
+    headers: dict[str, str]
 
-    response = httpx.post(server + messages, json={"content": "a"})
-    for sock in slow:
-        sock.close()
+    def head(self, *headers: str) -> bytes:
+        keys = (f"{name}: {value}" for name, value in self.headers.items())
+        return head(self.server, self.messages, *keys, *headers)
 
-    assert response.status_code == 201
+
+@pytest.fixture
+def place(access: Access) -> Iterator[Place]:
+    """A session of a server without and one with keys."""
+    with served(create_app(access.settings, database_url=access.database_url)) as server:
+        created = httpx.post(f"{server}/api/sessions", json={}, headers=access.headers).json()
+        yield Place(server, f"/api/sessions/{created['id']}/messages", access.headers)
+
+
+def test_slow_bodies_do_not_block_other_requests(place: Place) -> None:
+    request = place.head("Content-Type: application/x-ndjson", "Content-Length: 100")
+    with ExitStack() as stack:
+        slow = [stack.enter_context(connected(place.server)) for _ in range(50)]
+        for part in (request, b"a", b"\n", b"b"):
+            for sock in slow:
+                sock.sendall(part)
+            answer = httpx.post(
+                place.server + place.messages, json={"content": "a"}, headers=place.headers, timeout=60
+            )
+            assert answer.status_code == 201
+
+
+def test_refuses_without_reading_the_body(place: Place) -> None:
+    json_body = ("Content-Type: application/json", "Content-Length: 8000000")
+    requests = {
+        401: head(place.server, place.messages, *json_body),
+        413: place.head(json_body[0], "Content-Length: 9000000"),
+        415: place.head(*json_body, "Content-Encoding: gzip"),
+        431: place.head(*json_body, f"X-Long: {LONG}"),
+    }
+    if not place.headers:
+        del requests[401]
+
+    answers = {status: answer_to(place.server, request) for status, request in requests.items()}
+
+    assert {status: int(answer.split(" ")[1]) for status, answer in answers.items()} == {
+        status: status for status in requests
+    }
 
 
 LONG = "x" * protocol.MAX_HEADER_BYTES
