@@ -1,4 +1,4 @@
-"""What both clients share besides the requests: options of the connection, and translation of errors."""
+"""Options of the connection, and translation of errors, for both clients."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -51,7 +51,7 @@ class Attempts:
         self._delays = retry_delays()
 
     def succeed(self) -> None:
-        """Start anew after an answer."""
+        """Forget earlier failures after an answer."""
         self._retry.on_answer()
         self._failing_since = None
         self._delays = retry_delays()

@@ -1,4 +1,4 @@
-"""Who sends a request: found by its key or cookie, and remembered for a few seconds."""
+"""Clients of requests, found by key or cookie and remembered for a few seconds."""
 
 import time
 from collections import OrderedDict
@@ -20,14 +20,14 @@ _MAX_REMEMBERED = 1000
 
 
 class Client(NamedTuple):
-    """Who sends a request."""
+    """The sender of a request."""
 
     tenant: Tenant
     scopes: frozenset[KeyScope]
     key: Key | None = None
     """None: anyone, because there are no keys."""
     digest: bytes = b""
-    """Of the key or cookie."""
+    """The digest of the key or cookie."""
     is_browser: bool = False
     """Identified by a cookie, which browsers also send with requests of other pages."""
 
@@ -47,7 +47,7 @@ class KeyRing:
         self._has_keys = False
 
     async def identify(self, key: str | None, cookie: str | None) -> Client:
-        """Return who has this key, else this cookie. Raises KeyRequired, KeyInvalid."""
+        """Return the client with this key, else with this cookie. Raises KeyRequired, KeyInvalid."""
         if await self.is_open():
             return ANYONE
         if key is None and not cookie:

@@ -35,6 +35,8 @@ Metadata = Annotated[
     ),
 ]
 
+Limit = Annotated[int, QueryParameter(ge=1, le=1000, description="Maximum number of sessions.")]
+OnlySource = Annotated[str | None, QueryParameter(pattern=ONE_LINE, description="Only this source.")]
 NamePart = Annotated[
     str | None,
     QueryParameter(
@@ -51,6 +53,40 @@ Project = Annotated[
         pattern=ONE_LINE,
         description="Only sessions whose agent worked in this folder or below it: its path, or only its name.",
     ),
+]
+ParentId = Annotated[
+    UUID | None,
+    QueryParameter(name="parentId", description="Only sessions started by or forked from this session."),
+]
+ProviderSessionId = Annotated[
+    str | None,
+    QueryParameter(
+        name="providerSessionId",
+        min_length=1,
+        pattern=ONE_LINE,
+        description="Only sessions with this session id of the provider, from the last message that has one.",
+    ),
+]
+ExternalIdPrefix = Annotated[
+    str | None,
+    QueryParameter(
+        name="externalIdPrefix",
+        min_length=1,
+        pattern=ONE_LINE,
+        description="Only sessions whose external id begins with this.",
+    ),
+]
+Since = Annotated[
+    datetime | None,
+    QueryParameter(description="Only sessions active at or after this time. Without a time zone: UTC."),
+]
+Until = Annotated[
+    datetime | None,
+    QueryParameter(description="Only sessions whose last activity was before this time."),
+]
+WithErrors = Annotated[
+    bool | None,
+    QueryParameter(description="Only sessions with errors (true) or without (false)."),
 ]
 
 
@@ -173,50 +209,15 @@ class SessionController(Controller):
         store: InjectedStore,
         *,
         after: PageCursor = None,
-        limit: Annotated[int, QueryParameter(ge=1, le=1000, description="Maximum number of sessions.")] = 100,
-        source: Annotated[
-            str | None,
-            QueryParameter(pattern=ONE_LINE, description="Only this source."),
-        ] = None,
+        limit: Limit = 100,
+        source: OnlySource = None,
         q: NamePart = None,
-        parent_id: Annotated[
-            UUID | None,
-            QueryParameter(
-                name="parentId", description="Only sessions started by or forked from this session."
-            ),
-        ] = None,
-        provider_session_id: Annotated[
-            str | None,
-            QueryParameter(
-                name="providerSessionId",
-                min_length=1,
-                pattern=ONE_LINE,
-                description="Only sessions with this session id of the provider, from the last message that has one.",
-            ),
-        ] = None,
-        external_id_prefix: Annotated[
-            str | None,
-            QueryParameter(
-                name="externalIdPrefix",
-                min_length=1,
-                pattern=ONE_LINE,
-                description="Only sessions whose external id begins with this.",
-            ),
-        ] = None,
-        since: Annotated[
-            datetime | None,
-            QueryParameter(
-                description="Only sessions active at or after this time. Without a time zone: UTC."
-            ),
-        ] = None,
-        until: Annotated[
-            datetime | None,
-            QueryParameter(description="Only sessions whose last activity was before this time."),
-        ] = None,
-        errors: Annotated[
-            bool | None,
-            QueryParameter(description="Only sessions with errors (true) or without (false)."),
-        ] = None,
+        parent_id: ParentId = None,
+        provider_session_id: ProviderSessionId = None,
+        external_id_prefix: ExternalIdPrefix = None,
+        since: Since = None,
+        until: Until = None,
+        errors: WithErrors = None,
         project: Project = None,
     ) -> SessionPage:
         return await store.sessions.list_sessions(

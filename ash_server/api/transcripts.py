@@ -70,7 +70,7 @@ class LastLine(Struct, forbid_unknown_fields=True):
 
 
 class CompletedTranscript(Struct, forbid_unknown_fields=True, rename="camel"):
-    """What is stored of a transcript besides its lines."""
+    """The facts of a transcript that are stored besides its lines."""
 
     source: Source
     path: _Path

@@ -95,7 +95,7 @@ class NewKey(NamedTuple):
 
 
 class AuditEntry(AshModel):
-    """What was done with a key, or by a command on the database."""
+    """An action with a key, or of a command on the database."""
 
     id: UUID
     at: datetime

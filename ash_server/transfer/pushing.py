@@ -49,7 +49,7 @@ class Pushed(NamedTuple):
     message_count: int
     end: LineStart
     digest: bytes
-    """Of the bytes before the end."""
+    """The digest of the bytes before the end."""
 
 
 class PushedFile(NamedTuple):

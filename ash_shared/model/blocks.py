@@ -270,4 +270,4 @@ def _field_type(annotation: Any) -> Any:
 
 _STRUCTS: Mapping[str, type[Struct]] = {name: _struct(model, name) for name, model in CLASSES.items()}
 _Blocks = defstruct("_Blocks", [("blocks", list[Union[tuple(_STRUCTS.values())]])])  # type: ignore[misc]  # noqa: UP007
-"""A struct, because msgspec prepares the conversion to any other type anew for each call."""
+"""The struct of a list of blocks: msgspec prepares the conversion to any other type again for each call."""

@@ -50,7 +50,7 @@ class MessageComparison(AshModel):
 
 
 class TranscriptClaim(AshModel):
-    """The session with which a transcript is to be compared next, or its new session, which is empty."""
+    """The session to compare a transcript with next, or its new, empty session."""
 
     session_id: UUID = Field(alias="sessionId")
     external_id: Omittable[str] = Field(default=ABSENT, alias="externalId")

@@ -27,7 +27,7 @@ _SUBSCRIBER_READ_TIMEOUT = 10
 _READ_TIMEOUT = 120
 """Seconds after which any other client that does not read is disconnected.
 
-Exports cannot be resumed, so the time is long enough for a person who reads one page by page.
+Long enough to read an export page by page, since exports cannot be resumed.
 """
 
 

@@ -1,6 +1,6 @@
 """Records of a transcript that a program has stored one by one, compared with the lines of its file.
 
-The program writes each record anew, so texts differ from the lines. The provider's id of a record identifies it; a
+The program writes each record again, so texts differ from the lines. The provider's id of a record identifies it; a
 record without one is identified by its JSON value, and occurs as often as it is stored.
 """
 

@@ -63,7 +63,7 @@ Relation = Literal[
 - branch: has no content; its key names the record that the prompt of this record follows. An earlier prompt that
   follows the same record is retracted with everything after it, because the person went back to it.
 - root: has no content; this record follows no other, and its key names the session. If it is a prompt, an earlier
-  prompt that follows no other either is a version of it, unless another record began the conversation anew in between.
+  prompt that follows no other either is a version of it, unless another record restarted the conversation in between.
 - sidechain: comes before the part of a subagent's line that names no call. Its key names the line before it in the
   subagent; without one, its blocks are the prompt, which is that of the call. The line belongs to this call, if known.
 - plain_text: a text that is not a record: user input in a session of plain texts, a `raw` event between records.

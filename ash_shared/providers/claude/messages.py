@@ -136,7 +136,7 @@ def user_parts(record: Record, reading: RecordReading) -> list[Part]:
 
 
 def _is_client_command(part: Part) -> bool:
-    """Return True for a command such as `/clear`, which begins the conversation anew."""
+    """Return True for a command such as `/clear`, which restarts the conversation."""
     texts = [block["text"] for block in part.blocks if block["type"] == "text"]
     return bool(texts) and not any(map(prompt_text, texts))
 
@@ -352,7 +352,7 @@ def attachment_parts(record: Record, reading: RecordReading) -> list[Part]:
 
 
 def boundary_parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Return the parts of a compaction boundary, which begins the conversation anew."""
+    """Return the parts of a compaction boundary, which restarts the conversation."""
     return [*_root_parts(record), *system_parts(record, reading)]
 
 
