@@ -34,7 +34,7 @@ _SESSION_OF_SAMPLES = "0b8f1f2e-60aa-4a53-9d55-7c1e0d9c8f7e"
 
 _FILES, _WRITERS = 2, 2
 """Of each tenant: pushed files, and writers of one session."""
-_SETTLE_SECONDS = 60
+_SETTLE_SECONDS = 180
 
 
 class Size(NamedTuple):

@@ -17,7 +17,7 @@ from websockets.exceptions import WebSocketException
 from ash_client import AsyncAshClient
 from benchmarks.deployment import Deployment
 
-_SETTLE_SECONDS = 60
+_SETTLE_SECONDS = 180
 
 EventIds = list[tuple[int, str]]
 """Sequences and ids."""
