@@ -21,7 +21,7 @@ from ash_server.api.http.redaction import is_redacted
 from ash_server.db.messages import MessageBlocks, StoredMessage
 from ash_shared.reading.parse import PARSER_VERSION
 
-_encode = msgspec.json.Encoder().encode
+_encode = msgspec.msgpack.Encoder().encode
 
 
 def tag_of_messages(scope: Scope, rows: Iterable[StoredMessage | MessageBlocks], accept: str) -> str:
