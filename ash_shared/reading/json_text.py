@@ -110,7 +110,8 @@ MAX_VALUES = 500_000
 """Of a text: decoded values take many times the memory of their text."""
 _MAX_UNCOUNTED = 1024 * 1024
 """Bytes of a text that cannot have too many values."""
-_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
+"""A string, also one without an end: otherwise each of its quotes would be tried as a start."""
 _STRING_BYTES = re.compile(_STRING.pattern.encode(), re.DOTALL)
 
 

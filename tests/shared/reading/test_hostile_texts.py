@@ -130,6 +130,15 @@ def test_text_of_too_many_values_is_not_decoded(text: str, is_read: bool) -> Non
         assert json.loads(parse_message_content_json(form)) == [shown]
 
 
+def test_values_of_a_text_without_an_end_are_counted_once() -> None:
+    """In linear time: a quadratic count would take hours."""
+    text = "[" + "0," * 500_000 + '"' + '\\"' * 1_000_000
+
+    [block] = parse_message_content(text)
+
+    assert block.model_dump(exclude_none=True) == {"type": "raw", "reason": "limit", "raw": text}
+
+
 def _answer(**keys: Any) -> dict[str, Any]:
     return {
         "object": "chat.completion",
