@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 
 from pydantic import BaseModel
 
-from ash_client.errors import OTHER_VERSION, ApiError, not_ash_error
+from ash_client.errors import NOT_ASH, OTHER_VERSION, ApiError, not_ash_error
 from ash_shared.model.health import API_VERSION, Health
 from ash_shared.model.message import Message, Role
 from ash_shared.model.pages import (
@@ -31,6 +31,9 @@ MAX_BATCH_BYTES = 1024 * 1024
 """A batch ends with the message that exceeds this size."""
 MAX_BATCHED_BYTES = 512 * 1024
 """A longer message is sent alone, as the body of a request: the server limits the messages of a batch to 1 MiB."""
+
+_HEALTH = "/health/live"
+_OTHER_API = frozenset({NOT_ASH, "not_found", "method_not_allowed"})
 
 T = TypeVar("T")
 
@@ -139,7 +142,12 @@ class SearchQuery(TypedDict, total=False):
 
 
 def get_health() -> Request[Health]:
-    return Request("GET", "/health/live", _model(Health))
+    return Request("GET", _HEALTH, _model(Health))
+
+
+def may_be_other_version(request: Request[Any], error: ApiError) -> bool:
+    """True if a server of another version may lack the route, or answer in another form."""
+    return error.code in _OTHER_API and request.path != _HEALTH
 
 
 def check_version(health: Health) -> None:

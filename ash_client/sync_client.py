@@ -22,7 +22,7 @@ from ash_client.requests import (
     SessionQuery,
     SessionUpdate,
 )
-from ash_client.retry import Attempts, Retry
+from ash_client.retry import NEVER, Attempts, Retry
 from ash_client.server_events import ServerEvent, ServerEventParser
 from ash_shared.model.events import ChatEvent
 from ash_shared.model.health import Health
@@ -212,7 +212,23 @@ class AshClient:
 
     def send(self, request: Request[T], retry: Retry | None = None) -> T:
         """Send a request until it is answered, and return the answer. `retry` replaces that of the client."""
-        attempts = Attempts(retry or self._retry, is_repeatable=request.is_repeatable)
+        try:
+            return self._send(request, retry or self._retry)
+        except ApiError as error:
+            if requests.may_be_other_version(request, error):
+                self._check_version_once()
+            raise
+
+    def _check_version_once(self) -> None:
+        """Raises ApiError `other_version` if the server says that it has another version."""
+        try:
+            health = self._send(requests.get_health(), NEVER)
+        except ApiError:
+            return
+        requests.check_version(health)
+
+    def _send(self, request: Request[T], retry: Retry) -> T:
+        attempts = Attempts(retry, is_repeatable=request.is_repeatable)
         while True:
             try:
                 with self.open(request) as response:

@@ -170,6 +170,24 @@ def test_server_of_another_version(api: int, age: str) -> None:
     assert error.value.code == OTHER_VERSION
 
 
+async def test_answer_of_another_version_is_explained() -> None:
+    """A server without the route, or with another form of answer, is asked for its version."""
+    with recording_server(health=Health(status="ok", version="9", api=API_VERSION + 1)) as (url, _):
+        with AshClient(url) as client, pytest.raises(ApiError) as error:
+            client.list_sessions()
+        async with AsyncAshClient(url) as other:
+            with pytest.raises(ApiError) as same:
+                await other.list_sessions()
+    with recording_server() as (url, _), AshClient(url) as client, pytest.raises(ApiError) as unexplained:
+        client.list_sessions()
+
+    assert [each.value.code for each in (error, same, unexplained)] == [
+        "other_version",
+        "other_version",
+        "not_ash",
+    ]
+
+
 def test_unavailable_server_is_reported() -> None:
     with AshClient("http://127.0.0.1:9", retry=NO_WAIT) as client, pytest.raises(ApiError) as error:
         client.health()
