@@ -156,6 +156,10 @@ class Commit(Struct, forbid_unknown_fields=True, rename="camel"):
     ] = None
 
 
+_NOT_MODIFIED = {
+    304: ResponseSpec(None, description="`If-None-Match` names the `ETag` of the current response.")
+}
+
 _decoder = msgspec.json.Decoder(NewMessage | list[NewMessage])
 _commit_decoder = msgspec.json.Decoder(Commit)
 _digest_decoder = msgspec.json.Decoder(list[MessageDigest])
@@ -383,7 +387,7 @@ class MessageController(Controller):
         "continue with `prevBefore`). The sequences of a session have no gaps, except where filters omit messages. "
         "The place of a deleted message has the kind `deleted`, and neither text nor blocks.",
         response_description="A page of messages.",
-        responses=error_responses(*READ_ERRORS, SessionNotFound),
+        responses={**_NOT_MODIFIED, **error_responses(*READ_ERRORS, SessionNotFound)},
         operation_class=operation(
             responses={200: {JSON: json_of(MessagePage, parsed={"messages": [_MESSAGE], "nextAfter": 12})}}
         ),
@@ -446,7 +450,10 @@ class MessageController(Controller):
         summary="Get one message",
         description="With its typed blocks; for `Accept: text/plain` only the stored text, byte for byte.",
         response_description="The message.",
-        responses=error_responses(*READ_ERRORS, SessionNotFound, MessageNotFound, MessageDeleted),
+        responses={
+            **_NOT_MODIFIED,
+            **error_responses(*READ_ERRORS, SessionNotFound, MessageNotFound, MessageDeleted),
+        },
         operation_class=operation(
             responses={
                 200: {
