@@ -40,7 +40,7 @@ class Size(NamedTuple):
     """How long the writers of one round write."""
 
 
-FULL = Size(bodies=7, exports=2, export_bytes=50 * _MB, stalled=(100, 300), rounds=3, seconds=2)
+FULL = Size(bodies=7, exports=2, export_bytes=50 * _MB, stalled=(100, 300), rounds=7, seconds=2)
 SMOKE = Size(bodies=1, exports=1, export_bytes=_MB, stalled=(10,), rounds=1, seconds=0.2)
 
 
