@@ -24,7 +24,7 @@ from uuid import UUID, uuid4
 
 from ash_client import ApiError, AsyncAshClient, MessageToAppend
 from benchmarks import limits, report
-from benchmarks.deployment import COMMAND, TENANTS, Deployment, deployed
+from benchmarks.deployment import COMMAND, TENANTS, Deployment, deployed, new_session
 from benchmarks.promises import Counts, Log, Reader, WebSocketReader, check
 from benchmarks.samples import agent_line
 from benchmarks.table import Details, Row, details, goals
@@ -152,9 +152,7 @@ class Run:
     # --- Sessions
 
     async def _create_log(self, tenant: str) -> Log:
-        name = str(uuid4())
-        session = await self._clients[tenant].create_session(source="claude", external_id=name)
-        return Log(tenant, session.id)
+        return Log(tenant, await new_session(self._clients[tenant]))
 
     async def _push(self, tenant: str) -> list[Log]:
         """Start the push of some files, and return their sessions."""

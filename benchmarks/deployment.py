@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from uuid import UUID, uuid4
 
 import psutil
 
@@ -121,3 +122,8 @@ async def create_key(store: Store, tenant: str, scopes: tuple[KeyScope, ...]) ->
     new = NewKey(shown_prefix(text), shown_prefix(text), digest(SECRET.encode(), text), scopes, None)
     await store.keys.create(tenant, new)
     return text
+
+
+async def new_session(client: AsyncAshClient) -> UUID:
+    """Create a session with a random name."""
+    return (await client.create_session(source="claude", external_id=str(uuid4()))).id

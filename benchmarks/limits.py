@@ -16,7 +16,7 @@ import httpx
 import psutil
 
 from ash_client import AsyncAshClient
-from benchmarks.deployment import TENANTS, Deployment
+from benchmarks.deployment import TENANTS, Deployment, new_session
 from benchmarks.samples import agent_line
 from benchmarks.table import Row
 
@@ -114,7 +114,7 @@ async def _body(deployment: Deployment, client: AsyncAshClient, name: str) -> Ro
     deployment.kill_server()
     await deployment.start_server()
     path, media_type, body = _BODIES[name]
-    session = await _new_session(client)
+    session = await new_session(client)
     async with _http(deployment) as http:
         with peak_memory(deployment.server.pid) as peak:
             sent = await http.post(
@@ -134,7 +134,7 @@ async def _body(deployment: Deployment, client: AsyncAshClient, name: str) -> Ro
 
 
 async def _exports(deployment: Deployment, client: AsyncAshClient, size: Size) -> list[Row]:
-    large, small = [await _new_session(client) for _ in range(2)]
+    large, small = [await new_session(client) for _ in range(2)]
     await client.append(
         large, (agent_line(n, 8_000) for n in range(size.export_bytes // 8_000)), source="claude"
     )
@@ -172,7 +172,7 @@ async def _read(deployment: Deployment, path: str) -> int:
 async def _stalled_readers(deployment: Deployment, client: AsyncAshClient, size: Size) -> list[Row]:
     deployment.kill_server()
     await deployment.start_server()
-    session = await _new_session(client)
+    session = await new_session(client)
     await client.append(session, (agent_line(n, 150_000) for n in range(60)), source="claude")
     await _rate(client, session, size.seconds)
     process = psutil.Process(deployment.server.pid)
@@ -256,10 +256,6 @@ async def _rate(client: AsyncAshClient, session: UUID, seconds: float) -> float:
 
 
 # --- Shared
-
-
-async def _new_session(client: AsyncAshClient) -> UUID:
-    return (await client.create_session(source="claude", external_id=str(uuid4()))).id
 
 
 @asynccontextmanager

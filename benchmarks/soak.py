@@ -16,14 +16,14 @@ from contextlib import AsyncExitStack, aclosing
 from itertools import count
 from statistics import linear_regression, median, quantiles
 from typing import Any, NamedTuple
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import httpx
 import psutil
 
 from ash_client import ApiError, AsyncAshClient
 from benchmarks import report
-from benchmarks.deployment import METRICS, TENANTS, Deployment, deployed
+from benchmarks.deployment import METRICS, TENANTS, Deployment, deployed, new_session
 from benchmarks.samples import agent_line, stream_line
 from benchmarks.table import Details, Row, details, goals
 
@@ -74,21 +74,21 @@ class Load:
         self._complete = self._growing = self._streamed = UUID(int=0)
 
     async def start(self) -> None:
-        self._growing, self._streamed = await self._new_session(), await self._new_session()
+        self._growing, self._streamed = await new_session(self._client), await new_session(self._client)
         lines = (agent_line(next(self._numbers), 2_000) for _ in range(_MESSAGES))
         await self._client.append(self._growing, lines, source="claude")
-        self._complete, self._growing = self._growing, await self._new_session()
+        self._complete, self._growing = self._growing, await new_session(self._client)
 
     async def append(self) -> None:
         number = next(self._numbers)
         if number % _MESSAGES == 0:
-            self._complete, self._growing = self._growing, await self._new_session()
+            self._complete, self._growing = self._growing, await new_session(self._client)
         await self._client.append(self._growing, [agent_line(number, 2_000)], source="claude")
 
     async def add_chunk(self) -> None:
         number = next(self._chunks)
         if number % _MESSAGES == 0:
-            self._streamed = await self._new_session()
+            self._streamed = await new_session(self._client)
         await self._client.append(self._streamed, [stream_line(number)])
 
     async def read_messages(self) -> None:
@@ -130,9 +130,6 @@ class Load:
         statuses = (signed_in.status_code, listed.status_code, signed_out.status_code)
         if statuses != (303, 200, 303):
             raise ApiError("sign_in", str(statuses))
-
-    async def _new_session(self) -> UUID:
-        return (await self._client.create_session(source="claude", external_id=str(uuid4()))).id
 
 
 _KINDS: Mapping[str, tuple[Callable[[Load], Awaitable[None]], float]] = {
