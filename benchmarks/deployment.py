@@ -18,11 +18,12 @@ from ash_client import AsyncAshClient, Retry
 from ash_server.db.connection import upgrade
 from ash_server.db.embedded.server import EmbeddedPostgres
 from ash_server.db.keys import KeyScope, NewKey
+from ash_server.db.tenants import DEFAULT
 from ash_server.key_texts import digest, new_key_text, shown_prefix
 from ash_server.store import Store
 
 TENANTS = ("red", "blue")
-METRICS = "default"
+METRICS = DEFAULT.name
 """The tenant whose key reads the metrics."""
 COMMAND = Path(sys.executable).with_name("ash")
 
@@ -99,10 +100,10 @@ class Deployment:
 
 
 @asynccontextmanager
-async def deployed(*, durable: bool = True) -> AsyncIterator[Deployment]:
+async def deployed() -> AsyncIterator[Deployment]:
     with tempfile.TemporaryDirectory(prefix="ash-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        with EmbeddedPostgres(folder / "pg", durable=durable) as database:
+        with EmbeddedPostgres(folder / "pg") as database:
             database.ensure_database("ash")
             upgrade(database.url("ash"))
             async with Store.open(database.url("ash")) as store:
