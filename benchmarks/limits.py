@@ -28,10 +28,10 @@ _JSON = "application/json"
 
 
 class Size(NamedTuple):
-    bodies: int
-    """How many of the bodies are sent."""
-    exports: int
-    """How many of the formats are exported."""
+    bodies: int | None
+    """Number of bodies that are sent; None: all."""
+    exports: int | None
+    """Number of formats that are exported; None: all."""
     export_bytes: int
     stalled: tuple[int, ...]
     """Numbers of readers that do not read."""
@@ -40,7 +40,7 @@ class Size(NamedTuple):
     """How long the writers of one round write."""
 
 
-FULL = Size(bodies=7, exports=2, export_bytes=50 * _MB, stalled=(100, 300), rounds=7, seconds=2)
+FULL = Size(bodies=None, exports=None, export_bytes=50 * _MB, stalled=(100, 300), rounds=7, seconds=2)
 SMOKE = Size(bodies=1, exports=1, export_bytes=_MB, stalled=(10,), rounds=1, seconds=0.2)
 
 
