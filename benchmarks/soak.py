@@ -258,9 +258,8 @@ class Soak:
             Row("soak", f"memory of {name}: growth per minute", slope, 1, bound="<=", unit=" MB")
             for name, slope in slopes.items()
         ]
-        for name in ("files", "tasks"):
+        for what, name in (("open files", "files"), ("tasks", "tasks")):
             earlier, later = [median(getattr(each, name) for each in third) for third in (middle, last)]
-            what = {"files": "open files", "tasks": "tasks"}[name]
             rows.append(Row("soak", f"{what}: growth", later - earlier, 10, bound="<=", unit=""))
         ratio, kind = self._slowdown()
         failures = ", ".join(f"{times}x {name}" for name, times in self.failures.most_common(3))
