@@ -74,10 +74,11 @@ class Load:
         self._complete = self._growing = self._streamed = UUID(int=0)
 
     async def start(self) -> None:
+        """Fill the session that is read; the first append begins another one."""
         self._growing, self._streamed = await new_session(self._client), await new_session(self._client)
         lines = (agent_line(next(self._numbers), 2_000) for _ in range(_MESSAGES))
         await self._client.append(self._growing, lines, source="claude")
-        self._complete, self._growing = self._growing, await new_session(self._client)
+        self._complete = self._growing
 
     async def append(self) -> None:
         number = next(self._numbers)
