@@ -59,7 +59,7 @@ bench: .venv-bench/.bench  ## compare Ash with similar systems and write benchma
 bench-smoke: .venv/.dev  ## run the benchmarks once, small and without other systems
 	@$(BIN)/python -m benchmarks --smoke
 
-chaos: .venv/.dev  ## kill processes under load, count what is lost; writes docs/security.md (6 minutes)
+chaos: .venv/.dev  ## kill processes under load and count losses; writes docs/security.md (6 minutes)
 	@$(BIN)/python -m benchmarks.chaos
 
 soak: .venv/.dev  ## mixed load for 15 minutes: memory, open files and latencies; writes docs/security.md

@@ -1,8 +1,7 @@
-"""kill -9 of PostgreSQL, of the server and of `ash push` under load, and what hostile and slow clients cost.
+"""kill -9 of PostgreSQL, of the server and of `ash push` under load, and the cost of hostile and slow clients.
 
 `python -m benchmarks.chaos [--kills 10] [--readers 100] [--smoke]`: fails if an acknowledged entry is lost, changed or
-stored twice, if a reader misses one, if the other tenant sees one, or if a
-limit on memory is exceeded.
+stored twice, if a reader misses one, if the other tenant sees one, or if a goal of `benchmarks.limits` is missed.
 """
 
 import argparse

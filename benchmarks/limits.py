@@ -1,4 +1,4 @@
-"""What hostile and slow clients cost the server: memory of large bodies, exports and readers that stop reading."""
+"""The cost of hostile and slow clients: memory of large bodies, exports and readers that stop reading."""
 
 import asyncio
 import json
@@ -98,7 +98,7 @@ _BODIES: Mapping[str, tuple[str, str, str]] = {
         f"[{','.join(_event(str(n), _filled('[', '[],', ']', _MB - 8_000)) for n in range(8))}]",
     ),
 }
-"""Bodies of 8 MiB, by what they contain: their path in the session, media type and text."""
+"""Bodies of 8 MiB by their content: path in the session, media type and text."""
 
 _READS = (
     "messages?parsed=true",

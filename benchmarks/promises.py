@@ -1,4 +1,4 @@
-"""What writers were promised about a session and its readers: counts of every broken promise."""
+"""Promises to the writers and readers of a session, and how often each is broken."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ EventIds = list[tuple[int, str]]
 
 @dataclass(eq=False)
 class Log:
-    """A session, and what its writers sent."""
+    """A session, and the texts of its writers."""
 
     tenant: str
     id: UUID
@@ -103,7 +103,7 @@ class WebSocketReader(Reader):
 
 
 async def check(client: AsyncAshClient, log: Log, readers: Sequence[Reader]) -> Counts:
-    """Compare a session with what was sent, and what its readers received with the session."""
+    """Compare a session with the texts of its writers, and the events of its readers with the session."""
     stored = [each async for each in client.messages(log.id, parsed=False)]
     events = [(each.sequence or 0, each.id) async for each in client.events(log.id)]
     sequences = {each.content or "": each.sequence for each in stored}

@@ -109,7 +109,7 @@ class Load:
             pass
 
     async def follow(self) -> None:
-        """Receive what a session has and what is added, then leave."""
+        """Receive the events of a session, also new ones, then leave."""
         session = random.choice([self._growing, self._streamed, self._complete])
         try:
             async with (
@@ -144,11 +144,11 @@ _KINDS: Mapping[str, tuple[Callable[[Load], Awaitable[None]], float]] = {
     "follow": (Load.follow, 1),
     "sign-in": (Load.sign_in, 4),
 }
-"""What each tenant does, and the mean seconds between two times."""
+"""Requests of each tenant, and the mean seconds between two of a kind."""
 _FOLLOWERS = ("follow",) * 4
 """More followers at the same time."""
 _UNTIMED = frozenset({"follow"})
-"""These last as long as the client likes."""
+"""The client decides how long these last."""
 
 
 class Soak:
