@@ -1,4 +1,4 @@
-"""Messages of which only the place is kept."""
+"""The kind of the places of deleted messages."""
 
 from alembic import op
 

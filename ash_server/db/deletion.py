@@ -142,11 +142,11 @@ def _emptied(event: Event, *, has_columns: bool) -> str:
 
 
 class _Rest(NamedTuple):
-    """What the other messages of a session give."""
+    """The facts and the state from the other messages of a session."""
 
     facts: SessionFacts
     is_changed: bool
-    """True if their events are others without the message."""
+    """True if their events differ without the message."""
     state: SavedState | None = None
     """The state after them; None if it stays as it is."""
 
@@ -182,7 +182,7 @@ def _read(stored: StoredLine) -> tuple[Description, Line]:
 
 
 def _comparable(state: str | None) -> Mapping[str, Any]:
-    """Return a state without what depends on the time and the number of appends."""
+    """Return a state without the fields that depend on the time and the number of appends."""
     fields: dict[str, Any] = _decode(state or "{}")
     return {name: fields[name] for name in fields if name not in ("lag", "stored_texts")}
 
@@ -202,8 +202,7 @@ class _Comparison:
         """The same one up to the message."""
 
     async def run(self, stored: StoredInput) -> None:
-        if first := await stored.first_lines():
-            self._full.expect((line.read() for line in first), first[0].now)
+        await stored.announce(self._full)
         now = 0
         async with aclosing(stored.entries()) as entries:
             async for entry in entries:

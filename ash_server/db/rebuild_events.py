@@ -151,7 +151,7 @@ async def outdated_sessions(conn: AsyncConnection) -> list[UUID]:
 
 
 class StoredInput:
-    """What the log of a session is derived from, as it was at the beginning of the transaction."""
+    """The input of the log of a session, as it is when the reading begins."""
 
     def __init__(self, conn: AsyncConnection, session_id: UUID, last: int) -> None:
         """`last` is the last event."""
@@ -159,11 +159,12 @@ class StoredInput:
         self._session_id = session_id
         self._last = last
 
-    async def first_lines(self) -> list[StoredLine]:
-        """Return the messages to announce to the normaliser, as an append does."""
+    async def announce(self, normalizer: Normalizer) -> None:
+        """Announce the first messages to a normaliser, as an append does."""
         query = f"{_MESSAGES} LIMIT {FIRST_LINES}"
         rows = self._stream_rows("first", StoredLine, query, [self._session_id])
-        return [line async for line in rows]
+        if first := [line async for line in rows]:
+            normalizer.expect((line.read() for line in first), first[0].now)
 
     async def entries(self) -> AsyncGenerator[StoredLine | UnderivedEvent | End, None]:
         """Yield the messages, the posted events and the ends in the order of the log, in bounded memory."""
@@ -221,8 +222,7 @@ class _Rebuild:
             PreparedEvent({**reset, "type": "reset", "payload": {}}, 0, "end", has_own_id=False)
         )
         stored = StoredInput(self._conn, self._session_id, self._last)
-        if first := await stored.first_lines():
-            self.normalizer.expect((line.read() for line in first), first[0].now)
+        await stored.announce(self.normalizer)
         now = milliseconds()
         async with aclosing(stored.entries()) as entries:
             async for entry in entries:
