@@ -13,6 +13,7 @@ from uuid import UUID
 import msgspec
 
 from ash_server.db.connection import Connect
+from ash_server.db.deletion import REASON
 from ash_server.db.events import StoredEvent, check_cursor
 from ash_server.queries.standard_pages import get_event_pages
 from ash_shared.model.base import AshModel
@@ -78,6 +79,10 @@ class _Event(msgspec.Struct):
     def is_cited(self) -> bool:
         return bool(self.payload.citations)
 
+    def is_of_deletion(self) -> bool:
+        """True for a retraction of a deleted message, which is not shown."""
+        return self.type == "retraction" and self.payload.reason == REASON
+
 
 class _Run(NamedTuple):
     """The texts of the assistant between two messages of the user."""
@@ -107,7 +112,7 @@ def _count_page(counter: "_Counter", page: Sequence[StoredEvent]) -> "_Counter":
         event = _decode(stored.content)
         if event.type == "reset":
             counter = _Counter()
-        elif event.payload.reason != "deleted":
+        elif not event.is_of_deletion():
             counter.add(event)
     return counter
 

@@ -101,7 +101,10 @@ SESSIONS: dict[str, tuple[list[Event], dict[str, int]]] = {
         ],
         {"system": 3},
     ),
-    "not recognised": ([event("raw", source="claude", raw=1), event("hologram")], {"raw": 2}),
+    "not recognised": (
+        [event("raw", source="claude", raw=1), event("hologram"), event("hologram", reason="deleted")],
+        {"raw": 3},
+    ),
 }
 NONE = dict.fromkeys(("thinking", "tools", "results", "answers", "system", "raw"), 0)
 
