@@ -121,7 +121,8 @@ class EmbeddedPostgres:
         start_timeout: float = 120,
     ) -> None:
         self._data = Path(data_dir).expanduser().resolve()
-        self._bin = bin_dir or find_binaries(self._cluster_version())
+        with self._accessing():
+            self._bin = bin_dir or find_binaries(self._cluster_version())
         self._durable = durable
         self._timeout = start_timeout
         self._socket_dir = _socket_dir(self._data)
@@ -177,11 +178,17 @@ class EmbeddedPostgres:
     @contextlib.contextmanager
     def _mutex(self) -> Iterator[None]:
         """Exclude other processes that start, stop or create, and translate OSError to EmbeddedPostgresError."""
-        try:
+        with self._accessing():
             self._data.parent.mkdir(parents=True, exist_ok=True)
             with _opened(self._sibling("lock")) as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 yield
+
+    @contextlib.contextmanager
+    def _accessing(self) -> Iterator[None]:
+        """Translate OSError to EmbeddedPostgresError."""
+        try:
+            yield
         except OSError as error:
             raise self._failure(
                 f"cannot be accessed ({error}): choose another ASH_HOME or set ASH_DATABASE_URL"

@@ -356,6 +356,13 @@ def test_names_folder_that_cannot_be_created(data: Path) -> None:
         EmbeddedPostgres(data / "pg").start()
 
 
+def test_names_cluster_that_cannot_be_read(data: Path) -> None:
+    (data / "PG_VERSION").mkdir(parents=True)
+
+    with pytest.raises(EmbeddedPostgresError, match=f"Is a directory: '{data}.*choose another ASH_HOME"):
+        EmbeddedPostgres(data).start()
+
+
 def test_failed_start_reports_cause(data: Path) -> None:
     with EmbeddedPostgres(data, durable=False):
         pass
