@@ -5,7 +5,8 @@ the server has are sent, and only lines that it does not have. An interrupted pu
 """
 
 import socket
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
@@ -14,7 +15,7 @@ from uuid import UUID
 from ash_client import ApiError, AsyncAshClient, MessageToAppend
 from ash_client.requests import append, batched, claim_transcript, compare_messages, complete_transcript
 from ash_server.db.transcripts import Claim
-from ash_server.errors import IdConflict, SequenceMismatch
+from ash_server.errors import AshError, IdConflict, SequenceMismatch
 from ash_server.ingest import line_id
 from ash_server.transfer.importing.file_import import (
     ByteProgress,
@@ -204,32 +205,23 @@ class _RemoteSession:
         message: MessageToAppend = {"id": line_id(self._session_id, name), "content": text}
         return {**message, "source": self._source} if self._source else message
 
-    async def stream_stored(self) -> AsyncGenerator[Message, None]:
+    def stream_stored(self) -> AsyncGenerator[Message, None]:
         kinds = ",".join(get_args(StoredKind))
-        async for message in self._server.messages(self._session_id, limit=1000, parsed=False, kind=kinds):
-            yield message
+        return self._server.messages(self._session_id, limit=1000, parsed=False, kind=kinds)
 
     async def append_after(self, sequence: int, prepared: list[MessageToAppend]) -> Sequence[AppendedMessage]:
         appended: list[AppendedMessage] = []
         for batch in batched(prepared):
-            try:
+            with _raising(SequenceMismatch):
                 appended += await self._server.commit(self._session_id, batch, expected_sequence=sequence)
-            except ApiError as error:
-                if error.code == SequenceMismatch.code:
-                    raise SequenceMismatch from error
-                raise
             sequence = max(sequence, *(each.sequence for each in appended))
         return appended
 
     async def append(self, prepared: list[MessageToAppend]) -> Iterable[bool]:
         created: list[bool] = []
         for request in append(self._session_id, prepared, written_at=self._modified_at):
-            try:
+            with _raising(IdConflict):
                 created += [each.created for each in await self._server.send(request)]
-            except ApiError as error:
-                if error.code == IdConflict.code:
-                    raise IdConflict from error
-                raise
         return created
 
     async def set_file_time(self, *, has_grown: bool) -> None:
@@ -237,6 +229,17 @@ class _RemoteSession:
 
     async def set_last_newline(self, last: str, *, is_missing: bool) -> None:
         self.last_line = {"name": last, "terminated": not is_missing}
+
+
+@contextmanager
+def _raising(kind: type[AshError]) -> Iterator[None]:
+    """Raise this error for an ApiError with its code."""
+    try:
+        yield
+    except ApiError as error:
+        if error.code == kind.code:
+            raise kind from error
+        raise
 
 
 def _digest(path: Path, size: int) -> bytes:

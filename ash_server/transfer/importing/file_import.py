@@ -1,12 +1,11 @@
 """Import of one transcript file into a session; `exporting.jsonl` returns the same bytes.
 
 A line's id is derived from its session and its number, so importing a file again stores only the lines added since.
-Stored lines are never changed, and deleted ones not
-stored again: a line that differs from the stored one is reported as a problem, or shows that the file
-belongs to another session (`identity`). New lines are only appended after all stored lines, so the order of a session
-is the order of its file. A last line that is still being written is left for the next import. In a session spread over
-many files, each file is one line with an id derived from its path; new files are added at the end of the session, even
-if their paths sort before stored ones.
+Stored lines are never changed, and deleted ones not stored again: a line that differs from the stored one is reported
+as a problem, or shows that the file belongs to another session (`identity`). New lines are only appended after all
+stored lines, so the order of a session is the order of its file. A last line that is still being written is left for
+the next import. In a session spread over many files, each file is one line with an id derived from its path; new files
+are added at the end of the session, even if their paths sort before stored ones.
 
 `FileImport` compares and appends through a `SessionTarget`: the session is in the store of this process, or on a server
 (`pushing`).
@@ -43,7 +42,7 @@ from ash_server.transfer.importing.lines import (
 )
 from ash_server.transfer.importing.mirrored import MirroredRecords
 from ash_server.transfer.importing.parents import TranscriptHead, line_bytes, read_head
-from ash_server.transfer.importing.result import ImportResult, LineProblem, decode_line
+from ash_server.transfer.importing.result import ImportResult, LineProblem, Outcome, decode_line
 from ash_server.transfer.importing.transcript import Transcript, open_transcript
 from ash_server.transfer.importing.transcript_files import modification_time, uncompressed
 from ash_shared.model.message import Message, StoredKind
@@ -233,11 +232,8 @@ class LocalSession:
     async def has_any(self, names: Iterable[str]) -> bool:
         return bool(await self._get_contents(names))
 
-    async def stream_stored(self) -> AsyncGenerator[StoredMessage, None]:
-        stream = self._store.messages.stream_messages(self._session_id, kinds=get_args(StoredKind))
-        async with aclosing(stream) as messages:
-            async for message in messages:
-                yield message
+    def stream_stored(self) -> AsyncGenerator[StoredMessage, None]:
+        return self._store.messages.stream_messages(self._session_id, kinds=get_args(StoredKind))
 
     async def append_after(self, sequence: int, prepared: list[PreparedMessage]) -> Sequence[Appended]:
         return await self._store.messages.append_prepared(
@@ -301,9 +297,11 @@ class FileImport:
 
     async def compare(self) -> None:
         """Raises TextDiffers if neither text continues the other. For many files, the names alone decide."""
+        if self._file.transcript.in_many_files:
+            return
         if self._claim is not None and self._claim.is_mirror:
             await self._read_mirrored()
-        elif not self._file.transcript.in_many_files:
+        else:
             await self._compare_stored()
 
     async def _read_mirrored(self) -> MirroredRecords:
@@ -334,7 +332,7 @@ class FileImport:
             messages = [message async for message in self._parse(self._skip_incomplete(missing))]
             if messages:
                 appended = await self._target.append_after(stored.last_sequence, messages)
-                self.result.counts.update("new" if each.created else "deleted" for each in appended)
+                self.result.counts.update(map(_outcome, appended))
                 stored.last_sequence = max(stored.last_sequence, *(each.sequence for each in appended))
             self._file.advance(sum(line.size for line in batch))
         self._last_line = None  # the session is not the text of the file
@@ -495,6 +493,13 @@ class FileImport:
             else:
                 self._last_line = line
                 yield self._target.prepare(line.name, text)
+
+
+def _outcome(appended: Appended | AppendedMessage) -> Outcome:
+    """Return the outcome of a line; `existing` if a request was repeated because its answer was lost."""
+    if appended.created:
+        return "new"
+    return "deleted" if appended.deleted else "existing"
 
 
 def result_without_lines(path: Path, lines: Iterable[FileLine]) -> ImportResult | None:
