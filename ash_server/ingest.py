@@ -17,8 +17,7 @@ from ash_shared.eventlog import Event, line_of
 from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
 from ash_shared.model.events import EVENT_TYPES, ChatEvent, read_event
 from ash_shared.model.message import Role
-from ash_shared.reading.describe import describe_read, encode_blocks
-from ash_shared.reading.parse import find_blocks
+from ash_shared.reading.parse import describe_with_place
 from ash_shared.reading.read import read_raw
 
 MAX_EVENT_DEPTH = MAX_DEPTH + 2
@@ -69,8 +68,7 @@ def prepare_message(
     repeated line is stored once. Without a `uuid` it is random, so that the text is stored each time.
     """
     read = read_raw(raw, source)
-    encoded = encode_blocks(read)
-    described = describe_read(read, source, encoded)
+    described, blocks = describe_with_place(raw, read, source)
     return PreparedMessage(
         id=id if id is not None else _derive_id(session_id, described.facts.uuid, raw),
         id_given=id is not None,
@@ -79,7 +77,7 @@ def prepare_message(
         role_given=role is not None,
         source_given=source is not None,
         line=line_of(read, source, role, facts=described.facts),
-        blocks=find_blocks(raw, described.source, encoded) if described.kind == "message" else None,
+        blocks=blocks,
     )
 
 

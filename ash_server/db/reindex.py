@@ -16,8 +16,7 @@ from ash_server.db.event_writer import lock
 from ash_server.db.pagination import bounded_query
 from ash_server.db.session_facts import REPLACE, SessionFacts, collect_facts
 from ash_shared.model.message import Description, Kind, Role
-from ash_shared.reading.describe import describe_read, encode_blocks
-from ash_shared.reading.parse import PARSER_VERSION, BlocksPlace, find_blocks
+from ash_shared.reading.parse import PARSER_VERSION, BlocksPlace, describe_with_place
 from ash_shared.reading.read import read_raw
 
 _PAGE_SIZE = 500
@@ -201,10 +200,7 @@ def _columns(page: Sequence[Reread]) -> dict[str, Any]:
 
 def _reread_message(stored: Stored) -> Reread:
     source, role = set_by_writer(stored)
-    read = read_raw(stored.content, source)
-    encoded = encode_blocks(read)
-    now = describe_read(read, source, encoded)
-    blocks = find_blocks(stored.content, now.source, encoded) if now.kind == "message" else None
+    now, blocks = describe_with_place(stored.content, read_raw(stored.content, source), source)
     return Reread(stored, now if role is None else now._replace(role=role), blocks)
 
 

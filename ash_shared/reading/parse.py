@@ -11,7 +11,7 @@ import msgspec
 
 from ash_shared.model.content import MessageContent
 from ash_shared.model.message import Description, ParsedLine, Reading
-from ash_shared.reading.describe import describe_read
+from ash_shared.reading.describe import describe_read, encode_blocks
 from ash_shared.reading.json_text import (
     RawMessage,
     exact_text,
@@ -20,7 +20,7 @@ from ash_shared.reading.json_text import (
     shown_text,
     split_lines,
 )
-from ash_shared.reading.read import fast_paths, read_raw, read_text
+from ash_shared.reading.read import Read, fast_paths, read_raw, read_text
 from ash_shared.reading.typed_blocks import typed_blocks
 
 PARSER_VERSION = 10
@@ -121,6 +121,14 @@ def read_message(raw: RawMessage, source: str | None = None) -> Reading:
 def describe_message(raw: RawMessage, source: str | None = None) -> Description:
     """Return the properties of one message that the store records. Never raises on texts."""
     return describe_read(read_raw(raw, source), source)
+
+
+def describe_with_place(raw: str, read: Read, source: str | None) -> tuple[Description, BlocksPlace | None]:
+    """Return the description of a text from its reading, and the place of the blocks of a message. Never raises."""
+    encoded = encode_blocks(read)
+    described = describe_read(read, source, encoded)
+    is_message = described.kind == "message"
+    return described, find_blocks(raw, described.source, encoded) if is_message else None
 
 
 def parse_jsonl(text: str | bytes, source: str | None = None) -> Iterator[ParsedLine]:
