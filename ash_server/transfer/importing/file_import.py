@@ -305,7 +305,7 @@ class FileImport:
             await self._compare_stored()
 
     async def _read_mirrored(self) -> MirroredRecords:
-        """Read what a program has stored of the transcript. Raises TextDiffers if it has no record of the file."""
+        """Read the records that a program has stored. Raises TextDiffers if none of them is in the file."""
         stored = MirroredRecords(self._file.source)
         async with aclosing(self._target.stream_stored()) as messages:
             async for message in messages:

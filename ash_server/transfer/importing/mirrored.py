@@ -39,7 +39,7 @@ class MirroredRecords:
         return identify(_decode(line), self._source).record in self._ids
 
     def take(self, line: bytes) -> _Stored | None:
-        """Return what has become of a line; None if it is not stored. One without id counts once for each record."""
+        """Return the outcome of a line; None if it is not stored. Equal lines without an id need a record each."""
         text = _decode(line)
         if id := identify(text, self._source).record:
             return self._ids.get(id)
