@@ -79,13 +79,13 @@ class AshSessionStore:
 
     def __init__(self, url: Address, key: str | None = None, namespace: str = "") -> None:
         """`url` is that of a server, or an open `ash_server.Store`. Namespaces separate sessions with equal keys."""
-        self._connection = SessionClients(url, key)
+        self._clients = SessionClients(url, key)
         self._root = f"{quote(namespace, safe='')}/projects" if namespace else "projects"
         self._mirrors: OrderedDict[str, _Mirror] = OrderedDict()
 
     async def close(self) -> None:
         """Close the connections to the server; a store stays open."""
-        await self._connection.close()
+        await self._clients.close()
 
     async def append(self, key: SessionKey, entries: Entries) -> None:
         """Store entries in order, with the summary of the session, in one transaction for each batch of 1 MiB."""
@@ -102,7 +102,7 @@ class AshSessionStore:
 
     async def load(self, key: SessionKey) -> Entries | None:
         """Return the entries of a session, or None if it has none."""
-        client = self._connection.client
+        client = self._clients.client
         session = await find_session(client, SOURCE, self._name(key))
         if session is None:
             return None
@@ -131,7 +131,7 @@ class AshSessionStore:
 
     async def delete(self, key: SessionKey) -> None:
         """Delete a session with those of its subagents, or only the one of a subpath."""
-        client = self._connection.client
+        client = self._clients.client
         if not key.get("subpath"):
             async for session in self._sessions(client, self._folder(key)):
                 await delete_session(client, session.id)
@@ -144,7 +144,7 @@ class AshSessionStore:
         folder = self._folder(key)
         return [
             unquote(_stem(session)[len(folder) :])
-            async for session in self._sessions(self._connection.client, folder)
+            async for session in self._sessions(self._clients.client, folder)
             if session.message_count
         ]
 
@@ -153,7 +153,7 @@ class AshSessionStore:
 
         If another writer was faster, read the session again: a summary follows from all entries before it.
         """
-        client = self._connection.client
+        client = self._clients.client
         while True:
             if mirror.session_id is None:
                 await self._open(client, key, mirror)
@@ -242,7 +242,7 @@ class AshSessionStore:
 
     async def _main_sessions(self, project_key: str) -> AsyncIterator[tuple[str, Session]]:
         folder = f"{self._root}/{quote(project_key, safe='')}/"
-        async for session in self._sessions(self._connection.client, folder):
+        async for session in self._sessions(self._clients.client, folder):
             name = _stem(session)[len(folder) :]
             if "/" not in name and session.message_count:
                 yield unquote(name), session
