@@ -1,4 +1,4 @@
-"""Session stores of agent SDKs that keep what they store in Ash.
+"""Session stores of agent SDKs, which keep the sessions in Ash.
 
 ```python
 from ash_stores import AshSessionStore

@@ -36,7 +36,7 @@ SUMMARY = "claude_agent_sdk"
 """The key of the summary in the metadata of a session."""
 
 _MAX_MIRRORS = 1000
-"""Transcripts whose state is kept between appends; that of others is read again."""
+"""Transcripts with a state that is kept between appends; that of others is read again."""
 _MAX_RECORD_ID = 200
 _SUFFIX = ".jsonl"
 
@@ -52,7 +52,7 @@ class _Line(NamedTuple):
 
 @dataclass
 class _Mirror:
-    """What is known of a transcript on the server."""
+    """The known state of a transcript on the server."""
 
     has_summary: bool
     """False for subagents."""
@@ -204,7 +204,7 @@ class AshSessionStore:
         await self._read(client, mirror, session, session.message_count)
 
     async def _read(self, client: SessionClient, mirror: _Mirror, session: Session, last: int) -> None:
-        """Read the summary and what it does not include, and the ids of the lines that an import has stored."""
+        """Read the summary, the entries after it, and the ids of the lines that an import has stored."""
         mirror.sequence = max(last, session.message_count)
         covered, mirror.summary = _read_summary(session) if mirror.has_summary else (mirror.sequence, None)
         start = min(mirror.read, covered)

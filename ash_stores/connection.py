@@ -61,7 +61,7 @@ class SessionClients:
 
     @property
     def client(self) -> SessionClient:
-        """The client for the running event loop. Raises ApiError for a URL that is none."""
+        """The client for the running event loop. Raises ApiError for an invalid URL."""
         if not isinstance(self._address, str):
             from ash_stores.in_process import StoreClient
 

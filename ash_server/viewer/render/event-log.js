@@ -400,7 +400,7 @@ const HANDLERS = {
 };
 
 /**
- * What the server has in the place of a deleted event: it shows nothing.
+ * Return the event that the server has in the place of a deleted one: it shows nothing.
  *
  * @param {ChatEvent} event
  * @returns {ChatEvent}
