@@ -44,6 +44,12 @@ def documented(limit: str) -> float | None:
     return int(number.replace(",", "")) * UNITS[unit]
 
 
+def test_each_row_is_checked() -> None:
+    lines = [line for line in PAGE.splitlines() if line.startswith("| ")]
+
+    assert len(ROWS) == sum(not line.startswith("| what |") for line in lines)
+
+
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.what} {row.source}")
 def test_values(row: Row) -> None:
     assert documented(row.limit) == defined(row.source)
