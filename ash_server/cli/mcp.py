@@ -1,13 +1,11 @@
 """`ash mcp`: tools with which agents read the stored sessions."""
 
 import asyncio
-import os
 
 import rich_click as click
 
 from ash_client import AsyncAshClient
-from ash_client.connection import from_environment
-from ash_server.cli.client import default_url
+from ash_server.cli.client import default_url, key_for
 from ash_server.cli.options import url_option
 
 
@@ -29,6 +27,6 @@ async def _serve(url: str | None) -> None:
     # Imported when needed: it takes a second.
     from ash_server.history_tools import create_server
 
-    key = from_environment(os.environ)[1]
-    async with AsyncAshClient(url or default_url(), key) as server:
+    address = url or default_url()
+    async with AsyncAshClient(address, key_for(address)) as server:
         await create_server(server.send).run_stdio_async()

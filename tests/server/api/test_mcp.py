@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -17,6 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import TextContent
 
 from ash_client import AsyncAshClient
+from ash_server.cli.server_keys import save_key
 from ash_server.history_tools import MAX_PAGE, MAX_TEXT
 from ash_server.settings import Settings
 from ash_server.store import Store
@@ -190,6 +192,16 @@ class TestWithKeys:
             page = await read(client, "read_messages", session_id=str(session.id))
 
         assert page["messages"][0]["parsed"][0]["text"] == "Use [redacted: github token]."
+
+    @pytest.mark.slow
+    async def test_command_sends_the_saved_key(self, server: str, red: Team, tmp_path: Path) -> None:
+        save_key(tmp_path, server, red.keys["read"])
+        environment = {"PATH": os.environ["PATH"], "ASH_URL": server, "ASH_HOME": str(tmp_path)}
+        command = StdioServerParameters(command=str(COMMAND), args=["mcp"], env=environment)
+        async with Client(stdio_client(command)) as client:
+            listed = await read(client, "list_sessions")
+
+        assert [each["id"] for each in listed["sessions"]] == [red.session_id]
 
 
 @pytest.mark.slow
