@@ -340,7 +340,7 @@ class MessageController(Controller):
         commit = decode_body((await read_body(request, JSON)).text, _commit_decoder)
         if len(commit.messages) != 1:
             check_sizes(state.settings, commit.messages)
-        if commit.messages or commit.metadata is None:
+        if commit.messages:
             check_count(commit.messages, "message")
         check_metadata_depth(commit.metadata)
         stored = await store.messages.append(

@@ -394,3 +394,10 @@ async def test_tags_change_with_the_messages(
 
     response = await own_client.get(address, headers={"If-None-Match": before})
     assert (response.status_code, response.headers["etag"] == before) == (200, False)
+
+
+async def test_empty_commit_stores_nothing(client: AsyncClient, session: str) -> None:
+    answers = [await client.post(f"{session}/messages/commit", json=body) for body in ({}, {"messages": []})]
+
+    assert [(each.status_code, each.json()) for each in answers] == [(200, {"messages": []})] * 2
+    assert (await client.get(session)).json()["messageCount"] == 0
