@@ -77,6 +77,7 @@ from ash_shared.model.pages import (
     MessageComparison,
     MessagePage,
 )
+from ash_shared.reading.json_text import MAX_VALUES, has_too_many_values
 
 _BLANKS = " \t\r"
 _NON_EMPTY_LINE = re.compile(r"[^\n]+")
@@ -337,7 +338,10 @@ class MessageController(Controller):
         store: InjectedStore,
         session_id: FromPath[UUID],
     ) -> Response[AppendedMessages]:
-        commit = decode_body((await read_body(request, JSON)).text, _commit_decoder)
+        body = await read_body(request, JSON)
+        if has_too_many_values(body.text):
+            raise BatchTooLarge(f"A commit contains at most {MAX_VALUES} JSON values.")
+        commit = decode_body(body.text, _commit_decoder)
         if len(commit.messages) != 1:
             check_sizes(state.settings, commit.messages)
         if commit.messages:

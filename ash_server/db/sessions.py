@@ -20,9 +20,12 @@ from psycopg.rows import DictRow, dict_row
 from ash_server.db.session_facts import FROM_PERSON, UNNAMED
 from ash_server.db.tenants import DEFAULT, Tenant, tenant_of
 from ash_server.db.text import check_text
-from ash_server.errors import AshError, InvalidParameter, InvalidUtf8, SessionNotFound
+from ash_server.errors import AshError, BodyTooLarge, InvalidParameter, InvalidUtf8, SessionNotFound
 from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
 from ash_shared.model.session import Session, SessionPage, active_at
+
+MAX_METADATA_BYTES = 64 * 1024
+"""Lists return the metadata of each session."""
 
 MAX_MATCHES = 20
 """Sessions returned by `find_sessions`."""
@@ -361,13 +364,16 @@ async def merge_metadata(
 ) -> str | None:
     """Lock the metadata of a session until the transaction ends, and return it with changes, as JSON.
 
-    A key whose new value is None is removed. Without changes, return None.
+    A key whose new value is None is removed. Without changes, return None. Raises BodyTooLarge.
     """
     if changes is None:
         return None
     row = await (await conn.execute(_LOCK_METADATA, [session_id])).fetchone()
     merged = {**(msgspec.json.decode(row[0]) if row else {}), **changes}
-    return _encode({key: value for key, value in merged.items() if value is not None})
+    metadata = _encode({key: value for key, value in merged.items() if value is not None})
+    if len(metadata.encode()) > MAX_METADATA_BYTES:
+        raise BodyTooLarge(f"The metadata of a session has at most {MAX_METADATA_BYTES} bytes.")
+    return metadata
 
 
 async def set_metadata(conn: AsyncConnection, session_id: UUID, metadata: str) -> None:

@@ -401,3 +401,16 @@ async def test_empty_commit_stores_nothing(client: AsyncClient, session: str) ->
 
     assert [(each.status_code, each.json()) for each in answers] == [(200, {"messages": []})] * 2
     assert (await client.get(session)).json()["messageCount"] == 0
+
+
+async def test_limits_the_metadata_of_commits(client: AsyncClient, session: str) -> None:
+    bodies: list[Any] = [
+        {"metadata": {"one": "x" * 40_000}},
+        {"metadata": {"other": "x" * 40_000}},
+        {"metadata": {"lists": [[]] * 500_001}},
+    ]
+    answers = [await client.post(f"{session}/messages/commit", json=body) for body in bodies]
+
+    codes = [each.json().get("code") for each in answers]
+    assert codes == [None, "body_too_large", "batch_too_large"]
+    assert (await client.get(session)).json()["metadata"] == bodies[0]["metadata"]
