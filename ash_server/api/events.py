@@ -21,6 +21,7 @@ from ash_server.api.http.bodies import (
     Body,
     check_count,
     check_size,
+    check_values,
     decode_body,
     read_body,
 )
@@ -59,7 +60,6 @@ from ash_shared.model.event_types import CATALOGUE
 from ash_shared.model.events import EVENT_TYPES
 from ash_shared.model.message import LAST_SEQUENCE
 from ash_shared.model.pages import EventPage
-from ash_shared.reading.json_text import MAX_VALUES, has_too_many_values
 
 _list_decoder = msgspec.json.Decoder(list[msgspec.Raw])
 _any_decoder = msgspec.json.Decoder()
@@ -303,8 +303,7 @@ class EventController(Controller):
         self, request: Request[Any, Any, Any], state: State, store: InjectedStore, session_id: FromPath[UUID]
     ) -> Response[PostedEvents]:
         body = await read_body(request, *_BODY_PARSERS)
-        if has_too_many_values(body.text):
-            raise BatchTooLarge(f"The events of a request contain at most {MAX_VALUES} JSON values.")
+        check_values(body.text)
         batch = _BODY_PARSERS[body.media_type](body)
         check_count(batch, "event")
         new = await offload_each(partial(_parse_event, state.settings), batch)

@@ -27,6 +27,7 @@ from ash_server.api.http.bodies import (
     Body,
     check_count,
     check_size,
+    check_values,
     decode_body,
     read_body,
 )
@@ -77,7 +78,6 @@ from ash_shared.model.pages import (
     MessageComparison,
     MessagePage,
 )
-from ash_shared.reading.json_text import MAX_VALUES, has_too_many_values
 
 _BLANKS = " \t\r"
 _NON_EMPTY_LINE = re.compile(r"[^\n]+")
@@ -339,8 +339,7 @@ class MessageController(Controller):
         session_id: FromPath[UUID],
     ) -> Response[AppendedMessages]:
         body = await read_body(request, JSON)
-        if has_too_many_values(body.text):
-            raise BatchTooLarge(f"A commit contains at most {MAX_VALUES} JSON values.")
+        check_values(body.text)
         commit = decode_body(body.text, _commit_decoder)
         if len(commit.messages) != 1:
             check_sizes(state.settings, commit.messages)

@@ -30,6 +30,7 @@ from ash_server.errors import (
 )
 from ash_server.settings import Settings
 from ash_shared.model.blocks import MAX_DEPTH
+from ash_shared.reading.json_text import MAX_VALUES, has_too_many_values
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
@@ -99,6 +100,12 @@ def check_count(batch: Sequence[object], item_name: str) -> None:
         raise EmptyBatch(f"It contains no {item_name}.")
     if len(batch) > MAX_BATCH_SIZE:
         raise BatchTooLarge(f"A request contains at most {MAX_BATCH_SIZE} {item_name}s.")
+
+
+def check_values(text: str) -> None:
+    """Reject a text whose decoded values would take many times its memory. Raises BatchTooLarge."""
+    if has_too_many_values(text):
+        raise BatchTooLarge(f"A request contains at most {MAX_VALUES} JSON values.")
 
 
 def _check_media_type(request: Request[Any, Any, Any], accepted: tuple[str, ...]) -> str:

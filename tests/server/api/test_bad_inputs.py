@@ -645,6 +645,22 @@ async def test_unusual_sessions(client: AsyncClient, body: bytes, status: int, c
     assert (response.status_code, response.json().get("code")) == (status, code)
 
 
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        (b'{"metadata":' + b'{"a":' * 200 + b"1" + b"}" * 201, 400, "too_deep"),
+        (b'{"messages":[{"content":"' + b"[]," * 2**20 + b'"}]}', 201, None),
+    ],
+    ids=["deep metadata", "text with many commas"],
+)
+async def test_unusual_commits(
+    client: AsyncClient, session: str, body: bytes, status: int, code: str | None
+) -> None:
+    response = await client.post(f"{session}/messages/commit", content=body, headers=JSON)
+
+    assert (response.status_code, response.json().get("code")) == (status, code)
+
+
 async def test_metadata_is_returned_unchanged(client: AsyncClient) -> None:
     metadata = {"a\0": ["\0", 10**40, -0.5, None, {"": {}}], "b": "\u2028"}
 
