@@ -14,8 +14,8 @@ from ash_server.cli.options import url_option
 def command(*, url: str | None) -> None:
     """Serve tools with which agents search and read the sessions.
 
-    They speak the Model Context Protocol on standard input and output. The server is ASH_URL, with the key ASH_KEY; it
-    has the same tools at the path /mcp.
+    They speak the Model Context Protocol on standard input and output. The server is ASH_URL, with the key ASH_KEY or
+    the saved key of this server; it has the same tools at the path /mcp.
 
     \b
     claude mcp add ash -- ash mcp
