@@ -103,8 +103,8 @@ class KeyRing:
         key, end = self._remembered.get(place, (None, 0.0))
         if key is None or time.monotonic() >= end:
             key = await self._keys.find(key_digest, is_cookie=is_browser)
+            self._remembered.pop(place, None)  # so that the oldest check stays first
             if key is None:
-                self._remembered.pop(place, None)
                 raise KeyInvalid
             self._remembered[place] = key, time.monotonic() + _REMEMBERED_SECONDS
             if len(self._remembered) > _MAX_REMEMBERED:
