@@ -16,6 +16,7 @@ from ash_server.api.http.access import needs
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 _ADDRESS = "http://127.0.0.1"
 
@@ -35,10 +36,10 @@ class McpController(Controller):
         api = httpx.ASGITransport(app=request.app, raise_app_exceptions=False)  # type: ignore[arg-type]
 
         async def answer(scope: Scope, receive: Receive, send: SendMessage) -> None:
-            server, protocol = _new_protocol()
+            manager, protocol = _new_protocol()
             async with (
                 httpx.AsyncClient(transport=api, base_url=_ADDRESS, headers=headers) as http,
-                server.session_manager.run(),
+                manager.run(),
             ):
                 _http.set(http)
                 await protocol(scope, receive, send)
@@ -46,15 +47,16 @@ class McpController(Controller):
         return answer
 
 
-def _new_protocol() -> "tuple[MCPServer[Any], Any]":
-    """Return the server and the ASGI application of one message. Guards of the route check its Host and Origin."""
+def _new_protocol() -> "tuple[StreamableHTTPSessionManager, Any]":
+    """Return the ASGI application of one message, after its manager. Guards of the route check its Host and Origin."""
     from mcp.server.transport_security import TransportSecuritySettings
 
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     server = _tool_server()
-    return server, server.streamable_http_app(
+    protocol = server.streamable_http_app(
         stateless_http=True, json_response=True, transport_security=unchecked
     )
+    return server.session_manager, protocol  # the server only knows the manager of its last message
 
 
 @cache
