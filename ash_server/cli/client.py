@@ -30,11 +30,11 @@ def server_at(url: str | None, retry: Retry = NEVER) -> AshClient:
 
 
 def key_for(url: str) -> str | None:
-    """Return ASH_KEY, else the saved key of this server; the saved one first if ASH_URL names another server."""
-    key, named = os.environ.get("ASH_KEY") or None, os.environ.get("ASH_URL") or url
+    """Return ASH_KEY, else the saved key of this server; only the saved one if ASH_URL names another server."""
+    key, named = os.environ.get("ASH_KEY"), os.environ.get("ASH_URL") or url
     if key and named.rstrip("/") == url.rstrip("/"):
         return key
-    return saved_key(Settings.from_environment().home, url) or key
+    return saved_key(Settings.from_environment().home, url)
 
 
 def is_unavailable(error: ApiError) -> bool:

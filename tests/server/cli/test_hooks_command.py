@@ -236,7 +236,7 @@ def test_entries_of_each_cli(tmp_path: Path) -> None:
     [
         ("", "", {"a": "one", "b": "two", "c": None}),
         ("mine", "", {"a": "mine", "b": "mine", "c": "mine"}),
-        ("mine", "https://a.example/", {"a": "mine", "b": "two", "c": "mine"}),
+        ("mine", "https://a.example/", {"a": "mine", "b": "two", "c": None}),
     ],
 )
 def test_saved_key_belongs_to_one_server(
