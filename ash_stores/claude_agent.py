@@ -55,7 +55,7 @@ class _Mirror:
     """The known state of a transcript on the server."""
 
     has_summary: bool
-    """False for subagents."""
+    """False for subagents, and if the metadata of the session have no space for it: the SDK then computes it."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     session_id: UUID | None = None
     sequence: int = 0
@@ -188,6 +188,8 @@ class AshSessionStore:
             await self._read(client, mirror, session, last)
         elif error.code == "id_conflict" and error.index is not None:  # its `uuid` is stored
             return [*lines[: error.index], *lines[error.index + 1 :]]
+        elif error.code == "body_too_large" and mirror.has_summary:
+            mirror.has_summary = False
         else:
             raise error
         return lines

@@ -155,6 +155,15 @@ async def test_returns_unknown_shapes_equal(sessions: AshSessionStore) -> None:
     assert [list(each) for each in loaded] == [list(each) for each in [*STRANGE, STRANGE[1]]]
 
 
+async def test_leaves_out_long_summaries(sessions: AshSessionStore) -> None:
+    batches = [entries(1), entries(2, lastPrompt="x" * 70_000), entries(3)]
+    for batch in batches:
+        await sessions.append(KEY, batch)
+
+    assert await sessions.load(KEY) == [each for batch in batches for each in batch]
+    assert await sessions.list_session_summaries(KEY["project_key"]) == []
+
+
 async def test_stores_records_with_known_uuid_once(sessions: AshSessionStore) -> None:
     await sessions.append(KEY, [*entries(1, 2), MODE])
     await sessions.append(KEY, [*entries(1), entry(2, cwd="/elsewhere"), *entries(3, 3), MODE])
