@@ -1,5 +1,6 @@
 """Tools of the Model Context Protocol: the same content as the REST API, bounded, and with the rights of the key."""
 
+import asyncio
 import json
 import os
 from collections.abc import AsyncIterator
@@ -125,6 +126,13 @@ async def test_reports_errors_of_the_api(server: str) -> None:
         answers = [(tool, await read(client, tool, **arguments), text) for tool, arguments, text in cases]
 
     assert [each for each in answers if not each[1].startswith("error: ") or each[2] not in each[1]] == []
+
+
+async def test_answers_messages_at_the_same_time(server: str) -> None:
+    async with httpx.AsyncClient(base_url=server, headers=PROTOCOL_HEADERS) as http:
+        answers = await asyncio.gather(*(http.post("/mcp", json=HELLO) for _ in range(20)))
+
+    assert {(each.status_code, len(each.json()["result"]["tools"])) for each in answers} == {(200, len(TOOLS))}
 
 
 async def test_accepts_only_messages_of_the_protocol(server: str) -> None:
