@@ -1,5 +1,6 @@
 """Tools of the Model Context Protocol that read the stored sessions, for agents. They use the REST API."""
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from datetime import datetime
@@ -128,10 +129,8 @@ class _HistoryTools:
     ) -> str:
         """Read messages of a session as typed content, in order. Long texts are cut."""
         path = f"/api/sessions/{session_id}/messages"
-        page = json.loads(
-            await self._read(path, after=after, limit=limit, kind=kind, parsed=True, content=False)
-        )
-        return _bounded(page)
+        body = await self._read(path, after=after, limit=limit, kind=kind, parsed=True, content=False)
+        return await asyncio.to_thread(_bounded, body)
 
     async def read_session_summary(self, session_id: _SessionId) -> str:
         """Read an overview of a session: counts, tools, models, errors, usage, cost, and the last text."""
@@ -144,8 +143,9 @@ class _HistoryTools:
             raise ToolError(str(error)) from error
 
 
-def _bounded(page: dict[str, Any]) -> str:
-    """Return a page of messages as JSON, with long texts cut, and without the messages after MAX_PAGE."""
+def _bounded(body: str) -> str:
+    """Return the JSON of a page of messages with long texts cut, and without the messages after MAX_PAGE."""
+    page = json.loads(body)
     texts: list[str] = []
     last = 0
     for message in page["messages"]:
