@@ -57,9 +57,9 @@ class KeyRing:
         return await self._find(self.digest(key or cookie or ""), is_browser=key is None)
 
     def recall(self, key: str | None, cookie: str | None) -> Client | None:
-        """Return who had this key, or cookie, when it was last checked; None after an hour.
+        """Return the client with this key, or cookie, as of its last check; None after an hour.
 
-        For what shows no content, while the database is unavailable: nobody can revoke a key then.
+        For routes without content, while the database is unavailable: nobody can revoke a key then.
         """
         if not self._is_closed():
             return ANYONE if self._no_keys_until else None

@@ -57,7 +57,7 @@ def _format_exception(_logger: Any, _method: str, entry: EventDict) -> EventDict
 
 
 def _shorten_context(_logger: Any, _method: str, entry: EventDict) -> EventDict:
-    """Keep what happened of an entry of asyncio. Its next lines and arguments represent values."""
+    """Keep the beginning of an entry of asyncio. Its arguments and next lines show values."""
     if entry.get("logger") == "asyncio":
         entry["event"] = re.split(r"[\n(]", entry["event"], maxsplit=1)[0]
     return entry

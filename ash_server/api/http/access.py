@@ -17,7 +17,7 @@ PUBLIC = {"public": True}
 """Route option of health checks, static files, and signing in and out."""
 
 WITHOUT_DATABASE = {"without_database": True}
-"""Route option of what responds while the database is unavailable, to keys that were valid before."""
+"""Option of routes that respond while the database is unavailable, to keys that were valid before."""
 
 COOKIE, SECURE_COOKIE = "ash_session", "__Host-ash_session"
 

@@ -74,7 +74,7 @@ def _id_of(scope: Scope) -> str:
 
 
 def _fields(scope: Scope, status: int) -> Mapping[str, str | int]:
-    """Return what is recorded of a request. The path is recorded as its template, since it may contain ids."""
+    """Return the recorded fields of a request. The path is recorded as its template, since it may contain ids."""
     return {"method": str(scope.get("method")), "route": scope.get("path_template") or "", "status": status}
 
 

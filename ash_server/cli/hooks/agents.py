@@ -17,7 +17,7 @@ class HookedCLI(NamedTuple):
     fields: Mapping[str, Any]
     """Fields of each entry besides its type and command."""
     note: str | None = None
-    """What to do after the installation."""
+    """Advice after the installation."""
 
     def path(self) -> Path:
         """Return the settings file; the target of a link."""

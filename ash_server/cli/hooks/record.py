@@ -1,4 +1,4 @@
-"""What an installation has changed, so that it can be undone byte for byte."""
+"""The record of an installation, with which its change can be undone byte for byte."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ def write_record(home: Path, name: str, path: Path, before: str | None, after: s
 
 
 def read_original(home: Path, name: str, path: Path, current: str | None) -> str | None:
-    """Return the text before the installation; the current one if it is not what was installed."""
+    """Return the text before the installation; the current one without a record, or if it has changed since."""
     try:
         record = json.loads(_path(home, name).read_text())
     except FileNotFoundError:
