@@ -8,12 +8,11 @@ import rich_click as click
 from rich.filesize import decimal
 
 from ash_server.cli.output.terminal import counted
+from ash_server.cli.private_files import OWNER_ONLY
 from ash_server.db.backup import write_backup
 from ash_server.db.connection import libpq_url
 from ash_server.db.embedded.open import open_database
 from ash_server.settings import Settings
-
-_OWNER_ONLY = 0o600
 
 
 @click.command("backup")
@@ -36,7 +35,7 @@ def command(file: Path) -> None:
     ):
         part.unlink(missing_ok=True)
         try:
-            with os.fdopen(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _OWNER_ONLY), "wb") as target:
+            with os.fdopen(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, OWNER_ONLY), "wb") as target:
                 contents = write_backup(conn, target)
                 target.flush()
                 os.fsync(target.fileno())

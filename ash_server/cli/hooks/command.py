@@ -143,9 +143,8 @@ def send_transcripts(paths: tuple[str, ...], url: str | None) -> int:
 
 
 def _entries(name: str, agent: HookedCLI, url: str | None) -> dict[str, dict[str, object]]:
-    home = [f"ASH_HOME={_home().absolute()}"] if os.environ.get("ASH_HOME") else []
     words = [
-        *(["env", *home] if home else []),
+        *(["env", f"ASH_HOME={_home().absolute()}"] if os.environ.get("ASH_HOME") else []),
         _program(),
         "hooks",
         "run",

@@ -10,6 +10,7 @@ from pathlib import Path
 from subprocess import DEVNULL, Popen
 from typing import Any
 
+from ash_server.cli.private_files import OWNER_ONLY
 from ash_server.settings import Settings
 
 LOG = "hooks.log"
@@ -91,4 +92,4 @@ def _open_log() -> int:
     path = home / LOG
     if path.exists() and path.stat().st_size > _MAX_LOG_BYTES:
         path.replace(home / f"{LOG}.1")
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, OWNER_ONLY)
