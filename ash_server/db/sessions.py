@@ -370,7 +370,8 @@ async def merge_metadata(
         return None
     row = await (await conn.execute(_LOCK_METADATA, [session_id])).fetchone()
     merged = {**(msgspec.json.decode(row[0]) if row else {}), **changes}
-    metadata = _encode({key: value for key, value in merged.items() if value is not None})
+    removed = {key for key, value in changes.items() if value is None}
+    metadata = _encode({key: merged[key] for key in merged if key not in removed})
     if len(metadata.encode()) > MAX_METADATA_BYTES:
         raise BodyTooLarge(f"The metadata of a session has at most {MAX_METADATA_BYTES} bytes.")
     return metadata

@@ -403,6 +403,13 @@ async def test_empty_commit_stores_nothing(client: AsyncClient, session: str) ->
     assert (await client.get(session)).json()["messageCount"] == 0
 
 
+async def test_commits_remove_only_keys_that_they_name(client: AsyncClient, session: str) -> None:
+    await client.patch(session, json={"metadata": {"null": None, "removed": 1}})
+    await client.post(f"{session}/messages/commit", json={"metadata": {"removed": None, "absent": None}})
+
+    assert (await client.get(session)).json()["metadata"] == {"null": None}
+
+
 async def test_limits_the_metadata_of_commits(client: AsyncClient, session: str) -> None:
     bodies: list[Any] = [
         {"metadata": {"one": "x" * 40_000}},
