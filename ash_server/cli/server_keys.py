@@ -4,12 +4,17 @@ import json
 from pathlib import Path
 
 from ash_server.cli.private_files import write_file
+from ash_server.errors import AshError
 
 _NAME = "server-keys.json"
 
 
+class ServerKeysInvalid(AshError):
+    status, code, title = 409, "server_keys_invalid", "The file of the saved keys is not as expected."
+
+
 def saved_key(home: Path, url: str) -> str | None:
-    """Return the key of this server. A key is never sent to another one."""
+    """Return the key of this server. A key is never sent to another one. Raises ServerKeysInvalid."""
     key = _read(home / _NAME).get(_normalized(url))
     return key if isinstance(key, str) else None
 
@@ -26,6 +31,8 @@ def _read(path: Path) -> dict[str, object]:
         keys = json.loads(path.read_text())
     except FileNotFoundError:
         return {}
+    except ValueError as error:
+        raise ServerKeysInvalid(f"{path} is not JSON ({error}): correct or delete it") from error
     return keys if isinstance(keys, dict) else {}
 
 

@@ -301,3 +301,15 @@ def test_hook_never_fails(laptop: Laptop) -> None:
 
     assert [(each.returncode, each.stdout, each.stderr) for each in ran] == [(0, "", "")] * len(documents)
     assert len(laptop.log().splitlines()) == len(documents)
+
+
+def test_saved_keys_that_are_no_json_are_named(tmp_path: Path) -> None:
+    laptop = Laptop(tmp_path, "https://ash.example.com/", "ash_secret")
+    path = tmp_path / ".ash" / "server-keys.json"
+    path.parent.mkdir()
+    path.write_text("{")
+    ran = laptop.hooks("install", "claude", "--yes")
+
+    assert (ran.returncode, str(path) in ran.stderr, "Traceback" in ran.stderr) == (1, True, False)
+    assert path.read_text() == "{"
+    assert not laptop.settings("claude").exists()
