@@ -1,5 +1,6 @@
 """The tools with which agents read the sessions, over HTTP: the Model Context Protocol without protocol sessions."""
 
+import asyncio
 import logging
 from contextvars import ContextVar
 from functools import cache
@@ -36,7 +37,7 @@ class McpController(Controller):
         api = httpx.ASGITransport(app=request.app, raise_app_exceptions=False)  # type: ignore[arg-type]
 
         async def answer(scope: Scope, receive: Receive, send: SendMessage) -> None:
-            manager, protocol = _new_protocol()
+            manager, protocol = _new_protocol(await asyncio.to_thread(_tool_server))
             async with (
                 httpx.AsyncClient(transport=api, base_url=_ADDRESS, headers=headers) as http,
                 manager.run(),
@@ -47,12 +48,11 @@ class McpController(Controller):
         return answer
 
 
-def _new_protocol() -> "tuple[StreamableHTTPSessionManager, Any]":
+def _new_protocol(server: "MCPServer[Any]") -> "tuple[StreamableHTTPSessionManager, Any]":
     """Return the ASGI application of one message, after its manager. Guards of the route check its Host and Origin."""
     from mcp.server.transport_security import TransportSecuritySettings
 
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    server = _tool_server()
     protocol = server.streamable_http_app(
         stateless_http=True, json_response=True, transport_security=unchecked
     )
@@ -61,7 +61,7 @@ def _new_protocol() -> "tuple[StreamableHTTPSessionManager, Any]":
 
 @cache
 def _tool_server() -> "MCPServer[Any]":
-    # Imported with the first message: it takes a second.
+    # Imported with the first message, in a thread: it takes a second.
     from ash_server.history_tools import create_server
 
     logging.getLogger("mcp").setLevel(logging.WARNING)  # it logs each message
