@@ -18,7 +18,7 @@ from ash_server.db.search.tokens import read_query
 from ash_server.errors import InvalidParameter
 from tests.server.api.conftest import Access, served
 
-CALLS = int(os.environ.get("ASH_TEST_CALLS", "100"))
+CALLS = int(os.environ.get("ASH_TEST_CALLS", "50"))
 """Calls of each operation."""
 
 NAMED = {"source": "schemathesis", "externalId": "a session with some messages"}
