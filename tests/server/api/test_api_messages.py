@@ -397,7 +397,8 @@ async def test_tags_change_with_the_messages(
 
 
 async def test_empty_commit_stores_nothing(client: AsyncClient, session: str) -> None:
-    answers = [await client.post(f"{session}/messages/commit", json=body) for body in ({}, {"messages": []})]
+    bodies: list[Any] = [{}, {"messages": []}]
+    answers = [await client.post(f"{session}/messages/commit", json=body) for body in bodies]
 
     assert [(each.status_code, each.json()) for each in answers] == [(200, {"messages": []})] * 2
     assert (await client.get(session)).json()["messageCount"] == 0
