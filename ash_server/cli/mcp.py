@@ -4,9 +4,12 @@ import asyncio
 
 import rich_click as click
 
-from ash_client import AsyncAshClient
+from ash_client import AsyncAshClient, Retry
 from ash_server.cli.client import default_url, key_for
 from ash_server.cli.options import url_option
+
+_RETRY_SECONDS = 2.0
+"""An agent waits for the result of its call."""
 
 
 @click.command("mcp")
@@ -28,5 +31,6 @@ async def _serve(url: str | None) -> None:
     from ash_server.history_tools import create_server
 
     address = url or default_url()
-    async with AsyncAshClient(address, key_for(address)) as server:
+    retry = Retry(_RETRY_SECONDS)
+    async with AsyncAshClient(address, key_for(address), retry=retry) as server:
         await create_server(server.send).run_stdio_async()

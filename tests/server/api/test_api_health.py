@@ -29,7 +29,8 @@ async def offline_client() -> AsyncIterator[AsyncClient]:
     app = create_app(Settings(), database_url="postgresql://127.0.0.1:1/nowhere")
     async with AsyncTestClient(app, base_url=BASE, raise_server_exceptions=False) as client:
         connections = app.state.store._connections
-        connections.pool.timeout = connections.stream_pool.timeout = 0.1
+        for pool in (connections.pool, connections.stream_pool, connections.owner_pool):
+            pool.timeout = 0.1
         yield client
 
 
