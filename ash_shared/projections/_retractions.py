@@ -36,7 +36,7 @@ def wire_events(events: Events) -> list[WireEvent]:
 
 def standing(events: Iterable[WireEvent]) -> list[WireEvent]:
     """Return the events that are not retracted, without the retractions themselves."""
-    log = _Log()
+    log = StandingLog()
     for event in events:
         if event["type"] == "retraction":
             log.retract(event["payload"])
@@ -58,13 +58,13 @@ def is_prompt(event: WireEvent) -> bool:
 
 def count_turns(events: Iterable[WireEvent]) -> int:
     """Count the turns with content."""
-    log = _Log()
+    log = StandingLog()
     for event in events:
         log.add(event)
     return log.turns()
 
 
-class _Log:
+class StandingLog:
     """The events so far. Truncated events are removed, so that their indexes are used again."""
 
     def __init__(self) -> None:
@@ -84,6 +84,9 @@ class _Log:
 
     def events(self) -> list[WireEvent]:
         return [event for place, event in enumerate(self._events) if place not in self._revoked]
+
+    def __len__(self) -> int:
+        return len(self._events) - len(self._revoked)
 
     def turns(self) -> int:
         return len(self._turns)
