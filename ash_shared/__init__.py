@@ -40,7 +40,9 @@ from ash_shared.projections import (
     to_claude_prompt,
     to_codex_prompt,
     to_openai_messages,
+    to_otel_genai,
     to_session_summary,
+    to_ui_messages,
 )
 from ash_shared.reading.json_text import split_lines
 from ash_shared.reading.parse import (
@@ -101,7 +103,9 @@ __all__ = [
     "to_claude_prompt",
     "to_codex_prompt",
     "to_openai_messages",
+    "to_otel_genai",
     "to_session_summary",
+    "to_ui_messages",
     "transform_messages",
     "visible_text",
 ]

@@ -1,28 +1,31 @@
-"""Projections of a session: the messages of an API request, a prompt for a CLI, a summary."""
+"""Projections of a session: the messages of an API request, a prompt for a CLI, a summary, attributes of telemetry."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 from uuid import UUID
 
 import msgspec
 from litestar import Controller, Response, get
 from litestar.params import FromPath, PathParameter
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from ash_server.api.http.bodies import JSON
-from ash_server.api.http.dependencies import InjectedStore
+from ash_server.api.http.dependencies import InjectedReader
 from ash_server.api.http.openapi_operations import json_of_any, operation, text
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.errors import NotFound, SessionNotFound, SessionTooLarge
 from ash_server.repositories.conversation import ConversationReader
 from ash_shared.eventlog import Event
+from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.projections import (
     SessionSummary,
     to_anthropic_messages,
     to_claude_prompt,
     to_codex_prompt,
     to_openai_messages,
+    to_ui_messages,
 )
 
 
@@ -33,7 +36,37 @@ class ProjectedMessages(BaseModel):
 
     messages: list[dict[str, Any]]
     """The `messages` of a request that continues the conversation, for Chat Completions (`openai-messages`) or
-    Anthropic's Messages API (`anthropic-messages`)."""
+    Anthropic's Messages API (`anthropic-messages`); or the session as `UIMessage`s of Vercel's AI SDK (`ui-messages`).
+    """
+
+
+class GenAiAttributes(AshModel):
+    """Attributes of the last call of the model, by the GenAI conventions of OpenTelemetry. Unknown ones are absent."""
+
+    model_config = ConfigDict(extra="allow")
+
+    operation: Literal["chat"] = Field(alias="gen_ai.operation.name")
+    conversation_id: str = Field(alias="gen_ai.conversation.id")
+    """The id of the session."""
+    provider: Omittable[str] = Field(default=ABSENT, alias="gen_ai.provider.name")
+    request_model: Omittable[str] = Field(default=ABSENT, alias="gen_ai.request.model")
+    """The model, if the record of the answer has no id of a response."""
+    response_model: Omittable[str] = Field(default=ABSENT, alias="gen_ai.response.model")
+    response_id: Omittable[str] = Field(default=ABSENT, alias="gen_ai.response.id")
+    finish_reasons: Omittable[list[str]] = Field(default=ABSENT, alias="gen_ai.response.finish_reasons")
+    """As the vendor names them."""
+    system_instructions: Omittable[list[dict[str, Any]]] = Field(
+        default=ABSENT, alias="gen_ai.system_instructions"
+    )
+    tool_definitions: Omittable[list[dict[str, Any]]] = Field(default=ABSENT, alias="gen_ai.tool.definitions")
+    """The tools that the last request of the session's first lines names."""
+    input_messages: Omittable[list[dict[str, Any]]] = Field(default=ABSENT, alias="gen_ai.input.messages")
+    """The conversation before the answer."""
+    output_messages: Omittable[list[dict[str, Any]]] = Field(default=ABSENT, alias="gen_ai.output.messages")
+    """The last answer."""
+    input_tokens: Omittable[int] = Field(default=ABSENT, alias="gen_ai.usage.input_tokens")
+    """Including those read from or written to a cache."""
+    output_tokens: Omittable[int] = Field(default=ABSENT, alias="gen_ai.usage.output_tokens")
 
 
 class _Projection(NamedTuple):
@@ -41,9 +74,11 @@ class _Projection(NamedTuple):
     media_type: str
 
 
-def _conversation_projection(write: Callable[[list[Event]], bytes], media_type: str) -> _Projection:
+def _conversation_projection(
+    write: Callable[[list[Event]], bytes], media_type: str, *, whole: bool = False
+) -> _Projection:
     async def render(conversation: ConversationReader, session_id: UUID) -> bytes:
-        events = await conversation.read_events(session_id)
+        events = await conversation.read_events(session_id, whole=whole)
         return await asyncio.to_thread(write, events)
 
     return _Projection(render, media_type)
@@ -57,16 +92,28 @@ def _prompt_projection(project: Callable[[list[Event]], str]) -> _Projection:
     return _conversation_projection(lambda events: project(events).encode(), "text/plain")
 
 
+def _render_ui_messages(events: list[Event]) -> bytes:
+    """Return the messages as JSON. Values of events may have lone surrogates, which only escapes can represent."""
+    return json.dumps({"messages": to_ui_messages(events)}, separators=(",", ":")).encode()
+
+
 async def _render_summary(conversation: ConversationReader, session_id: UUID) -> bytes:
     return (await conversation.read_summary(session_id)).model_dump_json().encode()
 
 
-_PROJECTIONS: Mapping[str, _Projection] = {
+async def _render_otel(conversation: ConversationReader, session_id: UUID) -> bytes:
+    attributes = await conversation.read_otel_genai(session_id)
+    return await asyncio.to_thread(lambda: json.dumps(attributes, ensure_ascii=False).encode())
+
+
+PROJECTIONS: Mapping[str, _Projection] = {
     "anthropic-messages": _messages_projection(to_anthropic_messages),
     "claude-prompt": _prompt_projection(to_claude_prompt),
     "codex-prompt": _prompt_projection(to_codex_prompt),
     "openai-messages": _messages_projection(to_openai_messages),
+    "otel-genai": _Projection(_render_otel, JSON),
     "session-summary": _Projection(_render_summary, JSON),
+    "ui-messages": _conversation_projection(_render_ui_messages, JSON, whole=True),
 }
 
 _TOOL_INPUT = {"command": "pytest -q"}
@@ -103,6 +150,61 @@ _EXAMPLES: Mapping[str, Any] = {
                 ],
             },
             {"role": "assistant", "content": [{"type": "text", "text": "Only test_paths."}]},
+        ]
+    },
+    "otel-genai": {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.conversation.id": "0199f3a2-7c1e-7b3a-9d55-0c7b8f1f2e60",
+        "gen_ai.provider.name": "anthropic",
+        "gen_ai.response.model": "claude-sonnet-4-5",
+        "gen_ai.response.finish_reasons": ["end_turn"],
+        "gen_ai.usage.input_tokens": 1204,
+        "gen_ai.usage.output_tokens": 12,
+        "gen_ai.input.messages": [
+            {"role": "user", "parts": [{"type": "text", "content": "Which tests fail?"}]},
+            {
+                "role": "assistant",
+                "parts": [{"type": "tool_call", "id": "call_1", "name": "shell", "arguments": _TOOL_INPUT}],
+            },
+            {
+                "role": "tool",
+                "parts": [{"type": "tool_call_response", "id": "call_1", "response": "1 failed: test_paths"}],
+            },
+        ],
+        "gen_ai.output.messages": [
+            {
+                "role": "assistant",
+                "parts": [{"type": "text", "content": "Only test_paths."}],
+                "finish_reason": "end_turn",
+            }
+        ],
+    },
+    "ui-messages": {
+        "messages": [
+            {
+                "id": "e2",
+                "role": "user",
+                "metadata": {"createdAt": 1793610847130, "turnId": "t1"},
+                "parts": [{"type": "text", "text": "Which tests fail?"}],
+            },
+            {
+                "id": "e2-answer",
+                "role": "assistant",
+                "metadata": {"createdAt": 1793610847130, "turnId": "t1", "finishedAt": 1793610853007},
+                "parts": [
+                    {"type": "step-start"},
+                    {
+                        "type": "dynamic-tool",
+                        "toolName": "shell",
+                        "toolCallId": "call_1",
+                        "state": "output-available",
+                        "input": _TOOL_INPUT,
+                        "output": "1 failed: test_paths",
+                    },
+                    {"type": "step-start"},
+                    {"type": "text", "text": "Only test_paths.", "state": "done"},
+                ],
+            },
         ]
     },
     "session-summary": {
@@ -154,15 +256,18 @@ class ProjectionController(Controller):
         description="Derived from the session's events. `openai-messages` and `anthropic-messages` are the messages of "
         "a request that continues the conversation, without anything the API would reject (calls without results, "
         "results without calls, empty messages). `claude-prompt` and `codex-prompt` are the conversation as one text "
-        "for that CLI. `session-summary` is an overview of the session, also while it runs.\n\n"
-        "Thinking, stream chunks and retracted content are omitted; a compaction summary replaces the content it "
-        "summarizes.",
+        "for that CLI. `session-summary` is an overview of the session, also while it runs. `otel-genai` are the "
+        "attributes that OpenTelemetry's GenAI conventions give the last call of the model: the last answer, and the "
+        "conversation before it. `ui-messages` is the whole session as `UIMessage`s of Vercel's AI SDK, valid for "
+        "`validateUIMessages`.\n\n"
+        "Stream chunks and retracted content are omitted. Except in `otel-genai` and `ui-messages`, so is thinking; "
+        "except in `ui-messages`, a compaction summary replaces the content it summarizes.",
         response_description="The projection: JSON, or text for the prompts.",
         responses=error_responses(*READ_ERRORS, NotFound, SessionNotFound, SessionTooLarge),
         operation_class=operation(
             responses={
                 200: {
-                    JSON: json_of_any(ProjectedMessages, SessionSummary, **_EXAMPLES),
+                    JSON: json_of_any(ProjectedMessages, GenAiAttributes, SessionSummary, **_EXAMPLES),
                     "text/plain": text("The prompt; empty for an empty conversation.", prompt=_PROMPT),
                 }
             }
@@ -170,17 +275,17 @@ class ProjectionController(Controller):
     )
     async def get(
         self,
-        store: InjectedStore,
+        reader: InjectedReader,
         session_id: FromPath[UUID],
         name: Annotated[
             str,
             PathParameter(
-                description="The name of the projection.", schema_extra={"enum": sorted(_PROJECTIONS)}
+                description="The name of the projection.", schema_extra={"enum": sorted(PROJECTIONS)}
             ),
         ],
     ) -> Response[bytes]:
-        projection = _PROJECTIONS.get(name)
+        projection = PROJECTIONS.get(name)
         if projection is None:
-            raise NotFound(f"The projections are {', '.join(_PROJECTIONS)}.")
-        content = await projection.render(store.conversation, session_id)
+            raise NotFound(f"The projections are {', '.join(PROJECTIONS)}.")
+        content = await reader(lambda store: projection.render(store.conversation, session_id), session_id)
         return Response(content, media_type=projection.media_type)

@@ -1,24 +1,38 @@
 """Inputs of projections: the events of a stored session, read page by page, without the parts a projection ignores."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import aclosing, suppress
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 import msgspec
 
 from ash_server.db.connection import Connect
 from ash_server.db.events import StoredEvent, check_cursor, get_open_turn
+from ash_server.db.messages import StoredMessage, list_messages
 from ash_server.db.sessions import get_session
 from ash_server.errors import SessionTooLarge
-from ash_server.queries.standard_pages import get_conversation, get_event_pages
+from ash_server.queries.standard_pages import get_conversation, get_event_pages, get_pages
 from ash_server.queries.subagent_spending import read_total_spending
 from ash_shared.eventlog import Event
 from ash_shared.model.event_types import CHUNKS, types_where
-from ash_shared.projections import RECENT_LINES, SessionSummary, count_models, spending_of, to_session_summary
+from ash_shared.model.message import StandardMessage
+from ash_shared.projections import (
+    RECENT_LINES,
+    OtelAttributes,
+    SessionSummary,
+    count_models,
+    spending_of,
+    to_otel_genai,
+    to_session_summary,
+)
+from ash_shared.reading.json_text import decode_json
 
 _PAGE, _PAGE_BYTES = 1000, 4 * 1024 * 1024
+_TOOL_LINES = 200
+"""Number of first stored lines in which definitions of tools are searched."""
 MAX_BYTES = 64 * 1024 * 1024
 """Total size of the events, twice what any API accepts in a request."""
 
@@ -32,6 +46,11 @@ _HIDDEN_TYPES = types_where(lambda row: row.is_hidden)
 async def read_conversation(connect: Connect, session_id: UUID) -> list[Event]:
     """Return the events as projections to messages and prompts read them. Raises SessionNotFound, SessionTooLarge."""
     return await _read_events(connect, session_id, _keep_for_conversation)
+
+
+async def read_whole_events(connect: Connect, session_id: UUID) -> list[Event]:
+    """Return the events with all of their content. Raises SessionNotFound, SessionTooLarge."""
+    return await _read_events(connect, session_id, lambda event: event)
 
 
 async def read_summary(connect: Connect, session_id: UUID) -> SessionSummary:
@@ -52,6 +71,34 @@ async def read_summary(connect: Connect, session_id: UUID) -> SessionSummary:
         connect, session_id, own=partial(spending_of, events, open_turn, copied)
     )
     return summary if total is None else summary.model_copy(update=total)
+
+
+async def read_otel_genai(connect: Connect, session_id: UUID) -> OtelAttributes:
+    """Raises SessionNotFound, SessionTooLarge."""
+    messages: list[StandardMessage] = []
+    size = 0
+    async with aclosing(get_pages(connect, session_id)) as pages:
+        async for page in pages:
+            messages += page
+            size += await asyncio.to_thread(_size_of_messages, page)
+            if size > MAX_BYTES:
+                raise SessionTooLarge
+    async with connect() as conn:
+        first = await list_messages(conn, session_id, limit=_TOOL_LINES)
+    return await asyncio.to_thread(
+        lambda: to_otel_genai(messages, conversation_id=str(session_id), records=_records_with_tools(first))
+    )
+
+
+def _size_of_messages(messages: Sequence[StandardMessage]) -> int:
+    return sum(len(message.model_dump_json(exclude={"original"})) for message in messages)
+
+
+def _records_with_tools(stored: Sequence[StoredMessage]) -> Iterator[Any]:
+    for message in stored:
+        if '"tools"' in message.content:
+            with suppress(ValueError, RecursionError):
+                yield decode_json(message.content)
 
 
 def _keep_for_conversation(event: Event) -> Event:

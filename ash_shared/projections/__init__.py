@@ -1,7 +1,8 @@
-"""Projections of an event log: API requests, a prompt for a CLI, a summary, texts to search.
+"""Projections of an event log: API requests, a prompt for a CLI, a summary, texts to search, attributes of telemetry.
 
-Every projection takes events in log order, typed or as plain objects in wire form (as `read_event` accepts), and
-depends on nothing else. All use the same definition of the conversation, in `_conversation`.
+Projections take events in log order, typed or as plain objects in wire form (as `read_event` accepts), and depend on
+nothing else. All use the same definition of the conversation, in `_conversation`. `to_otel_genai` takes standard
+messages, which have the model and the usage of each answer.
 """
 
 from ash_shared.projections._retractions import Events
@@ -9,6 +10,7 @@ from ash_shared.projections.anthropic_messages import to_anthropic_messages
 from ash_shared.projections.claude_prompt import to_claude_prompt
 from ash_shared.projections.codex_prompt import to_codex_prompt
 from ash_shared.projections.openai_messages import to_openai_messages
+from ash_shared.projections.otel_genai import OtelAttributes, to_otel_genai
 from ash_shared.projections.session_summary import (
     RECENT_LINES,
     SessionSummary,
@@ -23,6 +25,8 @@ from ash_shared.projections.spending import (
     spending_of,
     total_spending,
 )
+from ash_shared.projections.ui_messages import to_ui_messages
+from ash_shared.projections.ui_stream import UiMessageStream
 
 __all__ = [
     "COPY_MARKS",
@@ -30,14 +34,18 @@ __all__ = [
     "TURN_MARKS",
     "AgentSpending",
     "Events",
+    "OtelAttributes",
     "SessionSummary",
     "Spending",
+    "UiMessageStream",
     "count_models",
     "spending_of",
     "to_anthropic_messages",
     "to_claude_prompt",
     "to_codex_prompt",
     "to_openai_messages",
+    "to_otel_genai",
     "to_session_summary",
+    "to_ui_messages",
     "total_spending",
 ]

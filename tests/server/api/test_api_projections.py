@@ -1,6 +1,7 @@
 """Projections over HTTP equal those of the library over all events of the session."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,15 @@ import ash_server
 from ash_server.db.connection import connect
 from ash_server.db.rebuild_events import rebuild_events
 from ash_server.queries import projection_inputs
+from ash_shared.conversation.standard_messages import transform_messages
 from ash_shared.projections import (
     to_anthropic_messages,
     to_claude_prompt,
     to_codex_prompt,
     to_openai_messages,
+    to_otel_genai,
     to_session_summary,
+    to_ui_messages,
 )
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -31,6 +35,7 @@ PROJECTIONS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "codex-prompt": (TEXT, to_codex_prompt),
     "openai-messages": (JSON, lambda events: {"messages": to_openai_messages(events)}),
     "session-summary": (JSON, lambda events: to_session_summary(events).model_dump(mode="json")),
+    "ui-messages": (JSON, lambda events: {"messages": to_ui_messages(events)}),
 }
 
 CONVERSATION: list[tuple[str, dict[str, Any]]] = [
@@ -71,8 +76,9 @@ async def all_events(client: AsyncClient, session: str) -> list[dict[str, Any]]:
 
 async def projected(client: AsyncClient, session: str, name: str) -> Any:
     response = await client.get(f"{session}/projections/{name}")
-    assert (response.status_code, response.headers["content-type"]) == (200, PROJECTIONS[name][0])
-    return response.json() if PROJECTIONS[name][0] == JSON else response.text
+    media_type = PROJECTIONS[name][0] if name in PROJECTIONS else JSON
+    assert (response.status_code, response.headers["content-type"]) == (200, media_type)
+    return response.json() if media_type == JSON else response.text
 
 
 @pytest.fixture(params=[1000, 3], ids=["one page", "pages of three"])
@@ -94,6 +100,36 @@ async def test_projections_equal_the_library(client: AsyncClient, session: str, 
         assert derived_from_events(await projected(client, session, name)) == derived_from_events(
             project(events)
         ), name
+
+
+@pytest.mark.parametrize("sample", [None, *sorted(path.stem for path in SAMPLES.glob("*.jsonl"))])
+async def test_attributes_equal_the_library(client: AsyncClient, session: str, sample: str | None) -> None:
+    if sample is None:
+        await client.post(f"{session}/events", json=conversation())
+        log = "\n".join(map(json.dumps, await all_events(client, session)))
+        messages = transform_messages([(line, "ash") for line in log.split("\n")])
+    else:
+        text = (SAMPLES / f"{sample}.jsonl").read_bytes()
+        await client.post(f"{session}/messages", content=text, headers=NDJSON)
+        messages = transform_messages(text)
+
+    attributes = await projected(client, session, "otel-genai")
+
+    assert attributes == to_otel_genai(messages, conversation_id=session.rpartition("/")[2])
+    assert attributes["gen_ai.output.messages"]
+
+
+async def test_attributes_have_the_tools_of_the_session(client: AsyncClient, session: str) -> None:
+    lines = [
+        {"type": "system", "subtype": "init", "session_id": "s", "tools": ["Bash", "Read"], "model": "opus"},
+        {"type": "user", "message": {"role": "user", "content": 'Go on with the "tools".'}},
+    ]
+    text = "".join(f"{json.dumps(line)}\n" for line in lines) + '{"tools": '
+    await client.post(f"{session}/messages", content=text, headers=NDJSON)
+
+    attributes = await projected(client, session, "otel-genai")
+
+    assert [each["name"] for each in attributes["gen_ai.tool.definitions"]] == ["Bash", "Read"]
 
 
 def derived_from_events(projection: Any) -> Any:
@@ -212,16 +248,27 @@ async def test_unread_events_do_not_count_as_size(
     ]
     events = [{"type": type, "payload": payload} for type, payload in unread]
     await client.post(f"{session}/events", json=events)
-    fits = [(await client.get(f"{session}/projections/{name}")).status_code for name in PROJECTIONS]
+    fits = {name: (await client.get(f"{session}/projections/{name}")).status_code for name in PROJECTIONS}
 
     result = {"toolCallId": "a", "result": large}
     await client.post(f"{session}/events", json={"type": "tool_result", "payload": result})
     responses = {name: await client.get(f"{session}/projections/{name}") for name in PROJECTIONS}
 
-    assert fits == [200] * 5
+    assert fits == {name: 422 if name == "ui-messages" else 200 for name in PROJECTIONS}
     assert {name: response.status_code for name, response in responses.items()} == {
         name: 200 if name == "session-summary" else 422 for name in PROJECTIONS
     }
+
+
+async def test_attributes_of_a_large_session(
+    client: AsyncClient, session: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(projection_inputs, "MAX_BYTES", 10_000)
+    await client.post(f"{session}/messages", json={"content": "x" * 20_000})
+
+    response = await client.get(f"{session}/projections/otel-genai")
+
+    assert (response.status_code, response.json()["code"]) == (422, "session_too_large")
 
 
 @pytest.mark.parametrize("name", ["", "openai", "OPENAI-MESSAGES", "%00", "raw"])
@@ -231,7 +278,7 @@ async def test_unknown_projection(client: AsyncClient, session: str, name: str) 
     assert (response.status_code, response.json()["code"]) == (404, "not_found")
 
 
-@pytest.mark.parametrize("name", PROJECTIONS)
+@pytest.mark.parametrize("name", [*PROJECTIONS, "otel-genai"])
 async def test_unknown_session(client: AsyncClient, name: str) -> None:
     response = await client.get(f"/api/sessions/{UUID(int=7)}/projections/{name}")
 

@@ -1,0 +1,285 @@
+"""Convert a conversation to the attributes that OpenTelemetry's GenAI conventions give the call of a model.
+
+The call is that of the last answer: the answer is the output, everything before it the input. Duplicates, retracted
+messages, subagents, notices of the client and the messages before a summary are not part of it. Unknown values are
+absent.
+
+The conventions are in development; these are of November 2026 (github.com/open-telemetry/semantic-conventions-genai).
+"""
+
+import re
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from ash_shared.model.blocks import Block
+from ash_shared.model.message import StandardMessage, StandardTokenUsage
+
+OtelAttributes = dict[str, Any]
+_Part = dict[str, Any]
+
+_PROVIDERS: Mapping[str, str] = {
+    "bedrock": "aws.bedrock",
+    "claude": "anthropic",
+    "codex": "openai",
+    "gemini": "gcp.gen_ai",
+    "gemini_cli": "gcp.gen_ai",
+    "openai_chat": "openai",
+    "openai_responses": "openai",
+}
+"""Names of the conventions by source; other sources write for several providers."""
+_DATA_URL = re.compile(r"data:([^;,]*);base64,(.*)", re.DOTALL)
+
+
+def to_otel_genai(
+    messages: Iterable[StandardMessage], *, conversation_id: str | None = None, records: Iterable[Any] = ()
+) -> OtelAttributes:
+    """Return the attributes by name, their values as JSON.
+
+    Definitions of tools are those of the last of the decoded `records` with any.
+    """
+    fold = _Fold()
+    for message in _conversation(list(messages)):
+        fold.add(message)
+    answer = fold.last_answer()
+    history = fold.messages if answer is None else fold.messages[: fold.messages.index(answer)]
+    attributes = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.conversation.id": conversation_id,
+        **({} if answer is None else _answer_attributes(answer)),
+        "gen_ai.system_instructions": fold.instructions or None,
+        "gen_ai.tool.definitions": tool_definitions(records) or None,
+        "gen_ai.input.messages": [{"role": each.role, "parts": each.parts} for each in history] or None,
+        "gen_ai.output.messages": None if answer is None else [_output(answer)],
+    }
+    return {name: value for name, value in attributes.items() if value is not None}
+
+
+def tool_definitions(records: Iterable[Any]) -> list[Block]:
+    """Return the definitions in the last record with any: a request, or the first line of a stream of Claude."""
+    lists = [definitions for record in records if (definitions := list(_definitions(record)))]
+    return lists[-1] if lists else []
+
+
+@dataclass(slots=True, eq=False)
+class _ChatMessage:
+    role: str
+    parts: list[_Part]
+    sources: list[StandardMessage] = field(default_factory=list)
+    """The standard messages of an answer."""
+
+    def is_continued_by(self, message: StandardMessage) -> bool:
+        """True for another message of the same response; usage is in its last one."""
+        last = self.sources[-1] if self.sources else None
+        if last is None or last.usage is not None:
+            return False
+        known, other = last.metadata, message.metadata
+        return (known.message_id, known.model) == (other.message_id, other.model)
+
+
+class _Fold:
+    """Folds standard messages into those that the model receives and returns."""
+
+    def __init__(self) -> None:
+        self.instructions: list[_Part] = []
+        self.messages: list[_ChatMessage] = []
+        self._tools_at_provider: dict[Any, str] = {}
+        """Names of tools that the provider runs, by the id of the call."""
+
+    def add(self, message: StandardMessage) -> None:
+        blocks = [block.model_dump() for block in message.content]
+        hosted = (
+            block for block in blocks if block["type"] == "tool_use" and block.get("executor") == "server"
+        )
+        self._tools_at_provider.update((block.get("id"), block["name"]) for block in hosted)
+        if message.role == "system":
+            # Text with a variant is a notice for the person.
+            self._add_instructions(message, [block for block in blocks if block.get("variant") is None])
+            return
+        if message.role == "user" and any(block.get("variant") == "summary" for block in blocks):
+            self.messages.clear()
+        for is_result, group in groupby(blocks, key=self._is_result_of_client):
+            parts = self._parts(group)
+            if message.role == "assistant" and not is_result:
+                self._add_answer(message, parts)
+            elif parts:
+                self.messages.append(_ChatMessage("tool" if is_result else "user", parts))
+
+    def last_answer(self) -> _ChatMessage | None:
+        return next((each for each in reversed(self.messages) if each.sources), None)
+
+    def _add_instructions(self, message: StandardMessage, blocks: list[Block]) -> None:
+        parts = self._parts(blocks)
+        if parts and _has_role(message.original):
+            self.messages.append(_ChatMessage("system", parts))
+        else:
+            self.instructions += parts
+
+    def _add_answer(self, message: StandardMessage, parts: list[_Part]) -> None:
+        last = self.messages[-1] if self.messages else None
+        if last is not None and last.is_continued_by(message):
+            last.parts += parts
+            last.sources.append(message)
+        elif parts:
+            self.messages.append(_ChatMessage("assistant", parts, [message]))
+
+    def _is_result_of_client(self, block: Block) -> bool:
+        return block["type"] == "tool_result" and block.get("tool_use_id") not in self._tools_at_provider
+
+    def _parts(self, blocks: Iterable[Block]) -> list[_Part]:
+        parts = (_PARTS[block["type"]](block, self._tools_at_provider) for block in blocks)
+        return [{name: value for name, value in part.items() if value is not None} for part in parts if part]
+
+
+def _conversation(messages: Sequence[StandardMessage]) -> list[StandardMessage]:
+    """Return the messages that the model receives or returns; those of a subagent only in its own session."""
+    known = [each for each in messages if each.metadata.shadow_of is None and not each.metadata.retracted]
+    kept = [each for each in known if not (each.role == "assistant" and each.metadata.synthetic)]
+    return [each for each in kept if not _is_of_subagent(each)] or kept
+
+
+def _is_of_subagent(message: StandardMessage) -> bool:
+    return message.metadata.agent_id is not None or message.metadata.parent_tool_use_id is not None
+
+
+def _has_role(original: Any) -> bool:
+    """True for a message of the chat history; a field of the request for instructions has none."""
+    if isinstance(original, list):
+        return any(map(_has_role, original))
+    return isinstance(original, dict) and ("role" in original or _has_role(original.get("payload")))
+
+
+def _answer_attributes(answer: _ChatMessage) -> OtelAttributes:
+    last = answer.sources[-1].metadata
+    # A record with the id of a response has its model; other records have the requested model.
+    model = "gen_ai.request.model" if last.message_id is None else "gen_ai.response.model"
+    return {
+        "gen_ai.provider.name": _PROVIDERS.get(last.source),
+        model: last.model,
+        "gen_ai.response.id": last.message_id,
+        "gen_ai.response.finish_reasons": None if last.stop_reason is None else [last.stop_reason],
+        **_usage(answer.sources[-1].usage),
+    }
+
+
+def _usage(usage: StandardTokenUsage | None) -> OtelAttributes:
+    """Return the token counts; input includes tokens read from or written to a cache."""
+    if usage is None:
+        return {}
+    read, written = usage.cache_read_input_tokens, usage.cache_creation_input_tokens
+    return {
+        "gen_ai.usage.input_tokens": usage.input_tokens + (read or 0) + (written or 0),
+        "gen_ai.usage.output_tokens": usage.output_tokens,
+        "gen_ai.usage.cache_read.input_tokens": read,
+        "gen_ai.usage.cache_creation.input_tokens": written,
+        "gen_ai.usage.reasoning.output_tokens": usage.reasoning_tokens,
+    }
+
+
+def _output(answer: _ChatMessage) -> OtelAttributes:
+    message: OtelAttributes = {"role": answer.role, "parts": answer.parts}
+    reason = answer.sources[-1].metadata.stop_reason
+    return message if reason is None else {**message, "finish_reason": reason}
+
+
+_Tools = Mapping[Any, str]
+
+
+def _text(block: Block, _: _Tools) -> _Part:
+    return {"type": "compaction" if block.get("variant") == "summary" else "text", "content": block["text"]}
+
+
+def _reasoning(block: Block, _: _Tools) -> _Part | None:
+    """Return the reasoning; None if the provider withheld it."""
+    return {"type": "reasoning", "content": block["thinking"]} if block["thinking"] else None
+
+
+def _call(block: Block, _: _Tools) -> _Part:
+    id, name, arguments = block.get("id"), block["name"], block["input"]
+    if block.get("executor") == "server":
+        call = {"type": name, "arguments": arguments}
+        return {"type": "server_tool_call", "id": id, "name": name, "server_tool_call": call}
+    return {"type": "tool_call", "id": id, "name": name, "arguments": arguments}
+
+
+def _response(block: Block, at_provider: _Tools) -> _Part:
+    id, content = block.get("tool_use_id"), block.get("content", block.get("structured"))
+    if id in at_provider:
+        response = {"type": at_provider[id], "result": content}
+        return {"type": "server_tool_call_response", "id": id, "server_tool_call_response": response}
+    return {"type": "tool_call_response", "id": id, "response": "" if content is None else content}
+
+
+def _media(block: Block, _: _Tools) -> _Part:
+    source = block.get("source") or {}
+    media_type = source.get("media_type") or block.get("mimeType")
+    modality = "image" if block["type"] == "image" else block.get("mediaClass") or "other"
+    common = {"mime_type": media_type, "modality": modality, "transcript": block.get("transcript")}
+    url, data, file_id = (source.get(name) for name in ("url", "data", "file_id"))
+    inline = _DATA_URL.fullmatch(url) if isinstance(url, str) else None
+    if inline:
+        return {"type": "blob", **common, "mime_type": inline[1] or media_type, "content": inline[2]}
+    if isinstance(url, str):
+        return {"type": "uri", **common, "uri": url}
+    if isinstance(data, str):
+        encoded = data if source.get("type") != "text" else b64encode(data.encode()).decode()
+        return {"type": "blob", **common, "content": encoded}
+    if isinstance(file_id, str):
+        return {"type": "file", **common, "file_id": file_id}
+    return {"type": "attachment", **common, "name": block.get("filename"), "source": source or None}
+
+
+def _raw(block: Block, _: _Tools) -> _Part:
+    return {"type": "raw", "raw_type": block.get("rawType"), "content": block["raw"]}
+
+
+_PARTS: Mapping[str, Callable[[Block, _Tools], _Part | None]] = {
+    "file": _media,
+    "image": _media,
+    "raw": _raw,
+    "text": _text,
+    "thinking": _reasoning,
+    "tool_result": _response,
+    "tool_use": _call,
+}
+
+
+def _definitions(record: Any) -> Iterator[Block]:
+    if not isinstance(record, dict):
+        return
+    config = record.get("toolConfig")
+    tools = config.get("tools") if isinstance(config, dict) else record.get("tools")
+    for tool in tools if isinstance(tools, list) else ():
+        yield from _definition(tool)
+
+
+def _definition(tool: Any) -> Iterator[Block]:
+    """Yield the definitions in an entry of `tools`, in any of the vendors' forms."""
+    if isinstance(tool, str):
+        yield {"type": "function", "name": tool}
+    elif isinstance(tool, dict):
+        declared = tool.get("functionDeclarations")
+        inner = next((tool[key] for key in ("function", "toolSpec") if isinstance(tool.get(key), dict)), tool)
+        if isinstance(declared, list):
+            for each in declared:
+                yield from _definition(each)
+        elif isinstance(inner.get("name"), str):
+            yield {
+                "type": "function" if tool.get("type") in (None, "custom") else str(tool["type"]),
+                "name": inner["name"],
+                **_described(inner),
+            }
+        elif isinstance(tool.get("type"), str):  # a tool of the provider
+            yield {"type": tool["type"], "name": tool["type"]}
+        else:
+            yield from ({"type": key, "name": key} for key in tool if isinstance(tool[key], dict))
+
+
+def _described(tool: Mapping[str, Any]) -> Block:
+    schemas = (tool.get(key) for key in ("parameters", "parametersJsonSchema", "input_schema", "inputSchema"))
+    schema = next((each for each in schemas if isinstance(each, dict)), None)
+    wrapped = schema.get("json") if schema is not None and schema.keys() == {"json"} else schema
+    fields = {"description": tool.get("description"), "parameters": wrapped}
+    return {name: value for name, value in fields.items() if value is not None}

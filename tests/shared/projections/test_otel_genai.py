@@ -1,0 +1,393 @@
+"""The attributes for OpenTelemetry follow the schemas of its GenAI conventions, and contain nothing else."""
+
+import json
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ash_server
+from ash_shared import StandardMessage, to_otel_genai, transform_messages
+
+Json = dict[str, Any]
+Fields = Mapping[str, type]
+
+SAMPLES = sorted((Path(ash_server.__file__).parent / "samples").glob("*.jsonl"))
+
+# The JSON schemas of the conventions (semantic-conventions-genai, November 2026), without the escape that every object
+# with a `type` is a valid part. The first fields are required.
+TEXT: tuple[Fields, Fields] = ({"content": str}, {})
+MEDIA: Fields = {"mime_type": str, "transcript": str}
+PARTS: Mapping[str, tuple[Fields, Fields]] = {
+    "blob": ({"modality": str, "content": str}, MEDIA),
+    "compaction": TEXT,
+    "file": ({"modality": str, "file_id": str}, MEDIA),
+    "reasoning": TEXT,
+    "server_tool_call": ({"name": str, "server_tool_call": dict}, {"id": str}),
+    "server_tool_call_response": ({"server_tool_call_response": dict}, {"id": str}),
+    "text": TEXT,
+    "tool_call": ({"name": str}, {"id": str, "arguments": object}),
+    "tool_call_response": ({"response": object}, {"id": str}),
+    "uri": ({"modality": str, "uri": str}, MEDIA),
+    # Generic parts of Ash.
+    "attachment": ({"modality": str}, {**MEDIA, "name": str, "source": dict}),
+    "raw": ({}, {"raw_type": str, "content": object}),
+}
+ATTRIBUTES: Fields = {
+    "gen_ai.operation.name": str,
+    "gen_ai.conversation.id": str,
+    "gen_ai.provider.name": str,
+    "gen_ai.request.model": str,
+    "gen_ai.response.model": str,
+    "gen_ai.response.id": str,
+    "gen_ai.response.finish_reasons": list,
+    "gen_ai.usage.input_tokens": int,
+    "gen_ai.usage.output_tokens": int,
+    "gen_ai.usage.cache_read.input_tokens": int,
+    "gen_ai.usage.cache_creation.input_tokens": int,
+    "gen_ai.usage.reasoning.output_tokens": int,
+    "gen_ai.system_instructions": list,
+    "gen_ai.tool.definitions": list,
+    "gen_ai.input.messages": list,
+    "gen_ai.output.messages": list,
+}
+
+
+def problems(attributes: Json) -> Iterator[str]:
+    """Yield violations of the conventions."""
+    yield from wrong_fields("attributes", attributes, {"gen_ai.operation.name": str}, ATTRIBUTES)
+    for part in attributes.get("gen_ai.system_instructions", []):
+        yield from wrong_part(part)
+    for tool in attributes.get("gen_ai.tool.definitions", []):
+        described: Fields = {"description": str, "parameters": dict}
+        yield from wrong_fields("tool", tool, {"type": str, "name": str}, described)
+    for name in ("input", "output"):
+        for message in attributes.get(f"gen_ai.{name}.messages", []):
+            finished: Fields = {"finish_reason": str} if name == "output" else {}
+            yield from wrong_fields(name, message, {"role": str, "parts": list}, finished)
+            if message["role"] not in ("assistant", "system", "tool", "user") or not message["parts"]:
+                yield f"message: {message['role']}"
+            for part in message["parts"]:
+                yield from wrong_part(part)
+
+
+def wrong_part(part: Json) -> Iterator[str]:
+    required, optional = PARTS[part["type"]]
+    yield from wrong_fields(part["type"], part, {"type": str, **required}, optional)
+    for name in ("server_tool_call", "server_tool_call_response"):
+        if name in part and not isinstance(part[name].get("type"), str):
+            yield f"{name} without type"
+
+
+def wrong_fields(where: str, value: Json, required: Fields, optional: Fields) -> Iterator[str]:
+    known = {**optional, **required}
+    yield from (f"{where}: no {name}" for name in required.keys() - value.keys())
+    for name in value:
+        if name not in known or not isinstance(value[name], known[name]):
+            yield f"{where}: {name} is {value[name]!r:.80}"
+
+
+def read(*records: Any) -> Json:
+    """Return the attributes of a session of these records."""
+    messages = transform_messages("\n".join(json.dumps(record) for record in records))
+    attributes = to_otel_genai(messages, records=records)
+    assert list(problems(attributes)) == []
+    json.dumps(attributes, ensure_ascii=False).encode()
+    return attributes
+
+
+def claude(role: str, *blocks: Any, **fields: Any) -> Json:
+    message = {"role": role, "content": list(blocks), **fields.pop("message", {})}
+    return {"type": role, "uuid": f"{role}-{json.dumps(blocks)}", "message": message, **fields}
+
+
+def text(words: str) -> Json:
+    return {"type": "text", "text": words}
+
+
+def test_last_answer_is_the_output_and_everything_before_it_the_input() -> None:
+    usage = {
+        "input_tokens": 3,
+        "output_tokens": 40,
+        "cache_read_input_tokens": 100,
+        "cache_creation_input_tokens": 7,
+    }
+    answered = {"id": "msg_2", "model": "claude-opus-4-5", "stop_reason": "end_turn", "usage": usage}
+    call = {"type": "tool_use", "id": "c1", "name": "Bash", "input": {"command": "pytest"}}
+
+    assert read(
+        {"type": "system", "subtype": "init", "session_id": "s", "tools": ["Bash"], "model": "opus"},
+        claude("user", text("Which tests fail?")),
+        claude("assistant", {"type": "thinking", "thinking": "Let me see.", "signature": "x"}, call),
+        claude("user", {"type": "tool_result", "tool_use_id": "c1", "content": "1 failed", "is_error": True}),
+        claude("assistant", text("One."), message=answered),
+        claude("user", text("Thank you.")),
+    ) == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "anthropic",
+        "gen_ai.response.model": "claude-opus-4-5",
+        "gen_ai.response.id": "msg_2",
+        "gen_ai.response.finish_reasons": ["end_turn"],
+        "gen_ai.usage.input_tokens": 110,
+        "gen_ai.usage.output_tokens": 40,
+        "gen_ai.usage.cache_read.input_tokens": 100,
+        "gen_ai.usage.cache_creation.input_tokens": 7,
+        "gen_ai.tool.definitions": [{"type": "function", "name": "Bash"}],
+        "gen_ai.input.messages": [
+            {"role": "user", "parts": [{"type": "text", "content": "Which tests fail?"}]},
+            {
+                "role": "assistant",
+                "parts": [
+                    {"type": "reasoning", "content": "Let me see."},
+                    {"type": "tool_call", "id": "c1", "name": "Bash", "arguments": {"command": "pytest"}},
+                ],
+            },
+            {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": "1 failed"}]},
+        ],
+        "gen_ai.output.messages": [
+            {
+                "role": "assistant",
+                "parts": [{"type": "text", "content": "One."}],
+                "finish_reason": "end_turn",
+            }
+        ],
+    }
+
+
+TOOL = {"name": "f", "description": "Does it.", "parameters": {"type": "object"}}
+DEFINED = [{"type": "function", **TOOL}]
+TOOLS: dict[str, tuple[Json, list[Json]]] = {
+    "Chat Completions": ({"tools": [{"type": "function", "function": TOOL}]}, DEFINED),
+    "Responses": (
+        {"tools": [{"type": "function", **TOOL}, {"type": "web_search"}]},
+        [*DEFINED, {"type": "web_search", "name": "web_search"}],
+    ),
+    "Messages": (
+        {
+            "tools": [
+                {"name": "f", "description": "Does it.", "input_schema": {"type": "object"}},
+                {"type": "bash_20250124", "name": "bash"},
+            ]
+        },
+        [*DEFINED, {"type": "bash_20250124", "name": "bash"}],
+    ),
+    "Gemini": (
+        {"tools": [{"functionDeclarations": [TOOL]}, {"googleSearch": {}}]},
+        [*DEFINED, {"type": "googleSearch", "name": "googleSearch"}],
+    ),
+    "Converse": (
+        {
+            "toolConfig": {
+                "tools": [
+                    {
+                        "toolSpec": {
+                            "name": "f",
+                            "description": "Does it.",
+                            "inputSchema": {"json": {"type": "object"}},
+                        }
+                    }
+                ]
+            }
+        },
+        DEFINED,
+    ),
+    "init of Claude": ({"type": "system", "tools": ["f"]}, [{"type": "function", "name": "f"}]),
+    "something else": ({"tools": [3, {}, None, {"name": 4}], "toolConfig": []}, []),
+    "no list": ({"tools": "f", "toolConfig": {"tools": {}}}, []),
+}
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_definitions_of_tools(name: str) -> None:
+    record, definitions = TOOLS[name]
+    attributes = to_otel_genai([], records=[{"tools": ["earlier"]}, record, 7, {"tools": []}])
+
+    assert list(problems(attributes)) == []
+    expected = definitions or [{"type": "function", "name": "earlier"}]
+    assert attributes["gen_ai.tool.definitions"] == expected
+
+
+def test_instructions_are_separate_unless_they_are_in_the_history() -> None:
+    messages = [{"role": "user", "content": "Hi"}]
+    separate = read({"model": "gpt-5", "instructions": "Be brief.", "input": messages})
+    inside = read({"model": "gpt-5", "messages": [{"role": "system", "content": "Be brief."}, *messages]})
+
+    brief = [{"type": "text", "content": "Be brief."}]
+    assert separate["gen_ai.system_instructions"] == brief
+    assert [each["role"] for each in separate["gen_ai.input.messages"]] == ["user"]
+    assert "gen_ai.system_instructions" not in inside
+    assert inside["gen_ai.input.messages"][0] == {"role": "system", "parts": brief}
+
+
+MEDIA_PARTS: dict[str, tuple[Json, Json]] = {
+    "inline image": (
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}},
+        {"type": "blob", "mime_type": "image/png", "modality": "image", "content": "iVBORw0KGgo="},
+    ),
+    "image at a URL": (
+        {"type": "image", "source": {"type": "url", "url": "https://example.com/a.png"}},
+        {"type": "uri", "modality": "image", "uri": "https://example.com/a.png"},
+    ),
+    "image in a data URL": (
+        {"type": "image", "source": {"type": "url", "url": "data:image/gif;base64,R0lGOD=="}},
+        {"type": "blob", "mime_type": "image/gif", "modality": "image", "content": "R0lGOD=="},
+    ),
+    "stored file": (
+        {"type": "document", "source": {"type": "file", "file_id": "file_1"}},
+        {"type": "file", "modality": "document", "file_id": "file_1"},
+    ),
+    "text file": (
+        {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "é"}},
+        {"type": "blob", "mime_type": "text/plain", "modality": "document", "content": "w6k="},
+    ),
+    "unknown source": (
+        {"type": "document", "source": {"type": "cloud", "place": 3}},
+        {"type": "attachment", "modality": "document", "source": {"type": "cloud", "place": 3}},
+    ),
+    "unknown block": (
+        {"type": "holo_frame", "frame": 7},
+        {"type": "raw", "raw_type": "holo_frame", "content": {"type": "holo_frame", "frame": 7}},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MEDIA_PARTS)
+def test_media(name: str) -> None:
+    block, part = MEDIA_PARTS[name]
+
+    assert read(claude("user", block))["gen_ai.input.messages"] == [{"role": "user", "parts": [part]}]
+
+
+def test_tools_of_the_provider_are_part_of_the_answer() -> None:
+    call = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "tide"}}
+    result = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": [{"type": "x"}]}
+
+    [output] = read(claude("user", text("Look.")), claude("assistant", call, result, text("Found.")))[
+        "gen_ai.output.messages"
+    ]
+
+    assert [part["type"] for part in output["parts"]] == [
+        "server_tool_call",
+        "server_tool_call_response",
+        "text",
+    ]
+    assert output["parts"][0]["server_tool_call"] == {"type": "web_search", "arguments": {"query": "tide"}}
+    assert output["parts"][1]["server_tool_call_response"]["type"] == "web_search"
+
+
+def test_duplicates_retracted_and_synthetic_messages_and_subagents_are_left_out() -> None:
+    messages = transform_messages(
+        "\n".join(
+            json.dumps(record)
+            for record in (
+                claude("user", text("Go on.")),
+                claude("assistant", text("Working."), parent_tool_use_id="t1"),
+                claude("assistant", text("API Error"), message={"model": "<synthetic>"}),
+                claude("assistant", text("Done.")),
+            )
+        )
+    )
+    answer = messages[-1]
+    changed = answer.metadata.model_copy(update={"shadow_of": answer.id})
+    copy = answer.model_copy(update={"metadata": changed})
+
+    attributes = to_otel_genai([*messages, copy])
+
+    assert texts(attributes["gen_ai.input.messages"]) == ["Go on."]
+    assert texts(attributes["gen_ai.output.messages"]) == ["Done."]
+    subagent = [each for each in messages if each.metadata.parent_tool_use_id is not None]
+    assert texts(to_otel_genai(subagent)["gen_ai.output.messages"]) == ["Working."]
+
+
+def texts(messages: list[Json]) -> list[str]:
+    return [part["content"] for message in messages for part in message["parts"]]
+
+
+def test_summary_replaces_what_it_summarises() -> None:
+    summary = claude("user", text("They fixed two tests."), isCompactSummary=True)
+    attributes = read(
+        claude("user", text("Go on.")),
+        claude("assistant", text("Done.")),
+        summary,
+        claude("user", text("And now?")),
+        claude("assistant", text("Nothing.")),
+    )
+
+    [first, second] = attributes["gen_ai.input.messages"]
+    assert first == {
+        "role": "user",
+        "parts": [{"type": "compaction", "content": "They fixed two tests."}],
+    }
+    assert texts([second]) == ["And now?"]
+
+
+def test_messages_of_one_response_are_one_answer() -> None:
+    def item(**payload: Any) -> Json:
+        return {"timestamp": "2026-11-02T09:31:55Z", "type": "response_item", "payload": payload}
+
+    attributes = read(
+        {
+            "timestamp": "2026-11-02T09:31:55Z",
+            "type": "turn_context",
+            "payload": {"cwd": "/x", "model": "gpt-5-codex"},
+        },
+        item(type="message", role="user", content=[{"type": "input_text", "text": "Go on."}]),
+        item(type="reasoning", summary=[{"type": "summary_text", "text": "Hm."}]),
+        item(type="message", role="assistant", content=[{"type": "output_text", "text": "Done."}]),
+    )
+
+    [output] = attributes["gen_ai.output.messages"]
+    assert [part["type"] for part in output["parts"]] == ["reasoning", "text"]
+    assert attributes["gen_ai.request.model"] == "gpt-5-codex"
+    assert attributes["gen_ai.provider.name"] == "openai"
+
+
+def test_session_without_an_answer() -> None:
+    assert to_otel_genai([], conversation_id="c") == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.conversation.id": "c",
+    }
+    assert read(claude("user", text("Hi")))["gen_ai.input.messages"] == [
+        {"role": "user", "parts": [{"type": "text", "content": "Hi"}]}
+    ]
+
+
+def test_lone_surrogates_are_replaced() -> None:
+    assert texts(read(claude("user", text("a\ud800")))["gen_ai.input.messages"]) == ["a\ufffd"]
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
+def test_samples_follow_the_conventions(path: Path) -> None:
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    attributes = read(*records)
+
+    assert attributes["gen_ai.output.messages"]
+    assert_nothing_is_invented(attributes, transform_messages(path.read_text()))
+
+
+def assert_nothing_is_invented(attributes: Json, messages: list[StandardMessage]) -> None:
+    stored = content_of([message.model_dump() for message in messages])
+    texts_as_bytes = {b64encode(each.encode()).decode() for each in stored}
+    for name in ("input", "output"):
+        shown = content_of(attributes.get(f"gen_ai.{name}.messages", []))
+        assert shown <= stored | texts_as_bytes | {""}
+
+
+def content_of(value: Any) -> set[str]:
+    """Return all texts in a value, other than the names that the conventions define."""
+    if isinstance(value, dict):
+        fields = (value[name] for name in value if name not in ("type", "role", "modality"))
+        return set().union(*map(content_of, fields)) if value else set()
+    if isinstance(value, list):
+        return set().union(*map(content_of, value))
+    return {value} if isinstance(value, str) else set()
+
+
+def test_corpus_follows_the_conventions(corpus_folder: Path) -> None:
+    for path in sorted(corpus_folder.iterdir()):
+        messages = transform_messages(path.read_bytes().decode())
+        attributes = to_otel_genai(messages)
+        assert list(problems(attributes)) == [], path.name
+        assert_nothing_is_invented(attributes, messages)
