@@ -1,19 +1,16 @@
 #!/bin/sh
-# Lint and type-check the viewer's JavaScript, with the tools pinned in package.json.
+# Lint and type-check the viewer's JavaScript and the TypeScript client, with the tools pinned in package.json.
 set -eu
 cd "$(dirname "$0")/.."
 
 if ! command -v npm > /dev/null; then
-    echo "JavaScript of the viewer not checked: node is not installed" >&2
+    echo "JavaScript and TypeScript not checked: node is not installed" >&2
     exit 0
 fi
-installed=node_modules/package.json
-if ! cmp -s package.json "$installed"; then
-    npm install --no-package-lock --no-audit --no-fund --loglevel=error
-    cp package.json "$installed"
-fi
+sh tools/install-npm-packages.sh
 
-node_modules/.bin/oxlint --quiet ash_server/viewer tests/viewer
+node_modules/.bin/oxlint --quiet ash_server/viewer tests/viewer clients/typescript/src
+node_modules/.bin/tsc --project clients/typescript --noEmit
 
 # TypeScript also checks the vendored files that modules import; their errors are dropped, with their continuation lines.
 errors=$(node_modules/.bin/tsc --project tsconfig.json --pretty false |

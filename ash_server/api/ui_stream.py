@@ -1,0 +1,178 @@
+"""The running turn of a session as a resumable stream of Vercel's AI SDK (`useChat({ resume: true })`).
+
+Each client gets the turn from its start, derived from the events of the log, so nothing has to be kept for clients that
+reconnect. The events so far are read before the response begins: some of them may be retracted.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import aclosing
+from functools import partial
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import msgspec
+from litestar import Controller, Request, Response, get
+from litestar.openapi import ResponseSpec
+from litestar.params import FromPath
+from litestar.response import Stream
+
+from ash_server.api.http.access import is_still_valid
+from ash_server.api.http.dependencies import InjectedStore
+from ash_server.api.http.openapi_operations import operation, text
+from ash_server.api.http.origin_guard import check_origin
+from ash_server.api.http.problems import READ_ERRORS, error_responses
+from ash_server.api.http.streaming import EVENT_STREAM, SSE_HEADERS, mark_as_subscription
+from ash_server.db.events import StoredEvent
+from ash_server.errors import DatabaseUnavailable, OriginNotAllowed, SessionNotFound, SessionTooLarge
+from ash_server.live.hub import EventBatch
+from ash_server.queries.projection_inputs import MAX_BYTES
+from ash_server.repositories.events import EventStore, RunningTurn
+from ash_shared.projections import UiMessageStream
+from ash_shared.projections.ui_chunks import UiChunk
+
+_HEADERS = {**SSE_HEADERS, "x-vercel-ai-ui-message-stream": "v1"}
+_PIECE_BYTES = 64 * 1024
+_DONE = b"data: [DONE]\n\n"
+_COMMENT = b":\n\n"
+_CUT_OFF: UiChunk = {
+    "type": "error",
+    "errorText": "The stream was cut off. Load the messages again and resume.",
+}
+
+_EXAMPLE = (
+    'data: {"type":"start","messageId":"e2-answer","messageMetadata":{"createdAt":1793610847130,"turnId":"t1"}}\n\n'
+    'data: {"type":"start-step"}\n\n'
+    'data: {"type":"text-start","id":"text-1"}\n\n'
+    'data: {"type":"text-delta","id":"text-1","delta":"Only test_paths."}\n\n'
+    'data: {"type":"text-end","id":"text-1"}\n\n'
+    'data: {"type":"finish-step"}\n\n'
+    'data: {"type":"finish","messageMetadata":{"finishedAt":1793610853007}}\n\n'
+    "data: [DONE]\n\n"
+)
+
+
+class UiStreamController(Controller):
+    path = "/api/sessions/{session_id:uuid}/ui-stream"
+    tags = ("events",)
+
+    @get(
+        media_type=EVENT_STREAM,
+        guards=[check_origin],
+        operation_id="followUiMessage",
+        summary="Follow the running turn (AI SDK)",
+        description="The resumable stream of Vercel's AI SDK, for `useChat({ resume: true })`: the chunks of the "
+        "running turn from its start, then new ones as events are stored, until it ends (`[DONE]`). The message that "
+        "a client builds is that of the projection `ui-messages`. If no turn runs, the response is a 204.\n\n"
+        "Prompts and other events that are not part of the answer are transient data: `data-message` has the "
+        "`UIMessage` of a prompt. `error` is sent if something changed that was sent before, the server stops, the "
+        "session was deleted or the key is no longer valid; load the messages again then. A comment is sent after 15 "
+        "seconds without chunks.\n\nClients that do not read for about 10 s are disconnected.",
+        response_description="The chunks of the turn.",
+        responses={
+            204: ResponseSpec(None, description="No turn runs."),
+            **error_responses(*READ_ERRORS, SessionNotFound, SessionTooLarge, OriginNotAllowed),
+        },
+        operation_class=operation(
+            responses={200: {EVENT_STREAM: text("Chunks, each followed by a blank line.", example=_EXAMPLE)}}
+        ),
+    )
+    async def follow(
+        self, request: Request[Any, Any, Any], store: InjectedStore, session_id: FromPath[UUID]
+    ) -> Response[Any]:
+        turn = await store.events.get_running_turn(session_id)
+        followed = None if turn is None else await _follow(store.events, session_id, turn)
+        if followed is None:
+            return Response(None, status_code=204)
+        mark_as_subscription(request.scope)
+        return Stream(_render(followed, partial(is_still_valid, request)), headers=_HEADERS)
+
+
+class _Followed(NamedTuple):
+    """A turn, with the chunks so far and the batches of events that follow."""
+
+    stream: UiMessageStream
+    chunks: list[UiChunk]
+    batches: AsyncGenerator[EventBatch, None]
+    is_running: Callable[[], Awaitable[bool]]
+
+
+async def _follow(log: EventStore, session_id: UUID, turn: RunningTurn) -> _Followed | None:
+    """Read the events of the turn so far; None if it has ended. Raises SessionTooLarge."""
+
+    async def is_running() -> bool:
+        try:
+            last = await log.get_open_turn(session_id)
+        except DatabaseUnavailable:
+            return True
+        except SessionNotFound:
+            return False
+        return last is not None and not last.is_over
+
+    stream, batches = UiMessageStream(), log.subscribe_stored(session_id, turn.after, collapse=True)
+    try:
+        events = await _read_so_far(batches)
+        chunks = await asyncio.to_thread(lambda: stream.begin(_decode(events), turn.id))
+    except BaseException:
+        await batches.aclose()
+        raise
+    if stream.is_over or stream.is_interrupted:
+        await batches.aclose()
+        return None
+    return _Followed(stream, chunks, batches, is_running)
+
+
+async def _read_so_far(batches: AsyncGenerator[EventBatch, None]) -> list[StoredEvent]:
+    events, size = list[StoredEvent](), 0
+    async for batch in batches:
+        events += batch.events
+        size += sum(len(event.content) for event in batch.events)
+        if size > MAX_BYTES:
+            raise SessionTooLarge
+        if batch.caught_up:
+            break
+    return events
+
+
+async def _render(
+    followed: _Followed, is_valid: Callable[[], Awaitable[bool]]
+) -> AsyncGenerator[bytes, None]:
+    stream, chunks = followed.stream, followed.chunks
+    async with aclosing(followed.batches) as batches:
+        for piece in _pieces(chunks):
+            yield piece
+        chunks.clear()  # not needed while the client follows
+        async for batch in batches:
+            if not await is_valid():
+                break
+            chunks = [chunk for event in _decode(batch.events) for chunk in stream.add(event)]
+            if batch.caught_up and not stream.is_over and await _has_ended(followed):
+                chunks += stream.end()
+            for piece in _pieces(chunks):
+                yield piece
+            if stream.is_over:
+                yield _DONE
+                return
+    yield _format([_CUT_OFF]) + _DONE
+
+
+async def _has_ended(followed: _Followed) -> bool:
+    """True if the turn was interrupted, or its answer is complete: then only usage may follow, if at all."""
+    stream = followed.stream
+    return stream.is_interrupted or not (stream.has_open_items() or await followed.is_running())
+
+
+def _decode(events: Sequence[StoredEvent]) -> list[Any]:
+    return [msgspec.json.decode(event.wire_bytes()) for event in events]
+
+
+def _pieces(chunks: Iterable[UiChunk]) -> list[bytes]:
+    """Return the rendered chunks, split so that little is buffered per client; a comment if there are none."""
+    rendered = _format(chunks) or _COMMENT
+    return [rendered[start : start + _PIECE_BYTES] for start in range(0, len(rendered), _PIECE_BYTES)]
+
+
+def _format(chunks: Iterable[UiChunk]) -> bytes:
+    """Format chunks as JSON in ASCII, which also represents lone surrogates."""
+    return "".join(f"data: {json.dumps(chunk, separators=(',', ':'))}\n\n" for chunk in chunks).encode()
