@@ -36,6 +36,8 @@ class OpenTurn(NamedTuple):
     id: str
     spent: Block
     """The `usage` and `costUsd` that its end would have now."""
+    is_over: bool = False
+    """True if its answer is complete, and only usage may follow."""
 
 
 class OpenText(NamedTuple):
@@ -122,7 +124,7 @@ class Normalizer:
     def open_turn(self) -> OpenTurn | None:
         """Return the open turn, if any."""
         turn = self._log.state.turn
-        return None if turn is None else OpenTurn(turn.id, usage.costs_of_turn(turn))
+        return None if turn is None else OpenTurn(turn.id, usage.costs_of_turn(turn), turn.is_over)
 
     def follow(self, line: Line, context: Context) -> list[Event]:
         """Same as `normalize`, for a line that was read already; events in wire form."""

@@ -55,7 +55,7 @@ class EventType(NamedTuple):
     in_conversation: bool = False
     """Projections to messages and prompts read it."""
     is_hidden: bool = False
-    """No projection reads its payload."""
+    """Requests, prompts and summaries do not read its payload."""
     issue: Literal["error", "failure", "unrecognised"] | None = None
     """How a session counts it; `failure`: as an error if its payload has one."""
     filter: str | None = None

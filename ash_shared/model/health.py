@@ -2,19 +2,30 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
+
+from ash_shared.model.base import ABSENT, AshModel, Omittable
 
 API_VERSION = 1
 """Increased by changes after which clients of the previous version no longer work."""
 
 
-class Health(BaseModel):
-    """The result of a successful health check; a failed one is a problem response."""
+class ReplicaHealth(AshModel):
+    """Whether the server reads from its replica."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
+    is_used: bool = Field(alias="isUsed")
+    """False while the replica does not answer, lags too much, or has another schema: the primary then answers."""
+    lag_seconds: Omittable[float] = Field(default=ABSENT, alias="lagSeconds")
+    """The age of the oldest change that the replica does not have; absent if it is unknown."""
+
+
+class Health(AshModel):
+    """The result of a successful health check; a failed one is a problem response."""
 
     status: Literal["ok"]
     version: str = ""
     """The version of Ash."""
     api: int = 0
     """The version of the API: clients work with servers of the same version."""
+    replica: Omittable[ReplicaHealth] = ABSENT
+    """Only when the server is asked whether it is ready, and if it has a replica."""

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from hashlib import blake2b
+from itertools import chain
 
 import msgspec
 
@@ -74,7 +75,7 @@ _MARKUP = re.compile(
 
 
 def _user_blocks(read: Read) -> Iterator[Block]:
-    for part in read.parts():
+    for part in chain.from_iterable(each.parts() for each in read.elements or [read]):
         if part.role == "user" and part.origin != "synthetic":
             yield from (block for block in part.blocks if block["type"] == "text" and "variant" not in block)
 

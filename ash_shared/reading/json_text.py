@@ -107,7 +107,7 @@ _named_type: Callable[[str, Any], Any] = NewType
 
 
 MAX_VALUES = 500_000
-"""Of a text: decoded values take many times the memory of their text."""
+"""JSON values of one text; decoded, they take many times its memory."""
 _MAX_UNCOUNTED = 1024 * 1024
 """Bytes of a text that cannot have too many values."""
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)

@@ -225,6 +225,26 @@ def _pi(record: dict[str, Any]) -> Any:
     return _map_list(record, "messages", lambda each: _item(_select(each, "content", "toolCallId")))
 
 
+def _pydantic_ai(record: dict[str, Any]) -> Any:
+    message = record.get("message", record)
+    return _map_list(message, "parts", _pydantic_ai_part) if isinstance(message, dict) else None
+
+
+def _pydantic_ai_part(part: Any) -> Any:
+    """Return the values of a part or of an item in its content, without discriminators."""
+    if isinstance(part, list):
+        return [_pydantic_ai_part(each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    is_typed = "part_kind" in part or "kind" in part
+    discriminators = ("kind", "part_kind") if is_typed else ()
+    return [
+        _pydantic_ai_part(value) if key == "content" else value
+        for key, value in part.items()
+        if key not in discriminators
+    ]
+
+
 _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
     "openai_chat": _chat,
     "openai_responses": _responses,
@@ -238,5 +258,6 @@ _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
     "langchain": _langchain,
     "opencode": _opencode,
     "pi_": _pi,
+    "pydantic_ai": _pydantic_ai,
 }
 """By the prefix of the folder name; all other folders contain Claude's formats."""

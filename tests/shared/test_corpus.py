@@ -125,6 +125,7 @@ SOURCES = {
     "openai_responses": "openai_responses",
     "opencode": "opencode",
     "pi_": "pi",
+    "pydantic_ai": "pydantic_ai",
     "vercel": "vercel",
 }
 """Provider by prefix of the folder name; all other folders contain Claude's formats."""

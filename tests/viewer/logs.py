@@ -152,7 +152,7 @@ def _call(choose: random.Random) -> str:
 
 
 _PIECES = ("", "+1", "+2", "+3")
-"""What `_piece` adds to the id of an event."""
+"""Endings that `_piece` adds to the id of an event."""
 
 
 def _retraction(choose: random.Random, names: list[str]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ const NAMES = {
   openai_responses: "OpenAI Responses",
   bedrock: "Bedrock",
   langchain: "LangChain",
+  pydantic_ai: "Pydantic AI",
   vercel: "Vercel AI SDK",
 };
 

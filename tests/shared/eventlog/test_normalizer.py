@@ -134,9 +134,8 @@ def test_open_turn_has_the_costs_of_its_end(corpus_folder: Path) -> None:
             for event in ended
             if event["type"] == "turn_end"
         ]
-        assert [each for each in costs if each[1]] == [each for each in [open_turn] if each and each.spent], (
-            name
-        )
+        spent = [(open_turn.id, open_turn.spent)] if open_turn and open_turn.spent else []
+        assert [each for each in costs if each[1]] == spent, name
         assert normalizer.open_turn() is None, name
 
 

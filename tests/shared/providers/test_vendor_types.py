@@ -79,6 +79,13 @@ def gemini_parts() -> list[str]:
     return sorted({*keys, *(re.sub("_(.)", lambda match: match[1].upper(), key) for key in keys)})
 
 
+def pydantic_ai_kinds(key: str, *unions: str) -> list[str]:
+    """Return the values of a key of its data classes, whose annotations cannot be evaluated."""
+    messages = importlib.import_module("pydantic_ai.messages")
+    models = [model for union in unions for model in members(getattr(messages, union))]
+    return sorted({getattr(model, key) for model in models if hasattr(model, key)})
+
+
 SUBTYPES = frozenset({"mirror_error", "task_notification", "task_progress", "task_started", "task_updated"})
 
 
@@ -124,6 +131,19 @@ CASES: list[tuple[str, Callable[[], list[str]], RecordMaker]] = [
         lambda name: {"role": "assistant", "tool_calls": [{"type": name}]},
     ),
     ("gemini", gemini_parts, lambda name: {"role": "model", "parts": [{name: {}}]}),
+    (
+        "pydantic_ai",
+        partial(pydantic_ai_kinds, "part_kind", "ModelRequestPart", "ModelResponsePart"),
+        lambda name: {"kind": "request", "parts": [{"part_kind": name}]},
+    ),
+    (
+        "pydantic_ai",
+        partial(pydantic_ai_kinds, "kind", "UserContent"),
+        lambda name: {
+            "kind": "request",
+            "parts": [{"part_kind": "user-prompt", "content": [{"kind": name}]}],
+        },
+    ),
 ]
 """Source, a function that lists the type names of a vendor's union, and a function that makes a record of a type.
 
