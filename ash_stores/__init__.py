@@ -14,10 +14,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ash_stores.claude_agent import AshSessionStore
     from ash_stores.openai_agents import AshSession
+    from ash_stores.pydantic_ai import AshConversationStore
 
-__all__ = ["AshSession", "AshSessionStore"]
+__all__ = ["AshConversationStore", "AshSession", "AshSessionStore"]
 
-_MODULES = {"AshSession": "openai_agents", "AshSessionStore": "claude_agent"}
+_MODULES = {
+    "AshConversationStore": "pydantic_ai",
+    "AshSession": "openai_agents",
+    "AshSessionStore": "claude_agent",
+}
 
 
 def __getattr__(name: str) -> Any:

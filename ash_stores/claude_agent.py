@@ -9,6 +9,7 @@ import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple, cast
 from urllib.parse import quote, unquote
 from uuid import UUID, uuid4
@@ -18,18 +19,19 @@ from claude_agent_sdk.types import SessionListSubkeysKey, SessionStoreListEntry,
 
 from ash_client import ApiError, MessageToAppend
 from ash_client.requests import batched
-from ash_shared.model.message import RECORD_ID_PREFIX, Message
+from ash_shared.model.message import RECORD_ID_PREFIX
 from ash_shared.model.session import Session
 from ash_stores.connection import (
-    ALL_KINDS,
     Address,
     SessionClient,
     SessionClients,
+    TextOnPage,
     delete_session,
     find_session,
     list_named,
+    read_texts,
 )
-from ash_stores.texts import to_text
+from ash_stores.texts import read_text, to_text
 
 SOURCE = "claude"
 SUMMARY = "claude_agent_sdk"
@@ -39,6 +41,7 @@ _MAX_MIRRORS = 1000
 """Transcripts with a state that is kept between appends; that of others is read again."""
 _MAX_RECORD_ID = 200
 _SUFFIX = ".jsonl"
+_LEFT_TO_NEXT_APPEND = frozenset({"sequence_mismatch", "session_not_found", "body_too_large"})
 
 Entries = list[SessionStoreEntry]
 
@@ -68,6 +71,17 @@ class _Mirror:
     """The sequence up to which `imported` is complete."""
     unanswered: list[_Line] = field(default_factory=list)
     """The lines of the last append, if it failed: a repeated append has their ids."""
+
+    def include(self, messages: list[TextOnPage], covered: int) -> None:
+        """Add stored messages, and those after `covered` to the summary."""
+        for message in messages:
+            entry = _to_entry(message)
+            if entry is None:
+                continue
+            if not message.id.startswith(RECORD_ID_PREFIX):
+                self.imported.add(str(entry.get("uuid")))
+            if message.sequence > covered:
+                self.summary = _fold(self.summary, [entry])
 
 
 class AshSessionStore:
@@ -107,11 +121,13 @@ class AshSessionStore:
         if session is None:
             return None
         try:
-            return [each async for each in _read_entries(client, session.id)] or None
+            pages = [page async for page in read_texts(client, session.id)]
         except ApiError as error:
             if error.code == "session_not_found":  # deleted meanwhile
                 return None
             raise
+        entries = map(_to_entry, chain.from_iterable(pages))
+        return [entry for entry in entries if entry is not None] or None
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
         """Return the main sessions of a project with the time of their last change."""
@@ -171,10 +187,26 @@ class AshSessionStore:
             except ApiError as error:
                 lines = await self._recover(client, mirror, new, error)
                 continue
-            if created := [each.sequence for each in appended if each.created]:
-                mirror.sequence = mirror.read = max(created)
+            created = [
+                (line.entry, each.sequence) for line, each in zip(new, appended, strict=True) if each.created
+            ]
+            if created:
+                mirror.sequence = mirror.read = created[-1][1]
+            if len(created) == len(new):
                 mirror.summary = summary
+            elif created and mirror.has_summary:
+                await self._add_to_summary(client, mirror, [entry for entry, _ in created])
             return
+
+    async def _add_to_summary(self, client: SessionClient, mirror: _Mirror, entries: Entries) -> None:
+        """Include entries that were appended without a summary, because others of their batch were stored already."""
+        mirror.summary = _fold(mirror.summary, entries)
+        metadata = _to_metadata(mirror.summary, mirror.sequence)
+        try:
+            await client.commit(str(mirror.session_id), metadata=metadata, expected_sequence=mirror.sequence)
+        except ApiError as error:
+            if error.code not in _LEFT_TO_NEXT_APPEND:
+                raise
 
     async def _recover(
         self, client: SessionClient, mirror: _Mirror, lines: list[_Line], error: ApiError
@@ -211,16 +243,8 @@ class AshSessionStore:
         covered, mirror.summary = _read_summary(session) if mirror.has_summary else (mirror.sequence, None)
         start = min(mirror.read, covered)
         if start < mirror.sequence:
-            async for message in client.messages(
-                session.id, after=start, limit=1000, parsed=False, kind=ALL_KINDS
-            ):
-                entry = _to_entry(message)
-                if entry is None or message.sequence > mirror.sequence:
-                    continue
-                if not message.id.startswith(RECORD_ID_PREFIX):
-                    mirror.imported.add(str(entry.get("uuid")))
-                if message.sequence > covered:
-                    mirror.summary = _fold(mirror.summary, [entry])
+            async for page in read_texts(client, session.id, start):
+                mirror.include([each for each in page if each.sequence <= mirror.sequence], covered)
         mirror.read = mirror.sequence
 
     def _mirror(self, key: SessionKey) -> _Mirror:
@@ -305,16 +329,10 @@ def _stem(session: Session) -> str:
     return (session.external_id or "").removesuffix(_SUFFIX)
 
 
-async def _read_entries(client: SessionClient, session_id: UUID) -> AsyncIterator[SessionStoreEntry]:
-    async for message in client.messages(session_id, limit=1000, parsed=False, kind=ALL_KINDS):
-        if (entry := _to_entry(message)) is not None:
-            yield entry
-
-
-def _to_entry(message: Message) -> SessionStoreEntry | None:
+def _to_entry(message: TextOnPage) -> SessionStoreEntry | None:
     """Return a message as an entry; None for a line that is no object, which an import may have stored."""
     try:
-        value = json.loads(message.content or "")
+        value = read_text(message.content)
     except ValueError:
         return None
     return cast(SessionStoreEntry, value) if isinstance(value, dict) else None

@@ -2,17 +2,20 @@
 
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from hashlib import sha256
 from typing import Any, Unpack
 from uuid import UUID
 
 from ash_client import ApiError, MessageToAppend
 from ash_client.requests import MessageQuery, NewSessionFields, SessionId, SessionQuery
 from ash_server import NewMessage, Store
+from ash_server.db.messages import StoredMessage
 from ash_server.db.pagination import may_have_more
 from ash_server.errors import AshError
 from ash_shared.model.message import Message
-from ash_shared.model.pages import AppendedMessage, MessagePage
+from ash_shared.model.pages import AppendedMessage, DifferentText, MessageComparison, MessagePage
 from ash_shared.model.session import Session
+from ash_stores.connection import ALL_KINDS, PAGE_SIZE, TextOnPage, TextPage
 
 
 class StoreClient:
@@ -41,9 +44,16 @@ class StoreClient:
         with _api_errors():
             return await self._store.sessions.create(**named)
 
-    async def delete_session(self, session: SessionId) -> None:
+    async def delete_session(self, session: SessionId, *, expected_sequence: int | None = None) -> None:
         with _api_errors():
-            await self._store.sessions.delete(_uuid(session))
+            await self._store.sessions.delete(_uuid(session), expected_sequence=expected_sequence)
+
+    async def compare_messages(self, session: SessionId, contents: Mapping[str, bytes]) -> MessageComparison:
+        digests = {id: sha256(content).digest() for id, content in contents.items()}
+        with _api_errors():
+            equal, deleted, different = await self._store.messages.compare_contents(_uuid(session), digests)
+        stored = None if different is None else DifferentText(id=different[0], content=different[1])
+        return MessageComparison(equal=equal, deleted=deleted or None, different=stored)
 
     async def commit(
         self,
@@ -60,32 +70,33 @@ class StoreClient:
             )
         return [AppendedMessage(**each._asdict()) for each in appended]
 
-    async def messages(
-        self, session: SessionId, **query: Unpack[MessageQuery]
-    ) -> AsyncGenerator[Message, None]:
-        """Yield the messages without typed blocks."""
-        while True:
-            page = await self.list_messages(session, **query)
-            for message in page.messages:
-                yield message
-            if page.next_after is None:
-                return
-            query["after"] = page.next_after
-
     async def list_messages(self, session: SessionId, **query: Unpack[MessageQuery]) -> MessagePage:
         """Return a page without typed blocks."""
-        id, before, limit = _uuid(session), query.get("before"), query.get("limit", 100)
+        id, (rows, next_after, prev_before) = _uuid(session), await self._list_rows(session, **query)
+        messages = [_to_message(id, row) for row in rows]
+        return MessagePage(messages=messages, next_after=next_after, prev_before=prev_before)
+
+    async def list_texts(
+        self, session: SessionId, *, after: int = 0, before: int | None = None, limit: int = PAGE_SIZE
+    ) -> TextPage:
+        rows, *places = await self._list_rows(
+            session, after=after, before=before, limit=limit, kind=ALL_KINDS
+        )
+        return TextPage([TextOnPage(row.id, row.sequence, row.content) for row in rows], *places)
+
+    async def _list_rows(
+        self, session: SessionId, **query: Unpack[MessageQuery]
+    ) -> tuple[list[StoredMessage], int | None, int | None]:
+        """Return the rows of a page, and the cursors of the next and the previous page."""
+        before, limit = query.get("before"), query.get("limit", 100)
         kinds: Any = query.get("kind", "message,record").split(",")
         with _api_errors():
             rows = await self._store.messages.list_messages(
-                id, after=query.get("after", 0), before=before, limit=limit, kinds=kinds
+                _uuid(session), after=query.get("after", 0), before=before, limit=limit, kinds=kinds
             )
-        has_more = may_have_more(rows, limit)
-        return MessagePage(
-            messages=[_to_message(id, row) for row in rows],
-            next_after=rows[-1].sequence if has_more and before is None else None,
-            prev_before=rows[0].sequence if has_more and before is not None else None,
-        )
+        if not may_have_more(rows, limit):
+            return rows, None, None
+        return (rows, rows[-1].sequence, None) if before is None else (rows, None, rows[0].sequence)
 
     async def pop_message(self, session: SessionId) -> Message | None:
         with _api_errors():

@@ -1,7 +1,6 @@
 """`Session` of openai-agents: the items of a conversation, one per message."""
 
 import asyncio
-import json
 from collections.abc import Awaitable
 from typing import Any, TypeVar
 from uuid import UUID, uuid4
@@ -10,18 +9,17 @@ from ash_client import ApiError, MessageToAppend
 from ash_client.requests import batched
 from ash_shared.model.message import LAST_SEQUENCE
 from ash_stores.connection import (
-    ALL_KINDS,
+    PAGE_SIZE,
     Address,
     SessionClient,
     SessionClients,
     delete_session,
     find_session,
 )
-from ash_stores.texts import to_text
+from ash_stores.texts import read_text, to_text
 
 SOURCE = "openai_responses"
 
-_PAGE_SIZE = 1000
 T = TypeVar("T")
 
 
@@ -60,7 +58,7 @@ class AshSession:
             if error.code == "session_not_found":
                 return []
             raise
-        return [json.loads(text) for text in texts]
+        return list(map(read_text, texts))
 
     async def add_items(self, items: list[Any]) -> None:
         """Append items, each batch of 1 MiB as a whole."""
@@ -99,7 +97,7 @@ class AshSession:
             if error.code == "session_not_found":
                 return None
             raise
-        return None if message is None else json.loads(message.content or "")
+        return None if message is None else read_text(message.content or "")
 
     async def _delete(self) -> None:
         client = self._clients.client
@@ -126,9 +124,9 @@ async def _read_last(client: SessionClient, session: UUID, count: int) -> list[s
     texts: list[str] = []
     before: int | None = LAST_SEQUENCE
     while before is not None and len(texts) < count:
-        limit = min(count - len(texts), _PAGE_SIZE)
-        page = await client.list_messages(session, before=before, limit=limit, parsed=False, kind=ALL_KINDS)
-        texts[:0] = [message.content or "" for message in page.messages]
+        limit = min(count - len(texts), PAGE_SIZE)
+        page = await client.list_texts(session, before=before, limit=limit)
+        texts[:0] = [message.content for message in page.messages]
         before = page.prev_before
     return texts
 

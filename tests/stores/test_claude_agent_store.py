@@ -11,13 +11,18 @@ from uuid import uuid4
 import pytest
 from claude_agent_sdk import (
     ClaudeAgentOptions,
+    InMemorySessionStore,
+    SDKSessionInfo,
     SessionKey,
     SessionStoreEntry,
     delete_session_via_store,
     fork_session_via_store,
+    get_session_info_from_store,
     get_session_messages_from_store,
+    get_subagent_messages_from_store,
     import_session_to_store,
     list_sessions_from_store,
+    list_subagents_from_store,
     project_key_for_directory,
     query,
     rename_session_via_store,
@@ -32,7 +37,7 @@ from ash_server.transfer.importing.file_import import ImportedFile, import_file
 from ash_server.transfer.importing.transcript_files import find_homes
 from ash_server.transfer.pushing import push_file
 from ash_stores import AshSessionStore
-from ash_stores.connection import Address
+from ash_stores.connection import Address, find_session
 from tests.server.api.conftest import create_key
 
 SESSION = "3f0c6a52-5b1e-4c0a-9d55-0c7b8f1f2e60"
@@ -61,6 +66,18 @@ def entry(number: int, **more: Any) -> SessionStoreEntry:
 
 def entries(*numbers: int, **more: Any) -> list[SessionStoreEntry]:
     return [entry(number, **more) for number in numbers]
+
+
+async def run_fake(sessions: AshSessionStore, folder: Path, **options: Any) -> list[object]:
+    """Run the agent SDK in a folder with the fake CLI, and return its messages."""
+    chosen = ClaudeAgentOptions(
+        session_store=cast(Any, sessions),
+        cli_path=Path(__file__).with_name("fake_claude.py"),
+        env={"CLAUDE_CONFIG_DIR": str(folder), "FAKE_SESSION": SESSION},
+        cwd=folder,
+        **options,
+    )
+    return [each async for each in query(prompt="Which tests fail?", options=chosen)]
 
 
 MODE = cast(SessionStoreEntry, {"type": "mode", "mode": "normal", "sessionId": SESSION})
@@ -109,29 +126,57 @@ async def test_reads_as_transcript_of_claude(sessions: AshSessionStore, store: S
     )
 
 
-async def test_functions_of_the_sdk_work(sessions: AshSessionStore, tmp_path: Path) -> None:
-    key: SessionKey = {"project_key": project_key_for_directory(tmp_path), "session_id": SESSION}
-    await sessions.append(key, entries(1, 2))
-    await rename_session_via_store(sessions, SESSION, "Two tests", directory=str(tmp_path))
-    await tag_session_via_store(sessions, SESSION, "green", directory=str(tmp_path))
-    fork = await fork_session_via_store(sessions, SESSION, directory=str(tmp_path), title="Another try")
+async def test_functions_of_the_sdk_return_the_same_as_with_its_own_store(
+    sessions: AshSessionStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
+    expected = await use_functions(InMemorySessionStore(), tmp_path)
 
-    listed = await list_sessions_from_store(sessions, directory=str(tmp_path))
-    messages = await get_session_messages_from_store(sessions, fork.session_id, directory=str(tmp_path))
-    assert {(each.session_id, each.summary, each.tag, each.first_prompt) for each in listed} == {
-        (SESSION, "Two tests", "green", "prompt 1"),
-        (fork.session_id, "Another try", None, "prompt 1"),
-    }
-    assert [each.message["content"] for each in messages] == [
-        "prompt 1",
-        [{"type": "text", "text": "answer 2"}],
+    assert await use_functions(sessions, tmp_path) == expected
+    assert expected["listed"] == [
+        {"summary": "Another try", "tag": None, "first_prompt": "prompt 1"},
+        {"summary": "Two tests", "tag": "green", "first_prompt": "prompt 1"},
     ]
 
-    await delete_session_via_store(sessions, SESSION, directory=str(tmp_path))
-    await delete_session_via_store(sessions, SESSION, directory=str(tmp_path))
-    assert [
-        each.session_id for each in await list_sessions_from_store(sessions, directory=str(tmp_path))
-    ] == [fork.session_id]
+
+async def use_functions(store: Any, folder: Path) -> dict[str, Any]:
+    """Call the functions of the SDK for sessions in a store; return their results without times and new ids."""
+    directory = str(folder)
+    key: SessionKey = {"project_key": project_key_for_directory(folder), "session_id": SESSION}
+    transcript = folder / "projects" / key["project_key"] / f"{SESSION}.jsonl"
+    for path, numbers in (
+        (transcript, (1, 2)),
+        (transcript.with_suffix("") / "subagents" / "agent-a1.jsonl", (3, 4)),
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(json.dumps(line) + "\n" for line in entries(*numbers)))
+    for _ in range(2):
+        await import_session_to_store(SESSION, store, directory=directory)
+    await rename_session_via_store(store, SESSION, "Two tests", directory=directory)
+    await tag_session_via_store(store, SESSION, "green", directory=directory)
+    fork = await fork_session_via_store(store, SESSION, directory=directory, title="Another try")
+    info = await get_session_info_from_store(store, SESSION, directory=directory)
+    returned = {
+        "listed": sorted(
+            (shown(each) for each in await list_sessions_from_store(store, directory=directory)), key=str
+        ),
+        "info": info and shown(info),
+        "messages": await get_session_messages_from_store(store, SESSION, directory=directory),
+        "forked": [
+            each.message
+            for each in await get_session_messages_from_store(store, fork.session_id, directory=directory)
+        ],
+        "subagents": await list_subagents_from_store(store, SESSION, directory=directory),
+        "of subagent": await get_subagent_messages_from_store(store, SESSION, "a1", directory=directory),
+    }
+    for _ in range(2):
+        await delete_session_via_store(store, SESSION, directory=directory)
+    left = [each.session_id for each in await list_sessions_from_store(store, directory=directory)]
+    return {**returned, "left": left == [fork.session_id], "subkeys": await store.list_subkeys(key)}
+
+
+def shown(info: SDKSessionInfo) -> dict[str, Any]:
+    return {"summary": info.summary, "tag": info.tag, "first_prompt": info.first_prompt}
 
 
 STRANGE: list[Any] = [
@@ -169,6 +214,29 @@ async def test_stores_records_with_known_uuid_once(sessions: AshSessionStore) ->
     await sessions.append(KEY, [*entries(1), entry(2, cwd="/elsewhere"), *entries(3, 3), MODE])
 
     assert await sessions.load(KEY) == [*entries(1, 2), MODE, entry(3), MODE]
+
+
+async def test_summary_has_each_record_once(
+    address: tuple[Address, str | None], sessions: AshSessionStore
+) -> None:
+    """Records that are stored, beside new ones, after a restart and in the same process; then an import adds one."""
+    await sessions.append(KEY, [entry(1, gitBranch="main"), entry(2, gitBranch="fix")])
+    restarted = AshSessionStore(*address)
+    summaries = []
+    for number in (3, 4):
+        await restarted.append(KEY, [entry(1, gitBranch="main"), entry(number)])
+        summaries += await restarted.list_session_summaries(KEY["project_key"])
+    client = restarted._clients.client
+    session = await find_session(client, "claude", NAME)
+    assert session
+    await client.commit(session.id, [{"content": json.dumps(entry(5, gitBranch="late")), "source": "claude"}])
+    summaries += await restarted.list_session_summaries(KEY["project_key"])
+    await restarted.append(KEY, entries(6))
+    summaries += await restarted.list_session_summaries(KEY["project_key"])
+    await restarted.close()
+
+    assert [each["data"]["git_branch"] for each in summaries] == ["fix", "fix", "late"]
+    assert [each["uuid"][-1] for each in cast(list[Any], await sessions.load(KEY))] == list("123456")
 
 
 @pytest.mark.parametrize(
@@ -222,21 +290,13 @@ async def test_namespaces_are_separate(store: Store) -> None:
 async def test_mirrors_a_run_of_the_sdk(
     in_process: AshSessionStore, store: Store, tmp_path: Path, flush: Any
 ) -> None:
-    environment = {"CLAUDE_CONFIG_DIR": str(tmp_path), "FAKE_SESSION": SESSION}
-    options = ClaudeAgentOptions(
-        session_store=cast(Any, in_process),
-        session_store_flush=flush,
-        cli_path=Path(__file__).with_name("fake_claude.py"),
-        env=environment,
-        cwd=tmp_path,
-    )
-    results = [each async for each in query(prompt="Go on.", options=options)]
+    results = await run_fake(in_process, tmp_path, session_store_flush=flush)
     [path] = tmp_path.glob("projects/*/*.jsonl")  # noqa: ASYNC240
     [mirrored] = (await store.sessions.list_sessions()).sessions
     imported = await import_again(store, path, f"projects/{path.parent.name}/{path.name}")
 
     assert type(results[-1]).__name__ == "ResultMessage"
-    assert (imported.session_id, dict(imported.result.counts)) == (mirrored.id, {"existing": 3})
+    assert (imported.session_id, dict(imported.result.counts)) == (mirrored.id, {"existing": 5})
 
 
 # --- Writers

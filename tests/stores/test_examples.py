@@ -1,4 +1,4 @@
-"""The files in examples/, run with a fake model, and the pages that show them."""
+"""The files in examples/, run with their SDK and a fake model, and the pages that show them."""
 
 import json
 import os
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -18,10 +19,17 @@ from ash_server.store import Store
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 OUTPUT = {
-    "claude_agent_session_store.py": ("claude_agent_sdk", "Done.\nWhich tests fail?\n"),
-    "openai_agents_session.py": ("agents", "Done.\nDone.\n4 items\n"),
+    "claude_agent_session_store.py": ("claude_agent_sdk", "Done.\nWhich tests fail?\n", []),
+    "openai_agents_session.py": ("agents", "Done.\nDone.\n4 items\n", [1, 3]),
+    "pydantic_ai_conversation_store.py": (
+        "pydantic_ai",
+        "success (no tool calls)\n" * 2 + "2 of 4 messages\n",
+        [],
+    ),
 }
-"""The SDK of each example, and what it prints."""
+"""The SDK of each example, its output, and the lengths of the conversations that the fake model receives."""
+_AGENTS = ROOT / ".venv-agents" / "bin" / "python"
+"""Has openai-agents and the extra `stores` (`make .venv-agents/.agents`)."""
 
 _MESSAGE = {
     "type": "message",
@@ -34,10 +42,13 @@ _RESPONSE = {"id": "r", "object": "response", "created_at": 0, "model": "fake", 
 
 
 class FakeModel(BaseHTTPRequestHandler):
-    """Answers each request of the Responses API with `Done.`"""
+    """Answers each request of the Responses API with `Done.`, and keeps the lengths of the conversations."""
+
+    lengths: ClassVar[list[int]] = []
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.lengths.append(len(request["input"]))
         body = json.dumps(_RESPONSE).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
@@ -49,8 +60,19 @@ class FakeModel(BaseHTTPRequestHandler):
         pass
 
 
+def python_with(sdk: str) -> str:
+    if find_spec(sdk):
+        return sys.executable
+    if not _AGENTS.exists():
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(
+            f"{sdk} is not installed: make {_AGENTS.parts[-3]}/.agents"
+        )
+    return str(_AGENTS)
+
+
 @pytest.fixture
 def model() -> Iterator[str]:
+    FakeModel.lengths.clear()
     with ThreadingHTTPServer(("127.0.0.1", 0), FakeModel) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -59,14 +81,20 @@ def model() -> Iterator[str]:
         thread.join()
 
 
-@pytest.mark.parametrize("name", OUTPUT)
+@pytest.mark.parametrize(
+    "name",
+    # `make test-all` creates the environment of openai-agents.
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name == "openai_agents_session.py" else name
+        for name in OUTPUT
+    ],
+)
 async def test_example_prints(name: str, server: str, model: str, store: Store, tmp_path: Path) -> None:
-    sdk, output = OUTPUT[name]
-    if find_spec(sdk) is None:
-        pytest.skip(f"{sdk} is not installed")
+    sdk, output, lengths = OUTPUT[name]
     environment = {
         "PATH": os.environ["PATH"],
         "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+        "AGENT_MODEL": "test",
         "ASH_URL": server,
         "OPENAI_BASE_URL": model,
         "OPENAI_API_KEY": "none",
@@ -75,12 +103,13 @@ async def test_example_prints(name: str, server: str, model: str, store: Store, 
         "HOME": str(tmp_path),
     }
     run = subprocess.run(  # noqa: ASYNC221  # the server runs in a thread
-        [sys.executable, EXAMPLES / name], env=environment, cwd=tmp_path, capture_output=True, text=True
+        [python_with(sdk), EXAMPLES / name], env=environment, cwd=tmp_path, capture_output=True, text=True
     )
 
     assert (run.stdout, run.stderr, run.returncode) == (output, "", 0)
-    [session] = (await store.sessions.list_sessions()).sessions
-    assert session.title == "Which tests fail?"
+    assert FakeModel.lengths == lengths
+    sessions = (await store.sessions.list_sessions()).sessions
+    assert {session.title for session in sessions} == {"Which tests fail?"}
 
 
 def test_examples_are_short_and_tested() -> None:

@@ -1,4 +1,4 @@
-"""`AshSession` compared with a list, with concurrent writers, and in a run of openai-agents, if that is installed."""
+"""`AshSession` compared with a list, and with concurrent writers."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -136,29 +136,3 @@ async def test_cancelled_write_is_completed(session: AshSession) -> None:
         await task
 
     assert await session.get_items() == [PROMPT, ANSWER]
-
-
-async def test_run_of_the_sdk_continues_the_conversation(store: Store) -> None:
-    agents: Any = pytest.importorskip("agents")
-    responses: Any = pytest.importorskip("openai.types.responses")
-
-    class FakeModel(agents.Model):  # type: ignore[misc]
-        inputs: list[int] = []  # noqa: RUF012
-
-        async def get_response(self, system_instructions: Any, input: Any, *_: Any, **__: Any) -> Any:
-            self.inputs.append(len(input))
-            text = {"type": "output_text", "text": "Two.", "annotations": []}
-            message = responses.ResponseOutputMessage.model_validate({**ANSWER, "content": [text]})
-            return agents.ModelResponse(output=[message], usage=agents.Usage(), response_id=None)
-
-        def stream_response(self, *_: Any, **__: Any) -> Any:
-            raise NotImplementedError
-
-    agents.set_tracing_disabled(True)
-    agent = agents.Agent(name="tester", model=FakeModel())
-    session = AshSession("run", url=store)
-    for _ in range(2):
-        result = await agents.Runner.run(agent, "Which tests fail?", session=session)
-
-    assert (result.final_output, FakeModel.inputs) == ("Two.", [1, 3])
-    assert [item.get("role") for item in await session.get_items()] == ["user", "assistant"] * 2
