@@ -11,6 +11,7 @@ import httpx
 from ash_client import connection, requests
 from ash_client.connection import SILENCE_SECONDS
 from ash_client.errors import ApiError
+from ash_client.own_writes import OwnWrites
 from ash_client.requests import (
     EventQuery,
     MessageQuery,
@@ -27,7 +28,7 @@ from ash_client.server_events import ServerEvent, ServerEventParser
 from ash_shared.model.events import ChatEvent
 from ash_shared.model.health import Health
 from ash_shared.model.message import Message
-from ash_shared.model.pages import AppendedMessage, EventPage, MessagePage, SearchPage
+from ash_shared.model.pages import AppendedMessage, EventPage, MessageComparison, MessagePage, SearchPage
 from ash_shared.model.session import Session, SessionPage
 
 T = TypeVar("T")
@@ -41,6 +42,7 @@ class AsyncAshClient:
         self.url = connection.check_url(url)
         """Without a trailing slash."""
         self._retry = retry
+        self._written = OwnWrites()
         self._http = httpx.AsyncClient(**connection.options(self.url, key))
 
     @classmethod
@@ -90,9 +92,9 @@ class AsyncAshClient:
         """Change the title, or replace the metadata as a whole."""
         return await self.send(requests.update_session(session, **changes))
 
-    async def delete_session(self, session: SessionId) -> None:
-        """Delete a session with its messages and events."""
-        await self.send(requests.delete_session(session))
+    async def delete_session(self, session: SessionId, *, expected_sequence: int | None = None) -> None:
+        """Delete a session with its messages and events, if it ends with this sequence."""
+        await self.send(requests.delete_session(session, expected_sequence))
 
     async def end_session(self, session: SessionId) -> None:
         """Close the open texts, tool calls and turns of a stream that has ended."""
@@ -125,10 +127,14 @@ class AsyncAshClient:
         """Append messages and change metadata in one transaction, if the session ends with this sequence.
 
         `metadata` is merged into that of the session, key by key; None removes a key. A repeated commit, whose messages
-        are stored, changes nothing. Without messages, only the metadata changes. Raises ApiError `sequence_mismatch`,
-        whose problem has the `currentSequence`.
+        are stored, changes nothing; if only some are stored, the metadata stays as it is. Without messages, only the
+        metadata changes. Raises ApiError `sequence_mismatch`, whose problem has the `currentSequence`.
         """
         return await self.send(requests.commit(session, messages, metadata, expected_sequence))
+
+    async def compare_messages(self, session: SessionId, contents: Mapping[str, bytes]) -> MessageComparison:
+        """Compare texts, by message id, with the stored ones, up to the first that differs; only digests are sent."""
+        return await self.send(requests.compare_messages(session, contents))
 
     async def list_messages(self, session: SessionId, **query: Unpack[MessageQuery]) -> MessagePage:
         """Return a page of messages with their typed blocks, in ascending order."""
@@ -250,6 +256,7 @@ class AsyncAshClient:
                 await asyncio.sleep(attempts.delay_after(error))
             else:
                 attempts.succeed()
+                self._written.add(request, answer)
                 return answer
 
     @asynccontextmanager
@@ -262,7 +269,9 @@ class AsyncAshClient:
     ) -> AsyncGenerator[httpx.Response, None]:
         """Send a request once, and yield the response before its body is read."""
         with connection.translated_errors(self.url):
-            async with self._http.stream(**connection.arguments(request, accept, silence)) as response:
+            async with self._http.stream(
+                **connection.arguments(request, self._written, accept, silence)
+            ) as response:
                 if response.status_code >= 400:
                     raise connection.to_error(response, await response.aread())
                 yield response

@@ -1,7 +1,9 @@
 """Options of the connection, and translation of errors, for both clients."""
 
+import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
@@ -9,6 +11,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from ash_client.errors import NO_ANSWER, ApiError, answer_error
+from ash_client.own_writes import OwnWrites
 from ash_client.requests import Request
 
 TIMEOUT_SECONDS = 30.0
@@ -40,16 +43,18 @@ def check_url(url: str) -> str:
 
 def options(url: str, key: str | None) -> dict[str, Any]:
     """Return the arguments of a client. Requests to this machine never take a proxy of the environment."""
+    address = urlsplit(url)
     return {
         "headers": {} if key is None else {"Authorization": f"Bearer {key}"},
         "timeout": TIMEOUT_SECONDS,
         "limits": httpx.Limits(keepalive_expiry=_KEEPALIVE_SECONDS),
         "base_url": url,
-        "trust_env": not _is_loopback(urlsplit(url).hostname or ""),
+        "trust_env": not _is_loopback(address.hostname or ""),
+        "verify": _tls(address.scheme),
     }
 
 
-def arguments(request: Request[Any], accept: str, silence: float) -> dict[str, Any]:
+def arguments(request: Request[Any], written: OwnWrites, accept: str, silence: float) -> dict[str, Any]:
     """Return the arguments of `stream`, of either client."""
     return {
         "method": request.method,
@@ -57,7 +62,12 @@ def arguments(request: Request[Any], accept: str, silence: float) -> dict[str, A
         "params": request.params or None,
         "content": request.body,
         # Exports and streams are forwarded as they arrive.
-        "headers": {**request.headers, "Accept": accept, "Accept-Encoding": "identity"},
+        "headers": {
+            **request.headers,
+            **written.headers(request),
+            "Accept": accept,
+            "Accept-Encoding": "identity",
+        },
         "timeout": httpx.Timeout(TIMEOUT_SECONDS, read=silence),
     }
 
@@ -83,6 +93,12 @@ def closed(url: str) -> ApiError:
     return ApiError(
         NO_ANSWER, "the connection was closed", message=f"{url} does not answer: it closed the connection"
     )
+
+
+@cache
+def _tls(scheme: str) -> ssl.SSLContext:
+    """Return the TLS context. Certificates are read once, and only for https: that takes 20 ms."""
+    return httpx.create_ssl_context() if scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def _is_loopback(host: str) -> bool:

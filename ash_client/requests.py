@@ -50,7 +50,7 @@ class Request(Generic[T]):
     body: bytes | None = None
     media_type: str = "application/json"
     is_repeatable: bool = True
-    """False if the server would do it twice."""
+    """False if a repetition would have another effect."""
 
     @property
     def headers(self) -> dict[str, str]:
@@ -84,6 +84,7 @@ class SessionQuery(TypedDict, total=False):
     """Text in the title or external id, or the beginning of the id."""
     parent_id: SessionId | None
     provider_session_id: str | None
+    external_id: str | None
     external_id_prefix: str | None
     since: datetime | None
     until: datetime | None
@@ -180,8 +181,9 @@ def update_session(session: SessionId, **changes: Unpack[SessionUpdate]) -> Requ
     return Request("PATCH", _session(session), _model(Session), body=_json(changes))
 
 
-def delete_session(session: SessionId) -> Request[None]:
-    return Request("DELETE", _session(session), _nothing, is_repeatable=False)
+def delete_session(session: SessionId, expected_sequence: int | None) -> Request[None]:
+    query = {"expectedSequence": expected_sequence}
+    return Request("DELETE", _session(session), _nothing, query, is_repeatable=False)
 
 
 def end_session(session: SessionId) -> Request[None]:

@@ -1,4 +1,4 @@
-"""When a failed request is repeated."""
+"""Retries of failed requests."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ class Retry(NamedTuple):
     """Repeat requests that fail for a while, with exponential backoff."""
 
     seconds: float | None = 30.0
-    """How long one request is repeated; None: until it succeeds; 0: never."""
+    """Seconds for which one request is repeated; None: until it succeeds; 0: never."""
     statuses: frozenset[int] = frozenset({429, 502, 503, 504})
     """Statuses of errors that may be temporary. A server that does not answer is always temporary."""
     on_failure: Callable[[ApiError], None] = _ignore

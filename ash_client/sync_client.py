@@ -11,6 +11,7 @@ import httpx
 from ash_client import connection, requests
 from ash_client.connection import SILENCE_SECONDS
 from ash_client.errors import ApiError
+from ash_client.own_writes import OwnWrites
 from ash_client.requests import (
     EventQuery,
     MessageQuery,
@@ -27,7 +28,7 @@ from ash_client.server_events import ServerEvent, ServerEventParser
 from ash_shared.model.events import ChatEvent
 from ash_shared.model.health import Health
 from ash_shared.model.message import Message
-from ash_shared.model.pages import AppendedMessage, EventPage, MessagePage, SearchPage
+from ash_shared.model.pages import AppendedMessage, EventPage, MessageComparison, MessagePage, SearchPage
 from ash_shared.model.session import Session, SessionPage
 
 T = TypeVar("T")
@@ -41,6 +42,7 @@ class AshClient:
         self.url = connection.check_url(url)
         """Without a trailing slash."""
         self._retry = retry
+        self._written = OwnWrites()
         self._http = httpx.Client(**connection.options(self.url, key))
 
     @classmethod
@@ -89,9 +91,9 @@ class AshClient:
         """Change the title, or replace the metadata as a whole."""
         return self.send(requests.update_session(session, **changes))
 
-    def delete_session(self, session: SessionId) -> None:
-        """Delete a session with its messages and events."""
-        self.send(requests.delete_session(session))
+    def delete_session(self, session: SessionId, *, expected_sequence: int | None = None) -> None:
+        """Delete a session with its messages and events, if it ends with this sequence."""
+        self.send(requests.delete_session(session, expected_sequence))
 
     def end_session(self, session: SessionId) -> None:
         """Close the open texts, tool calls and turns of a stream that has ended."""
@@ -122,10 +124,14 @@ class AshClient:
         """Append messages and change metadata in one transaction, if the session ends with this sequence.
 
         `metadata` is merged into that of the session, key by key; None removes a key. A repeated commit, whose messages
-        are stored, changes nothing. Without messages, only the metadata changes. Raises ApiError `sequence_mismatch`,
-        whose problem has the `currentSequence`.
+        are stored, changes nothing; if only some are stored, the metadata stays as it is. Without messages, only the
+        metadata changes. Raises ApiError `sequence_mismatch`, whose problem has the `currentSequence`.
         """
         return self.send(requests.commit(session, messages, metadata, expected_sequence))
+
+    def compare_messages(self, session: SessionId, contents: Mapping[str, bytes]) -> MessageComparison:
+        """Compare texts, by message id, with the stored ones, up to the first that differs; only digests are sent."""
+        return self.send(requests.compare_messages(session, contents))
 
     def list_messages(self, session: SessionId, **query: Unpack[MessageQuery]) -> MessagePage:
         """Return a page of messages with their typed blocks, in ascending order."""
@@ -237,6 +243,7 @@ class AshClient:
                 time.sleep(attempts.delay_after(error))
             else:
                 attempts.succeed()
+                self._written.add(request, answer)
                 return answer
 
     @contextmanager
@@ -250,7 +257,7 @@ class AshClient:
         """Send a request once, and yield the response before its body is read."""
         with (
             connection.translated_errors(self.url),
-            self._http.stream(**connection.arguments(request, accept, silence)) as response,
+            self._http.stream(**connection.arguments(request, self._written, accept, silence)) as response,
         ):
             if response.status_code >= 400:
                 raise connection.to_error(response, response.read())

@@ -62,7 +62,9 @@ PUBLIC_NAMES = [
     "to_claude_prompt",
     "to_codex_prompt",
     "to_openai_messages",
+    "to_otel_genai",
     "to_session_summary",
+    "to_ui_messages",
     "transform_messages",
     "visible_text",
 ]

@@ -13,12 +13,14 @@ import httpx
 import pytest
 
 import ash_client
-from ash_client import ApiError, AshClient, AsyncAshClient, Retry
+from ash_client import ApiError, AshClient, AsyncAshClient, Retry, requests
 from ash_client.errors import OTHER_VERSION, answer_error
+from ash_client.own_writes import OwnWrites
 from ash_client.requests import check_version
 from ash_client.retry import Attempts
 from ash_client.server_events import ServerEvent, ServerEventParser
 from ash_shared.model.health import API_VERSION, Health
+from ash_shared.model.pages import AppendedMessage
 
 USER = '{"type":"user","uuid":"u1","message":{"role":"user","content":"Which tests fail?"}}'
 ANSWER = '{"type":"assistant","uuid":"a1","message":{"role":"assistant","content":"Two\u2028do."}}'
@@ -56,12 +58,40 @@ async def test_commits_messages_with_metadata(ash: AshClient, async_ash: AsyncAs
     with pytest.raises(ApiError) as error:
         await async_ash.commit(session.id, [{"content": ANSWER}], metadata={"n": 9}, expected_sequence=0)
     await async_ash.commit(session.id, metadata={"n": 2}, expected_sequence=1)
+    mixed = await async_ash.commit(
+        session.id, [{"content": USER}, {"content": "x" * 900_000}], metadata={"n": 8}, expected_sequence=1
+    )
     await async_ash.commit(session.id, [{"content": "x" * 2_000_000}])
 
-    assert [(each.sequence, each.created) for each in (*first, *again)] == [(1, True), (1, False)]
+    assert [(each.sequence, each.created) for each in (*first, *again, *mixed)] == [
+        *[(1, True), (1, False)],
+        *[(1, False), (2, True)],
+    ]
     assert (error.value.code, error.value.problem["currentSequence"]) == ("sequence_mismatch", 1)
     stored = ash.get_session(session.id)
-    assert (stored.metadata, stored.message_count) == ({"team": "a", "n": 2}, 2)
+    assert (stored.metadata, stored.message_count) == ({"team": "a", "n": 2}, 3)
+
+
+async def test_deletes_session_that_has_not_grown(ash: AshClient, async_ash: AsyncAshClient) -> None:
+    session = ash.create_session()
+    ash.append(session.id, [USER, ANSWER])
+    with pytest.raises(ApiError) as error:
+        ash.delete_session(session.id, expected_sequence=1)
+    await async_ash.delete_session(session.id, expected_sequence=2)
+
+    assert (error.value.code, error.value.problem["currentSequence"]) == ("sequence_mismatch", 2)
+    assert [each async for each in async_ash.sessions()] == []
+
+
+async def test_compares_texts_with_stored_ones(ash: AshClient, async_ash: AsyncAshClient) -> None:
+    session = ash.create_session()
+    ash.append(session.id, [{"id": "a", "content": USER}, {"id": "b", "content": ANSWER}])
+    digests = {"a": USER.encode(), "none": b"", "b": b"other"}
+    compared = ash.compare_messages(session.id, digests)
+
+    assert compared == await async_ash.compare_messages(session.id, digests)
+    assert compared.different is not None
+    assert (compared.equal, compared.different.id, compared.different.content) == (["a"], "b", ANSWER)
 
 
 def test_both_clients_have_the_same_methods() -> None:
@@ -351,7 +381,8 @@ def proxy(
 
 
 def forwarded(headers: Any) -> dict[str, str]:
-    return {name: value for name, value in headers.items() if name.lower() in ("content-type", "accept")}
+    names = ("content-type", "accept", "authorization")
+    return {name: value for name, value in headers.items() if name.lower() in names}
 
 
 @contextmanager
@@ -365,6 +396,42 @@ def serving_requests(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
     with Server(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_requests_name_what_the_client_has_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr("ash_client.own_writes.time.monotonic", lambda: now)
+    written = OwnWrites()
+
+    def append(session: str, *sequences: int) -> None:
+        appended = [AppendedMessage(id=str(each), sequence=each, created=True) for each in sequences]
+        written.add(requests.append_batch(session, []), appended)
+
+    def sent() -> list[str | None]:
+        reads = (
+            requests.list_messages("a"),
+            requests.get_session("b"),
+            requests.search("x"),
+            requests.end_session("a"),
+        )
+        return [written.headers(request).get("Ash-Sequence") for request in reads]
+
+    before = sent()
+    append("a", 4, 5)
+    append("a", 2)  # it was stored before
+    appended = sent()
+    written.add(requests.update_session("b"), None)
+    changed = sent()
+    now += 60
+
+    assert (before, appended, changed, sent()) == (
+        [None, None, None, None],
+        ["messages=5", None, "current", None],
+        ["current", "current", "current", None],
+        ["messages=5", None, None, None],
+    )
