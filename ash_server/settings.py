@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
 from ash_server.errors import AshError
@@ -21,9 +21,15 @@ class Settings:
 
     database_url: str | None = None
     """None means the embedded PostgreSQL in `home`."""
+    direct_url: str | None = None
+    """The address of PostgreSQL itself, if `database_url` is that of a pooler in transaction mode."""
+    read_url: str | None = None
+    """A replica of the database for lists, pages, search, projections and exports."""
     home: Path = field(default_factory=lambda: Path.home() / ".ash")
     host: str = "127.0.0.1"
     port: int = 4100
+    workers: int = 1
+    """Processes that answer requests."""
     public_url: str | None = None
     """The address of a proxy in front of the server."""
     allow_unauthenticated: bool = False
@@ -45,8 +51,8 @@ class Settings:
     """Connections of the server to the database for short operations."""
     statement_timeout: int | None = None
     """Seconds that a statement of the server may take."""
-    prepare_threshold: int | None = 5
-    """How often the server runs a statement before PostgreSQL keeps its plan; None means never."""
+    prepare_threshold: int | Literal["never"] | None = None
+    """How often the server runs a statement before PostgreSQL keeps its plan. None means 5, or never with a pooler."""
 
     @classmethod
     def load(cls, environ: Mapping[str, str] = os.environ) -> Self:
@@ -94,7 +100,7 @@ def _variables(environ: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _parse(texts: Mapping[str, str]) -> dict[str, Any]:
-    return {name: _parse_setting(name, text) for name, text in texts.items()}
+    return {name: parse_setting(name, text) for name, text in texts.items()}
 
 
 def _read_files(environ: Mapping[str, str]) -> Mapping[str, str]:
@@ -123,7 +129,8 @@ def _secrets_folder(environ: Mapping[str, str]) -> Path | None:
     return _SECRETS if os.access(_SECRETS, os.R_OK | os.X_OK) else None
 
 
-def _parse_setting(name: str, text: str) -> Any:
+def parse_setting(name: str, text: str) -> Any:
+    """Raises SettingsError."""
     parse, expected = _PARSERS[name]
     try:
         return parse(text)
@@ -168,20 +175,33 @@ def _rate(text: str) -> float:
     return rate
 
 
-def _threshold(text: str) -> int | None:
-    return None if text == "never" else _integer(0, 1000)(text)
+def _threshold(text: str) -> int | str:
+    return text if text == "never" else _integer(0, 1000)(text)
+
+
+def usable_cores() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)  # not on macOS
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def _workers(text: str) -> int:
+    return min(usable_cores(), _MAX_WORKERS) if text == "cores" else _integer(1, _MAX_WORKERS)(text)
 
 
 def _one_of(*values: str) -> tuple[Callable[[str], str], str]:
     return dict(zip(values, values, strict=True)).__getitem__, f"{', '.join(values[:-1])} or {values[-1]}"
 
 
+_MAX_WORKERS = 64
 _BYTES = (_integer(1, 2**30), "a number of bytes from 1 to 1073741824")
 _PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "database_url": (_database_url, "a URL that starts with postgresql://"),
+    "direct_url": (_database_url, "a URL that starts with postgresql://"),
+    "read_url": (_database_url, "a URL that starts with postgresql://"),
     "home": (lambda text: Path(text).expanduser(), "a folder"),
     "host": (str, "a host name or address"),
     "port": (_integer(0, 65535), "a port from 0 to 65535"),
+    "workers": (_workers, "a number of processes from 1 to 64, or cores"),
     "public_url": (_public_url, "a URL such as https://ash.example, without a path"),
     "secret": (str, "a text"),
     "tenant": (str, "the name of a tenant"),

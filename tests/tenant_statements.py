@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from psycopg._cursor_base import BaseCursor
 
-from ash_server.db.connection import TenantConnection
 from ash_server.db.drift import _COUNT
-from ash_server.db.search.index import _COUNT_PENDING
+from ash_server.db.search.index import COUNT_PENDING
 from ash_server.db.tables import metadata
+from ash_server.db.tenant_connections import SharedConnection, TenantConnection
 
 OWNED_BY_SERVER = {"alembic_version", "tenants", "keys", "sign_ins", "audit"}
 """Tables of no tenant, on which the role of statements on sessions has no rights, except to read the version."""
 
 VIEWS = {"events_full", "tenant_search", "tenant_lineages"}
 
-OF_ALL_TENANTS = {_COUNT, _COUNT_PENDING}
+OF_ALL_TENANTS = {_COUNT, COUNT_PENDING}
 """Figures of `/metrics`, without ids and texts."""
 
 _RELATIONS = "|".join(sorted((metadata.tables.keys() - OWNED_BY_SERVER) | VIEWS))
@@ -40,6 +40,8 @@ def check_statements(patch: pytest.MonkeyPatch) -> None:
         connection = cursor.connection
         if isinstance(connection, TenantConnection) and connection.tenant is None:
             assert not is_on_sessions(str(query)), f"without a tenant: {query}"
+        if isinstance(connection, SharedConnection):
+            assert not connection.is_idle, f"outside a transaction, so without a tenant: {query}"
         return start(cursor, query)
 
     patch.setattr(BaseCursor, "_start_query", checked)

@@ -3,29 +3,44 @@
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
+from uuid import uuid4
 
 import psycopg
 from psycopg import AsyncConnection
-from psycopg.errors import InsufficientPrivilege, InvalidParameterValue, UndefinedTable
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.errors import UndefinedTable
 from psycopg_pool import AsyncConnectionPool
 
 from ash_server.db.driver import Connection
+from ash_server.db.tenant_connections import (
+    POOLER,
+    SharedConnection,
+    TenantConnection,
+    is_behind_pooler,
+    set_config,
+)
 from ash_server.db.tenants import DEFAULT, Tenant
 from ash_server.errors import AshError, DatabaseUnavailable, SchemaMismatch
 
 Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
 
-REVISION = "0020"
+REVISION = "0021"
 """The schema revision that this version requires."""
-
-APP_ROLE = "ash_app"
-"""The role of all statements on sessions. It is not the owner of the tables, so row-level security applies to it."""
 
 LOCK_TIMEOUT = 4.0
 """Seconds that a writer waits for another writer of the same session."""
 
-_SET_TENANT = "SELECT set_config('role', %s, false), set_config('ash.tenant', %s, false)"
+_ADDRESS = {"host", "hostaddr", "port"}
+
+_SETTINGS = {
+    "TimeZone": "UTC",
+    # With the default and a table that is not analysed yet, PostgreSQL reads and sorts a whole session for one page
+    # instead of reading the rows from the index in order.
+    "random_page_cost": "1",
+    # Compiling the query of a page, if its estimated cost is high, takes longer than running it.
+    "jit": "off",
+}
 
 _SELECT_REVISION = "SELECT version_num FROM alembic_version"
 
@@ -36,44 +51,35 @@ _MIGRATION_FOLDERS = (Path(__file__).parents[1] / "_alembic", Path(__file__).par
 class StatementOptions(NamedTuple):
     timeout: int | None = None
     """Seconds that a statement may take."""
-    prepare_threshold: int | None = 5
-    """How often a statement runs before PostgreSQL keeps its plan; None means never."""
+    prepare_threshold: int | Literal["never"] | None = None
+    """How often a statement runs before PostgreSQL keeps its plan. None means 5, or never with a pooler, which may not
+    know prepared statements."""
+
+    def threshold(self, *, is_pooled: bool) -> int | None:
+        """Return the value for psycopg."""
+        if self.prepare_threshold == "never" or (self.prepare_threshold is None and is_pooled):
+            return None
+        return 5 if self.prepare_threshold is None else self.prepare_threshold
 
 
-class TenantConnection(Connection):
-    """A connection of a pool, on which row-level security shows the rows of one tenant only."""
+class PooledUrl(str):
+    """The URL of a database behind a pooler, such as PgBouncer, that lends its connections for a transaction each.
 
-    tenant: Tenant | None = None
-    _is_direct = False
+    `direct` is the address of PostgreSQL itself, or of a pooler in session mode. User, password, database and options
+    are those of this URL where `direct` has none.
+    """
 
-    async def set_tenant(self, tenant: Tenant) -> None:
-        """Raises DatabaseUnavailable, SchemaMismatch."""
-        if self.tenant == tenant:
-            return
-        await self._check_direct()
-        self.tenant = None  # unknown if the statement fails
-        try:
-            await self.execute(_SET_TENANT, [APP_ROLE, str(tenant.number)])
-        except (
-            InvalidParameterValue,
-            InsufficientPrivilege,
-        ) as error:  # no such role, or not one of its members
-            raise SchemaMismatch from error
-        self.tenant = tenant
+    direct: str
 
-    async def _check_direct(self) -> None:
-        """Refuse a pooler that lends a connection to another client after each transaction, with the tenant set on it.
+    def __new__(cls, url: str, direct: str) -> Self:
+        self = super().__new__(cls, url)
+        own = conninfo_to_dict(libpq_url(url))
+        inherited = {name: value for name, value in own.items() if name not in _ADDRESS}
+        self.direct = make_conninfo(libpq_url(direct), **{**inherited, **conninfo_to_dict(libpq_url(direct))})
+        return self
 
-        The id of its process is not that of PostgreSQL's.
-        """
-        if not self._is_direct:
-            row = await (await self.execute("SELECT pg_backend_pid()")).fetchone()
-            if row != (self.info.backend_pid,):
-                raise DatabaseUnavailable(
-                    "There is a connection pooler such as PgBouncer before PostgreSQL, which may mix tenants: "
-                    "connect to PostgreSQL directly."
-                )
-            self._is_direct = True
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
+        return type(self), (str(self), self.direct)
 
 
 class Pool(AsyncConnectionPool[TenantConnection]):
@@ -111,19 +117,21 @@ def open_pool(
     no tenant, such as keys: row-level security does not apply.
     """
 
-    async def configure(conn: AsyncConnection) -> None:
-        await _configure(conn)
-        if lock_timeout is not None:
-            await conn.execute(f"SET lock_timeout = {round(lock_timeout * 1000)}")
-        if statements.timeout is not None:
-            await conn.execute(f"SET statement_timeout = '{statements.timeout}s'")
-
+    settings = {
+        **_SETTINGS,
+        **({} if lock_timeout is None else {"lock_timeout": f"{round(lock_timeout * 1000)}ms"}),
+        **({} if statements.timeout is None else {"statement_timeout": f"{statements.timeout}s"}),
+    }
+    is_pooled = isinstance(url, PooledUrl)
     return Pool(
         libpq_url(url),
         is_restricted=not as_owner,
-        connection_class=TenantConnection,
-        kwargs={"autocommit": True, "prepare_threshold": statements.prepare_threshold},
-        configure=configure,
+        connection_class=SharedConnection if is_pooled else TenantConnection,
+        kwargs={
+            "autocommit": True,
+            "prepare_threshold": statements.threshold(is_pooled=is_pooled),
+        },
+        configure=lambda conn: conn.configure(settings),
         min_size=min_size,
         max_size=max_size,
         timeout=5,
@@ -159,11 +167,14 @@ def _close_on_client_failure(conn: AsyncConnection, error: BaseException) -> Non
 
 
 async def connect(url: str) -> AsyncConnection:
-    """Open one connection, configured like those of the pool, without a lock timeout and without row-level security."""
-    conn = await Connection.connect(libpq_url(url), autocommit=True)
+    """Open a session, configured like those of the pool, without a lock timeout and without row-level security.
+
+    It bypasses the pooler of a pooled URL. Raises DatabaseUnavailable if there is another one.
+    """
+    conn = await Connection.connect(direct_url(url), autocommit=True)
     try:
-        await _configure(conn)
-        await conn.execute(f"SET ash.tenant = {DEFAULT.number}")
+        await _check_session(conn, url)
+        await conn.execute(set_config({**_SETTINGS, "ash.tenant": str(DEFAULT.number)}))
     except BaseException:  # also after a cancellation
         await conn.close()
         raise
@@ -172,7 +183,7 @@ async def connect(url: str) -> AsyncConnection:
 
 def upgrade(url: str, revision: str = REVISION) -> None:
     """Migrate the schema to this version, or to an earlier one; several processes may do so at once."""
-    with psycopg.connect(libpq_url(url), autocommit=True) as conn:
+    with psycopg.connect(direct_url(url), autocommit=True) as conn:
         if current_revision_of(conn) != revision:
             _migrate(url, revision)
 
@@ -202,11 +213,36 @@ def libpq_url(url: str) -> str:
     return f"postgresql{separator}{rest}" if scheme in ("postgresql+psycopg", "postgres") else url
 
 
-async def _configure(conn: AsyncConnection) -> None:
-    # With the default random_page_cost and a table that is not analysed yet, PostgreSQL reads and sorts a whole session
-    # for one page instead of reading the rows from the index in order. Compiling the query of a page, if its estimated
-    # cost is high, takes longer than running it.
-    await conn.execute("SET TIME ZONE 'UTC'; SET random_page_cost = 1; SET jit = off")
+def direct_url(url: str) -> str:
+    """Return the address for a session, in libpq's form: that of a pooled URL without the pooler."""
+    return url.direct if isinstance(url, PooledUrl) else libpq_url(url)
+
+
+async def _check_session(conn: AsyncConnection, url: str) -> None:
+    """Raise DatabaseUnavailable if there is a pooler on which notifications of PostgreSQL do not arrive."""
+    if not await is_behind_pooler(conn):
+        return
+    if not isinstance(url, PooledUrl):
+        raise DatabaseUnavailable(POOLER)
+    if not await _receives_notifications(conn, url):
+        raise DatabaseUnavailable(
+            "ASH_DIRECT_URL must be the address of PostgreSQL itself, or of a pooler in session mode: notifications "
+            "do not arrive."
+        )
+
+
+async def _receives_notifications(conn: AsyncConnection, url: str) -> bool:
+    """Send one on another connection. PostgreSQL delivers it before it runs the next statement."""
+    received: list[psycopg.Notify] = []
+    channel = f"ash_{uuid4().hex}"
+    conn.add_notify_handler(received.append)
+    await conn.execute(f"LISTEN {channel}")
+    async with await Connection.connect(libpq_url(url), autocommit=True) as other:
+        await other.execute(f"NOTIFY {channel}")
+    await conn.execute("SELECT")
+    await conn.execute(f"UNLISTEN {channel}")
+    conn.remove_notify_handler(received.append)
+    return bool(received)
 
 
 def current_revision_of(conn: psycopg.Connection) -> str | None:
@@ -230,7 +266,7 @@ def _migrate(url: str, revision: str) -> None:
         "script_location", str(next(filter(Path.is_dir, _MIGRATION_FOLDERS))).replace("%", "%%")
     )
     engine = create_engine(
-        "postgresql+psycopg://", creator=lambda: psycopg.connect(libpq_url(url)), poolclass=NullPool
+        "postgresql+psycopg://", creator=lambda: psycopg.connect(direct_url(url)), poolclass=NullPool
     )
     with engine.connect() as connection:
         config.attributes["connection"] = connection

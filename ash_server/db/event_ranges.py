@@ -28,7 +28,7 @@ _TOPIC_TYPES = sorted(types_where(lambda row: row.is_topic))
 _ANSWER_TYPES = sorted(types_where(lambda row: row.is_topic) - PROMPTS)
 
 _TURN = """
-    SELECT sequence - 1, message_sequence - CASE origin WHEN 'line' THEN 1 ELSE 0 END
+    SELECT sequence - 1, message_sequence - CASE WHEN origin = 'line' THEN 1 ELSE 0 END
     FROM events WHERE session_id = %b AND sequence <= %b AND type = 'turn_start'
     ORDER BY sequence DESC LIMIT 1
 """
@@ -50,6 +50,12 @@ _BEGINS_NEXT_TURN = """
         WHERE session_id = %(session_id)b AND sequence > %(start)b AND sequence <= %(end)b
           AND message_sequence = %(line)b AND origin = 'line' AND type = ANY(%(answers)b)
     )
+"""
+
+_LAST_TURN = """
+    SELECT sequence - CASE WHEN type = 'turn_start' THEN 1 ELSE 0 END FROM events
+    WHERE session_id = %b AND type IN ('turn_start', 'reset')
+    ORDER BY sequence DESC LIMIT 1
 """
 
 _PLACE = """
@@ -145,6 +151,12 @@ async def get_turn(conn: AsyncConnection, session_id: UUID, end: LogPosition) ->
     answer = await (await conn.execute(_BEGINS_NEXT_TURN, params)).fetchone()
     begins_next_turn = answer is not None and answer[0]
     return await get_span(conn, session_id, start, end._replace(line=end.line - begins_next_turn))
+
+
+async def find_last_turn(conn: AsyncConnection, session_id: UUID) -> int:
+    """Return a sequence after which the last turn begins: before its `turn_start`, if it has one."""
+    row = await (await conn.execute(_LAST_TURN, [session_id])).fetchone()
+    return row[0] if row else 0
 
 
 async def get_context(conn: AsyncConnection, session_id: UUID, place: LogPosition) -> LineContext:

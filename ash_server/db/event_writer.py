@@ -48,7 +48,7 @@ _COUNT = """
     UPDATE session_counters
     SET message_sequence = message_sequence + %(messages)b, event_sequence = event_sequence + %(events)b,
         normalizer_state = %(state)b,
-        normalizer_version = CASE message_sequence WHEN 0 THEN %(version)b ELSE normalizer_version END,
+        normalizer_version = CASE WHEN message_sequence = 0 THEN %(version)b ELSE normalizer_version END,
         errors = errors + %(errors)b, unrecognised = unrecognised + %(unrecognised)b,
         has_chunks = has_chunks OR %(has_chunks)b
     WHERE session_id = %(session_id)b
@@ -62,16 +62,16 @@ def stored_query(table: str, id_column: str, content_column: str = "content") ->
 
     It looks up ids one by one: before the table is analysed, `id = ANY(…)` is planned as a scan of the whole session,
     which makes a long import quadratic. LIMIT keeps the planner from joining the two. OFFSET hides the number of ids
-    from the planner, which would plan the query again for each short list.
+    from the planner, which would plan the query again for each short list. The parameters are the ids and the session.
     """
     return f"""
         SELECT stored.*
-        FROM (SELECT %b::uuid AS session_id, %b::text[] AS ids OFFSET 0) AS args,
+        FROM (SELECT %b::text[] AS ids OFFSET 0) AS args,
             unnest(ids) AS arg_id,
             LATERAL (
                 SELECT {id_column}, sequence, {content_column}
                 FROM {table}
-                WHERE {table}.session_id = args.session_id AND {id_column} = arg_id
+                WHERE session_id = %b AND {id_column} = arg_id
                 LIMIT 1
             ) AS stored
     """  # noqa: S608  # constant SQL
@@ -286,7 +286,7 @@ async def resolve_id_conflicts(
     own_ids = [each.event["id"] for each in new if each.has_own_id and _is_storable(each)]
     if not any(each.has_own_id for each in new):
         return new
-    stored = await conn.execute(STORED_EVENTS, [session_id, own_ids])
+    stored = await conn.execute(STORED_EVENTS, [own_ids, session_id])
     taken, numbers = {row[0] for row in await stored.fetchall()}, count()
     resolved = list[PreparedEvent]()
     for each in new:

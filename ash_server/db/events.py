@@ -88,7 +88,7 @@ _PAGE = f"""
 """  # noqa: S608  # constant SQL
 
 _COLUMNS = f"""
-    sequence, type, CASE origin WHEN 'line' THEN message_sequence END AS message_sequence, {FILLED} AS content
+    sequence, type, CASE WHEN origin = 'line' THEN message_sequence END AS message_sequence, {FILLED} AS content
 """
 _FIRST = bounded_query(_COLUMNS, _PAGE, size=FILLED_SIZE)
 _LAST = bounded_query(_COLUMNS, _PAGE, "sequence DESC", FILLED_SIZE)
@@ -200,6 +200,8 @@ async def end_session(conn: AsyncConnection, session_id: UUID) -> int:
         if new or counters.normalizer_state is not None:
             rows = columns(new, has_chunks=counters.has_chunks)
             await write_events(conn, session_id, counters, rows, saved)
+        if new:
+            await conn.execute(_TOUCH, [session_id])
     return len(new)
 
 
@@ -299,7 +301,7 @@ async def resolve_cursor(conn: AsyncConnection, session_id: UUID, after: int | s
     if isinstance(after, int):
         return after
     check_text(after, "after")
-    known = await (await conn.execute(STORED_EVENTS, [session_id, [after]])).fetchone()
+    known = await (await conn.execute(STORED_EVENTS, [[after], session_id])).fetchone()
     if known is None:
         start = msgspec.json.encode({"id": after}).decode().removesuffix("}")
         derived = {"session_id": session_id, "id": after, "start": start, "length": len(start)}
@@ -365,7 +367,7 @@ async def _post_new(
     """Store the events that are not stored yet, under the lock."""
     async with one_transaction(conn):
         locked = await conn.execute(LOCK, [session_id])
-        matches = await conn.execute(STORED_EVENTS, [session_id, [event["id"] for event in events]])
+        matches = await conn.execute(STORED_EVENTS, [[event["id"] for event in events], session_id])
         counters = await read_counters(locked)
         stored = {row[0]: (row[1], row[2]) for row in await matches.fetchall()}
         appended, new, last = [], [], counters.event_sequence

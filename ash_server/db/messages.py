@@ -36,7 +36,7 @@ from ash_server.db.event_writer import (
 from ash_server.db.events import Appended
 from ash_server.db.pagination import END, MAX_PAGE_BYTES, bounded_query, check_options
 from ash_server.db.session_facts import MERGE, collect_facts
-from ash_server.db.sessions import get_session, merge_metadata, set_metadata
+from ash_server.db.sessions import LOCK_METADATA, check_sequence, get_session, merge_metadata, set_metadata
 from ash_server.db.text import check_text
 from ash_server.errors import (
     DuplicateInBatch,
@@ -44,7 +44,6 @@ from ash_server.errors import (
     InvalidId,
     MessageDeleted,
     MessageNotFound,
-    SequenceMismatch,
     SessionChanged,
 )
 from ash_server.offload import offload_each
@@ -67,7 +66,7 @@ _FETCH_SIZE = 1000
 """Messages of a stream in memory at a time, or fewer if they are large (`MAX_PARSE_BYTES`)."""
 
 # Runs after LOCK as a separate statement, to see what was committed while LOCK waited.
-_STORED = stored_query("messages", "id", "CASE kind WHEN 'deleted' THEN NULL ELSE content END")
+_STORED = stored_query("messages", "id", "CASE WHEN kind = 'deleted' THEN NULL ELSE content END")
 
 _WRITE = f"""
     WITH inserted AS (
@@ -89,7 +88,7 @@ _WRITE = f"""
 """  # noqa: S608  # constant SQL
 
 _COMPARE = """
-    SELECT messages.id, CASE kind WHEN 'deleted' THEN NULL
+    SELECT messages.id, CASE WHEN kind = 'deleted' THEN NULL
         ELSE sha256(convert_to(content, 'UTF8')) = sent.digest END
     FROM messages JOIN unnest(%(ids)b::text[], %(digests)b::bytea[]) AS sent (id, digest) ON messages.id = sent.id
     WHERE session_id = %(session_id)b
@@ -232,7 +231,7 @@ async def append(  # noqa: PLR0913  # one argument per option
 
     A message that is already stored, or was deleted, keeps its sequence. `end` also closes everything open, as
     `events.end_session` does. `now` is the time of events whose record names none. `metadata` is merged into that of
-    the session, key by key. `expected_sequence` is checked, and metadata written, only if a message is new or there is
+    the session, key by key, only if all messages are new. `expected_sequence` is checked if one is new, or if there is
     none.
     """
     context = _Context(ids, milliseconds() if now is None else now)
@@ -240,14 +239,17 @@ async def append(  # noqa: PLR0913  # one argument per option
     for name, id in ids._asdict().items():
         check_text(id or "", name)
     async with one_transaction(conn):
-        counters, stored = await _lock(conn, session_id, messages)
+        counters, stored, current = await _lock(
+            conn, session_id, messages, with_metadata=metadata is not None
+        )
         last = counters.message_sequence
         places = _assign_sequences(messages, last, stored)
         new = [message for message, place in zip(messages, places, strict=True) if place.created]
         merged = None
         if new or not messages:
-            _check_expected(expected_sequence, last)
-            merged = await merge_metadata(conn, session_id, metadata)
+            check_sequence(expected_sequence, last)
+            if metadata is not None and len(new) == len(messages):
+                merged = merge_metadata(current, metadata)
         if new or end:
             # PostgreSQL writes the messages while their events are derived.
             await _write_messages(conn, session_id, last, new, merged)
@@ -345,7 +347,7 @@ async def find_message(conn: AsyncConnection, session_id: UUID, sequence: int) -
 
 async def get_contents(conn: AsyncConnection, session_id: UUID, ids: Sequence[str]) -> dict[str, str | None]:
     """Return the stored texts by message id; None for a deleted message."""
-    cursor = await conn.execute(_STORED, [session_id, list(ids)], binary=True)
+    cursor = await conn.execute(_STORED, [list(ids), session_id], binary=True)
     return {row[0]: row[2] for row in await cursor.fetchall()}
 
 
@@ -430,13 +432,15 @@ class _Stored(NamedTuple):
 
 
 async def _lock(
-    conn: AsyncConnection, session_id: UUID, messages: Sequence[PreparedMessage]
-) -> tuple[Counters, dict[str, _Stored]]:
-    """Lock and return the counters, and return which of these messages are stored already."""
+    conn: AsyncConnection, session_id: UUID, messages: Sequence[PreparedMessage], *, with_metadata: bool
+) -> tuple[Counters, dict[str, _Stored], str]:
+    """Lock and return the counters, which of these messages are stored already, and the metadata, if it changes."""
     locked = await conn.execute(LOCK, [session_id])
-    stored = await conn.execute(_STORED, [session_id, [message.id for message in messages]])
+    stored = await conn.execute(_STORED, [[message.id for message in messages], session_id])
+    metadata = await conn.execute(LOCK_METADATA, [session_id]) if with_metadata else None
     counters = await read_counters(locked)
-    return counters, {row[0]: _Stored(*row[1:]) for row in await stored.fetchall()}
+    known = {row[0]: _Stored(*row[1:]) for row in await stored.fetchall()}
+    return counters, known, (await metadata.fetchall())[0][0] if metadata else ""
 
 
 def _assign_sequences(
@@ -454,11 +458,6 @@ def _assign_sequences(
             raise IdConflict(index=index)
         places.append(Appended(message.id, sequence, created, deleted=content is None))
     return places
-
-
-def _check_expected(expected: int | None, last: int) -> None:
-    if expected not in (None, last):
-        raise SequenceMismatch(f"the last sequence is {last}", currentSequence=last)
 
 
 async def _write_messages(

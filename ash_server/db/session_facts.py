@@ -59,7 +59,7 @@ class SessionFacts(NamedTuple):
 
 
 MERGE = f"""
-    source = CASE source WHEN 'unknown' THEN %(source)b ELSE source END,
+    source = CASE WHEN source = 'unknown' THEN %(source)b ELSE source END,
     first_at = least(first_at, %(first_at)b),
     last_at = greatest(last_at, %(last_at)b),
     title = CASE
@@ -75,11 +75,11 @@ MERGE = f"""
 """`SessionFacts.merge` in SQL, to update a session's row when messages are appended."""
 
 REPLACE = f"""
-    source = CASE source WHEN 'unknown' THEN %(source)b ELSE source END,
+    source = CASE WHEN source = 'unknown' THEN %(source)b ELSE source END,
     first_at = %(first_at)b,
     last_at = %(last_at)b,
-    title = CASE title_rank WHEN {FROM_PERSON} THEN title ELSE %(title)b END,
-    title_rank = CASE title_rank WHEN {FROM_PERSON} THEN title_rank ELSE %(title_rank)b::int2 END,
+    title = CASE WHEN title_rank = {FROM_PERSON} THEN title ELSE %(title)b END,
+    title_rank = CASE WHEN title_rank = {FROM_PERSON} THEN title_rank ELSE %(title_rank)b::int2 END,
     first_prompt = %(first_prompt)b,
     client_version = %(client_version)b,
     provider_session_id = %(provider_session_id)b,

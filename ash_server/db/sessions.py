@@ -20,7 +20,14 @@ from psycopg.rows import DictRow, dict_row
 from ash_server.db.session_facts import FROM_PERSON, UNNAMED
 from ash_server.db.tenants import DEFAULT, Tenant, tenant_of
 from ash_server.db.text import check_text
-from ash_server.errors import AshError, BodyTooLarge, InvalidParameter, InvalidUtf8, SessionNotFound
+from ash_server.errors import (
+    AshError,
+    BodyTooLarge,
+    InvalidParameter,
+    InvalidUtf8,
+    SequenceMismatch,
+    SessionNotFound,
+)
 from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
 from ash_shared.model.session import Session, SessionPage, active_at
 
@@ -32,30 +39,14 @@ MAX_MATCHES = 20
 
 _COLUMNS = """
     id, source, external_id, title, metadata, created_at, updated_at, first_at, last_at, file_modified_at,
-    client_version, provider_session_id, parent.parent_id, parent.parent_external_id,
-    CASE WHEN path IS DISTINCT FROM external_id THEN path END AS path, original.copy_of, original.copied_messages,
+    client_version, provider_session_id, parent_id, parent_external_id,
+    CASE WHEN path IS DISTINCT FROM external_id THEN path END AS path, copy_of, copied_messages,
     nullif(agent_id, '') AS agent_id,
     CASE WHEN first_prompt IS DISTINCT FROM title THEN first_prompt END AS prompt,
     message_sequence AS message_count, event_sequence - events_dropped AS event_count,
     errors AS error_count, unrecognised AS unrecognised_count
 """
-_PARENT = """
-    CROSS JOIN LATERAL (
-        SELECT CASE WHEN is_stored THEN sessions.parent_id END AS parent_id,
-            CASE WHEN NOT is_stored THEN coalesce(sessions.parent_external_id, sessions.parent_id::text) END
-                AS parent_external_id
-        FROM (SELECT EXISTS (SELECT FROM sessions AS other WHERE other.id = sessions.parent_id) AS is_stored) AS known
-    ) AS parent
-"""
-"""The id of the parent if the parent is stored, else its external id, else the id that the writer named."""
-_ORIGINAL = """
-    LEFT JOIN LATERAL (
-        SELECT sessions.copy_of, sessions.copied_messages
-        WHERE EXISTS (SELECT FROM sessions AS other WHERE other.id = sessions.copy_of)
-    ) AS original ON true
-"""
-"""The session of which this one is a copy, if that is stored."""
-_READ = f"SELECT {_COLUMNS} FROM sessions JOIN session_counters ON session_id = id {_PARENT} {_ORIGINAL}"  # noqa: S608 (a constant)
+_READ = f"SELECT {_COLUMNS} FROM sessions JOIN session_counters ON session_id = id"  # noqa: S608  # constant SQL
 
 _GET = _READ + " WHERE id = %(id)s"
 _SOME = _READ + " WHERE id = ANY(%(ids)s)"
@@ -63,17 +54,11 @@ _RECENT = (
     "SELECT id, updated_at FROM sessions WHERE updated_at > statement_timestamp() - interval '10 seconds'"
 )
 
-# A session with a parent and an empty agent is a fork. UNION removes duplicates, so a circle of parents ends.
-_TREE = f"""
-    WITH RECURSIVE tree AS (
-        SELECT id, agent_id FROM sessions WHERE id = %b
-        UNION
-        SELECT child.id, child.agent_id FROM sessions AS child JOIN tree ON child.parent_id = tree.id
-        WHERE child.agent_id IS DISTINCT FROM ''
-    )
-    SELECT id, nullif(sessions.agent_id, ''), coalesce(original.copied_messages, 0)
-    FROM tree JOIN sessions USING (id) {_ORIGINAL}
-    ORDER BY id
+_TREE_COLUMNS = "id, nullif(agent_id, ''), copied_messages, copy_of"
+_ROOT = f"SELECT {_TREE_COLUMNS} FROM sessions WHERE id = %b"  # noqa: S608  # constant SQL
+# A session with a parent and an empty agent is a fork.
+_CHILDREN = f"""
+    SELECT {_TREE_COLUMNS} FROM sessions WHERE parent_id = ANY(%b) AND agent_id IS DISTINCT FROM ''
 """  # noqa: S608  # constant SQL
 
 _CREATE = """
@@ -102,6 +87,7 @@ _LIST = f"""
       AND (%(source)s::text IS NULL OR source = %(source)s)
       AND (%(parent_id)s::uuid IS NULL OR sessions.parent_id = %(parent_id)s)
       AND (%(provider_session_id)s::text IS NULL OR provider_session_id = %(provider_session_id)s)
+      AND (%(external_id)s::text IS NULL OR external_id = %(external_id)s)
       AND (%(external_id_prefix)s::text IS NULL OR (
           external_id ~>=~ %(external_id_prefix)s::text
           AND external_id ~<~ (%(external_id_prefix)s::text || chr(1114111))))
@@ -127,22 +113,18 @@ _UPDATE = """
     WHERE id = %(id)s
 """
 
-_LOCK_METADATA = "SELECT metadata FROM sessions WHERE id = %s FOR NO KEY UPDATE"
+LOCK_METADATA = "SELECT metadata FROM sessions WHERE id = %s FOR NO KEY UPDATE"
 _SET_METADATA = "UPDATE sessions SET metadata = %s, updated_at = statement_timestamp() WHERE id = %s"
 
+_AT_PATH = "SELECT id FROM sessions WHERE path = %s AND id <> %s ORDER BY created_at DESC LIMIT 1"
+_GET_PARENT = "SELECT parent_id FROM sessions WHERE id = %s"
 _SET_PARENT = """
-    WITH at_path AS (
-        SELECT id FROM sessions
-        WHERE path = %(parent_external_id)s AND id <> %(id)s
-        ORDER BY created_at DESC LIMIT 1
-    )
     UPDATE sessions
-    SET parent_id = coalesce((SELECT id FROM at_path), %(parent_id)s), parent_external_id = %(parent_external_id)s
+    SET parent_id = coalesce(%(at_path)s::uuid, %(parent_id)s), parent_external_id = %(parent_external_id)s
     WHERE id = %(id)s AND (
         parent_id IS NULL
         OR (parent_id = %(parent_id)s AND parent_external_id IS NULL)
-        OR (EXISTS (SELECT FROM at_path)
-            AND NOT EXISTS (SELECT FROM sessions AS parent WHERE parent.id = sessions.parent_id)))
+        OR parent_id = %(replaced)s::uuid)
 """
 
 _SET_FILE_TIME = """
@@ -160,14 +142,14 @@ _SET_UNTERMINATED = """
 """
 
 _SET_BY_WRITER = """
-    SELECT parent_id, parent_external_id, CASE title_rank WHEN %s THEN title END, metadata
+    SELECT parent_id, parent_external_id, CASE WHEN title_rank = %s THEN title END, metadata
     FROM sessions WHERE id = %s
 """
 
 
 # Takes the lock that appends take first, which avoids deadlocks. A separate statement, so that the next ones see what
 # was committed while it waited.
-_LOCK = "SELECT FROM session_counters WHERE session_id = %s FOR UPDATE"
+_LOCK = "SELECT message_sequence FROM session_counters WHERE session_id = %s FOR UPDATE"
 _DELETE_EVENTS = "DELETE FROM events WHERE session_id = %s"
 _DELETE_MESSAGES = "DELETE FROM messages WHERE session_id = %s"
 # Deleted first, to wait for an indexer of the session: it locks this row, then the row in `sessions` by inserting
@@ -187,7 +169,7 @@ _REPLACE_ORIGINAL = """
         )
     )
     UPDATE sessions
-    SET copy_of = CASE sessions.id WHEN original THEN deleted.copy_of ELSE original END,
+    SET copy_of = CASE WHEN sessions.id = original THEN deleted.copy_of ELSE original END,
         copied_messages = CASE
             WHEN sessions.id <> original THEN copies.copied_messages
             WHEN deleted.copy_of IS NOT NULL THEN least(deleted.copied_messages, copies.copied_messages)
@@ -259,8 +241,17 @@ async def get_session(conn: AsyncConnection, session_id: UUID) -> Session:
 
 async def get_tree(conn: AsyncConnection, session_id: UUID) -> list[TreeSession]:
     """Return the session and the stored sessions of its subagents, each once. An unknown session has none."""
-    rows = await (await conn.execute(_TREE, [session_id])).fetchall()
-    return [TreeSession(*row) for row in rows]
+    tree: dict[UUID, tuple[Any, ...]] = {}
+    found = await (await conn.execute(_ROOT, [session_id])).fetchall()
+    while found:
+        tree |= {row[0]: row for row in found}
+        children = await (await conn.execute(_CHILDREN, [[row[0] for row in found]])).fetchall()
+        found = [row for row in children if row[0] not in tree]  # a circle of parents ends
+    originals = await existing_ids(conn, [row[3] for row in tree.values() if row[3] is not None])
+    return [
+        TreeSession(id, agent_id, copied if original in originals else 0)
+        for id, agent_id, copied, original in (tree[id] for id in sorted(tree))
+    ]
 
 
 class SessionFilter(TypedDict, total=False):
@@ -282,21 +273,21 @@ class SessionFilter(TypedDict, total=False):
     """Only sessions whose last activity was before this time."""
     errors: bool | None
     """True: only sessions with errors; False: only those without."""
+    external_id: str | None
     external_id_prefix: str | None
     """The beginning of the external id."""
     project: str | None
     """The folder in which the agent worked, or in which that folder is: its path, or only its name."""
 
 
-_NO_FILTERS = dict.fromkeys(
-    ("source", "q", "parent_id", "provider_session_id", "external_id_prefix", "since", "until", "errors")
-)
+_TEXT_FILTERS = ("source", "q", "provider_session_id", "external_id", "external_id_prefix", "project")
+_NO_FILTERS = dict.fromkeys((*_TEXT_FILTERS, "parent_id", "since", "until", "errors"))
 
 
 async def list_sessions(conn: AsyncConnection, **filters: Unpack[SessionFilter]) -> SessionPage:
     """Return a page, most recent activity first. Raises InvalidParameter."""
     limit, after = filters.get("limit", 100), filters.get("after")
-    for name in ("source", "q", "provider_session_id", "external_id_prefix", "project"):
+    for name in _TEXT_FILTERS:
         check_text(str(filters.get(name) or ""), name)
     if not 1 <= limit <= 1000:
         raise InvalidParameter("limit must be 1 to 1000")
@@ -359,17 +350,9 @@ async def update_session(
     return await get_session(conn, session_id)
 
 
-async def merge_metadata(
-    conn: AsyncConnection, session_id: UUID, changes: Mapping[str, Any] | None
-) -> str | None:
-    """Lock the metadata of a session until the transaction ends, and return it with changes, as JSON.
-
-    A key whose new value is None is removed. Without changes, return None. Raises BodyTooLarge.
-    """
-    if changes is None:
-        return None
-    row = await (await conn.execute(_LOCK_METADATA, [session_id])).fetchone()
-    merged = {**(msgspec.json.decode(row[0]) if row else {}), **changes}
+def merge_metadata(stored: str, changes: Mapping[str, Any]) -> str:
+    """Return metadata with changes, as JSON. A key whose new value is None is removed. Raises BodyTooLarge."""
+    merged = {**msgspec.json.decode(stored), **changes}
     removed = {key for key, value in changes.items() if value is None}
     metadata = _encode({key: merged[key] for key in merged if key not in removed})
     if len(metadata.encode()) > MAX_METADATA_BYTES:
@@ -377,15 +360,28 @@ async def merge_metadata(
     return metadata
 
 
+def check_sequence(expected: int | None, last: int) -> None:
+    """Raise SequenceMismatch unless the last sequence of a session is the expected one, or none is expected."""
+    if expected not in (None, last):
+        raise SequenceMismatch(f"the last sequence is {last}", currentSequence=last)
+
+
 async def set_metadata(conn: AsyncConnection, session_id: UUID, metadata: str) -> None:
     await conn.execute(_SET_METADATA, [metadata, session_id])
 
 
-async def delete_session(conn: AsyncConnection, session_id: UUID) -> None:
-    """Delete a session with its messages and events, which have no foreign key. Raises SessionNotFound."""
+async def delete_session(
+    conn: AsyncConnection, session_id: UUID, *, expected_sequence: int | None = None
+) -> None:
+    """Delete a session with its messages and events, which have no foreign key.
+
+    Raises SessionNotFound, SequenceMismatch.
+    """
     async with conn.transaction():
-        if not (await conn.execute(_LOCK, [session_id])).rowcount:
+        row = await (await conn.execute(_LOCK, [session_id])).fetchone()
+        if row is None:
             raise SessionNotFound
+        check_sequence(expected_sequence, row[0])
         await conn.execute(_DELETE_PROGRESS, [session_id])
         await conn.execute(_DELETE_EVENTS, [session_id])
         await conn.execute(_DELETE_MESSAGES, [session_id])
@@ -451,9 +447,22 @@ async def set_parent(
     conn: AsyncConnection, session_id: UUID, parent_id: UUID, external_id: str | None = None
 ) -> None:
     """Set the parent unless there is another one. It need not be stored; then its external id is shown."""
-    await conn.execute(
-        _SET_PARENT, {"id": session_id, "parent_id": parent_id, "parent_external_id": external_id}
-    )
+    at_path = await _fetch_id(conn, _AT_PATH, [external_id, session_id])
+    current = await _fetch_id(conn, _GET_PARENT, [session_id])
+    is_replaced = at_path is not None and current is not None and not await existing_ids(conn, [current])
+    params = {
+        "id": session_id,
+        "parent_id": parent_id,
+        "parent_external_id": external_id,
+        "at_path": at_path,
+        "replaced": current if is_replaced else None,
+    }
+    await conn.execute(_SET_PARENT, params)
+
+
+async def _fetch_id(conn: AsyncConnection, query: str, params: Sequence[Any]) -> UUID | None:
+    row = await (await conn.execute(query, params)).fetchone()
+    return row[0] if row else None
 
 
 async def get_writer_fields(conn: AsyncConnection, session_id: UUID) -> SessionFields:
@@ -523,7 +532,28 @@ def _limited(**params: Any) -> dict[str, Any]:
 async def _fetch_sessions(conn: AsyncConnection, query: str, params: Mapping[str, Any]) -> list[Session]:
     async with conn.cursor(row_factory=dict_row) as cursor:
         await cursor.execute(query, params)
-        return [_to_session(row) for row in await cursor.fetchall()]
+        rows = await cursor.fetchall()
+    named = {row[name] for row in rows for name in ("parent_id", "copy_of")} - {None}
+    stored = {row["id"] for row in rows} & named
+    if named - stored:
+        stored |= await existing_ids(conn, list(named - stored))
+    return [_to_session(_without_missing(row, stored)) for row in rows]
+
+
+def _without_missing(row: DictRow, stored: Collection[UUID]) -> DictRow:
+    """Return the row with the id of the parent if the parent is stored, else its external id, else the id as text.
+
+    Only a stored session is the original of a copy.
+    """
+    if row["parent_id"] in stored:
+        row["parent_external_id"] = None
+    elif row["parent_id"] is not None:
+        if row["parent_external_id"] is None:
+            row["parent_external_id"] = str(row["parent_id"])
+        row["parent_id"] = None
+    if row["copy_of"] not in stored:
+        row["copy_of"] = row["copied_messages"] = None
+    return row
 
 
 def _to_session(row: DictRow) -> Session:

@@ -94,6 +94,7 @@ sessions = Table(
         text("LEAST(COALESCE(last_at, file_modified_at), updated_at) DESC"),
         text("id DESC"),
     ),
+    Index("sessions_changes_idx", "tenant", "updated_at"),
     Index("sessions_external_id_idx", "external_id", postgresql_ops={"external_id": "text_pattern_ops"}),
     Index("sessions_lineage_idx", "lineage", postgresql_using="gin"),
     Index("sessions_path_idx", "path", postgresql_where=text("path IS NOT NULL")),

@@ -18,6 +18,9 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _GET = "SELECT number, id, name FROM tenants WHERE name = %s"
 _LIST = "SELECT number, id, name FROM tenants ORDER BY number"
 _LOCK = "LOCK TABLE tenants IN SHARE ROW EXCLUSIVE MODE"
+_LACKS_ROLE = """
+    SELECT to_regclass('pg_dist_partition') IS NOT NULL AND to_regrole(%s) IS NOT NULL AND to_regrole(%s) IS NULL
+"""
 _CREATE = """
     INSERT INTO tenants (number, id, name)
     SELECT max(number) + 1, %s, %s FROM tenants
@@ -35,6 +38,34 @@ class Tenant(NamedTuple):
 
 DEFAULT = Tenant(1, UUID("36db4084-d553-42c7-8f6e-dc8e38a6a21a"), "default")
 """The tenant of a server without keys, of local commands, and of all sessions of earlier versions."""
+
+
+APP_ROLE = "ash_app"
+"""The role of all statements on sessions. It is not the owner of the tables, so row-level security applies to it."""
+
+
+def role_of(number: int) -> str:
+    """Return the role of a tenant in a Citus cluster. The coordinator opens its connections to workers with it."""
+    return f"{APP_ROLE}_{number}"
+
+
+def role_expression(number: int) -> str:
+    """Return SQL for the role of the statements of a tenant: its own in a distributed database."""
+    own = role_of(number)
+    return (
+        f"CASE WHEN to_regclass('pg_dist_partition') IS NULL OR to_regrole('{own}') IS NULL THEN '{APP_ROLE}' "
+        f"ELSE '{own}' END"
+    )
+
+
+def role_statements(number: int) -> list[str]:
+    """Return the statements that create the role of a tenant. Its connections to workers have no other tenant."""
+    role = role_of(number)
+    return [
+        f"CREATE ROLE {role} LOGIN IN ROLE {APP_ROLE}",
+        f"ALTER ROLE {role} SET ash.tenant = '{number}'",
+        f"GRANT {role} TO CURRENT_USER",
+    ]
 
 
 def tenant_of(conn: AsyncConnection) -> Tenant:
@@ -64,5 +95,9 @@ async def get_or_create_tenant(conn: AsyncConnection, name: str) -> Tenant:
         await conn.execute(_LOCK)
         await conn.execute(_CREATE, [uuid5(DEFAULT.id, f"tenant {name}"), name])
         tenant = await get_tenant(conn, name)
-    assert tenant is not None
+        assert tenant is not None
+        roles = [role_of(DEFAULT.number), role_of(tenant.number)]
+        ((lacks_role,),) = await (await conn.execute(_LACKS_ROLE, roles)).fetchall()
+        for statement in role_statements(tenant.number) if lacks_role else ():
+            await conn.execute(statement)
     return tenant

@@ -11,7 +11,7 @@ from uuid import UUID
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
-from ash_server.db.sessions import create_session, session_id_for, uuid7
+from ash_server.db.sessions import create_session, existing_ids, session_id_for, uuid7
 from ash_server.db.tenants import tenant_of
 from ash_server.db.text import storable
 from ash_shared.model.message import RECORD_ID_PREFIX
@@ -65,11 +65,7 @@ _RELATIVES = f"""
 
 _SET_COPY = "UPDATE sessions SET copy_of = %s, copied_messages = %s WHERE id = %s"
 
-_COUNT_IMPORTED = """
-    SELECT count(DISTINCT name)
-    FROM unnest(%s::text[], %s::uuid[]) AS file (name, file_id)
-    WHERE EXISTS (SELECT FROM sessions WHERE id = file_id) OR EXISTS (SELECT FROM sessions WHERE path = name)
-"""
+_IMPORTED_PATHS = "SELECT path FROM sessions WHERE path = ANY(%s)"
 
 
 class TranscriptNames(NamedTuple):
@@ -185,6 +181,8 @@ async def set_copy(conn: AsyncConnection, session_id: UUID, copy: Copy | None) -
 
 async def count_imported(conn: AsyncConnection, source: str, paths: Sequence[str]) -> int:
     """Return how many of these transcripts are stored."""
-    ids = [session_id_for(source, path, tenant_of(conn)) for path in paths]
-    row = await (await conn.execute(_COUNT_IMPORTED, [list(paths), ids])).fetchone()
-    return row[0] if row else 0
+    ids = {path: session_id_for(source, path, tenant_of(conn)) for path in paths}
+    stored = await existing_ids(conn, list(ids.values()))
+    rows = await (await conn.execute(_IMPORTED_PATHS, [list(ids)])).fetchall()
+    imported = {path for (path,) in rows}
+    return sum(id in stored or path in imported for path, id in ids.items())

@@ -27,15 +27,24 @@ class Connections:
     Long reads use a pool of their own, so that a slow consumer does not block other operations.
     """
 
-    def __init__(self, pool: Pool, stream_pool: Pool, owner_pool: Pool, tenant: Tenant = DEFAULT) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        stream_pool: Pool,
+        owner_pool: Pool,
+        tenant: Tenant = DEFAULT,
+        *,
+        is_replica: bool = False,
+    ) -> None:
         self.pool = pool
         self.stream_pool = stream_pool
         self.owner_pool = owner_pool
         self.tenant = tenant
+        self.is_replica = is_replica
         self._write_slots: WeakValueDictionary[UUID, asyncio.Semaphore] = WeakValueDictionary()
 
     def for_tenant(self, tenant: Tenant) -> "Connections":
-        return Connections(self.pool, self.stream_pool, self.owner_pool, tenant)
+        return Connections(self.pool, self.stream_pool, self.owner_pool, tenant, is_replica=self.is_replica)
 
     def connection(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """Lend a connection for a short operation. Raises DatabaseUnavailable, SchemaMismatch."""
@@ -48,6 +57,12 @@ class Connections:
     def stream(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """Lend a connection for a long read. Raises DatabaseUnavailable, SchemaMismatch."""
         return _lend(self.stream_pool, self.tenant)
+
+    def count(self) -> dict[str, int]:
+        """Return the connections of the pool that are `idle` and `used`, and the requests `waiting` for one."""
+        stats = self.pool.get_stats()
+        idle = stats["pool_available"]
+        return {"idle": idle, "used": stats["pool_size"] - idle, "waiting": stats["requests_waiting"]}
 
     @asynccontextmanager
     async def writer(self, session_id: UUID) -> AsyncGenerator[AsyncConnection, None]:

@@ -10,7 +10,7 @@ from ash_server.queries.standard_pages import Conversation
 from ash_server.repositories.connections import Connections
 from ash_shared.eventlog import Event
 from ash_shared.model.message import StandardMessage
-from ash_shared.projections import SessionSummary
+from ash_shared.projections import OtelAttributes, SessionSummary
 
 
 class ConversationReader:
@@ -39,13 +39,21 @@ class ConversationReader:
         """Yield all events without completed chunks, in pages, holding no connection between them."""
         return standard_pages.get_event_pages(self._connect, session_id, limit=limit, max_bytes=max_bytes)
 
-    async def read_events(self, session_id: UUID) -> list[Event]:
-        """Return the events that projections to messages and prompts need. Raises SessionNotFound, SessionTooLarge."""
-        return await projection_inputs.read_conversation(self._connect, session_id)
+    async def read_events(self, session_id: UUID, *, whole: bool = False) -> list[Event]:
+        """Return the events that projections to requests and prompts need; `whole`: those that all projections need.
+
+        Raises SessionNotFound, SessionTooLarge.
+        """
+        read = projection_inputs.read_whole_events if whole else projection_inputs.read_conversation
+        return await read(self._connect, session_id)
 
     async def read_summary(self, session_id: UUID) -> SessionSummary:
         """Raises SessionNotFound, SessionTooLarge."""
         return await projection_inputs.read_summary(self._connect, session_id)
+
+    async def read_otel_genai(self, session_id: UUID) -> OtelAttributes:
+        """Return the attributes of `to_otel_genai`. Raises SessionNotFound, SessionTooLarge."""
+        return await projection_inputs.read_otel_genai(self._connect, session_id)
 
     async def count_items(self, session_id: UUID) -> ItemCounts:
         """Return the number of items that each filter of the viewer hides. Raises SessionNotFound."""

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
-from typing import Unpack
+from typing import NamedTuple, Unpack
 from uuid import UUID
 
 import msgspec
@@ -16,6 +16,14 @@ from ash_server.live.hub import EventBatch, Hub
 from ash_server.repositories.connections import Connections
 from ash_shared.eventlog import Event, OpenTurn
 from ash_shared.model.events import ChatEvent, read_event
+
+
+class RunningTurn(NamedTuple):
+    """A turn whose answer is not complete."""
+
+    id: str
+    after: int
+    """Its events have greater sequences."""
 
 
 class EventStore:
@@ -137,6 +145,14 @@ class EventStore:
         """Return the turn that has not ended, if any. Raises SessionNotFound."""
         async with self._connections.connection() as conn:
             return await events.get_open_turn(conn, session_id)
+
+    async def get_running_turn(self, session_id: UUID) -> RunningTurn | None:
+        """Return the turn whose answer is not complete, if any. Raises SessionNotFound."""
+        async with self._connections.connection() as conn:
+            turn = await events.get_open_turn(conn, session_id)
+            if turn is None or turn.is_over:
+                return None
+            return RunningTurn(turn.id, await event_ranges.find_last_turn(conn, session_id))
 
     async def get_place(self, session_id: UUID, sequence: int) -> LogPosition:
         """Return the position after an event."""

@@ -58,7 +58,7 @@ class MessageRepository:
         provider's `uuid` in it, is stored once; when repeated, it keeps its sequence and is returned with `created`
         False, and with `deleted` True if it was deleted since. A text with neither is stored each time.
         `expected_sequence` must be the last sequence of the session if any text is new, or if there is none. `metadata`
-        is merged into that of the session, key by key, under the same conditions; None removes a key. `end` also closes
+        is merged into that of the session, key by key, if all texts are new; None removes a key. `end` also closes
         everything open, as `EventStore.end` does.
         `ids` names the turn and the response of the events; a rebuild of the events derives these ids again.
         `now` is the time, in milliseconds, of events whose record names none.
@@ -237,4 +237,11 @@ def _to_new_message(value: str | bytes | NewMessage, index: int) -> NewMessage:
 
 
 def _prepare(session_id: UUID, new: NewMessage) -> PreparedMessage:
-    return prepare_message(session_id, new.content, id=new.id, role=new.role, source=new.source)
+    return prepare_message(
+        session_id,
+        new.content,
+        id=new.id,
+        role=new.role,
+        source=new.source,
+        fallback_id=new.fallback_id,
+    )

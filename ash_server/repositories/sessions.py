@@ -6,6 +6,7 @@ from typing import Unpack
 from uuid import UUID
 
 from ash_server.db import reindex, sessions
+from ash_server.db.replication import Known, has_reached
 from ash_server.db.sessions import AmbiguousSession, Created, SessionChanges, SessionFields, SessionFilter
 from ash_server.errors import SessionNotFound
 from ash_server.repositories.connections import Connections
@@ -41,6 +42,11 @@ class SessionRepository:
         """Raises SessionNotFound."""
         async with self._connections.connection() as conn:
             return await sessions.get_session(conn, session_id)
+
+    async def has_reached(self, session_id: UUID, known: Known) -> bool:
+        """True if the session is stored with these sequences: a replica may lag."""
+        async with self._connections.connection() as conn:
+            return await has_reached(conn, session_id, known)
 
     async def get_many(self, session_ids: Collection[UUID]) -> list[Session]:
         """Return the sessions with these ids, in no particular order; unknown ids are skipped."""
@@ -124,10 +130,13 @@ class SessionRepository:
         async with self._connections.connection() as conn:
             await sessions.set_parent(conn, session_id, parent_id, external_id)
 
-    async def delete(self, session_id: UUID) -> None:
-        """Delete the session with its messages and events; subscriptions to it end. Raises SessionNotFound."""
+    async def delete(self, session_id: UUID, *, expected_sequence: int | None = None) -> None:
+        """Delete the session with its messages and events; subscriptions to it end.
+
+        `expected_sequence` must be the last sequence of the session. Raises SessionNotFound, SequenceMismatch.
+        """
         async with self._connections.connection() as conn:
-            await sessions.delete_session(conn, session_id)
+            await sessions.delete_session(conn, session_id, expected_sequence=expected_sequence)
         self._wake(session_id)
 
     async def list_tree(self, session_id: UUID) -> list[UUID]:

@@ -1,6 +1,6 @@
 """Figures about the whole store, for monitoring."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ash_server.db.drift import count_drift
@@ -16,8 +16,6 @@ class Statistics(NamedTuple):
     """Events that are not in the search index."""
     drift: Sequence[tuple[str, str, int]]
     """Source, reason and number of unknown and malformed blocks."""
-    connections: Mapping[str, int]
-    """Connections of the pool that are `idle` and `used`, and requests that are `waiting` for one."""
 
 
 async def read_statistics(connections: Connections) -> Statistics:
@@ -28,11 +26,4 @@ async def read_statistics(connections: Connections) -> Statistics:
             database_bytes=database_bytes,
             search_pending=await count_pending(conn),
             drift=await count_drift(conn),
-            connections=_count_connections(connections),
         )
-
-
-def _count_connections(connections: Connections) -> Mapping[str, int]:
-    stats = connections.pool.get_stats()
-    idle = stats["pool_available"]
-    return {"idle": idle, "used": stats["pool_size"] - idle, "waiting": stats["requests_waiting"]}

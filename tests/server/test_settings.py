@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ash_server import settings
-from ash_server.settings import Settings, SettingsError, check_exposure
+from ash_server.settings import Settings, SettingsError, check_exposure, usable_cores
 
 MEBIBYTE = 2**20
 README = Path(__file__).parents[2] / "README.md"
@@ -30,6 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ({"ASH_PORT": "", "ASH_HOME": "", "PORT": "1"}, {}),
         ({"ASH_DATABASE_URL": "postgresql://db/ash"}, {"database_url": "postgresql://db/ash"}),
         ({"ASH_DATABASE_URL": "postgres://db/ash"}, {"database_url": "postgres://db/ash"}),
+        ({"ASH_DIRECT_URL": "postgresql://db"}, {"direct_url": "postgresql://db"}),
         ({"ASH_HOME": "/srv/ash"}, {"home": Path("/srv/ash")}),
         ({"ASH_HOME": "~/ash"}, {"home": Path.home() / "ash"}),
         ({"ASH_HOST": "0.0.0.0", "ASH_PORT": "0"}, {"host": "0.0.0.0", "port": 0}),
@@ -49,7 +50,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             {"ASH_POOL_SIZE": "20", "ASH_STATEMENT_TIMEOUT": "30", "ASH_PREPARE_THRESHOLD": "0"},
             {"pool_size": 20, "statement_timeout": 30, "prepare_threshold": 0},
         ),
-        ({"ASH_PREPARE_THRESHOLD": "never"}, {"prepare_threshold": None}),
+        ({"ASH_PREPARE_THRESHOLD": "never"}, {"prepare_threshold": "never"}),
+        ({"ASH_WORKERS": "3"}, {"workers": 3}),
+        ({"ASH_READ_URL": "postgresql://copy/ash"}, {"read_url": "postgresql://copy/ash"}),
+        ({"ASH_WORKERS": "cores"}, {"workers": usable_cores()}),
     ],
 )
 def test_reads_the_environment(environ: dict[str, str], expected: dict[str, Any]) -> None:
@@ -116,6 +120,8 @@ def test_defaults() -> None:
             )
             for rate in ("0", "-1", "nan", "inf", "10/s")
         ),
+        ("ASH_READ_URL", "copy", "ASH_READ_URL must be a URL that starts with postgresql://."),
+        ("ASH_WORKERS", "0", "ASH_WORKERS must be a number of processes from 1 to 64, or cores."),
         ("ASH_POOL_SIZE", "2", "ASH_POOL_SIZE must be a number of connections from 3 to 1000."),
         (
             "ASH_STATEMENT_TIMEOUT",

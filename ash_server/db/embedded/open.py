@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ash_server.db.connection import check_schema, connect, upgrade
+from ash_server.db.connection import PooledUrl, check_schema, connect, upgrade
 from ash_server.db.embedded.binaries import EmbeddedPostgresError
 from ash_server.db.embedded.server import EmbeddedPostgres
 from ash_server.settings import Settings
@@ -25,18 +25,19 @@ def open_database(settings: Settings, *, migrate: bool = False) -> Iterator[str]
         with open_embedded(settings.home) as url:
             yield url
     else:
+        url = _configured_url(settings.database_url, settings.direct_url)
         if migrate:
-            upgrade(settings.database_url)
+            upgrade(url)
         else:
-            asyncio.run(_check_schema(settings.database_url))
-        yield settings.database_url
+            asyncio.run(_check_schema(url))
+        yield url
 
 
 @contextmanager
 def open_without_schema(settings: Settings) -> Iterator[str]:
     """Yield the URL of the database as it is; an embedded one is created if needed, without tables."""
     if settings.database_url is not None:
-        yield settings.database_url
+        yield _configured_url(settings.database_url, settings.direct_url)
         return
     with EmbeddedPostgres(settings.home / "postgres") as server:
         server.ensure_database("ash")
@@ -71,6 +72,10 @@ def _watched(server: EmbeddedPostgres) -> Iterator[None]:
     finally:
         stopped.set()
         watcher.join()
+
+
+def _configured_url(url: str, direct: str | None) -> str:
+    return url if direct is None else PooledUrl(url, direct)
 
 
 async def _check_schema(url: str) -> None:

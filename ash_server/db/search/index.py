@@ -2,14 +2,16 @@
 
 Events are indexed after the append, page by page, so an append neither waits for indexing nor fails because of it.
 `search_progress` stores the last indexed event of each session; later events are pending, and a search reports their
-number. The process that indexes a session locks its row; other processes skip locked rows.
+number. The process that indexes a session locks its row; other processes skip locked rows. Of several servers, one at
+a time runs the background indexer; searches also index what is pending.
 
 Functions take a connection in autocommit mode (`connection.open_pool`).
 """
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
@@ -39,15 +41,23 @@ _PENDING_SESSIONS = """
 """
 """FROM clause that selects sessions with pending events."""
 
+_CHANGED = "AND session_id IN (SELECT id FROM sessions WHERE updated_at > %(since)b)"
+
 # The smallest backlog first, so that new messages are found during a large import.
-_LIST_PENDING = f"""
+_LIST_PENDING, _LIST_CHANGED = (
+    f"""
     SELECT session_id
-    FROM {_PENDING_SESSIONS}
+    FROM {_PENDING_SESSIONS} {changed}
     ORDER BY version < %(version)b, counters.event_sequence - progress.event_sequence
     LIMIT %(limit)b
-"""  # noqa: S608  # constant SQL
+    """  # noqa: S608  # constant SQL
+    for changed in ("", _CHANGED)
+)
 
-_COUNT_PENDING = f"""
+# A transaction of an append takes less than a minute.
+_NOW = "SELECT statement_timestamp() - interval '1 minute'"
+
+COUNT_PENDING = f"""
     SELECT coalesce(sum(
         counters.event_sequence - CASE WHEN version < %(version)b THEN counters.events_dropped
             ELSE greatest(progress.event_sequence, counters.events_dropped) END
@@ -85,6 +95,10 @@ _ADVANCE = """
     WHERE session_id = %(session_id)b
 """
 
+_TRY_LOCK = "SELECT pg_try_advisory_xact_lock(%b)"
+_INDEXER = 6_213_850_417
+"""Number of the lock of the background indexer, chosen at random."""
+
 _RESTART = "UPDATE search_progress SET event_sequence = 0 WHERE session_id = %b"
 
 
@@ -117,14 +131,26 @@ class SearchedEvent(msgspec.Struct):
 decode_event = msgspec.json.Decoder(SearchedEvent).decode
 
 
-async def index_pending(conn: AsyncConnection, *, seconds: float = float("inf")) -> bool:
+@asynccontextmanager
+async def indexer_lock(conn: AsyncConnection) -> AsyncGenerator[bool, None]:
+    """Yield True if no other process holds the lock of the background indexer, which this one then holds until exit."""
+    async with conn.transaction():
+        row = await (await conn.execute(_TRY_LOCK, [_INDEXER])).fetchone()
+        yield bool(row and row[0])
+
+
+async def index_pending(
+    conn: AsyncConnection, *, seconds: float = float("inf"), since: datetime | None = None
+) -> bool:
     """Index pending events page by page for at most this time and return True if none remain.
 
-    Sessions that another process is indexing are skipped.
+    Only looks at sessions that changed since a time of `read_time`, if one is passed. Sessions that another process is
+    indexing are skipped.
     """
     end = time.monotonic() + seconds
-    params = {"version": PASSAGES_VERSION, "limit": _MAX_SESSIONS}
-    while rows := await (await conn.execute(_LIST_PENDING, params)).fetchall():
+    params = {"version": PASSAGES_VERSION, "limit": _MAX_SESSIONS, "since": since}
+    query = _LIST_PENDING if since is None else _LIST_CHANGED
+    while rows := await (await conn.execute(query, params)).fetchall():
         has_progress = False
         for (session_id,) in rows:
             while await _index_page(conn, session_id):
@@ -136,9 +162,15 @@ async def index_pending(conn: AsyncConnection, *, seconds: float = float("inf"))
     return True
 
 
+async def read_time(conn: AsyncConnection) -> datetime:
+    """Return a time of the database before which every change is visible."""
+    rows: list[tuple[datetime]] = await (await conn.execute(_NOW)).fetchall()
+    return rows[0][0]
+
+
 async def count_pending(conn: AsyncConnection) -> int:
     """Return the number of events that are not indexed."""
-    row = await (await conn.execute(_COUNT_PENDING, {"version": PASSAGES_VERSION})).fetchone()
+    row = await (await conn.execute(COUNT_PENDING, {"version": PASSAGES_VERSION})).fetchone()
     return row[0] if row else 0
 
 

@@ -45,32 +45,36 @@ CONDITIONS: Mapping[SearchScope, str] = {
     # Each side has its own index.
     "everything": "(weight <> 'D' AND words @@ %(query)b::tsquery OR weight = 'D' AND words @@ %(query)b::tsquery)",
 }
+# Sessions are joined to the results of the page only: their number is known, and that of the matches is a guess.
 _QUERIES = {
     place: f"""
-        SELECT matching.session_id, sequence, weights, role, at, matches, title, source
+        SELECT result.session_id, sequence, weights, role, at, matches, title, source
         FROM (
-            SELECT session_id, sequence, array_agg(DISTINCT weight) AS weights, role, at,
-                row_number() OVER (PARTITION BY session_id ORDER BY at DESC, sequence DESC) AS place,
-                count(*) OVER (PARTITION BY session_id) AS matches
-            FROM tenant_search AS search
-            WHERE {condition}
-              AND (%(session_id)b::uuid IS NULL OR session_id = %(session_id)b)
-              AND (%(role)b::text IS NULL OR role = %(role)b)
-              AND (%(since)b::timestamptz IS NULL OR at >= %(since)b)
-              AND (%(until)b::timestamptz IS NULL OR at < %(until)b)
-            GROUP BY session_id, sequence, role, at
-        ) AS matching JOIN sessions ON id = matching.session_id
-        WHERE place <= %(per_session)b
-          AND (%(source)b::text IS NULL OR source = %(source)b)
-          AND (at, matching.session_id, sequence) < (%(at)b::timestamptz, %(id)b::uuid, %(sequence)b::bigint)
-        ORDER BY at DESC, session_id DESC, sequence DESC
-        LIMIT %(limit)b
+            SELECT * FROM (
+                SELECT session_id, sequence, array_agg(DISTINCT weight) AS weights, role, at,
+                    row_number() OVER (PARTITION BY session_id ORDER BY at DESC, sequence DESC) AS place,
+                    count(*) OVER (PARTITION BY session_id) AS matches
+                FROM tenant_search AS search
+                WHERE {condition}
+                  AND (%(session_id)b::uuid IS NULL OR session_id = %(session_id)b)
+                  AND (%(role)b::text IS NULL OR role = %(role)b)
+                  AND (%(since)b::timestamptz IS NULL OR at >= %(since)b)
+                  AND (%(until)b::timestamptz IS NULL OR at < %(until)b)
+                GROUP BY session_id, sequence, role, at
+            ) AS matching
+            WHERE place <= %(per_session)b
+              AND (%(source)b::text IS NULL OR session_id IN (SELECT id FROM sessions WHERE source = %(source)b))
+              AND (at, session_id, sequence) < (%(at)b::timestamptz, %(id)b::uuid, %(sequence)b::bigint)
+            ORDER BY at DESC, session_id DESC, sequence DESC
+            LIMIT %(limit)b
+        ) AS result JOIN sessions ON id = result.session_id
+        ORDER BY at DESC, result.session_id DESC, sequence DESC
     """  # noqa: S608  # constant SQL
     for place, condition in CONDITIONS.items()
 }
 
 _READ_EVENTS = bounded_query(
-    f"place, CASE origin WHEN 'line' THEN message_sequence END, {FILLED}",
+    f"place, CASE WHEN origin = 'line' THEN message_sequence END, {FILLED}",
     """
     SELECT place, events.*
     FROM unnest(%(sessions)b::uuid[], %(sequences)b::bigint[])

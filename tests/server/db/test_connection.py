@@ -17,6 +17,7 @@ from ash_server.db.connection import (
     StatementOptions,
     connect,
     current_revision,
+    direct_url,
     libpq_url,
     open_pool,
     upgrade,
@@ -52,8 +53,8 @@ async def test_connections_use_autocommit_and_utc(database_url: str, monkeypatch
 
 async def test_statement_options(database_url: str) -> None:
     async with (
-        open_pool(database_url) as usual,
-        open_pool(database_url, statements=StatementOptions(timeout=30, prepare_threshold=None)) as limited,
+        open_pool(url := direct_url(database_url)) as usual,
+        open_pool(url, statements=StatementOptions(timeout=30, prepare_threshold="never")) as limited,
     ):
         options = []
         for pool in (usual, limited):

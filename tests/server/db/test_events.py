@@ -116,6 +116,17 @@ async def test_end_session_ends_open_turn_once(connection: AsyncConnection, sess
         await end_session(connection, UNKNOWN_SESSION)
 
 
+async def test_end_with_new_events_changes_the_session(connection: AsyncConnection, session_id: UUID) -> None:
+    """The search index reads the events of changed sessions."""
+    await store(connection, session_id, PROMPT, ANSWER)
+    times = [(await get_session(connection, session_id)).updated_at]
+    for _ in range(2):
+        await end_session(connection, session_id)
+        times.append((await get_session(connection, session_id)).updated_at)
+
+    assert times[0] < times[1] == times[2]
+
+
 async def test_append_can_end_session(connection: AsyncConnection, session_id: UUID) -> None:
     await store(connection, session_id, PROMPT, ANSWER, end=True)
     await store(connection, session_id, end=True)

@@ -26,7 +26,7 @@ from ash_server.db.sessions import (
     update_session,
     uuid7,
 )
-from ash_server.errors import InvalidParameter, InvalidUtf8, NulByte, SessionNotFound
+from ash_server.errors import InvalidParameter, InvalidUtf8, NulByte, SequenceMismatch, SessionNotFound
 from ash_server.ingest import prepare_message
 from ash_shared.model.session import Session, transcript_name
 from tests.server.transcripts import TRANSCRIPT_NAMES
@@ -224,6 +224,8 @@ async def test_filters_list_by_source_and_text(connection: AsyncConnection) -> N
         "ONE.JSON": await titles(connection, q="ONE.JSON"),
         "%": await titles(connection, q="%"),
         "codex, .jsonl": await titles(connection, source="codex", q=".jsonl"),
+        "external id": await titles(connection, external_id="two.jsonl"),
+        "part of an external id": await titles(connection, external_id="two"),
         "prefix t": await titles(connection, external_id_prefix="t"),
         "prefix %": await titles(connection, external_id_prefix="%"),
         "nothing": await titles(connection, q="' OR true --"),
@@ -235,6 +237,8 @@ async def test_filters_list_by_source_and_text(connection: AsyncConnection) -> N
         "ONE.JSON": ["Fix the PARSER"],
         "%": ["100% done_"],
         "codex, .jsonl": ["100% done_"],
+        "external id": ["100% done_"],
+        "part of an external id": [],
         "prefix t": ["100% done_"],
         "prefix %": [],
         "nothing": [],
@@ -376,6 +380,17 @@ async def test_rejects_unknown_session(connection: AsyncConnection) -> None:
     ):
         with pytest.raises(SessionNotFound):
             await call
+
+
+async def test_delete_expects_sequence(connection: AsyncConnection) -> None:
+    session_id = (await create_session(connection)).session.id
+    await append(connection, session_id, [prepare_message(session_id, "hello")])
+    with pytest.raises(SequenceMismatch) as error:
+        await delete_session(connection, session_id, expected_sequence=0)
+
+    assert error.value.extra == {"currentSequence": 1}
+    await delete_session(connection, session_id, expected_sequence=1)
+    assert await titles(connection) == []
 
 
 async def test_delete_removes_messages(connection: AsyncConnection) -> None:

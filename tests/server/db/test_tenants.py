@@ -12,11 +12,11 @@ import psycopg
 import pytest
 from psycopg import AsyncConnection, errors
 
-from ash_server.db.connection import APP_ROLE, Pool, open_pool
+from ash_server.db.connection import Pool, direct_url, open_pool
 from ash_server.db.search.query import _NEWEST, _QUERIES
 from ash_server.db.sessions import _LIST
 from ash_server.db.tables import metadata
-from ash_server.db.tenants import DEFAULT, Tenant, get_or_create_tenant
+from ash_server.db.tenants import APP_ROLE, DEFAULT, Tenant, get_or_create_tenant
 from ash_server.db.transcripts import _CANDIDATE
 from ash_server.errors import InvalidParameter
 from ash_server.store import Store
@@ -29,8 +29,10 @@ SAMPLE = ROOT / "ash_server" / "samples" / "bird-counter.jsonl"
 OPENS_CONNECTIONS = {
     "ash_server/cli/backup.py": {"psycopg.connect"},  # all tenants
     "ash_server/cli/db.py": {"psycopg.connect"},  # maintenance of whole tables
+    "ash_server/cli/doctor.py": {"psycopg.connect"},  # only reads figures
     "ash_server/db/backup.py": {"psycopg.connect"},  # all tenants
     "ash_server/db/connection.py": {"psycopg.connect", "Connection.connect"},
+    "ash_server/db/doctor.py": {"psycopg.connect"},  # asks the replica nothing
     "ash_server/db/embedded/open.py": {"connect"},  # checks the schema
     "ash_server/db/embedded/server.py": {"psycopg.connect"},  # creates the database
     "ash_server/live/hub.py": {"connect"},  # listens
@@ -210,7 +212,7 @@ async def test_other_tenant_cannot_write_into_session(store: Store, pool: Pool, 
 
 async def test_role_without_tenant_reads_nothing(database_url: str, store: Store) -> None:
     await fill(store)
-    with psycopg.connect(database_url, autocommit=True) as conn:
+    with psycopg.connect(direct_url(database_url), autocommit=True) as conn:
         conn.execute(f"SET ROLE {APP_ROLE}")
         for relation in (*(metadata.tables.keys() - OWNED_BY_SERVER), "tenant_search", "events_full"):
             with pytest.raises(errors.UndefinedObject, match=r"ash\.tenant"):

@@ -1,0 +1,155 @@
+"""Connections on which row-level security shows the rows of one tenant."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Self
+
+from psycopg import AsyncConnection, AsyncCursor, AsyncPipeline, AsyncTransaction, NotSupportedError
+from psycopg.errors import InsufficientPrivilege, InvalidParameterValue
+from psycopg.pq import TransactionStatus
+
+from ash_server.db.driver import Connection
+from ash_server.db.tenants import Tenant, role_expression
+from ash_server.errors import DatabaseUnavailable, SchemaMismatch
+
+POOLER = (
+    "There is a connection pooler such as PgBouncer before PostgreSQL: set ASH_DIRECT_URL to the address of PostgreSQL "
+    "itself. Without it, Ash may mix tenants."
+)
+
+_NO_ROLE = (InvalidParameterValue, InsufficientPrivilege)
+"""The role does not exist, or the user is not one of its members."""
+
+
+class TenantConnection(Connection):
+    """A connection of a pool. The owner of the tables uses it without a tenant."""
+
+    tenant: Tenant | None = None
+    _is_direct = False
+
+    async def configure(self, settings: Mapping[str, str]) -> None:
+        """Apply settings of PostgreSQL to all statements."""
+        await self.execute(set_config(settings))
+
+    async def set_tenant(self, tenant: Tenant) -> None:
+        """Raises DatabaseUnavailable, SchemaMismatch."""
+        if self.tenant == tenant:
+            return
+        await self._check_direct()
+        self.tenant = None  # unknown if the statement fails
+        try:
+            await self.execute(set_config({}, tenant))
+        except _NO_ROLE as error:
+            raise SchemaMismatch from error
+        self.tenant = tenant
+
+    async def _check_direct(self) -> None:
+        """Refuse a pooler, which may lend a connection to another client with the tenant set on it."""
+        if not self._is_direct:
+            if await is_behind_pooler(self):
+                raise DatabaseUnavailable(POOLER)
+            self._is_direct = True
+
+
+class SharedConnection(TenantConnection):
+    """A connection to a pooler, which may run each transaction on another connection of PostgreSQL.
+
+    Each transaction, pipeline and other statement begins with the tenant and the settings, for its own duration.
+    """
+
+    _has_role = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.cursor_factory = _SharedCursor
+        self._settings: Mapping[str, str] = {}
+
+    async def configure(self, settings: Mapping[str, str]) -> None:
+        # A pooler knows the time zone of each client, and psycopg reads it when a connection is opened.
+        await self.execute(set_config({"TimeZone": settings["TimeZone"]}))
+        self._settings = settings
+
+    async def set_tenant(self, tenant: Tenant) -> None:
+        """Raises SchemaMismatch."""
+        self.tenant = tenant
+        if not self._has_role:
+            try:
+                await self.execute("SELECT")
+            except _NO_ROLE as error:
+                raise SchemaMismatch from error
+            self._has_role = True
+
+    @asynccontextmanager
+    async def pipeline(self) -> AsyncGenerator[AsyncPipeline, None]:
+        if self.pgconn.pipeline_status:
+            raise NotSupportedError("a pipeline within another one ends its transaction")
+        is_idle = self.is_idle
+        async with super().pipeline() as pipeline:
+            if is_idle:
+                await self._begin()
+            yield pipeline
+
+    @asynccontextmanager
+    async def transaction(
+        self, savepoint_name: str | None = None, force_rollback: bool = False
+    ) -> AsyncGenerator[AsyncTransaction, None]:
+        is_idle = self.is_idle
+        async with super().transaction(savepoint_name, force_rollback) as transaction:
+            if is_idle:
+                await self._begin()
+            yield transaction
+
+    @property
+    def is_idle(self) -> bool:
+        """True outside transactions and pipelines."""
+        return not self.pgconn.pipeline_status and self.pgconn.transaction_status == TransactionStatus.IDLE
+
+    async def _begin(self) -> None:
+        await AsyncCursor(self).execute(set_config(self._settings, self.tenant, is_local=True))
+
+
+class _SharedCursor(AsyncCursor[Any]):
+    """Runs a statement outside a transaction in a pipeline with the settings."""
+
+    async def execute(self, *args: Any, **kwargs: Any) -> Self:
+        connection: Any = self.connection
+        if not connection.is_idle:
+            return await super().execute(*args, **kwargs)
+        async with connection.pipeline():
+            return await super().execute(*args, **kwargs)
+
+    async def executemany(self, *args: Any, **kwargs: Any) -> None:
+        connection: Any = self.connection
+        if not connection.is_idle:
+            return await super().executemany(*args, **kwargs)
+        async with connection.pipeline():
+            return await super().executemany(*args, **kwargs)
+
+    def copy(self, *args: Any, **kwargs: Any) -> Any:
+        self._require_transaction()
+        return super().copy(*args, **kwargs)
+
+    def stream(self, *args: Any, **kwargs: Any) -> Any:
+        self._require_transaction()
+        return super().stream(*args, **kwargs)
+
+    def _require_transaction(self) -> None:
+        """COPY and single rows cannot be in a pipeline: outside a transaction they would have no tenant."""
+        connection: Any = self.connection
+        if connection.is_idle:
+            raise NotSupportedError("behind a pooler, COPY and streams need a transaction")
+
+
+def set_config(settings: Mapping[str, str], tenant: Tenant | None = None, *, is_local: bool = False) -> str:
+    """Return a statement that sets constants, and the tenant with its role, for the session or for the transaction."""
+    values = {name: f"'{value}'" for name, value in settings.items()}
+    if tenant is not None:
+        values = {"role": role_expression(tenant.number), "ash.tenant": f"'{tenant.number}'", **values}
+    calls = (f"set_config('{name}', {value}, {is_local})" for name, value in values.items())
+    return f"SELECT {', '.join(calls)}"
+
+
+async def is_behind_pooler(conn: AsyncConnection) -> bool:
+    """True if the connection has another process id than PostgreSQL's."""
+    row = await (await conn.execute("SELECT pg_backend_pid()")).fetchone()
+    return row != (conn.info.backend_pid,)
