@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from functools import partial
 
 from litestar import Litestar
 from litestar.datastructures import State
@@ -20,7 +21,7 @@ from ash_server.api.events_websocket import EventWebSocketController, Frame
 from ash_server.api.export import ExportController
 from ash_server.api.health import HealthController
 from ash_server.api.http.access import check_key
-from ash_server.api.http.dependencies import provide_store
+from ash_server.api.http.dependencies import provide_reader, provide_store
 from ash_server.api.http.headers import add_default_headers
 from ash_server.api.http.openapi import ModelReferences, OpenApiDocumentConfig
 from ash_server.api.http.origin_guard import cors_config, origin_guard
@@ -35,22 +36,24 @@ from ash_server.api.item_counts import ItemCountController
 from ash_server.api.login import LoginController
 from ash_server.api.mcp import McpController
 from ash_server.api.messages import Commit, MessageController, MessageDigest
-from ash_server.api.metrics import MetricsController
+from ash_server.api.metrics import GaugeSetter, MetricsController
 from ash_server.api.parse import ParseController, ParseRequest
-from ash_server.api.projections import ProjectedMessages, ProjectionController
+from ash_server.api.projections import GenAiAttributes, ProjectedMessages, ProjectionController
 from ash_server.api.search import SearchController
 from ash_server.api.session_search import SessionSearchController
 from ash_server.api.sessions import NewSession, SessionController, SessionPatch
 from ash_server.api.sessions_stream import SessionStreamController
 from ash_server.api.standard_messages import StandardMessageController, StandardMessagePage
 from ash_server.api.transcripts import CompletedTranscript, TranscriptController, TranscriptFields
+from ash_server.api.ui_stream import UiStreamController
 from ash_server.api.viewer_pages import AssetController, PageController
-from ash_server.db.connection import StatementOptions
+from ash_server.db.connection import PooledUrl, StatementOptions
 from ash_server.db.drift import DriftReport
 from ash_server.db.keys import AuditPage
 from ash_server.db.search.within import SessionHit, SessionHitPage
 from ash_server.ingest import NewMessage
 from ash_server.key_ring import KeyRing
+from ash_server.live.replica import open_replica
 from ash_server.live.search_indexer import SearchIndexer
 from ash_server.live.session_feed import SessionFeeds
 from ash_server.queries.item_counts import ItemCounts
@@ -80,6 +83,7 @@ _CONTROLLERS = (
     EventController,
     EventStreamController,
     EventWebSocketController,
+    UiStreamController,
     ChunkController,
     EndController,
     ProjectionController,
@@ -109,6 +113,7 @@ _MODELS = (
     EventPage,
     ExecutionResponse,
     Frame,
+    GenAiAttributes,
     Health,
     ItemCounts,
     Message,
@@ -152,7 +157,10 @@ def create_app(
     app = Litestar(
         route_handlers=_CONTROLLERS,
         guards=[origin_guard(settings), check_key, check_path_and_query],
-        dependencies={"store": Provide(provide_store, sync_to_thread=False)},
+        dependencies={
+            "store": Provide(provide_store, sync_to_thread=False),
+            "reader": Provide(provide_reader, sync_to_thread=False),
+        },
         exception_handlers=HANDLERS,
         before_send=[add_default_headers],
         lifespan=[
@@ -178,14 +186,23 @@ def openapi_json() -> str:
 
 
 def _open_store(app: Litestar, settings: Settings, url: str) -> AbstractAsyncContextManager[None]:
+    statements = StatementOptions(settings.statement_timeout, settings.prepare_threshold)
+    read_url = settings.read_url
+    if read_url and isinstance(url, PooledUrl):  # it may be the same pooler; a replica sends no notifications
+        read_url = PooledUrl(read_url, read_url)
+    connect = partial(Store.connect, pool_size=settings.pool_size, statements=statements)
+
     @asynccontextmanager
     async def open_store() -> AsyncGenerator[None, None]:
-        statements = StatementOptions(settings.statement_timeout, settings.prepare_threshold)
         async with (
-            Store.connect(url, pool_size=settings.pool_size, statements=statements) as store,
+            connect(url) as store,
+            connect(read_url, is_replica=True) if read_url else nullcontext() as read_store,
+            open_replica(read_store, store) as replica,
             SearchIndexer(store),
             SessionFeeds() as session_feeds,
+            GaugeSetter(store, session_feeds),
         ):
+            app.state.replica = replica
             key_ring = KeyRing(store.keys, settings)
             app.state.update({"store": store, "session_feeds": session_feeds, "key_ring": key_ring})
             yield

@@ -5,6 +5,7 @@ import json
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from importlib.metadata import version
+from itertools import accumulate
 from typing import Annotated, Any, Literal, TypeAlias
 from uuid import UUID
 
@@ -25,7 +26,7 @@ MAX_MESSAGES = 100
 MAX_TEXT = 4_000
 """Characters of a text in a message; longer ones are cut."""
 MAX_PAGE = 40_000
-"""Characters of a page of messages, unless its first message is longer."""
+"""Characters of a page of messages, and of the blocks of one message; others are left out."""
 
 _INSTRUCTIONS = (
     "Ash stores the sessions of AI agents: prompts, answers, tool calls and their results. Find a session with "
@@ -127,7 +128,8 @@ class _HistoryTools:
             Field(description="`message`: the conversation; else also other records and chunks of streams."),
         ] = "message",
     ) -> str:
-        """Read messages of a session as typed content, in order. Long texts are cut."""
+        """Read messages of a session as typed content, in order. Long texts are cut. `omittedBlocks` is
+        the number of blocks of a large message that are left out."""
         path = f"/api/sessions/{session_id}/messages"
         body = await self._read(path, after=after, limit=limit, kind=kind, parsed=True, content=False)
         return await asyncio.to_thread(_bounded, body)
@@ -149,7 +151,7 @@ def _bounded(body: str) -> str:
     texts: list[str] = []
     last = 0
     for message in page["messages"]:
-        text = json.dumps(_cut(message), ensure_ascii=False)
+        text = _dump({**message, **_fitting(message["parsed"])})
         if texts and sum(map(len, texts)) + len(text) > MAX_PAGE:
             page["nextAfter"] = last
             break
@@ -157,6 +159,19 @@ def _bounded(body: str) -> str:
         last = message["sequence"]
     following = f', "nextAfter": {page["nextAfter"]}' if "nextAfter" in page else ""
     return f'{{"messages": [{", ".join(texts)}]{following}}}'
+
+
+def _fitting(blocks: list[Any]) -> dict[str, Any]:
+    """Return the fields of the first blocks that fit in MAX_PAGE, with long texts cut."""
+    shown = [_cut(block) for block in blocks]
+    sizes = accumulate(len(_dump(block)) for block in shown)
+    fitting = sum(size <= MAX_PAGE for size in sizes)
+    omitted = len(blocks) - fitting
+    return {"parsed": shown[:fitting], **({"omittedBlocks": omitted} if omitted else {})}
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _cut(value: Any) -> Any:

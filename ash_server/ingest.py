@@ -37,40 +37,56 @@ Source = Annotated[
 ]
 
 
-class NewMessage(Struct, forbid_unknown_fields=True):
+MessageId = Annotated[str, Meta(min_length=1, max_length=255, extra_json_schema={"pattern": r"^[^\x00]*$"})]
+
+
+class NewMessage(Struct, forbid_unknown_fields=True, rename="camel"):
     """A message to append. Its fields take precedence over what Ash detects in the content."""
 
     content: Annotated[str, Meta(description="The text, stored byte for byte. It need not be JSON.")]
     id: (
         Annotated[
-            str,
+            MessageId,
             Meta(
-                min_length=1,
-                max_length=255,
                 description="Makes the append idempotent: the same id with the same text is stored once. Default: "
                 "derived from the provider's own `uuid` in the text; without one the text is always appended.",
                 examples=["run-7/line-12"],
-                extra_json_schema={"pattern": r"^[^\x00]*$"},
             ),
         ]
         | None
     ) = None
     role: Role | None = None
     source: Source | None = None
+    fallback_id: (
+        Annotated[
+            MessageId,
+            Meta(
+                description="The id of a text without an id of the provider, so that a repeated request stores it once."
+            ),
+        ]
+        | None
+    ) = None
 
 
 def prepare_message(
-    session_id: UUID, raw: str, *, id: str | None = None, role: Role | None = None, source: str | None = None
+    session_id: UUID,
+    raw: str,
+    *,
+    id: str | None = None,
+    role: Role | None = None,
+    source: str | None = None,
+    fallback_id: str | None = None,
 ) -> PreparedMessage:
     """Read a text and derive its id. `role` and `source` override the detected values.
 
     Without an explicit id, it is derived from the session, the provider's `uuid` in the text and the text, so that a
-    repeated line is stored once. Without a `uuid` it is random, so that the text is stored each time.
+    repeated line is stored once. Without a `uuid` it is the `fallback_id`, or random, so that the text is stored each
+    time.
     """
     read = read_raw(raw, source)
     described, blocks = describe_with_place(raw, read, source)
     return PreparedMessage(
-        id=id if id is not None else _derive_id(session_id, described.facts.uuid, raw),
+        id=id if id is not None else _derive_id(session_id, described.facts.uuid, raw, fallback_id),
         id_given=id is not None,
         content=raw,
         described=described._replace(role=role) if role else described,
@@ -118,9 +134,9 @@ def _check_depth(fields: object, index: int) -> None:
         raise TooDeep(f"The maximum depth is {MAX_EVENT_DEPTH} levels.", index=index)
 
 
-def _derive_id(session_id: UUID, provider_id: str | None, raw: str) -> str:
+def _derive_id(session_id: UUID, provider_id: str | None, raw: str, fallback_id: str | None) -> str:
     if provider_id is None:
-        return str(uuid7())
+        return str(uuid7()) if fallback_id is None else fallback_id
     # Lone surrogates are escaped, not rejected: `append` rejects them later, with the position of the message.
     name = (provider_id + raw).encode("utf-8", "backslashreplace").decode()
     return named_ids(session_id)(name)

@@ -1,9 +1,11 @@
 """The log of the server, on standard error: a line of text or of JSON for each entry."""
 
 import logging
+import os
 import re
 import sys
 import traceback
+from multiprocessing import parent_process
 from typing import Any
 
 import structlog
@@ -27,6 +29,7 @@ def _formatter(is_json: bool) -> logging.Formatter:
         add_log_level,
         add_logger_name,
         ExtraAdder(),
+        _add_process,
         _add_request_id,
         _format_exception,
         _shorten_context,
@@ -40,6 +43,17 @@ def _formatter(is_json: bool) -> logging.Formatter:
     return ProcessorFormatter(
         foreign_pre_chain=common, processors=[ProcessorFormatter.remove_processors_meta, renderer]
     )
+
+
+def is_worker() -> bool:
+    """True in one of several processes of a server."""
+    return parent_process() is not None
+
+
+def _add_process(_logger: Any, _method: str, entry: EventDict) -> EventDict:
+    if is_worker():
+        entry["pid"] = os.getpid()
+    return entry
 
 
 def _add_request_id(_logger: Any, _method: str, entry: EventDict) -> EventDict:

@@ -32,6 +32,7 @@ from psycopg import OperationalError
 from ash_server.db import tenants
 from ash_server.db.connection import LOCK_TIMEOUT, StatementOptions, check_schema, connect, open_pool
 from ash_server.db.embedded.open import open_embedded
+from ash_server.db.replication import wal_position
 from ash_server.db.tenants import Tenant
 from ash_server.errors import DatabaseUnavailable, TenantNotFound
 from ash_server.live.hub import Hub
@@ -141,9 +142,13 @@ class Store:
         lock_timeout: float | None = LOCK_TIMEOUT,
         *,
         pool_size: int = 10,
+        is_replica: bool = False,
         statements: StatementOptions = StatementOptions(),  # noqa: B008  # immutable
     ) -> "AsyncGenerator[Store, None]":
-        """Like `open`, but connect at the first use and without checking the schema (see `check_schema`)."""
+        """Like `open`, but connect at the first use and without checking the schema (see `check_schema`).
+
+        The search of a replica does not index first what is pending.
+        """
         pool_of = partial(open_pool, url, statements=statements)
         async with (
             pool_of(max_size=pool_size, lock_timeout=lock_timeout) as pool,
@@ -151,12 +156,21 @@ class Store:
             pool_of(min_size=0, max_size=_MAX_OWNERS, as_owner=True) as owner_pool,
             Hub(url, pool) as hub,
         ):
-            yield cls(Connections(pool, stream_pool, owner_pool), hub)
+            yield cls(Connections(pool, stream_pool, owner_pool, is_replica=is_replica), hub)
 
     async def check_schema(self) -> None:
         """Raises DatabaseUnavailable, SchemaMismatch."""
         async with self._connections.owner() as conn:
             await check_schema(conn)
+
+    async def read_wal_position(self) -> int:
+        """Return how far the database has written its log, or a replica replayed it: comparable numbers."""
+        async with self._connections.owner() as conn:
+            return await wal_position(conn)
+
+    def count_connections(self) -> dict[str, int]:
+        """Return the connections of the pool that are `idle` and `used`, and the requests `waiting` for one."""
+        return self._connections.count()
 
     async def read_statistics(self) -> "Statistics":
         """Read figures about the whole store. Raises DatabaseUnavailable, SchemaMismatch."""

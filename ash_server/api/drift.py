@@ -7,7 +7,7 @@ from litestar import Controller, get
 from litestar.params import QueryParameter
 
 from ash_server.api.http.bodies import JSON
-from ash_server.api.http.dependencies import InjectedStore
+from ash_server.api.http.dependencies import InjectedReader
 from ash_server.api.http.openapi_operations import ONE_LINE, json_of, operation
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.db.drift import DriftReport, Reason
@@ -45,7 +45,7 @@ class DriftController(Controller):
     )
     async def list(
         self,
-        store: InjectedStore,
+        reader: InjectedReader,
         source: Annotated[
             str | None, QueryParameter(pattern=ONE_LINE, description="Only this source.")
         ] = None,
@@ -58,4 +58,6 @@ class DriftController(Controller):
         ] = None,
         limit: Annotated[int, QueryParameter(ge=1, le=1000, description="Maximum number of groups.")] = 100,
     ) -> DriftReport:
-        return await store.drift.report(source=source, reason=reason, since=since, limit=limit)
+        return await reader(
+            lambda store: store.drift.report(source=source, reason=reason, since=since, limit=limit)
+        )

@@ -25,7 +25,7 @@ from ash_server.api.http.bodies import (
     decode_body,
     read_body,
 )
-from ash_server.api.http.dependencies import InjectedStore
+from ash_server.api.http.dependencies import InjectedReader, InjectedStore
 from ash_server.api.http.openapi_operations import (
     ONE_LINE,
     WITHOUT_NUL,
@@ -233,7 +233,7 @@ class EventController(Controller):
     )
     async def list(  # noqa: PLR0913  # one argument per parameter of the query
         self,
-        store: InjectedStore,
+        reader: InjectedReader,
         session_id: FromPath[UUID],
         *,
         after: After = "0",
@@ -258,7 +258,7 @@ class EventController(Controller):
             agent=agent,
         )
         is_centered = _check_cursors(page)
-        rows = await store.events.get_stored_events(session_id, **page)
+        rows = await reader(lambda store: store.events.get_stored_events(session_id, **page), session_id)
         cursors = _page_cursors(rows, limit, is_backward=before is not None, is_centered=is_centered)
         return Response[Any](page_json(rows, cursors), media_type=JSON)
 

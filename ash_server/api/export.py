@@ -9,7 +9,7 @@ from litestar.response import Stream
 
 from ash_server.api.http.access import record
 from ash_server.api.http.bodies import NDJSON
-from ash_server.api.http.dependencies import InjectedStore
+from ash_server.api.http.dependencies import InjectedReader
 from ash_server.api.http.openapi_operations import operation, text
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.streaming import buffered, start_stream
@@ -35,13 +35,14 @@ class ExportController(Controller):
     async def export(
         self,
         request: Request[Any, Any, Any],
-        store: InjectedStore,
+        reader: InjectedReader,
         session_id: FromPath[UUID],
         format: Annotated[
             Literal["jsonl", "events"],
             QueryParameter(description="Export the stored messages or the events."),
         ] = "jsonl",
     ) -> Stream:
+        store = await reader.choose(session_id)
         await store.sessions.get(session_id)
         await record(request, "session.export", session_id)
         suffix, export = FORMATS[format]

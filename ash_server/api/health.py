@@ -9,7 +9,8 @@ from litestar.datastructures import State
 from ash_server.api.http.access import PUBLIC
 from ash_server.api.http.problems import COMMON_ERRORS, error_responses
 from ash_server.errors import DatabaseUnavailable, SchemaMismatch
-from ash_shared.model.health import API_VERSION, Health
+from ash_server.live.replica import ReplicaStatus
+from ash_shared.model.health import API_VERSION, Health, ReplicaHealth
 
 
 class HealthController(Controller):
@@ -39,7 +40,10 @@ class HealthController(Controller):
     )
     async def ready(self, state: State) -> Health:
         await state.store.check_schema()
-        return _health()
+        if state.replica is None:
+            return _health()
+        status: ReplicaStatus = state.replica.status
+        return _health().model_copy(update={"replica": ReplicaHealth(**status._asdict())})
 
 
 @cache  # the version is read from files

@@ -6,7 +6,7 @@ from litestar import Controller, get
 from litestar.params import FromPath
 
 from ash_server.api.http.bodies import JSON
-from ash_server.api.http.dependencies import InjectedStore
+from ash_server.api.http.dependencies import InjectedReader
 from ash_server.api.http.openapi_operations import json_of, operation
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.errors import SessionNotFound
@@ -28,5 +28,5 @@ class ItemCountController(Controller):
         responses=error_responses(*READ_ERRORS, SessionNotFound),
         operation_class=operation(responses={200: {JSON: json_of(ItemCounts, counts=_EXAMPLE)}}),
     )
-    async def count(self, store: InjectedStore, session_id: FromPath[UUID]) -> ItemCounts:
-        return await store.conversation.count_items(session_id)
+    async def count(self, reader: InjectedReader, session_id: FromPath[UUID]) -> ItemCounts:
+        return await reader(lambda store: store.conversation.count_items(session_id), session_id)

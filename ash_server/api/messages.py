@@ -32,7 +32,7 @@ from ash_server.api.http.bodies import (
     read_body,
 )
 from ash_server.api.http.caching import cache_headers, has_current, not_modified, tag_of_messages
-from ash_server.api.http.dependencies import InjectedStore
+from ash_server.api.http.dependencies import InjectedReader, InjectedStore
 from ash_server.api.http.openapi_operations import (
     ONE_LINE,
     json_batch_of,
@@ -41,6 +41,7 @@ from ash_server.api.http.openapi_operations import (
     reference,
     text,
 )
+from ash_server.api.http.parameters import ExpectedSequence
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.api.metrics import count_appended
 from ash_server.api.sessions import check_metadata_depth
@@ -66,7 +67,7 @@ from ash_server.errors import (
     SessionNotFound,
     UnsupportedMediaType,
 )
-from ash_server.ingest import NewMessage
+from ash_server.ingest import MessageId, NewMessage
 from ash_server.offload import offload, offload_each
 from ash_server.settings import Settings
 from ash_server.transfer.importing.lines import MAX_LINE_BYTES
@@ -106,18 +107,6 @@ class _EncodablePage(Struct, rename="camel"):
     prev_before: int | UnsetType
 
 
-ExpectedSequence = Annotated[
-    int | None,
-    QueryParameter(
-        name="expectedSequence",
-        ge=0,
-        le=LAST_SEQUENCE,
-        schema_extra={"minimum": 0},  # omitted by the framework for optional parameters
-        description="The last sequence known to the client (0: none). If the session has later messages, nothing is "
-        "stored.",
-    ),
-]
-
 MessageSequence = Annotated[
     int, PathParameter(ge=1, le=LAST_SEQUENCE, description="The sequence of the message.")
 ]
@@ -134,7 +123,7 @@ WrittenAt = Annotated[
 class MessageDigest(Struct, forbid_unknown_fields=True):
     """A text to compare with the stored one."""
 
-    id: Annotated[str, Meta(min_length=1, max_length=255, extra_json_schema={"pattern": r"^[^\x00]*$"})]
+    id: MessageId
     sha256: Annotated[
         str, Meta(pattern="^[0-9a-f]{64}$", description="Of the text in UTF-8, in hexadecimal.")
     ]
@@ -156,6 +145,28 @@ class Commit(Struct, forbid_unknown_fields=True, rename="camel"):
         Meta(description="The last sequence known to the client (0: none)."),
     ] = None
 
+
+AfterMessage = Annotated[
+    int, QueryParameter(ge=0, le=LAST_SEQUENCE, description="Only messages after this sequence.")
+]
+BeforeMessage = Annotated[
+    int | None,
+    QueryParameter(ge=1, le=LAST_SEQUENCE, description="Only the last messages before this sequence."),
+]
+MessageLimit = Annotated[int, QueryParameter(ge=1, le=1000, description="Maximum number of messages.")]
+WithBlocks = Annotated[bool, QueryParameter(description="Include the typed blocks.")]
+WithText = Annotated[bool, QueryParameter(description="Include the stored text.")]
+OnlyKinds = Annotated[
+    str,
+    QueryParameter(
+        pattern=f"^{_KINDS}$",
+        description="Only these kinds, separated by commas. With all of them, sequences have no gap.",
+    ),
+]
+OnlyRole = Annotated[Role | None, QueryParameter(description="Only this role.")]
+OnlyBlockType = Annotated[
+    BlockType | None, QueryParameter(description="Only messages with a block of this type.")
+]
 
 _NOT_MODIFIED = {
     304: ResponseSpec(None, description="`If-None-Match` names the `ETag` of the current response.")
@@ -291,6 +302,16 @@ class MessageController(Controller):
                 min_length=1, max_length=255, pattern=ONE_LINE, description="As the `id` of a new message."
             ),
         ] = None,
+        fallback_id: Annotated[
+            str | None,
+            QueryParameter(
+                name="fallbackId",
+                min_length=1,
+                max_length=255,
+                pattern=ONE_LINE,
+                description="As the `fallbackId` of a new message.",
+            ),
+        ] = None,
         source: Annotated[
             str | None,
             QueryParameter(
@@ -301,7 +322,7 @@ class MessageController(Controller):
         written_at: WrittenAt = None,
     ) -> Response[AppendedMessages]:
         content = (await read_body(request, TEXT)).text
-        new = NewMessage(content, id=id, role=role, source=source)
+        new = NewMessage(content, id=id, role=role, source=source, fallback_id=fallback_id)
         now = _milliseconds(written_at)
         return appended_response(await store.messages.append(session_id, [new], now=now))
 
@@ -311,8 +332,8 @@ class MessageController(Controller):
         summary="Append messages and change metadata",
         description="In one transaction, if the session has no message after `expectedSequence`. A client reads the "
         "session, computes its metadata, and repeats both if another client was faster (`sequence_mismatch`). A "
-        "request whose messages are all stored changes nothing, so it can be repeated. A single message may have up to "
-        "64 MiB.",
+        "request whose messages are all stored changes nothing, so it can be repeated. If some are stored, the others "
+        "are appended and the metadata stays as it is. A single message may have up to 64 MiB.",
         response_description="Stored; messages that were already stored have `created: false`.",
         responses={
             200: ResponseSpec(AppendedMessages, description="No message was new.", generate_examples=False),
@@ -398,40 +419,25 @@ class MessageController(Controller):
     async def list(  # noqa: PLR0913  # one argument per parameter of the query
         self,
         request: Request[Any, Any, Any],
-        store: InjectedStore,
+        reader: InjectedReader,
         session_id: FromPath[UUID],
         *,
-        after: Annotated[
-            int, QueryParameter(ge=0, le=LAST_SEQUENCE, description="Only messages after this sequence.")
-        ] = 0,
-        before: Annotated[
-            int | None,
-            QueryParameter(
-                ge=1, le=LAST_SEQUENCE, description="Only the last messages before this sequence."
-            ),
-        ] = None,
-        limit: Annotated[int, QueryParameter(ge=1, le=1000, description="Maximum number of messages.")] = 100,
-        parsed: Annotated[bool, QueryParameter(description="Include the typed blocks.")] = False,
-        content: Annotated[bool, QueryParameter(description="Include the stored text.")] = True,
-        kind: Annotated[
-            str,
-            QueryParameter(
-                pattern=f"^{_KINDS}$",
-                description="Only these kinds, separated by commas. With all of them, sequences have no gap.",
-            ),
-        ] = "message,record",
-        role: Annotated[Role | None, QueryParameter(description="Only this role.")] = None,
-        type: Annotated[
-            BlockType | None, QueryParameter(description="Only messages with a block of this type.")
-        ] = None,
+        after: AfterMessage = 0,
+        before: BeforeMessage = None,
+        limit: MessageLimit = 100,
+        parsed: WithBlocks = False,
+        content: WithText = True,
+        kind: OnlyKinds = "message,record",
+        role: OnlyRole = None,
+        type: OnlyBlockType = None,
     ) -> Response[MessagePage]:
         kinds: Any = kind.split(",")
         page = MessageFilter(after=after, before=before, limit=limit, kinds=kinds, role=role, type=type)
         rows: Sequence[StoredMessage | MessageBlocks]
         if parsed and not content:
-            rows = await store.messages.list_blocks(session_id, **page)
+            rows = await reader(lambda store: store.messages.list_blocks(session_id, **page), session_id)
         else:
-            rows = await store.messages.list_messages(session_id, **page)
+            rows = await reader(lambda store: store.messages.list_messages(session_id, **page), session_id)
         tag = tag_of_messages(request.scope, rows, JSON)
         headers = cache_headers(request.scope, tag)
         if has_current(request, tag):
@@ -469,11 +475,11 @@ class MessageController(Controller):
     async def get(
         self,
         request: Request[Any, Any, Any],
-        store: InjectedStore,
+        reader: InjectedReader,
         session_id: FromPath[UUID],
         sequence: MessageSequence,
     ) -> Response[Message]:
-        stored = await store.messages.get_message(session_id, sequence)
+        stored = await reader(lambda store: store.messages.get_message(session_id, sequence), session_id)
         media_type = request.accept.best_match([JSON, TEXT], JSON) or JSON
         tag = tag_of_messages(request.scope, [stored], media_type)
         headers = cache_headers(request.scope, tag)

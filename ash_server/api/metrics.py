@@ -1,18 +1,28 @@
 """Metrics for Prometheus.
 
-Requests (`http.requests`) and appends are counted as they happen; gauges of the store, its subscribers and its database
-are read when the metrics are requested. No metric contains an id or content of a message.
+Requests (`http.requests`) and appends are counted as they happen; gauges of the process and of the database are read
+when the metrics are requested. Of several worker processes, each answers for all: it adds the counters, and has the
+gauges of each process, which the others have set a moment ago. No metric contains an id or content of a message.
 """
 
 import asyncio
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Literal, Protocol
 
 from litestar import Controller, Response, get
 from litestar.datastructures import State
 from litestar.types import Scope
-from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, Counter, generate_latest
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    REGISTRY,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    generate_latest,
+)
 from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from ash_server.api.http.access import WITHOUT_DATABASE, client_of, needs
@@ -21,7 +31,10 @@ from ash_server.api.http.openapi_operations import operation, text
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.db.tenants import DEFAULT
 from ash_server.errors import DatabaseUnavailable, SchemaMismatch, ScopeMissing
+from ash_server.live.replica import Replica
 from ash_server.live.session_feed import SessionFeeds
+from ash_server.live.tasks import BackgroundTask
+from ash_server.logs import is_worker
 from ash_server.repositories.statistics import Statistics
 from ash_server.store import Store
 
@@ -34,6 +47,17 @@ _EXAMPLE = (
 _appended = Counter(
     "ash_appended", "Stored entries; entries that were already stored are not counted.", ["log"]
 )
+
+_process_gauge = partial(Gauge, multiprocess_mode="liveall")
+_streams = _process_gauge("ash_streams_open", "Open subscriptions.", ["to"])
+_lag = _process_gauge(
+    "ash_stream_lag_events", "Stored events that the slowest subscriber has not read, as of the last poll."
+)
+_tasks = _process_gauge("ash_tasks", "Tasks of the event loop.")
+_connections = _process_gauge("ash_database_connections", "Connections of the pool.", ["state"])
+
+_SET_SECONDS = 2.0
+"""Interval in which a worker process sets its gauges."""
 
 
 class _Appended(Protocol):
@@ -63,9 +87,43 @@ class MetricsController(Controller):
     async def metrics(self, store: InjectedStore, state: State, scope: Scope) -> Response[bytes]:
         if client_of(scope).tenant != DEFAULT:
             raise ScopeMissing("The metrics of the server need a key of the tenant `default`.")
-        gauges = [*_stream_gauges(store, state.session_feeds), _task_gauge(), *await _database_gauges(store)]
-        content = generate_latest(REGISTRY) + generate_latest(_Gauges(gauges))
+        set_gauges(state.store, state.session_feeds)
+        gauges = [*_replica_gauges(state.replica), *await _database_gauges(store)]
+        content = _generate_own() + generate_latest(_Gauges(gauges))
         return Response(content, media_type=CONTENT_TYPE_LATEST)
+
+
+class GaugeSetter(BackgroundTask):
+    """Sets the gauges of this worker process, whose metrics another one may answer."""
+
+    def __init__(self, store: Store, feeds: SessionFeeds) -> None:
+        self._store = store
+        self._feeds = feeds
+
+    async def _run(self) -> None:
+        while is_worker():
+            set_gauges(self._store, self._feeds)
+            await asyncio.sleep(_SET_SECONDS)
+
+
+def set_gauges(store: Store, feeds: SessionFeeds) -> None:
+    """Set the gauges of this process."""
+    subscriptions = store.hub.count_subscriptions()
+    _streams.labels("events").set(subscriptions.subscribers)
+    _streams.labels("sessions").set(feeds.subscriber_count)
+    _lag.set(subscriptions.lag)
+    _tasks.set(len(asyncio.all_tasks()))
+    for state, count in store.count_connections().items():
+        _connections.labels(state).set(count)
+
+
+def _generate_own() -> bytes:
+    """Return the metrics of this process, or of all workers."""
+    if not is_worker():
+        return generate_latest(REGISTRY)
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    return generate_latest(registry)
 
 
 class _Gauges(Collector):
@@ -76,21 +134,17 @@ class _Gauges(Collector):
         return self._gauges
 
 
-def _stream_gauges(store: Store, feeds: SessionFeeds) -> Iterator[Metric]:
-    subscriptions = store.hub.count_subscriptions()
-    streams = GaugeMetricFamily("ash_streams_open", "Open subscriptions.", labels=["to"])
-    streams.add_metric(["events"], subscriptions.subscribers)
-    streams.add_metric(["sessions"], feeds.subscriber_count)
-    yield streams
-    yield GaugeMetricFamily(
-        "ash_stream_lag_events",
-        "Stored events that the slowest subscriber has not read, as of the last poll.",
-        subscriptions.lag,
-    )
-
-
-def _task_gauge() -> Metric:
-    return GaugeMetricFamily("ash_tasks", "Tasks of the event loop.", len(asyncio.all_tasks()))
+def _replica_gauges(replica: Replica | None) -> Iterator[Metric]:
+    if replica is None:
+        return
+    status = replica.status
+    yield GaugeMetricFamily("ash_replica_used", "1 if reads go to the replica.", status.is_used)
+    if status.lag_seconds is not None:
+        yield GaugeMetricFamily(
+            "ash_replica_lag_seconds",
+            "Age of the oldest change that the replica does not have.",
+            status.lag_seconds,
+        )
 
 
 async def _database_gauges(store: Store) -> list[Metric]:
@@ -122,7 +176,3 @@ def _statistics_gauges(statistics: Statistics) -> Iterator[Metric]:
     for source, reason, count in statistics.drift:
         drift.add_metric([source, reason], count)
     yield drift
-    pool = GaugeMetricFamily("ash_database_connections", "Connections of the pool.", labels=["state"])
-    for state, count in statistics.connections.items():
-        pool.add_metric([state], count)
-    yield pool

@@ -8,7 +8,7 @@ from litestar import Controller, Request, get
 from litestar.params import QueryParameter
 
 from ash_server.api.http.bodies import JSON
-from ash_server.api.http.dependencies import InjectedStore
+from ash_server.api.http.dependencies import InjectedReader
 from ash_server.api.http.openapi_operations import ONE_LINE, json_of, operation
 from ash_server.api.http.parameters import PageCursor
 from ash_server.api.http.problems import READ_ERRORS, error_responses
@@ -76,7 +76,7 @@ class SearchController(Controller):
     async def search(  # noqa: PLR0913  # one argument per parameter
         self,
         request: Request[Any, Any, Any],
-        store: InjectedStore,
+        reader: InjectedReader,
         *,
         q: Query,
         place: SearchPlace = "conversation",
@@ -106,16 +106,18 @@ class SearchController(Controller):
             int, QueryParameter(ge=1, le=MAX_RESULTS, description="Maximum number of results.")
         ] = 20,
     ) -> SearchPage:
-        return await store.search.search(
-            q,
-            place=place,
-            source=source,
-            role=role,
-            session_id=session_id,
-            since=since,
-            until=until,
-            per_session=per_session,
-            after=after,
-            limit=limit,
-            redact=is_redacted(request.scope),
+        return await reader(
+            lambda store: store.search.search(
+                q,
+                place=place,
+                source=source,
+                role=role,
+                session_id=session_id,
+                since=since,
+                until=until,
+                per_session=per_session,
+                after=after,
+                limit=limit,
+                redact=is_redacted(request.scope),
+            )
         )

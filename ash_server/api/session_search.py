@@ -7,7 +7,7 @@ from litestar import Controller, Request, get
 from litestar.params import FromPath, QueryParameter
 
 from ash_server.api.http.bodies import JSON
-from ash_server.api.http.dependencies import InjectedStore
+from ash_server.api.http.dependencies import InjectedReader
 from ash_server.api.http.openapi_operations import json_of, operation
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.redaction import is_redacted
@@ -53,7 +53,7 @@ class SessionSearchController(Controller):
     async def search(  # noqa: PLR0913  # one argument per parameter
         self,
         request: Request[Any, Any, Any],
-        store: InjectedStore,
+        reader: InjectedReader,
         session_id: FromPath[UUID],
         *,
         q: Query,
@@ -71,6 +71,8 @@ class SessionSearchController(Controller):
         ] = 0,
         limit: Annotated[int, QueryParameter(ge=1, le=MAX_HITS, description="Maximum number of hits.")] = 50,
     ) -> SessionHitPage:
-        return await store.search.find_in_session(
-            session_id, q, place=place, after=after, at=at, limit=limit, redact=is_redacted(request.scope)
+        return await reader(
+            lambda store: store.search.find_in_session(
+                session_id, q, place=place, after=after, at=at, limit=limit, redact=is_redacted(request.scope)
+            )
         )

@@ -12,12 +12,12 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ash_server.api.http.access import record
 from ash_server.api.http.bodies import BODY_ERRORS, JSON, decode_body, read_body
-from ash_server.api.http.dependencies import InjectedStore
+from ash_server.api.http.dependencies import InjectedReader, InjectedStore
 from ash_server.api.http.openapi_operations import ONE_LINE, WITHOUT_NUL, json_of, operation
-from ash_server.api.http.parameters import PageCursor
+from ash_server.api.http.parameters import ExpectedSequence, PageCursor
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.db.sessions import SessionChanges
-from ash_server.errors import NulByte, SessionNotFound, TooDeep
+from ash_server.errors import NulByte, SequenceMismatch, SessionNotFound, TooDeep
 from ash_server.ingest import Source
 from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
 from ash_shared.model.session import Session, SessionPage
@@ -65,6 +65,16 @@ ProviderSessionId = Annotated[
         min_length=1,
         pattern=ONE_LINE,
         description="Only sessions with this session id of the provider, from the last message that has one.",
+    ),
+]
+ExternalId = Annotated[
+    str | None,
+    QueryParameter(
+        name="externalId",
+        min_length=1,
+        max_length=1000,
+        pattern=WITHOUT_NUL["pattern"],
+        description="Only sessions with this external id: one per source, and those of other imported files.",
     ),
 ]
 ExternalIdPrefix = Annotated[
@@ -206,7 +216,7 @@ class SessionController(Controller):
     )
     async def list(  # noqa: PLR0913  # one argument per parameter
         self,
-        store: InjectedStore,
+        reader: InjectedReader,
         *,
         after: PageCursor = None,
         limit: Limit = 100,
@@ -214,24 +224,28 @@ class SessionController(Controller):
         q: NamePart = None,
         parent_id: ParentId = None,
         provider_session_id: ProviderSessionId = None,
+        external_id: ExternalId = None,
         external_id_prefix: ExternalIdPrefix = None,
         since: Since = None,
         until: Until = None,
         errors: WithErrors = None,
         project: Project = None,
     ) -> SessionPage:
-        return await store.sessions.list_sessions(
-            after=after,
-            limit=limit,
-            source=source,
-            q=q,
-            parent_id=parent_id,
-            provider_session_id=provider_session_id,
-            external_id_prefix=external_id_prefix,
-            since=since,
-            until=until,
-            errors=errors,
-            project=project,
+        return await reader(
+            lambda store: store.sessions.list_sessions(
+                after=after,
+                limit=limit,
+                source=source,
+                q=q,
+                parent_id=parent_id,
+                provider_session_id=provider_session_id,
+                external_id=external_id,
+                external_id_prefix=external_id_prefix,
+                since=since,
+                until=until,
+                errors=errors,
+                project=project,
+            )
         )
 
     @get(
@@ -242,8 +256,8 @@ class SessionController(Controller):
         responses=error_responses(*READ_ERRORS, SessionNotFound),
         operation_class=operation(responses={200: SESSION_CONTENT}),
     )
-    async def get(self, store: InjectedStore, session_id: FromPath[UUID]) -> Session:
-        return await store.sessions.get(session_id)
+    async def get(self, reader: InjectedReader, session_id: FromPath[UUID]) -> Session:
+        return await reader(lambda store: store.sessions.get(session_id), session_id)
 
     @patch(
         "/{session_id:uuid}",
@@ -268,12 +282,16 @@ class SessionController(Controller):
         operation_id="deleteSession",
         summary="Delete a session with all its messages",
         response_description="Deleted.",
-        responses=error_responses(*WRITE_ERRORS, SessionNotFound),
+        responses=error_responses(*WRITE_ERRORS, SessionNotFound, SequenceMismatch),
     )
     async def delete(
-        self, request: Request[Any, Any, Any], store: InjectedStore, session_id: FromPath[UUID]
+        self,
+        request: Request[Any, Any, Any],
+        store: InjectedStore,
+        session_id: FromPath[UUID],
+        expected_sequence: ExpectedSequence = None,
     ) -> None:
-        await store.sessions.delete(session_id)
+        await store.sessions.delete(session_id, expected_sequence=expected_sequence)
         await record(request, "session.delete", session_id)
 
 

@@ -9,7 +9,7 @@ from litestar.params import FromPath, QueryParameter
 from pydantic import Field, TypeAdapter
 
 from ash_server.api.http.bodies import JSON
-from ash_server.api.http.dependencies import InjectedStore
+from ash_server.api.http.dependencies import InjectedReader
 from ash_server.api.http.openapi_operations import json_of, operation
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.errors import SessionNotFound
@@ -64,7 +64,7 @@ class StandardMessageController(Controller):
     )
     async def list(
         self,
-        store: InjectedStore,
+        reader: InjectedReader,
         session_id: FromPath[UUID],
         *,
         after: Annotated[
@@ -79,7 +79,9 @@ class StandardMessageController(Controller):
             QueryParameter(description="Omit messages that contain only text inserted by the tool."),
         ] = False,
     ) -> Response[StandardMessagePage]:
-        conversation = await store.conversation.get_page(session_id, after=after, limit=limit)
+        conversation = await reader(
+            lambda store: store.conversation.get_page(session_id, after=after, limit=limit), session_id
+        )
         page = await asyncio.to_thread(_render_page, conversation, visible=visible)
         return Response[Any](page, media_type=JSON)
 

@@ -7,7 +7,8 @@ import rich_click as click
 
 from ash_server.cli.output.terminal import stderr_console
 from ash_server.db.compression import Compression, get_compression, set_compression
-from ash_server.db.connection import REVISION, libpq_url
+from ash_server.db.connection import REVISION, direct_url, libpq_url
+from ash_server.db.distribution import DEFAULT_SHARDS, check_citus, plan_distribution
 from ash_server.db.embedded.open import open_database
 from ash_server.db.vacuum import vacuum as rewrite_tables
 from ash_server.settings import Settings
@@ -26,7 +27,10 @@ def upgrade() -> None:
 
 
 @command.command()
-def vacuum() -> None:
+@click.option(
+    "--online", is_flag=True, help="Block nobody: free the space for new rows, and gather statistics."
+)
+def vacuum(online: bool) -> None:
     """Return the disk space of deleted and rebuilt data to the system.
 
     Rewrites the tables one by one, without the texts of deleted rows; readers and writers wait for the table. It needs
@@ -34,10 +38,40 @@ def vacuum() -> None:
     """
     with (
         open_database(Settings.load()) as url,
-        psycopg.connect(libpq_url(url), autocommit=True) as conn,
+        psycopg.connect(direct_url(url), autocommit=True) as conn,
     ):
-        before, after = rewrite_tables(conn)
+        before, after = rewrite_tables(conn, online=online)
     click.echo(f"the tables take {after}, before {before}")
+
+
+@command.command()
+@click.option(
+    "--shards",
+    type=click.IntRange(1, 64000),
+    default=DEFAULT_SHARDS,
+    show_default=True,
+    help="Parts of each table; at least the number of nodes that the cluster will ever have.",
+)
+@click.option("--dry-run", is_flag=True, help="Print the statements only.")
+def distribute(shards: int, dry_run: bool) -> None:
+    """Distribute the sessions over the nodes of a Citus cluster.
+
+    Connects to the coordinator, and prints each statement that it runs. Writers wait meanwhile: stop the server before.
+    Can be repeated after an error, and after `ash db upgrade`.
+    """
+    with (
+        open_database(Settings.load()) as url,
+        psycopg.connect(direct_url(url), autocommit=True) as conn,
+    ):
+        if not dry_run:
+            check_citus(conn)
+        statements = plan_distribution(conn, shards)
+        for statement in statements:
+            click.echo(f"{statement};")
+            if not dry_run:
+                conn.execute(statement)
+    if not statements:
+        click.echo("-- everything is distributed")
 
 
 @command.command()
@@ -65,7 +99,7 @@ def compression(method: Compression | None) -> None:
     """
     with (
         open_database(Settings.load()) as url,
-        psycopg.connect(libpq_url(url)) as conn,
+        psycopg.connect(direct_url(url)) as conn,
     ):
         if method is not None:
             set_compression(conn, method)

@@ -2,27 +2,37 @@
 
 import asyncio
 import os
+import socket
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
 import rich_click as click
 
-from ash_server.api.http.server import address, listen, serve
+from ash_server.api.http.server import address, listen_for_workers, serve
 from ash_server.api.http.tracing import configured_tracing
+from ash_server.api.http.workers import run_workers
 from ash_server.app import create_app
 from ash_server.cli.options import host_option, port_option
 from ash_server.cli.output.terminal import counted, warn
 from ash_server.cli.store import run_with_store
 from ash_server.db.embedded.open import open_database
 from ash_server.db.tenants import DEFAULT
-from ash_server.settings import Settings, check_exposure
+from ash_server.logs import configure_logging
+from ash_server.settings import Settings, check_exposure, parse_setting
 from ash_server.store import Store
 
 
 @click.command("serve")
 @host_option
 @port_option
-def command(host: str | None, port: int | None) -> None:
+@click.option(
+    "--workers",
+    metavar="N",
+    help="Processes that answer requests, or `cores`: one per core; default: ASH_WORKERS, else 1.",
+)
+def command(host: str | None, port: int | None, workers: str | None) -> None:
     """Start the server.
 
     Until the first key exists (`ash keys create`), it answers everyone on this machine, and listens on no address that
@@ -31,28 +41,36 @@ def command(host: str | None, port: int | None) -> None:
     \b
     ash serve --port 8080
     """
-    settings = settings_with(host, port)
-    with (
-        listen(settings.host, settings.port) as listener,
-        configured_tracing(os.environ) as tracing,
-        open_database(settings) as url,
-    ):
-        base_url = address(listener)
+    settings = settings_with(host, port, workers)
+    with ExitStack() as stack:
+        listeners = listen_for_workers(settings.host, settings.port, settings.workers)
+        for listener in listeners:
+            stack.enter_context(listener)
+        url = stack.enter_context(open_database(settings))
+        base_url = address(listeners[0])
         check_keys(settings, url)
         asyncio.run(run_with_store(url, warn_outdated))
-        app = create_app(settings, database_url=url, tracing=tracing)
-        serve(
-            app,
-            listener,
-            lambda: click.echo(f"Ash serves at {base_url} (its API: {base_url}/docs). Ctrl-C stops it."),
-        )
+
+        def on_ready() -> None:
+            click.echo(f"Ash serves at {base_url} (its API: {base_url}/docs). Ctrl-C stops it.")
+
+        if settings.workers == 1:
+            serve_app(settings, url, listeners[0], on_ready)
+        else:
+            configure_logging(settings)
+            run_workers(listeners, serve_app, settings, url, on_ready=on_ready)
 
 
-def settings_with(host: str | None, port: int | None) -> Settings:
+def serve_app(settings: Settings, url: str, listener: socket.socket, on_ready: Callable[[], None]) -> None:
+    """Serve in this process."""
+    with configured_tracing(os.environ) as tracing:
+        serve(create_app(settings, database_url=url, tracing=tracing), listener, on_ready)
+
+
+def settings_with(host: str | None, port: int | None, workers: str | None = None) -> Settings:
     """Return the settings of the environment, overridden by options. Raises SettingsError."""
-    overrides: dict[str, Any] = {
-        name: value for name, value in (("host", host), ("port", port)) if value is not None
-    }
+    options = {"host": host, "port": port, "workers": workers and parse_setting("workers", workers)}
+    overrides: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     return replace(Settings.load(), **overrides)
 
 

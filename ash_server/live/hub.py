@@ -351,7 +351,12 @@ class Hub:
         """Receive notifications on a dedicated connection. Wake all when it opens: earlier ones may have been lost."""
         while True:
             with suppress(psycopg.Error):
-                async with await connect(self.url) as conn:
+                try:
+                    conn = await connect(self.url)
+                except DatabaseUnavailable as error:  # a pooler
+                    _log.warning("no notifications of other processes: %s", error)
+                    return
+                async with conn:
                     await conn.execute(f"LISTEN {CHANNEL}")
                     self._wake_all_here()
                     async for notification in conn.notifies():

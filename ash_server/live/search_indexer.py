@@ -1,6 +1,7 @@
 """Background task that keeps the search index up to date.
 
-Changed sessions wake it; polling finds changes whose notification was lost.
+Changed sessions wake it; polling finds changes whose notification was lost. Of several servers, one at a time indexes;
+a change wakes the others, too, so the next one indexes what the last one did not.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ class SearchIndexer(BackgroundTask):
         with self._store.hub.watch_changes() as changes:
             while True:
                 started = time.monotonic()
-                pending = await self._catch_up()
+                pending = await self.catch_up()
                 elapsed = time.monotonic() - started
                 if pending:
                     await asyncio.sleep(elapsed)
@@ -40,10 +41,11 @@ class SearchIndexer(BackgroundTask):
                     await wait_for_event(changes.changed, POLL_SECONDS)
                     changes.take()
 
-    async def _catch_up(self) -> int:
+    async def catch_up(self) -> int:
+        """Index what is pending, for a moment, and return how many events remain."""
         try:
-            tenants = await self._store.list_tenants()
-            pending = sum([await self._store.for_tenant(each).search.catch_up() for each in tenants])
+            async with self._store.search.indexer_lock() as is_held:
+                pending = await self._index_all() if is_held else 0
         except (DatabaseUnavailable, SchemaMismatch, psycopg.Error) as error:
             if not self._has_failed:  # log once per outage
                 _log.warning("cannot update the search index: %s", type(error).__name__)
@@ -51,3 +53,7 @@ class SearchIndexer(BackgroundTask):
             return 0
         self._has_failed = False
         return pending
+
+    async def _index_all(self) -> int:
+        tenants = await self._store.list_tenants()
+        return sum([await self._store.for_tenant(each).search.catch_up() for each in tenants])

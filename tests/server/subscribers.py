@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
@@ -21,7 +21,8 @@ EventIds = list[tuple[int, str]]
 class Subscriber:
     """Reconnects until it is cancelled."""
 
-    def __init__(self, address: str, session_id: UUID) -> None:
+    def __init__(self, address: str, session_id: UUID, headers: Mapping[str, str] | None = None) -> None:
+        self._headers = dict(headers or {})
         self.events: EventIds = []
         self.other_events: list[tuple[str, Any]] = []
         """Control events and topics."""
@@ -85,7 +86,7 @@ class SseSubscriber(Subscriber):
     """Uses server-sent events."""
 
     async def _read(self) -> None:
-        headers = {"Last-Event-ID": str(self.after)}
+        headers = {"Last-Event-ID": str(self.after), **self._headers}
         async with (
             httpx.AsyncClient(timeout=httpx.Timeout(5, read=None)) as client,
             client.stream("GET", f"{self._url}/stream", headers=headers) as answer,
@@ -114,7 +115,7 @@ class WebSocketSubscriber(Subscriber):
 
     async def _read(self) -> None:
         url = f"ws{self._url.removeprefix('http')}/ws?after={self.after}"
-        async with connect(url, max_size=None, close_timeout=0.1) as socket:
+        async with connect(url, additional_headers=self._headers, max_size=None, close_timeout=0.1) as socket:
             self._connect()
             async for frame in socket:
                 message = json.loads(frame)

@@ -9,7 +9,10 @@ import os
 import random
 import sys
 import time
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -17,13 +20,18 @@ from uuid import UUID
 import httpx
 import pytest
 
+from ash_client import ApiError, AsyncAshClient, MessageToAppend, Retry
 from ash_server.db.connection import connect
 from ash_server.db.events import append_events
 from ash_server.db.notify import notify
 from ash_server.db.sessions import create_session
+from ash_server.store import Store
+from benchmarks.proxy import RoundRobinProxy
+from tests.server.api.conftest import SECRET, bearer, create_key
 from tests.server.cli.test_cli_serve import Running, running
 from tests.server.subscribers import SseSubscriber, Subscriber, WebSocketSubscriber, stored_events
 from tests.server.subscribers import running as running_subscribers
+from tests.waiting import until
 
 EVENTS = int(os.environ.get("ASH_CHAOS_EVENTS", "5000"))
 SUBSCRIBERS = 12
@@ -157,7 +165,7 @@ async def test_every_subscriber_gets_every_event_once_in_order(
         assert chaos.server
         kinds = [SseSubscriber, WebSocketSubscriber] * (SUBSCRIBERS // 2)
         subscribers = [kind(chaos.server.address, session_id) for kind in kinds]
-        async with running_subscribers(*subscribers), asyncio.timeout(60 + EVENTS / 100):
+        async with running_subscribers(*subscribers), asyncio.timeout(300 + EVENTS / 10):
             async with asyncio.TaskGroup() as work:
                 for write in (chaos.write_to_server, chaos.write_to_server, chaos.write_to_database):
                     work.create_task(write())
@@ -172,3 +180,99 @@ async def test_every_subscriber_gets_every_event_once_in_order(
     assert {id for _, id in expected} == {f"event-{number}" for number in range(EVENTS)}
     assert [each.events for each in subscribers] == [expected] * SUBSCRIBERS
     gc.collect()
+
+
+SERVERS = 3
+BATCHES = 40
+"""Batches of each writer."""
+
+
+class Fleet:
+    """Servers on one database, behind a proxy that distributes connections."""
+
+    def __init__(self, home: Path, url: str, stack: ExitStack) -> None:
+        self.url = url
+        self._serve = partial(running, "serve", home=home, ASH_DATABASE_URL=url, ASH_SECRET=SECRET)
+        self._stack = stack
+        with ThreadPoolExecutor() as threads:
+            starts = [threads.submit(self._start) for _ in range(SERVERS)]
+        self._servers = [start.result() for start in starts]
+        self.addresses = [server.address for server in self._servers]
+
+    def _start(self, port: int = 0) -> Running:
+        return self._stack.enter_context(self._serve("--port", str(port)))
+
+    async def kill_each(self, acknowledged: Sequence[str]) -> None:
+        """Kill the servers in turn while others write, and start each again at its address."""
+        for number, address in enumerate(self.addresses):
+            await until(lambda due=BATCHES * number: len(acknowledged) >= due)  # type: ignore[misc]
+            self._servers[number].process.kill()
+            self._servers[number].process.wait()
+            self._servers[number] = await asyncio.to_thread(self._start, urlsplit(address).port or 0)
+
+    async def statuses(self, key: str) -> set[int]:
+        """Return the statuses with which the servers answer requests with this key."""
+        async with httpx.AsyncClient(headers=bearer(key)) as client:
+            answers = [await client.get(f"{address}/api/sessions?limit=1") for address in self.addresses]
+        return {each.status_code for each in answers}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+async def test_three_servers_behind_a_proxy_act_as_one(
+    store: Store, database_url: str, tmp_path: Path, seed: int
+) -> None:
+    key, revoked = [await create_key(store, name, "default", "read", "write") for name in ("kept", "revoked")]
+    with ExitStack() as stack:
+        fleet = Fleet(tmp_path, database_url, stack)
+        async with RoundRobinProxy(fleet.addresses) as proxy, asyncio.timeout(180):
+            session = await check_lost_servers(fleet, proxy.address, key, random.Random(seed))
+            async with AsyncAshClient(proxy.address, revoked) as client:
+                follower = asyncio.create_task(_read_all(client.follow(session)))
+                await until(lambda: _is_answer(fleet, revoked, 200))
+                await store.keys.revoke(
+                    next(each for each in await store.keys.list_keys() if each.name == "revoked")
+                )
+                await until(lambda: _is_answer(fleet, revoked, 401))
+                with pytest.raises(ApiError) as error:
+                    await follower
+                assert error.value.code == "key_invalid"
+            assert await fleet.statuses(key) == {200}
+    gc.collect()
+
+
+async def check_lost_servers(fleet: Fleet, address: str, key: str, choose: random.Random) -> UUID:
+    """Kill servers: no acknowledged write is lost, and each subscriber gets each event once. Return the session."""
+    acknowledged: list[str] = []
+    async with AsyncAshClient(address, key, retry=Retry(None)) as client:
+        session = UUID(str((await client.create_session(source="claude")).id))
+        kinds = [SseSubscriber, WebSocketSubscriber] * 3
+        subscribers = [kind(address, session, bearer(key)) for kind in kinds]
+
+        async def write(writer: int) -> None:
+            for number in range(BATCHES):
+                ids = [f"{writer}/{number}/{index}" for index in range(choose.choice([1, 3]))]
+                new: list[MessageToAppend] = [{"id": id, "content": "a"} for id in ids]
+                acknowledged.extend(each.id for each in await client.append(session, new))
+
+        async with running_subscribers(*subscribers):
+            async with asyncio.TaskGroup() as work:
+                for writer in range(SERVERS):
+                    work.create_task(write(writer))
+                work.create_task(fleet.kill_each(acknowledged))
+            expected = await stored_events(fleet.url, session)
+            await asyncio.gather(*(each.wait_for_sequence(len(expected)) for each in subscribers))
+        stored = [each.id async for each in client.messages(session, parsed=False)]
+
+    assert sorted(stored) == sorted(acknowledged)
+    assert [each.events for each in subscribers] == [expected] * len(subscribers)
+    return session
+
+
+async def _read_all(events: AsyncIterator[object]) -> None:
+    async for _ in events:
+        pass
+
+
+async def _is_answer(fleet: Fleet, key: str, status: int) -> bool:
+    return await fleet.statuses(key) == {status}

@@ -76,6 +76,12 @@ def test_line_without_provider_id_has_random_id() -> None:
         assert UUID(id_of(raw)).version == 7
 
 
+def test_fallback_id_is_for_texts_without_provider_id() -> None:
+    assert id_of("hello", fallback_id="mine") == "mine"
+    assert id_of(LINE, fallback_id="mine") == id_of(LINE)
+    assert id_of("hello", id="given", fallback_id="mine") == "given"
+
+
 def test_keeps_given_id() -> None:
     assert [id_of(LINE, id=id) for id in ("x", "", " ü ")] == ["x", "", " ü "]
 

@@ -16,7 +16,7 @@ import pytest
 from psycopg import AsyncConnection
 
 from ash_server import NewMessage, Store
-from ash_server.db.connection import StatementOptions, upgrade
+from ash_server.db.connection import StatementOptions, direct_url, upgrade
 from ash_server.db.sessions import AmbiguousSession, session_id_for
 from ash_server.errors import (
     AshError,
@@ -233,6 +233,7 @@ async def test_rejects_unknown_ids(store: Store, session: UUID) -> None:
         store.events.get_events(missing),
         store.events.check_cursor(missing, 0),
         store.events.get_open_turn(missing),
+        store.events.get_running_turn(missing),
         store.events.end(missing),
         store.events.rebuild(missing),
         store.conversation.get_page(missing),
@@ -477,7 +478,7 @@ async def test_locked_session_does_not_exhaust_the_pool(
 def test_reference_example_prints_the_documented_output(database_url: str) -> None:
     program, output = re.findall(r"```(?:python)?\n(.*?)```", REFERENCE.read_text(), re.DOTALL)[:2]
     done = subprocess.run(
-        [sys.executable, "-c", program, database_url], capture_output=True, text=True, check=True
+        [sys.executable, "-c", program, direct_url(database_url)], capture_output=True, text=True, check=True
     )
 
     assert done.stdout == output

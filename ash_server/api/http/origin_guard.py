@@ -31,7 +31,14 @@ def cors_config(settings: Settings) -> CORSConfig | None:
     return CORSConfig(
         allow_origins=list(settings.cors_origins),
         allow_methods=["DELETE", "GET", "HEAD", "PATCH", "POST"],
-        allow_headers=["Authorization", "Content-Type", "If-None-Match", "Last-Event-ID", "X-Request-Id"],
+        allow_headers=[
+            "Ash-Sequence",
+            "Authorization",
+            "Content-Type",
+            "If-None-Match",
+            "Last-Event-ID",
+            "X-Request-Id",
+        ],
         expose_headers=["ETag", "Link", "Retry-After", "X-Request-Id"],
     )
 

@@ -4,6 +4,20 @@ from typing import Annotated
 
 from litestar.params import QueryParameter
 
+from ash_shared.model.message import LAST_SEQUENCE
+
 PageCursor = Annotated[
     str | None, QueryParameter(min_length=1, description="The `nextAfter` of the previous page.")
+]
+
+ExpectedSequence = Annotated[
+    int | None,
+    QueryParameter(
+        name="expectedSequence",
+        ge=0,
+        le=LAST_SEQUENCE,
+        schema_extra={"minimum": 0},  # omitted by the framework for optional parameters
+        description="The last sequence known to the client (0: none). If the session has later messages, nothing is "
+        "changed.",
+    ),
 ]

@@ -3,9 +3,9 @@
 import logging
 import re
 import time
-from collections.abc import Mapping
 from contextvars import ContextVar
 from functools import cache
+from typing import NamedTuple
 from uuid import uuid4
 
 from litestar.datastructures import MutableScopeHeaders
@@ -28,10 +28,23 @@ _count = Counter("ash_requests", "Answered requests.", ["method", "route", "stat
 _duration = Histogram(
     "ash_request_duration_seconds", "Time until the last byte; without streams.", ["method", "route"]
 )
-_running = Gauge("ash_requests_in_progress", "Requests that are not answered yet, and open streams.")
+_running = Gauge(
+    "ash_requests_in_progress",
+    "Requests that are not answered yet, and open streams.",
+    multiprocess_mode="liveall",
+)
 _labelled_count, _labelled_duration = cache(_count.labels), cache(_duration.labels)
 
 _log = logging.getLogger(__name__)
+
+
+class _Fields(NamedTuple):
+    """The recorded fields of a request."""
+
+    method: str
+    route: str
+    """The template of the path, since the path may contain ids."""
+    status: int
 
 
 class Requests(ASGIMiddleware):
@@ -59,10 +72,10 @@ class Requests(ASGIMiddleware):
             await next_app(scope, receive, send_with_id)
         finally:
             _running.dec()
-            fields = _fields(scope, status)
+            fields = _Fields(str(scope.get("method")), scope.get("path_template") or "", status)
             _record(scope, fields, time.perf_counter() - started)
             if self._tracing is not None:
-                self._tracing.record(scope, fields, started_at, time.time_ns())
+                self._tracing.record(scope, fields._asdict(), started_at, time.time_ns())
             request_id.reset(token)
 
 
@@ -73,17 +86,11 @@ def _id_of(scope: Scope) -> str:
     return values[0].decode() if is_valid else uuid4().hex
 
 
-def _fields(scope: Scope, status: int) -> Mapping[str, str | int]:
-    """Return the recorded fields of a request. The path is recorded as its template, since it may contain ids."""
-    return {"method": str(scope.get("method")), "route": scope.get("path_template") or "", "status": status}
-
-
-def _record(scope: Scope, fields: Mapping[str, str | int], seconds: float) -> None:
+def _record(scope: Scope, fields: _Fields, seconds: float) -> None:
     """Count and log a request."""
-    method, route, status = fields.values()
-    label = method if route else ""  # any word may be the method of an unknown path
-    _labelled_count(label, route, str(status)).inc()
+    label = fields.method if fields.route else ""  # any word may be the method of an unknown path
+    _labelled_count(label, fields.route, str(fields.status)).inc()
     if not is_subscription(scope):
-        _labelled_duration(label, route).observe(seconds)
+        _labelled_duration(label, fields.route).observe(seconds)
     if _log.isEnabledFor(logging.INFO):
-        _log.info("request", extra={**fields, "milliseconds": round(seconds * 1000, 1)})
+        _log.info("request", extra={**fields._asdict(), "milliseconds": round(seconds * 1000, 1)})

@@ -5,7 +5,9 @@ import errno
 import gc
 import json
 import logging
+import signal
 import socket
+import sys
 import time
 from collections.abc import Callable
 from http.client import HTTPConnection, HTTPException
@@ -19,7 +21,7 @@ from ash_server.api.http.protocol import HttpProtocol
 from ash_server.api.http.streaming import MAX_CLIENT_FRAME_BYTES, is_subscription
 from ash_server.errors import AshError
 from ash_server.live.hub import HEARTBEAT_SECONDS
-from ash_server.logs import configure_logging
+from ash_server.logs import configure_logging, is_worker
 
 _SHUTDOWN_GRACE_SECONDS = 1
 _SUBSCRIBER_READ_TIMEOUT = 10
@@ -43,6 +45,22 @@ def listen(host: str, port: int) -> socket.socket:
         raise AddressUnavailable(_explain_bind_error(error, host, port)) from error
 
 
+def listen_for_workers(host: str, port: int, count: int) -> list[socket.socket]:
+    """Bind the address once for each worker. Raises AddressUnavailable.
+
+    Linux distributes connections to the sockets. With one socket, the worker that wakes up first would accept all
+    connections of a burst. The parent keeps the sockets, so that connections wait for the worker that replaces another.
+    """
+    if count == 1:
+        return [listen(host, port)]
+    with listen(host, port) as only:
+        if not sys.platform.startswith("linux"):
+            return [only.dup() for _ in range(count)]
+        bound = only.getsockname()[:2]
+    # Without the first socket, several servers could share the port, too.
+    return [socket.create_server(bound, family=_family(host), reuse_port=True) for _ in range(count)]
+
+
 def address(listener: socket.socket) -> str:
     """Return the URL of the server for a browser on this machine."""
     host, port = listener.getsockname()[:2]
@@ -50,10 +68,11 @@ def address(listener: socket.socket) -> str:
 
 
 def serve(app: Litestar, listener: socket.socket, on_ready: Callable[[], None]) -> None:
-    """Serve until the process receives SIGINT or SIGTERM."""
+    """Serve until the process receives SIGINT or SIGTERM; a worker, until SIGTERM."""
     configure_logging(app.state.settings)
     logging.getLogger("uvicorn.error").addFilter(_is_not_noise)
-    _Server(server_config(app), on_ready, lambda: app.state.store.hub.stop()).run(sockets=[listener])
+    kind = _WorkerServer if is_worker() else _Server
+    kind(server_config(app), on_ready, lambda: app.state.store.hub.stop()).run(sockets=[listener])
 
 
 def server_config(app: Litestar) -> uvicorn.Config:
@@ -130,6 +149,12 @@ class _Server(uvicorn.Server):
         """
         self.force_exit = self.should_exit
         self.should_exit = True
+
+
+class _WorkerServer(_Server):
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Shut down gracefully on SIGTERM, which may come twice; other signals are for the parent."""
+        self.should_exit |= sig == signal.SIGTERM
 
 
 _NOISE = ("ASGI callable returned without completing handshake.", "Invalid HTTP request received.")

@@ -12,10 +12,10 @@ def write_record(home: Path, name: str, path: Path, before: str | None, after: s
 
 
 def read_original(home: Path, name: str, path: Path, current: str | None) -> str | None:
-    """Return the text before the installation; the current one without a record, or if it has changed since."""
+    """Return the text before the installation; the current one if it has changed since, or without a record."""
     try:
         record = json.loads(_path(home, name).read_text())
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError):
         return current
     is_installed = (record["path"], record["after"]) == (str(path), current)
     before: str | None = record["before"] if is_installed else current

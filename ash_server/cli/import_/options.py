@@ -1,7 +1,8 @@
 """The options of `ash import`, without the modules that an import needs."""
 
-import os
 from dataclasses import dataclass
+
+from ash_server.settings import usable_cores
 
 MAX_JOBS = 32
 """Each process uses up to two of the 100 connections of the embedded PostgreSQL."""
@@ -19,6 +20,4 @@ class ImportOptions:
 
 def default_jobs() -> int:
     """Return the number of cores that this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)  # not on macOS
-    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    return min(cores, MAX_JOBS)
+    return min(usable_cores(), MAX_JOBS)

@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import psycopg
 import pytest
@@ -17,18 +17,21 @@ import uvicorn
 from httpx import AsyncClient
 from litestar import Litestar
 from litestar.testing import AsyncTestClient
-from psycopg.conninfo import make_conninfo
 
 from ash_server.api.http.server import address, listen, server_config
 from ash_server.app import create_app
+from ash_server.db.connection import direct_url
 from ash_server.db.keys import SCOPES, NewKey
 from ash_server.key_texts import digest, new_key_text, shown_prefix
 from ash_server.settings import Settings
 from ash_server.store import Store
-from tests.conftest import at_database, new_database
+from tests.conftest import at_database, empty_database, new_database, on_citus
 
 BASE = "http://127.0.0.1:4100"
 SECRET = "a secret of the tests"
+
+SHARED: Literal["function", "session"] = "function" if on_citus() else "session"
+"""A cluster has one database, which each test empties."""
 
 
 async def create_key(
@@ -53,7 +56,7 @@ class Access(NamedTuple):
     headers: dict[str, str]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=SHARED)
 async def keyed_access(server_url: str, template: str) -> AsyncIterator[Access]:
     """A database with a key, shared by tests that create their own sessions."""
     with new_database(server_url, f"TEMPLATE {template}") as name:
@@ -63,22 +66,26 @@ async def keyed_access(server_url: str, template: str) -> AsyncIterator[Access]:
         yield Access(url, Settings(secret=SECRET), bearer(key))
 
 
-@pytest.fixture(scope="session", params=["open", "keyed"])
+@pytest.fixture(scope=SHARED, params=["open", "keyed"])
 def access(request: pytest.FixtureRequest, shared_database_url: str, keyed_access: Access) -> Access:
     """Without keys, and with one."""
     return keyed_access if request.param == "keyed" else Access(shared_database_url, Settings(), {})
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=SHARED)
 def shared_database_url(server_url: str, template: str) -> Iterator[str]:
+    if on_citus():
+        empty_database(server_url)
+        yield server_url
+        return
     name = f"{template}_shared"
-    with psycopg.connect(server_url, autocommit=True) as conn:
+    with psycopg.connect(direct_url(server_url), autocommit=True) as conn:
         conn.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
-        yield make_conninfo(server_url, dbname=name)
+        yield at_database(server_url, name)
         conn.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=SHARED)
 async def client(shared_database_url: str) -> AsyncIterator[AsyncClient]:
     app = create_app(Settings(), database_url=shared_database_url)
     async with AsyncTestClient(app, base_url=BASE, raise_server_exceptions=False) as client:
@@ -115,7 +122,7 @@ def server(app: Litestar) -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=SHARED)
 def shared_server(shared_database_url: str) -> Iterator[str]:
     with served(create_app(Settings(), database_url=shared_database_url)) as address:
         yield address
@@ -129,6 +136,8 @@ def served(app: Litestar) -> Iterator[str]:
         thread.start()
         while not server.started:
             time.sleep(0.01)
-        yield address(listener)
-        server.should_exit = True
-        thread.join()
+        try:
+            yield address(listener)
+        finally:
+            server.should_exit = True
+            thread.join()

@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 from httpx import AsyncClient
 
+from ash_server.api.projections import PROJECTIONS
 from ash_server.db.connection import connect
 from ash_server.db.rebuild_events import rebuild_events
 from ash_shared.model.events import read_event
@@ -141,8 +142,7 @@ async def test_accepts_payloads_of_any_json(client: AsyncClient, session: str) -
     assert posted.status_code == 201
     events = await listed(client, session, limit=1000)
     assert [(each["type"], each["payload"]) for each in events[2:]] == LOOSE_PAYLOADS
-    names = ("openai-messages", "anthropic-messages", "claude-prompt", "codex-prompt", "session-summary")
-    for name in names:
+    for name in PROJECTIONS:
         assert (await client.get(f"{session}/projections/{name}")).status_code == 200
     page = await client.get(session.removeprefix("/api") + ".html")
     assert page.status_code == 200

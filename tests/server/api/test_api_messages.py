@@ -78,6 +78,24 @@ async def test_repeated_message_returns_200_with_its_sequence(client: AsyncClien
         )
 
 
+async def test_fallback_id_is_for_texts_without_provider_id(client: AsyncClient, session: str) -> None:
+    line = '{"type":"user","uuid":"u1","message":{"role":"user","content":"Go on."}}'
+    for _ in range(2):
+        batch = [{"content": text, "fallbackId": text} for text in (PLAIN, line)]
+        await client.post(f"{session}/messages", json=batch)
+        await client.post(
+            f"{session}/messages/text",
+            params={"fallbackId": "long"},
+            content="long",
+            headers={"Content-Type": "text/plain"},
+        )
+    stored = (await client.get(f"{session}/messages")).json()["messages"]
+
+    ids = {each["content"]: each["id"] for each in stored}
+    assert (len(stored), ids[PLAIN], ids["long"]) == (3, PLAIN, "long")
+    assert ids[line] not in (line, "u1")
+
+
 async def test_long_text_is_stored_verbatim(client: AsyncClient, session: str) -> None:
     long = " " + "é" * 2**22 + "\r\n\n"
     query = {"id": "a&1", "source": "pi", "role": "user"}

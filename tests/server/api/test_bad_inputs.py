@@ -9,6 +9,7 @@ import pytest
 from httpx import AsyncClient
 from litestar.testing import AsyncTestClient
 
+from ash_server.api.projections import PROJECTIONS
 from ash_server.app import create_app
 from ash_server.settings import Settings
 from ash_shared.model.events import read_event
@@ -448,7 +449,7 @@ async def test_any_line_is_accepted_as_a_chunk(client: AsyncClient, session: str
     assert [read_event(each).model_dump(mode="json") for each in events.json()["events"]] == events.json()[
         "events"
     ]
-    for name in ("openai-messages", "anthropic-messages", "claude-prompt", "codex-prompt", "session-summary"):
+    for name in PROJECTIONS:
         assert (await client.get(f"{session}/projections/{name}")).status_code == 200
 
 
@@ -525,7 +526,7 @@ SESSION_QUERIES = [
     "limit=0",
     "type=text",
     *(f"parentId={value}" for value in ("", "1", "%7B0199f3a2-7c1e-7b3a-9d55-0c7b8f1f2e60%7D")),
-    *(f"providerSessionId={value}" for value in ("", "%00")),
+    *(f"{name}={value}" for name in ("providerSessionId", "externalId") for value in ("", "%00")),
     *(f"{name}={value}" for name in ("since", "until") for value in ("", "now", "2026", "%00")),
     *(f"errors={value}" for value in ("", "1", "True")),
 ]

@@ -3,8 +3,10 @@
 import json
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from importlib import resources
+from pathlib import Path
 from socket import create_connection
 from typing import Any
 from urllib.parse import urlsplit
@@ -480,15 +482,18 @@ def test_topics_add_up_to_the_standard_messages(base: str, name: str) -> None:
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="no ../shared/corpus next to the repository")
 @pytest.mark.parametrize("folder", TRANSCRIPTS)
 def test_output_of_transcripts_adds_up(shared_server: str, folder: str) -> None:
-    differing = list[str]()
-    for file in sorted((CORPUS / folder).glob("*.jsonl")):
-        if file.stat().st_size < MAX_TRANSCRIPT:
-            lines = file.read_text(errors="replace").replace("\0", "").splitlines()
-            created = httpx.post(f"{shared_server}/api/sessions", json={}).json()
-            base = f"{shared_server}/api/sessions/{created['id']}"
-            received = follow(base, lines, per_request=max(2, len(lines) // 20))
-            if sums(output_of(received)) != sums(originals_of(base)):
-                differing.append(file.name)
+    def adds_up(file: Path) -> bool:
+        lines = file.read_text(errors="replace").replace("\0", "").splitlines()
+        created = httpx.post(f"{shared_server}/api/sessions", json={}).json()
+        base = f"{shared_server}/api/sessions/{created['id']}"
+        received = follow(base, lines, per_request=max(2, len(lines) // 6))
+        return sums(output_of(received)) == sums(originals_of(base))
+
+    files = [each for each in (CORPUS / folder).glob("*.jsonl") if each.stat().st_size < MAX_TRANSCRIPT]
+    with ThreadPoolExecutor(4) as pool:
+        differing = [
+            file.name for file, is_equal in zip(files, pool.map(adds_up, files), strict=True) if not is_equal
+        ]
 
     assert differing == []
 

@@ -515,6 +515,25 @@ async def test_revocation_ends_streams(keyed_server: str, store: Store, red: Tea
     assert again.status_code == 401
 
 
+async def test_revocation_cuts_off_a_ui_stream(keyed_server: str, store: Store, red: Team) -> None:
+    address = f"{keyed_server}/api/sessions/{red.session_id}"
+    start = {"type": "turn_start", "turnId": "t", "payload": {"trigger": "user"}}
+    chunk = {"type": "assistant_chunk", "turnId": "t", "payload": {"text": "a"}}
+    async with AsyncClient(timeout=60) as client:
+        await client.post(f"{address}/events", json=[start, chunk], headers=bearer(red.keys["all"]))
+        async with client.stream("GET", f"{address}/ui-stream", headers=bearer(red.keys["read"])) as response:
+            lines = response.aiter_lines()
+            async for line in lines:
+                if "text-delta" in line:
+                    break
+            await revoke(store, "read", "red")
+            rest = [line async for line in lines if line.startswith("data: ")]
+        again = await client.get(f"{address}/ui-stream", headers=bearer(red.keys["read"]))
+
+    assert ["cut off" in line for line in rest] == [True, False]
+    assert (rest[-1], again.status_code) == ("data: [DONE]", 401)
+
+
 async def test_revocation_closes_websocket(keyed_server: str, store: Store, red: Team) -> None:
     address = f"{keyed_server.replace('http', 'ws')}/api/sessions/{red.session_id}/events/ws"
     headers = bearer(red.keys["read"])

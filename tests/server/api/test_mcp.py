@@ -114,6 +114,20 @@ async def test_cuts_long_texts_and_pages(server: str) -> None:
     assert [len(json.dumps(page)) > MAX_PAGE * 1.1 for page in pages] == [False] * len(pages)
 
 
+async def test_leaves_out_blocks_of_a_large_message(server: str) -> None:
+    blocks = [{"type": "text", "text": f"{number} {'x' * 900}"} for number in range(60)]
+    async with AsyncAshClient(server) as ash, connected(server) as client:
+        session = await ash.create_session(source="claude")
+        await ash.append(session.id, [json.dumps({"role": "user", "content": blocks})])
+        page = await read(client, "read_messages", session_id=str(session.id))
+
+    message = page["messages"][0]
+    shown = len(message["parsed"])
+    assert message["parsed"] == blocks[:shown]
+    assert (0 < shown < 60, message["omittedBlocks"]) == (True, 60 - shown)
+    assert len(json.dumps(page)) < MAX_PAGE * 1.1
+
+
 async def test_reports_errors_of_the_api(server: str) -> None:
     cases: list[tuple[str, dict[str, Any], str]] = [
         ("read_messages", {"session_id": str(uuid4())}, "No session has this id."),

@@ -24,6 +24,7 @@ from ash_server.db.connection import REVISION
 from ash_server.db.sessions import session_id_for
 from ash_server.ingest import line_id
 from ash_shared.providers import discover
+from tests.conftest import POOLER
 from tests.server.transcripts import write_home
 
 COMMAND = Path(sys.executable).with_name("ash")
@@ -57,7 +58,7 @@ def ran_here(arguments: Sequence[str], environment: dict[str, str], folder: Path
     """Run the command in this process."""
     out, err = new_output(), new_output()
     with ExitStack() as here:
-        here.enter_context(patch.dict(os.environ, environment, clear=True))
+        here.enter_context(patch.dict(os.environ, {**POOLER, **environment}, clear=True))
         here.enter_context(patch.object(sys, "argv", [str(COMMAND), *arguments]))
         here.enter_context(patch.object(tempfile, "tempdir", None))  # it caches TMPDIR
         here.enter_context(patch.object(sys, "stdin", TextIOWrapper(BytesIO(stdin))))
@@ -88,7 +89,7 @@ def process(database_url: str, tmp_path: Path) -> Ash:
 
 
 def environment(folder: Path, database_url: str, variables: dict[str, str]) -> dict[str, str]:
-    home = {"PATH": os.environ["PATH"], "HOME": str(folder / "home")}
+    home = {**POOLER, "PATH": os.environ["PATH"], "HOME": str(folder / "home")}
     return {**home, "ASH_DATABASE_URL": database_url, **variables}
 
 
@@ -787,7 +788,7 @@ def test_help_lists_all_commands(ash: Ash) -> None:
 
 def test_every_command_has_help(ash: Ash) -> None:
     groups = {
-        "db": ("compression", "upgrade", "url", "vacuum"),
+        "db": ("compression", "distribute", "upgrade", "url", "vacuum"),
         "events": ("show", "rebuild"),
         "hooks": ("install", "remove", "show"),
     }

@@ -14,21 +14,24 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.error import HTTPError
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 from uuid import UUID
 
+import psutil
 import psycopg
 import pytest
 from psycopg import AsyncConnection
 
 from ash_server.cli.demo import TOUR
+from ash_server.db.connection import PooledUrl
 from ash_server.db.sessions import session_id_for
 from ash_server.store import Store
 from ash_server.transfer.importing.file_import import import_file
 from ash_shared.eventlog import NORMALIZER_VERSION
 from ash_shared.model.blocks import CLASSES
-from tests.conftest import at_database, new_database
+from tests.conftest import POOLER, at_database, new_database
 from tests.server.db.embedded.test_embedded import remaining_processes, server_processes
+from tests.waiting import wait_until
 
 COMMAND = Path(sys.executable).with_name("ash")
 LAST_LINE = "Ctrl-C stops"
@@ -44,7 +47,9 @@ class Running(NamedTuple):
 @contextmanager
 def running(*arguments: str, home: Path, **variables: str) -> Iterator[Running]:
     """A server that has printed its address; killed if the test does not end it."""
-    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "ASH_HOME": str(home), **variables}
+    own = {"PATH": os.environ["PATH"], "HOME": str(home), "ASH_HOME": str(home)}
+    pooler = POOLER if isinstance(variables.get("ASH_DATABASE_URL"), PooledUrl) else {}
+    environment = {**pooler, **own, **variables}
     with subprocess.Popen(
         [COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as process:
@@ -210,6 +215,64 @@ def test_serve_on_other_addresses_needs_the_setting(database_url: str, tmp_path:
     with running("serve", home=tmp_path, ASH_PORT="0", **variables) as ash:
         assert ash.address.startswith("http://127.0.0.1:")
         assert answer(f"{ash.address}/health/live")["status"] == "ok"
+
+
+@pytest.mark.slow
+def test_workers_share_the_address_and_the_metrics_and_are_replaced(tmp_path: Path) -> None:
+    with running("serve", "--port", "0", "--workers", "2", home=tmp_path) as ash:
+        wait_until(lambda: len(worker_pids(ash)) == 2)
+        before = worker_pids(ash)
+        session = posted(f"{ash.address}/api/sessions", b"{}")["id"]
+        posted(f"{ash.address}/api/sessions/{session}/messages", b'[{"content": "a"}, {"content": "b"}]')
+
+        os.kill(killed := min(before), signal.SIGKILL)
+        wait_until(lambda: len(worker_pids(ash) - {killed}) == 2)
+        wait_until(lambda: {answering_pid(ash) for _ in range(8)} == worker_pids(ash))
+
+        assert metric_values(ash, "ash_appended_total") == {'{log="messages"}': 2.0}
+        pids = worker_pids(ash)
+        code, out, err = stopped(ash.process, signal.SIGTERM)
+        assert (ash.output.count("http"), code, out) == (2, 0, "")
+        assert err.count("\n") == 1
+        assert f"worker {killed} ended with -9: another one starts" in err
+    assert [pid for pid in pids if psutil.pid_exists(pid)] == []
+    assert remaining_names(tmp_path) == []
+
+
+@pytest.mark.slow
+def test_workers_end_with_the_server(database_url: str, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"home": tmp_path, "ASH_DATABASE_URL": database_url, "ASH_WORKERS": "2"}
+    with running("serve", "--port", "0", **options) as ash:
+        wait_until(lambda: len(worker_pids(ash)) == 2)
+        pids = worker_pids(ash)
+        ash.process.kill()
+        wait_until(lambda: not any(map(psutil.pid_exists, pids)))
+
+
+def posted(url: str, body: bytes) -> Any:
+    with urlopen(Request(url, body, {"Content-Type": "application/json"})) as response:
+        return json.load(response)
+
+
+def metric_values(ash: Running, name: str) -> dict[str, float]:
+    """Return the values of a metric by its labels."""
+    with urlopen(f"{ash.address}/metrics") as response:
+        lines = re.findall(rf"^{name}(\S*) (\S+)$", response.read().decode(), re.MULTILINE)
+    return {labels: float(value) for labels, value in lines}
+
+
+def answering_pid(ash: Running) -> int:
+    """Return the process that answers a new connection."""
+    values = metric_values(ash, "ash_requests_in_progress")
+    return next(pid_of(labels) for labels, value in values.items() if value)
+
+
+def worker_pids(ash: Running) -> set[int]:
+    return set(map(pid_of, metric_values(ash, "ash_tasks")))
+
+
+def pid_of(labels: str) -> int:
+    return int(labels.partition('"')[2].rstrip('"}'))
 
 
 def refused(port: int, home: Path, database_url: str) -> tuple[int, str]:

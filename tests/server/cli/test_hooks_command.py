@@ -17,6 +17,7 @@ from ash_server.cli.hooks.settings_file import SettingsFileInvalid, add_entries,
 from ash_server.cli.server_keys import save_key
 from ash_server.settings import Settings
 from ash_server.store import Store
+from tests.conftest import POOLER
 from tests.server.api.conftest import SECRET, create_key, served
 from tests.server.cli.test_cli_serve import COMMAND
 from tests.server.cli.test_push_command import SESSION, TRANSCRIPT, said, stored_messages, write
@@ -58,7 +59,7 @@ class Laptop(NamedTuple):
 
     def variables(self) -> dict[str, str]:
         settings = {"ASH_URL": self.url, "ASH_KEY": self.key, "ASH_DATABASE_URL": self.database_url}
-        return {"PATH": os.environ["PATH"], "HOME": str(self.home), **settings}
+        return {**POOLER, "PATH": os.environ["PATH"], "HOME": str(self.home), **settings}
 
     def hooks(self, *arguments: str, answer: str = "") -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -191,6 +192,15 @@ def test_remove_keeps_later_changes(laptop: Laptop) -> None:
     laptop.hooks("remove", "claude", "--yes")
 
     assert path.read_text() == PLAIN.replace("opus", "sonnet")
+
+
+def test_remove_needs_no_record(laptop: Laptop) -> None:
+    path = write(laptop.settings(), PLAIN)
+    laptop.hooks("install", "claude", "--yes")
+    (laptop.home / ".ash" / "hooks-claude.json").write_text("damaged")
+
+    assert laptop.hooks("remove", "claude", "--yes").returncode == 0
+    assert path.read_text() == PLAIN
 
 
 def test_shows_the_change_and_asks(laptop: Laptop) -> None:

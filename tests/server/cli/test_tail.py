@@ -29,6 +29,7 @@ from ash_server.db.events import append_events
 from ash_server.db.notify import notify
 from ash_server.db.sessions import create_session, session_id_for
 from ash_shared import Context, Normalizer, parse_jsonl
+from tests.conftest import POOLER
 from tests.server.cli.test_cli import Ran, ran_here
 from tests.server.cli.test_cli_serve import COMMAND, answer, serving
 from tests.test_readme import README
@@ -40,7 +41,7 @@ NOWHERE = "http://127.0.0.1:9"
 
 def variables(home: Path, url: str) -> dict[str, str]:
     path = f"{COMMAND.parent}:{os.environ['PATH']}"
-    return {"PATH": path, "HOME": str(home), "ASH_HOME": str(home), "ASH_URL": url}
+    return {**POOLER, "PATH": path, "HOME": str(home), "ASH_HOME": str(home), "ASH_URL": url}
 
 
 def run(home: Path, url: str, *arguments: str) -> Ran:

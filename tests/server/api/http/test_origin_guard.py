@@ -177,6 +177,7 @@ REQUESTS: Mapping[str, Callable[[AsyncClient, dict[str, str]], Awaitable[Respons
     "GET": lambda client, headers: client.get("/api/sessions", headers=headers),
     "POST": lambda client, headers: client.post("/api/parse", json=BODY, headers=headers),
     "SSE": lambda client, headers: client.get(f"{SESSION}/events/stream", headers=headers),
+    "UI": lambda client, headers: client.get(f"{SESSION}/ui-stream", headers=headers),
     "PREFLIGHT": preflight,
 }
 

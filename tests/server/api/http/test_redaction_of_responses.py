@@ -30,7 +30,9 @@ READS = [
     "/events",
     "/standard-messages",
     "/projections/openai-messages",
+    "/projections/otel-genai",
     "/projections/session-summary",
+    "/projections/ui-messages",
     "/export",
     "/search?q=heron",
 ]
@@ -98,7 +100,10 @@ def test_streams_are_redacted(shared_server: str) -> None:
         while not frames or "caught_up" not in frames[-1]:
             frames.append(str(socket.recv()))
 
-    for texts in (lines, frames):
+    with httpx.stream("GET", f"{shared_server}/api/sessions/{id}/ui-stream?redact=1") as stream:
+        prompt = [next(stream.iter_lines())]
+
+    for texts in (lines, frames, prompt):
         text = "\n".join(texts)
         assert REDACTED in text
         assert TOKEN not in text

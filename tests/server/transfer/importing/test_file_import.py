@@ -267,7 +267,7 @@ async def test_looks_stored_lines_up_by_index(importer: Importer) -> None:
     await importer(b"a\n" * 2000)
     look_up = "EXPLAIN " + messages._STORED
     plan = await importer.conn.execute(
-        look_up, [importer.session_id, [str(n) for n in range(200)]], binary=True
+        look_up, [[str(n) for n in range(200)], importer.session_id], binary=True
     )
 
     assert "Index Scan using messages_session_id_id_key" in str(await plan.fetchall())

@@ -1,0 +1,137 @@
+"""`ash doctor`: sizes of the database, and findings."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+
+import msgspec
+import psycopg
+import rich_click as click
+from pydantic.alias_generators import to_camel
+from rich.filesize import decimal
+from rich.table import Table
+from rich.text import Text
+
+from ash_server.cli.options import json_option
+from ash_server.cli.output.terminal import counted, stdout_console, visible, visible_json
+from ash_server.db.connection import direct_url
+from ash_server.db.doctor import Diagnosis, Finding, diagnose
+from ash_server.db.embedded.open import open_without_schema
+from ash_server.settings import Settings
+
+_LARGE_INDEXES = 10
+_QUERY_CHARACTERS = 80
+
+
+@click.command("doctor")
+@json_option
+def command(as_json: bool) -> int:
+    """Check the database, and show its sizes.
+
+    Finds deleted rows that take space, missing or old statistics, sessions read by older versions, a search index or
+    followers (replicas) that are behind, and dangerous settings. Each finding names the command that mends it. The exit
+    code is 1 if there are findings. It only reads, and the server may run meanwhile.
+
+    \b
+    ash doctor --json
+    """
+    settings = Settings.load()
+    with (
+        open_without_schema(settings) as url,
+        psycopg.connect(direct_url(url), autocommit=True) as conn,
+    ):
+        diagnosis = diagnose(conn, read_url=settings.read_url)
+    (_show_json if as_json else _show_view)(diagnosis)
+    return 1 if diagnosis.findings else 0
+
+
+def _show_json(diagnosis: Diagnosis) -> None:
+    click.echo(visible_json(msgspec.json.encode(_to_object(diagnosis)).decode()))
+
+
+def _to_object(value: object) -> object:
+    """Return named tuples as objects with the names of JSON."""
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return {to_camel(name): _to_object(each) for name, each in value._asdict().items()}
+    return [_to_object(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _show_view(diagnosis: Diagnosis) -> None:
+    console = stdout_console()
+    for table in _tables(diagnosis):
+        console.print(table)
+        console.print()
+    for line in _notes(diagnosis):
+        click.echo(line)
+    click.echo()
+    for finding in diagnosis.findings:
+        click.echo(_describe(finding))
+    click.echo(counted(len(diagnosis.findings), "finding") if diagnosis.findings else "no findings")
+
+
+def _tables(diagnosis: Diagnosis) -> Iterator[Table]:
+    if diagnosis.tables:
+        yield _table(
+            ("table", "vacuumed", "analyzed"),
+            ("rows", "size", "indexes", "deleted rows"),
+            (
+                (
+                    each.name,
+                    _format_moment(each.vacuumed_at),
+                    _format_moment(each.analyzed_at),
+                    f"{max(each.rows, each.live_rows):,}",
+                    decimal(each.bytes),
+                    decimal(each.index_bytes),
+                    f"{each.dead_rows:,}",
+                )
+                for each in diagnosis.tables
+            ),
+        )
+        yield _table(
+            ("index", "of"),
+            ("size", "scans"),
+            (
+                (each.name, each.table, decimal(each.bytes), f"{each.scans:,}")
+                for each in diagnosis.indexes[:_LARGE_INDEXES]
+            ),
+        )
+    if diagnosis.statements:
+        yield _table(
+            ("slowest statements",),
+            ("calls", "mean, ms"),
+            (
+                (each.query[:_QUERY_CHARACTERS], f"{each.calls:,}", f"{each.mean_ms:,.1f}")
+                for each in diagnosis.statements
+            ),
+        )
+    if diagnosis.followers:
+        yield _table(
+            ("follower", "state"),
+            ("behind",),
+            ((each.name, each.state, decimal(each.lag_bytes)) for each in diagnosis.followers),
+        )
+
+
+def _notes(diagnosis: Diagnosis) -> Iterator[str]:
+    yield f"the database takes {decimal(diagnosis.bytes)}"
+    if diagnosis.statements is None:
+        yield "slow statements are not known: PostgreSQL has no extension pg_stat_statements (docs/operations.md)"
+    if not diagnosis.followers:
+        yield "no followers"
+    yield f"events that searches do not find yet: {diagnosis.pending_events:,}"
+
+
+def _describe(finding: Finding) -> str:
+    return visible(f"! {finding.text}\n  {finding.remedy}")
+
+
+def _table(texts: Sequence[str], numbers: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    table = Table(*texts, box=None, pad_edge=False, header_style="dim")
+    for name in numbers:
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(*(Text(visible(text)) for text in row))
+    return table
+
+
+def _format_moment(moment: datetime | None) -> str:
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M") if moment else "never"
