@@ -10,6 +10,7 @@ import psycopg
 
 import benchmarks
 from benchmarks import (
+    adapters,
     appending,
     following,
     http,
@@ -75,6 +76,10 @@ def _keys(samples: Samples, url: str, smoke: bool) -> Results:
     return asyncio.run(keys.measure(url, samples, keys.SMOKE if smoke else keys.FULL)), []
 
 
+def _adapters(_samples: Samples, url: str, smoke: bool) -> Results:
+    return asyncio.run(adapters.measure(url, adapters.SMOKE if smoke else adapters.FULL)), []
+
+
 _BENCHES = (
     Bench(frozenset({"P1", "P2", "P3"}), _parsing),
     Bench(frozenset({"P4"}), _reading),
@@ -85,6 +90,8 @@ _BENCHES = (
     Bench(frozenset({"P10"}), _storing),
     Bench(frozenset({"P11"}), _viewer),
     Bench(frozenset({"P12"}), _importing),
+    Bench(frozenset({"P14"}), _adapters),
+    # Last: from its first key on, a database serves no requests without one.
     Bench(frozenset({"P13"}), _keys),
 )
 _GOALS: Mapping[str, Bench] = {goal: bench for bench in _BENCHES for goal in sorted(bench.goals)}
@@ -102,7 +109,7 @@ def main() -> None:
             bench_rows, bench_tables = bench.measure(samples, url, arguments.smoke)
             rows += bench_rows
             tables += bench_tables
-    rows = [row for row in rows if row.goal in arguments.only]
+    rows = sorted((row for row in rows if row.goal in arguments.only), key=lambda row: int(row.goal[1:]))
     print(report.render(rows, tables, about))
     if not arguments.smoke and arguments.only == list(_GOALS):
         report.write(rows, tables, about)

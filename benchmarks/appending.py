@@ -213,8 +213,8 @@ async def _cases(
             if name != _COPY or batch >= _LARGE
         }
         for store in _fit(stores, work):
-            appending = await stack.enter_async_context(store.open(url, writers))
-            cases[store.name] = partial(run, _each(store.item), appending)
+            opened = await stack.enter_async_context(store.open(url, writers))
+            cases[store.name] = partial(run, _each(store.item), opened.append)
         yield cases
 
 

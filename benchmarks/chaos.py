@@ -8,13 +8,14 @@ import argparse
 import asyncio
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import reduce
-from itertools import count, cycle
+from itertools import count, cycle, groupby
 from operator import or_
 from pathlib import Path
 from statistics import median
@@ -32,13 +33,13 @@ _SESSION_OF_SAMPLES = "0b8f1f2e-60aa-4a53-9d55-7c1e0d9c8f7e"
 """The id in the lines of the samples, by which the session of a file is found."""
 
 _FILES, _WRITERS = 2, 2
-"""Of each tenant: pushed files, and writers of one session."""
+"""The number of pushed files, and of writers of one session, for each tenant."""
 _SETTLE_SECONDS = 180
 
 
 class Size(NamedTuple):
     kills: int
-    """Of each kind."""
+    """The number of kills of each kind."""
     readers: int
 
 
@@ -63,6 +64,7 @@ class Run:
         self._random = random.Random(size.kills)
         self._numbers = count()
         self._is_over = asyncio.Event()
+        self._servers = cycle(deployment.servers)
         self._pushes: dict[str, subprocess.Popen[bytes]] = {}
         self._posted: list[Log] = []
         self._pushed: list[Log] = []
@@ -183,7 +185,7 @@ class Run:
     def _start_push(self, tenant: str, folder: Path) -> None:
         variables = {
             "HOME": str(folder),
-            "ASH_URL": self._deployment.server.address,
+            "ASH_URL": self._deployment.address,
             "ASH_KEY": self._deployment.keys[tenant],
         }
         self._pushes[tenant] = subprocess.Popen(
@@ -208,9 +210,13 @@ class Run:
 
     async def kill_server(self) -> float:
         began = time.perf_counter()
-        self._deployment.kill_server()
-        await asyncio.gather(self._deployment.start_server(), self._append(self._posted[0]))
-        return time.perf_counter() - began
+        server = next(self._servers)
+        server.stop(signal.SIGKILL)
+        start = asyncio.create_task(asyncio.to_thread(server.start))
+        await self._append(self._posted[0])
+        recovery = time.perf_counter() - began
+        await start
+        return recovery
 
     async def kill_push(self) -> float:
         log = self._random.choice(self._pushed)
@@ -228,7 +234,10 @@ _KINDS: Mapping[str, Callable[[Run], Awaitable[float]]] = {
     "PostgreSQL": Run.kill_database,
     "the server": Run.kill_server,
     "`ash push`": Run.kill_push,
+    "one of three servers": Run.kill_server,
 }
+_SERVERS = {"one of three servers": 3}
+"""The number of servers, if there are several."""
 
 
 @asynccontextmanager
@@ -256,9 +265,13 @@ async def _is_answered(read: Awaitable[object]) -> bool:
 
 
 async def measure(size: Size, limits_size: limits.Size) -> tuple[list[Result], list[Row]]:
-    async with deployed() as deployment, AsyncExitStack() as stack:
-        clients = {tenant: await stack.enter_async_context(deployment.client(tenant)) for tenant in TENANTS}
-        results = [await Run(deployment, clients, size).kill(kind) for kind in _KINDS]
+    results = []
+    for servers, kinds in groupby(_KINDS, lambda kind: _SERVERS.get(kind, 1)):
+        async with deployed(servers) as deployment, AsyncExitStack() as stack:
+            clients = {
+                tenant: await stack.enter_async_context(deployment.client(tenant)) for tenant in TENANTS
+            }
+            results += [await Run(deployment, clients, size).kill(kind) for kind in kinds]
     async with deployed() as deployment:
         return results, await limits.measure(deployment, limits_size)
 

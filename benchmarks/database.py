@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from uuid import UUID
 
@@ -24,13 +24,24 @@ _WAL_POSITION = "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn"
 
 
 @contextmanager
-def database(*, durable: bool) -> Iterator[str]:
+def cluster(*, durable: bool = True, kept: Path | None = None) -> Iterator[tuple[Path, EmbeddedPostgres]]:
+    """Yield a temporary folder, or the one to keep, and a PostgreSQL server in it (`pg`) with the database `ash`."""
     with (
-        tempfile.TemporaryDirectory(prefix="ash-bench-") as folder,
+        nullcontext(str(kept)) if kept else _temporary_folder() as folder,
         EmbeddedPostgres(Path(folder) / "pg", durable=durable) as server,
     ):
         server.ensure_database("ash")
         upgrade(server.url("ash"))
+        yield Path(folder), server
+
+
+def _temporary_folder() -> AbstractContextManager[str]:
+    return tempfile.TemporaryDirectory(prefix="ash-bench-", ignore_cleanup_errors=True)
+
+
+@contextmanager
+def database(*, durable: bool) -> Iterator[str]:
+    with cluster(durable=durable) as (_, server):
         yield server.url("ash")
 
 

@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,12 +14,13 @@ from uuid import UUID, uuid4
 import psutil
 
 from ash_client import AsyncAshClient, Retry
-from ash_server.db.connection import upgrade
 from ash_server.db.embedded.server import EmbeddedPostgres
 from ash_server.db.keys import KeyScope, NewKey
 from ash_server.db.tenants import DEFAULT
 from ash_server.key_texts import digest, new_key_text, shown_prefix
 from ash_server.store import Store
+from benchmarks.database import cluster
+from benchmarks.proxy import RoundRobinProxy
 
 TENANTS = ("red", "blue")
 METRICS = DEFAULT.name
@@ -67,17 +67,24 @@ class ServerProcess:
 
 
 class Deployment:
-    def __init__(self, folder: Path, database: EmbeddedPostgres, keys: Mapping[str, str]) -> None:
+    """A database and its servers: one, or several behind a proxy."""
+
+    def __init__(
+        self, folder: Path, database: EmbeddedPostgres, keys: Mapping[str, str], servers: int = 1
+    ) -> None:
         self.folder = folder
         self.keys = keys
         """By tenant."""
         self.url = database.url("ash")
-        self.server = ServerProcess(self.url, folder / "server", ASH_SECRET=SECRET)
+        self.servers = [ServerProcess(self.url, folder / "server", ASH_SECRET=SECRET) for _ in range(servers)]
+        self.server = self.servers[0]
+        self.address = ""
+        """Of the only server, or of the proxy."""
         self._database = database
 
     def client(self, tenant: str) -> AsyncAshClient:
         """Return a client that repeats its requests until they succeed."""
-        return AsyncAshClient(self.server.address, self.keys[tenant], retry=Retry(seconds=None))
+        return AsyncAshClient(self.address, self.keys[tenant], retry=Retry(seconds=None))
 
     def database_processes(self) -> list[psutil.Process]:
         """Return the processes of PostgreSQL, the postmaster first."""
@@ -98,23 +105,28 @@ class Deployment:
     async def start_server(self) -> None:
         await asyncio.to_thread(self.server.start)
 
+    @asynccontextmanager
+    async def running_servers(self) -> AsyncIterator[None]:
+        """Start the servers, and stop them on exit."""
+        try:
+            await asyncio.gather(*(asyncio.to_thread(server.start) for server in self.servers))
+            async with RoundRobinProxy([server.address for server in self.servers]) as proxy:
+                self.address = proxy.address if len(self.servers) > 1 else self.server.address
+                yield
+        finally:
+            for server in self.servers:
+                server.stop()
+
 
 @asynccontextmanager
-async def deployed() -> AsyncIterator[Deployment]:
-    with tempfile.TemporaryDirectory(prefix="ash-bench-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        with EmbeddedPostgres(folder / "pg") as database:
-            database.ensure_database("ash")
-            upgrade(database.url("ash"))
-            async with Store.open(database.url("ash")) as store:
-                keys = {tenant: await create_key(store, tenant, ("read", "write")) for tenant in TENANTS}
-                keys[METRICS] = await create_key(store, METRICS, ("admin",))
-            deployment = Deployment(folder, database, keys)
-            try:
-                await deployment.start_server()
-                yield deployment
-            finally:
-                deployment.server.stop()
+async def deployed(servers: int = 1) -> AsyncIterator[Deployment]:
+    with cluster() as (folder, database):
+        async with Store.open(database.url("ash")) as store:
+            keys = {tenant: await create_key(store, tenant, ("read", "write")) for tenant in TENANTS}
+            keys[METRICS] = await create_key(store, METRICS, ("admin",))
+        deployment = Deployment(folder, database, keys, servers)
+        async with deployment.running_servers():
+            yield deployment
 
 
 async def create_key(store: Store, tenant: str, scopes: tuple[KeyScope, ...]) -> str:

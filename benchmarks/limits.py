@@ -5,7 +5,7 @@ import json
 import select
 import socket
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from statistics import median
 from threading import Event, Thread
@@ -72,33 +72,35 @@ def _batch(item: str) -> str:
     return json.dumps([{"content": _filled(_MESSAGE, item, "]}}", size)}] * 8)
 
 
-_BODIES: Mapping[str, tuple[str, str, str]] = {
+_BODIES: Mapping[str, tuple[str, str, Callable[[], str]]] = {
     "a message of empty lists": (
         "messages/text",
         _TEXT,
-        _filled(_MESSAGE, "[],", "]}}", _BODY_BYTES),
+        lambda: _filled(_MESSAGE, "[],", "]}}", _BODY_BYTES),
     ),
     "a message of empty objects": (
         "messages/text",
         _TEXT,
-        _filled(_MESSAGE, '{"":[]},', "]}}", _BODY_BYTES),
+        lambda: _filled(_MESSAGE, '{"":[]},', "]}}", _BODY_BYTES),
     ),
     "a message with as many nested objects as are decoded": (
         "messages/text",
         _TEXT,
-        f'{{"type":"user","message":{{"role":"user","content":"{"a" * (_BODY_BYTES - 2_500_000)}"}},'
-        + _filled('"toolUseResult":[', '{"":{"":{"":{"":"ab"}}}},', "]}", 2_450_000),
+        lambda: (
+            f'{{"type":"user","message":{{"role":"user","content":"{"a" * (_BODY_BYTES - 2_500_000)}"}},'
+            + _filled('"toolUseResult":[', '{"":{"":{"":{"":"ab"}}}},', "]}", 2_450_000)
+        ),
     ),
-    "a batch of messages of empty lists": ("messages", _JSON, _batch("[],")),
-    "a batch of messages of empty objects": ("messages", _JSON, _batch('{"":[]},')),
-    "a list of empty lists": ("messages", _JSON, _filled("[", "[],", "]", _BODY_BYTES)),
+    "a batch of messages of empty lists": ("messages", _JSON, lambda: _batch("[],")),
+    "a batch of messages of empty objects": ("messages", _JSON, lambda: _batch('{"":[]},')),
+    "a list of empty lists": ("messages", _JSON, lambda: _filled("[", "[],", "]", _BODY_BYTES)),
     "events of empty lists": (
         "events",
         _JSON,
-        f"[{','.join(_event(str(n), _filled('[', '[],', ']', _MB - 8_000)) for n in range(8))}]",
+        lambda: f"[{','.join(_event(str(n), _filled('[', '[],', ']', _MB - 8_000)) for n in range(8))}]",
     ),
 }
-"""Bodies of 8 MiB by their content: path in the session, media type and text."""
+"""Bodies of 8 MiB by their content: path in the session, media type, and a function that returns the text."""
 
 _READS = (
     "messages?parsed=true",
@@ -113,13 +115,14 @@ async def _body(deployment: Deployment, client: AsyncAshClient, name: str) -> Ro
     """Send the body, and read what was stored of it."""
     deployment.kill_server()
     await deployment.start_server()
-    path, media_type, body = _BODIES[name]
+    path, media_type, text = _BODIES[name]
+    body = text().encode()
     session = await new_session(client)
     async with _http(deployment) as http:
         with peak_memory(deployment.server.pid) as peak:
             sent = await http.post(
                 f"/api/sessions/{session}/{path}",
-                content=body.encode(),
+                content=body,
                 headers={"Content-Type": media_type},
             )
             for read in _READS:

@@ -87,6 +87,23 @@ _REASONS: tuple[_Reason, ...] = (
         "P13", "", "A page of one message is one statement, to which row-level security adds about 20 us."
     ),
     _Reason(
+        "P14",
+        "AshSessionStore in process, appending",
+        "As for P6: the peer only inserts rows. Ash also describes each entry, derives its events, recognises repeated "
+        "ones and keeps the summary of the session.",
+    ),
+    _Reason(
+        "P14",
+        "AshSession in process, appending",
+        "As for P6; single items are faster than those of the peer, which needs more round trips.",
+    ),
+    _Reason(
+        "P14",
+        "",
+        "The peer is connected to PostgreSQL directly; requests and answers pass through a server, which encodes them "
+        "in JSON again.",
+    ),
+    _Reason(
         "P10",
         "pages of",
         "PostgreSQL decompresses the texts of the messages. Events stored whole are faster than they were, since pages "

@@ -14,7 +14,7 @@ from uuid import UUID
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
-from ash_client import AsyncAshClient
+from ash_client import ApiError, AsyncAshClient
 from benchmarks.deployment import Deployment
 
 _SETTLE_SECONDS = 180
@@ -90,8 +90,8 @@ class WebSocketReader(Reader):
 
     async def _read(self) -> None:
         after = self.events[-1][0] if self.events else 0
-        server = self._deployment.server
-        url = f"ws://{server.host}:{server.port}/api/sessions/{self.log.id}/events/ws?after={after}"
+        address = self._deployment.address.removeprefix("http")
+        url = f"ws{address}/api/sessions/{self.log.id}/events/ws?after={after}"
         key = {"Authorization": f"Bearer {self._deployment.keys[self.log.tenant]}"}
         async with connect(
             url, additional_headers=key, max_size=None, close_timeout=0.1, proxy=None
@@ -129,7 +129,19 @@ async def _differs(client: AsyncAshClient, log: Log) -> bool:
     """True if the export is not the pushed file."""
     if log.path is None:
         return False
-    return b"".join([chunk async for chunk in client.export(log.id)]) != log.path.read_bytes()
+    async with asyncio.timeout(_SETTLE_SECONDS):
+        return await _export(client, log) != log.path.read_bytes()
+
+
+async def _export(client: AsyncAshClient, log: Log) -> bytes:
+    """Repeat the export while the server opens its connections again: the client does not."""
+    while True:
+        try:
+            return b"".join([chunk async for chunk in client.export(log.id)])
+        except ApiError as error:
+            if error.status != 503:
+                raise
+            await asyncio.sleep(0.2)
 
 
 def _gaps(sequences: list[int]) -> int:

@@ -10,15 +10,15 @@ from benchmarks.missed_goals import missed_goals
 from benchmarks.table import Details, Row, details, goals
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
-_SECURITY = Path(__file__).parents[1] / "docs" / "security.md"
+_DOCS = Path(__file__).parents[1] / "docs"
 
 _READING = """\
 Every figure is a ratio of two cases measured in the same run. Each round runs every case once, in rotating order, after
 one warm-up round. The garbage collector runs before each case and stays enabled. P1 to P5 and P10 compare the best
-rounds, because noise only slows down CPU-bound work; P6 to P8 and P12 wait for a disk and use the median ratio of the
-rounds. Ratios are speeds (2x is twice as fast), except for P7, P8 and P10, where they are times or sizes (2x is twice
-as much). P9 and P11 have absolute goals; elsewhere absolute times are left out, because they describe the machine more
-than Ash.
+rounds, because noise only slows down CPU-bound work; P6 to P8, P12 and P14 wait for a disk or a server and use the
+median ratio of the rounds. Ratios are speeds (2x is twice as fast), except for P7, P8 and P10, where they are times or
+sizes (2x is twice as much). P9 and P11 have absolute goals; elsewhere absolute times are left out, because they
+describe the machine more than Ash.
 
 - P1 to P3: the same bytes, one message at a time, compared with `orjson.loads`, which builds all values without types.
   The mix is the user and assistant lines of Claude Code sessions in their natural proportion.
@@ -43,7 +43,9 @@ than Ash.
   in one `<div>`. Shifts are measured in every frame, at the first visible element, while events are added below or
   above it. Medians of the rounds.
 - P12: lines of the mix, read, typed and stored with their events, compared with the lines alone. Rebuilding the events
-  reads every message and writes its events after the existing ones."""
+  reads every message and writes its events after the existing ones.
+- P14: sessions of 2.5 KB items, each appended to a new session by one writer; the ratio of appends is the median of
+  their sizes. Peers are those of P6, on PostgreSQL without a server between."""
 
 
 def render(rows: Sequence[Row], tables: Iterable[Details], about: str) -> str:
@@ -63,14 +65,15 @@ def about(samples: str, postgresql: str, *, smoke: bool) -> str:
     return f"Measured on {_today_and_machine()}, PostgreSQL {postgresql}, on {samples}."
 
 
-def write_measured(name: str, text: str) -> None:
-    """Replace the text of `make NAME` in docs/security.md, between two markers."""
-    before, start, rest = _SECURITY.read_text(encoding="utf-8").partition(f"<!-- make {name} -->\n")
+def write_measured(name: str, text: str, page: str = "security.md") -> None:
+    """Replace the text of `make NAME` on a page of the documentation, between two markers."""
+    path = _DOCS / page
+    before, start, rest = path.read_text(encoding="utf-8").partition(f"<!-- make {name} -->\n")
     _, end, after = rest.partition(f"\n<!-- end of make {name} -->")
     if not end:
-        raise ValueError(f"{_SECURITY} has no markers of make {name}")
+        raise ValueError(f"{path} has no markers of make {name}")
     measured = f"\n`make {name}` on {_today_and_machine()}.\n\n{text}\n"
-    _SECURITY.write_text(f"{before}{start}{measured}{end}{after}", encoding="utf-8")
+    path.write_text(f"{before}{start}{measured}{end}{after}", encoding="utf-8")
 
 
 def _today_and_machine() -> str:

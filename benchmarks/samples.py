@@ -109,6 +109,11 @@ def agent_line(number: int, size: int) -> str:
     return dump(record).decode()
 
 
+def user_line(number: int, text: str) -> str:
+    """Return a prompt."""
+    return dump(_line("user", number, text)).decode()
+
+
 def stream_line(number: int) -> str:
     """Return the nth event of consecutive streamed responses of the Messages API."""
     answer, place = divmod(number, _EVENTS_PER_RESPONSE)

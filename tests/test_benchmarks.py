@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "RESULTS.md"
 SECURITY = ROOT / "docs" / "security.md"
+SCALE = ROOT / "docs" / "scale.md"
 
 
 @pytest.mark.slow
@@ -20,7 +21,7 @@ def test_smoke_run_has_a_row_for_every_goal_and_writes_nothing() -> None:
 
     assert (result.returncode, result.stderr) == (0, "")
     assert set(re.findall(r"^\| (P\d+) ", result.stdout, re.MULTILINE)) == {
-        *(f"P{n}" for n in range(1, 14)),
+        *(f"P{n}" for n in range(1, 15)),
     }
     assert (RESULTS.read_bytes() if RESULTS.exists() else None) == before
 
@@ -46,11 +47,8 @@ def test_chaos_has_a_row_for_each_kind_of_kill_and_writes_nothing() -> None:
     result = run("--smoke", module="benchmarks.chaos")
 
     assert (result.returncode, result.stderr) == (0, "")
-    assert re.findall(r"^\| (PostgreSQL|the server|`ash push`) +\| 1 ", result.stdout, re.MULTILINE) == [
-        "PostgreSQL",
-        "the server",
-        "`ash push`",
-    ]
+    kinds = ["PostgreSQL", "the server", "`ash push`", "one of three servers"]
+    assert re.findall(rf"^\| ({'|'.join(kinds)}) +\| 1 ", result.stdout, re.MULTILINE) == kinds
     assert set(re.findall(r"^\| (memory|stalled) ", result.stdout, re.MULTILINE)) == {"memory", "stalled"}
     assert SECURITY.read_bytes() == before
 
@@ -64,6 +62,18 @@ def test_soak_has_a_verdict_and_writes_nothing() -> None:
     assert (result.returncode, result.stderr) == (0, "")
     assert re.findall(r"^\| soak +\| failed requests .*", result.stdout, re.MULTILINE)
     assert SECURITY.read_bytes() == before
+
+
+@pytest.mark.slow
+def test_scale_has_a_row_for_each_goal_and_writes_nothing() -> None:
+    before = SCALE.read_bytes()
+
+    result = run("--smoke", module="benchmarks.scale")
+
+    assert result.returncode == 0, result.stderr
+    assert len(re.findall(r"^\| scale \|", result.stdout, re.MULTILINE)) == 11
+    assert re.findall(r"^\| ([\d,]+) +\| \d+ +\| ", result.stdout, re.MULTILINE) == ["2,201", "4,406"]
+    assert SCALE.read_bytes() == before
 
 
 def run(*arguments: str, module: str = "benchmarks") -> subprocess.CompletedProcess[str]:

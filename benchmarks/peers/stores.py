@@ -9,13 +9,20 @@ from uuid import UUID
 
 Append = Callable[[int, UUID, list[Any]], Awaitable[object]]
 """Arguments: writer, session id, items."""
+Load = Callable[[UUID], Awaitable[list[Any]]]
+
+
+class Opened(NamedTuple):
+    append: Append
+    load: Load | None = None
+    """Read a whole session."""
 
 
 class Store(NamedTuple):
     name: str
     needs: tuple[str, ...]
     """Required packages."""
-    open: Callable[[str, int], AbstractAsyncContextManager[Append]]
+    open: Callable[[str, int], AbstractAsyncContextManager[Opened]]
     """Open the store: database URL, number of writers."""
     item: Callable[[str], Any]
     """Convert a line to an item of the store."""
@@ -38,10 +45,14 @@ _AGENT_SDK_APPEND = """
     SELECT 'project', $1, entry, (extract(epoch FROM clock_timestamp()) * 1000)::bigint
     FROM unnest($2::jsonb[]) WITH ORDINALITY AS new (entry, place) ORDER BY place
 """
+_AGENT_SDK_LOAD = """
+    SELECT entry FROM claude_entries
+    WHERE project_key = 'project' AND session_id = $1 AND subpath = '' ORDER BY seq
+"""
 
 
 @asynccontextmanager
-async def _agent_sdk(url: str, writers: int) -> AsyncIterator[Append]:
+async def _agent_sdk(url: str, writers: int) -> AsyncIterator[Opened]:
     """The example Postgres `SessionStore` of claude-agent-sdk's documentation, reimplemented."""
     import asyncpg
 
@@ -51,11 +62,15 @@ async def _agent_sdk(url: str, writers: int) -> AsyncIterator[Append]:
         async def append(_writer: int, session_id: UUID, entries: list[Any]) -> None:
             await pool.execute(_AGENT_SDK_APPEND, str(session_id), [json.dumps(entry) for entry in entries])
 
-        yield append
+        async def load(session_id: UUID) -> list[Any]:
+            rows = await pool.fetch(_AGENT_SDK_LOAD, str(session_id))
+            return [json.loads(row["entry"]) for row in rows]
+
+        yield Opened(append, load)
 
 
 @asynccontextmanager
-async def _openai_agents(url: str, writers: int) -> AsyncIterator[Append]:
+async def _openai_agents(url: str, writers: int) -> AsyncIterator[Opened]:
     from agents.extensions.memory.sqlalchemy_session import SQLAlchemySession
     from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -68,12 +83,16 @@ async def _openai_agents(url: str, writers: int) -> AsyncIterator[Append]:
             sessions[session_id] = SQLAlchemySession(str(session_id), engine=engine)
         await sessions[session_id].add_items(items)
 
-    yield append
+    async def load(session_id: UUID) -> list[Any]:
+        items: list[Any] = await SQLAlchemySession(str(session_id), engine=engine).get_items()
+        return items
+
+    yield Opened(append, load)
     await engine.dispose()
 
 
 @asynccontextmanager
-async def _langchain(url: str, writers: int) -> AsyncIterator[Append]:
+async def _langchain(url: str, writers: int) -> AsyncIterator[Opened]:
     from langchain_postgres import PostgresChatMessageHistory
     from psycopg import AsyncConnection
 
@@ -87,7 +106,7 @@ async def _langchain(url: str, writers: int) -> AsyncIterator[Append]:
             )
             await history.aadd_messages(messages)
 
-        yield append
+        yield Opened(append)
 
 
 def _langchain_message(line: str) -> Any:
@@ -98,8 +117,12 @@ def _langchain_message(line: str) -> Any:
     return AIMessage(content=content, additional_kwargs=record)
 
 
+AGENT_SDK = Store("claude-agent-sdk, its example store (asyncpg)", ("asyncpg",), _agent_sdk, json.loads)
+OPENAI_AGENTS = Store(
+    "openai-agents SQLAlchemySession (psycopg)", ("agents", "sqlalchemy"), _openai_agents, json.loads
+)
 STORES = (
-    Store("claude-agent-sdk, its example store (asyncpg)", ("asyncpg",), _agent_sdk, json.loads),
-    Store("openai-agents SQLAlchemySession (psycopg)", ("agents", "sqlalchemy"), _openai_agents, json.loads),
+    AGENT_SDK,
+    OPENAI_AGENTS,
     Store("langchain-postgres history", ("langchain_postgres",), _langchain, _langchain_message),
 )
