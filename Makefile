@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help env demo test test-all check fuzz bench bench-smoke chaos soak openapi screenshots sbom requirements clean
+.PHONY: help env demo test test-all test-pooler check fuzz bench bench-smoke chaos scale soak openapi screenshots sbom requirements clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -21,6 +21,15 @@ help:  ## list the targets
 	@sh requirements/install.sh "$(PYTHON)" .venv-bench bench
 	@touch $@
 
+# openai-agents needs an older version of websockets, too; its example runs in this environment.
+.venv-agents/.agents: requirements/openai-agents.txt pyproject.toml
+	@sh requirements/install.sh "$(PYTHON)" .venv-agents openai-agents
+	@touch $@
+
+# Without npm, the tests of JavaScript packages are skipped.
+node_modules/package.json: package.json
+	@if command -v npm >/dev/null; then sh tools/install-npm-packages.sh; fi
+
 env: .venv/.dev  ## set up the development environment
 
 demo: .venv/.server  ## start Ash with sample sessions and open its viewer
@@ -32,11 +41,14 @@ PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 # Tests start hundreds of Python processes, which would compile each module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-test: .venv/.dev  ## run the tests, on a real PostgreSQL and in a real browser
+test: .venv/.dev node_modules/package.json  ## run the tests, on a real PostgreSQL and in a real browser
 	@$(PYTEST) -m "not slow"
 
-test-all: .venv/.dev  ## run all tests, including the slow ones
+test-all: .venv/.dev .venv-agents/.agents node_modules/package.json  ## run all tests, including the slow ones
 	@$(PYTEST)
+
+test-pooler: .venv/.dev  ## run the tests through PgBouncer in transaction mode
+	@$(BIN)/python -m tests.pooler --numprocesses auto --dist worksteal -m "not slow"
 
 check: .venv/.dev  ## check lint rules, formatting and types
 	@$(BIN)/ruff check .
@@ -62,6 +74,9 @@ bench-smoke: .venv/.dev  ## run the benchmarks once, small and without other sys
 chaos: .venv/.dev  ## kill processes under load and count losses; writes docs/security.md (6 minutes)
 	@$(BIN)/python -m benchmarks.chaos
 
+scale: .venv/.dev  ## measure stores of 10^4 to 10^7 messages; writes docs/scale.md (20 GB of disk)
+	@$(BIN)/python -m benchmarks.scale
+
 soak: .venv/.dev  ## mixed load for 15 minutes: memory, open files and latencies; writes docs/security.md
 	@$(BIN)/python -m benchmarks.soak
 
@@ -79,4 +94,4 @@ requirements:  ## compile the pinned requirements (needs uv)
 	@sh requirements/compile.sh
 
 clean:  ## remove the environments and caches
-	rm -rf .venv .venv-bench .venv-sbom sbom.json node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-agents .venv-bench .venv-sbom sbom.json node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -10,4 +10,5 @@ compile server pyproject.toml --extra server --extra embedded --extra build
 compile dev pyproject.toml --extra server --extra embedded --extra build --extra otel --extra dev --constraint requirements/server.txt
 # The benchmark peers need older versions of the server's dependencies and have a separate environment.
 compile bench pyproject.toml --extra server --extra embedded --extra build --extra bench
+compile openai-agents pyproject.toml --extra stores --extra build --group openai-agents
 compile sbom --group sbom

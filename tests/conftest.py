@@ -18,10 +18,13 @@ import pytest
 from docker.errors import DockerException
 from hypothesis import settings
 from psycopg import AsyncConnection
+from psycopg.conninfo import make_conninfo
 
-from ash_server.db.connection import connect, upgrade
+from ash_server.db.connection import PooledUrl, connect, direct_url, upgrade
+from ash_server.db.distribution import check_citus, plan_distribution
 from ash_server.db.embedded.server import EmbeddedPostgres
 from ash_server.db.sessions import create_session
+from ash_server.db.tables import metadata
 from ash_server.store import Store
 from tests.tenant_statements import check_statements
 
@@ -42,7 +45,7 @@ def pytest_report_header() -> str:
 
 def pytest_xdist_auto_num_workers() -> int:
     """One process more than processors, since tests wait for servers and pages."""
-    return min((os.cpu_count() or 1) + 1, 8)
+    return 1 if on_citus() else min((os.cpu_count() or 1) + 1, 8)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -59,9 +62,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @cache
 def server_kind() -> str:
+    if on_citus():
+        return "ASH_TEST_CITUS_URL"
     if os.environ.get("ASH_TEST_DATABASE_URL"):
         return "ASH_TEST_DATABASE_URL"
     return "container" if docker_answers() else "embedded"
+
+
+def on_citus() -> bool:
+    return "ASH_TEST_CITUS_URL" in os.environ
 
 
 def docker_answers() -> bool:
@@ -102,14 +111,48 @@ def container(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def named_server(folder: Path) -> Iterator[str]:
-    yield os.environ["ASH_TEST_DATABASE_URL"]
+    url, direct = os.environ["ASH_TEST_DATABASE_URL"], os.environ.get("ASH_DIRECT_URL")
+    yield PooledUrl(url, direct) if direct else url
+
+
+@contextmanager
+def cluster(folder: Path) -> Iterator[str]:
+    """The coordinator of a Citus cluster: a database for tests, which they empty, so one process runs them."""
+    url = os.environ["ASH_TEST_CITUS_URL"]
+    upgrade(url)
+    with psycopg.connect(url, autocommit=True) as conn:
+        check_citus(conn)
+        for statement in plan_distribution(conn, shards=4):
+            conn.execute(statement)
+    yield url
+
+
+def empty_database(url: str) -> None:
+    tables = metadata.tables.keys() - {"tenants"}
+    with psycopg.connect(url) as conn:
+        conn.execute(f"TRUNCATE {', '.join(sorted(tables))}")
+        conn.execute("DELETE FROM tenants WHERE number > 1")
 
 
 SERVERS = {
+    "ASH_TEST_CITUS_URL": cluster,
     "ASH_TEST_DATABASE_URL": named_server,
     "container": container,
     "embedded": embedded_server,
 }
+
+
+POOLER = {"ASH_DIRECT_URL": os.environ["ASH_DIRECT_URL"]} if "ASH_DIRECT_URL" in os.environ else {}
+"""The variable with which a command uses the pooler of `server_url`, if there is one."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def direct_connections() -> Iterator[None]:
+    """Let connections that tests open with `psycopg.connect` bypass the pooler."""
+    with pytest.MonkeyPatch.context() as patch:
+        open_direct = psycopg.connect
+        patch.setattr(psycopg, "connect", lambda url, **options: open_direct(direct_url(url), **options))
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -127,6 +170,9 @@ def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def template(server_url: str) -> Iterator[str]:
+    if on_citus():
+        yield ""
+        return
     with new_database(server_url) as name:
         upgrade(at_database(server_url, name))
         yield name
@@ -135,6 +181,10 @@ def template(server_url: str) -> Iterator[str]:
 @pytest.fixture
 def database_url(server_url: str, template: str) -> Iterator[str]:
     """A migrated, empty database for one test."""
+    if on_citus():
+        empty_database(server_url)
+        yield server_url
+        return
     with new_database(server_url, f"TEMPLATE {template} STRATEGY FILE_COPY") as name:
         yield at_database(server_url, name)
 
@@ -148,8 +198,10 @@ def bare_database_url(server_url: str) -> Iterator[str]:
 
 @contextmanager
 def new_database(server_url: str, options: str = "") -> Iterator[str]:
+    if on_citus():
+        pytest.skip("a Citus cluster has one database")
     name = f"ash_test_{uuid4().hex}"
-    with psycopg.connect(server_url, autocommit=True) as conn:
+    with psycopg.connect(direct_url(server_url), autocommit=True) as conn:
         conn.execute(f"CREATE DATABASE {name} {options}")
         try:
             yield name
@@ -158,6 +210,8 @@ def new_database(server_url: str, options: str = "") -> Iterator[str]:
 
 
 def at_database(server_url: str, name: str) -> str:
+    if isinstance(server_url, PooledUrl):
+        return PooledUrl(at_database(str(server_url), name), make_conninfo(server_url.direct, dbname=name))
     address, mark, options = server_url.partition("?")
     scheme, authority = address.split("://")
     return f"{scheme}://{authority.partition('/')[0]}/{name}{mark}{options}"

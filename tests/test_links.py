@@ -6,7 +6,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted(
-    path for folder in (".", "docs", "docs/decisions", "benchmarks") for path in (ROOT / folder).glob("*.md")
+    path
+    for folder in (".", "docs", "docs/decisions", "benchmarks", "clients/typescript")
+    for path in (ROOT / folder).glob("*.md")
 )
 CODE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:|mailto:)([^)\s#]*)(?:#([^)\s]*))?\)")
