@@ -104,10 +104,8 @@ async def _follow(log: EventStore, session_id: UUID, turn: RunningTurn) -> _Foll
     async def is_running() -> bool:
         try:
             last = await log.get_open_turn(session_id)
-        except DatabaseUnavailable:
-            return True
-        except SessionNotFound:
-            return False
+        except (DatabaseUnavailable, SessionNotFound):
+            return True  # the batches end if the session was deleted
         return last is not None and not last.is_over
 
     stream, batches = UiMessageStream(), log.subscribe_stored(session_id, turn.after, collapse=True)

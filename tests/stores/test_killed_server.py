@@ -164,9 +164,11 @@ async def test_sessions_store_each_item_once(server: ServerProcess, key: str) ->
     async def write(writer: int) -> None:
         for batch in range(BATCHES):
             items = [{**PROMPT, "writer": writer, "n": 3 * batch + n} for n in range(3)]
-            running[writer] = asyncio.create_task(sessions[writer].add_items(items))
+            task = asyncio.create_task(sessions[writer].add_items(items))
+            await asyncio.sleep(0)  # a task cancelled before its first step stores nothing
+            running[writer] = task
             with suppress(asyncio.CancelledError):
-                await running[writer]
+                await task
             stored.append(writer)
 
     def cancel() -> None:

@@ -40,14 +40,14 @@ class Follower:
 
     def __init__(self, script: Path, address: str, key: str = "") -> None:
         command = ["node", str(script), "follow", address, key]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         assert self._process.stdout is not None
-        self.response = json.loads(self._process.stdout.readline())
+        self._output = self._process.stdout
+        self.response = json.loads(self._output.readline())
 
     def result(self) -> Any:
-        output, errors = self._process.communicate(timeout=120)
-        assert errors == ""
-        return json.loads(output)
+        with self._process:
+            return json.loads(self._output.read())
 
 
 FOLLOWED = {"status": 200, "header": "v1"}
@@ -334,8 +334,12 @@ def test_retraction_of_what_was_sent(base: str) -> None:
         assert types_until(messages, "data: [DONE]") == ["error", "data: [DONE]"]
 
 
-def test_deletion_of_the_session(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("heartbeat_seconds", [15.0, 0.001])
+def test_deletion_of_the_session(
+    base: str, monkeypatch: pytest.MonkeyPatch, heartbeat_seconds: float
+) -> None:
     monkeypatch.setattr(hub, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(hub, "HEARTBEAT_SECONDS", heartbeat_seconds)
     post(base, START, PROMPT)
     with stream(base) as messages:
         types_until(messages, "data-message")
