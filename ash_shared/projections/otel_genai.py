@@ -2,7 +2,7 @@
 
 The call is that of the last answer: the answer is the output, everything before it the input. Duplicates, retracted
 messages, subagents, notices of the client and the messages before a summary are not part of it. Unknown values are
-absent.
+absent, except the reason for which the answer ended: it is `unknown`.
 
 The conventions are in development; these are of November 2026 (github.com/open-telemetry/semantic-conventions-genai).
 """
@@ -179,9 +179,9 @@ def _usage(usage: StandardTokenUsage | None) -> OtelAttributes:
 
 
 def _output(answer: _ChatMessage) -> OtelAttributes:
-    message: OtelAttributes = {"role": answer.role, "parts": answer.parts}
+    """Return the output message. Earlier versions of the conventions require a reason."""
     reason = answer.sources[-1].metadata.stop_reason
-    return message if reason is None else {**message, "finish_reason": reason}
+    return {"role": answer.role, "parts": answer.parts, "finish_reason": reason or "unknown"}
 
 
 _Tools = Mapping[Any, str]
