@@ -33,14 +33,19 @@ class OwnWrites:
 
     def add(self, request: Request[Any], answer: object) -> None:
         """Record the writes of a request."""
-        if request.method == "GET":
+        if request.method == "GET" or request.path.endswith("/messages/compare"):
             return
         until = time.monotonic() + _CURRENT_SECONDS
         session, is_append = _session_of(request), request.path.endswith(("/messages", "/messages/text"))
-        if session is None or not is_append or not isinstance(answer, list):
-            self._changed_until = until
+        if session is not None and is_append and isinstance(answer, list):
+            self._appended_until = until
+            self._add_sequences(session, answer)
             return
-        self._appended_until = until
+        self._changed_until = until
+        if session is not None and request.method == "DELETE" and request.path.endswith(session):
+            self._sequences.pop(session, None)
+
+    def _add_sequences(self, session: str, answer: list[object]) -> None:
         sequences = [each.sequence for each in answer if isinstance(each, AppendedMessage)]
         self._sequences[session] = max([*sequences, self._sequences.pop(session, 0)])
         if len(self._sequences) > _MAX_SESSIONS:

@@ -424,14 +424,19 @@ def test_requests_name_what_the_client_has_written(monkeypatch: pytest.MonkeyPat
     before = sent()
     append("a", 4, 5)
     append("a", 2)  # it was stored before
+    written.add(requests.compare_messages("a", {}), None)
     appended = sent()
     written.add(requests.update_session("b"), None)
     changed = sent()
     now += 60
+    later = sent()
+    written.add(requests.delete_session("a", None), None)
+    now += 60
 
-    assert (before, appended, changed, sent()) == (
+    assert (before, appended, changed, later, sent()) == (
         [None, None, None, None],
         ["messages=5", None, "current", None],
         ["current", "current", "current", None],
         ["messages=5", None, None, None],
+        [None, None, None, None],
     )

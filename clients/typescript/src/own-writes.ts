@@ -26,15 +26,18 @@ export class OwnWrites {
 
   /** Record the writes of a request. */
   add(request: ApiRequest, answer: unknown): void {
-    if (request.method === "GET") return;
+    if (request.method === "GET" || request.path.endsWith("/messages/compare")) return;
     const until = performance.now() + CURRENT_MILLISECONDS;
     const session = sessionOf(request);
     if (session === undefined || !/\/messages(\/text)?$/.test(request.path)) {
       this.#changedUntil = until;
+      if (session !== undefined && request.method === "DELETE" && request.path.endsWith(session)) {
+        this.#sequences.delete(session);
+      }
       return;
     }
     this.#appendedUntil = until;
-    const { messages } = answer as { messages: AppendedMessage[] };
+    const { messages = [] } = (answer ?? {}) as { messages?: AppendedMessage[] };
     const last = Math.max(this.#sequences.get(session) ?? 0, ...messages.map(({ sequence }) => sequence));
     this.#sequences.delete(session);
     this.#sequences.set(session, last);
