@@ -93,16 +93,21 @@ def emit_result(log: Log, part: Part, block: Block, parent_call: str) -> None:
         add_to_result(state, id, block)
         return
     event_id = log.new_id()
-    later_fields = state.pending_results.pop(block.get("tool_use_id") or id or "", {})
-    payload = {"toolCallId": id or event_id, **_result_fields({**later_fields, **block})}
-    payload.update(pick(part.fields, "sidechain"))
-    if not _answer_call(state, id):
-        payload["orphan"] = True
-    elif (agent := agents.started_agent(state.calls[id or ""].tool, payload["result"])) is not None:
-        payload["agentId"] = agent
+    payload = _result_payload(state, part, block, id, event_id)
     log.emit("tool_result", payload, Place(parent_call), id=event_id)
     if id in state.calls and not parent_call and "error" not in payload:
         agents.follow_handoff(log, state.calls[id].tool, payload["result"])
+
+
+def _result_payload(state: State, part: Part, block: Block, id: str | None, event_id: str) -> Block:
+    """Mark the call as answered and return the payload of its result; without a call, the event names itself."""
+    later_fields = state.pending_results.pop(block.get("tool_use_id") or id or "", {})
+    fields = {**_result_fields({**later_fields, **block}), **pick(part.fields, "sidechain")}
+    payload = {"toolCallId": id or event_id, **fields}
+    if not _answer_call(state, id):
+        return {**payload, "orphan": True}
+    agent = agents.started_agent(state.calls[id or ""].tool, payload["result"])
+    return payload if agent is None else {**payload, "agentId": agent}
 
 
 def _call_of_result(log: Log, part: Part, block: Block, parent_call: str) -> str | None:

@@ -90,16 +90,17 @@ class _Fold:
 
     def add(self, message: StandardMessage) -> None:
         blocks = [block.model_dump() for block in message.content]
-        hosted = (
-            block for block in blocks if block["type"] == "tool_use" and block.get("executor") == "server"
+        self._tools_at_provider.update(
+            (block.get("id"), block["name"]) for block in blocks if _is_call_at_provider(block)
         )
-        self._tools_at_provider.update((block.get("id"), block["name"]) for block in hosted)
         if message.role == "system":
-            # Text with a variant is a notice for the person.
-            self._add_instructions(message, [block for block in blocks if block.get("variant") is None])
+            self._add_instructions(message, [block for block in blocks if not _is_notice(block)])
             return
         if message.role == "user" and any(block.get("variant") == "summary" for block in blocks):
             self.messages.clear()
+        self._add_turns(message, blocks)
+
+    def _add_turns(self, message: StandardMessage, blocks: Iterable[Block]) -> None:
         for is_result, group in groupby(blocks, key=self._is_result_of_client):
             parts = self._parts(group)
             if message.role == "assistant" and not is_result:
@@ -131,6 +132,15 @@ class _Fold:
     def _parts(self, blocks: Iterable[Block]) -> list[_Part]:
         parts = (_PARTS[block["type"]](block, self._tools_at_provider) for block in blocks)
         return [{name: value for name, value in part.items() if value is not None} for part in parts if part]
+
+
+def _is_call_at_provider(block: Block) -> bool:
+    return block["type"] == "tool_use" and block.get("executor") == "server"
+
+
+def _is_notice(block: Block) -> bool:
+    """True for a notice of the client for the person."""
+    return block.get("variant") is not None
 
 
 def _conversation(messages: Sequence[StandardMessage]) -> list[StandardMessage]:
