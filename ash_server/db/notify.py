@@ -10,6 +10,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from psycopg import AsyncConnection
+from psycopg.pq import TransactionStatus
 
 from ash_server.db.tenants import DEFAULT
 
@@ -18,7 +19,8 @@ CHANNEL = "ash_events"
 _MAX_IDS = 200
 """Sessions in one notification; PostgreSQL limits its payload to less than 8,000 bytes."""
 
-_NOTIFY = "SELECT pg_notify(%s, %s)"
+# The commit does not wait for the disk: the transaction has only the notification, which a crash loses anyway.
+_NOTIFY = "SELECT pg_notify(%s, %s), set_config('synchronous_commit', 'off', true)"
 
 _LASTS = """
     SELECT session_id, event_sequence, created_at
@@ -32,8 +34,11 @@ async def notify(
 ) -> None:
     """Notify other processes. `sender` names this one, which wakes its own subscribers directly.
 
-    A separate transaction with the cost of a commit: send one after several writes, not one after each.
+    A transaction of its own: send one after several writes, not one after each. Raises RuntimeError in another one,
+    whose commit would not wait for the disk either.
     """
+    if conn.info.transaction_status != TransactionStatus.IDLE:
+        raise RuntimeError("a notification needs a transaction of its own")
     names = list(map(str, session_ids))
     for start in range(0, len(names), _MAX_IDS):
         await conn.execute(

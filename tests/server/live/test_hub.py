@@ -167,6 +167,19 @@ async def test_killed_listener_is_replaced(hub: Hub, connection: AsyncConnection
         await reader.wait_for_sequence(number)
 
 
+async def test_only_notifications_are_committed_without_waiting_for_the_disk(
+    connection: AsyncConnection, session_id: UUID
+) -> None:
+    await connection.execute("SET synchronous_commit = on")
+    await notify(connection, [session_id])
+    assert await (await connection.execute("SHOW synchronous_commit")).fetchone() == ("on",)
+    for other in (connection.transaction, connection.pipeline):
+        async with other():
+            await connection.execute("SELECT")
+            with pytest.raises(RuntimeError):
+                await notify(connection, [session_id])
+
+
 @WITHOUT_POLLING
 async def test_import_wakes_subscribers(hub: Hub, store: Store, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
