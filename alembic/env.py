@@ -6,7 +6,7 @@ import psycopg
 from alembic import context
 from sqlalchemy import Connection, NullPool, create_engine, text
 
-from ash_server.db.connection import libpq_url
+from ash_server.db.connection import PooledUrl, direct_url
 from ash_server.db.tables import metadata
 
 # Number of an advisory lock, chosen at random: one process migrates, the others wait and find nothing left to do.
@@ -29,8 +29,11 @@ def run_offline() -> None:
 
 
 def run_with_environment_url() -> None:
-    url = libpq_url(os.environ["ASH_DATABASE_URL"])
-    engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=NullPool)
+    url, direct = os.environ["ASH_DATABASE_URL"], os.environ.get("ASH_DIRECT_URL")
+    address = direct_url(PooledUrl(url, direct) if direct else url)
+    engine = create_engine(
+        "postgresql+psycopg://", creator=lambda: psycopg.connect(address), poolclass=NullPool
+    )
     with engine.connect() as connection:
         run(connection)
 

@@ -2,9 +2,13 @@
 
 import asyncio
 import json
+import os
 import pickle
 import shutil
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -25,6 +29,8 @@ from tests.conftest import at_database
 from tests.pooler import ABSENT, PATH, haproxy, has_pgbouncer, pgbouncer
 from tests.tenant_statements import OWNED_BY_SERVER
 from tests.waiting import until
+
+ROOT = Path(__file__).parents[3]
 
 _SETTINGS = """
     SELECT current_user, current_setting('ash.tenant', true), current_setting('TimeZone'),
@@ -281,6 +287,36 @@ async def test_proxy_of_connections_is_no_pooler(direct: str) -> None:
 
 
 # --- The direct address
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ash db upgrade",
+        "ash db vacuum",
+        "ash db vacuum --online",
+        "ash db compression",
+        "ash db distribute --dry-run",
+        "ash doctor",
+        "ash backup ash.backup && ash restore ash.backup",
+        "cd $ROOT && alembic upgrade head",
+    ],
+)
+def test_commands_that_need_a_session_use_no_pooler(direct: str, tmp_path: Path, command: str) -> None:
+    """The pooler does not answer here. The commands run in other processes, since tests connect directly in theirs."""
+    name = conninfo_to_dict(direct)["dbname"]
+    environment = {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "HOME": str(tmp_path),
+        "ROOT": str(ROOT),
+        "ASH_DATABASE_URL": f"postgresql:///{name}?host={tmp_path}",
+        "ASH_DIRECT_URL": _as_url(direct),
+    }
+    done = subprocess.run(
+        command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+
+    assert done.stderr == ""
 
 
 async def test_notifications_pass_the_pooler(
