@@ -9,6 +9,7 @@ from typing import Any, Generic, Required, TypeAlias, TypedDict, TypeVar, Unpack
 from urllib.parse import quote
 from uuid import UUID, uuid4
 
+import msgspec
 from pydantic import BaseModel
 
 from ash_client.errors import NOT_ASH, OTHER_VERSION, ApiError, not_ash_error
@@ -232,7 +233,7 @@ def append_batch(
 ) -> Request[list[AppendedMessage]]:
     """`written_at` is the time of events whose record names none."""
     query = {"writtenAt": written_at}
-    return Request("POST", f"{_session(session)}/messages", _appended, query, _json(batch))
+    return Request("POST", f"{_session(session)}/messages", _appended, query, _messages_json(batch))
 
 
 def append_text(
@@ -252,7 +253,8 @@ def commit(
 ) -> Request[list[AppendedMessage]]:
     changes = {} if metadata is None else {"metadata": metadata}
     new = [_with_id(message, None) for message in messages]
-    body = _json({"messages": new, "expectedSequence": expected_sequence, **changes})
+    others = _json({"expectedSequence": expected_sequence, **changes})
+    body = b'{"messages":' + _messages_json(new) + b"," + others[1:]
     is_repeatable = bool(new) or expected_sequence is None
     path = f"{_session(session)}/messages/commit"
     return Request("POST", path, _appended, body=body, is_repeatable=is_repeatable)
@@ -357,6 +359,17 @@ def _parameter(value: Any) -> str:
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
     return str(value)
+
+
+def _messages_json(messages: Sequence[MessageToAppend]) -> bytes:
+    """Return the same as `_json`, faster, for messages, whose fields are texts."""
+    try:
+        return _encode_messages(messages)
+    except UnicodeEncodeError:
+        return _json(messages)
+
+
+_encode_messages = msgspec.json.Encoder(enc_hook=str).encode
 
 
 def _json(value: Any) -> bytes:

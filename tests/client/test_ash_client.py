@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import json
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
@@ -92,6 +93,23 @@ async def test_compares_texts_with_stored_ones(ash: AshClient, async_ash: AsyncA
     assert compared == await async_ash.compare_messages(session.id, digests)
     assert compared.different is not None
     assert (compared.equal, compared.different.id, compared.different.content) == (["a"], "b", ANSWER)
+
+
+def test_bodies_of_appends_are_json() -> None:
+    texts = ["", '\0\x1f\x7f"\\\u2028é😀', USER]
+    messages: list[Any] = [{"content": text, "id": str(index)} for index, text in enumerate(texts)]
+    metadata = {"a": [None, 1.5, 2**70, "é"], "b": {}}
+    append = requests.append_batch("session", messages).body
+    commits = [requests.commit("session", messages[:end], metadata, 3).body for end in (0, 3)]
+
+    assert json.loads(append or b"") == messages
+    assert [json.loads(body or b"") for body in commits] == [
+        {"messages": messages[:end], "expectedSequence": 3, "metadata": metadata} for end in (0, 3)
+    ]
+    undecodable: Any = [{"content": b"\xff".decode(errors="surrogateescape"), "id": "0"}]
+    assert b"\xff" in (requests.append_batch("session", undecodable).body or b"")
+    with pytest.raises(UnicodeEncodeError):
+        requests.append_batch("session", [{"content": "\ud83d", "id": "0"}])
 
 
 def test_both_clients_have_the_same_methods() -> None:
