@@ -47,8 +47,8 @@ test: .venv/.dev node_modules/package.json  ## run the tests, on a real PostgreS
 test-all: .venv/.dev .venv-agents/.agents node_modules/package.json  ## run all tests, including the slow ones
 	@$(PYTEST)
 
-test-pooler: .venv/.dev  ## run the tests through PgBouncer in transaction mode
-	@$(BIN)/python -m tests.pooler --numprocesses auto --dist worksteal -m "not slow"
+test-pooler: .venv/.dev .venv-agents/.agents node_modules/package.json  ## run all tests through PgBouncer in transaction mode
+	@$(BIN)/python -m tests.pooler --numprocesses auto --dist worksteal
 
 check: .venv/.dev  ## check lint rules, formatting and types
 	@$(BIN)/ruff check .

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -75,7 +76,7 @@ def pgbouncer(direct: str, *, mode: str = "transaction", size: int = 4) -> Itera
             )
         try:
             url = f"postgresql://{parts.get('user', 'postgres')}@/{database}?host={folder}&port=6432"
-            wait_until(lambda: process.poll() is not None or (folder / ".s.PGSQL.6432").exists())
+            wait_until(lambda: process.poll() is not None or _is_listening(folder / ".s.PGSQL.6432"))
             assert process.poll() is None, (folder / "log").read_text()
             psycopg.connect(url).close()
             yield url
@@ -95,11 +96,17 @@ def haproxy(direct: str) -> Iterator[str]:
         command = [shutil.which("haproxy", path=PATH) or "", "-q", "-db", "-f", f"{folder}/haproxy.cfg"]
         process = subprocess.Popen(command)
         try:
-            wait_until(lambda: process.poll() is not None or Path(folder, ".s.PGSQL.5432").exists())
+            wait_until(lambda: process.poll() is not None or _is_listening(Path(folder, ".s.PGSQL.5432")))
             yield f"postgresql://{parts.get('user', 'postgres')}@/postgres?host={folder}&port=5432"
         finally:
             process.terminate()
             process.wait()
+
+
+def _is_listening(path: Path) -> bool:
+    """False also between the creation of the socket and `listen`."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        return connection.connect_ex(str(path)) == 0
 
 
 def main(arguments: list[str]) -> int:
