@@ -489,6 +489,21 @@ async def test_search_reports_pending_events(page: Page, store: Store) -> None:
     await expect(page.locator(".pending")).to_have_text("12,000 events not indexed yet.")
 
 
+async def test_search_without_hits_is_repeated_while_events_are_pending(page: Page, store: Store) -> None:
+    answers = [{"results": [], "pending": 8}]
+
+    async def answer_before_indexing(route: Route) -> None:
+        await route.fulfill(json=answers.pop())
+
+    await store.make("A bird", user("A heron", TODAY))
+    await page.route("**/api/search?*", answer_before_indexing, times=1)
+    await page.goto(f"{store.address}&q=heron")
+
+    await expect(page.locator(".hits mark")).to_have_text("heron")
+    await expect(page.locator(".pending")).to_be_hidden()
+    assert not answers
+
+
 async def test_theme_is_remembered(page: Page, store: Store) -> None:
     await open_list(page, store.address)
     chosen = list[str | None]()

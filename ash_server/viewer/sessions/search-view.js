@@ -14,6 +14,8 @@ const TITLES = 50;
 const HITS = 60;
 const HITS_PER_SESSION = 3;
 const TYPING_DELAY_MS = 250;
+/** Time after which a search without hits is repeated while there are events that cannot be searched yet. */
+const PENDING_MS = 1000;
 
 /** Search results: sessions with matching titles, and messages after a short delay. */
 export class SearchView {
@@ -95,13 +97,15 @@ export class SearchView {
   }
 
   async searchHits(titles) {
-    if (!this.hits.count) this.rest.replaceChildren(skeleton(3));
+    if (!this.hits.count && this.pending.hidden) this.rest.replaceChildren(skeleton(3));
     try {
       const parameters = { ...this.parameters, perSession: HITS_PER_SESSION };
       const page = hasSearchWord(this.filters.q) ? await this.hitPages.first(parameters) : { results: [] };
       await titles;
       this.hits.clear();
       this.showHits(page);
+      const isIncomplete = page.pending && !this.hits.count;
+      if (isIncomplete) this.timer = setTimeout(() => this.searchHits(titles), PENDING_MS);
     } catch (error) {
       if (isAborted(error)) return false;
       this.hits.clear();
