@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import socket
 import ssl
 import subprocess
 import sys
@@ -19,6 +18,7 @@ import pytest
 from ash_server.app import create_app
 from ash_server.settings import Settings
 from ash_server.store import Store
+from tests.ports import free_port
 from tests.server.api.conftest import SECRET, create_key, served
 from tests.waiting import until
 
@@ -110,9 +110,3 @@ async def answers(client: httpx.AsyncClient) -> bool:
         return (await client.get("/health/live")).status_code == 200
     except httpx.TransportError:
         return False
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -21,9 +20,11 @@ from ash_server.store import Store
 from ash_shared.model.health import API_VERSION, Health
 from tests.client.test_ash_client import parameters, proxy, recording_server
 from tests.node_packages import NODE_MODULES, require_node_packages
+from tests.ports import free_port
 from tests.server.api.conftest import SECRET, create_key, served
 from tests.server.cli.test_cli_serve import running
 from tests.viewer.browser import ABSENT, browsing, chromium, http_server
+from tests.waiting import TIMEOUT
 
 ROOT = Path(__file__).parents[2]
 SCENARIOS = Path(__file__).with_name("typescript_client.js")
@@ -42,8 +43,12 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for folder in ("clients/typescript", "openapi"):
         shutil.copytree(ROOT / folder, clone / folder, ignore=shutil.ignore_patterns("dist"))
     (clone / "node_modules").symlink_to(NODE_MODULES)
+    # The processes of the tests do not share a cache: npm may fail while another one writes to it.
     packed = subprocess.run(
-        ["npm", "pack", "--offline", "./clients/typescript"], cwd=clone, capture_output=True, text=True
+        ["npm", "pack", "--offline", f"--cache={clone / 'cache'}", "./clients/typescript"],
+        cwd=clone,
+        capture_output=True,
+        text=True,
     )
     assert packed.returncode == 0, packed.stdout + packed.stderr
     subprocess.run(["tar", "xf", next(clone.glob("*.tgz"))], cwd=clone, check=True)
@@ -57,7 +62,7 @@ class TypeScriptClient:
     def run(self, scenario: str, url: str = "", key: str | None = None, **variables: str) -> list[Any]:
         """Return the values that a scenario prints."""
         with self.running(scenario, url, key, **variables) as process:
-            output, errors = process.communicate(timeout=120)
+            output, errors = process.communicate(timeout=TIMEOUT)
         assert errors == ""
         return [json.loads(line) for line in output.split("\n") if line]
 
@@ -220,7 +225,8 @@ async def test_follow_continues_when_the_server_was_killed(
 ) -> None:
     key = await create_key(store, "agent", "default", "read", "write")
     variables = {"ASH_DATABASE_URL": database_url, "ASH_SECRET": SECRET}
-    with running("serve", "--port", "0", home=tmp_path, **variables) as first:
+    serve = ("serve", "--port", str(free_port()))
+    with running(*serve, home=tmp_path, **variables) as first:
         with AshClient(first.address, key) as ash:
             session = ash.create_session()
             ash.append(session.id, ["one", "two"])
@@ -229,8 +235,7 @@ async def test_follow_continues_when_the_server_was_killed(
             before = [json.loads(next(follower.stdout)) for _ in range(2)]
             first.process.kill()
             first.process.wait()
-            port = str(urlsplit(first.address).port)
-            with running("serve", "--port", port, home=tmp_path, **variables) as second:
+            with running(*serve, home=tmp_path, **variables) as second:
                 with AshClient(second.address, key) as ash:
                     ash.append(session.id, ["three", "last"])
                     stored = [each.sequence for each in ash.events(session.id)]

@@ -27,6 +27,7 @@ from ash_server.db.notify import notify
 from ash_server.db.sessions import create_session
 from ash_server.store import Store
 from benchmarks.proxy import RoundRobinProxy
+from tests.ports import free_port
 from tests.server.api.conftest import SECRET, bearer, create_key
 from tests.server.cli.test_cli_serve import Running, running
 from tests.server.subscribers import SseSubscriber, Subscriber, WebSocketSubscriber, stored_events
@@ -74,7 +75,7 @@ class Chaos:
         ]
 
     async def write_to_server(self) -> None:
-        async with httpx.AsyncClient(timeout=60) as client:
+        async with httpx.AsyncClient() as client:
             while self.written < EVENTS:
                 await self._post(client, self.batch())
                 await asyncio.sleep(self.random.uniform(0, 0.06))
@@ -129,7 +130,7 @@ class Chaos:
             self.server.process.wait()
             await self.start(servers, home, port)
 
-    async def start(self, servers: ExitStack, home: Path, port: str = "0") -> None:
+    async def start(self, servers: ExitStack, home: Path, port: str) -> None:
         serve = running("serve", "--port", port, home=home, ASH_DATABASE_URL=self.url)
         self.server = await asyncio.to_thread(servers.enter_context, serve)
 
@@ -161,7 +162,7 @@ async def test_every_subscriber_gets_every_event_once_in_order(
         session_id, other_id = [(await create_session(conn)).session.id for _ in range(2)]
     chaos = Chaos(database_url, session_id, other_id, seed)
     with ExitStack() as servers:
-        await chaos.start(servers, tmp_path)
+        await chaos.start(servers, tmp_path, str(free_port()))
         assert chaos.server
         kinds = [SseSubscriber, WebSocketSubscriber] * (SUBSCRIBERS // 2)
         subscribers = [kind(chaos.server.address, session_id) for kind in kinds]
@@ -195,11 +196,11 @@ class Fleet:
         self._serve = partial(running, "serve", home=home, ASH_DATABASE_URL=url, ASH_SECRET=SECRET)
         self._stack = stack
         with ThreadPoolExecutor() as threads:
-            starts = [threads.submit(self._start) for _ in range(SERVERS)]
+            starts = [threads.submit(self._start, free_port()) for _ in range(SERVERS)]
         self._servers = [start.result() for start in starts]
         self.addresses = [server.address for server in self._servers]
 
-    def _start(self, port: int = 0) -> Running:
+    def _start(self, port: int) -> Running:
         return self._stack.enter_context(self._serve("--port", str(port)))
 
     async def kill_each(self, acknowledged: Sequence[str]) -> None:

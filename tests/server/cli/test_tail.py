@@ -5,7 +5,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
@@ -30,10 +29,11 @@ from ash_server.db.notify import notify
 from ash_server.db.sessions import create_session, session_id_for
 from ash_shared import Context, Normalizer, parse_jsonl
 from tests.conftest import POOLER
+from tests.ports import free_port
 from tests.server.cli.test_cli import Ran, ran_here
 from tests.server.cli.test_cli_serve import COMMAND, answer, serving
 from tests.test_readme import README
-from tests.waiting import until, wait_until
+from tests.waiting import TIMEOUT, until, wait_until
 
 RECORDING = Path(ash_server.__file__).parent / "recordings" / recorded.RECORDING
 NOWHERE = "http://127.0.0.1:9"
@@ -268,7 +268,7 @@ async def test_stops_when_its_output_is_closed(server: str, store: AsyncConnecti
     await write_log(store, "long", *TURN * 50, more="x" * 10_000)  # more than a pipe holds
     with terminal(tmp_path, server) as reader:
         typed(reader, "(ash tail long --json; echo $? > code) | head -1")
-        first, rest = reader.communicate(timeout=60)
+        first, rest = reader.communicate(timeout=TIMEOUT)
 
     assert (json.loads(first)["sequence"], rest, (tmp_path / "code").read_text()) == (1, "", "1\n")
 
@@ -357,11 +357,6 @@ def typed(process: subprocess.Popen[str], line: str) -> None:
     process.stdin.flush()
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
 def wait_for(text: str, file: Path) -> None:
     wait_until(lambda: file.exists() and text in file.read_text())
 
@@ -387,7 +382,10 @@ class Followed(NamedTuple):
 
 
 def run_readme_commands(database_url: str, folder: Path) -> Followed:
-    """Run the README's commands at double speed, with a second reader."""
+    """Run the README's commands at double speed, with a second reader.
+
+    The stream stops after a tool's result until the server is killed: a busy machine might be late for that.
+    """
     serve, follow, feed, kill, again, stop = commands("Live")
     url = f"http://127.0.0.1:{(port := free_port())}"
     people, programs, errors = folder / "people", folder / "programs", folder / "errors"
@@ -400,12 +398,14 @@ def run_readme_commands(database_url: str, folder: Path) -> Followed:
         typed(server, serve)
         typed(reader, f"{follow} > {people}")
         typed(program, f"{follow} --json > {programs}")
-        typed(writer, f"{feed.replace('replay', 'replay --speed 2')} 2> {errors}")
+        first = next(number for number, line in enumerate(lines_of_recording(), 1) if "tool_result" in line)
+        held = f"replay --speed 2 | {{ sed --unbuffered {first}q; until test -e killed; do sleep 0.1; done; cat; }}"
+        typed(writer, f"{feed.replace('replay', held)} 2> {errors}")
         wait_for("tool_result", programs)
-        typed(server, kill)
+        typed(server, f"{kill}; wait; touch killed")
         wait_for("no server answers", errors)
         typed(server, again)
-        writer.communicate(timeout=60)
+        writer.communicate(timeout=TIMEOUT)
         wait_for("turn_end", programs)
         wait_for("the turn has ended", people)
         session = f"{url}/api/sessions/{session_id_for('claude', 'kite')}"
@@ -413,9 +413,9 @@ def run_readme_commands(database_url: str, folder: Path) -> Followed:
         lines = answer(f"{session}/messages?kind=message,record,chunk&limit=1000")["messages"]
         for each in (reader, program):
             os.killpg(each.pid, signal.SIGINT)
-            each.communicate(timeout=60)
+            each.communicate(timeout=TIMEOUT)
         typed(server, f"{stop}; wait")
-        server.communicate(timeout=60)
+        server.communicate(timeout=TIMEOUT)
     return Followed(
         [each.returncode for each in (writer, reader, program)],
         errors.read_text(),
@@ -424,6 +424,10 @@ def run_readme_commands(database_url: str, folder: Path) -> Followed:
         events,
         [each["content"] for each in lines],
     )
+
+
+def lines_of_recording() -> list[str]:
+    return RECORDING.read_text().splitlines()
 
 
 @pytest.mark.slow
@@ -446,7 +450,7 @@ def test_readme_shows_the_printed_events() -> None:
     shown = README.read_text().split("has shown:\n\n```\n")[1].split("```")[0]
     numbers, normalizer = count(1), Normalizer()
     context = Context("s", lambda: f"e{next(numbers)}", lambda: 1)
-    lines = RECORDING.read_text().splitlines()
+    lines = lines_of_recording()
     events = [event.model_dump() for line in lines for event in normalizer.normalize(line, context)]
 
     story = words(printed(*(event for event in events if not event["type"].endswith("chunk"))))

@@ -30,11 +30,12 @@ from ash_server.live.hub import Hub, _SubscribedSession, _Subscriber
 from ash_server.store import Store
 from ash_server.transfer.importing.file_import import import_file
 from tests.marking import slow_unless
+from tests.ports import free_port
 from tests.server.cli.test_cli_serve import Running, running
 from tests.server.subscribers import SseSubscriber, Subscriber, WebSocketSubscriber, stored_events
 from tests.server.subscribers import running as running_subscribers
 from tests.server.test_chaos import KILL_LISTENER
-from tests.waiting import until
+from tests.waiting import TIMEOUT, until
 
 STALLED = 100
 
@@ -82,7 +83,7 @@ class Reader:
 
     async def wait_for_sequence(self, sequence: int) -> None:
         """Wait for at most a minute."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(TIMEOUT):
             while not self.sequences or self.sequences[-1] < sequence:
                 self._add(await anext(self._batches))
 
@@ -91,7 +92,7 @@ class Reader:
             pass
 
     async def wait_for_end(self) -> None:
-        async with asyncio.timeout(60), aclosing(self._batches):
+        async with asyncio.timeout(TIMEOUT), aclosing(self._batches):
             async for batch in self._batches:
                 self._add(batch)
 
@@ -202,7 +203,7 @@ async def test_caught_up_is_reported_immediately(
     monkeypatch.setattr(live, "HEARTBEAT_SECONDS", 3600.0)
     await post(connection, session_id, *map(str, range(count)))
     reader = Reader(hub, session_id)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(TIMEOUT):
         await reader.wait_for_caught_up()
 
     assert reader.sequences == list(range(1, count + 1))
@@ -285,19 +286,19 @@ async def test_ended_subscriptions_are_removed(
 # --- A server as a process
 
 
-def serve(url: str, home: Path, port: str = "0") -> Any:
-    return running("serve", "--port", port, home=home, ASH_DATABASE_URL=url)
+def serve(url: str, home: Path, port: int | None = None) -> Any:
+    return running("serve", "--port", str(port or free_port()), home=home, ASH_DATABASE_URL=url)
 
 
-def port_of(server: Running) -> str:
-    return str(urlsplit(server.address).port)
+def port_of(server: Running) -> int:
+    return urlsplit(server.address).port or 0
 
 
 def stalled(server: Running, session_id: UUID, kind: str) -> socket.socket:
     """Send a request and read nothing."""
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    client.connect(("127.0.0.1", int(port_of(server))))
+    client.connect(("127.0.0.1", port_of(server)))
     upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
     key = "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
     extra_headers = {"stream": "", "ws": upgrade + key}[kind]
@@ -323,13 +324,13 @@ async def test_server_restart(
             await asyncio.gather(*map(is_answered, slow))
 
             server.process.send_signal(by)
-            code = await asyncio.to_thread(server.process.wait, 60)
+            code = await asyncio.to_thread(server.process.wait, TIMEOUT)
             await post(connection, session_id, "while down")
             server = await asyncio.to_thread(
                 servers.enter_context, serve(database_url, tmp_path, port_of(server))
             )
             await post(connection, session_id, "after restart")
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(TIMEOUT):
                 await asyncio.gather(*(reader.wait_for_sequence(42) for reader in subscribers))
             for client in slow:
                 client.close()
@@ -362,7 +363,7 @@ async def test_database_restart(tmp_path: Path) -> None:
                 await asyncio.to_thread(database.start)
                 async with await connect(url) as conn:
                     await post(conn, session_id, f"after {round}")
-                async with asyncio.timeout(60):
+                async with asyncio.timeout(TIMEOUT):
                     await asyncio.gather(*(reader.wait_for_sequence(3 + round) for reader in subscribers))
         expected = await stored_events(url, session_id)
 
