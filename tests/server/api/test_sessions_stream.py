@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
@@ -21,7 +20,7 @@ from ash_server.live.session_feed import SessionFeed
 from ash_server.store import Store
 from tests.server.live.test_hub import wait_for_listener
 from tests.server.test_chaos import KILL_LISTENER
-from tests.waiting import until
+from tests.waiting import TIMEOUT, until
 
 
 class Subscriber:
@@ -49,7 +48,7 @@ class Subscriber:
 
     async def receives(self, name: str, **expected: Any) -> Any:
         """Wait for an event with this name and data, and return its data."""
-        async with asyncio.timeout(60), self._received:
+        async with asyncio.timeout(TIMEOUT), self._received:
             while not (matches := self.all(name, **expected)):
                 await self._received.wait()
         return matches[0]
@@ -58,7 +57,7 @@ class Subscriber:
         return [data for event, data in self.events if event == name and expected.items() <= data.items()]
 
     async def ends(self) -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(TIMEOUT):
             await self._task
 
     async def stop(self) -> None:
@@ -153,16 +152,21 @@ async def test_polling_finds_changes_without_notification(
 async def test_changes_are_coalesced(
     hub: Hub, subscriber: Subscriber, connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_feed, "_COLLECT_SECONDS", 0.5)
+    """Changes are collected until all are made; one may be sent before that begins."""
+    are_made = asyncio.Event()
+
+    async def collect(seconds: float) -> None:
+        await are_made.wait()
+
+    monkeypatch.setattr(hub, "sleep", collect)
     session_id = (await create_session(connection)).session.id
-    started = time.monotonic()
     for number in range(1, 51):
         await append_text(connection, session_id, f"heron {number}")
         hub.wake(session_id)
+    are_made.set()
     await subscriber.receives("session", messageCount=50)
 
-    elapsed = time.monotonic() - started
-    assert len(subscriber.all("session")) <= elapsed / 0.5 + 2
+    assert len(subscriber.all("session")) <= 2
 
 
 async def test_all_subscribers_share_one_query(
@@ -245,7 +249,7 @@ async def test_ends_when_the_server_stops(hub: Hub, subscriber: Subscriber) -> N
 
 
 def test_stream_over_http(shared_server: str) -> None:
-    with httpx.stream("GET", f"{shared_server}/api/sessions/stream", timeout=60) as response:
+    with httpx.stream("GET", f"{shared_server}/api/sessions/stream") as response:
         assert response.status_code == 200
         assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
         lines = response.iter_lines()

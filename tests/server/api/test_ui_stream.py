@@ -19,7 +19,7 @@ from tests.node_packages import require_node_packages
 from tests.server.api.conftest import Access, served
 from tests.shared.conftest import CORPUS
 from tests.shared.logs import context
-from tests.waiting import wait_until
+from tests.waiting import TIMEOUT, wait_until
 
 CLIENT = Path(__file__).parent / "ai_sdk.mjs"
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -66,7 +66,7 @@ def post(base: str, *events: Any) -> None:
 
 def post_lines(base: str, lines: Iterable[str]) -> None:
     body = "\n".join(lines).encode()
-    httpx.post(f"{base}/chunks?end=false", content=body, headers=NDJSON, timeout=20).raise_for_status()
+    httpx.post(f"{base}/chunks?end=false", content=body, headers=NDJSON).raise_for_status()
 
 
 def projected(base: str, **headers: str) -> Any:
@@ -81,17 +81,23 @@ def event(type: str, **payload: Any) -> dict[str, Any]:
 PROMPT = {**event("user_message", text="Which tests fail?"), "id": "p"}
 START = {**event("turn_start", trigger="user"), "id": "s"}
 TEXT = {"type": "text-start", "id": "text-1"}
+COMMENT = ":"
 
 
 @contextmanager
 def stream(base: str, **headers: str) -> Iterator[Iterator[str]]:
-    """Open the stream and yield its messages as text."""
-    with httpx.stream("GET", f"{base}/ui-stream", headers=headers, timeout=20) as response:
+    """Open the stream and yield its messages as text, without the comments sent while nothing happens."""
+    with httpx.stream("GET", f"{base}/ui-stream", headers=headers) as response:
         assert response.status_code == 200
         yield messages_of(response)
 
 
 def messages_of(response: httpx.Response) -> Iterator[str]:
+    return filter(COMMENT.__ne__, texts_of(response))
+
+
+def texts_of(response: httpx.Response) -> Iterator[str]:
+    """Yield messages and comments."""
     text = ""
     for piece in response.iter_text():
         *whole, text = (text + piece).split("\n\n")
@@ -179,7 +185,7 @@ def rejected(script: Path, lists: dict[str, Any]) -> dict[str, str]:
     """Return the errors of the lists of messages that the AI SDK rejects."""
     lines = "".join(f"{json.dumps(messages)}\n" for messages in lists.values())
     ran = subprocess.run(
-        ["node", script, "validate"], input=lines, capture_output=True, text=True, timeout=120, check=True
+        ["node", script, "validate"], input=lines, capture_output=True, text=True, timeout=TIMEOUT, check=True
     )
     errors = map(json.loads, ran.stdout.splitlines())
     return {name: error for name, error in zip(lists, errors, strict=True) if error is not None}
@@ -216,7 +222,7 @@ def test_validation_accepts_the_corpus(ai_sdk: Path) -> None:
 
 def test_stream_format(base: str) -> None:
     post(base, START, PROMPT, event("assistant_chunk", text="é"))
-    with httpx.stream("GET", f"{base}/ui-stream", timeout=20) as response:
+    with httpx.stream("GET", f"{base}/ui-stream") as response:
         messages = messages_of(response)
         received = [next(messages) for _ in range(5)]
         post(base, event("assistant_done", text="é."), event("turn_end", costUsd=0.5))
@@ -351,9 +357,10 @@ def test_deletion_of_the_session(
 def test_comments_while_nothing_happens(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "HEARTBEAT_SECONDS", 0.05)
     post(base, START, PROMPT)
-    with stream(base) as messages:
-        next(messages)
-        assert [next(messages), next(messages)] == [":", ":"]
+    with httpx.stream("GET", f"{base}/ui-stream") as response:
+        texts = texts_of(response)
+        assert next(texts) != COMMENT
+        assert [next(texts), next(texts)] == [COMMENT, COMMENT]
 
 
 def test_turn_that_is_too_large(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
