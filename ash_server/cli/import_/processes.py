@@ -6,7 +6,7 @@ from asyncio import IncompleteReadError
 from asyncio.subprocess import PIPE, Process
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, MutableMapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,8 @@ async def _stop(process: Process) -> None:
         async with asyncio.timeout(_STOP_SECONDS):
             await process.wait()
     except TimeoutError:
-        process.kill()
+        with suppress(ProcessLookupError):  # it has just stopped
+            process.kill()
         await process.wait()
 
 
