@@ -16,6 +16,7 @@ import docker
 import psycopg
 import pytest
 from docker.errors import DockerException
+from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import settings
 from psycopg import AsyncConnection
 from psycopg.conninfo import make_conninfo
@@ -27,11 +28,16 @@ from ash_server.db.sessions import create_session
 from ash_server.db.tables import metadata
 from ash_server.store import Store
 from tests.tenant_statements import check_statements
+from tests.waiting import TIMEOUT
 
 # Each run has the same examples. `--hypothesis-profile=random` tries new ones, and prints how to replay a failure.
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.register_profile("random", deadline=None, print_blob=True)
 settings.load_profile("fixed")
+
+# Requests wait as long as conditions. The default is 5 seconds, and a busy machine may take longer.
+for _phase in ("connect", "read", "write", "pool"):
+    setattr(DEFAULT_TIMEOUT_CONFIG, _phase, TIMEOUT)
 
 
 # A shell starts background jobs with interrupts ignored, and child processes inherit that; tests interrupt theirs.

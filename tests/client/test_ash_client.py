@@ -371,7 +371,7 @@ def proxy(
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             limit = cuts(number)
             with (
-                httpx.Client(timeout=30) as client,
+                httpx.Client() as client,
                 client.stream(
                     self.command, target + self.path, content=body, headers=forwarded(self.headers)
                 ) as answer,

@@ -13,6 +13,7 @@ from websockets.exceptions import WebSocketException
 
 from ash_server.db.connection import connect as connect_to_database
 from ash_server.db.events import get_events_since
+from tests.waiting import TIMEOUT
 
 EventIds = list[tuple[int, str]]
 """Sequences and ids."""
@@ -88,7 +89,7 @@ class SseSubscriber(Subscriber):
     async def _read(self) -> None:
         headers = {"Last-Event-ID": str(self.after), **self._headers}
         async with (
-            httpx.AsyncClient(timeout=httpx.Timeout(5, read=None)) as client,
+            httpx.AsyncClient(timeout=httpx.Timeout(TIMEOUT, read=None)) as client,
             client.stream("GET", f"{self._url}/stream", headers=headers) as answer,
         ):
             answer.raise_for_status()
@@ -115,7 +116,8 @@ class WebSocketSubscriber(Subscriber):
 
     async def _read(self) -> None:
         url = f"ws{self._url.removeprefix('http')}/ws?after={self.after}"
-        async with connect(url, additional_headers=self._headers, max_size=None, close_timeout=0.1) as socket:
+        options: Any = {"max_size": None, "open_timeout": TIMEOUT, "close_timeout": 0.1}
+        async with connect(url, additional_headers=self._headers, **options) as socket:
             self._connect()
             async for frame in socket:
                 message = json.loads(frame)

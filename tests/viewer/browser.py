@@ -9,6 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from playwright.async_api import Browser, Page, async_playwright
 
+from tests.waiting import TIMEOUT
+
 ABSENT = "no Chromium: install it (Debian: apt install chromium-headless-shell), or name its program in ASH_CHROMIUM"
 # The headless shell opens a page four times as fast as the whole browser.
 _NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
@@ -31,7 +33,9 @@ async def browsing(program: str) -> AsyncIterator[Browser]:
     sandbox = ("--no-sandbox",) if os.getuid() == 0 else ()
     async with (
         async_playwright() as playwright,
-        await playwright.chromium.launch(executable_path=program, args=[*_ARGUMENTS, *sandbox]) as browser,
+        await playwright.chromium.launch(
+            executable_path=program, args=[*_ARGUMENTS, *sandbox], timeout=TIMEOUT * 1000
+        ) as browser,
     ):
         yield browser
 

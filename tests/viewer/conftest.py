@@ -17,11 +17,12 @@ from ash_server.api.viewer_pages import PAGE_POLICY
 from tests.server.cli.test_cli_serve import serving
 from tests.viewer.browser import ABSENT, browsing, chromium, http_server
 from tests.viewer.sessions import Session
+from tests.waiting import TIMEOUT
 
 VIEWER = Path(ash_server.__file__).parent / "viewer"
 HERE = Path(__file__).parent
 
-expect.set_options(timeout=60_000)
+expect.set_options(timeout=TIMEOUT * 1000)
 
 _REPORT = """
 addEventListener("securitypolicyviolation", (event) =>
@@ -47,6 +48,7 @@ def complaints() -> list[str]:
 @pytest.fixture
 async def page(browser: Browser, complaints: list[str]) -> AsyncIterator[Page]:
     async with await browser.new_context() as context:
+        context.set_default_timeout(TIMEOUT * 1000)
         await watch(context, complaints)
         yield await context.new_page()
         await settle(context.pages[0])
@@ -56,7 +58,7 @@ async def page(browser: Browser, complaints: list[str]) -> AsyncIterator[Page]:
 
 async def settle(page: Page) -> None:
     """Wait for pending frames and timers, with a timeout for pages whose clock is paused."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(TIMEOUT):
         await page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
 
 
@@ -145,7 +147,7 @@ def ash(server_url: str, template: str, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture
 async def client(ash: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=ash, timeout=60) as client:
+    async with httpx.AsyncClient(base_url=ash) as client:
         yield client
 
 

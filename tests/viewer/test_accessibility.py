@@ -102,7 +102,7 @@ MOVING = """
 async def samples(ash: str) -> dict[str, str]:
     """The addresses of sessions with sample content, by name."""
     addresses = {}
-    async with httpx.AsyncClient(base_url=ash, timeout=60) as client:
+    async with httpx.AsyncClient(base_url=ash) as client:
         for path in SAMPLES:
             created = await client.post("/api/sessions", json={"source": SOURCE, "title": path.stem})
             id = created.raise_for_status().json()["id"]
@@ -249,7 +249,7 @@ async def unfinished(ash: str) -> str:
         {"id": f"e{n}", "turnId": "t", "timestamp": int(time.time() * 1000), "type": type, "payload": payload}
         for n, (type, payload) in enumerate(inside)
     ]
-    async with httpx.AsyncClient(base_url=ash, timeout=60) as client:
+    async with httpx.AsyncClient(base_url=ash) as client:
         created = await client.post("/api/sessions", json={"source": "test", "title": "Unfinished"})
         id = created.raise_for_status().json()["id"]
         body = "\n".join(map(json.dumps, events))

@@ -9,6 +9,7 @@ from playwright.async_api import Page, Route, expect
 
 from tests.viewer.browser import elapse
 from tests.viewer.sessions import Event, Session
+from tests.waiting import TIMEOUT
 
 CURRENT = """() => {
   const [range] = CSS.highlights.get("current-hit") ?? [];
@@ -74,7 +75,7 @@ async def search(page: Page, session: Session, q: str) -> None:
 async def shown(page: Page, number: str) -> Any:
     """The current hit, once it has this number and does not move any more."""
     await expect(page.locator(".find-sum")).to_have_text(number)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(TIMEOUT):
         return await page.evaluate(SEEN)
 
 

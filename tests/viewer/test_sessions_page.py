@@ -71,7 +71,7 @@ class Store:
 
 @pytest.fixture
 async def store(ash: str) -> AsyncIterator[Store]:
-    async with httpx.AsyncClient(base_url=ash, timeout=60) as client:
+    async with httpx.AsyncClient(base_url=ash) as client:
         yield Store(client)
 
 

@@ -60,13 +60,13 @@ async def test_chunks_are_exported(client: AsyncClient, session: str) -> None:
 def test_stalled_downloads_do_not_block_other_requests(server: str, app: Litestar) -> None:
     session = f"{server}/api/sessions/{httpx.post(f'{server}/api/sessions', json={}).json()['id']}"
     for _ in range(8):
-        httpx.post(f"{session}/messages", json=[{"content": LARGE}] * 7, timeout=60).raise_for_status()
+        httpx.post(f"{session}/messages", json=[{"content": LARGE}] * 7).raise_for_status()
     stalled = [_ask(f"{session}/export") for _ in range(4)]
 
-    listed = httpx.get(f"{session}/messages", params={"limit": 1}, timeout=60)
+    listed = httpx.get(f"{session}/messages", params={"limit": 1})
     for reader in stalled:
         reader.close()
-    exported = httpx.get(f"{session}/export", timeout=60)
+    exported = httpx.get(f"{session}/export")
 
     assert listed.status_code == 200
     assert len(exported.content) == 56 * (len(LARGE) + 1)

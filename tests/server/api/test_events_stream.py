@@ -24,6 +24,7 @@ from ash_server.db.events import StoredEvent
 from ash_server.live import hub
 from ash_shared.eventlog import Normalizer, read_line
 from tests.shared.conftest import CORPUS
+from tests.waiting import TIMEOUT
 
 TRANSCRIPTS = ("agent_sdk_stream", "claude_code_jsonl", "claude_stream_json")
 MAX_TRANSCRIPT = 300_000
@@ -87,7 +88,7 @@ def post_lines(base: str, *lines: str, end: bool = True) -> None:
 @contextmanager
 def stream(base: str, query: str = "", **headers: str) -> Iterator[Iterator[str]]:
     """Open the stream and yield its events as text."""
-    with httpx.stream("GET", f"{base}/events/stream?{query}", headers=headers, timeout=60) as response:
+    with httpx.stream("GET", f"{base}/events/stream?{query}", headers=headers) as response:
         response.raise_for_status()
         yield events_of(response)
 
@@ -112,7 +113,7 @@ def until(events: Iterator[str], last: str) -> list[str]:
 @contextmanager
 def socket(base: str, query: str = "", **headers: str) -> Iterator[ClientConnection]:
     url = f"ws{base.removeprefix('http')}/events/ws?{query}"
-    with connect(url, additional_headers=headers, max_size=None) as connected:
+    with connect(url, additional_headers=headers, max_size=None, open_timeout=TIMEOUT) as connected:
         yield connected
 
 
@@ -120,7 +121,7 @@ def frames(connected: ClientConnection, last: str) -> list[dict[str, Any]]:
     """Receive frames up to one of this type, validating each."""
     received: list[dict[str, Any]] = []
     while not received or not received[-1]["type"].endswith(last):
-        frame = connected.recv(timeout=60)
+        frame = connected.recv(timeout=TIMEOUT)
         assert json.loads(Frame.model_validate_json(frame).model_dump_json()) == json.loads(frame)
         received.append(json.loads(frame))
     return received
@@ -157,7 +158,7 @@ def test_all_routes_return_events_in_full(base: str, session_id: str) -> None:
     with stream(base) as events:
         sent = until(events, "event: caught_up")
     with socket(base) as connected:
-        received = [connected.recv(timeout=60) for _ in wires]
+        received = [connected.recv(timeout=TIMEOUT) for _ in wires]
 
     assert listed == f'{{"events":[{",".join(wires)}]}}'
     assert exported == b"".join(event.content + b"\n" for event in expected)
@@ -412,7 +413,7 @@ def transcript(name: str) -> list[str]:
 def follow(base: str, lines: list[str], per_request: int = 2) -> list[dict[str, Any]]:
     """Write lines in small requests and return the frames that a subscriber receives."""
     headers = {"Content-Type": "application/x-ndjson"}
-    with socket(base) as connected, httpx.Client(base_url=base, headers=headers, timeout=60) as client:
+    with socket(base) as connected, httpx.Client(base_url=base, headers=headers) as client:
         frames(connected, "caught_up")
         for first in range(0, len(lines), per_request):
             body = "\n".join(lines[first : first + per_request]).encode()
@@ -428,7 +429,7 @@ def follow(base: str, lines: list[str], per_request: int = 2) -> list[dict[str, 
 def frames_until(connected: ClientConnection, event: str) -> list[dict[str, Any]]:
     received = list[dict[str, Any]]()
     while not received or received[-1]["data"].get("id") != event:
-        received.append(json.loads(connected.recv(timeout=60)))
+        received.append(json.loads(connected.recv(timeout=TIMEOUT)))
     return received
 
 
@@ -460,7 +461,7 @@ def output_of(received: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def originals_of(base: str) -> list[dict[str, Any]]:
     messages, after = list[dict[str, Any]](), 0
     while after is not None:
-        page = httpx.get(f"{base}/standard-messages?limit=1000&after={after}", timeout=60).json()
+        page = httpx.get(f"{base}/standard-messages?limit=1000&after={after}").json()
         messages += page["messages"]
         after = page.get("nextAfter")
     return [message for message in messages if "shadowOf" not in message["metadata"]]
@@ -609,7 +610,7 @@ def exchange_frames(connected: ClientConnection, sent: list[str | bytes]) -> Non
     for frame in sent:
         connected.send(frame)
     while True:
-        connected.recv(timeout=60)
+        connected.recv(timeout=TIMEOUT)
 
 
 @pytest.mark.parametrize(
@@ -626,6 +627,6 @@ def test_closes_on_unexpected_client_frames(base: str, sent: list[str | bytes], 
 def test_accepts_pings_and_few_frames(base: str) -> None:
     with socket(base) as connected:
         connected.send("hello")
-        assert connected.ping().wait(10)
+        assert connected.ping().wait(TIMEOUT)
         post(base, make_event("summary", text="a"))
         assert frames(connected, "event")[-1]["data"]["sequence"] == 1

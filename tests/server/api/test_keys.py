@@ -24,7 +24,7 @@ from ash_server.key_texts import new_key_text
 from ash_server.settings import Settings
 from ash_server.store import Store
 from tests.server.api.conftest import BASE, SECRET, bearer, create_key, served
-from tests.waiting import until
+from tests.waiting import TIMEOUT, until
 
 OPERATIONS = [
     (method.upper(), path, operation)
@@ -501,7 +501,7 @@ async def revoke(store: Store, name: str, tenant: str) -> None:
 @pytest.mark.parametrize("path", ["/api/sessions/stream", "/api/sessions/{}/events/stream"])
 async def test_revocation_ends_streams(keyed_server: str, store: Store, red: Team, path: str) -> None:
     address = keyed_server + path.format(red.session_id)
-    async with AsyncClient(timeout=60) as client:
+    async with AsyncClient() as client:
         async with client.stream("GET", address, headers=bearer(red.keys["read"])) as response:
             lines = response.aiter_lines()
             async for line in lines:
@@ -519,7 +519,7 @@ async def test_revocation_cuts_off_a_ui_stream(keyed_server: str, store: Store, 
     address = f"{keyed_server}/api/sessions/{red.session_id}"
     start = {"type": "turn_start", "turnId": "t", "payload": {"trigger": "user"}}
     chunk = {"type": "assistant_chunk", "turnId": "t", "payload": {"text": "a"}}
-    async with AsyncClient(timeout=60) as client:
+    async with AsyncClient() as client:
         await client.post(f"{address}/events", json=[start, chunk], headers=bearer(red.keys["all"]))
         async with client.stream("GET", f"{address}/ui-stream", headers=bearer(red.keys["read"])) as response:
             lines = response.aiter_lines()
@@ -539,7 +539,7 @@ async def test_revocation_closes_websocket(keyed_server: str, store: Store, red:
     headers = bearer(red.keys["read"])
 
     def read_until_closed(revoked: asyncio.AbstractEventLoop) -> int | None:
-        with connect_websocket(address, additional_headers=headers) as socket:
+        with connect_websocket(address, additional_headers=headers, open_timeout=TIMEOUT) as socket:
             while json.loads(socket.recv())["type"] != "caught_up":
                 pass
             asyncio.run_coroutine_threadsafe(revoke(store, "read", "red"), revoked).result()
@@ -570,7 +570,7 @@ def test_websocket_needs_key_of_its_tenant(
     address = f"{keyed_server.replace('http', 'ws')}/api/sessions/{red.session_id}/events/ws"
     text = blue.keys["all"] if key == "blue" else key and red.keys[key]
     with pytest.raises(InvalidStatus) as error:
-        connect_websocket(address, additional_headers=bearer(text) if text else {})
+        connect_websocket(address, additional_headers=bearer(text) if text else {}, open_timeout=TIMEOUT)
 
     assert error.value.response.status_code == status
 
@@ -581,7 +581,7 @@ async def test_feed_shows_changes_of_own_tenant(
     seen: list[str] = []
 
     async def follow() -> None:
-        async with AsyncClient(timeout=60) as client:
+        async with AsyncClient() as client:
             stream = client.stream(
                 "GET", f"{keyed_server}/api/sessions/stream", headers=bearer(blue.keys["read"])
             )

@@ -8,6 +8,8 @@ from datetime import datetime
 import httpx
 import pytest
 
+from tests.waiting import TIMEOUT
+
 CLIENT = """
 class AshClient {
   constructor(serverUrl) { this.url = serverUrl.replace(/\\/$/, ""); }
@@ -48,7 +50,7 @@ def test_reads_every_message_once(server: str) -> None:
         ["node", "--input-type=module", "--eval", CLIENT, server, session],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=TIMEOUT,
     )
 
     assert ran.stderr == ""

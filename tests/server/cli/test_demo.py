@@ -17,6 +17,7 @@ from ash_server.db.sessions import session_id_for
 from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_server.transfer.load import load_session
+from tests.waiting import TIMEOUT
 
 ID = session_id_for("claude", LIVE)
 RECORDED = Path(str(files("ash_server") / "recordings" / "kite-wind.jsonl"))
@@ -37,7 +38,7 @@ async def watched_demo(database_url: str, store: Store, monkeypatch: pytest.Monk
 
 async def stored_lines(client: AsyncClient, count: int = len(LINES)) -> list[str]:
     """Wait until all lines are stored and return them."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(TIMEOUT):
         while len(lines := (await client.get(f"/sessions/{ID}.jsonl")).text.splitlines()) < count:
             pass
     return lines

@@ -21,7 +21,7 @@ from tests.conftest import POOLER
 from tests.server.api.conftest import SECRET, create_key, served
 from tests.server.cli.test_cli_serve import COMMAND
 from tests.server.cli.test_push_command import SESSION, TRANSCRIPT, said, stored_messages, write
-from tests.waiting import until, wait_until
+from tests.waiting import TIMEOUT, until, wait_until
 
 EVENTS = ["Stop", "SubagentStop", "PreCompact", "SessionEnd"]
 ENTRY = {"type": "command", "command": "/opt/ash/bin/ash hooks run claude || true"}
@@ -69,7 +69,7 @@ class Laptop(NamedTuple):
             text=True,
             env=self.variables(),
             check=False,
-            timeout=120,
+            timeout=TIMEOUT,
         )
 
     def settings(self, agent: str = "claude") -> Path:
@@ -91,7 +91,7 @@ class Laptop(NamedTuple):
             text=True,
             env=self._replace(url="", key="").variables(),
             check=False,
-            timeout=120,
+            timeout=TIMEOUT,
         )
 
     def log(self) -> str:

@@ -22,7 +22,7 @@ from ash_server.cli.ingest.line_queue import LineQueue
 from ash_server.db.sessions import session_id_for
 from ash_shared.providers import discover
 from tests.server.cli.test_cli_serve import COMMAND, answer, serving
-from tests.waiting import wait_until
+from tests.waiting import TIMEOUT, wait_until
 
 USER = b'{"type":"user","message":{"role":"user","content":"hi"}}'
 CALL = b'{"type":"assistant","message":{"id":"m1","content":[{"type":"tool_use","id":"t1","name":"Bash","input":{}}]}}'
@@ -47,7 +47,7 @@ def run(url: str, home: Path, stream: bytes, *arguments: str) -> Ran:
         capture_output=True,
         env=variables(home, url),
         check=False,
-        timeout=60,
+        timeout=TIMEOUT,
     )
     return Ran(done.returncode, done.stdout, done.stderr.decode().splitlines())
 
@@ -267,7 +267,7 @@ def test_an_interrupt_sends_the_lines_read(server: str, home: Path) -> None:
         stdin.flush()
         os.read(stdout.fileno(), 1000)
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
+        assert process.wait(TIMEOUT) == 0
 
     assert stored(server, session_id_for("claude", "cut")) == [USER.decode(), "half"]
 
@@ -278,7 +278,7 @@ def test_a_closed_output_does_not_stop_storing(server: str, home: Path) -> None:
         stdout.close()
         stdin.write((USER + b"\n") * 2000)
         stdin.close()
-        assert process.wait(20) == 0
+        assert process.wait(TIMEOUT) == 0
 
     assert stored(server, session_id_for("claude", "unread")) == [USER.decode()] * 1000  # a page
 

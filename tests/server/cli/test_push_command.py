@@ -26,7 +26,7 @@ from tests.client.test_ash_client import proxy, recording_server
 from tests.server.api.conftest import SECRET, create_key, served
 from tests.server.cli.test_cli_serve import COMMAND
 from tests.server.transcripts import TRANSCRIPTS, write_home
-from tests.waiting import until, wait_until
+from tests.waiting import TIMEOUT, until, wait_until
 
 SESSION = "9f0c1b1e-7d0a-4a63-9d57-3b9a6f1f2f10"
 TRANSCRIPT = f".claude/projects/-work-shop/{SESSION}.jsonl"
@@ -50,7 +50,7 @@ def push(home: Path, url: str, *arguments: str | Path, key: str | None = None) -
         text=True,
         env={**variables(home, url), **({"ASH_KEY": key} if key else {})},
         check=False,
-        timeout=120,
+        timeout=TIMEOUT,
     )
     return Ran(done.returncode, done.stdout, done.stderr.splitlines())
 
@@ -231,7 +231,7 @@ def test_watch_follows_a_growing_transcript(laptop: Path, server: str, ash: AshC
         )
         wait_until(lambda: any(each.parent_id for each in ash.sessions()))
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=TIMEOUT)
 
     parent, child = sorted(ash.sessions(), key=lambda each: -each.message_count)
     assert process.returncode == 130

@@ -19,6 +19,7 @@ from ash_server.db.sessions import create_session, delete_session, get_session, 
 from ash_server.errors import IdConflict, SequenceMismatch, SessionNotFound
 from ash_server.ingest import prepare_message
 from tests.server.db.test_messages import message
+from tests.waiting import TIMEOUT
 
 WRITERS = 8
 EACH = 40
@@ -131,7 +132,7 @@ async def run_in_order(
 async def wait_for_blocked(observer: AsyncConnection, count: int) -> None:
     """Wait until this many connections wait for a lock."""
     query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(TIMEOUT):
         while await (await observer.execute(query)).fetchone() != (count,):
             pass
 

@@ -22,6 +22,7 @@ from ash_server.store import Store
 from tests.conftest import at_database, new_database
 from tests.server.api.conftest import SECRET, bearer, create_key
 from tests.server.cli.test_cli_serve import running
+from tests.waiting import TIMEOUT
 
 pytestmark = pytest.mark.slow
 
@@ -106,7 +107,7 @@ def serving(url: str, home: Path, **variables: str) -> Iterator[tuple[str, list[
 
 def call_everything(address: str, key: str) -> list[httpx.Response]:
     """Call every operation and path with canaries, and return the errors."""
-    with httpx.Client(base_url=address, headers=HEADERS | bearer(key), timeout=60) as client:
+    with httpx.Client(base_url=address, headers=HEADERS | bearer(key)) as client:
         session_id, responses = create_session(client)
         send_frames(address, key, session_id)
         for method, path, operation in sorted(OPERATIONS, key=lambda each: each[0] == "DELETE"):
@@ -190,7 +191,7 @@ def send_frames(address: str, key: str, session_id: str) -> None:
     for last in (CANARY.encode(), CANARY * 200):
         with (
             suppress(ConnectionClosed, InvalidHandshake),
-            connect(url, additional_headers=HEADERS | bearer(key)) as socket,
+            connect(url, additional_headers=HEADERS | bearer(key), open_timeout=TIMEOUT) as socket,
         ):
             socket.send(CANARY)
             socket.send(last)

@@ -11,6 +11,7 @@ from websockets.sync.client import connect
 from ash_server.app import create_app
 from ash_server.settings import Settings
 from tests.server.api.conftest import BASE
+from tests.waiting import TIMEOUT
 
 BODY = {"content": "a"}
 
@@ -152,7 +153,9 @@ class TestListedOrigins:
     def test_websockets(self, server: str, origin: str | None, status: int) -> None:
         url = f"ws{server.removeprefix('http')}{SESSION}/events/ws"
         with pytest.raises(InvalidStatus) as error:
-            connect(url, additional_headers={"Origin": origin} if origin else {}).close()
+            connect(
+                url, additional_headers={"Origin": origin} if origin else {}, open_timeout=TIMEOUT
+            ).close()
 
         assert error.value.response.status_code == status
 

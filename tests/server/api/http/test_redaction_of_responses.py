@@ -14,7 +14,7 @@ from ash_server.db.keys import NewKey
 from ash_server.key_texts import digest, new_key_text, shown_prefix
 from ash_server.settings import Settings
 from ash_server.store import Store
-from tests.waiting import until
+from tests.waiting import TIMEOUT, until
 
 TOKEN = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0dF3gH6"
 REDACTED = "[redacted: github token]"
@@ -95,7 +95,7 @@ def test_streams_are_redacted(shared_server: str) -> None:
             lines.append(line)
             if line == "event: caught_up":
                 break
-    with connect(f"{address}/ws?redact=1".replace("http", "ws", 1)) as socket:
+    with connect(f"{address}/ws?redact=1".replace("http", "ws", 1), open_timeout=TIMEOUT) as socket:
         frames: list[str] = []
         while not frames or "caught_up" not in frames[-1]:
             frames.append(str(socket.recv()))

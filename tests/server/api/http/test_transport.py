@@ -14,12 +14,13 @@ import pytest
 from ash_server.api.http import bodies, protocol
 from ash_server.app import create_app
 from tests.server.api.conftest import Access, served
+from tests.waiting import TIMEOUT
 
 
 @contextmanager
 def connected(server: str) -> Iterator[socket.socket]:
     with socket.create_connection(
-        (urlsplit(server).hostname or "", urlsplit(server).port or 0), timeout=60
+        (urlsplit(server).hostname or "", urlsplit(server).port or 0), timeout=TIMEOUT
     ) as sock:
         yield sock
 
@@ -141,9 +142,7 @@ def test_slow_bodies_do_not_block_other_requests(place: Place) -> None:
         for part in (request, b"a", b"\n", b"b"):
             for sock in slow:
                 sock.sendall(part)
-            answer = httpx.post(
-                place.server + place.messages, json={"content": "a"}, headers=place.headers, timeout=60
-            )
+            answer = httpx.post(place.server + place.messages, json={"content": "a"}, headers=place.headers)
             assert answer.status_code == 201
 
 

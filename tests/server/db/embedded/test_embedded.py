@@ -21,7 +21,7 @@ from ash_server.db.embedded import binaries
 from ash_server.db.embedded.binaries import EmbeddedPostgresError, find_binaries, major_version
 from ash_server.db.embedded.server import EmbeddedPostgres
 from tests.conftest import memory_folder
-from tests.waiting import wait_until
+from tests.waiting import TIMEOUT, wait_until
 
 NOBODY = 65534
 
@@ -57,7 +57,7 @@ def server_processes(folder: Path) -> list[psutil.Process]:
 
 def remaining_processes(folder: Path) -> list[psutil.Process]:
     """Wait for processes to exit: a process releases its locks shortly before it leaves its folder."""
-    psutil.wait_procs(server_processes(folder), timeout=60)
+    psutil.wait_procs(server_processes(folder), timeout=TIMEOUT)
     return server_processes(folder)
 
 
