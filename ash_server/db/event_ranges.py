@@ -1,14 +1,14 @@
 """Ranges of a session: the events between two positions in the log, and the messages stored between them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
+from msgspec import Struct
 from psycopg import AsyncConnection
-from psycopg.rows import args_row
 
+from ash_server.db.connection import fetch_all
 from ash_server.db.event_texts import FILLED, FILLED_SIZE, STORED_COLUMNS
 from ash_server.db.event_writer import EventOrigin
 from ash_server.db.messages import StoredMessage, list_head, list_last, list_next
@@ -88,8 +88,7 @@ class LogPosition(NamedTuple):
     """The sequence of the last stored message before it."""
 
 
-@dataclass(slots=True)
-class SpannedEvent:
+class SpannedEvent(Struct, gc=False):
     """An event with the kind of the message it was derived from."""
 
     sequence: int
@@ -215,9 +214,7 @@ async def _read_events(
         "omit_in_messages": omit_in_messages,
         **bounds,
     }
-    async with conn.cursor(binary=True, row_factory=args_row(SpannedEvent)) as cursor:
-        await cursor.execute(_WITHIN, params)
-        return await cursor.fetchall()
+    return await fetch_all(conn, SpannedEvent, _WITHIN, params)
 
 
 async def _read_messages(

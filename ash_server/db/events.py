@@ -8,16 +8,14 @@ Functions take a connection in autocommit mode (`connection.open_pool`); `ash_se
 
 import re
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypedDict, Unpack
 from uuid import UUID
 
 import msgspec
 from psycopg import AsyncConnection
 from psycopg.errors import UniqueViolation
-from psycopg.rows import args_row
 
-from ash_server.db.connection import Connect, one_transaction
+from ash_server.db.connection import Connect, fetch_all, one_transaction
 from ash_server.db.event_texts import FILLED, FILLED_SIZE, STORED_COLUMNS
 from ash_server.db.event_writer import (
     LOCK,
@@ -119,8 +117,7 @@ class Appended(NamedTuple):
     """True for a message that was stored before and deleted; it is not stored again."""
 
 
-@dataclass(slots=True)
-class StoredEvent:
+class StoredEvent(msgspec.Struct, gc=False):
     """A row of a session's log."""
 
     sequence: int
@@ -428,6 +425,4 @@ async def _fetch_around(conn: AsyncConnection, params: dict[str, Any], at: int) 
 
 
 async def _fetch_events(conn: AsyncConnection, query: str, params: Mapping[str, Any]) -> list[StoredEvent]:
-    async with conn.cursor(binary=True, row_factory=args_row(StoredEvent)) as cursor:
-        await cursor.execute(query, params)
-        return await cursor.fetchall()
+    return await fetch_all(conn, StoredEvent, query, params)

@@ -7,15 +7,15 @@ Functions take a connection in autocommit mode (`connection.open_pool`); `ash_se
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, count, starmap
 from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
 from uuid import UUID
 
+from msgspec import Struct
 from psycopg import AsyncConnection
 
-from ash_server.db.connection import Connect, one_transaction
+from ash_server.db.connection import Connect, fetch_all, one_transaction
 from ash_server.db.drift import DescribedMessage, insert_drift
 from ash_server.db.event_writer import (
     LOCK,
@@ -151,8 +151,7 @@ class PreparedMessage(NamedTuple):
     """The place of the blocks in the text, if they are copied from it."""
 
 
-@dataclass(slots=True)
-class StoredMessage:
+class StoredMessage(Struct, gc=False):
     """A row of a session's messages."""
 
     id: str
@@ -168,8 +167,7 @@ class StoredMessage:
         return parse_message_content_json(self.content, self.source)
 
 
-@dataclass(slots=True)
-class MessageBlocks:
+class MessageBlocks(Struct, gc=False):
     """A row of a session's messages without its text, to read its blocks."""
 
     id: str
@@ -282,7 +280,7 @@ async def _list_page(
 ) -> list[T]:
     params = {"session_id": session_id, **_to_params(page)}
     backwards = page.get("before") is not None
-    rows = await _fetch(conn, row, queries[backwards], params)
+    rows = await fetch_all(conn, row, queries[backwards], params)
     if not rows:
         await get_session(conn, session_id)
     return rows[::-1] if backwards else rows
@@ -538,11 +536,4 @@ def _to_params(page: MessageFilter) -> dict[str, Any]:
 async def _fetch_messages(
     conn: AsyncConnection, query: str, params: Sequence[Any] | Mapping[str, Any]
 ) -> list[StoredMessage]:
-    return await _fetch(conn, StoredMessage, query, params)
-
-
-async def _fetch(
-    conn: AsyncConnection, row: Callable[..., T], query: str, params: Sequence[Any] | Mapping[str, Any]
-) -> list[T]:
-    cursor = await conn.execute(query, params, binary=True)
-    return list(starmap(row, await cursor.fetchall()))  # faster than a row factory
+    return await fetch_all(conn, StoredMessage, query, params)
