@@ -121,12 +121,14 @@ def prepare_event(fields: Any, index: int = 0, path: str = "$") -> Event:
     if not isinstance(fields, dict):
         raise _invalid("Expected an object", index, path)
     _check_depth(fields, index)
-    prepared = {"id": str(uuid7()), **{name: fields[name] for name in fields if name not in _ASSIGNED_BY_LOG}}
+    prepared = {"id": fields["id"] if "id" in fields else str(uuid7()), **fields}
+    for name in _ASSIGNED_BY_LOG:
+        prepared.pop(name, None)
     _validate(prepared, index, path)
     return prepared
 
 
-_ASSIGNED_BY_LOG = frozenset({"sequence", "messageSequence"})
+_ASSIGNED_BY_LOG = ("sequence", "messageSequence")
 
 
 def _check_depth(fields: object, index: int) -> None:

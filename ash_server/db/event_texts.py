@@ -100,8 +100,12 @@ class StoredJson(NamedTuple):
     event_time: int | None = None
 
 
+def encode_text(event: Event) -> str:
+    return _encode(event).decode()
+
+
 def encode_whole(event: Event) -> StoredJson:
-    return StoredJson(_encode(event).decode())
+    return StoredJson(encode_text(event))
 
 
 class MessageText:

@@ -15,7 +15,7 @@ from uuid import UUID, uuid5
 from psycopg import AsyncConnection, AsyncCursor
 
 from ash_server.db import open_texts
-from ash_server.db.event_texts import MessageText, StoredJson, encode_whole
+from ash_server.db.event_texts import MessageText, StoredJson, encode_text, encode_whole
 from ash_server.db.text import storable
 from ash_server.derived_ids import named_ids
 from ash_server.errors import SessionNotFound
@@ -241,11 +241,10 @@ def columns(new: Sequence[PreparedEvent], *, has_chunks: bool = False) -> dict[s
     """
     events = [each.event for each in new]
     stored = [each.stored or encode_whole(each.event) for each in new]
-    types = {each: storable(each) for each in {event["type"] for event in events}}
-    adds_chunks = not CHUNKS.isdisjoint(types)
-    has_groups = has_chunks or adds_chunks
+    shared = _columns_of_types(events)
+    has_groups = has_chunks or shared["has_chunks"]
     return {
-        "types": [types[event["type"]] for event in events],
+        **shared,
         "message_sequences": [each.message_sequence for each in new],
         "origins": [each.origin for each in new],
         "given_ids": [each.event["id"] if each.has_own_id else None for each in new],
@@ -256,8 +255,27 @@ def columns(new: Sequence[PreparedEvent], *, has_chunks: bool = False) -> dict[s
         "places": [each.places for each in stored],
         "event_ids": [each.event_id for each in stored],
         "event_times": [each.event_time for each in stored],
-        "has_chunks": adds_chunks,
-        **IssueCounts().add(events)._asdict(),
+    }
+
+
+def posted_columns(events: Sequence[Event]) -> dict[str, Any]:
+    """Return those of the `columns` in which posted events differ; these are stored whole."""
+    return {
+        **_columns_of_types(events),
+        "given_ids": [event["id"] for event in events],
+        "pieces": list(map(_chunk_group, events)),
+        "fields": [encode_text(event) for event in events],
+    }
+
+
+def _columns_of_types(events: Sequence[Event]) -> dict[str, Any]:
+    names = [event["type"] for event in events]
+    types = {name: storable(name) for name in set(names)}
+    issues = IssueCounts() if _ISSUES.keys().isdisjoint(types) else IssueCounts().add(events)
+    return {
+        "types": [types[name] for name in names],
+        "has_chunks": not CHUNKS.isdisjoint(types),
+        **issues._asdict(),
     }
 
 

@@ -26,6 +26,7 @@ from ash_server.db.event_writer import (
     last_posted,
     lock,
     milliseconds,
+    posted_columns,
     read_counters,
     session_name,
     with_normalizer,
@@ -175,7 +176,7 @@ async def append_events(conn: AsyncConnection, session_id: UUID, events: Sequenc
     sent, name, now = events, session_name(session_id), milliseconds()
     events = [_with_envelope(event, name, now) for event in sent]
     _check(events)
-    if all(event["type"] not in NOTED for event in events):
+    if NOTED.isdisjoint(event["type"] for event in events):
         try:
             return await _post(conn, session_id, events)
         except UniqueViolation:
@@ -341,17 +342,17 @@ def _check(events: Sequence[Event]) -> None:
     ids: set[str] = set()
     for index, event in enumerate(events):
         check_text(event["id"], "the id", index)
-        check_text(event["type"], "the type", index)
+        if event["type"] not in EVENT_TYPES:
+            check_text(event["type"], "the type", index)
         if event["id"] in ids:
             raise DuplicateInBatch(index=index)
         ids.add(event["id"])
 
 
 async def _post(conn: AsyncConnection, session_id: UUID, events: Sequence[Event]) -> list[Appended]:
-    touches = any(event["type"] not in CHUNKS for event in events)
-    values = columns([PreparedEvent(event) for event in events])
+    touches = not CHUNKS.issuperset(event["type"] for event in events)
     counted = {"session_id": session_id, "count": len(events), "touches": touches}
-    posted = await conn.execute(_POST, {**counted, **values})
+    posted = await conn.execute(_POST, {**counted, **posted_columns(events)})
     last = await posted.fetchone()
     if last is None:
         raise SessionNotFound
