@@ -33,6 +33,13 @@ LOCK = """
     FROM session_counters WHERE session_id = %b FOR UPDATE
 """
 
+LOCK_WITH_METADATA = """
+    SELECT message_sequence, event_sequence, normalizer_state, normalizer_version, has_chunks, metadata
+    FROM session_counters JOIN sessions ON id = session_id
+    WHERE session_id = %b FOR UPDATE OF session_counters FOR NO KEY UPDATE OF sessions
+"""
+"""The row of the session can also change without a lock of the counters."""
+
 INSERT = """
     INSERT INTO events
         (session_id, sequence, type, message_sequence, origin, given_id, piece_of, fields, places, event_id, event_time)
@@ -118,10 +125,20 @@ async def lock(conn: AsyncConnection, session_id: UUID) -> Counters:
 
 async def read_counters(locked: AsyncCursor) -> Counters:
     """Return the result of LOCK. Raises SessionNotFound."""
+    return Counters(*await _read_locked(locked))
+
+
+async def read_counters_and_metadata(locked: AsyncCursor) -> tuple[Counters, str]:
+    """Return the result of LOCK_WITH_METADATA. Raises SessionNotFound."""
+    *counters, metadata = await _read_locked(locked)
+    return Counters(*counters), metadata
+
+
+async def _read_locked(locked: AsyncCursor) -> tuple[Any, ...]:
     row = await locked.fetchone()
     if not row:
         raise SessionNotFound
-    return Counters(*row)
+    return row
 
 
 class StreamIds(NamedTuple):

@@ -19,6 +19,7 @@ from ash_server.db.connection import Connect, fetch_all, one_transaction
 from ash_server.db.drift import DescribedMessage, insert_drift
 from ash_server.db.event_writer import (
     LOCK,
+    LOCK_WITH_METADATA,
     Counters,
     PreparedEvent,
     StreamIds,
@@ -28,6 +29,7 @@ from ash_server.db.event_writer import (
     last_posted,
     milliseconds,
     read_counters,
+    read_counters_and_metadata,
     resolve_id_conflicts,
     stored_query,
     with_normalizer,
@@ -36,7 +38,7 @@ from ash_server.db.event_writer import (
 from ash_server.db.events import Appended
 from ash_server.db.pagination import END, MAX_PAGE_BYTES, bounded_query, check_options
 from ash_server.db.session_facts import MERGE, collect_facts
-from ash_server.db.sessions import LOCK_METADATA, check_sequence, get_session, merge_metadata, set_metadata
+from ash_server.db.sessions import check_sequence, get_session, merge_metadata, set_metadata
 from ash_server.db.text import check_text
 from ash_server.errors import (
     DuplicateInBatch,
@@ -433,12 +435,14 @@ async def _lock(
     conn: AsyncConnection, session_id: UUID, messages: Sequence[PreparedMessage], *, with_metadata: bool
 ) -> tuple[Counters, dict[str, _Stored], str]:
     """Lock and return the counters, which of these messages are stored already, and the metadata, if it changes."""
-    locked = await conn.execute(LOCK, [session_id])
+    locked = await conn.execute(LOCK_WITH_METADATA if with_metadata else LOCK, [session_id])
     stored = await conn.execute(_STORED, [[message.id for message in messages], session_id])
-    metadata = await conn.execute(LOCK_METADATA, [session_id]) if with_metadata else None
-    counters = await read_counters(locked)
+    if with_metadata:
+        counters, metadata = await read_counters_and_metadata(locked)
+    else:
+        counters, metadata = await read_counters(locked), ""
     known = {row[0]: _Stored(*row[1:]) for row in await stored.fetchall()}
-    return counters, known, (await metadata.fetchall())[0][0] if metadata else ""
+    return counters, known, metadata
 
 
 def _assign_sequences(

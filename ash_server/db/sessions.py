@@ -113,7 +113,6 @@ _UPDATE = """
     WHERE id = %(id)s
 """
 
-LOCK_METADATA = "SELECT metadata FROM sessions WHERE id = %s FOR NO KEY UPDATE"
 _SET_METADATA = "UPDATE sessions SET metadata = %s, updated_at = statement_timestamp() WHERE id = %s"
 
 _AT_PATH = "SELECT id FROM sessions WHERE path = %s AND id <> %s ORDER BY created_at DESC LIMIT 1"

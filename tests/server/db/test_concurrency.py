@@ -180,6 +180,31 @@ async def test_waiting_append_with_same_expected_sequence_is_rejected(
     assert isinstance(refusal, SequenceMismatch)
 
 
+async def test_waiting_append_merges_metadata(writers: list[AsyncConnection], session_id: UUID) -> None:
+    one = append(writers[0], session_id, [message("a")], metadata={"a": 1, "both": 1})
+    other = append(writers[1], session_id, [message("b")], metadata={"b": 2, "both": 2})
+
+    assert await run_in_order(writers, session_id, one, other) == [
+        [Appended("a", 1, True)],
+        [Appended("b", 2, True)],
+    ]
+    session = await get_session(writers[0], session_id)
+    assert (session.metadata, session.message_count) == ({"a": 1, "both": 2, "b": 2}, 2)
+
+
+async def test_append_merges_metadata_that_another_writer_has_changed(
+    writers: list[AsyncConnection], session_id: UUID
+) -> None:
+    holder, observer, writer, *_ = writers
+    async with holder.transaction():
+        await update_session(holder, session_id, metadata={"changed": True})
+        task = asyncio.create_task(append(writer, session_id, [message("a")], metadata={"a": 1}))
+        await wait_for_blocked(observer, 1)
+
+    assert await task == [Appended("a", 1, True)]
+    assert (await get_session(observer, session_id)).metadata == {"changed": True, "a": 1}
+
+
 async def test_delete_waits_for_append(writers: list[AsyncConnection], session_id: UUID) -> None:
     one = append(writers[0], session_id, [message("a")])
     other = delete_session(writers[1], session_id)
@@ -202,6 +227,9 @@ async def test_append_that_waited_for_delete_is_rejected(
 
 WRITES: dict[str, Callable[[AsyncConnection, UUID], Call]] = {
     "append": lambda conn, session_id: append(conn, session_id, [prompt(session_id, "a")]),
+    "append with metadata": lambda conn, session_id: append(
+        conn, session_id, [prompt(session_id, "a")], metadata={"a": 1}
+    ),
     "chunk event": lambda conn, session_id: append_events(conn, session_id, [posted("b", "assistant_chunk")]),
     "complete event": lambda conn, session_id: append_events(
         conn, session_id, [posted("c", "assistant_done")]
@@ -240,6 +268,7 @@ async def test_write_that_waited_for_delete_stores_nothing(
 CHURN: list[Callable[[AsyncConnection, UUID, str], Call]] = [
     lambda conn, session_id, id: append(conn, session_id, [prompt(session_id, id)]),
     lambda conn, session_id, id: append(conn, session_id, [prompt(session_id, id)], end=True),
+    lambda conn, session_id, id: append(conn, session_id, [prompt(session_id, id)], metadata={"id": id}),
     lambda conn, session_id, id: append_events(conn, session_id, [posted(id, "assistant_chunk")]),
     lambda conn, session_id, id: append_events(conn, session_id, [posted(id, "assistant_done")]),
     lambda conn, session_id, id: update_session(conn, session_id, title="x"),
