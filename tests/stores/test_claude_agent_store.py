@@ -367,6 +367,18 @@ async def test_continues_a_deleted_session(in_process: AshSessionStore, store: S
     assert await in_process.load(KEY) == entries(2)
 
 
+async def test_loads_a_session_that_another_store_deletes(address: tuple[Address, str | None]) -> None:
+    one, other = AshSessionStore(*address), AshSessionStore(*address)
+    await one.append(KEY, entries(1))
+    await other.delete(KEY)
+    deleted = await one.load(KEY)
+    await other.append(KEY, entries(2))
+
+    assert (deleted, await one.load(KEY)) == (None, entries(2))
+    await one.close()
+    await other.close()
+
+
 async def test_reports_a_server_that_refuses(server: str, store: Store) -> None:
     sessions = AshSessionStore(server, "ash_wrong")
     await create_key(store, "agent", "default", "read", "write")
