@@ -9,10 +9,12 @@
  */
 export function el(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
+  for (const name in attributes) {
+    const value = attributes[name];
     if (isPresent(value)) element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.filter(isPresent));
+  // One by one: of several at once, the browser first makes a fragment, which it then empties.
+  for (const child of children) if (isPresent(child)) element.append(child);
   return /** @type {any} */ (element);
 }
 
