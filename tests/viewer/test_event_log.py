@@ -137,6 +137,10 @@ TEXTS: dict[str, Row] = {
         [done("a", answer="r", citations=CITED), call(parentToolCallId="x"), done("b", answer="r")],
         ["1 text: ab", "x@? > 2 c, call e2"],
     ),
+    "cited, with a mark of a turn between": (
+        [done("a", answer="r", citations=CITED), event("turn_start"), done("b", answer="r")],
+        ["1 text: ab"],
+    ),
     "cited, of another answer": (
         [
             done("a", answer="r", citations=CITED),
@@ -295,6 +299,15 @@ UNNUMBERED: dict[str, Row] = {
     "stay next to one that gets their sequence": (
         [asked(at=1, name="a"), asked(name="b"), asked(at=2, name="c")],
         ["1 user", "2 user", "2 user"],
+    ),
+    "separate a cited text, next to one that gets their sequence": (
+        [
+            done("a", at=1, answer="r", citations=CITED),
+            asked(name="b"),
+            call(at=2, name="c", **of("x")),
+            done("d", at=3, answer="r"),
+        ],
+        ["1 text: a", "2 user", "x@? > 2 c, call c", "3 text: d"],
     ),
     "are removed by a reset": ([asked(name="a"), event("reset", at=5), asked(name="b")], ["6 user"]),
 }

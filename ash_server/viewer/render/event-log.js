@@ -41,6 +41,8 @@ export class EventLog {
   groups = new Map();
   /** Groups with citations, which are joined only if no other event is between them. @type {Set<Group>} */
   citedGroups = new Set();
+  /** The events of groups by their place in the log. @type {Map<number, ChatEvent[]>} */
+  places = new Map();
   /** @type {Map<string, Turn>} */
   turns = new Map();
   /** Marks of turns without an id. @type {any} */
@@ -75,7 +77,7 @@ export class EventLog {
     const handle = Object.hasOwn(HANDLERS, event.type) ? HANDLERS[event.type] : addSingle("event");
     handle(this, event, seq);
     if (seq <= this.lastRetraction) this.revokedIds = undefined;
-    this.citedGroups.forEach((group) => spans(group, seq) && this.dirty.add(group));
+    if (seq < this.lastSeq) this.citedGroups.forEach((group) => spans(group, seq) && this.dirty.add(group));
     return true;
   }
 
@@ -137,16 +139,18 @@ export class EventLog {
   }
 
   /**
-   * The group with this key, created if needed, and marked as changed.
+   * The group of an event, created if needed, and marked as changed.
    *
+   * @param {Entry} entry
    * @param {string} key
    * @param {Group["fold"]} fold
    */
-  group(key, fold) {
+  groupOf({ event, seq }, key, fold) {
     /** @type {Group} */
     const group = this.groups.get(key) ?? { key, kind: "", fold, entries: [], items: [] };
     this.groups.set(key, group);
     this.dirty.add(group);
+    this.places.set(seq, [...(this.places.get(seq) ?? []), event]);
     return group;
   }
 
@@ -190,9 +194,10 @@ function addStreamed(kind) {
   return (log, event, seq) => {
     log.extendTurn(event, seq);
     const { parentToolCallId: parent } = event.payload;
-    const group = log.group(JSON.stringify([kind, event.turnId, event.responseId, parent]), foldStream);
+    const entry = { event, seq };
+    const group = log.groupOf(entry, JSON.stringify([kind, event.turnId, event.responseId, parent]), foldStream);
     group.kind = kind;
-    insertInOrder(group.entries, { event, seq });
+    insertInOrder(group.entries, entry);
     const lastComplete = group.entries.findLastIndex(isComplete);
     group.entries = group.entries.filter((entry, index) => index >= lastComplete || isComplete(entry));
     if (hasCitations(event)) log.citedGroups.add(group);
@@ -237,10 +242,17 @@ function joinOpenChunks(chunks) {
 
 function continues(log, previous, entry) {
   if (!previous || !(hasCitations(previous.event) || hasCitations(entry.event))) return false;
+  return entry.event.responseId !== undefined && !isInterrupted(log, previous, entry);
+}
+
+/** True if another event of the same agent is between two entries. */
+function isInterrupted(log, previous, entry) {
   const { parentToolCallId: parent } = entry.event.payload;
-  const isBetween = ({ event, seq }) =>
-    isWithin(seq, previous, entry) && event.payload?.parentToolCallId === parent && !isChunk(event);
-  return entry.event.responseId !== undefined && !log.groups.values().some(({ entries }) => entries.some(isBetween));
+  const isOther = (event) => event.payload?.parentToolCallId === parent && !isChunk(event);
+  for (let seq = previous.seq + 1; seq < entry.seq; seq++) {
+    if (log.places.get(seq)?.some(isOther)) return true;
+  }
+  return false;
 }
 
 /** True if the citations of an event apply to its whole text, so that it is a part of a longer text. */
@@ -248,19 +260,16 @@ export function hasCitations({ payload: { citations } }) {
   return Array.isArray(citations) && citations.some((citation) => typeof citation?.cited_text === "string");
 }
 
-function isWithin(seq, before, after) {
-  return before.seq < seq && seq < after.seq;
-}
-
 function spans({ entries }, seq) {
-  return isWithin(seq, entries[0], entries[entries.length - 1]);
+  return entries[0].seq < seq && seq < entries[entries.length - 1].seq;
 }
 
 // Tool calls with their results. An id may be reused: each call takes the results that follow it.
 
 function addToToolCall(log, event, seq) {
   log.extendTurn(event, seq);
-  insertInOrder(log.group(`tool\0${event.payload.toolCallId}`, foldToolCalls).entries, { event, seq });
+  const entry = { event, seq };
+  insertInOrder(log.groupOf(entry, `tool\0${event.payload.toolCallId}`, foldToolCalls).entries, entry);
 }
 
 /** @type {Group["fold"]} */
@@ -289,7 +298,8 @@ const TOOL_UPDATES = {
 
 function addToAgentMessage(log, event, seq) {
   log.extendTurn(event, seq);
-  insertInOrder(log.group(`agent\0${event.payload.messageId}`, foldAgentMessage).entries, { event, seq });
+  const entry = { event, seq };
+  insertInOrder(log.groupOf(entry, `agent\0${event.payload.messageId}`, foldAgentMessage).entries, entry);
 }
 
 /** @type {Group["fold"]} */
@@ -305,9 +315,10 @@ function foldAgentMessage({ key, entries }) {
 function addSingle(kind) {
   return (log, event, seq) => {
     log.extendTurn(event, seq);
-    const group = log.group(`event\0${identityOf(event)}`, foldSingle);
+    const entry = { event, seq };
+    const group = log.groupOf(entry, `event\0${identityOf(event)}`, foldSingle);
     group.kind = kind;
-    group.entries = [{ event, seq }];
+    group.entries = [entry];
   };
 }
 
