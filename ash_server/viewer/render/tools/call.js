@@ -26,13 +26,10 @@ const ERROR_TAG = /^\s*<tool_use_error>([^]*?)<\/tool_use_error>([^]*)$/;
  * @returns {Call}
  */
 export function readCall(item, { state, lastText, agentHrefs }) {
-  const payload = item.call?.payload ?? item.event.payload;
   const results = item.results.map(readResult);
   return {
-    name: toolName(payload.toolName),
-    ...readArgs(item, payload.args),
-    executor: payload.executor ?? undefined,
-    more: item.call ? omitFields(payload, CALL_FIELDS) : {},
+    ...readRequest(item),
+    more: item.call ? omitFields(item.call.payload, CALL_FIELDS) : {},
     output: item.output,
     results,
     last: results.at(-1),
@@ -41,6 +38,17 @@ export function readCall(item, { state, lastText, agentHrefs }) {
     sessionHref: agentsOf(item).map((agent) => agentHrefs?.get(agent)).find((href) => href !== undefined),
     durationMs: difference(item.call?.timestamp, item.results.at(-1)?.timestamp),
   };
+}
+
+/**
+ * The part of a call that says what to do, without its results.
+ *
+ * @param {any} item
+ * @returns {Pick<Call, "name" | "args" | "rawArgs" | "executor">}
+ */
+export function readRequest(item) {
+  const { toolName, args, executor } = item.call?.payload ?? item.event.payload;
+  return { name: nameOf(toolName), ...readArgs(item, args), executor: executor ?? undefined };
 }
 
 /** The subagents that a call started, by its results. @returns {string[]} */
@@ -83,7 +91,7 @@ function withoutErrorTag(text) {
   return output.startsWith("\n") ? error + output : `${error}\n${output}`;
 }
 
-function toolName(name) {
+function nameOf(name) {
   return isString(name) ? name : name === undefined || name === null ? "" : JSON.stringify(name);
 }
 

@@ -1,7 +1,7 @@
 /** Tool calls: the table of tools by name, and the painter of their cards. */
 import { ask } from "./ask.js";
 import { bash, exitCodeOf } from "./bash.js";
-import { readCall } from "./call.js";
+import { readCall, readRequest } from "./call.js";
 import { isFailure } from "./call-result.js";
 import { computer } from "./computer.js";
 import { edit } from "./edit.js";
@@ -138,7 +138,7 @@ export function toolCall(item, { state, isOpen, ...context }) {
       "data-block": "tool",
       "data-kind": kind,
       "data-subagent": kind === "agent",
-      "data-message": isMessage(call),
+      "data-message": isMessage(call, tool),
       "data-state": state,
       "data-failed": call.results.some(({ error }) => isFailure(error)),
       "data-exit": exitCode !== undefined && exitCode !== 0 && exitCode,
@@ -149,17 +149,23 @@ export function toolCall(item, { state, isOpen, ...context }) {
 
 /** True for a call that is initially open: it failed, or its arguments are for the reader. */
 export function isInitiallyOpen(item, state) {
-  return item.kind === "tool" && (state === "error" || isMessage(readCall(item, { state })));
+  if (item.kind !== "tool") return false;
+  const request = readRequest(item);
+  return state === "error" || isMessage(request, toolOf(request).tool);
 }
 
-function isMessage(call) {
-  return toolOf(call).tool.isMessage === true && !isEmpty(call.args);
+/**
+ * @param {Pick<Call, "args">} call
+ * @param {Tool} tool
+ */
+function isMessage({ args }, tool) {
+  return tool.isMessage === true && !isEmpty(args);
 }
 
 /**
  * The tool by its name or, for a name with several meanings, by its arguments.
  *
- * @param {import("./call.js").Call} call
+ * @param {Pick<Call, "name" | "args" | "executor">} request
  * @returns {{tool: Tool, kind: string}}
  */
 function toolOf({ name, args, executor }) {
