@@ -12,7 +12,7 @@ const MAX_LINKIFIED_WORD = 1_000; // a text with a longer word is not searched f
 
 const SCHEMES = new Set(["http:", "https:", "mailto:"]);
 const MAX_ADDRESS_LENGTH = 200;
-const OWN_DIRECTION = "p, h1, h2, h3, h4, h5, h6, li, th, td";
+const OWN_DIRECTION = new Set(["p", "h1", "h2", "h3", "h4", "h5", "h6", "li", "th", "td"]);
 
 const parser = markdownIt({ html: false, typographer: false, maxNesting: MAX_DEPTH });
 parser.linkify.set({ fuzzyLink: false, fuzzyEmail: false, fuzzyIP: false }).add("ftp:", null).add("//", null);
@@ -51,8 +51,7 @@ export function markdown(text, { breaks = false } = {}) {
   if (depth(tokens) >= MAX_DEPTH) return plain(text); // the parser drops deeper content
   const fragment = document.createDocumentFragment();
   build(fragment, tokens, { breaks });
-  fragment.querySelectorAll("table").forEach(wrapTable);
-  return setDirections(fragment);
+  return fragment;
 }
 
 /** Build elements from tokens. No text is parsed as HTML, which the page's policy forbids. */
@@ -60,7 +59,7 @@ function build(root, tokens, options) {
   const open = [root];
   for (const token of tokens) {
     if (token.hidden) continue;
-    if (token.nesting < 0) open.pop();
+    if (token.nesting < 0) finish(open.pop(), token);
     else if (token.type === "inline") build(open.at(-1), token.children, options);
     else {
       const node = LEAVES[token.type]?.(token, options) ?? el(token.tag, Object.fromEntries(token.attrs ?? []));
@@ -70,18 +69,20 @@ function build(root, tokens, options) {
   }
 }
 
+/**
+ * Finish an element when it has its content. Setting `dir=auto` earlier, or on an outer element before the inner ones,
+ * makes the browser resolve the direction repeatedly.
+ */
+function finish(element, { tag }) {
+  if (OWN_DIRECTION.has(tag)) element.setAttribute("dir", "auto");
+  if (tag === "table") wrapTable(element);
+}
+
 /** Put a table into a scrollable box. */
 function wrapTable(table) {
   const box = el("div", { class: "table", role: "region", tabindex: "0", "aria-label": "Table" });
   table.replaceWith(box);
   box.append(table);
-}
-
-/** Set `dir=auto`, innermost elements first: in any other order the browser resolves the direction repeatedly. */
-function setDirections(fragment) {
-  const blocks = [...fragment.querySelectorAll(OWN_DIRECTION)].reverse();
-  blocks.forEach((block) => block.setAttribute("dir", "auto"));
-  return fragment;
 }
 
 function isTooLarge(text) {
