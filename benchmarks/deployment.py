@@ -36,7 +36,8 @@ class ServerProcess:
 
     def __init__(self, url: str, home: Path, **variables: str) -> None:
         self.host, self.port = "127.0.0.1", 0
-        self._environment = {**os.environ, "ASH_HOME": str(home), "ASH_DATABASE_URL": url, **variables}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("ASH_")}
+        self._environment = {**inherited, "ASH_HOME": str(home), "ASH_DATABASE_URL": url, **variables}
         self._process: subprocess.Popen[str] | None = None
 
     @property

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ash_server.db.connection import direct_url
 from tests.viewer.browser import chromium
 
 ROOT = Path(__file__).parents[1]
@@ -69,7 +70,7 @@ def test_four_places() -> None:
 def test_example_prints_the_shown_output(tmp_path: Path, database_url: str) -> None:
     copy_with(EDITS, tmp_path)
 
-    done = run(tmp_path, "-c", SCRIPT, database_url)
+    done = run(tmp_path, "-c", SCRIPT, direct_url(database_url))
 
     assert (done.stdout, done.stderr) == (PRINTED, "")
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ash_client import AshClient
+from ash_server.db.connection import direct_url
 from tests.server.cli.test_cli_serve import COMMAND, running, stopped
 from tests.server.cli.test_push_command import TRANSCRIPT, said, stored_messages, write
 from tests.waiting import wait_until
@@ -39,7 +40,7 @@ def test_store_example_prints_the_shown_output(database_url: str) -> None:
     program, output = example_of("Use the store from Python")
 
     assert len(program.splitlines()) <= 10
-    assert run(program.replace("Store.open(None)", f"Store.open({database_url!r})")) == output
+    assert run(program.replace("Store.open(None)", f"Store.open({direct_url(database_url)!r})")) == output
 
 
 @pytest.mark.parametrize("name", SAMPLE_OF_EACH_CLI)
