@@ -19,8 +19,8 @@ const CANNOT_BE_MARKED = /(?:\||```|~~~)$/;
  */
 export function citedText(text, parts) {
   const sources = collectSources(parts);
-  if (!sources.length) return [...markdown(text).childNodes];
-  return [...withMarks(text, parts, sources), sourceList(sources)];
+  if (!sources.length) return [markdown(text)];
+  return [withMarks(text, parts, sources), sourceList(sources)];
 }
 
 /** The distinct sources, by first citation. */
@@ -62,7 +62,7 @@ function withMarks(text, parts, sources) {
   });
   const fragment = markdown(marked.join(""));
   if (marks.length) replacePlaceholders(fragment, placeholder, marks);
-  return fragment.childNodes;
+  return fragment;
 }
 
 /** A punctuation character that the text does not contain. */
