@@ -247,9 +247,9 @@ export class ChatRenderer {
     const state = callState(item, canContinue);
     const isOpen = isInitiallyOpen(item, state);
     if (view.element && view.element.open !== view.isOpen) view.choice = view.element.open;
-    const context = { ...this.context, ...this.subagentContext(item) };
-    const shown = { ...item, isOpen: item.isOpen && canContinue };
-    const fresh = paint(shown, { ...context, state, isOpen: view.isFilled || isOpen });
+    const shown = item.isOpen && !canContinue ? { ...item, isOpen: false } : item;
+    const own = { ...this.subagentContext(item), state, isOpen: view.isFilled || isOpen };
+    const fresh = paint(shown, { ...this.context, ...own });
     if (!view.element) view.element = fresh;
     else if (view.element.tagName === fresh.tagName) morph(view.element, fresh, placeForNest(view, fresh));
     else view.element = replace(view.element, fresh);

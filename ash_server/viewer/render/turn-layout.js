@@ -59,8 +59,7 @@ export function layOutFlow(parent, views, { isOver, isAside = false, before = []
  */
 export function layOutRevoked(parent, views, options) {
   const holder = /** @type {HTMLElement} */ (parent.querySelector(":scope > .revoked") ?? el("details", { class: "revoked" }));
-  const line = holder.querySelector(":scope > summary") ?? el("summary");
-  morph(line, revokedLine(views));
+  const line = updated(holder.querySelector(":scope > summary"), revokedLine(views));
   layOutFlow(holder, views, { ...options, before: [line] });
   setChildren(parent, [holder]);
 }
@@ -151,8 +150,7 @@ export function reuseWrapper(name, views, parent, used, tag = "div") {
 function layOutSubagent(holder, run, isOver) {
   const state = isOver ? "done" : "running";
   setAttributes(holder, { class: "subagent", "data-unlinked": true, "data-kind": "agent", "data-state": state });
-  const line = holder.querySelector(":scope > summary") ?? el("summary");
-  morph(line, subagentLine(run, state));
+  const line = updated(holder.querySelector(":scope > summary"), subagentLine(run, state));
   layOutFlow(holder, run, { isOver, isAside: true, before: [line] });
 }
 
@@ -267,7 +265,11 @@ function foldButton(group, run, isFolded) {
   ];
   const attributes = { class: "fold", type: "button", "aria-expanded": String(!isFolded) };
   const fresh = el("button", attributes, el("span", {}, ...parts));
-  const old = group.querySelector(":scope > .fold");
+  return updated(group.querySelector(":scope > .fold"), fresh);
+}
+
+/** The element that is already there, updated to equal the fresh one, which is used if there is none. */
+function updated(old, fresh) {
   if (!old) return fresh;
   morph(old, fresh);
   return old;
