@@ -116,4 +116,4 @@ class ChunkController(Controller):
             end=end,
             ids=StreamIds(turn_id, response_id),
         )
-        return appended_response(stored)
+        return appended_response("messages", stored)

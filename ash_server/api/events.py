@@ -35,8 +35,7 @@ from ash_server.api.http.openapi_operations import (
     text,
 )
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
-from ash_server.api.messages import append_status, parse_lines
-from ash_server.api.metrics import count_appended
+from ash_server.api.messages import appended_response, parse_lines
 from ash_server.db.events import EventFilter, StoredEvent, page_json, parse_cursor, parse_types
 from ash_server.db.pagination import may_have_more
 from ash_server.errors import (
@@ -308,9 +307,7 @@ class EventController(Controller):
         check_count(batch, "event")
         new = await offload_each(partial(_parse_event, state.settings), batch)
         stored = await store.events.append_prepared(session_id, new)
-        count_appended("events", stored)
-        posted = [PostedEvent(id=each.id, sequence=each.sequence, created=each.created) for each in stored]
-        return Response(PostedEvents(events=posted), status_code=append_status(stored))
+        return appended_response("events", stored)
 
 
 class _RawEvent(NamedTuple):
