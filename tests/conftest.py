@@ -66,6 +66,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("browser")
 
 
+def pytest_collection_finish() -> None:
+    """Exempt modules and tests, a million objects, from garbage collection, which would visit them again and again."""
+    gc.collect()
+    gc.freeze()
+
+
 @cache
 def server_kind() -> str:
     if on_citus():
