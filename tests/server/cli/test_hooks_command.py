@@ -19,6 +19,7 @@ from ash_server.settings import Settings
 from ash_server.store import Store
 from tests.conftest import POOLER
 from tests.server.api.conftest import SECRET, create_key, served
+from tests.server.cli.test_cli import ran_here
 from tests.server.cli.test_cli_serve import COMMAND
 from tests.server.cli.test_push_command import SESSION, TRANSCRIPT, said, stored_messages, write
 from tests.waiting import TIMEOUT, until, wait_until
@@ -62,6 +63,10 @@ class Laptop(NamedTuple):
         return {**POOLER, "PATH": os.environ["PATH"], "HOME": str(self.home), **settings}
 
     def hooks(self, *arguments: str, answer: str = "") -> subprocess.CompletedProcess[str]:
+        """Run the command here, except the one that a CLI starts."""
+        if arguments[0] != "run":
+            ran = ran_here(["hooks", *arguments], self.variables(), self.home, answer.encode())
+            return subprocess.CompletedProcess(arguments, ran.code, ran.out, ran.err)
         return subprocess.run(
             [COMMAND, "hooks", *arguments],
             input=answer,
