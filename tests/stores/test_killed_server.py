@@ -21,9 +21,11 @@ from tests.ports import free_port
 from tests.server.api.conftest import SECRET, create_key
 from tests.stores.test_claude_agent_store import KEY, MODE, NAME, SESSION, entries
 from tests.stores.test_openai_agents_session import ANSWER, PROMPT
-from tests.waiting import until
+from tests.waiting import TIMEOUT, until
 
 WRITERS, BATCHES, KILLS = 10, 5, 2
+PATIENCE = 10 * TIMEOUT
+"""Seconds until the SDK gives an append up: longer than the restarts of the server on a busy machine."""
 
 pytestmark = pytest.mark.slow
 
@@ -79,7 +81,7 @@ async def test_mirrors_of_the_sdk_store_each_entry_once(
         errors.append(message)
 
     async def write(writer: int, sessions: AshSessionStore) -> None:
-        mirror = TranscriptMirrorBatcher(cast(Any, sessions), str(tmp_path), on_error)
+        mirror = TranscriptMirrorBatcher(cast(Any, sessions), str(tmp_path), on_error, send_timeout=PATIENCE)
         for batch in range(BATCHES):
             first = 100 * (writer + 1) + 2 * batch
             mirror.enqueue(path, [*entries(1, 2), MODE])
@@ -135,7 +137,7 @@ async def test_append_stored_before_the_kill_is_stored_once(
 
     with killing_after_first_commit(server) as address:
         sessions = kind(address, key)
-        mirror = TranscriptMirrorBatcher(cast(Any, sessions), str(tmp_path), on_error)
+        mirror = TranscriptMirrorBatcher(cast(Any, sessions), str(tmp_path), on_error, send_timeout=PATIENCE)
         for batch in ([MODE, *entries(1, 2), MODE], [MODE, *entries(3)]):
             mirror.enqueue(str(tmp_path / "-work-site" / f"{SESSION}.jsonl"), batch)
             await mirror.flush()
