@@ -73,7 +73,7 @@ ExternalId = Annotated[
         name="externalId",
         min_length=1,
         max_length=1000,
-        pattern=WITHOUT_NUL["pattern"],
+        pattern=ONE_LINE,
         description="Only sessions with this external id: one per source, and those of other imported files.",
     ),
 ]
