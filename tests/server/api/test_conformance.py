@@ -17,9 +17,16 @@ from ash_server.app import create_app, openapi_json
 from ash_server.db.search.tokens import read_query
 from ash_server.errors import InvalidParameter
 from tests.server.api.conftest import Access, served
+from tests.waiting import TIMEOUT
+
+pytestmark = [
+    pytest.mark.slow,
+    # The pool draws random delays in the background, which hypothesis takes for a fault of the strategies.
+    pytest.mark.filterwarnings("ignore:Do not use the `random` module"),
+]
 
 CALLS = int(os.environ.get("ASH_TEST_CALLS", "30"))
-"""Calls of each operation."""
+"""Calls of each operation; a third with keys, which do not change how a request is read."""
 
 NAMED = {"source": "schemathesis", "externalId": "a session with some messages"}
 
@@ -28,10 +35,11 @@ IS_UUID = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{1
 # A schema cannot forbid duplicate ids in a list (422), but it can limit the length of a list (413).
 config = schemathesis.Config.from_dict(
     {
+        "request-timeout": TIMEOUT,
         "checks": {
             "positive_data_acceptance": {"expected-statuses": ["2xx", 401, 403, 404, 409, 422]},
             "negative_data_rejection": {"expected-statuses": [400, 403, 404, 405, 409, 413, 415, 422]},
-        }
+        },
     }
 )
 # Endless streams have separate tests.
@@ -65,19 +73,47 @@ def server(access: Access) -> Iterator[Server]:
         yield Server(address, access.headers, session_id)
 
 
-# The pool draws random delays in the background, which hypothesis takes for a fault of the strategies.
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:Do not use the `random` module")
-@schema.parametrize()
-@settings(
-    max_examples=CALLS,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
+def calls(number: int) -> settings:
+    return settings(
+        max_examples=number,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+def of(access: str) -> pytest.MarkDecorator:
+    """Test one of the servers."""
+    return pytest.mark.parametrize("access", [access], indirect=True, scope="session")
+
+
+POST_EVENTS: dict[str, Any] = {"method": "POST", "path": "/api/sessions/{session_id}/events"}
+"""Generating one of its bodies takes as long as 10 calls of another operation."""
+
+
+@of("open")
+@schema.exclude(**POST_EVENTS).parametrize()
+@calls(CALLS)
 def test_operation(case: schemathesis.Case[Any], server: Server) -> None:
+    check_call(case, server)
+
+
+@of("keyed")
+@schema.exclude(**POST_EVENTS).parametrize()
+@calls(CALLS // 3)
+def test_operation_with_keys(case: schemathesis.Case[Any], server: Server) -> None:
+    check_call(case, server)
+
+
+@schema.include(**POST_EVENTS).parametrize()
+@calls(CALLS // 3)
+def test_post_events(case: schemathesis.Case[Any], server: Server) -> None:
+    check_call(case, server)
+
+
+def check_call(case: schemathesis.Case[Any], server: Server) -> None:
     drawn = (case.path_parameters or {}).get("session_id", "")
     assume(drawn != "stream")  # another route
     # Half of the requested sessions exist.
