@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ash_server.db.keys import SCOPES, Key, KeyScope
 from ash_server.db.tenants import DEFAULT, Tenant
-from ash_server.errors import KeyInvalid, KeyRequired
+from ash_server.errors import DatabaseUnavailable, KeyInvalid, KeyRequired, SchemaMismatch
 from ash_server.key_texts import digest, is_key_text, read_secret
 from ash_server.repositories.keys import KeyRepository
 from ash_server.settings import Settings
@@ -82,13 +82,18 @@ class KeyRing:
         return not self._has_keys
 
     async def is_valid(self, client: Client) -> bool:
-        """True if the client may go on. A revoked or expired key is found within a few seconds."""
-        if client.key is None:
-            return await self.is_open()
+        """True if the client of a stream may go on.
+
+        A revoked or expired key is found within a few seconds, or when the database is available again.
+        """
         try:
+            if client.key is None:
+                return await self.is_open()
             await self._find(client.digest, is_browser=client.is_browser)
         except KeyInvalid:
             return False
+        except (DatabaseUnavailable, SchemaMismatch):  # streams survive that, and read nothing meanwhile
+            return client.key is None or not _has_expired(client.key)
         return True
 
     def digest(self, text: str) -> bytes:

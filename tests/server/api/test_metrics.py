@@ -133,6 +133,27 @@ class TestWithoutDatabase:
 
         assert (metrics.status_code, read(metrics)[key("ash_database_up")]) == (200, 0)
 
+    async def test_streams_go_on(
+        self, own_client: AsyncClient, app: Litestar, store: Store, server_url: str, database_url: str
+    ) -> None:
+        """With a key, unless it has expired meanwhile."""
+        keys: key_ring.KeyRing = app.state.key_ring
+        valid = await keys.identify(await create_key(store, "reader", "default", "read"), None)
+        assert valid.key
+        expired = valid._replace(key=valid.key._replace(expires_at=valid.key.created_at))
+        take_away(app, server_url, database_url)
+
+        assert (await keys.is_valid(valid), await keys.is_valid(expired)) == (True, False)
+
+    async def test_streams_go_on_without_keys(
+        self, own_client: AsyncClient, app: Litestar, server_url: str, database_url: str
+    ) -> None:
+        keys: key_ring.KeyRing = app.state.key_ring
+        anyone = await keys.identify(None, None)
+        take_away(app, server_url, database_url)
+
+        assert await keys.is_valid(anyone)
+
 
 def take_away(app: Litestar, server_url: str, database_url: str) -> None:
     """End the connections to the database, and let it accept no others."""
