@@ -9,6 +9,7 @@ import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple, cast
 from urllib.parse import quote, unquote
 from uuid import UUID, uuid4
@@ -115,15 +116,17 @@ class AshSessionStore:
 
     async def load(self, key: SessionKey) -> Entries | None:
         """Return the entries of a session, or None if it has none."""
-        client, name = self._clients.client, self._name(key)
-        mirror = self._mirrors.get(name)
-        messages = None
-        if mirror is not None and mirror.session_id is not None:
-            messages = await _read_messages(client, mirror.session_id)
-        if messages is None:
-            session = await find_session(client, SOURCE, name)
-            messages = None if session is None else await _read_messages(client, session.id)
-        entries = map(_to_entry, messages or [])
+        client = self._clients.client
+        session = await self._find(client, self._name(key))
+        if session is None:
+            return None
+        try:
+            pages = [page async for page in read_texts(client, session)]
+        except ApiError as error:
+            if error.code == "session_not_found":  # deleted meanwhile
+                return None
+            raise
+        entries = map(_to_entry, chain.from_iterable(pages))
         return [entry for entry in entries if entry is not None] or None
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
@@ -244,6 +247,14 @@ class AshSessionStore:
                 mirror.include([each for each in page if each.sequence <= mirror.sequence], covered)
         mirror.read = mirror.sequence
 
+    async def _find(self, client: SessionClient, name: str) -> UUID | None:
+        """Return the id of a session. A known one follows from the name, so it stays the same if it is stored anew."""
+        mirror = self._mirrors.get(name)
+        if mirror is not None and mirror.session_id is not None:
+            return mirror.session_id
+        session = await find_session(client, SOURCE, name)
+        return None if session is None else session.id
+
     def _mirror(self, key: SessionKey) -> _Mirror:
         name = self._name(key)
         mirror = self._mirrors.setdefault(name, _Mirror(has_summary=not key.get("subpath")))
@@ -275,16 +286,6 @@ class AshSessionStore:
         async for session in list_named(client, SOURCE, prefix):
             if (session.external_id or "").endswith(_SUFFIX):
                 yield session
-
-
-async def _read_messages(client: SessionClient, session: UUID) -> list[TextOnPage] | None:
-    """Return the messages of a session; None if it does not exist, or is deleted meanwhile."""
-    try:
-        return [message async for page in read_texts(client, session) for message in page]
-    except ApiError as error:
-        if error.code != "session_not_found":
-            raise
-        return None
 
 
 def _to_line(entry: SessionStoreEntry) -> _Line:
