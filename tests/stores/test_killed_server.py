@@ -17,6 +17,7 @@ from ash_server.store import Store
 from ash_stores import AshSession, AshSessionStore
 from benchmarks.deployment import ServerProcess
 from tests.client.test_ash_client import proxy
+from tests.conftest import POOLER
 from tests.ports import free_port
 from tests.server.api.conftest import SECRET, create_key
 from tests.stores.test_claude_agent_store import KEY, MODE, NAME, SESSION, entries
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 async def server(database_url: str, tmp_path: Path) -> AsyncIterator[ServerProcess]:
-    process = ServerProcess(database_url, tmp_path / "server", ASH_SECRET=SECRET)
+    process = ServerProcess(database_url, tmp_path / "server", ASH_SECRET=SECRET, **POOLER)
     process.port = free_port()
     await asyncio.to_thread(process.start)
     yield process
