@@ -6,6 +6,7 @@ import pytest
 
 from ash_server.live import tasks
 from ash_server.live.tasks import cancel_tasks, wait_for_event
+from tests.waiting import TIMEOUT
 
 
 async def test_wait_for_event() -> None:
@@ -31,7 +32,7 @@ async def test_cancellation_together_with_the_event_is_not_lost(turns: int) -> N
     for _ in range(turns):
         await asyncio.sleep(0)
     working.cancel()
-    await asyncio.wait([working], timeout=0.2)
+    await asyncio.wait([working], timeout=TIMEOUT)
     going.set()
     await asyncio.wait([working])
 
