@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, Self, TypeAlias, TypeVar
 from uuid import uuid4
 
 import psycopg
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, InterfaceError
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.errors import UndefinedTable
 from psycopg_pool import AsyncConnectionPool
@@ -105,6 +105,12 @@ class Pool(AsyncConnectionPool[TenantConnection]):
             yield conn
 
 
+async def _check_pipeline(conn: AsyncConnection) -> None:
+    """Let the pool close a connection whose pipeline was cancelled before its end. Raises InterfaceError."""
+    if conn.pgconn.pipeline_status:
+        raise InterfaceError("a cancelled pipeline did not end")
+
+
 def open_pool(
     url: str,
     *,
@@ -135,6 +141,7 @@ def open_pool(
             "prepare_threshold": statements.threshold(is_pooled=is_pooled),
         },
         configure=lambda conn: conn.configure(settings),
+        reset=_check_pipeline,
         min_size=min_size,
         max_size=max_size,
         timeout=5,

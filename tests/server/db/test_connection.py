@@ -10,6 +10,7 @@ from multiprocessing import get_context
 
 import psycopg
 import pytest
+from psycopg.pq import PipelineStatus
 from psycopg.waiting import Ready, Wait
 
 from ash_server.db.connection import (
@@ -49,6 +50,15 @@ async def test_connections_use_autocommit_and_utc(database_url: str, monkeypatch
 
         assert zones == [("UTC",), ("UTC",)]
         assert [pooled.autocommit, single.autocommit] == [True, True]
+
+
+async def test_connection_with_an_open_pipeline_is_not_used_again(database_url: str) -> None:
+    async with open_pool(database_url, max_size=1) as pool:
+        async with pool.connection() as conn:
+            conn.pgconn.enter_pipeline_mode()  # as after a cancelled pipeline
+        async with pool.connection() as conn:
+            assert conn.pgconn.pipeline_status == PipelineStatus.OFF
+            assert await (await conn.execute("SELECT 1")).fetchone() == (1,)
 
 
 async def test_statement_options(database_url: str) -> None:
