@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, Self, TypeAlias, TypeVar
 from uuid import uuid4
 
 import psycopg
-from psycopg import AsyncConnection, InterfaceError
+from psycopg import AsyncConnection
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.errors import UndefinedTable
 from psycopg_pool import AsyncConnectionPool
@@ -102,13 +102,12 @@ class Pool(AsyncConnectionPool[TenantConnection]):
         async with super().connection(timeout) as conn:
             if self._is_restricted:
                 await conn.set_tenant(tenant)
-            yield conn
-
-
-async def _check_pipeline(conn: AsyncConnection) -> None:
-    """Let the pool close a connection whose pipeline was cancelled before its end. Raises InterfaceError."""
-    if conn.pgconn.pipeline_status:
-        raise InterfaceError("a cancelled pipeline did not end")
+            try:
+                yield conn
+            finally:
+                is_cancelled = conn.pgconn.pipeline_status
+                if is_cancelled:  # the next statement would wait for ever
+                    conn.pgconn.finish()
 
 
 def open_pool(
@@ -141,7 +140,6 @@ def open_pool(
             "prepare_threshold": statements.threshold(is_pooled=is_pooled),
         },
         configure=lambda conn: conn.configure(settings),
-        reset=_check_pipeline,
         min_size=min_size,
         max_size=max_size,
         timeout=5,
