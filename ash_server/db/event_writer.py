@@ -28,16 +28,15 @@ from ash_shared.providers._kit.steps import Part
 
 EventOrigin = Literal["line", "posted", "end"]
 
-LOCK = """
-    SELECT message_sequence, event_sequence, normalizer_state, normalizer_version, has_chunks
-    FROM session_counters WHERE session_id = %b FOR UPDATE
-"""
+_COUNTERS = "message_sequence, event_sequence, normalizer_state, normalizer_version, has_chunks"
 
-LOCK_WITH_METADATA = """
-    SELECT message_sequence, event_sequence, normalizer_state, normalizer_version, has_chunks, metadata
+LOCK = f"SELECT {_COUNTERS} FROM session_counters WHERE session_id = %b FOR UPDATE"  # noqa: S608  # constant SQL
+
+LOCK_WITH_METADATA = f"""
+    SELECT {_COUNTERS}, metadata
     FROM session_counters JOIN sessions ON id = session_id
     WHERE session_id = %b FOR UPDATE OF session_counters FOR NO KEY UPDATE OF sessions
-"""
+"""  # noqa: S608  # constant SQL
 """The row of the session can also change without a lock of the counters."""
 
 INSERT = """
