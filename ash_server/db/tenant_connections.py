@@ -1,7 +1,7 @@
 """Connections on which row-level security shows the rows of one tenant."""
 
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any, Self
 
 from psycopg import AsyncConnection, AsyncCursor, AsyncPipeline, AsyncTransaction, NotSupportedError
@@ -112,18 +112,12 @@ class _SharedCursor(AsyncCursor[Any]):
     """Runs a statement outside a transaction in a pipeline with the settings."""
 
     async def execute(self, *args: Any, **kwargs: Any) -> Self:
-        connection: Any = self.connection
-        if not connection.is_idle:
-            return await super().execute(*args, **kwargs)
-        async with connection.pipeline():
+        async with self._transaction():
             return await super().execute(*args, **kwargs)
 
     async def executemany(self, *args: Any, **kwargs: Any) -> None:
-        connection: Any = self.connection
-        if not connection.is_idle:
-            return await super().executemany(*args, **kwargs)
-        async with connection.pipeline():
-            return await super().executemany(*args, **kwargs)
+        async with self._transaction():
+            await super().executemany(*args, **kwargs)
 
     def copy(self, *args: Any, **kwargs: Any) -> Any:
         self._require_transaction()
@@ -132,6 +126,11 @@ class _SharedCursor(AsyncCursor[Any]):
     def stream(self, *args: Any, **kwargs: Any) -> Any:
         self._require_transaction()
         return super().stream(*args, **kwargs)
+
+    def _transaction(self) -> AbstractAsyncContextManager[object]:
+        """Return the transaction of a statement: that of the connection, or a pipeline of its own."""
+        connection: Any = self.connection
+        return connection.pipeline() if connection.is_idle else nullcontext()
 
     def _require_transaction(self) -> None:
         """COPY and single rows cannot be in a pipeline: outside a transaction they would have no tenant."""
