@@ -1,6 +1,9 @@
 /** Search queries and results of the search API. */
 import { el } from "./dom.js";
 
+/** Time after which a search is repeated while there are events that cannot be searched yet. */
+export const PENDING_MS = 1000;
+
 /** True if the query contains a word to search for; punctuation and excluded words do not count. */
 export function hasSearchWord(q) {
   return q.split(" ").some((term) => !/^(-|or$)/i.test(term) && /[\p{L}\p{N}]/u.test(term));

@@ -1,13 +1,11 @@
 import { getJson, isAborted, messageOf, withQuery } from "../lib/api.js";
 import { blurActiveElement, el, iconButton } from "../lib/dom.js";
-import { hasSearchWord, hitPlace, markedSnippet } from "../lib/search-result.js";
+import { PENDING_MS, hasSearchWord, hitPlace, markedSnippet } from "../lib/search-result.js";
 import { formatNumber, pluralize } from "../lib/number-format.js";
 import { clockTime } from "../lib/time-format.js";
 import { placeUrl } from "./permalinks.js";
 
 const DELAY_MS = 250;
-/** Time after which hits are loaded again while there are events that cannot be searched yet. */
-const PENDING_MS = 1000;
 const PAGE = 50;
 
 const ROLE_NAMES = { user: "User", assistant: "Assistant", tool: "Tool", system: "System" };

@@ -1,6 +1,6 @@
 import { isAborted } from "../lib/api.js";
 import { el } from "../lib/dom.js";
-import { hasSearchWord } from "../lib/search-result.js";
+import { PENDING_MS, hasSearchWord } from "../lib/search-result.js";
 import { pluralize } from "../lib/number-format.js";
 import { errorPlaceholder, placeholder, skeleton } from "../lib/placeholders.js";
 import { NO_FILTERS, apiParameters, isNarrowed } from "./list-filters.js";
@@ -14,8 +14,6 @@ const TITLES = 50;
 const HITS = 60;
 const HITS_PER_SESSION = 3;
 const TYPING_DELAY_MS = 250;
-/** Time after which a search without hits is repeated while there are events that cannot be searched yet. */
-const PENDING_MS = 1000;
 
 /** Search results: sessions with matching titles, and messages after a short delay. */
 export class SearchView {
