@@ -41,7 +41,7 @@ from ash_server.api.http.openapi_operations import (
     reference,
     text,
 )
-from ash_server.api.http.parameters import ExpectedSequence
+from ash_server.api.http.parameters import ExpectedSequence, OnlyRole
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.api.metrics import count_appended
 from ash_server.api.sessions import check_metadata_depth
@@ -162,7 +162,6 @@ OnlyKinds = Annotated[
         description="Only these kinds, separated by commas. With all of them, sequences have no gap.",
     ),
 ]
-OnlyRole = Annotated[Role | None, QueryParameter(description="Only this role.")]
 OnlyBlockType = Annotated[
     BlockType | None, QueryParameter(description="Only messages with a block of this type.")
 ]

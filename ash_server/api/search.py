@@ -10,12 +10,11 @@ from litestar.params import QueryParameter
 from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedReader
 from ash_server.api.http.openapi_operations import ONE_LINE, json_of, operation
-from ash_server.api.http.parameters import PageCursor
+from ash_server.api.http.parameters import OnlyRole, PageCursor
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.redaction import is_redacted
 from ash_server.db.search.query import MAX_RESULTS, SearchScope
 from ash_server.errors import NulByte, SessionNotFound
-from ash_shared.model.message import Role
 from ash_shared.model.pages import SearchPage
 
 Query = Annotated[
@@ -35,6 +34,24 @@ SearchPlace = Annotated[
         "calls. `results`: tool results and all other texts. `everything`: all of these.",
     ),
 ]
+OnlySource = Annotated[
+    str | None, QueryParameter(pattern=ONE_LINE, description="Only sessions of this source.")
+]
+OnlySession = Annotated[UUID | None, QueryParameter(name="sessionId", description="Only this session.")]
+Since = Annotated[
+    datetime | None, QueryParameter(description="Only at or after this time. Without a time zone: UTC.")
+]
+Until = Annotated[datetime | None, QueryParameter(description="Only before this time.")]
+PerSession = Annotated[
+    int | None,
+    QueryParameter(
+        name="perSession",
+        ge=1,
+        le=MAX_RESULTS,
+        description="Maximum number of results per session, newest first; `matches` is the total.",
+    ),
+]
+Limit = Annotated[int, QueryParameter(ge=1, le=MAX_RESULTS, description="Maximum number of results.")]
 
 _EXAMPLE = {
     "results": [
@@ -80,31 +97,14 @@ class SearchController(Controller):
         *,
         q: Query,
         place: SearchPlace = "conversation",
-        source: Annotated[
-            str | None, QueryParameter(pattern=ONE_LINE, description="Only sessions of this source.")
-        ] = None,
-        role: Annotated[Role | None, QueryParameter(description="Only this role.")] = None,
-        session_id: Annotated[
-            UUID | None, QueryParameter(name="sessionId", description="Only this session.")
-        ] = None,
-        since: Annotated[
-            datetime | None,
-            QueryParameter(description="Only at or after this time. Without a time zone: UTC."),
-        ] = None,
-        until: Annotated[datetime | None, QueryParameter(description="Only before this time.")] = None,
-        per_session: Annotated[
-            int | None,
-            QueryParameter(
-                name="perSession",
-                ge=1,
-                le=MAX_RESULTS,
-                description="Maximum number of results per session, newest first; `matches` is the total.",
-            ),
-        ] = None,
+        source: OnlySource = None,
+        role: OnlyRole = None,
+        session_id: OnlySession = None,
+        since: Since = None,
+        until: Until = None,
+        per_session: PerSession = None,
         after: PageCursor = None,
-        limit: Annotated[
-            int, QueryParameter(ge=1, le=MAX_RESULTS, description="Maximum number of results.")
-        ] = 20,
+        limit: Limit = 20,
     ) -> SearchPage:
         return await reader(
             lambda store: store.search.search(

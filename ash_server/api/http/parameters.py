@@ -4,11 +4,13 @@ from typing import Annotated
 
 from litestar.params import QueryParameter
 
-from ash_shared.model.message import LAST_SEQUENCE
+from ash_shared.model.message import LAST_SEQUENCE, Role
 
 PageCursor = Annotated[
     str | None, QueryParameter(min_length=1, description="The `nextAfter` of the previous page.")
 ]
+
+OnlyRole = Annotated[Role | None, QueryParameter(description="Only this role.")]
 
 ExpectedSequence = Annotated[
     int | None,
