@@ -14,7 +14,15 @@ from rich.text import Text
 from ash_server.cli.options import json_option
 from ash_server.cli.output.terminal import counted, stdout_console, visible, visible_json
 from ash_server.db.connection import direct_url
-from ash_server.db.doctor import Diagnosis, Finding, diagnose
+from ash_server.db.doctor import (
+    Diagnosis,
+    Finding,
+    Follower,
+    IndexSize,
+    Statement,
+    TableSize,
+    diagnose,
+)
 from ash_server.db.embedded.open import open_without_schema
 from ash_server.settings import Settings
 
@@ -70,45 +78,45 @@ def _show_view(diagnosis: Diagnosis) -> None:
 
 def _tables(diagnosis: Diagnosis) -> Iterator[Table]:
     if diagnosis.tables:
-        yield _table(
-            ("table", "vacuumed", "analyzed"),
-            ("rows", "size", "indexes", "deleted rows"),
-            (
-                (
-                    each.name,
-                    _format_moment(each.vacuumed_at),
-                    _format_moment(each.analyzed_at),
-                    f"{max(each.rows, each.live_rows):,}",
-                    decimal(each.bytes),
-                    decimal(each.index_bytes),
-                    f"{each.dead_rows:,}",
-                )
-                for each in diagnosis.tables
-            ),
-        )
-        yield _table(
-            ("index", "of"),
-            ("size", "scans"),
-            (
-                (each.name, each.table, decimal(each.bytes), f"{each.scans:,}")
-                for each in diagnosis.indexes[:_LARGE_INDEXES]
-            ),
-        )
+        yield _sizes_of_tables(diagnosis.tables)
+        yield _sizes_of_indexes(diagnosis.indexes[:_LARGE_INDEXES])
     if diagnosis.statements:
-        yield _table(
-            ("slowest statements",),
-            ("calls", "mean, ms"),
-            (
-                (each.query[:_QUERY_CHARACTERS], f"{each.calls:,}", f"{each.mean_ms:,.1f}")
-                for each in diagnosis.statements
-            ),
-        )
+        yield _slowest_statements(diagnosis.statements)
     if diagnosis.followers:
-        yield _table(
-            ("follower", "state"),
-            ("behind",),
-            ((each.name, each.state, decimal(each.lag_bytes)) for each in diagnosis.followers),
+        yield _lags_of_followers(diagnosis.followers)
+
+
+def _sizes_of_tables(tables: Iterable[TableSize]) -> Table:
+    rows = (
+        (
+            each.name,
+            _format_moment(each.vacuumed_at),
+            _format_moment(each.analyzed_at),
+            f"{max(each.rows, each.live_rows):,}",
+            decimal(each.bytes),
+            decimal(each.index_bytes),
+            f"{each.dead_rows:,}",
         )
+        for each in tables
+    )
+    return _table(("table", "vacuumed", "analyzed"), ("rows", "size", "indexes", "deleted rows"), rows)
+
+
+def _sizes_of_indexes(indexes: Iterable[IndexSize]) -> Table:
+    rows = ((each.name, each.table, decimal(each.bytes), f"{each.scans:,}") for each in indexes)
+    return _table(("index", "of"), ("size", "scans"), rows)
+
+
+def _slowest_statements(statements: Iterable[Statement]) -> Table:
+    rows = (
+        (each.query[:_QUERY_CHARACTERS], f"{each.calls:,}", f"{each.mean_ms:,.1f}") for each in statements
+    )
+    return _table(("slowest statements",), ("calls", "mean, ms"), rows)
+
+
+def _lags_of_followers(followers: Iterable[Follower]) -> Table:
+    rows = ((each.name, each.state, decimal(each.lag_bytes)) for each in followers)
+    return _table(("follower", "state"), ("behind",), rows)
 
 
 def _notes(diagnosis: Diagnosis) -> Iterator[str]:
