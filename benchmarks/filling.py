@@ -9,6 +9,7 @@ from uuid import UUID
 
 import psycopg
 
+from ash_server.db.distribution import DISTRIBUTED
 from ash_server.db.sessions import uuid7
 from ash_server.store import Store
 from benchmarks.samples import user_line
@@ -19,15 +20,7 @@ _TOPIC = "topic%08d"
 _TEMPLATE_TOPIC = _TOPIC % 0
 """A word of each template; every repetition has a different one, so that the vocabulary grows with the store."""
 
-_TABLES = {
-    "sessions": "id",
-    "session_counters": "session_id",
-    "search_progress": "session_id",
-    "drift": "session_id",
-    "messages": "session_id",
-    "events": "session_id",
-    "search": "session_id",
-}
+_TABLES = {table: column for table, column in DISTRIBUTED.items() if table != "open_texts"}
 """The tables of a session, and the column with its id. Complete transcripts have no open texts."""
 _LARGE = ("messages", "events", "search")
 """Tables that get their indexes after their rows."""
@@ -226,7 +219,7 @@ def _write(conn: psycopg.Connection, planned: Sequence[_Planned]) -> None:
     """Replace all rows, in one transaction."""
     conn.execute("SET LOCAL session_replication_role = replica")  # no check of foreign keys
     conn.execute("SET LOCAL maintenance_work_mem = '512MB'")
-    conn.execute(f"TRUNCATE {', '.join(_TABLES)}, open_texts")
+    conn.execute(f"TRUNCATE {', '.join(DISTRIBUTED)}")
     for table in _TABLES:
         create_indexes = _drop_indexes(conn, table) if table in _LARGE else []
         columns = ", ".join(_columns(conn, table))
