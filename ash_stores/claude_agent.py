@@ -248,7 +248,7 @@ class AshSessionStore:
         mirror.read = mirror.sequence
 
     async def _find(self, client: SessionClient, name: str) -> UUID | None:
-        """Return the id of a session. A known one follows from the name, so it stays the same if it is stored anew."""
+        """Return the id of a session. It is derived from the name: a session that is stored again has the same one."""
         mirror = self._mirrors.get(name)
         if mirror is not None and mirror.session_id is not None:
             return mirror.session_id

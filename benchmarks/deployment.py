@@ -80,7 +80,7 @@ class Deployment:
         self.servers = [ServerProcess(self.url, folder / "server", ASH_SECRET=SECRET) for _ in range(servers)]
         self.server = self.servers[0]
         self.address = ""
-        """Of the only server, or of the proxy."""
+        """The address of the only server, or of the proxy."""
         self._database = database
 
     def client(self, tenant: str) -> AsyncAshClient:

@@ -54,7 +54,7 @@ class GenAiAttributes(AshModel):
     response_model: Omittable[str] = Field(default=ABSENT, alias="gen_ai.response.model")
     response_id: Omittable[str] = Field(default=ABSENT, alias="gen_ai.response.id")
     finish_reasons: Omittable[list[str]] = Field(default=ABSENT, alias="gen_ai.response.finish_reasons")
-    """As the vendor names them."""
+    """The names of the vendor."""
     system_instructions: Omittable[list[dict[str, Any]]] = Field(
         default=ABSENT, alias="gen_ai.system_instructions"
     )

@@ -241,11 +241,11 @@ async def get_session(conn: AsyncConnection, session_id: UUID) -> Session:
 async def get_tree(conn: AsyncConnection, session_id: UUID) -> list[TreeSession]:
     """Return the session and the stored sessions of its subagents, each once. An unknown session has none."""
     tree: dict[UUID, tuple[Any, ...]] = {}
-    found = await (await conn.execute(_ROOT, [session_id])).fetchall()
-    while found:
-        tree |= {row[0]: row for row in found}
-        children = await (await conn.execute(_CHILDREN, [[row[0] for row in found]])).fetchall()
-        found = [row for row in children if row[0] not in tree]  # a circle of parents ends
+    level = await (await conn.execute(_ROOT, [session_id])).fetchall()
+    while level:
+        tree |= {row[0]: row for row in level}
+        children = await (await conn.execute(_CHILDREN, [[row[0] for row in level]])).fetchall()
+        level = [row for row in children if row[0] not in tree]  # a circle of parents ends
     originals = await existing_ids(conn, [row[3] for row in tree.values() if row[3] is not None])
     return [
         TreeSession(id, agent_id, copied if original in originals else 0)

@@ -11,7 +11,7 @@ API_VERSION = 1
 
 
 class ReplicaHealth(AshModel):
-    """Whether the server reads from its replica."""
+    """Use and lag of the replica of a server."""
 
     is_used: bool = Field(alias="isUsed")
     """False while the replica does not answer, lags too much, or has another schema: the primary then answers."""

@@ -1,4 +1,4 @@
-"""Of several servers on one database, one indexes at a time."""
+"""One of several servers on a database indexes at a time."""
 
 from psycopg import AsyncConnection
 
