@@ -43,10 +43,13 @@ _REASONS: tuple[_Reason, ...] = (
         "The peer is compiled for this one shape and drops what it does not know; Ash recognises the format and "
         "translates the content.",
     ),
-    _Reason(
-        "P4",
-        "objects, bare messages, against the original",
-        "node has the strings in memory and builds plain objects; Ash decodes bytes and builds checked models.",
+    *(
+        _Reason(
+            "P4",
+            f"objects, {lines}, against the original",
+            "node has the strings in memory and builds plain objects; Ash decodes bytes and builds checked models.",
+        )
+        for lines in ("assistant lines", "bare messages", "user lines")
     ),
     _Reason(
         "P6",
