@@ -92,7 +92,8 @@ def translate_errors() -> Iterator[None]:
         _log.warning("a statement took longer than ASH_STATEMENT_TIMEOUT")
         raise DatabaseUnavailable("A statement took longer than ASH_STATEMENT_TIMEOUT allows.") from error
     except OperationalError as error:
-        _log.warning("the database does not answer: %s", type(error).__name__)
+        reason, _, _ = str(error).partition("\n")
+        _log.warning("the database does not answer: %s: %s", type(error).__name__, reason)
         raise DatabaseUnavailable from error
     except (errors.UndefinedTable, errors.UndefinedColumn, errors.InsufficientPrivilege) as error:
         _log.warning("the database schema does not match this version: %s", type(error).__name__)

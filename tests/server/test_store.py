@@ -34,6 +34,7 @@ from ash_server.errors import (
     SequenceMismatch,
     SessionNotFound,
 )
+from ash_server.repositories.connections import translate_errors
 from ash_shared.model.events import ChatEvent, read_event
 from ash_shared.model.message import Message
 from tests.waiting import until
@@ -100,6 +101,13 @@ async def test_reports_a_database_that_does_not_answer(tmp_path: Path) -> None:
     with pytest.raises(DatabaseUnavailable, match="does not answer"):
         async with Store.open(f"postgresql://postgres@/ash?host={tmp_path}"):
             pass
+
+
+def test_logs_the_first_line_of_an_error_of_the_connection(caplog: pytest.LogCaptureFixture) -> None:
+    reason = "server closed the connection unexpectedly"
+    with pytest.raises(DatabaseUnavailable), translate_errors():
+        raise psycopg.OperationalError(f"{reason}\n\tThis probably means the server terminated abnormally")
+    assert caplog.messages == [f"the database does not answer: OperationalError: {reason}"]
 
 
 async def test_statement_timeout(database_url: str) -> None:
