@@ -34,15 +34,15 @@ SearchPlace = Annotated[
         "calls. `results`: tool results and all other texts. `everything`: all of these.",
     ),
 ]
-OnlySource = Annotated[
+ResultSource = Annotated[
     str | None, QueryParameter(pattern=ONE_LINE, description="Only sessions of this source.")
 ]
-OnlySession = Annotated[UUID | None, QueryParameter(name="sessionId", description="Only this session.")]
-Since = Annotated[
+ResultSession = Annotated[UUID | None, QueryParameter(name="sessionId", description="Only this session.")]
+ResultsSince = Annotated[
     datetime | None, QueryParameter(description="Only at or after this time. Without a time zone: UTC.")
 ]
-Until = Annotated[datetime | None, QueryParameter(description="Only before this time.")]
-PerSession = Annotated[
+ResultsUntil = Annotated[datetime | None, QueryParameter(description="Only before this time.")]
+ResultsPerSession = Annotated[
     int | None,
     QueryParameter(
         name="perSession",
@@ -51,7 +51,7 @@ PerSession = Annotated[
         description="Maximum number of results per session, newest first; `matches` is the total.",
     ),
 ]
-Limit = Annotated[int, QueryParameter(ge=1, le=MAX_RESULTS, description="Maximum number of results.")]
+ResultLimit = Annotated[int, QueryParameter(ge=1, le=MAX_RESULTS, description="Maximum number of results.")]
 
 _EXAMPLE = {
     "results": [
@@ -97,14 +97,14 @@ class SearchController(Controller):
         *,
         q: Query,
         place: SearchPlace = "conversation",
-        source: OnlySource = None,
+        source: ResultSource = None,
         role: OnlyRole = None,
-        session_id: OnlySession = None,
-        since: Since = None,
-        until: Until = None,
-        per_session: PerSession = None,
+        session_id: ResultSession = None,
+        since: ResultsSince = None,
+        until: ResultsUntil = None,
+        per_session: ResultsPerSession = None,
         after: PageCursor = None,
-        limit: Limit = 20,
+        limit: ResultLimit = 20,
     ) -> SearchPage:
         return await reader(
             lambda store: store.search.search(
