@@ -1,11 +1,12 @@
-"""Connections that read results in fewer turns of the event loop."""
+"""Connections that read results in fewer turns of the event loop, and send fewer messages."""
 
 import select
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, AsyncPipeline
 from psycopg.abc import PQGen
 from psycopg.waiting import Ready, Wait
 
@@ -24,11 +25,32 @@ class Connection(AsyncConnection):
     async def wait(self, gen: PQGen[RV], *args: Any, **kwargs: Any) -> RV:
         return await super().wait(_read_eagerly(gen, self._poller), *args, **kwargs)
 
+    @asynccontextmanager
+    async def pipeline(self) -> AsyncGenerator[AsyncPipeline, None]:
+        self._pipeline = self._pipeline or _Pipeline(self)
+        async with super().pipeline() as pipeline:
+            yield pipeline
+
     @cached_property
     def _poller(self) -> select.poll:
         poller = select.poll()
         poller.register(self.pgconn.socket, select.POLLIN)
         return poller
+
+
+class _Pipeline(AsyncPipeline):
+    """A pipeline that ends with a Sync only.
+
+    That of psycopg sends a Flush after it. If the Flush comes after the answer, PgBouncer reserves a connection of
+    PostgreSQL for this client, which nothing releases while the client is idle.
+    """
+
+    def _exit_gen(self) -> PQGen[None]:
+        try:
+            self._enqueue_sync()
+            yield from self._communicate_gen()
+        finally:
+            yield from self._fetch_gen(flush=False)
 
 
 def _read_eagerly(gen: PQGen[RV], poller: select.poll) -> Generator[Wait, Ready | int, RV]:

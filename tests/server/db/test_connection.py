@@ -7,10 +7,11 @@ import sys
 from collections.abc import Generator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 
 import psycopg
 import pytest
-from psycopg.pq import PipelineStatus
+from psycopg.pq import PipelineStatus, Trace
 from psycopg.waiting import Ready, Wait
 
 from ash_server.db.connection import (
@@ -59,6 +60,23 @@ async def test_connection_with_an_open_pipeline_is_not_used_again(database_url: 
         async with pool.connection() as conn:
             assert conn.pgconn.pipeline_status == PipelineStatus.OFF
             assert await (await conn.execute("SELECT 1")).fetchone() == (1,)
+
+
+async def test_pipeline_sends_nothing_after_its_end(database_url: str, tmp_path: Path) -> None:
+    """A pooler would reserve a connection of PostgreSQL for what comes after the answer."""
+    async with open_pool(database_url) as pool, pool.connection() as conn:
+        with (tmp_path / "trace").open("w+") as trace:
+            conn.pgconn.trace(trace.fileno())
+            conn.pgconn.set_trace_flags(Trace.SUPPRESS_TIMESTAMPS)
+            async with conn.pipeline():
+                await conn.execute(
+                    "SELECT pg_sleep(0.1)"
+                )  # the answer comes after the end of the pipeline is sent
+            conn.pgconn.untrace()
+            trace.seek(0)
+            sent = [line.split("\t")[2].strip() for line in trace if line.startswith("F")]
+
+    assert sent[-2:] == ["Execute", "Sync"]
 
 
 async def test_statement_options(database_url: str) -> None:
