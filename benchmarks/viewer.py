@@ -115,11 +115,19 @@ async def _fill(url: str, size: Size) -> tuple[UUID, int]:
 
 
 def _lines() -> Iterator[bytes]:
-    """Yield the lines of the Claude Code samples repeatedly, with new ids each time."""
-    texts = [line for path in sorted(_SAMPLES.glob("*.jsonl")) for line in path.read_bytes().splitlines()]
-    records = [record for record in map(json.loads, texts) if "uuid" in record and "message" in record]
+    """Yield the lines of the Claude Code samples repeatedly, with new ids each time, as one conversation."""
+    samples = [_records(path) for path in sorted(_SAMPLES.glob("*.jsonl"))]
+    end: str | None = None
     for number in count():
-        yield from (dump(_renamed(record, f"-{number}")) for record in records)
+        for records in filter(None, samples):
+            lines = [_renamed(record, f"-{number}") for record in records]
+            yield from (dump(line | {"parentUuid": line.get("parentUuid") or end}) for line in lines)
+            end = lines[-1]["uuid"]
+
+
+def _records(path: Path) -> list[Any]:
+    records = map(json.loads, path.read_bytes().splitlines())
+    return [record for record in records if "uuid" in record and "message" in record]
 
 
 def _renamed(value: Any, ending: str) -> Any:
