@@ -8,6 +8,7 @@ from typing import Any, TypeVar, cast
 
 from psycopg import AsyncConnection, AsyncPipeline
 from psycopg.abc import PQGen
+from psycopg.generators import send
 from psycopg.waiting import Ready, Wait
 
 RV = TypeVar("RV")
@@ -50,6 +51,7 @@ class _Pipeline(AsyncPipeline):
             self._enqueue_sync()
             yield from self._communicate_gen()
         finally:
+            yield from send(self.pgconn)  # the rest of a long statement, which did not fit into the socket
             yield from self._fetch_gen(flush=False)
 
 

@@ -1,5 +1,6 @@
 """Database connections, and concurrent upgrades of the schema."""
 
+import asyncio
 import select
 import socket
 import subprocess
@@ -77,6 +78,14 @@ async def test_pipeline_sends_nothing_after_its_end(database_url: str, tmp_path:
             sent = [line.split("\t")[2].strip() for line in trace if line.startswith("F")]
 
     assert sent[-2:] == ["Execute", "Sync"]
+
+
+async def test_pipeline_sends_a_statement_larger_than_the_socket(database_url: str) -> None:
+    async with open_pool(database_url) as pool, pool.connection() as conn, asyncio.timeout(60):
+        async with conn.pipeline():
+            cursor = await conn.execute("SELECT length(%s)", ["x" * 20_000_000])
+
+        assert await cursor.fetchone() == (20_000_000,)
 
 
 async def test_statement_options(database_url: str) -> None:
