@@ -15,7 +15,15 @@ Validator = Callable[[Block], Any]
 @cache
 def block_validators() -> Mapping[str, Validator]:
     """Return the validators of the block classes by `type`. They are built on first use, which is slow."""
-    return {name: _validator(schema) for name, schema in _block_schemas().items()}
+    return {
+        name: _validator(schema) if _has_aliases(name) else SchemaValidator(schema).validate_python
+        for name, schema in _block_schemas().items()
+    }
+
+
+def _has_aliases(name: str) -> bool:
+    """True if JSON names differ from those of the class. A validator without arguments is a third faster."""
+    return any(field.alias for field in CLASSES[name].model_fields.values())
 
 
 @cache

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -110,6 +111,25 @@ def test_results_of_native_blocks_are_copied_byte_for_byte(result: str) -> None:
     content = f'[ {{"type":"tool_result","content":{result}}} ]'
 
     assert parse_message_content_json(_user_line(content)).decode() == content
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {
+            "type": "file",
+            "mime_type": "text/plain",
+            "source": {"type": "url", "url": "https://example.org/a"},
+        },
+        {"type": "raw", "raw_type": "x", "raw": 1, "reason": "opaque"},
+    ],
+    ids=lambda block: block["type"],
+)
+def test_names_of_python_are_unknown_keys(block: dict[str, Any]) -> None:
+    text = _user_line(json.dumps([block]))
+
+    assert [each.model_dump() for each in parse_message_content(text)] == [block]
+    assert json.loads(parse_message_content_json(text)) == [block]
 
 
 def test_keys_with_equal_replacements_stay_distinct() -> None:
