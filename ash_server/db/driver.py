@@ -1,4 +1,4 @@
-"""Connections that read results in fewer turns of the event loop, and send fewer messages."""
+"""Connections that read results in fewer turns of the event loop, send fewer messages and encode lists faster."""
 
 import select
 from collections.abc import AsyncGenerator, Generator
@@ -11,6 +11,8 @@ from psycopg.abc import PQGen
 from psycopg.generators import send
 from psycopg.waiting import Ready, Wait
 
+from ash_server.db.lists import ListDumper
+
 RV = TypeVar("RV")
 
 _MAX_READS = 64
@@ -22,6 +24,11 @@ class Connection(AsyncConnection):
 
     psycopg waits for each packet of a result, which takes longer than reading it.
     """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.info.encoding == "utf-8":
+            self.adapters.register_dumper(list, ListDumper)
 
     async def wait(self, gen: PQGen[RV], *args: Any, **kwargs: Any) -> RV:
         return await super().wait(_read_eagerly(gen, self._poller), *args, **kwargs)
