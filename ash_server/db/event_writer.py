@@ -152,10 +152,15 @@ async def with_normalizer(
     session_id: UUID,
     counters: Counters,
     derive_events: Callable[[Normalizer], Awaitable[list[PreparedEvent]]],
+    lines: Iterable[Line] = (),
 ) -> tuple[list[PreparedEvent], SavedState]:
-    """Return the events, and the state after them. The beginnings of open texts are read only if one of them ends."""
+    """Return the events, and the state after them. The beginnings of open texts are read only if one of them ends.
+
+    `lines` are those of the events: it is usually known before whether they end one.
+    """
     normalizer = Normalizer(state=counters.normalizer_state)
     try:
+        normalizer.check_open_texts(lines)
         events = await derive_events(normalizer)
     except OpenTextMissing:
         texts = await open_texts.read(conn, session_id)

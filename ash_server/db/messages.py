@@ -510,7 +510,8 @@ async def _write_events(
             events += ending(normalizer, session_id, last + len(new), posted, context.now)
         return events
 
-    derived, saved = await with_normalizer(conn, session_id, counters, derive_events)
+    lines = (message.line for message in new)
+    derived, saved = await with_normalizer(conn, session_id, counters, derive_events, lines)
     events = await resolve_id_conflicts(conn, session_id, derived)
     rows = columns(events, has_chunks=counters.has_chunks)
     await write_events(conn, session_id, counters, rows, saved, messages=len(new))

@@ -1,7 +1,7 @@
 """The normaliser: dispatches each step of a line to its handler."""
 
 from collections.abc import Callable, Iterable, Mapping
-from itertools import islice
+from itertools import islice, product
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from ash_shared.eventlog import (
 )
 from ash_shared.eventlog.dedupe import assembled_answers, repetitions
 from ash_shared.eventlog.emitter import EMPTY_LINE, Context, Event, Line, Log, read_line
-from ash_shared.eventlog.state import Place, decode_state, encode_state, with_whole_texts
+from ash_shared.eventlog.state import OpenTextMissing, Place, decode_state, encode_state, with_whole_texts
 from ash_shared.model.blocks import Block
 from ash_shared.model.event_types import CATALOGUE
 from ash_shared.model.events import ChatEvent, read_event
@@ -90,6 +90,18 @@ class Normalizer:
         timestamps = (line.facts.timestamp for line in islice(lines, FIRST_LINES))
         if (first := next(filter(None, timestamps), None)) is not None:
             self._log.set_lag(first, now)
+
+    def check_open_texts(self, lines: Iterable[Line]) -> None:
+        """Raise OpenTextMissing if one of the next lines needs the beginning of an open text, instead of in `follow`.
+
+        Without it, `follow` may still raise: a text also ends with its turn.
+        """
+        missing = [slot for slot in self._log.state.slots if slot.is_beginning_missing]
+        if not missing:
+            return
+        for slot, line in product(missing, lines):
+            if any(streaming.needs_whole_text(slot, step) for step in line.steps):
+                raise OpenTextMissing
 
     def normalize(self, chunk: RawMessage, context: Context) -> list[ChatEvent]:
         """Return the events of the next message, or chunk of a stream: a text, or the decoded object or list.

@@ -240,12 +240,15 @@ class Slot(_Stored, dict=True):
         self.beginning.clear()
         self.text, self.beginning_length, self.text_number = text, 0, 0
 
+    @property
+    def is_beginning_missing(self) -> bool:
+        return sum(map(len, self.beginning)) < self.beginning_length
+
     def whole_text(self) -> str:
         """Raises OpenTextMissing."""
-        beginning = "".join(self.beginning)
-        if len(beginning) < self.beginning_length:
+        if self.is_beginning_missing:
             raise OpenTextMissing
-        return beginning + self.text
+        return "".join([*self.beginning, self.text])
 
     @property
     def place(self) -> Place:

@@ -233,6 +233,13 @@ def _is_ended(slot: Slot, step: steps.ChunkEnd) -> bool:
     return step.slot in ("", slot.name)
 
 
+def needs_whole_text(slot: Slot, step: steps.Step) -> bool:
+    """True if the step completes the slot with the text of its chunks."""
+    if not isinstance(step, steps.ChunkEnd) or step.wait_for_part or step.text is not None:
+        return False
+    return _is_ended(slot, step)
+
+
 def _complete_slot(log: Log, slot: Slot, step: steps.ChunkEnd) -> None:
     if step.text is not None:
         _stop_building_text(slot)

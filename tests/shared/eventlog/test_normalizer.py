@@ -4,6 +4,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from ash_shared.conversation.transcript import split_transcript
 from ash_shared.eventlog import Context, Event, Line, Normalizer, read_line
-from ash_shared.eventlog.state import MAX_OPEN_TEXT
+from ash_shared.eventlog.state import MAX_OPEN_TEXT, OpenTextMissing
 from ash_shared.model.event_types import CHUNKS
 from ash_shared.model.events import read_event
 from ash_shared.model.message import Facts
@@ -113,6 +114,31 @@ def test_continues_a_state_with_whole_texts() -> None:
 
     assert events == follow(lines)[: len(events)]
     assert events[-1]["payload"] == {"text": "x" * 4500}
+
+
+@pytest.mark.parametrize(
+    ("steps", "is_missing"),
+    [
+        ([Chunk("text", "b", "0")], False),
+        ([ChunkEnd("1")], False),
+        ([ChunkEnd("0", wait_for_part=True)], False),
+        ([ChunkEnd("0", text="whole")], False),
+        ([ChunkEnd(kinds=("thinking",))], False),
+        ([ChunkEnd(kinds=("text",))], True),
+        ([ChunkEnd()], True),
+        ([Chunk("text", "b", "0"), ChunkEnd("0")], True),
+    ],
+)
+def test_missing_texts_are_known_before_the_lines(steps: list[Step], is_missing: bool) -> None:
+    """No event is derived in vain if one of many lines ends a text."""
+    session = SavedSession()
+    session.follow(line_with(Chunk("text", "x" * (MAX_OPEN_TEXT + 1), "0")), 1)
+    lines = list(map(line_with, steps))
+
+    Normalizer(state=session.state, open_texts=session.texts).check_open_texts(lines)
+    expected = pytest.raises(OpenTextMissing) if is_missing else nullcontext()
+    with expected:
+        Normalizer(state=session.state).check_open_texts(lines)
 
 
 _CALL = {"id": "c", "name": "Write"}
