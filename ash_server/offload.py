@@ -21,15 +21,19 @@ Text = TypeVar("Text", bound=HasContent)
 
 async def offload(read: Callable[[Text], T], text: Text) -> T:
     """Return `read(text)`; a large text is read in a thread."""
-    return read(text) if len(text.content) < _MAX_INLINE else await asyncio.to_thread(read, text)
+    return await asyncio.to_thread(read, text) if _is_large(text) else read(text)
 
 
 async def offload_each(read: Callable[[Text], T], texts: Iterable[Text]) -> list[T]:
     """Return `read` of each text, yielding to the event loop between them."""
     results, started = list[T](), perf_counter()
     for text in texts:
-        results.append(await offload(read, text))
+        results.append(await asyncio.to_thread(read, text) if _is_large(text) else read(text))
         if perf_counter() - started > _SLICE_SECONDS:
             await asyncio.sleep(_PAUSE_SECONDS)
             started = perf_counter()
     return results
+
+
+def _is_large(text: HasContent) -> bool:
+    return len(text.content) > _MAX_INLINE

@@ -99,15 +99,16 @@ class Pool(AsyncConnectionPool[TenantConnection]):
         *,
         tenant: Tenant = DEFAULT,
     ) -> AsyncGenerator[TenantConnection, None]:
-        async with super().connection(timeout) as conn:
+        conn = await self.getconn(timeout)
+        try:
             if self._is_restricted:
                 await conn.set_tenant(tenant)
-            try:
-                yield conn
-            finally:
-                is_cancelled = conn.pgconn.pipeline_status
-                if is_cancelled:  # the next statement would wait for ever
-                    conn.pgconn.finish()
+            yield conn
+        finally:
+            is_cancelled = conn.pgconn.pipeline_status
+            if is_cancelled:  # the next statement would wait for ever
+                conn.pgconn.finish()
+            await self.putconn(conn)
 
 
 def open_pool(

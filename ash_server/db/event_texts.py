@@ -8,6 +8,8 @@ the same type, and `places` lists for each one where it is in `fields` and which
 for. Queries fill them in: the event is the same as if it had been stored whole.
 """
 
+from collections.abc import Callable
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -82,8 +84,8 @@ _MARK = b"\x01"
 """Precedes an empty value until its place is known; encoded JSON does not contain control characters."""
 _EMPTY = {kind: msgspec.Raw(_MARK + msgspec.json.encode(kind())) for kind in (str, list, dict)}
 
-_HEAD_NAMES = frozenset({"id", "timestamp", "sessionId", "type"})
-"""The first fields of a derived event, in this order."""
+_HEAD_FIELDS = 4
+"""Number of the first fields of a derived event: `id`, `timestamp`, `sessionId` and `type`, in this order."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -108,6 +110,20 @@ def encode_whole(event: Event) -> StoredJson:
     return StoredJson(encode_text(event))
 
 
+def encoder_of(text: str) -> Callable[[Event], StoredJson]:
+    """Return the function that encodes the events derived from a text, in their order."""
+    return _encode_without_head if len(text) <= MIN_SIZE else MessageText(text).encode
+
+
+def _encode_without_head(event: Event) -> StoredJson:
+    encoded = _encode(_without_head(event))
+    return StoredJson(encoded[1:].decode(), None, event["id"], event["timestamp"])
+
+
+def _without_head(event: Event) -> Event:
+    return dict(islice(event.items(), _HEAD_FIELDS, None))
+
+
 class MessageText:
     """The text of a message, which its events refer to."""
 
@@ -121,11 +137,8 @@ class MessageText:
     def encode(self, event: Event) -> StoredJson:
         """Return the JSON of a derived event without its beginning and without the values that are in the text."""
         ranges: list[tuple[int, int]] = []
-        fields = {name: event[name] for name in event if name not in _HEAD_NAMES}
-        if len(self._text) > MIN_SIZE:
-            fields["payload"] = {
-                name: self._replace(value, ranges) for name, value in event["payload"].items()
-            }
+        fields = _without_head(event)
+        fields["payload"] = {name: self._replace(value, ranges) for name, value in event["payload"].items()}
         encoded, places = _encode(fields)[1:], None
         if ranges:
             encoded, places = _without_marks(encoded, ranges)
