@@ -10,9 +10,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from ash_server.db.messages import PreparedMessage
-from ash_server.db.sessions import uuid7
-from ash_server.derived_ids import named_ids
 from ash_server.errors import InvalidBody, TooDeep
+from ash_server.ids import named_ids, uuid7_text
 from ash_shared.eventlog import Event, line_of
 from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
 from ash_shared.model.events import EVENT_TYPES, ChatEvent, read_event
@@ -121,7 +120,7 @@ def prepare_event(fields: Any, index: int = 0, path: str = "$") -> Event:
     if not isinstance(fields, dict):
         raise _invalid("Expected an object", index, path)
     _check_depth(fields, index)
-    prepared = {"id": fields["id"] if "id" in fields else str(uuid7()), **fields}
+    prepared = {"id": fields["id"] if "id" in fields else uuid7_text(), **fields}
     for name in _ASSIGNED_BY_LOG:
         prepared.pop(name, None)
     _validate(prepared, index, path)
@@ -138,7 +137,7 @@ def _check_depth(fields: object, index: int) -> None:
 
 def _derive_id(session_id: UUID, provider_id: str | None, raw: str, fallback_id: str | None) -> str:
     if provider_id is None:
-        return str(uuid7()) if fallback_id is None else fallback_id
+        return uuid7_text() if fallback_id is None else fallback_id
     # Lone surrogates are escaped, not rejected: `append` rejects them later, with the position of the message.
     name = (provider_id + raw).encode("utf-8", "backslashreplace").decode()
     return named_ids(session_id)(name)

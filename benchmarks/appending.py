@@ -16,7 +16,7 @@ from ash_server.db.connection import connect
 from ash_server.db.event_writer import PreparedEvent, columns, derive
 from ash_server.db.events import append_events
 from ash_server.db.messages import PreparedMessage, append
-from ash_server.db.sessions import uuid7
+from ash_server.ids import uuid7_text
 from ash_server.ingest import prepare_message
 from ash_shared import PARSER_VERSION
 from ash_shared.eventlog import Normalizer
@@ -285,7 +285,7 @@ def _rows(session_id: UUID, texts: list[str]) -> list[_Rows]:
 
 
 def _message(session_id: UUID, text: str) -> PreparedMessage:
-    return prepare_message(session_id, text, id=str(uuid7()))
+    return prepare_message(session_id, text, id=uuid7_text())
 
 
 def _event_rows(events: Iterable[PreparedEvent]) -> list[tuple[Any, ...]]:

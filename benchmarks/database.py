@@ -11,7 +11,8 @@ from psycopg import AsyncConnection
 from ash_server.db.connection import upgrade
 from ash_server.db.embedded.server import EmbeddedPostgres
 from ash_server.db.messages import PreparedMessage, append
-from ash_server.db.sessions import create_session, uuid7
+from ash_server.db.sessions import create_session
+from ash_server.ids import uuid7_text
 from ash_shared.model.message import Description, Facts
 from ash_shared.reading.parse import find_blocks
 
@@ -80,7 +81,7 @@ async def settle(conn: AsyncConnection) -> None:
 def agent_message(text: str) -> PreparedMessage:
     """Describe the text and assign a new id."""
     return PreparedMessage(
-        id=str(uuid7()),
+        id=uuid7_text(),
         id_given=False,
         content=text,
         described=_DESCRIBED,

@@ -10,7 +10,7 @@ from uuid import UUID
 import psycopg
 
 from ash_server.db.distribution import DISTRIBUTED
-from ash_server.db.sessions import uuid7
+from ash_server.ids import uuid7
 from ash_server.store import Store
 from benchmarks.samples import user_line
 

@@ -22,7 +22,7 @@ from ash_server.db.messages import StoredMessage, find_last, find_message
 from ash_server.db.rebuild_events import End, StoredInput, StoredLine, UnderivedEvent, rebuild_locked
 from ash_server.db.reindex import set_by_writer
 from ash_server.db.session_facts import REPLACE, SessionFacts, collect_facts
-from ash_server.db.sessions import uuid7
+from ash_server.ids import uuid7_text
 from ash_server.offload import offload
 from ash_shared.eventlog import NORMALIZER_VERSION, Event, Line, Normalizer, line_of
 from ash_shared.eventlog.normalizer import SavedState
@@ -111,7 +111,7 @@ async def _delete(
         await _save_state(conn, session_id, rest.state)
     ids = [event["id"] for _, _, event in removed]
     payload = {"eventIds": ids, "messageSequences": [message.sequence], "reason": REASON}
-    await append_events(conn, session_id, [{"id": str(uuid7()), "type": "retraction", "payload": payload}])
+    await append_events(conn, session_id, [{"id": uuid7_text(), "type": "retraction", "payload": payload}])
 
 
 async def _events_of(

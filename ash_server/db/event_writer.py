@@ -15,10 +15,10 @@ from uuid import UUID, uuid5
 from psycopg import AsyncConnection, AsyncCursor
 
 from ash_server.db import open_texts
-from ash_server.db.event_texts import MessageText, StoredJson, encode_text, encode_whole
+from ash_server.db.event_texts import StoredJson, encode_text, encode_whole, encoder_of
 from ash_server.db.text import storable
-from ash_server.derived_ids import named_ids
 from ash_server.errors import SessionNotFound
+from ash_server.ids import named_ids
 from ash_shared.eventlog import NORMALIZER_VERSION, Context, Event, Line, Normalizer
 from ash_shared.eventlog.normalizer import SavedState
 from ash_shared.eventlog.state import OpenTextMissing
@@ -189,7 +189,7 @@ def derive(  # noqa: PLR0913  # one argument per input
     if not events:
         return []
     has_own_id = any(isinstance(step, Part) and step.relation == "event" for step in line.steps)
-    encode = encode_whole if text is None or has_own_id else MessageText(text).encode
+    encode = encode_whole if text is None or has_own_id else encoder_of(text)
     return [PreparedEvent(event, sequence, "line", has_own_id, encode(event)) for event in events]
 
 

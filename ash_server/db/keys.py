@@ -13,9 +13,9 @@ from psycopg.errors import UniqueViolation
 from psycopg.rows import args_row
 from pydantic import Field
 
-from ash_server.db.sessions import uuid7
 from ash_server.db.tenants import Tenant
 from ash_server.errors import AshError, InvalidParameter
+from ash_server.ids import uuid7
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 
 KeyScope = Literal["read", "write", "admin"]

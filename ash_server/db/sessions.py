@@ -4,12 +4,10 @@ Functions take a connection in autocommit mode (`connection.open_pool`); `ash_se
 """
 
 import re
-import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
-from secrets import randbits
 from typing import Any, NamedTuple, Self, TypedDict, Unpack
 from uuid import UUID, uuid5
 
@@ -28,6 +26,7 @@ from ash_server.errors import (
     SequenceMismatch,
     SessionNotFound,
 )
+from ash_server.ids import uuid7
 from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
 from ash_shared.model.session import Session, SessionPage, active_at
 
@@ -488,13 +487,6 @@ async def existing_ids(conn: AsyncConnection, session_ids: Sequence[UUID]) -> se
 def session_id_for(source: str, external_id: str, tenant: Tenant = DEFAULT) -> UUID:
     """Compute the id of a session with an external id."""
     return uuid5(uuid5(tenant.id, source), external_id)
-
-
-def uuid7() -> UUID:
-    """Return a random id that begins with the time, so that rows created together are close in an index."""
-    milliseconds = time.time_ns() // 1_000_000
-    unversioned = milliseconds << 80 | randbits(80)
-    return UUID(int=unversioned & ~(0xF << 76 | 0x3 << 62) | 0x7 << 76 | 0x2 << 62)
 
 
 def _identify(session: Session) -> str:

@@ -11,9 +11,10 @@ from uuid import UUID
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
-from ash_server.db.sessions import create_session, existing_ids, session_id_for, uuid7
+from ash_server.db.sessions import create_session, existing_ids, session_id_for
 from ash_server.db.tenants import tenant_of
 from ash_server.db.text import storable
+from ash_server.ids import uuid7
 from ash_shared.model.message import RECORD_ID_PREFIX
 
 MAX_RELATIVES = 100

@@ -24,9 +24,9 @@ from ash_server.db.sessions import (
     set_parent,
     set_unterminated,
     update_session,
-    uuid7,
 )
 from ash_server.errors import InvalidParameter, InvalidUtf8, NulByte, SequenceMismatch, SessionNotFound
+from ash_server.ids import uuid7
 from ash_server.ingest import prepare_message
 from ash_shared.model.session import Session, transcript_name
 from tests.server.transcripts import TRANSCRIPT_NAMES

@@ -1,9 +1,23 @@
-"""Ids derived from names, several times as fast as with the module `uuid`."""
+"""Ids, as text several times as fast as with the module `uuid`."""
 
+import time
 from collections.abc import Callable
 from functools import lru_cache
 from hashlib import sha1
+from os import urandom
 from uuid import UUID
+
+
+def uuid7() -> UUID:
+    """Return a random id that begins with the time, so that rows created together are close in an index."""
+    return UUID(uuid7_text())
+
+
+def uuid7_text() -> str:
+    milliseconds = f"{time.time_ns() // 1_000_000:012x}"
+    digits = urandom(10).hex()
+    variant = _VARIANTS[digits[3]]
+    return f"{milliseconds[:8]}-{milliseconds[8:]}-7{digits[:3]}-{variant}{digits[4:7]}-{digits[8:]}"
 
 
 @lru_cache(maxsize=256)
