@@ -27,6 +27,8 @@ from ash_shared.reading.system_text import is_client_text, prompt_text, typed_te
 
 def facts(record: Record) -> Facts:
     """Return the metadata of a line, whose keys are in camel case on disk and in snake case in the stream."""
+    if _FACT_KEYS.isdisjoint(record):  # most events of a stream
+        return _NO_FACTS
     name = _new_name(record)
     return Facts(
         uuid=text_at(record, "uuid"),
@@ -38,6 +40,14 @@ def facts(record: Record) -> Facts:
         is_title_of_person=name is not None,
         agent=_agent_of_session(record),
     )
+
+
+_NO_FACTS = Facts()
+_FACT_KEYS = frozenset(
+    {"uuid", "timestamp", "sessionId", "session_id", "version", "claude_code_version", "model", "message"}
+    | {"aiTitle", "customTitle", "summary", "title", "subtype", "isSidechain"}
+)
+"""The keys from which `facts` reads; a record without them has none."""
 
 
 def identify(record: Record) -> Identity:
