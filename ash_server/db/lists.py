@@ -48,21 +48,22 @@ def _quote(item: str | None) -> str:
     return f'"{escaped}"'
 
 
-_UNKNOWN = _TextListDumper(0)
-_TEXT_DUMPERS: Mapping[type[Any], _TextListDumper] = {
-    kind: _TextListDumper(postgres.types[name].array_oid)
-    for kind, name in ((str, "text"), (int, "int8"), (bool, "bool"))
+_TEXTS = _TextListDumper(postgres.types["text"].array_oid)
+_DUMPERS: Mapping[type, _TextListDumper] = {
+    str: _TEXTS,
+    int: _TextListDumper(postgres.types["int8"].array_oid),
+    bool: _TextListDumper(postgres.types["bool"].array_oid),
+    NoneType: _TextListDumper(0),
+}
+_DUMPERS_OF_TYPES = {
+    types: dumper
+    for kind, dumper in _DUMPERS.items()
+    for types in (frozenset([kind]), frozenset([kind, NoneType]))
 }
 
 
 def _text_dumper(items: list[Any]) -> _TextListDumper | None:
-    types = set(map(type, items))
-    types.discard(NoneType)
-    if len(types) > 1:
-        return None
-    if not types:
-        return _UNKNOWN
-    kind: type[Any] = types.pop()
-    first = items[0]
-    is_long = kind is str and first is not None and len(first) > _MAX_ITEM
-    return None if is_long else _TEXT_DUMPERS.get(kind)
+    """Return the dumper of lists with items of these types, if any."""
+    dumper = _DUMPERS_OF_TYPES.get(frozenset(map(type, items)))
+    is_long = dumper is _TEXTS and len(items[0] or "") > _MAX_ITEM
+    return None if is_long else dumper

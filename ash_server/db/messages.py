@@ -33,6 +33,7 @@ from ash_server.db.event_writer import (
     resolve_id_conflicts,
     stored_query,
     with_normalizer,
+    without_nulls,
     write_events,
 )
 from ash_server.db.events import Appended
@@ -484,8 +485,8 @@ async def _write_messages(
         "digests": [each.digest for each in described],
         "roles_given": [message.role_given for message in new],
         "sources_given": [message.source_given for message in new],
-        "blocks_starts": [message.blocks and message.blocks.start for message in new],
-        "blocks_sizes": [message.blocks and message.blocks.size for message in new],
+        "blocks_starts": without_nulls([message.blocks and message.blocks.start for message in new]),
+        "blocks_sizes": without_nulls([message.blocks and message.blocks.size for message in new]),
         **collect_facts(described)._asdict(),
     }
     await conn.execute(_WRITE, values)

@@ -242,7 +242,7 @@ class Slot(_Stored, dict=True):
 
     @property
     def is_beginning_missing(self) -> bool:
-        return sum(map(len, self.beginning)) < self.beginning_length
+        return bool(self.beginning_length) and sum(map(len, self.beginning)) < self.beginning_length
 
     def whole_text(self) -> str:
         """Raises OpenTextMissing."""
