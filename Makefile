@@ -82,7 +82,7 @@ soak: .venv/.dev  ## mixed load for 15 minutes: memory, open files and latencies
 
 .venv-sbom/.sbom: requirements/sbom.txt
 	@$(PYTHON) -m venv .venv-sbom
-	@.venv-sbom/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/sbom.txt
+	@.venv-sbom/bin/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/sbom.txt
 	@touch $@
 
 sbom: .venv-sbom/.sbom  ## write sbom.json, the components of the server (CycloneDX)

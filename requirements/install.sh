@@ -13,5 +13,5 @@ if [ ! -x "$2"/bin/pip ]; then
         exit 1
     }
 fi
-"$2"/bin/pip install --quiet --disable-pip-version-check --require-hashes -r "requirements/$3.txt"
+"$2"/bin/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r "requirements/$3.txt"
 "$2"/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .

@@ -97,7 +97,7 @@ def test_installed_packages_are_pinned() -> None:
     installs = [step for run in arguments_of("RUN") for step in run.split("&&") if "pip install" in step]
 
     assert [{"--require-hashes", "--no-deps"} & set(shlex.split(step)) for step in installs] == [
-        {"--require-hashes"},
+        {"--require-hashes", "--no-deps"},
         {"--no-deps"},
     ]
 
