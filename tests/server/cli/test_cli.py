@@ -684,7 +684,7 @@ REFUSED = {
         "ash: Invalid value for '[PATH...]': Path 'none' does not exist (see `ash drift --help`)",
     ),
     ("whistle",): (2, "ash: No such command 'whistle' (see `ash --help`)"),
-    ("serve", "--host", "0.0.0.0"): (
+    ("serve", "--host", "0.0.0.0", "--port", "0"): (
         1,
         "ash: ASH_HOST=0.0.0.0 lets other machines reach Ash, which has no keys yet. "
         "Create the first one with `ash keys create NAME`, or unset ASH_HOST. "
