@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help env demo test test-all test-pooler check fuzz bench bench-smoke chaos scale soak openapi screenshots sbom requirements clean
+.PHONY: help env browser demo test test-all test-pooler check fuzz bench bench-smoke chaos scale soak openapi screenshots sbom requirements clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -30,6 +30,10 @@ help:  ## list the targets
 node_modules/package.json: package.json
 	@if command -v npm >/dev/null; then sh tools/install-npm-packages.sh; fi
 
+# Without npm or a network, the tests in a browser are skipped.
+browser: .venv/.dev
+	@$(BIN)/python tools/install_chromium.py
+
 env: .venv/.dev  ## set up the development environment
 
 demo: .venv/.server  ## start Ash with sample sessions and open its viewer
@@ -41,13 +45,13 @@ PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 # Tests start hundreds of Python processes, which would compile each module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-test: .venv/.dev node_modules/package.json  ## run the tests, on a real PostgreSQL and in a real browser
+test: .venv/.dev browser node_modules/package.json  ## run the tests, on a real PostgreSQL and in a real browser
 	@$(PYTEST) -m "not slow"
 
-test-all: .venv/.dev .venv-agents/.agents node_modules/package.json  ## run all tests, including the slow ones
+test-all: .venv/.dev .venv-agents/.agents browser node_modules/package.json  ## run all tests, including the slow ones
 	@$(PYTEST)
 
-test-pooler: .venv/.dev .venv-agents/.agents node_modules/package.json  ## run all tests through PgBouncer in transaction mode
+test-pooler: .venv/.dev .venv-agents/.agents browser node_modules/package.json  ## run all tests through PgBouncer in transaction mode
 	@$(BIN)/python -m tests.pooler --numprocesses auto --dist worksteal
 
 check: .venv/.dev  ## check lint rules, formatting and types
@@ -62,7 +66,7 @@ fuzz: .venv/.dev  ## read 200,000 shuffled and 1,000,000 mutated lines (about 5 
 openapi: .venv/.dev  ## write openapi/openapi.json and its TypeScript types
 	@sh openapi/generate.sh
 
-screenshots: .venv/.dev  ## take the screenshots in docs/screenshots (needs Chromium)
+screenshots: .venv/.dev browser  ## take the screenshots in docs/screenshots
 	@$(BIN)/python -m tests.viewer.screenshots
 
 bench: .venv-bench/.bench  ## compare Ash with similar systems and write benchmarks/RESULTS.md
@@ -94,4 +98,4 @@ requirements:  ## compile the pinned requirements (needs uv)
 	@sh requirements/compile.sh
 
 clean:  ## remove the environments and caches
-	rm -rf .venv .venv-agents .venv-bench .venv-sbom sbom.json node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-agents .venv-bench .venv-sbom sbom.json node_modules .chromium .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -6,12 +6,15 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 from playwright.async_api import Browser, Page, async_playwright
 
 from tests.waiting import TIMEOUT
 
 ABSENT = "no Chromium: install it (Debian: apt install chromium-headless-shell), or name its program in ASH_CHROMIUM"
+INSTALLED = Path(__file__).parents[2] / ".chromium" / "chromium"
+"""The program that `make test` installs on a machine without Chromium."""
 # The headless shell opens a page four times as fast as the whole browser.
 _NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 _ARGUMENTS = (
@@ -24,7 +27,8 @@ _ARGUMENTS = (
 
 def chromium() -> str | None:
     """Return the path of the program, or None."""
-    return os.environ.get("ASH_CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
+    candidates = (os.environ.get("ASH_CHROMIUM"), *map(shutil.which, _NAMES), shutil.which(INSTALLED))
+    return next(filter(None, candidates), None)
 
 
 @asynccontextmanager
