@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from random import uniform
 from typing import Any, NamedTuple, cast
 from urllib.parse import quote, unquote
 from uuid import UUID, uuid4
@@ -19,6 +20,7 @@ from claude_agent_sdk.types import SessionListSubkeysKey, SessionStoreListEntry,
 
 from ash_client import ApiError, MessageToAppend
 from ash_client.requests import batched
+from ash_client.retry import Attempts, Retry
 from ash_shared.model.message import RECORD_ID_PREFIX
 from ash_shared.model.session import Session
 from ash_stores.connection import (
@@ -41,6 +43,8 @@ _MAX_MIRRORS = 1000
 """Transcripts with a state that is kept between appends; that of others is read again."""
 _MAX_RECORD_ID = 200
 _SUFFIX = ".jsonl"
+_CONFLICTS = Retry(seconds=30, statuses=frozenset({409}))
+"""How long an append waits for its turn: less than the 60 s of the SDK, which repeats it after an error only."""
 _LEFT_TO_NEXT_APPEND = frozenset({"sequence_mismatch", "session_not_found", "body_too_large"})
 
 Entries = list[SessionStoreEntry]
@@ -88,7 +92,8 @@ class AshSessionStore:
     """Stores the sessions of `ClaudeAgentOptions(session_store=…)` in Ash.
 
     Every entry is stored verbatim as a message, so the session can be read in the viewer, searched and exported. An
-    entry whose `uuid` is stored is ignored; entries without one are appended each time.
+    entry whose `uuid` is stored is ignored; entries without one are appended each time. Needs asyncio: it does not run
+    on Trio.
     """
 
     def __init__(self, url: Address, key: str | None = None, namespace: str = "") -> None:
@@ -167,9 +172,10 @@ class AshSessionStore:
     async def _append_batch(self, key: SessionKey, mirror: _Mirror, lines: list[_Line]) -> None:
         """Append the lines that are not stored, and the summary with them, to the session as it was read last.
 
-        If another writer was faster, read the session again: a summary follows from all entries before it.
+        If another writer was faster, wait and read the session again: a summary follows from all entries before it.
         """
         client = self._clients.client
+        conflicts = Attempts(_CONFLICTS)
         while True:
             if mirror.session_id is None:
                 await self._open(client, key, mirror)
@@ -185,7 +191,7 @@ class AshSessionStore:
                     expected_sequence=mirror.sequence,
                 )
             except ApiError as error:
-                lines = await self._recover(client, mirror, new, error)
+                lines = await self._recover(client, mirror, new, error, conflicts)
                 continue
             created = [
                 (line.entry, each.sequence) for line, each in zip(new, appended, strict=True) if each.created
@@ -209,12 +215,13 @@ class AshSessionStore:
                 raise
 
     async def _recover(
-        self, client: SessionClient, mirror: _Mirror, lines: list[_Line], error: ApiError
+        self, client: SessionClient, mirror: _Mirror, lines: list[_Line], error: ApiError, conflicts: Attempts
     ) -> list[_Line]:
         """Return the lines to append again after an error. Raises other errors."""
         if error.code == "session_not_found":
             mirror.session_id = None
         elif error.code == "sequence_mismatch":
+            await asyncio.sleep(uniform(0, conflicts.delay_after(error)))
             last = error.problem.get("currentSequence", 0)
             session = await client.get_session(str(mirror.session_id))
             await self._read(client, mirror, session, last)

@@ -36,7 +36,7 @@ from ash_server.store import Store
 from ash_server.transfer.importing.file_import import ImportedFile, import_file
 from ash_server.transfer.importing.transcript_files import find_homes
 from ash_server.transfer.pushing import push_file
-from ash_stores import AshSessionStore
+from ash_stores import AshSessionStore, claude_agent
 from ash_stores.connection import Address, find_session
 from tests.server.api.conftest import create_key
 
@@ -302,14 +302,24 @@ async def test_mirrors_a_run_of_the_sdk(
 # --- Writers
 
 
+class CountedConflicts(AshSessionStore):
+    """Counts the attempts to append that another writer preceded."""
+
+    conflicts = 0
+
+    async def _recover(self, *arguments: Any) -> Any:
+        self.conflicts += 1
+        return await super()._recover(*arguments)
+
+
 @pytest.mark.parametrize("mode", ["server", "store"])
-async def test_ten_writers_lose_nothing(mode: str, server: str, store: Store) -> None:
+async def test_twenty_writers_back_off_and_lose_nothing(mode: str, server: str, store: Store) -> None:
     """Each appends batches of its own and one that all have."""
-    stores = [AshSessionStore(server if mode == "server" else store) for _ in range(10)]
+    stores = [CountedConflicts(server if mode == "server" else store) for _ in range(20)]
     shared = entries(1, 2)
 
     async def write(writer: int, sessions: AshSessionStore) -> None:
-        for batch in range(5):
+        for batch in range(4):
             first = 100 * (writer + 1) + 3 * batch
             await sessions.append(KEY, [*shared, *entries(first, first + 1, first + 2), MODE])
 
@@ -320,13 +330,31 @@ async def test_ten_writers_lose_nothing(mode: str, server: str, store: Store) ->
     [summary] = await stores[0].list_session_summaries("-work-site")
     for each in stores:
         await each.close()
-    assert sorted(ids) == [1, 2, *(100 * writer + n for writer in range(1, 11) for n in range(15))]
+    assert sorted(ids) == [1, 2, *(100 * writer + n for writer in range(1, 21) for n in range(12))]
     assert all(
-        [id for id in ids if id // 100 == writer] == [100 * writer + n for n in range(15)]
-        for writer in range(1, 11)
+        [id for id in ids if id // 100 == writer] == [100 * writer + n for n in range(12)]
+        for writer in range(1, 21)
     )
-    assert len(loaded) - len(ids) == 50
+    assert len(loaded) - len(ids) == 80
     assert summary["data"]["first_prompt"] == "prompt 1"
+    assert sum(each.conflicts for each in stores) < 400  # about 60, and 1,000 without a delay
+
+
+async def test_append_that_others_always_precede_fails_and_can_be_repeated(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, fast = AshSessionStore(store), AshSessionStore(store)
+    await slow.append(KEY, entries(1))
+    await fast.append(KEY, entries(2))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(claude_agent, "_CONFLICTS", claude_agent._CONFLICTS._replace(seconds=0))
+        with pytest.raises(ApiError) as refused:
+            await slow.append(KEY, [entry(3), MODE])
+    await slow.append(KEY, [entry(3), MODE])
+
+    assert refused.value.code == "sequence_mismatch"
+    assert await slow.load(KEY) == [*entries(1, 2, 3), MODE]
 
 
 class LostAnswer(AshSessionStore):
