@@ -34,10 +34,11 @@ class AshSession:
     ) -> None:
         """`session_id` is the external id of the session in Ash; `url` that of a server, or an open store.
 
-        `session_settings` (`agents.memory.SessionSettings`) limits the items that a run reads.
+        `session_settings`, a `SessionSettings` of the SDK or a dict, limits the items that a run reads. Raises
+        TypeError for unknown settings, as the SDK does.
         """
         self.session_id = session_id
-        self.session_settings = session_settings
+        self.session_settings = None if session_settings is None else _to_settings(session_settings)
         self._clients = SessionClients(url, key)
         self._id: UUID | None = None
 
@@ -48,7 +49,8 @@ class AshSession:
     async def get_items(self, limit: int | None = None) -> list[Any]:
         """Return the items in order; with a limit, the latest ones."""
         client = self._clients.client
-        limit = getattr(self.session_settings, "limit", None) if limit is None else limit
+        if limit is None and self.session_settings is not None:
+            limit = _to_settings(self.session_settings).limit
         session = await self._find(client)
         if session is None:
             return []
@@ -113,6 +115,13 @@ class AshSession:
             session = await find_session(client, SOURCE, self.session_id)
             self._id = None if session is None else session.id
         return self._id
+
+
+def _to_settings(settings: Any) -> Any:
+    """Return `SessionSettings`, read as by the SDK's own sessions. Raises TypeError."""
+    from agents.memory.session_settings import coerce_session_settings
+
+    return coerce_session_settings(settings)
 
 
 def _to_message(item: Any) -> MessageToAppend:

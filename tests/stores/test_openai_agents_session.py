@@ -1,9 +1,11 @@
 """`AshSession` compared with a list, and with concurrent writers."""
 
 import asyncio
+import os
+import subprocess
 from collections.abc import AsyncIterator
+from pathlib import Path
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from ash_server.store import Store
 from ash_stores import AshSession
 from ash_stores.connection import Address
+from tests.stores.test_examples import ROOT, python_with
 
 PROMPT = {"role": "user", "content": "Which tests fail?"}
 CALL = {"type": "function_call", "call_id": "c1", "name": "run", "arguments": '{"command": "make test"}'}
@@ -87,11 +90,56 @@ async def test_equals_a_list_after_random_operations(session: AshSession) -> Non
     assert await session.get_items() == expected
 
 
-async def test_settings_limit_the_items(store: Store) -> None:
-    session = AshSession("chat-8", url=store, session_settings=SimpleNamespace(limit=2))
-    await session.add_items([PROMPT, CALL, OUTPUT])
+SETTINGS = """
+# Compares AshSession with the SDK's own session for each of these settings.
+import asyncio, os
+from agents import Agent, RunConfig, SQLiteSession
+from agents.memory import SessionSettings
+from agents.run_internal.session_persistence import prepare_input_with_session
+from ash_stores import AshSession
 
-    assert [await session.get_items(), await session.get_items(1)] == [[CALL, OUTPUT], [OUTPUT]]
+ITEMS = [{"role": "user", "content": f"prompt {number}"} for number in range(5)]
+SETTINGS = [
+    None, {}, {"limit": 2}, {"limit": None}, {"limit": 0}, SessionSettings(limit=3), {"limt": 2}, {"limit": "x"}, 2,
+]
+
+async def read(create, settings):
+    try:
+        session = create(settings)
+    except Exception as error:
+        return type(error).__name__, str(error)
+    await session.clear_session()
+    await session.add_items(ITEMS)
+    items = [await session.get_items(), await session.get_items(1)]
+    for override in (None, SessionSettings(limit=4)):
+        run = RunConfig(session_settings=override).session_settings
+        items.append((await prepare_input_with_session("Go on.", session, None, run))[0])
+    session.session_settings = {"limit": 1}
+    return [*items, await session.get_items()]
+
+async def main():
+    for settings in SETTINGS:
+        expected = await read(lambda each: SQLiteSession("chat", session_settings=each), settings)
+        result = await read(lambda each: AshSession("chat", os.environ["ASH_URL"], session_settings=each), settings)
+        print("equal" if result == expected else (settings, result, expected))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.slow  # `make test-all` creates the environment of openai-agents
+def test_settings_limit_the_items_as_in_sessions_of_the_sdk(server: str, tmp_path: Path) -> None:
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(ROOT),
+        "ASH_URL": server,
+        "HOME": str(tmp_path),
+    }
+    run = subprocess.run(
+        [python_with("agents"), "-c", SETTINGS], env=environment, capture_output=True, text=True
+    )
+
+    assert (run.stdout.splitlines(), run.stderr) == (["equal"] * 9, "")
 
 
 async def test_pages_hold_many_items(store: Store) -> None:
@@ -105,7 +153,7 @@ async def test_pages_hold_many_items(store: Store) -> None:
 
 @pytest.mark.parametrize("mode", ["server", "store"])
 async def test_concurrent_writers_get_each_item_once(mode: str, server: str, store: Store) -> None:
-    sessions = [AshSession("chat", url=server if mode == "server" else store) for _ in range(10)]
+    sessions = [AshSession("chat", url=server if mode == "server" else store) for _ in range(20)]
 
     async def add(writer: int, session: AshSession) -> None:
         for batch in range(3):
@@ -118,14 +166,14 @@ async def test_concurrent_writers_get_each_item_once(mode: str, server: str, sto
     for each in sessions:
         await each.close()
 
-    assert [[item["n"] for item in items if item["writer"] == writer] for writer in range(10)] == [
+    assert [[item["n"] for item in items if item["writer"] == writer] for writer in range(20)] == [
         list(range(6))
-    ] * 10
+    ] * 20
     assert all(
         first["writer"] == second["writer"] for first, second in zip(items[::2], items[1::2], strict=True)
     )
-    assert rest == items[:50]
-    assert sorted(map(str, popped)) == sorted(map(str, items[50:]))
+    assert rest == items[:100]
+    assert sorted(map(str, popped)) == sorted(map(str, items[100:]))
 
 
 async def test_cancelled_write_is_completed(session: AshSession) -> None:
