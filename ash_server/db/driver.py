@@ -6,9 +6,11 @@ from contextlib import asynccontextmanager
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
+import psycopg
 from psycopg import AsyncConnection, AsyncPipeline
 from psycopg.abc import PQGen
 from psycopg.generators import send
+from psycopg.pq import TransactionStatus
 from psycopg.waiting import Ready, Wait
 
 from ash_server.db.lists import ListDumper
@@ -35,9 +37,23 @@ class Connection(AsyncConnection):
 
     @asynccontextmanager
     async def pipeline(self) -> AsyncGenerator[AsyncPipeline, None]:
-        self._pipeline = self._pipeline or _Pipeline(self)
-        async with super().pipeline() as pipeline:
-            yield pipeline
+        self._pipeline = pipeline = cast("_Pipeline", self._pipeline or _Pipeline(self))
+        try:
+            async with super().pipeline():
+                yield pipeline
+        finally:
+            if pipeline.has_failed and not pipeline.level:
+                await self._forget_statements()
+
+    async def _forget_statements(self) -> None:
+        """Deallocate all prepared statements.
+
+        PostgreSQL skips the statements of a pipeline after an error, and psycopg knows some of them as prepared:
+        `PrepareManager.maybe_add_to_cache` returns no key for a statement that ran before, so no result is checked.
+        """
+        if self._prepared.clear() and self.pgconn.transaction_status == TransactionStatus.IDLE:
+            async with self.lock:
+                await self.wait(self._prepared.maintain_gen(self))
 
     @cached_property
     def _poller(self) -> select.poll:
@@ -47,11 +63,21 @@ class Connection(AsyncConnection):
 
 
 class _Pipeline(AsyncPipeline):
-    """A pipeline that ends with a Sync only.
+    """A pipeline that ends with a Sync only, and notes errors.
 
     That of psycopg sends a Flush after it. If the Flush comes after the answer, PgBouncer reserves a connection of
     PostgreSQL for this client, which nothing releases while the client is idle.
     """
+
+    has_failed = False
+    """PostgreSQL has refused a statement."""
+
+    def _process_results(self, *args: Any) -> None:
+        try:
+            super()._process_results(*args)
+        except psycopg.Error:
+            self.has_failed = True
+            raise
 
     def _exit_gen(self) -> PQGen[None]:
         try:

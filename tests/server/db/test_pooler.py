@@ -204,6 +204,23 @@ async def test_settings_apply_to_each_statement_and_not_to_other_clients(
     assert thresholds == [None, None]
 
 
+@pytest.mark.parametrize("pooler", ["session"], indirect=True)
+async def test_statements_that_an_error_skipped_are_prepared_again(pooled: PooledUrl) -> None:
+    options = StatementOptions(prepare_threshold=1)
+    async with open_pool(pooled, statements=options) as pool, pool.connection() as conn:
+
+        async def divide(divisor: int) -> object:
+            async with conn.pipeline():
+                await conn.execute("SELECT 1 / %s", [divisor])
+                cursor = await conn.execute("SELECT 2 * %s", [divisor])
+            return await cursor.fetchone()
+
+        assert await divide(1) == (2,)
+        with pytest.raises(errors.DivisionByZero):
+            await divide(0)
+        assert [await divide(1) for _ in range(3)] == [(2,)] * 3
+
+
 async def test_pipeline_within_a_pipeline_is_refused(pooled: PooledUrl) -> None:
     """It would end the transaction, and with it the tenant."""
     async with open_pool(pooled) as pool, pool.connection() as conn, conn.pipeline():
