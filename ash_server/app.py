@@ -21,6 +21,7 @@ from ash_server.api.events_websocket import EventWebSocketController, Frame
 from ash_server.api.export import ExportController
 from ash_server.api.health import HealthController
 from ash_server.api.http.access import check_key
+from ash_server.api.http.bodies import check_no_body
 from ash_server.api.http.dependencies import provide_reader, provide_store
 from ash_server.api.http.headers import add_default_headers
 from ash_server.api.http.openapi import ModelReferences, OpenApiDocumentConfig
@@ -156,7 +157,7 @@ def create_app(
     rate_limit = None if settings.rate_limit is None else RateLimit(settings.rate_limit)
     app = Litestar(
         route_handlers=_CONTROLLERS,
-        guards=[origin_guard(settings), check_key, check_path_and_query],
+        guards=[origin_guard(settings), check_key, check_path_and_query, check_no_body],
         dependencies={
             "store": Provide(provide_store, sync_to_thread=False),
             "reader": Provide(provide_reader, sync_to_thread=False),

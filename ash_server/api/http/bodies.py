@@ -12,8 +12,10 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from litestar import Request
 from litestar.exceptions import InternalServerException
+from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 
 from ash_server.api.http.headers import get_header
+from ash_server.api.http.origin_guard import AnyConnection
 from ash_server.api.http.problems import without_value
 from ash_server.errors import (
     AshError,
@@ -77,6 +79,24 @@ async def read_body(request: Request[Any, Any, Any], *media_types: str) -> Body:
         raise BodyTimeout("The client disconnected.") from error
     except UnicodeDecodeError as error:
         raise InvalidUtf8(f"Byte {error.start} of the body is not valid UTF-8.") from error
+
+
+async def check_no_body(connection: AnyConnection, handler: BaseRouteHandler) -> None:
+    """Guard of all routes: no body is ignored. Raises InvalidBody if the operation has none in its documentation."""
+    if not isinstance(handler, HTTPRouteHandler) or not handler.resolve_include_in_schema():
+        return
+    if not getattr(handler.operation_class, "has_body", False) and await _has_body(connection):
+        raise InvalidBody("This operation has no body: send none.")
+
+
+async def _has_body(connection: AnyConnection) -> bool:
+    """True if the request has a body. Chunks of unknown length are read up to the first that is not empty."""
+    if "transfer-encoding" not in connection.headers:
+        return bool((get_header(connection.headers, "content-length") or "").strip("0"))
+    while (message := await connection.receive())["type"] == "http.request":
+        if message["body"] or not message["more_body"]:
+            return bool(message["body"])
+    return False
 
 
 def decode_body(text: str, decoder: msgspec.json.Decoder[T]) -> T:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from litestar.openapi.spec import Example, OpenAPIMediaType, Operation, Reference, RequestBody, Schema
 from litestar.openapi.spec.enums import OpenAPIType
@@ -23,6 +23,8 @@ def operation(
 
     @dataclass
     class DocumentedOperation(Operation):
+        has_body: ClassVar[bool] = body is not None
+
         def __post_init__(self) -> None:
             if body is not None:
                 self.request_body = RequestBody(content=dict(body), required=True)

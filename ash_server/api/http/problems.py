@@ -21,6 +21,7 @@ from ash_server.errors import (
     DatabaseUnavailable,
     DiskFull,
     HostNotAllowed,
+    InvalidBody,
     InvalidParameter,
     KeyInvalid,
     KeyRequired,
@@ -38,7 +39,7 @@ MEDIA_TYPE = "application/problem+json"
 
 AnyRequest = Request[Any, Any, Any]
 
-COMMON_ERRORS: tuple[type[AshError], ...] = (HostNotAllowed, InvalidParameter)
+COMMON_ERRORS: tuple[type[AshError], ...] = (HostNotAllowed, InvalidBody, InvalidParameter)
 """Errors of every route."""
 KEY_ERRORS = (
     KeyRequired,
@@ -102,7 +103,7 @@ class Problem(AshModel):
 
 def error_responses(*errors: type[AshError]) -> dict[int, ResponseSpec]:
     """Return the OpenAPI documentation of these errors by status, with an example of each code."""
-    ordered = sorted(errors, key=lambda error: (error.status, error.code))
+    ordered = sorted(set(errors), key=lambda error: (error.status, error.code))
     return {
         status: _response_spec(list(group)) for status, group in groupby(ordered, lambda error: error.status)
     }

@@ -326,6 +326,15 @@ async def test_pop_returns_the_last_message_and_deletes_it(client: AsyncClient, 
     assert popped[3].json()["code"] == "message_not_found"
 
 
+@pytest.mark.parametrize("body", ["{}", "null", " ", '{"sequence": 1}'])
+async def test_pop_refuses_a_body(client: AsyncClient, filled: str, body: str) -> None:
+    refused = await client.post(f"{filled}/pop", content=body, headers={"Content-Type": "application/json"})
+
+    assert (refused.status_code, refused.json()["code"]) == (400, "invalid_body")
+    assert refused.json()["detail"] == "This operation has no body: send none."
+    assert len((await client.get(filled)).json()["messages"]) == 4
+
+
 # --- ETag and 304
 
 

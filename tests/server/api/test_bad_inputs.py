@@ -10,7 +10,7 @@ from httpx import AsyncClient
 from litestar.testing import AsyncTestClient
 
 from ash_server.api.projections import PROJECTIONS
-from ash_server.app import create_app
+from ash_server.app import create_app, openapi_json
 from ash_server.settings import Settings
 from ash_shared.model.events import read_event
 from ash_shared.reading.parse import parse_message_content
@@ -713,3 +713,22 @@ class TestLimits:
         ]
 
         assert [response.status_code for response in responses] == [201, 413, 201, 413]
+
+
+OPERATIONS_WITHOUT_BODY = [
+    (method, path)
+    for path, operations in json.loads(openapi_json())["paths"].items()
+    for method, operation in operations.items()
+    if "requestBody" not in operation
+]
+
+
+async def test_no_operation_ignores_a_body(client: AsyncClient) -> None:
+    statuses = {}
+    for method, path in OPERATIONS_WITHOUT_BODY:
+        address = path.format(session_id=UUID(int=0), sequence=1, name="summary")
+        answer = await client.request(method, address, json={"q": "a"})
+        statuses[method, path] = answer.status_code, answer.json()["code"]
+
+    assert statuses == dict.fromkeys(OPERATIONS_WITHOUT_BODY, (400, "invalid_body"))
+    assert ("post", "/api/sessions/{session_id}/messages/pop") in statuses

@@ -116,6 +116,17 @@ def test_body_timeout(server: str, messages: str, monkeypatch: pytest.MonkeyPatc
     assert '"code":"body_timeout"' in response
 
 
+@pytest.mark.parametrize(("chunks", "status"), [("0\r\n\r\n", 200), ("2\r\n{}\r\n0\r\n\r\n", 400)])
+def test_chunks_of_an_operation_without_body(server: str, messages: str, chunks: str, status: int) -> None:
+    httpx.post(server + messages, json={"content": "a"})
+
+    response = answer_to(
+        server, head(server, f"{messages}/pop", "Transfer-Encoding: chunked") + chunks.encode()
+    )
+
+    assert response.startswith(f"HTTP/1.1 {status} ")
+
+
 class Place(NamedTuple):
     server: str
     messages: str
