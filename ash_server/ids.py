@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from functools import lru_cache
-from hashlib import sha1
+from hashlib import sha1, sha256
 from os import urandom
 from uuid import UUID
 
@@ -14,10 +14,17 @@ def uuid7() -> UUID:
 
 
 def uuid7_text() -> str:
-    milliseconds = f"{time.time_ns() // 1_000_000:012x}"
-    digits = urandom(10).hex()
-    variant = _VARIANTS[digits[3]]
-    return f"{milliseconds[:8]}-{milliseconds[8:]}-7{digits[:3]}-{variant}{digits[4:7]}-{digits[8:]}"
+    return _uuid7(time.time_ns() // 1_000_000, urandom(10).hex())
+
+
+def named_uuid7(milliseconds: int, name: str) -> UUID:
+    """Return the id that follows from a time and a name."""
+    return UUID(_uuid7(milliseconds, sha256(name.encode()).hexdigest()[:20]))
+
+
+def _uuid7(milliseconds: int, digits: str) -> str:
+    time = f"{milliseconds:012x}"
+    return f"{time[:8]}-{time[8:]}-7{digits[:3]}-{_VARIANTS[digits[3]]}{digits[4:7]}-{digits[8:]}"
 
 
 @lru_cache(maxsize=256)

@@ -17,6 +17,9 @@ _REMEMBERED_SECONDS = 5.0
 _RECALLED_SECONDS = 3600.0
 """How long a key can still be recalled while the database is unavailable."""
 _MAX_REMEMBERED = 1000
+_MAX_REFUSED_ADDRESSES = 100
+"""Addresses with an entry of their own per minute in the audit log, which clients without a key must not fill."""
+_OTHER_ADDRESSES = "other addresses"
 
 
 class Client(NamedTuple):
@@ -45,6 +48,9 @@ class KeyRing:
         self._remembered: OrderedDict[tuple[bytes, bool], tuple[Key, float]] = OrderedDict()
         self._no_keys_until = 0.0
         self._has_keys = False
+        self._minute = 0
+        self._refused: set[str] = set()
+        """The addresses of the refused sign-ins of this minute."""
 
     async def identify(self, key: str | None, cookie: str | None) -> Client:
         """Return the client with this key, else with this cookie. Raises KeyRequired, KeyInvalid."""
@@ -103,6 +109,16 @@ class KeyRing:
         """Ask the database the next time."""
         self._remembered.pop((client.digest, client.is_browser), None)
 
+    async def record_refused_sign_in(self, address: str) -> None:
+        """Count a refused sign-in in the audit log, without the offered key."""
+        minute = _current_minute()
+        if minute != self._minute:
+            self._minute, self._refused = minute, set()
+        if address not in self._refused and len(self._refused) >= _MAX_REFUSED_ADDRESSES:
+            address = _OTHER_ADDRESSES
+        self._refused.add(address)
+        await self._keys.record_refused_sign_in(address, minute)
+
     async def _find(self, key_digest: bytes, *, is_browser: bool) -> Client:
         place = (key_digest, is_browser)
         key, end = self._remembered.get(place, (None, 0.0))
@@ -122,6 +138,10 @@ class KeyRing:
         if self._secret is None:
             self._secret = read_secret(self._settings)
         return self._secret
+
+
+def _current_minute() -> int:
+    return int(time.time() // 60)
 
 
 def _has_expired(key: Key) -> bool:

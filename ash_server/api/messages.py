@@ -17,7 +17,7 @@ from litestar.openapi.spec.enums import OpenAPIType
 from litestar.params import FromPath, PathParameter, QueryParameter
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from ash_server.api.http.access import record
+from ash_server.api.http.access import needs, record
 from ash_server.api.http.bodies import (
     BODY_ERRORS,
     JSON,
@@ -489,11 +489,13 @@ class MessageController(Controller):
 
     @delete(
         "/{sequence:int}",
+        opt=needs("delete"),
         operation_id="deleteMessage",
         summary="Delete one message",
         description="Its text and everything derived from it. Its sequence and its id are not used again: a repeated "
         "append, import or push of the same message stores nothing. Readers receive a `retraction` with the reason "
-        "`deleted`; a `reset` and the events of the other messages precede it if these depend on the message.",
+        "`deleted`; a `reset` and the events of the other messages precede it if these depend on the message. "
+        "Needs the scope `delete`.",
         response_description="Deleted, now or before.",
         responses=error_responses(*WRITE_ERRORS, SessionNotFound, MessageNotFound),
     )
@@ -509,10 +511,11 @@ class MessageController(Controller):
 
     @post(
         "/pop",
+        opt=needs("read", "delete"),
         operation_id="popMessage",
         summary="Delete the last message and return it",
         description="Of concurrent requests, each gets another message. A repeated request deletes the one before. "
-        "Chunks of a stream are left out.",
+        "Chunks of a stream are left out. Needs the scopes `read` and `delete`.",
         response_description="The message as it was.",
         status_code=200,
         responses=error_responses(*WRITE_ERRORS, SessionNotFound, MessageNotFound),

@@ -10,7 +10,7 @@ from litestar.openapi import ResponseSpec
 from litestar.params import FromPath, QueryParameter
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from ash_server.api.http.access import record
+from ash_server.api.http.access import needs, record
 from ash_server.api.http.bodies import BODY_ERRORS, JSON, decode_body, read_body
 from ash_server.api.http.dependencies import InjectedReader, InjectedStore
 from ash_server.api.http.openapi_operations import ONE_LINE, WITHOUT_NUL, json_of, operation
@@ -279,8 +279,10 @@ class SessionController(Controller):
 
     @delete(
         "/{session_id:uuid}",
+        opt=needs("delete"),
         operation_id="deleteSession",
         summary="Delete a session with all its messages",
+        description="Needs the scope `delete`.",
         response_description="Deleted.",
         responses=error_responses(*WRITE_ERRORS, SessionNotFound, SequenceMismatch),
     )

@@ -12,7 +12,7 @@ from rich.table import Table
 from ash_server.cli.options import reject_empty
 from ash_server.cli.output.terminal import stdout_console, visible
 from ash_server.cli.store import with_store
-from ash_server.db.keys import SCOPES, AuditPage, Key, KeyScope, NewKey
+from ash_server.db.keys import SCOPES, AuditEntry, AuditPage, Key, KeyScope, NewKey
 from ash_server.db.tenants import DEFAULT
 from ash_server.errors import AshError
 from ash_server.key_texts import digest, new_key_text, read_or_create_secret, shown_prefix
@@ -69,7 +69,8 @@ def command() -> None:
     default="read,write",
     show_default=True,
     callback=_read_scopes,
-    help="What the key allows: read, write, admin (the audit log), separated by commas.",
+    help="What the key allows: read, write (append and create), delete (sessions and messages), admin (the audit log), "
+    "separated by commas.",
 )
 @click.option(
     "--expires",
@@ -135,8 +136,8 @@ def audit(tenant: str | None, before: UUID | None) -> None:
     page = with_store(partial(_read_audit, name=tenant, before=before))
     table = Table("TIME", "TENANT", "KEY", "ACTION", "TARGET", box=None, pad_edge=False)
     for entry in page.audit:
-        key = f"{visible(entry.key)} ({entry.key_prefix}…)" if entry.key else "a command"
-        table.add_row(_show(entry.at), entry.tenant, key, entry.action, entry.target or "")
+        times = f" ({entry.count} times)" if entry.count else ""
+        table.add_row(_show(entry.at), entry.tenant, _actor(entry), entry.action + times, entry.target or "")
     stdout_console().print(table)
     if page.next_before is not None:
         click.echo(f"more: --before {page.next_before}", err=True)
@@ -162,6 +163,12 @@ async def _revoke(store: Store, reference: str, tenant: str | None) -> Key:
 async def _read_audit(store: Store, name: str | None, before: UUID | None) -> AuditPage:
     tenant = None if name is None else await store.get_tenant(name)
     return await store.keys.list_audit(tenant, before=before, limit=_MAX_ENTRIES)
+
+
+def _actor(entry: AuditEntry) -> str:
+    if entry.key:
+        return f"{visible(entry.key)} ({entry.key_prefix}…)"
+    return "none" if entry.count else "a command"
 
 
 def _state(key: Key) -> str:

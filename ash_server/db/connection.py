@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
 
-REVISION = "0021"
+REVISION = "0022"
 """The schema revision that this version requires."""
 
 LOCK_TIMEOUT = 4.0

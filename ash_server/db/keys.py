@@ -13,12 +13,12 @@ from psycopg.errors import UniqueViolation
 from psycopg.rows import args_row
 from pydantic import Field
 
-from ash_server.db.tenants import Tenant
+from ash_server.db.tenants import DEFAULT, Tenant
 from ash_server.errors import AshError, InvalidParameter
-from ash_server.ids import uuid7
+from ash_server.ids import named_uuid7, uuid7
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 
-KeyScope = Literal["read", "write", "admin"]
+KeyScope = Literal["read", "write", "delete", "admin"]
 SCOPES: tuple[KeyScope, ...] = get_args(KeyScope)
 
 _MAX_NAME = 100
@@ -55,8 +55,12 @@ _SIGN_IN = "INSERT INTO sign_ins (digest, key_id, expires_at) VALUES (%s, %s, %s
 _SIGN_OUT = "DELETE FROM sign_ins WHERE digest = %s"
 
 _RECORD = "INSERT INTO audit (id, tenant, key_id, action, target) VALUES (%s, %s, %s, %s, %s)"
+_RECORD_REFUSED = """
+    INSERT INTO audit (id, tenant, action, target, count) VALUES (%s, %s, 'sign_in.refused', %s, 1)
+    ON CONFLICT (id) DO UPDATE SET count = audit.count + 1
+"""
 _LIST_AUDIT = """
-    SELECT audit.id, audit.at, tenants.name, keys.name, keys.prefix, action, target
+    SELECT audit.id, audit.at, tenants.name, keys.name, keys.prefix, action, target, count
     FROM audit JOIN tenants ON number = audit.tenant LEFT JOIN keys ON keys.id = key_id
     WHERE (%(tenant)s::integer IS NULL OR audit.tenant = %(tenant)s) AND audit.id < %(before)s
     ORDER BY audit.id DESC
@@ -102,13 +106,16 @@ class AuditEntry(AshModel):
     tenant: str
     """The name of the tenant."""
     key: Omittable[str] = ABSENT
-    """The name of the key; absent for commands on the database."""
+    """The name of the key; absent for commands on the database, and for refused sign-ins."""
     key_prefix: Omittable[str] = Field(default=ABSENT, alias="keyPrefix")
     """The first characters of the key."""
     action: str
-    """`session.create`, `session.delete`, `session.export`, `key.create`, `key.revoke`, `sign_in` or `sign_out`."""
+    """`session.create`, `session.delete`, `session.export`, `message.delete`, `key.create`, `key.revoke`, `sign_in`,
+    `sign_out` or `sign_in.refused`."""
     target: Omittable[str] = ABSENT
-    """The id of the session, or of the key."""
+    """The id of the session or of the key, `SESSION/SEQUENCE` of a message, or the address of a refused client."""
+    count: Omittable[int] = ABSENT
+    """How many sign-ins of the address were refused within a minute; only for `sign_in.refused`."""
 
 
 class AuditPage(AshModel):
@@ -183,6 +190,12 @@ async def record(
     await conn.execute(_RECORD, [uuid7(), tenant.number, key_id, action, target])
 
 
+async def record_refused_sign_in(conn: AsyncConnection, address: str, minute: int) -> None:
+    """Add a refused sign-in to the audit log of the default tenant: one entry per address and minute, with a count."""
+    id = named_uuid7(minute * 60_000, address)
+    await conn.execute(_RECORD_REFUSED, [id, DEFAULT.number, address])
+
+
 async def list_audit(
     conn: AsyncConnection, tenant: Tenant | None, *, before: UUID | None = None, limit: int = 100
 ) -> AuditPage:
@@ -204,5 +217,5 @@ def _to_key(row: Sequence[Any]) -> Key:
 
 
 def _to_entry(*values: Any) -> AuditEntry:
-    names = ("id", "at", "tenant", "key", "key_prefix", "action", "target")
+    names = ("id", "at", "tenant", "key", "key_prefix", "action", "target", "count")
     return AuditEntry(**{name: value for name, value in zip(names, values, strict=True) if value is not None})

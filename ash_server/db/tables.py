@@ -345,7 +345,7 @@ keys = Table(
     Column("revoked_at", Moment),
     Column("last_used_at", Moment),
     Column("redacts", Boolean, nullable=False, server_default=text("false")),
-    CheckConstraint("scopes <@ ARRAY['read', 'write', 'admin']", name="scopes"),
+    CheckConstraint("scopes <@ ARRAY['read', 'write', 'delete', 'admin']", name="scopes"),
     Index("keys_name_idx", "tenant", "name", unique=True, postgresql_where=text("revoked_at IS NULL")),
 )
 
@@ -367,6 +367,7 @@ audit = Table(
     Column("tenant", Integer, nullable=False),
     Column("key_id", Uuid, comment="null: a command on the database"),
     Column("action", Text, nullable=False),
-    Column("target", Text, comment="id of the session or of the key"),
+    Column("target", Text, comment="id of the session or of the key, or address of a client"),
+    Column("count", Integer, comment="of refused sign-ins within a minute"),
     Index("audit_tenant_idx", "tenant", "id"),
 )

@@ -52,6 +52,11 @@ class KeyRepository:
         async with self._connections.owner() as conn:
             await keys.record(conn, key.tenant, key.id, action, target)
 
+    async def record_refused_sign_in(self, address: str, minute: int) -> None:
+        """Count a refused sign-in in the audit log of the default tenant: one entry per address and minute."""
+        async with self._connections.owner() as conn:
+            await keys.record_refused_sign_in(conn, address, minute)
+
     async def list_audit(
         self, tenant: Tenant | None, *, before: UUID | None = None, limit: int = 100
     ) -> AuditPage:

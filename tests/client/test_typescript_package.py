@@ -97,7 +97,7 @@ async def address(
 ) -> AsyncIterator[tuple[str, str | None]]:
     """The URL of a server, and a key for it."""
     is_open = request.param == "open"
-    key = None if is_open else await create_key(store, "agent", "default", "read", "write", "admin")
+    key = None if is_open else await create_key(store, "agent", "default", "read", "write", "delete")
     settings = Settings() if is_open else Settings(secret=SECRET)
     with served(create_app(settings, database_url=database_url)) as url:
         yield url, key
@@ -271,7 +271,7 @@ async def test_works_on_a_page_of_another_site(package: Path, database_url: str,
     program = chromium()
     if program is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)(ABSENT)
-    key = await create_key(store, "page", "default", "read", "write", "admin")
+    key = await create_key(store, "page", "default", "read", "write", "delete")
 
     class Files(SimpleHTTPRequestHandler):
         def __init__(self, *arguments: Any) -> None:

@@ -27,4 +27,4 @@ async def address(
     elif request.param == "server":
         yield server, None
     else:
-        yield server, await create_key(store, "agent", "default", "read", "write")
+        yield server, await create_key(store, "agent", "default", "read", "write", "delete")

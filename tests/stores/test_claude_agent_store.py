@@ -417,6 +417,16 @@ async def test_reports_a_server_that_refuses(server: str, store: Store) -> None:
     assert error.value.code == "key_invalid"
 
 
+async def test_names_the_scope_that_the_key_lacks(server: str, store: Store) -> None:
+    sessions = AshSessionStore(server, await create_key(store, "agent", "default", "read", "write"))
+    await sessions.append(KEY, entries(1))
+    with pytest.raises(ApiError, match=r"no scope `delete`; create one with .* --scopes read,write,delete"):
+        await sessions.delete(KEY)
+
+    assert await sessions.load(KEY) == entries(1)
+    await sessions.close()
+
+
 # --- One identity with imports
 
 

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from ash_client import ApiError
 from ash_server.store import Store
 from ash_stores import AshSession
 from ash_stores.connection import Address
+from tests.server.api.conftest import create_key
 from tests.stores.test_examples import ROOT, python_with
 
 PROMPT = {"role": "user", "content": "Which tests fail?"}
@@ -53,6 +55,19 @@ async def test_reads_as_conversation(session: AshSession, store: Store) -> None:
         ["tool_result"],
         ["text"],
     ]
+
+
+async def test_names_the_scope_that_the_key_lacks(server: str, store: Store) -> None:
+    session = AshSession("chat-7", server, await create_key(store, "agent", "default", "read", "write"))
+    await session.add_items([PROMPT])
+    for remove in (session.pop_item, session.clear_session):
+        with pytest.raises(
+            ApiError, match=r"no scope `delete`; create one with .* --scopes read,write,delete"
+        ):
+            await remove()
+
+    assert await session.get_items() == [PROMPT]
+    await session.close()
 
 
 async def test_returns_unknown_items_equal(session: AshSession) -> None:

@@ -535,6 +535,8 @@ async def test_key_without_write_may_read(server: str, store: Store) -> None:
 
     conversation = await loaded(reader, "chat")
     assert conversation.messages == [*conversation.messages[:1]] != []
-    with pytest.raises(ApiError, match="write"):
+    with pytest.raises(ApiError, match="no scope `write`"):
         await reader.save(conversation)
+    with pytest.raises(ApiError, match="no scope `delete`"):
+        await reader.delete("chat")
     await reader.close()

@@ -2,6 +2,8 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv6Network, ip_address
 
 from litestar.handlers import BaseRouteHandler
 from litestar.types import Scope as RequestScope
@@ -9,7 +11,7 @@ from litestar.types import Scope as RequestScope
 from ash_server.api.http.headers import get_header
 from ash_server.api.http.origin_guard import AnyConnection, has_same_origin
 from ash_server.api.http.rate_limit import RateLimit
-from ash_server.db.keys import KeyScope
+from ash_server.db.keys import SCOPES, KeyScope
 from ash_server.errors import DatabaseUnavailable, OriginNotAllowed, ScopeMissing
 from ash_server.key_ring import Client, KeyRing
 
@@ -23,14 +25,14 @@ COOKIE, SECURE_COOKIE = "ash_session", "__Host-ash_session"
 
 _RECALL_AFTER_SECONDS = 1.0
 
-_SCOPE = "scope"
+_SCOPES = "scopes"
 _CLIENT = "ash.client"
 _READ_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-def needs(scope: KeyScope) -> dict[str, KeyScope]:
-    """Return the route option for a scope other than that of the method: `read` for GET, `write` for others."""
-    return {_SCOPE: scope}
+def needs(*scopes: KeyScope) -> dict[str, tuple[KeyScope, ...]]:
+    """Return the route option for scopes other than that of the method: `read` for GET, `write` for others."""
+    return {_SCOPES: scopes}
 
 
 async def check_key(connection: AnyConnection, handler: BaseRouteHandler) -> None:
@@ -46,10 +48,22 @@ async def check_key(connection: AnyConnection, handler: BaseRouteHandler) -> Non
     is_websocket = method is None
     if client.is_browser and method not in _READ_METHODS:
         _check_same_origin(connection)
-    scope = handler.opt.get(_SCOPE, "read" if is_websocket or method in _READ_METHODS else "write")
-    if scope not in client.scopes:
-        raise ScopeMissing(f"The key does not have the scope `{scope}`.")
+    default: KeyScope = "read" if is_websocket or method in _READ_METHODS else "write"
+    _check_scopes(client, handler.opt.get(_SCOPES, (default,)))
     connection.scope[_CLIENT] = client  # type: ignore[literal-required]
+
+
+def _check_scopes(client: Client, needed: Sequence[KeyScope]) -> None:
+    """Raises ScopeMissing, which says how to create a key with the missing scopes."""
+    missing = [scope for scope in needed if scope not in client.scopes]
+    if missing:
+        names = ("scopes " if len(missing) > 1 else "scope ") + " and ".join(
+            f"`{scope}`" for scope in missing
+        )
+        scopes = ",".join(scope for scope in SCOPES if scope in client.scopes.union(missing))
+        raise ScopeMissing(
+            f"This key has no {names}; create one with `ash keys create NAME --scopes {scopes}`."
+        )
 
 
 def _check_same_origin(connection: AnyConnection) -> None:
@@ -104,6 +118,21 @@ async def record(connection: AnyConnection, action: str, target: object) -> None
 
 def session_cookie(connection: AnyConnection) -> str | None:
     return connection.cookies.get(SECURE_COOKIE if is_secure(connection) else COOKIE)
+
+
+def client_address(connection: AnyConnection) -> str:
+    """Return the IP address of the client, also behind a proxy on this machine (`X-Forwarded-For`).
+
+    Of IPv6 the first 64 bits, since a client may use all addresses that begin with them.
+    """
+    client = connection.scope.get("client")
+    try:
+        address = ip_address(client[0] if client else "")
+    except ValueError:
+        return "unknown"
+    if isinstance(address, IPv4Address):
+        return str(address)
+    return str(address.ipv4_mapped or IPv6Network((int(address), 64), strict=False))
 
 
 def is_secure(connection: AnyConnection) -> bool:

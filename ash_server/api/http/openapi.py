@@ -73,8 +73,8 @@ next page, `nextAfter`.
 
 **Keys.** Requests carry a key, `Authorization: Bearer ash_…`, unless the server has none yet: it then answers \
 everyone on its own machine. A key belongs to a tenant, and sees the sessions of this tenant only: those of others do \
-not exist for it (404). Its scopes are `read` for GET and for parsing, `write` for other methods, and `admin` for the \
-audit log and metrics. Streams end within 30 seconds after their key is revoked or expires.
+not exist for it (404). Its scopes are `read` for GET and for parsing, `write` for storing, `delete` for deleting, and \
+`admin` for the audit log and metrics. Streams end within 30 seconds after their key is revoked or expires.
 
 **Errors** are problem details (RFC 9457) with a stable `code`. Unknown query parameters and body fields are rejected, \
 not ignored. Problems never contain message contents.

@@ -1,6 +1,7 @@
 """Keys: each route needs one, a key shows the sessions of its tenant only, and its scopes limit what it may do."""
 
 import asyncio
+import html
 import json
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from websockets.sync.client import connect as connect_websocket
 from ash_server import key_ring
 from ash_server.api.http.rate_limit import RateLimit
 from ash_server.app import create_app, openapi_json
+from ash_server.db.keys import SCOPES, KeyScope
 from ash_server.errors import RateLimited
 from ash_server.key_texts import new_key_text
 from ash_server.settings import Settings
@@ -50,14 +52,11 @@ def settings() -> Settings:
 
 
 async def create_team(store: Store, tenant: str) -> Team:
-    everything = ("read", "write", "admin")
     keys = {
-        "all": await create_key(store, "all", tenant, *everything),
-        "read": await create_key(store, "read", tenant, "read"),
-        "write": await create_key(store, "write", tenant, "write"),
-        "admin": await create_key(store, "admin", tenant, "admin"),
-        "expired": await create_key(store, "expired", tenant, *everything, days=-1),
-        "revoked": await create_key(store, "revoked", tenant, *everything),
+        "all": await create_key(store, "all", tenant, *SCOPES),
+        **{scope: await create_key(store, scope, tenant, scope) for scope in SCOPES},
+        "expired": await create_key(store, "expired", tenant, *SCOPES, days=-1),
+        "revoked": await create_key(store, "revoked", tenant, *SCOPES),
         "wrong": new_key_text(),
     }
     [revoked] = [
@@ -303,19 +302,58 @@ async def test_lists_show_own_tenant_only(keyed_client: AsyncClient, red: Team, 
     assert "keys" not in texts["/metrics", "red"]
 
 
-async def test_scopes_limit_routes(keyed_client: AsyncClient, red: Team) -> None:
+def has_code(response: Response, code: str) -> bool:
+    return response.is_error and bool(response.content) and response.json()["code"] == code
+
+
+SCOPES_OF_OPERATIONS: dict[tuple[str, str], set[KeyScope]] = {
+    ("GET", "/api/audit"): {"admin"},
+    ("GET", "/metrics"): {"admin"},
+    ("POST", "/api/parse"): {"read"},
+    ("DELETE", "/api/sessions/{session_id}"): {"delete"},
+    ("DELETE", "/api/sessions/{session_id}/messages/{sequence}"): {"delete"},
+    ("POST", "/api/sessions/{session_id}/messages/pop"): {"read", "delete"},
+}
+"""Others need `read` for GET, and `write`."""
+
+
+async def test_scopes_limit_routes(keyed_client: AsyncClient, store: Store, red: Team) -> None:
+    """Each operation, with a key for each scope, and one without it."""
+    scopes = {red.keys[scope]: {scope} for scope in SCOPES}
+    for without in SCOPES:
+        others = set(SCOPES) - {without}
+        scopes[await create_key(store, f"all but {without}", "red", *others)] = others
+    refused, expected = [], []
     for method, path, operation in GUARDED:
-        needed = "admin" if path in ("/api/audit", "/metrics") else "read"
-        needed = needed if method == "GET" or path == "/api/parse" else "write"
-        if path.endswith("/stream") or path == "/metrics":
-            continue  # endless if allowed; metrics are those of all tenants
-        refused = [
-            name
-            for name in ("read", "write", "admin")
-            if (await call(keyed_client, method, path, operation, str(uuid4()), red.keys[name])).status_code
-            == 403
-        ]
-        assert refused == [name for name in ("read", "write", "admin") if name != needed], (method, path)
+        default: set[KeyScope] = {"read"} if method == "GET" else {"write"}
+        needed = SCOPES_OF_OPERATIONS.get((method, path), default)
+        for key, allowed in scopes.items():
+            if path.endswith(("/stream", "/metrics")) and needed <= allowed:
+                continue  # endless; metrics are those of all tenants
+            answer = await call(keyed_client, method, path, operation, str(uuid4()), key)
+            place = (method, path, *sorted(allowed))
+            refused += [place] if has_code(answer, "scope_missing") else []
+            expected += [] if needed <= allowed else [place]
+
+    assert refused == expected
+
+
+async def test_refusal_names_the_missing_scope(keyed_client: AsyncClient, red: Team) -> None:
+    path = f"/api/sessions/{red.session_id}"
+    refused = [
+        await keyed_client.delete(path, headers=bearer(red.keys["write"])),
+        await keyed_client.post(f"{path}/messages/pop", headers=bearer(red.keys["write"])),
+        await keyed_client.get(path, headers=bearer(red.keys["delete"])),
+    ]
+    deleted = await keyed_client.delete(path, headers=bearer(red.keys["delete"]))
+
+    assert [each.json()["detail"] for each in refused] == [
+        "This key has no scope `delete`; create one with `ash keys create NAME --scopes write,delete`.",
+        "This key has no scopes `read` and `delete`; create one with `ash keys create NAME --scopes "
+        "read,write,delete`.",
+        "This key has no scope `read`; create one with `ash keys create NAME --scopes read,delete`.",
+    ]
+    assert deleted.status_code == 204
 
 
 async def test_pages_of_other_tenants_do_not_exist(keyed_client: AsyncClient, red: Team, blue: Team) -> None:
@@ -479,6 +517,40 @@ async def test_audit_lists_what_keys_did(keyed_client: AsyncClient, red: Team, b
     ]
     assert {each["tenant"] for each in rest.json()["audit"]} == {"red"}
     assert {each["action"] for each in rest.json()["audit"]} == {"key.create", "key.revoke"}
+
+
+async def test_audit_counts_refused_sign_ins(
+    app: Litestar, store: Store, red: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An entry per address and minute, for the default tenant, without the offered key."""
+    monkeypatch.setattr(key_ring, "_MAX_REFUSED_ADDRESSES", 3)
+    attempts = [(1, "192.0.2.7"), (1, "2001:db8::1"), (1, "192.0.2.7"), (1, "2001:db8::2"), (1, "x"),
+                (1, "198.51.100.1"), (1, "198.51.100.2"), (1, "192.0.2.7"), (2, "192.0.2.7")]  # fmt: skip
+    offered = red.keys["wrong"]
+    admin = await create_key(store, "admin", "default", "admin")
+    with served(app) as server:
+        async with AsyncClient(base_url=server) as client:
+            for minute, address in attempts:
+                monkeypatch.setattr(key_ring, "_current_minute", lambda minute=minute: minute)
+                headers = {"Origin": server, "X-Forwarded-For": address}
+                answer = await client.post("/login", data={"key": offered}, headers=headers)
+                assert answer.status_code == 401
+            pages = [
+                (await client.get("/api/audit", headers=bearer(key))).json()["audit"]
+                for key in (admin, red.keys["all"])
+            ]
+    refused = [each for each in pages[0] if each["action"] == "sign_in.refused"]
+
+    assert sorted((each["target"], each["count"]) for each in refused) == [
+        ("192.0.2.7", 1),
+        ("192.0.2.7", 3),
+        ("2001:db8::/64", 2),
+        ("other addresses", 2),
+        ("unknown", 1),
+    ]
+    assert all("key" not in each for each in refused)
+    assert not any("refused" in each["action"] for each in pages[1])
+    assert offered not in str(pages)
 
 
 # --- Streams
@@ -658,6 +730,49 @@ async def test_sign_in_with_invalid_key(keyed_client: AsyncClient, red: Team, na
     assert (response.status_code, "Set-Cookie" in response.headers) == (401, False)
     assert "This key is not valid." in response.text
     assert red.keys[name] not in response.text
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/sessions/a%20b", "/sessions/a%20b"),
+        ("/sessions/é😀?q=ä ö#ü", "/sessions/%C3%A9%F0%9F%98%80?q=%C3%A4%20%C3%B6#%C3%BC"),
+        ("/sessions/%C3%A9?q=%22", "/sessions/%C3%A9?q=%22"),
+        ("/?q=\"'<b>&amp;+%2B", "/?q=%22'%3Cb%3E&amp;+%2B"),
+        ("/sessions/what?%3F#%23", "/sessions/what?%3F#%23"),
+        ("/a\\b", "/a%5Cb"),
+        ("/\t/evil.example", "/%09/evil.example"),
+        ("/a\r\nSet-Cookie: b", "/a%0D%0ASet-Cookie:%20b"),
+        ("/" + "a" * 8000, "/" + "a" * 8000),
+        ("/" + "/" * 8192, "/"),
+        ("/" + "é" * 1400, "/"),
+    ],
+)
+async def test_sign_in_returns_to_any_address(
+    keyed_client: AsyncClient, red: Team, path: str, expected: str
+) -> None:
+    page = await keyed_client.get("/login", params={"next": path})
+    [shown] = re.findall('name="next" value="([^"]*)"', page.text)
+    answers = [await sign_in(keyed_client, red.keys["all"], next) for next in (path, html.unescape(shown))]
+
+    assert [(each.status_code, each.headers["Location"]) for each in answers] == [(303, expected)] * 2
+
+
+async def test_page_without_key_leads_back_to_it(keyed_server: str, red: Team) -> None:
+    paths = ["/sessions/a%20b", "/sessions/%C3%A9%2F%23%3F?q=%22+%2B", "/sessions/x?q=" + "a" * 8000]
+    reached = []
+    async with AsyncClient(base_url=keyed_server) as client:
+        for path in paths:
+            sent = await client.get(path, headers={"Accept": "text/html"})
+            form = await client.get(sent.headers["Location"])
+            [next] = re.findall('name="next" value="([^"]*)"', form.text)
+            signed_in = await sign_in(client, red.keys["all"], html.unescape(next), origin=keyed_server)
+            client.cookies.clear()
+            reached.append(signed_in.headers["Location"])
+        endless = await client.get("/", params={"q": "a" * 20_000}, headers={"Accept": "text/html"})
+
+    assert reached == paths
+    assert endless.headers["Location"] == "/login?next=/"
 
 
 @pytest.mark.parametrize(

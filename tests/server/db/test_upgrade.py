@@ -269,6 +269,30 @@ def read_all_events(url: str) -> list[tuple[Any, ...]]:
     return [] if has_none else read_events(url, "events" if has_no_view else "events_full")
 
 
+def test_keys_that_could_delete_still_can(bare_database_url: str) -> None:
+    """`write` included `delete` up to schema 0021."""
+    url = bare_database_url
+    before = [["read"], ["write"], ["read", "write"], ["read", "write", "admin"], ["admin"]]
+    upgrade(url, "0021")
+    with psycopg.connect(url) as conn:
+        conn.cursor().executemany(
+            "INSERT INTO keys (id, tenant, name, prefix, digest, scopes) "
+            "VALUES (gen_random_uuid(), 1, %(name)s, 'ash_', %(name)s::bytea, %(scopes)s)",
+            [{"name": str(number), "scopes": scopes} for number, scopes in enumerate(before)],
+        )
+    upgrade(url)
+    after = read_scopes(url)
+    alembic(url, "downgrade", "0021")
+
+    assert after == [each + ["delete"] * ("write" in each) for each in before]
+    assert read_scopes(url) == before
+
+
+def read_scopes(url: str) -> list[list[str]]:
+    with psycopg.connect(url) as conn:
+        return [scopes for (scopes,) in conn.execute("SELECT scopes FROM keys ORDER BY name")]
+
+
 async def test_newest_schema_can_be_left_and_entered_again(database_url: str) -> None:
     """The newest migration keeps what a store has, in both directions."""
     async with Store.open(database_url) as store:
