@@ -3,16 +3,24 @@
 import asyncio
 import re
 from datetime import UTC, datetime, timedelta
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote
 
 from litestar import Controller, HttpMethod, Response, post, route
 from litestar.datastructures import Cookie, State
 
-from ash_server.api.http.access import COOKIE, PUBLIC, SECURE_COOKIE, identify, is_secure, session_cookie
+from ash_server.api.http.access import (
+    COOKIE,
+    PUBLIC,
+    SECURE_COOKIE,
+    client_address,
+    identify,
+    is_secure,
+    session_cookie,
+)
 from ash_server.api.http.bodies import read_body
 from ash_server.api.http.problems import AnyRequest
 from ash_server.api.http.query_guard import ANY_QUERY
-from ash_server.api.viewer_pages import HTML, PAGE_POLICY, render_shell
+from ash_server.api.viewer_pages import HTML, MAX_NEXT, PAGE_POLICY, render_shell
 from ash_server.errors import KeyInvalid, KeyRequired
 from ash_server.key_ring import KeyRing
 from ash_server.key_texts import random_text
@@ -20,8 +28,9 @@ from ash_server.key_texts import random_text
 FORM = "application/x-www-form-urlencoded"
 
 _SIGNED_IN = timedelta(days=14)
-_MAX_FORM_BYTES = 4096
-_LOCAL_PATH = re.compile(r"/(?![/\\])[^\0-\x20\\]*")
+_MAX_FORM_BYTES = 4 * MAX_NEXT  # the form escapes it again
+_LOCAL_PATH = re.compile(r"/(?![/\\]).*", re.DOTALL)
+_URI_CHARACTERS = "%/?#[]@!$&'()*+,;=:~"
 
 # Browsers send `Origin: null` with forms of pages that have the default policy `no-referrer`.
 _FORM_HEADERS = {"Referrer-Policy": "same-origin", "Content-Security-Policy": PAGE_POLICY}
@@ -44,6 +53,7 @@ class LoginController(Controller):
         try:
             client = await key_ring.identify(key_text, None)
         except (KeyInvalid, KeyRequired):
+            await key_ring.record_refused_sign_in(client_address(request))
             return await _login_page(next_path, "This key is not valid.", status=401)
         response = _redirect(_checked_path(next_path))
         if client.key is not None:
@@ -72,8 +82,14 @@ class LoginController(Controller):
 
 
 def _checked_path(path: str | None) -> str:
-    """Return a path of this server; not the address of another one, to which a link could lead."""
-    return path if path and _LOCAL_PATH.fullmatch(path) else "/"
+    """Return a path of this server as a URI; not the address of another server, to which a link could lead.
+
+    Backslashes and control characters are escaped: browsers read the ones as slashes, and skip the others.
+    """
+    if not path or not _LOCAL_PATH.fullmatch(path):
+        return "/"
+    escaped = quote(path, safe=_URI_CHARACTERS, errors="replace")
+    return escaped if len(escaped) <= MAX_NEXT else "/"
 
 
 async def _login_page(next_path: str | None, problem: str = "", status: int = 200) -> Response[bytes]:

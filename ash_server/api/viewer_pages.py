@@ -83,6 +83,9 @@ _NEGOTIATED = {
 }
 """Suffixes by media type; browsers get the live page."""
 
+MAX_NEXT = 8 * 1024
+"""Characters of the address to which a browser returns after signing in."""
+
 
 def _problem_page(
     handle: Callable[[Any, Any], Response[bytes]], request: AnyRequest, error: Any
@@ -92,15 +95,21 @@ def _problem_page(
     if HTML not in (get_header(request.headers, "accept") or ""):
         return response
     if response.status_code == 401:
-        query = request.scope["query_string"].decode("latin-1")
-        path = request.scope["path"] + (f"?{query}" if query else "")
         if get_header(request.headers, "sec-fetch-site") == "cross-site":
             response.headers["Refresh"] = "0"  # the browser sends the cookie with requests of this site only
             return response
-        return _redirect_to(f"/login?next={quote(path, safe='/')}", 303)
+        return _redirect_to(f"/login?next={quote(_address_to_return_to(request), safe='/')}", 303)
     problem = msgspec.json.decode(response.content)
     texts = {"title": problem["title"], "detail": problem.get("detail", ""), "status": str(problem["status"])}
     return render_shell("refusal", texts, response.headers, problem["status"])
+
+
+def _address_to_return_to(request: AnyRequest) -> bytes:
+    """Return the path and the query as they were sent; without them if they are too long for another address."""
+    path, _, _ = request.scope["raw_path"].partition(b"?")  # which some servers include
+    query = request.scope["query_string"]
+    address = path + (b"?" + query if query else b"")
+    return address if len(address) <= MAX_NEXT else b"/"
 
 
 def render_shell(
