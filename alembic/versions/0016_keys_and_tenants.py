@@ -24,24 +24,34 @@ CURRENT = "(SELECT current_setting('ash.tenant')::integer)"
 NEW_ROW = "coalesce(nullif(current_setting('ash.tenant', true), '')::integer, 1)"
 DEFAULT_TENANT = "36db4084-d553-42c7-8f6e-dc8e38a6a21a"
 
-# Roles belong to the whole cluster: another database may have the role already, or create it at the same time.
+# Roles belong to the whole server: another database may have the role already, or create it at the same time. The user
+# must be a member who may set the role, which is an option of its own since PostgreSQL 16. Superusers are.
 CREATE_ROLE = f"""
     DO $$
+    DECLARE
+        has_option boolean := current_setting('server_version_num')::integer >= 160000;
+        option text := CASE WHEN has_option THEN ' WITH SET TRUE' ELSE '' END;
+        membership text := format('GRANT {ROLE} TO %I', current_user) || option;
+        missing text := membership;
     BEGIN
-        IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{ROLE}') THEN
-            CREATE ROLE {ROLE} NOLOGIN;
+        IF to_regrole('{ROLE}') IS NULL THEN
+            missing := 'CREATE ROLE {ROLE} NOLOGIN; ' || membership;
+            BEGIN
+                CREATE ROLE {ROLE} NOLOGIN;
+            EXCEPTION
+                WHEN duplicate_object OR unique_violation THEN NULL;
+            END;
         END IF;
-        IF NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
-            EXECUTE format('GRANT {ROLE} TO %I', current_user);
+        IF NOT pg_has_role('{ROLE}', CASE WHEN has_option THEN 'SET' ELSE 'MEMBER' END) THEN
+            EXECUTE membership;
         END IF;
     EXCEPTION
-        WHEN duplicate_object OR unique_violation THEN NULL;
         WHEN insufficient_privilege THEN
-            RAISE EXCEPTION 'Ash needs the role {ROLE}: let an administrator run "CREATE ROLE {ROLE} NOLOGIN; '
-                'GRANT {ROLE} TO %"', current_user;
+            RAISE insufficient_privilege USING
+                MESSAGE = format('user %I may not use the role {ROLE}', current_user), HINT = missing || ';';
     END
     $$
-"""  # noqa: S608  # constant SQL
+"""  # constant SQL
 
 # The conditions of row-level security come before those of the query, unless these are leakproof. Comparisons of words
 # and of arrays are not, so an index on them would not be used. A view has no such order.

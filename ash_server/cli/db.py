@@ -8,7 +8,7 @@ import rich_click as click
 from ash_server.cli.output.terminal import stderr_console
 from ash_server.db.compression import Compression, get_compression, set_compression
 from ash_server.db.connection import REVISION, direct_url, libpq_url
-from ash_server.db.distribution import DEFAULT_SHARDS, check_citus, plan_distribution
+from ash_server.db.distribution import DEFAULT_SHARDS, check_citus, distribute_by, plan_distribution
 from ash_server.db.embedded.open import open_database
 from ash_server.db.vacuum import vacuum as rewrite_tables
 from ash_server.settings import Settings
@@ -69,7 +69,7 @@ def distribute(shards: int, dry_run: bool) -> None:
         for statement in statements:
             click.echo(f"{statement};")
             if not dry_run:
-                conn.execute(statement)
+                distribute_by(conn, statement)
     if not statements:
         click.echo("-- everything is distributed")
 

@@ -10,7 +10,7 @@ from uuid import uuid4
 import psycopg
 from psycopg import AsyncConnection
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.errors import UndefinedTable
+from psycopg.errors import InsufficientPrivilege, UndefinedTable
 from psycopg_pool import AsyncConnectionPool
 
 from ash_server.db.driver import Connection
@@ -199,7 +199,10 @@ async def connect(url: str) -> AsyncConnection:
 
 
 def upgrade(url: str, revision: str = REVISION) -> None:
-    """Migrate the schema to this version, or to an earlier one; several processes may do so at once."""
+    """Migrate the schema to this version, or to an earlier one; several processes may do so at once.
+
+    Raises SchemaMismatch, psycopg.Error.
+    """
     with psycopg.connect(direct_url(url), autocommit=True) as conn:
         if current_revision_of(conn) != revision:
             _migrate(url, revision)
@@ -277,6 +280,7 @@ def _migrate(url: str, revision: str) -> None:
     from alembic.config import Config
     from alembic.util import CommandError
     from sqlalchemy import NullPool, create_engine
+    from sqlalchemy.exc import DBAPIError
 
     config = Config()
     config.set_main_option(
@@ -293,3 +297,18 @@ def _migrate(url: str, revision: str) -> None:
             raise SchemaMismatch(
                 f"the database has a schema of a newer Ash: run that version ({error})"
             ) from error
+        except DBAPIError as error:
+            if isinstance(error.orig, InsufficientPrivilege):
+                raise _privilege_missing(error.orig) from error
+            raise error.orig or error from None
+
+
+def _privilege_missing(error: InsufficientPrivilege) -> SchemaMismatch:
+    """Return the error with the statements of the hint, which migration 0016 gives; otherwise, Ash is not the owner."""
+    statements = error.diag.message_hint
+    remedy = (
+        f"let an administrator run `{statements}`"
+        if statements
+        else "the user must own the database and its tables"
+    )
+    return SchemaMismatch(f"the database cannot be migrated: {error.diag.message_primary}; {remedy}")

@@ -5,6 +5,8 @@ coordinator, to which Ash connects.
 """
 
 import psycopg
+from psycopg import sql
+from psycopg.errors import InsufficientPrivilege
 
 from ash_server.db.tenants import role_of, role_statements
 from ash_server.errors import AshError
@@ -43,6 +45,10 @@ class NoCitus(AshError):
     status, code, title = 500, "no_citus", "The database has no extension citus."
 
 
+class SuperuserNeeded(AshError):
+    status, code, title = 500, "superuser_needed", "Only a superuser may run the statement."
+
+
 def plan_distribution(conn: psycopg.Connection, shards: int) -> list[str]:
     """Return the statements that distribute what is not distributed yet, each a transaction of its own."""
     done: set[str] = set()
@@ -58,6 +64,18 @@ def plan_distribution(conn: psycopg.Connection, shards: int) -> list[str]:
         ),
         *(_TRUNCATE.format(table=table) for table in _with_own_rows(conn)),
     ]
+
+
+def distribute_by(conn: psycopg.Connection, statement: str) -> None:
+    """Run a statement of the plan. Raises SuperuserNeeded."""
+    try:
+        conn.execute(statement)
+    except InsufficientPrivilege as error:
+        user = sql.Identifier(conn.info.user).as_string(conn)
+        missing = [each.replace("CURRENT_USER", user) for each in _role_statements(conn) or [statement]]
+        raise SuperuserNeeded(
+            f"{error.diag.message_primary}: let a superuser run `{'; '.join(missing)};`, and repeat the command"
+        ) from error
 
 
 def check_citus(conn: psycopg.Connection) -> None:

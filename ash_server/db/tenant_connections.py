@@ -4,12 +4,13 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any, Self
 
+import psycopg
 from psycopg import AsyncConnection, AsyncCursor, AsyncPipeline, AsyncTransaction, NotSupportedError
 from psycopg.errors import InsufficientPrivilege, InvalidParameterValue
 from psycopg.pq import TransactionStatus
 
 from ash_server.db.driver import Connection
-from ash_server.db.tenants import Tenant, role_expression
+from ash_server.db.tenants import APP_ROLE, Tenant, membership_statement, role_expression, role_of
 from ash_server.errors import DatabaseUnavailable, SchemaMismatch
 
 POOLER = (
@@ -40,7 +41,7 @@ class TenantConnection(Connection):
         try:
             await self.execute(set_config({}, tenant))
         except _NO_ROLE as error:
-            raise SchemaMismatch from error
+            raise _role_missing(self, tenant, error) from error
         self.tenant = tenant
 
     async def _check_direct(self) -> None:
@@ -76,7 +77,7 @@ class SharedConnection(TenantConnection):
             try:
                 await self.execute("SELECT")
             except _NO_ROLE as error:
-                raise SchemaMismatch from error
+                raise _role_missing(self, tenant, error) from error
             self._has_role = True
 
     @asynccontextmanager
@@ -146,6 +147,16 @@ def set_config(settings: Mapping[str, str], tenant: Tenant | None = None, *, is_
         values = {"role": role_expression(tenant.number), "ash.tenant": f"'{tenant.number}'", **values}
     calls = (f"set_config('{name}', {value}, {is_local})" for name, value in values.items())
     return f"SELECT {', '.join(calls)}"
+
+
+def _role_missing(conn: AsyncConnection, tenant: Tenant, error: psycopg.Error) -> SchemaMismatch:
+    """Return the error with what an administrator has to run."""
+    own, reason = role_of(tenant.number), error.diag.message_primary or ""
+    role = own if f'"{own}"' in reason else APP_ROLE
+    statements = [membership_statement(conn, role)]
+    if isinstance(error, InvalidParameterValue):
+        statements.insert(0, f"CREATE ROLE {role} NOLOGIN")
+    return SchemaMismatch(f"{reason}: let an administrator run `{'; '.join(statements)};`")
 
 
 async def is_behind_pooler(conn: AsyncConnection) -> bool:

@@ -8,10 +8,11 @@ import re
 from typing import NamedTuple
 from uuid import UUID, uuid5
 
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, sql
+from psycopg.errors import InsufficientPrivilege
 from psycopg.rows import args_row
 
-from ash_server.errors import InvalidParameter
+from ash_server.errors import InvalidParameter, SchemaMismatch
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
@@ -44,6 +45,10 @@ APP_ROLE = "ash_app"
 """The role of all statements on sessions. It is not the owner of the tables, so row-level security applies to it."""
 
 
+_SET_OPTION = 160000
+"""The version of PostgreSQL that has an option of memberships to set the role."""
+
+
 def role_of(number: int) -> str:
     """Return the role of a tenant in a Citus cluster. The coordinator opens its connections to workers with it."""
     return f"{APP_ROLE}_{number}"
@@ -68,6 +73,12 @@ def role_statements(number: int) -> list[str]:
     ]
 
 
+def membership_statement(conn: AsyncConnection, role: str) -> str:
+    """Return the statement with which an administrator lets the user of the connection set a role."""
+    option = " WITH SET TRUE" if conn.info.server_version >= _SET_OPTION else ""
+    return f"GRANT {role} TO {sql.Identifier(conn.info.user).as_string(conn)}{option}"
+
+
 def tenant_of(conn: AsyncConnection) -> Tenant:
     """Return the tenant for which the connection was lent; the default one for connections of no pool."""
     return getattr(conn, "tenant", None) or DEFAULT
@@ -84,7 +95,7 @@ async def list_tenants(conn: AsyncConnection) -> list[Tenant]:
 
 
 async def get_or_create_tenant(conn: AsyncConnection, name: str) -> Tenant:
-    """Raises InvalidParameter."""
+    """Raises InvalidParameter, SchemaMismatch."""
     if not _NAME.fullmatch(name):
         raise InvalidParameter(
             "the name of a tenant has 1 to 63 characters: lower-case letters, digits, and `-` after the first"
@@ -98,6 +109,20 @@ async def get_or_create_tenant(conn: AsyncConnection, name: str) -> Tenant:
         assert tenant is not None
         roles = [role_of(DEFAULT.number), role_of(tenant.number)]
         ((lacks_role,),) = await (await conn.execute(_LACKS_ROLE, roles)).fetchall()
-        for statement in role_statements(tenant.number) if lacks_role else ():
-            await conn.execute(statement)
+        if lacks_role:
+            await _create_role(conn, tenant)
     return tenant
+
+
+async def _create_role(conn: AsyncConnection, tenant: Tenant) -> None:
+    """Raises SchemaMismatch."""
+    *created, granted = role_statements(tenant.number)
+    try:
+        for statement in (*created, granted):
+            await conn.execute(statement)
+    except InsufficientPrivilege as error:
+        statements = "; ".join((*created, membership_statement(conn, role_of(tenant.number))))
+        raise SchemaMismatch(
+            f"the user of the database may not create the role of the tenant {tenant.name}: let a superuser run "
+            f"`{statements};`, and repeat the command"
+        ) from error
