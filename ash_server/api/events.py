@@ -35,6 +35,7 @@ from ash_server.api.http.openapi_operations import (
     text,
 )
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
+from ash_server.api.http.redaction import is_redacted
 from ash_server.api.messages import appended_response, parse_lines
 from ash_server.db.events import EventFilter, StoredEvent, page_json, parse_cursor, parse_types
 from ash_server.db.pagination import may_have_more
@@ -52,6 +53,7 @@ from ash_server.errors import (
 )
 from ash_server.ingest import prepare_event
 from ash_server.offload import offload_each
+from ash_server.queries.redacted_rows import hide_event_chunks
 from ash_server.settings import Settings
 from ash_shared.eventlog import Event
 from ash_shared.model.base import ABSENT, AshModel, Omittable
@@ -232,6 +234,7 @@ class EventController(Controller):
     )
     async def list(  # noqa: PLR0913  # one argument per parameter of the query
         self,
+        request: Request[Any, Any, Any],
         reader: InjectedReader,
         session_id: FromPath[UUID],
         *,
@@ -258,6 +261,8 @@ class EventController(Controller):
         )
         is_centered = _check_cursors(page)
         rows = await reader(lambda store: store.events.get_stored_events(session_id, **page), session_id)
+        if is_redacted(request.scope):
+            rows = hide_event_chunks(rows)
         cursors = _page_cursors(rows, limit, is_backward=before is not None, is_centered=is_centered)
         return Response[Any](page_json(rows, cursors), media_type=JSON)
 

@@ -23,9 +23,11 @@ from ash_server.api.http.headers import get_header
 from ash_server.api.http.openapi_operations import operation, text
 from ash_server.api.http.origin_guard import check_origin
 from ash_server.api.http.problems import READ_ERRORS, error_responses
+from ash_server.api.http.redaction import is_redacted
 from ash_server.api.http.streaming import EVENT_STREAM, SSE_HEADERS, SSE_RETRY, mark_as_subscription
 from ash_server.db.events import StoredEvent, parse_cursor
 from ash_server.errors import CursorAhead, InvalidParameter, OriginNotAllowed, SessionNotFound
+from ash_server.queries.redacted_rows import hide_event_chunks
 from ash_server.repositories.events import EventStore
 from ash_shared.model.message import LAST_SEQUENCE
 
@@ -88,7 +90,10 @@ class EventStreamController(Controller):
         )
         mark_as_subscription(request.scope)
         is_valid = partial(is_still_valid, request)
-        events = _server_sent_events(store.events, session_id, sequence, is_valid, collapse=collapse)
+        render = _to_redacted_chunks if is_redacted(request.scope) else _to_chunks
+        events = _server_sent_events(
+            store.events, session_id, sequence, is_valid, collapse=collapse, render=render
+        )
         return Stream(events, headers=SSE_HEADERS)
 
 
@@ -104,7 +109,13 @@ def _parse_last_event_id(last_event_id: str | None) -> int | None:
 
 
 async def _server_sent_events(
-    log: EventStore, session_id: UUID, after: int, is_valid: Callable[[], Awaitable[bool]], *, collapse: bool
+    log: EventStore,
+    session_id: UUID,
+    after: int,
+    is_valid: Callable[[], Awaitable[bool]],
+    *,
+    collapse: bool,
+    render: Callable[[Sequence[StoredEvent]], list[bytes]],
 ) -> AsyncGenerator[bytes, None]:
     yield SSE_RETRY
     has_caught_up = False
@@ -112,7 +123,7 @@ async def _server_sent_events(
         async for batch in batches:
             if not await is_valid():
                 break
-            for chunk in batch.render(_to_chunks):
+            for chunk in batch.render(render):
                 yield chunk
             after = batch.events[-1].sequence if batch.events else after
             if batch.caught_up and not has_caught_up:
@@ -131,6 +142,10 @@ def _to_chunks(events: Sequence[StoredEvent]) -> list[bytes]:
     """Return the rendered events, split so that little is buffered per client; all subscribers share the chunks."""
     rendered = "".join(map(_format_event, events)).encode()
     return [rendered[start : start + _CHUNK_BYTES] for start in range(0, len(rendered), _CHUNK_BYTES)]
+
+
+def _to_redacted_chunks(events: Sequence[StoredEvent]) -> list[bytes]:
+    return _to_chunks(hide_event_chunks(events))
 
 
 def _format_event(event: StoredEvent) -> str:

@@ -24,6 +24,7 @@ from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.openapi_operations import json_of, operation
 from ash_server.api.http.problems import READ_ERRORS, error_responses
+from ash_server.api.http.redaction import is_redacted
 from ash_server.api.http.streaming import MAX_CLIENT_FRAME_BYTES, mark_as_subscription
 from ash_server.db.event_ranges import LogPosition
 from ash_server.db.events import StoredEvent, parse_cursor
@@ -38,6 +39,7 @@ from ash_server.live.hub import RETRY_SECONDS, EventBatch
 from ash_server.live.stream_output import StreamOutput
 from ash_server.live.tasks import cancel_tasks
 from ash_server.live.websocket_topics import TopicMessages, to_topic
+from ash_server.queries.redacted_rows import hide_event_chunks
 from ash_server.store import Store
 from ash_shared.model.event_types import CHUNKS
 from ash_shared.model.events import ChatEvent
@@ -148,6 +150,10 @@ def _to_frames(events: Sequence[StoredEvent]) -> list[str]:
     return [f'{{"type":"event","data":{event.wire()}}}' for event in events]
 
 
+def _to_redacted_frames(events: Sequence[StoredEvent]) -> list[str]:
+    return _to_frames(hide_event_chunks(events))
+
+
 class _FrameSender:
     """Sends the frames of one subscription."""
 
@@ -157,6 +163,7 @@ class _FrameSender:
         self._hub = store.hub
         self._session_id = session_id
         self._after = after
+        self._to_frames = _to_redacted_frames if is_redacted(socket.scope) else _to_frames
         self._output: StreamOutput | None = None
         """Shared with other subscribers; None until caught up."""
         self._output_after = 0
@@ -178,7 +185,7 @@ class _FrameSender:
         return _CLOSE_RESTART if self._hub.is_stopped() else _CLOSE_DELETED
 
     async def _send_events(self, batch: EventBatch) -> None:
-        for event, frame in zip(batch.events, batch.render(_to_frames), strict=True):
+        for event, frame in zip(batch.events, batch.render(self._to_frames), strict=True):
             await self._send(frame)
             self._after = event.sequence
             if event.type == "turn_end":

@@ -12,6 +12,7 @@ from ash_server.api.http.bodies import NDJSON
 from ash_server.api.http.dependencies import InjectedReader
 from ash_server.api.http.openapi_operations import operation, text
 from ash_server.api.http.problems import READ_ERRORS, error_responses
+from ash_server.api.http.redaction import is_redacted, mark_as_redacted
 from ash_server.api.http.streaming import buffered, start_stream
 from ash_server.errors import SessionNotFound
 from ash_server.transfer.exporting.jsonl import FORMATS
@@ -47,5 +48,8 @@ class ExportController(Controller):
         await record(request, "session.export", session_id)
         suffix, export = FORMATS[format]
         name = f'attachment; filename="{session_id}{suffix}"'
-        chunks = buffered(export(store, session_id))
+        redacts = is_redacted(request.scope)
+        if redacts:
+            mark_as_redacted(request.scope)
+        chunks = buffered(export(store, session_id, redacts=redacts))
         return await start_stream(chunks, headers={"Content-Disposition": name})

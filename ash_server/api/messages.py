@@ -43,6 +43,7 @@ from ash_server.api.http.openapi_operations import (
 )
 from ash_server.api.http.parameters import ExpectedSequence, OnlyRole
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
+from ash_server.api.http.redaction import is_redacted
 from ash_server.api.metrics import count_appended
 from ash_server.api.sessions import check_metadata_depth
 from ash_server.db.events import Appended
@@ -69,6 +70,7 @@ from ash_server.errors import (
 )
 from ash_server.ingest import MessageId, NewMessage
 from ash_server.offload import offload, offload_each
+from ash_server.queries.redacted_rows import hide_chunk, hide_chunk_of_page
 from ash_server.settings import Settings
 from ash_server.transfer.importing.lines import MAX_LINE_BYTES
 from ash_shared.model.message import LAST_SEQUENCE, Message, Role
@@ -442,6 +444,8 @@ class MessageController(Controller):
             return not_modified(headers, JSON)
         has_more = may_have_more(rows, limit)
         to_wire = partial(_to_wire, str(session_id), parsed=parsed, content=content)
+        if is_redacted(request.scope):
+            rows = list(map(hide_chunk_of_page, rows))
         return _json_response(
             _EncodablePage(
                 messages=await offload_each(to_wire, rows),
@@ -483,6 +487,8 @@ class MessageController(Controller):
         headers = cache_headers(request.scope, tag)
         if has_current(request, tag):
             return not_modified(headers, media_type)
+        if is_redacted(request.scope):
+            stored = hide_chunk(stored)
         if media_type == TEXT:
             return Response[Any](stored.content.encode(), media_type=TEXT, headers=headers)
         return await _message_response(session_id, stored, headers)

@@ -23,11 +23,13 @@ from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.openapi_operations import operation, text
 from ash_server.api.http.origin_guard import check_origin
 from ash_server.api.http.problems import READ_ERRORS, error_responses
+from ash_server.api.http.redaction import is_redacted
 from ash_server.api.http.streaming import EVENT_STREAM, SSE_HEADERS, mark_as_subscription
 from ash_server.db.events import StoredEvent
 from ash_server.errors import DatabaseUnavailable, OriginNotAllowed, SessionNotFound, SessionTooLarge
 from ash_server.live.hub import EventBatch
 from ash_server.queries.projection_inputs import MAX_BYTES
+from ash_server.queries.redacted_rows import hide_event_chunks
 from ash_server.repositories.events import EventStore, RunningTurn
 from ash_shared.projections import UiMessageStream
 from ash_shared.projections.ui_chunks import UiChunk
@@ -82,7 +84,8 @@ class UiStreamController(Controller):
         self, request: Request[Any, Any, Any], store: InjectedStore, session_id: FromPath[UUID]
     ) -> Response[Any]:
         turn = await store.events.get_running_turn(session_id)
-        followed = None if turn is None else await _follow(store.events, session_id, turn)
+        decode = _decode_redacted if is_redacted(request.scope) else _decode
+        followed = None if turn is None else await _follow(store.events, session_id, turn, decode)
         if followed is None:
             return Response(None, status_code=204)
         mark_as_subscription(request.scope)
@@ -96,9 +99,15 @@ class _Followed(NamedTuple):
     chunks: list[UiChunk]
     batches: AsyncGenerator[EventBatch, None]
     is_running: Callable[[], Awaitable[bool]]
+    decode: Callable[[Sequence[StoredEvent]], list[Any]]
 
 
-async def _follow(log: EventStore, session_id: UUID, turn: RunningTurn) -> _Followed | None:
+async def _follow(
+    log: EventStore,
+    session_id: UUID,
+    turn: RunningTurn,
+    decode: Callable[[Sequence[StoredEvent]], list[Any]],
+) -> _Followed | None:
     """Read the events of the turn so far; None if it has ended. Raises SessionTooLarge."""
 
     async def is_running() -> bool:
@@ -111,14 +120,14 @@ async def _follow(log: EventStore, session_id: UUID, turn: RunningTurn) -> _Foll
     stream, batches = UiMessageStream(), log.subscribe_stored(session_id, turn.after, collapse=True)
     try:
         events = await _read_so_far(batches)
-        chunks = await asyncio.to_thread(lambda: stream.begin(_decode(events), turn.id))
+        chunks = await asyncio.to_thread(lambda: stream.begin(decode(events), turn.id))
     except BaseException:
         await batches.aclose()
         raise
     if stream.is_over or stream.is_interrupted:
         await batches.aclose()
         return None
-    return _Followed(stream, chunks, batches, is_running)
+    return _Followed(stream, chunks, batches, is_running, decode)
 
 
 async def _read_so_far(batches: AsyncGenerator[EventBatch, None]) -> list[StoredEvent]:
@@ -144,7 +153,7 @@ async def _render(
         async for batch in batches:
             if not await is_valid():
                 break
-            chunks = [chunk for event in _decode(batch.events) for chunk in stream.add(event)]
+            chunks = [chunk for event in followed.decode(batch.events) for chunk in stream.add(event)]
             if batch.caught_up and not stream.is_over and await _has_ended(followed):
                 chunks += stream.end()
             for piece in _pieces(chunks):
@@ -163,6 +172,10 @@ async def _has_ended(followed: _Followed) -> bool:
 
 def _decode(events: Sequence[StoredEvent]) -> list[Any]:
     return [msgspec.json.decode(event.wire_bytes()) for event in events]
+
+
+def _decode_redacted(events: Sequence[StoredEvent]) -> list[Any]:
+    return _decode(hide_event_chunks(events))
 
 
 def _pieces(chunks: Iterable[UiChunk]) -> list[bytes]:

@@ -27,10 +27,11 @@ from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.headers import get_header
 from ash_server.api.http.problems import HANDLERS, AnyRequest
 from ash_server.api.http.query_guard import ANY_QUERY
-from ash_server.api.http.redaction import PARAMETER
+from ash_server.api.http.redaction import PARAMETER, is_redacted, mark_as_redacted
 from ash_server.api.http.streaming import buffered, start_stream
 from ash_server.db.sessions import AmbiguousSession
 from ash_server.errors import NotFound, SessionNotFound
+from ash_server.queries.redacted_rows import redact_session
 from ash_server.repositories.sessions import SessionRepository
 from ash_server.store import Store
 from ash_server.transfer.exporting.html import frame, write_html
@@ -68,13 +69,18 @@ Chunks = AsyncGenerator[bytes, None]
 class _Format(NamedTuple):
     media_type: str
     title: str
-    write: Callable[[Store, Session], Chunks]
+    write: Callable[..., Chunks]
+    """Called with the store, the session, and `redacts`."""
+
+
+def _write_jsonl(store: Store, session: Session, *, redacts: bool) -> Chunks:
+    return export_messages(store, session.id, redacts=redacts)
 
 
 _FORMATS: Mapping[str, _Format] = {
     ".md": _Format(MARKDOWN, "Markdown", write_markdown),
     ".json": _Format(JSON, "Standard messages", write_json),
-    ".jsonl": _Format(NDJSON, "Stored messages", lambda store, session: export_messages(store, session.id)),
+    ".jsonl": _Format(NDJSON, "Stored messages", _write_jsonl),
     ".html": _Format(HTML, "Standalone page", write_html),
 }
 _NEGOTIATED = {
@@ -222,7 +228,8 @@ async def _session_response(
         suffix = _NEGOTIATED[request.accept.best_match(list(_NEGOTIATED), HTML) or HTML]
         headers["Vary"] = "Accept"
     if not suffix:
-        texts = {"id": str(session.id), "title": f"{session.name} · Ash"}
+        shown = redact_session(session) if is_redacted(request.scope) else session
+        texts = {"id": str(session.id), "title": f"{shown.name} · Ash"}
         preloads = [] if PARAMETER in request.query_params else [f"/api/sessions/{session.id}"]
         if preloads and request.query_params.keys().isdisjoint(_PLACE_PARAMETERS):
             preloads.append(f"/api/sessions/{session.id}/events?{_first_query(session)}")
@@ -248,7 +255,10 @@ async def _document_response(
     if request.method == HttpMethod.HEAD:
         return Response(b"", media_type=format.media_type, headers=headers)
     await record(request, "session.export", session.id)
-    chunks = buffered(format.write(store, session))
+    redacts = is_redacted(request.scope)
+    if redacts:
+        mark_as_redacted(request.scope)
+    chunks = buffered(format.write(store, session, redacts=redacts))
     return await start_stream(chunks, media_type=format.media_type, headers=headers)
 
 

@@ -13,7 +13,6 @@ import rich_click as click
 from ash_server.cli.options import reject_empty
 from ash_server.cli.output.terminal import counted
 from ash_server.cli.store import resolve_session, with_store
-from ash_server.redaction import RedactedStream
 from ash_server.store import Store
 from ash_server.transfer.exporting.jsonl import FORMATS, ExportFormat
 
@@ -75,13 +74,10 @@ async def _export_all(store: Store, folder: Path, export: _Export) -> int:
 
 
 async def _write(store: Store, session_id: UUID, target: Path | None, export: _Export) -> None:
-    stream = RedactedStream()
     with _open_target(target) as file:
-        async with aclosing(export.form.export(store, session_id)) as chunks:
+        async with aclosing(export.form.export(store, session_id, redacts=export.redacted)) as chunks:
             async for chunk in chunks:
-                file.write(stream.add(chunk, more=True) if export.redacted else chunk)
-        if export.redacted:
-            file.write(stream.add(b"", more=False))
+                file.write(chunk)
 
 
 @contextmanager

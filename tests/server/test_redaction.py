@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ash_server.redaction import RedactedStream, redact
+from ash_server.redaction import RedactedLines, redact, redact_json, redact_name, redact_text
+from ash_server.redaction.forms import MAX_LENGTH
 from tests.shared.conftest import CORPUS
 
 # Each value is assembled, so that scanners of repositories do not report it.
@@ -32,6 +33,35 @@ SECRETS = {
     "sendgrid api key": "SG." + ALNUM[:22] + "." + ALNUM[:43],
     "json web token": "eyJhbGciOiJIUzI1NiJ9" + ".eyJzdWIiOiIxMjM0NTYifQ" + ".dBjftJeZ4CVP-mB92K27uh",
     "azure storage account access key": "AccountKey=" + (ALNUM * 2)[:86] + "==",
+    "discord bot token": "M" + ALNUM[:24] + "." + ALNUM[:6] + "." + ALNUM[:27],
+    "mailchimp access key": HEX[:32] + "-us" + "12",
+    "pypi token": "pypi-" + "AgEIcHlwaS5vcmc" + (ALNUM * 2)[:70],
+    "square oauth secret": "sq0csp-" + ALNUM[:43],
+    "telegram bot token": "1234567890:" + "A" + ALNUM[:34],
+    "twilio api key": "SK" + HEX[:32],
+}
+OTHER_FORMS = {
+    "github token": ["github_" + "pat_" + ALNUM, *(f"gh{kind}_{ALNUM[:36]}" for kind in "ours")],
+    "gitlab token": [
+        *(
+            f"{kind}-{ALNUM[:20]}"
+            for kind in ("gldt", "glft", "glsoat", "glrt", "GR1348941", "glcbt", "glcbt-0a_")
+        ),
+        "glimt-" + ALNUM[:25],
+        "glptt-" + ALNUM[:40],
+        "glagent-" + ALNUM[:50],
+        "gloas-" + (ALNUM * 2)[:64],
+    ],
+    "slack token": [
+        *(f"xox{kind}-1234567890-1234-{ALNUM[:24]}" for kind in "abposr"),
+        "hooks.slack.com/" + "services/T0123/B0123/" + ALNUM[:24],
+    ],
+    "aws access key": [f"{kind}Z7Q4M2X5P3L6K2W5" for kind in ("A3TX", "ABIA", "ACCA", "ASIA")],
+    "stripe access key": ["rk_" + "live_" + ALNUM[:24]],
+    "pypi token": ["pypi-" + "AgENdGVzdC5weXBpLm9yZw" + (ALNUM * 2)[:70]],
+    "twilio api key": ["AC" + HEX[:32]],
+    "openai key": ["sk-" + ALNUM, *("sk-" + f"{kind}-{ALNUM}" for kind in ("svcacct", "admin"))],
+    "digitalocean token": [f"do{kind}_v1_{HEX}" for kind in "or"],
 }
 FRAMES = ("{}", "token {} here", '{{"key":"{}"}}', '"{{\\"key\\":\\"{}\\"}}"', "TOKEN={}\nnext", "<b>{}</b>")
 
@@ -41,6 +71,13 @@ def test_replaces_a_secret_within_any_text(label: str) -> None:
     redacted = [redact(frame.format(SECRETS[label])) for frame in FRAMES]
 
     assert redacted == [frame.format(f"[redacted: {label}]") for frame in FRAMES]
+
+
+@pytest.mark.parametrize("label", OTHER_FORMS)
+def test_replaces_each_form(label: str) -> None:
+    assert [redact(f"<{form}>") for form in OTHER_FORMS[label]] == [f"<[redacted: {label}]>"] * len(
+        OTHER_FORMS[label]
+    )
 
 
 KEY = "-----BEGIN RSA PRIVATE KEY-----\n" + f"{ALNUM}\n" * 3 + "-----END RSA PRIVATE KEY-----"
@@ -65,6 +102,11 @@ KEY = "-----BEGIN RSA PRIVATE KEY-----\n" + f"{ALNUM}\n" * 3 + "-----END RSA PRI
             'aws_secret_access_key = "[redacted: aws secret key]"',
         ),
         (
+            f"my AWS access_token => '{ALNUM[:40]}'",
+            "my AWS access_token => '[redacted: aws secret key]'",
+        ),
+        (f"redis://:{ALNUM[:9]}@cache", "redis://:[redacted: password in a url]@cache"),
+        (
             f'{{"SecretAccessKey": "{ALNUM[:40]}"}}',
             '{"SecretAccessKey": "[redacted: aws secret key]"}',
         ),
@@ -73,7 +115,7 @@ KEY = "-----BEGIN RSA PRIVATE KEY-----\n" + f"{ALNUM}\n" * 3 + "-----END RSA PRI
 def test_replaces_only_the_secret(text: str, redacted: str) -> None:
     assert redact(text) == redacted
     # Within JSON, the same text has escapes.
-    assert json.loads(redact(json.dumps(text))) == redacted
+    assert json.loads(redact_json(json.dumps(text))) == redacted
 
 
 @pytest.mark.parametrize(
@@ -96,25 +138,112 @@ def test_leaves_other_texts_alone(text: str) -> None:
 def test_real_transcripts_stay_valid() -> None:
     for path in sorted(Path(CORPUS).rglob("*.jsonl")):
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines()[:20]:
-            redacted = redact(line)
+            redacted = redact_text(line)
             assert redacted == line or json.loads(redacted)
 
 
-def in_pieces(text: str, size: int, *, has_keys_on_one_line: bool = False) -> str:
-    stream, data = RedactedStream(has_keys_on_one_line=has_keys_on_one_line), text.encode()
-    pieces = [stream.add(data[start : start + size], more=True) for start in range(0, len(data), size)]
-    return b"".join([*pieces, stream.add(b"", more=False)]).decode()
+def in_pieces(text: str, size: int) -> str:
+    lines, data = RedactedLines(), text.encode()
+    pieces = [lines.add(data[start : start + size], more=True) for start in range(0, len(data), size)]
+    return b"".join([*pieces, lines.add(b"", more=False)]).decode()
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 100_000])
-def test_secrets_are_found_in_a_text_that_comes_in_pieces(size: int) -> None:
-    text = f"é {SECRETS['github token']}\n{KEY}\n-----BEGIN nothing\n" + "x\n" * 20_000 + f"{KEY}\nend"
+def test_secrets_are_found_in_lines_that_come_in_pieces(size: int) -> None:
+    line = json.dumps({"text": f"é {SECRETS['github token']}\n{KEY}\u2028"}, ensure_ascii=False)
+    text = f"{line}\n" + "x\n" * 2_000 + f"data: {line}\n\nend"
 
-    assert in_pieces(text, size) == redact(text)
+    assert in_pieces(text, size) == "\n".join(
+        [
+            "data: " * line.startswith("data: ") + redact_text(line.removeprefix("data: "))
+            for line in text.split("\n")
+        ]
+    )
 
 
 def test_a_line_with_the_header_of_a_key_does_not_wait_in_a_stream_of_events() -> None:
-    stream = RedactedStream(has_keys_on_one_line=True)
     event = b'data: {"text":"-----BEGIN RSA PRIVATE KEY-----"}\n\n'
 
-    assert stream.add(event, more=True) == b'data: {"text":"[redacted: private key]"}\n\n'
+    assert RedactedLines().add(event, more=True) == b'data: {"text":"[redacted: private key]"}\n\n'
+
+
+def nested(value: str, levels: int) -> str:
+    """Return JSON with a text in JSON in a text, this many times."""
+    document = json.dumps({"text": value, "after": "x"})
+    return document if levels == 1 else nested(document, levels - 1)
+
+
+def innermost(document: str, levels: int) -> str:
+    text: str = json.loads(document)["text"]
+    return text if levels == 1 else innermost(text, levels - 1)
+
+
+def escaped(text: str) -> str:
+    """Return the content of a JSON string with an escape for each character."""
+    return "".join(f"\\u{ord(character):04x}" for character in text)
+
+
+@pytest.mark.parametrize("label", SECRETS)
+def test_values_are_redacted_before_they_are_encoded(label: str) -> None:
+    secret, replaced = SECRETS[label], f"[redacted: {label}]"
+    for levels in (1, 2, 3, 5):
+        assert innermost(redact_text(nested(f"a\n{secret}", levels)), levels) == f"a\n{replaced}", levels
+    assert json.loads(redact_text(f'{{"a":"{escaped(secret)}"}}')) == {"a": replaced}
+    first = f"{escaped(secret[0])}{secret[1:]}"
+    assert innermost(redact_text(json.dumps({"text": f'{{"text":"{first}"}}'})), 2) == replaced
+    with_slashes = json.dumps({"a": secret}).replace("/", "\\/")
+    assert json.loads(redact_text(with_slashes)) == {"a": replaced}
+
+
+@pytest.mark.parametrize(
+    ("document", "redacted"),
+    [
+        (
+            '{"a":"https:\\/\\/me:hunter2@db\\/x"}',
+            '{"a":"https:\\/\\/me:[redacted: password in a url]@db\\/x"}',
+        ),
+        (json.dumps(KEY.splitlines()), json.dumps(["[redacted: private key]"] * 5)),
+        (
+            '{"a":"-----BEGIN PRIVATE KEY-----","b":"-----END PRIVATE KEY-----"}',
+            '{"a":"[redacted: private key]","b":"-----END PRIVATE KEY-----"}',
+        ),
+        (f'{{"a":"C:\\\\npm_{ALNUM[:36]}"}}', '{"a":"C:[redacted: npm token]"}'),
+        (f'{{"aws_secret":{"1" * 40}}}', f'{{"aws_secret":{"1" * 40}}}'),
+    ],
+)
+def test_a_redacted_document_stays_valid(document: str, redacted: str) -> None:
+    assert json.loads(redact_json(document)) == json.loads(redacted)
+    assert redact_json(document) == redacted
+
+
+@pytest.mark.parametrize("length", [10, 33, 39])
+def test_the_last_word_of_a_cut_name_is_left_out(length: int) -> None:
+    beginning = "w " * 80 + "x" * (39 - length) + " "
+    name = (beginning + SECRETS["github token"])[:200]
+    name = name.ljust(200, "y")
+
+    assert redact_name(name) == f"{beginning}\u2026"
+    for key in ("title", "prompt", "lastText"):
+        assert json.loads(redact_json(json.dumps({key: name}))) == {key: f"{beginning}\u2026"}
+    assert redact_name("word " * 39 + "more") == "word " * 39 + "more"
+
+
+BORDER = 64 * 1024
+"""Characters of a slice."""
+
+
+@pytest.mark.parametrize("label", [*SECRETS, "private key"])
+def test_a_secret_across_two_slices_is_found(label: str) -> None:
+    secret = KEY.replace(ALNUM, f"{ALNUM}\n{ALNUM}") if label == "private key" else SECRETS[label]
+    step = 1 if len(secret) < 200 else 97
+    for before in range(BORDER - len(secret) - 2, BORDER + 3, step):
+        text = f"{' ' * before}{secret} end"
+        assert redact(text) == f"{' ' * before}[redacted: {label}] end", before
+
+
+def test_the_longest_key_across_two_slices_is_found() -> None:
+    header, footer = "-----BEGIN PGP PRIVATE KEY BLOCK-----\n", "\n-----END PGP PRIVATE KEY BLOCK-----"
+    key = (header + "Comment: x\n" * 2000)[: MAX_LENGTH - len(footer)] + footer
+
+    for before in range(BORDER - len(key) - 1, BORDER + 1, 501):
+        assert redact(f"{' ' * before}{key} end") == f"{' ' * before}[redacted: private key] end", before

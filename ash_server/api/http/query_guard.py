@@ -17,7 +17,7 @@ from litestar.handlers import BaseRouteHandler
 from litestar.params import QueryParameter
 from litestar.typing import FieldDefinition
 
-from ash_server.api.http.redaction import PARAMETER, VALUES
+from ash_server.api.http.redaction import PARAMETER, VALUES, check_parameter
 from ash_server.errors import InvalidParameter, NotFound
 
 ANY_QUERY = {"any_query": True}
@@ -50,6 +50,7 @@ _FORMATS: Mapping[Any, _Format] = {
 
 async def check_path_and_query(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
     _check_path(connection)
+    check_parameter(connection.scope)
     if ANY_QUERY.items() <= connection.route_handler.opt.items():
         return
     declared = _declared_parameters(connection.route_handler)  # cached: guards get a copy per request

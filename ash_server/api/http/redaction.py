@@ -1,6 +1,8 @@
 """Responses and streams without tokens, keys and passwords: with `?redact=1`, and for keys created with `--redact`."""
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from urllib.parse import parse_qsl
 
 from litestar.datastructures import MutableScopeHeaders
@@ -9,61 +11,97 @@ from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from ash_server.api.http.access import shows_redacted
+from ash_server.api.http.bodies import NDJSON
 from ash_server.api.http.streaming import EVENT_STREAM
-from ash_server.redaction import RedactedStream, redact
+from ash_server.errors import InvalidParameter
+from ash_server.redaction import MAX_INLINE, RedactedLines, redact_text
 
 PARAMETER = "redact"
 VALUES = {"1": True, "true": True, "0": False, "false": False}
 
-_MAX_INLINE = 16 * 1024
-"""Bytes or characters; longer texts are redacted in a thread."""
+_IS_REDACTED = "ash.is_redacted"
 
 
 class Redaction(ASGIMiddleware):
     """Redacts whatever a route sends, so that no route can forget to.
 
-    A secret that the agent wrote in several chunks is found in the complete text, but not in the events of its chunks.
+    Routes that cut, escape or encode texts redact them before: what is left of a secret then is not recognised here.
     """
 
     scopes = (ScopeType.HTTP, ScopeType.WEBSOCKET)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
-        stream: RedactedStream | None = None
+        body: _Body | None = None
 
         async def send_redacted(message: Message) -> None:
-            nonlocal stream
-            if message["type"] == "http.response.start" and is_redacted(scope):
+            nonlocal body
+            if message["type"] == "http.response.start" and is_redacted(scope) and not _is_done(scope):
                 headers = MutableScopeHeaders.from_message(message)
                 headers.pop("content-length", None)
-                # An event is on one line, and must not wait for the next one.
-                has_keys_on_one_line = headers.get("content-type", "").startswith(EVENT_STREAM)
-                stream = RedactedStream(has_keys_on_one_line=has_keys_on_one_line)
-            elif message["type"] == "http.response.body" and stream is not None:
-                message["body"] = await _redact_body(
-                    stream, message.get("body", b""), message.get("more_body", False)
-                )
+                body = _Body(has_lines=headers.get("content-type", "").startswith(_TYPES_WITH_LINES))
+            elif message["type"] == "http.response.body" and body is not None:
+                message["body"] = await body.add(message.get("body", b""), message.get("more_body", False))
             elif message["type"] == "websocket.send" and is_redacted(scope):
-                message["text"] = await _redact_text(message["text"] or "")
+                message["text"] = await _offload(redact_text, message["text"] or "")
             await send(message)
 
         await next_app(scope, receive, send_redacted)
 
 
+_TYPES_WITH_LINES = (EVENT_STREAM, NDJSON)
+
+
+class _Body:
+    """The body of a response. One without lines is redacted when it is complete."""
+
+    def __init__(self, *, has_lines: bool) -> None:
+        self._lines = RedactedLines() if has_lines else None
+        self._pieces = bytearray()
+
+    async def add(self, piece: bytes, more: bool) -> bytes:
+        """Return the next redacted part, which may be empty."""
+        if self._lines is not None:
+            is_small = len(piece) + self._lines.pending_bytes < MAX_INLINE
+            add = partial(self._lines.add, piece, more=more)
+            return add() if is_small else await asyncio.to_thread(add)
+        self._pieces += piece
+        if more:
+            return b""
+        text = self._pieces.decode("utf-8", "surrogateescape")
+        return (await _offload(redact_text, text)).encode("utf-8", "surrogateescape")
+
+
+async def _offload(edit: Callable[[str], str], text: str) -> str:
+    return edit(text) if len(text) < MAX_INLINE else await asyncio.to_thread(edit, text)
+
+
 def is_redacted(scope: Scope) -> bool:
-    """True if the request asks for it, or its key shows nothing else."""
-    return shows_redacted(scope) or _is_requested(scope["query_string"])
+    """True if the request asks for it, or its key shows nothing else. An invalid request is redacted, too."""
+    try:
+        return shows_redacted(scope) or check_parameter(scope)
+    except InvalidParameter:
+        return True
 
 
-def _is_requested(query: bytes) -> bool:
-    pairs = parse_qsl(query.decode("latin-1")) if query else ()
-    return any(name == PARAMETER and VALUES.get(value) for name, value in pairs)
+def check_parameter(scope: Scope) -> bool:
+    """Return the value of the parameter, on every route. Raises InvalidParameter."""
+    query = scope["query_string"]
+    pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True) if query else ()
+    values = [value if name == PARAMETER else "" for name, value in pairs if name.casefold() == PARAMETER]
+    if not values:
+        return False
+    if len(values) > 1 or values[0] not in VALUES:
+        message = "is repeated" if len(values) > 1 else "must be 0 or 1"
+        raise InvalidParameter(
+            f"{PARAMETER!r} {message}.", errors=[{"path": PARAMETER, "message": f"It {message}."}]
+        )
+    return VALUES[values[0]]
 
 
-async def _redact_body(stream: RedactedStream, body: bytes, more: bool) -> bytes:
-    if len(body) + stream.pending_bytes < _MAX_INLINE:
-        return stream.add(body, more=more)
-    return await asyncio.to_thread(stream.add, body, more=more)
+def mark_as_redacted(scope: Scope) -> None:
+    """Send the response as it is: it is made of redacted texts, and too large to be redacted at once."""
+    scope[_IS_REDACTED] = True  # type: ignore[literal-required]
 
 
-async def _redact_text(text: str) -> str:
-    return redact(text) if len(text) < _MAX_INLINE else await asyncio.to_thread(redact, text)
+def _is_done(scope: Scope) -> bool:
+    return bool(scope.get(_IS_REDACTED))

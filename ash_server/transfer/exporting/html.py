@@ -1,5 +1,6 @@
 """Export a session as one self-contained HTML page with the viewer's renderer: opens from disk, loads nothing."""
 
+import asyncio
 import re
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Iterable
@@ -11,6 +12,8 @@ from string import Template
 from typing import NamedTuple
 
 from ash_server.errors import SessionNotFound, SessionTooLarge
+from ash_server.queries.redacted_rows import redact_event, redact_session
+from ash_server.redaction import redact_json
 from ash_server.store import Store
 from ash_server.viewer import BUNDLED_STYLE, Viewer, bundled_script, viewer
 from ash_shared.model.session import Session
@@ -69,9 +72,9 @@ def escape_script(document: str) -> str:
     return document
 
 
-async def write_html(store: Store, session: Session) -> AsyncGenerator[bytes, None]:
+async def write_html(store: Store, session: Session, *, redacts: bool = False) -> AsyncGenerator[bytes, None]:
     """Yield the page with a stored session's events, holding no connection between two pages of events."""
-    page = build_page(session)
+    page = build_page(redact_session(session) if redacts else session)
     yield page.head.encode()
     separator = ""
     reader = store.conversation
@@ -79,17 +82,23 @@ async def write_html(store: Store, session: Session) -> AsyncGenerator[bytes, No
         reader.stream_event_pages(session.id, limit=_MAX_PAGE_EVENTS, max_bytes=_MAX_PAGE_BYTES)
     ) as pages:
         async for events in pages:
-            yield (separator + join_events(event.wire() for event in events)).encode()
+            shown = (
+                await asyncio.to_thread(lambda rows: list(map(redact_event, rows)), events)
+                if redacts
+                else events
+            )
+            yield (separator + join_events(event.wire() for event in shown)).encode()
             separator = _SEPARATOR
-    yield (page.between + await _summary_json(store, session) + page.end).encode()
+    yield (page.between + await _summary_json(store, session, redacts=redacts) + page.end).encode()
 
 
-async def _summary_json(store: Store, session: Session) -> str:
+async def _summary_json(store: Store, session: Session, *, redacts: bool) -> str:
     """Return the summary as JSON; `null` if the session is too large for one, or was deleted in the meantime."""
     try:
-        return escape_script((await store.conversation.read_summary(session.id)).model_dump_json())
+        summary = (await store.conversation.read_summary(session.id)).model_dump_json()
     except (SessionNotFound, SessionTooLarge):
         return "null"
+    return escape_script(redact_json(summary) if redacts else summary)
 
 
 def join_events(events: Iterable[str]) -> str:

@@ -1,33 +1,42 @@
 """Export a session as JSON lines: its messages, byte for byte as imported, or its events."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import NamedTuple
 from uuid import UUID
 
+from ash_server.queries.redacted_rows import redact_event, redact_message
 from ash_server.store import Store
 
-Export = Callable[[Store, UUID], AsyncGenerator[bytes, None]]
+Export = Callable[..., AsyncGenerator[bytes, None]]
+"""Called with the store, the id of the session, and `redacts`."""
 
 
-async def export_messages(store: Store, session_id: UUID) -> AsyncGenerator[bytes, None]:
+async def export_messages(
+    store: Store, session_id: UUID, *, redacts: bool = False
+) -> AsyncGenerator[bytes, None]:
     """Yield the bytes of the imported file: one message per line; no final newline if the file had none."""
     unterminated = await store.sessions.is_unterminated(session_id)
     newline = b""
     async with aclosing(store.messages.stream_messages(session_id)) as messages:
         async for message in messages:
-            yield newline + message.content.encode()
+            shown = await asyncio.to_thread(redact_message, message) if redacts else message
+            yield newline + shown.content.encode()
             newline = b"\n"
     if newline and not unterminated:
         yield newline
 
 
-async def export_events(store: Store, session_id: UUID) -> AsyncGenerator[bytes, None]:
+async def export_events(
+    store: Store, session_id: UUID, *, redacts: bool = False
+) -> AsyncGenerator[bytes, None]:
     """Yield one event per line, without sequences. Raises SessionNotFound."""
     await store.sessions.get(session_id)
     async with aclosing(store.events.stream_stored_events(session_id)) as events:
         async for event in events:
-            yield event.content + b"\n"
+            shown = await asyncio.to_thread(redact_event, event) if redacts else event
+            yield shown.content + b"\n"
 
 
 class ExportFormat(NamedTuple):

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ash_server.db.session_facts import to_datetime
+from ash_server.queries.redacted_rows import redact_session, redact_standard_message
 from ash_server.store import Store
 from ash_server.transfer.exporting import citations
 from ash_server.transfer.exporting.markdown_escaping import embed_markdown
@@ -25,18 +26,21 @@ _BACKTICKS = re.compile("`+")
 _SPEAKERS = {"user": "User", "assistant": "Assistant", "system": "System"}
 
 
-async def write_markdown(store: Store, session: Session) -> AsyncGenerator[bytes, None]:
+async def write_markdown(
+    store: Store, session: Session, *, redacts: bool = False
+) -> AsyncGenerator[bytes, None]:
     """Yield the document, a page of messages at a time."""
     writer = MarkdownWriter()
-    yield _encode(format_heading(session))
+    yield _encode(format_heading(redact_session(session) if redacts else session))
     async with aclosing(store.conversation.stream_pages(session.id)) as pages:
         async for messages in pages:
-            yield await asyncio.to_thread(_write_page, writer, messages)
+            yield await asyncio.to_thread(_write_page, writer, messages, redacts=redacts)
     yield _encode(writer.end())
 
 
-def _write_page(writer: "MarkdownWriter", messages: Iterable[StandardMessage]) -> bytes:
-    return _encode("".join(map(writer.write, messages)))
+def _write_page(writer: "MarkdownWriter", messages: Iterable[StandardMessage], *, redacts: bool) -> bytes:
+    shown = map(redact_standard_message, messages) if redacts else messages
+    return _encode("".join(map(writer.write, shown)))
 
 
 def _encode(text: str) -> bytes:

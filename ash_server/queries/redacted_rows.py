@@ -1,0 +1,60 @@
+"""Rows of the store without secrets, for exports and for clients that see redacted texts only.
+
+What is made of a row, such as Markdown or a snippet, is made of the redacted row: a secret that is cut, escaped or
+encoded is not recognised.
+"""
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from ash_server.db.events import StoredEvent
+from ash_server.db.messages import MessageBlocks, StoredMessage
+from ash_server.redaction import redact_json, redact_name, redact_text
+from ash_server.redaction.chunks import hide_texts
+from ash_shared.model.message import StandardMessage
+from ash_shared.model.session import Session
+
+
+def redact_session(session: Session) -> Session:
+    redacted = Session.model_validate_json(redact_json(session.model_dump_json()))
+    names = {name: getattr(session, name) for name in ("title", "prompt")}
+    return redacted.model_copy(
+        update={name: redact_name(text) for name, text in names.items() if isinstance(text, str)}
+    )
+
+
+def redact_standard_message(message: StandardMessage) -> StandardMessage:
+    return StandardMessage.model_validate_json(redact_json(message.model_dump_json()))
+
+
+def redact_message(message: StoredMessage) -> StoredMessage:
+    message = hide_chunk(message)
+    return replace(message, content=redact_text(message.content))
+
+
+def redact_event(event: StoredEvent) -> StoredEvent:
+    event = hide_event_chunk(event)
+    return replace(event, content=redact_json(event.content.decode()).encode())
+
+
+def hide_chunk(message: StoredMessage) -> StoredMessage:
+    """Return the message, without texts if it is a chunk of a stream."""
+    if message.kind != "chunk":
+        return message
+    return replace(message, content=hide_texts(message.content.encode()).decode())
+
+
+def hide_chunk_of_page(row: StoredMessage | MessageBlocks) -> StoredMessage | MessageBlocks:
+    if isinstance(row, StoredMessage):
+        return hide_chunk(row)
+    return replace(row, content=hide_texts(row.content)) if row.kind == "chunk" else row
+
+
+def hide_event_chunk(event: StoredEvent) -> StoredEvent:
+    """Return the event, without texts if it is a chunk of a stream."""
+    return replace(event, content=hide_texts(event.content)) if event.type.endswith("chunk") else event
+
+
+def hide_event_chunks(events: Iterable[StoredEvent]) -> list[StoredEvent]:
+    return [hide_event_chunk(event) for event in events]

@@ -1,0 +1,43 @@
+"""The text that escapes of JSON stand for, with the places where its characters stand."""
+
+import re
+from bisect import bisect_right
+from typing import NamedTuple
+
+_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|([\"\\/bfnrt]))")
+_CHARACTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+
+class Unescaped(NamedTuple):
+    text: str
+    ends: list[int]
+    """Where the text goes on after each escape, and `0` for its beginning."""
+    places: list[int]
+    """The same positions in the escaped text."""
+
+    def place_of(self, position: int) -> int:
+        """Return where a character stands in the escaped text."""
+        index = bisect_right(self.ends, position) - 1
+        return self.places[index] + position - self.ends[index]
+
+
+def unescape(text: str) -> Unescaped | None:
+    """Replace the escapes wherever they are, so that it also works for a part of a document. None without any.
+
+    A character outside of the basic plane may become two surrogates.
+    """
+    if "\\" not in text:
+        return None
+    parts, ends, places = list[str](), [0], [0]
+    length = last = 0
+    for match in _ESCAPE.finditer(text):
+        start, end = match.span()
+        digits = match[1]
+        part = text[last:start]
+        parts += (part, chr(int(digits, 16)) if digits else _CHARACTERS.get(match[2], match[2]))
+        length, last = length + len(part) + 1, end
+        ends.append(length)
+        places.append(end)
+    if not last:
+        return None
+    return Unescaped("".join([*parts, text[last:]]), ends, places)
