@@ -128,6 +128,8 @@ class Span(NamedTuple):
     next_event_after: int | None
     """The sequence of the last event of the range, if more follow. If the content of all its events is in messages,
     following events whose content is in messages do not count."""
+    before: Sequence[StoredMessage] = ()
+    """For a turn: the last messages before it, which determine the cost of its messages and which are copies."""
 
 
 async def place_of(conn: AsyncConnection, session_id: UUID, sequence: int) -> LogPosition:
@@ -149,7 +151,11 @@ async def get_turn(conn: AsyncConnection, session_id: UUID, end: LogPosition) ->
     }
     answer = await (await conn.execute(_BEGINS_NEXT_TURN, params)).fetchone()
     begins_next_turn = answer is not None and answer[0]
-    return await get_span(conn, session_id, start, end._replace(line=end.line - begins_next_turn))
+    span = await get_span(conn, session_id, start, end._replace(line=end.line - begins_next_turn))
+    if not span.lines or not start.line:
+        return span
+    head, before = await _read_before(conn, session_id, start.line)
+    return span._replace(head=head, before=before)
 
 
 async def find_last_turn(conn: AsyncConnection, session_id: UUID) -> int:
@@ -160,14 +166,19 @@ async def find_last_turn(conn: AsyncConnection, session_id: UUID) -> int:
 
 async def get_context(conn: AsyncConnection, session_id: UUID, place: LogPosition) -> LineContext:
     """Return the last messages before a position, at most `_MAX_CONTEXT` or `_MAX_BYTES`."""
-    before = place.line + 1
-    lines = await list_last(conn, session_id, before=before, limit=_MAX_CONTEXT, max_bytes=_MAX_BYTES)
-    has_head = lines and lines[0].sequence > 1
-    head = (
-        await list_head(conn, session_id, before=lines[0].sequence, max_bytes=_MAX_BYTES) if has_head else []
-    )
+    head, lines = await _read_before(conn, session_id, place.line)
     mark = await (await conn.execute(_LAST_MARK, [session_id, place.event])).fetchone()
     return LineContext(head, lines, is_turn_over=mark is not None and mark[0] == "turn_end")
+
+
+async def _read_before(
+    conn: AsyncConnection, session_id: UUID, line: int
+) -> tuple[list[StoredMessage], list[StoredMessage]]:
+    """Return the first messages of the session, and the last ones up to this line."""
+    lines = await list_last(conn, session_id, before=line + 1, limit=_MAX_CONTEXT, max_bytes=_MAX_BYTES)
+    first = lines[0].sequence if lines else 1
+    head = await list_head(conn, session_id, before=first, max_bytes=_MAX_BYTES) if first > 1 else []
+    return head, lines
 
 
 async def get_span(conn: AsyncConnection, session_id: UUID, start: LogPosition, end: LogPosition) -> Span:

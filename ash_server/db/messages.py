@@ -6,7 +6,7 @@ become visible in ascending order: a reader that continues after a sequence miss
 Functions take a connection in autocommit mode (`connection.open_pool`); `ash_server.repositories` calls them.
 """
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import chain, count, starmap
 from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
@@ -53,6 +53,7 @@ from ash_server.offload import offload_each
 from ash_shared.eventlog import Line, Normalizer
 from ash_shared.eventlog.emitter import EMPTY_LINE
 from ash_shared.model.message import Description, Message, Role, StoredKind
+from ash_shared.providers._kit.contract import CHUNK_MARKS
 from ash_shared.reading.parse import (
     PARSER_VERSION,
     BlocksPlace,
@@ -104,7 +105,7 @@ _PAGE = (
     f"SELECT {_COLUMNS}, parser_version, blocks_start, blocks_size FROM messages WHERE session_id = "  # noqa: S608
     """%(session_id)b
       AND sequence > %(after)b AND sequence < %(before)b
-      AND kind = ANY(%(kinds)b)
+      AND (kind = ANY(%(kinds)b) OR (kind = 'chunk' AND content LIKE ANY(%(chunks)b::text[])))
       AND (%(role)b::text IS NULL OR role = %(role)b)
       AND (%(type)b::text IS NULL OR %(type)b = ANY(block_types))
     """
@@ -214,7 +215,22 @@ class _Context(NamedTuple):
     """Time of events whose record names none, in milliseconds."""
 
 
-_DEFAULTS = {"after": 0, "before": END, "limit": 100, "role": None, "type": None, "bytes": MAX_PAGE_BYTES}
+_DEFAULTS = {
+    "after": 0,
+    "before": END,
+    "limit": 100,
+    "role": None,
+    "type": None,
+    "bytes": MAX_PAGE_BYTES,
+    "chunks": None,
+}
+
+_CONVERSATION = {
+    **_DEFAULTS,
+    "kinds": ["message", "record"],
+    "chunks": [f"%{mark}%" for mark in CHUNK_MARKS],
+}
+"""Filters for the messages from which standard messages are built."""
 
 
 async def append(  # noqa: PLR0913  # one argument per option
@@ -297,24 +313,25 @@ async def list_next(  # noqa: PLR0913  # one argument per bound
     before: int = END,
     limit: int,
     max_bytes: int = MAX_PARSE_BYTES,
-    kinds: Sequence[StoredKind] = ("message", "record"),
+    kinds: Sequence[StoredKind] | None = None,
 ) -> list[StoredMessage]:
     """Return the next messages after a sequence, at most as many as may be parsed together.
 
-    An unknown session has none.
+    By default those of the conversation: messages, records, and chunks that may add to standard messages. An unknown
+    session has none.
     """
+    filters = _CONVERSATION if kinds is None else {**_DEFAULTS, "kinds": list(kinds)}
     bounds = {"after": after, "before": before, "limit": limit, "bytes": max_bytes}
-    params = {**_DEFAULTS, "session_id": session_id, "kinds": list(kinds), **bounds}
-    return await _fetch_messages(conn, _FIRST, params)
+    return await _fetch_messages(conn, _FIRST, {**filters, "session_id": session_id, **bounds})
 
 
 async def list_last(
     conn: AsyncConnection, session_id: UUID, *, before: int, limit: int, max_bytes: int
 ) -> list[StoredMessage]:
-    """Return the last messages before a sequence, in ascending order."""
+    """Return the last messages of the conversation before a sequence, in ascending order."""
     bounds = {"before": before, "limit": limit, "bytes": max_bytes}
-    params = {**_DEFAULTS, "session_id": session_id, "kinds": ["message", "record"], **bounds}
-    return (await _fetch_messages(conn, _LAST, params))[::-1]
+    rows = await _fetch_messages(conn, _LAST, {**_CONVERSATION, "session_id": session_id, **bounds})
+    return rows[::-1]
 
 
 async def list_head(
@@ -322,6 +339,10 @@ async def list_head(
 ) -> list[StoredMessage]:
     """Return the first messages of a session before a sequence; they identify it and its client."""
     return await list_next(conn, session_id, before=before, limit=_HEAD_LINES, max_bytes=max_bytes)
+
+
+def texts_with_source(stored: Iterable[StoredMessage]) -> list[tuple[str, str | None]]:
+    return [(each.content, None if each.source == "unknown" else each.source) for each in stored]
 
 
 async def get_message(conn: AsyncConnection, session_id: UUID, sequence: int) -> StoredMessage:

@@ -7,13 +7,13 @@ from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from ash_server.db.event_ranges import LineContext, LogPosition, Span
+from ash_server.db.messages import texts_with_source
 from ash_server.live.websocket_topics import (
     EMPTY_TOPIC,
     covers,
     decode_events,
     messages_of_events,
     render_topic,
-    texts_with_source,
 )
 from ash_shared.conversation.live_messages import LiveMessages, Update
 

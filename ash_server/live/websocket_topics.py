@@ -13,7 +13,7 @@ import msgspec
 from pydantic import Field
 
 from ash_server.db.event_ranges import Span, SpannedEvent
-from ash_server.db.messages import StoredMessage
+from ash_server.db.messages import texts_with_source
 from ash_shared.conversation.paging import transform_page
 from ash_shared.eventlog import Event
 from ash_shared.model.base import ABSENT, AshModel, Omittable
@@ -43,7 +43,8 @@ EMPTY_TOPIC = '{"messages":[]}'
 
 def to_topic(span: Span) -> str:
     """Return the topic data of a turn as JSON. CPU-bound: call it in a thread."""
-    messages = transform_page(texts_with_source(span.lines), head=texts_with_source(span.head)).messages
+    head, before, lines = map(texts_with_source, (span.head, span.before, span.lines))
+    messages = transform_page(lines, head=head, before=before).messages
     events = decode_events(span)
     if covers(messages, events):
         originals = [message for message in messages if message.metadata.shadow_of is None]
@@ -66,13 +67,9 @@ def decode_events(span: Span) -> list[DecodedEvent]:
     return [DecodedEvent(each, msgspec.json.decode(each.content)) for each in span.events]
 
 
-def texts_with_source(stored: Iterable[StoredMessage]) -> list[tuple[str, str | None]]:
-    return [(each.content, None if each.source == "unknown" else each.source) for each in stored]
-
-
 def covers(messages: Sequence[StandardMessage], events: Iterable[DecodedEvent]) -> bool:
     """True if the messages contain the content of all events."""
-    message_ids = {message.metadata.message_id for message in messages} - {None}
+    message_ids = {message.metadata.message_id for message in messages if message.content} - {None}
     result_ids = {
         block.tool_use_id for message in messages for block in message.content if block.type == "tool_result"
     }

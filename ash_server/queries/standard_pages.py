@@ -1,11 +1,11 @@
 """Pages of standard messages and of events of a stored session.
 
-A connection is held only while rows are read; they are transformed afterwards, in a thread. If a page is less than a
-whole turn, it is read again with a larger limit.
+A connection is held only while rows are read; they are transformed afterwards, in a thread. A page is read with the
+stored messages around it, which may complete it. If it is less than a whole turn, it is read again with a larger limit.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import NamedTuple
 from uuid import UUID
@@ -14,25 +14,39 @@ from psycopg import AsyncConnection
 
 from ash_server.db.connection import Connect
 from ash_server.db.events import StoredEvent, get_events_since
-from ash_server.db.messages import MAX_PARSE_BYTES, StoredMessage, list_head, list_next
+from ash_server.db.messages import (
+    MAX_PARSE_BYTES,
+    StoredMessage,
+    list_head,
+    list_last,
+    list_next,
+    texts_with_source,
+)
 from ash_server.db.sessions import get_session
-from ash_shared.conversation.paging import transform_page
+from ash_shared.conversation.paging import Page, transform_page
 from ash_shared.model.message import StandardMessage
 
-_PAGE = 500
+_PAGE = 1000
 _EVENTS_SOURCE = "ash"
 """The source of Ash's own events."""
 _MAX_LINES = 10_000
 _MAX_BYTES = 4 * MAX_PARSE_BYTES
 """A longer turn is cut."""
+MAX_DISTANCE = 300
+"""Stored messages before and after a page that may complete its messages."""
+_MAX_DISTANCE_BYTES = 1024 * 1024
 
 
 class _Lines(NamedTuple):
     """Stored messages to transform together."""
 
     head: list[StoredMessage]
-    """The first lines of the session, if they precede `lines`."""
-    lines: list[StoredMessage]
+    """The first lines of the session, if they precede the others."""
+    before: list[StoredMessage]
+    """The lines before the page."""
+    page: list[StoredMessage]
+    """The lines of the page; those after its last whole turn belong to the next page."""
+    following: list[StoredMessage]
     more: bool
     """True if more messages follow."""
 
@@ -46,16 +60,22 @@ class Conversation(NamedTuple):
 
 
 async def get_conversation(connect: Connect, session_id: UUID, *, after: int, limit: int) -> Conversation:
-    """Return a page of whole turns, of at least `limit` stored messages if there are. Raises SessionNotFound."""
-    max_bytes = MAX_PARSE_BYTES
+    """Return the messages of as many whole turns as `limit` stored messages contain, but at least of one.
+
+    Raises SessionNotFound.
+    """
+    size, max_bytes = limit, MAX_PARSE_BYTES
     while True:
         async with connect() as conn:
-            read = await _get_lines(conn, session_id, after=after, limit=limit, max_bytes=max_bytes)
-        page, is_cut = await asyncio.to_thread(_transform, read)
-        is_full = limit >= _MAX_LINES or (max_bytes == _MAX_BYTES and len(read.lines) < limit)
-        if not is_cut or is_full:
-            return page
-        limit, max_bytes = min(2 * limit, _MAX_LINES), _MAX_BYTES
+            read = await _read_lines(conn, session_id, after=after, limit=size, max_bytes=max_bytes)
+        page = await asyncio.to_thread(_transform, read, min(limit, len(read.page)))
+        is_full = size >= _MAX_LINES or (max_bytes == _MAX_BYTES and len(read.page) < size)
+        if page.is_cut and is_full:
+            page = await asyncio.to_thread(_transform, read, len(read.page))
+        if is_full or not (page.is_cut or page.lines > len(read.page)):
+            return _to_conversation(page, read)
+        size = min(2 * size if page.is_cut else page.lines, _MAX_LINES)
+        max_bytes = _MAX_BYTES
 
 
 async def get_pages(connect: Connect, session_id: UUID) -> AsyncGenerator[list[StandardMessage], None]:
@@ -78,22 +98,23 @@ async def get_pages(connect: Connect, session_id: UUID) -> AsyncGenerator[list[S
 
 
 async def _stream_posted(connect: Connect, session_id: UUID) -> AsyncGenerator[list[StandardMessage], None]:
-    pending, page_size = list[tuple[str, str | None]](), _PAGE
+    before, pending, size = list[tuple[str, str | None]](), list[tuple[str, str | None]](), _PAGE
     async with aclosing(
         get_event_pages(connect, session_id, limit=_PAGE, max_bytes=MAX_PARSE_BYTES)
     ) as pages:
         async for events in pages:
             pending += [(event.wire(), _EVENTS_SOURCE) for event in events]
             is_full = len(pending) >= _MAX_LINES or sum(len(text) for text, _ in pending) >= _MAX_BYTES
-            if len(pending) < page_size and not is_full:
+            if len(pending) < size + MAX_DISTANCE and not is_full:
                 continue
-            page = await asyncio.to_thread(transform_page, pending, more=True)
-            if page.lines < len(pending) or is_full:
-                yield page.messages
-                pending, page_size = pending[page.lines :], _PAGE
-            else:
-                page_size *= 2
-    yield (await asyncio.to_thread(transform_page, pending)).messages
+            page = await asyncio.to_thread(transform_page, pending, before=before, limit=size, more=True)
+            if page.is_cut and not is_full:
+                size *= 2
+                continue
+            yield page.messages
+            before = [*before, *pending[: page.lines]][-MAX_DISTANCE:]
+            pending, size = pending[page.lines :], _PAGE
+    yield (await asyncio.to_thread(transform_page, pending, before=before)).messages
 
 
 async def get_event_pages(
@@ -112,21 +133,32 @@ async def get_event_pages(
         after = page[-1].sequence
 
 
-async def _get_lines(
+async def _read_lines(
     conn: AsyncConnection, session_id: UUID, *, after: int, limit: int, max_bytes: int
 ) -> _Lines:
     last = (await get_session(conn, session_id)).message_count
-    lines = await list_next(conn, session_id, after=after, limit=limit, max_bytes=max_bytes)
-    head = await list_head(conn, session_id, before=after + 1) if lines and after else []
-    return _Lines(head, lines, bool(lines) and lines[-1].sequence < last)
+    page = await list_next(conn, session_id, after=after, limit=limit, max_bytes=max_bytes)
+    if not page:
+        return _Lines([], [], [], [], more=False)
+    limit, max_bytes = MAX_DISTANCE, _MAX_DISTANCE_BYTES
+    before = (
+        await list_last(conn, session_id, before=after + 1, limit=limit, max_bytes=max_bytes) if after else []
+    )
+    first = (before or page)[0].sequence
+    head = await list_head(conn, session_id, before=first) if first > 1 else []
+    end = page[-1].sequence
+    following = (
+        await list_next(conn, session_id, after=end, limit=limit, max_bytes=max_bytes) if end < last else []
+    )
+    return _Lines(head, before, page, following, more=bool(following) and following[-1].sequence < last)
 
 
-def _transform(read: _Lines) -> tuple[Conversation, bool]:
-    """Return the page, and True if its last turn may be cut: it has no prompt before which the page could end."""
-    page = transform_page(_texts(read.lines), head=_texts(read.head), more=read.more)
-    next_after = read.lines[page.lines - 1].sequence if read.more else None
-    return Conversation(page.messages, next_after), read.more and page.lines == len(read.lines)
+def _transform(read: _Lines, limit: int) -> Page:
+    head, before, page, following = map(texts_with_source, read[:4])
+    return transform_page(page + following, head=head, before=before, limit=limit, more=read.more)
 
 
-def _texts(stored: Sequence[StoredMessage]) -> list[tuple[str, str | None]]:
-    return [(each.content, None if each.source == "unknown" else each.source) for each in stored]
+def _to_conversation(page: Page, read: _Lines) -> Conversation:
+    lines = read.page + read.following
+    is_last = page.lines == len(lines) and not read.more
+    return Conversation(page.messages, None if is_last else lines[page.lines - 1].sequence)

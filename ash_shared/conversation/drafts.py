@@ -31,6 +31,8 @@ class Draft:
     is_copy: bool
     is_queued: bool = False
     """True for a prompt in the queue, which the client writes again when it is sent."""
+    begins_turn: bool = False
+    """True for a prompt, unless it is a copy."""
     timestamp: int | None = None
     blocks: list[Block] = field(default_factory=list)
     forms: list[BlockForm] = field(default_factory=list)

@@ -130,7 +130,7 @@ class LiveMessages:
             part.blocks, part.usage = blocks, new_usage
             part.originals = draft.originals[sent.originals :]
             update.messages.append(self._fold.build(sent.id, part))
-        self._record(draft, sent.usage or usage)
+            self._record(draft, sent.usage or usage)
 
     def _start_over(self, draft: Draft) -> _Sent:
         sent, name = self._sent[draft.number], draft.id_name()

@@ -1,10 +1,13 @@
 """Pages of the standard messages of a session."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ash_shared.conversation.standard_messages import Fold
 from ash_shared.model.message import StandardMessage
+
+PageLines = Sequence[tuple[str, str | None]]
+"""Texts with their sources."""
 
 
 class Page(NamedTuple):
@@ -13,30 +16,42 @@ class Page(NamedTuple):
     messages: list[StandardMessage]
     lines: int
     """Number of lines used: the next page begins after them."""
+    is_cut: bool = False
+    """True if the page ends within a turn, because no further prompt is among the lines."""
 
 
 def transform_page(
-    lines: Sequence[tuple[str, str | None]],
+    lines: PageLines,
     *,
-    head: Iterable[tuple[str, str | None]] = (),
+    head: PageLines = (),
+    before: PageLines = (),
+    limit: int | None = None,
     more: bool = False,
 ) -> Page:
-    """Return the messages of consecutive lines of a session, given with their sources.
+    """Return the messages that begin on consecutive lines of a session: the same as in the whole session.
 
-    `head` has the first lines of the session, if they are not in `lines`: they name the session and the client. If more
-    lines follow, the page ends before its last prompt, so that it does not split a turn, unless it is a single turn.
+    The page has whole turns: as many as `limit` lines contain, but at least one. `more`: further lines follow, so the
+    last turn may be incomplete. The lines after the page, and those `before` it, only complete its messages: usage,
+    costs and copies. `head` has the first lines of the session, if they precede `before`: they name the session and the
+    client.
     """
-    fold = _fold_lines(lines, head)
-    used = fold.last_prompt() if more else None
-    if used:
-        fold = _fold_lines(lines[:used], head)
-    return Page(fold.messages(), used or len(lines))
-
-
-def _fold_lines(lines: Iterable[tuple[str, str | None]], head: Iterable[tuple[str, str | None]]) -> "Fold":
     fold = Fold()
     for raw, source in head:
         fold.add_facts(raw, source)
+    for raw, source in before:
+        fold.add(raw, source)
     for raw, source in lines:
         fold.add(raw, source)
-    return fold
+    start, limit = len(before), len(lines) if limit is None else limit
+    whole = _count_whole(fold, start, len(lines), limit, more=more)
+    used = limit if whole is None else whole
+    return Page(fold.messages(start=start, end=start + used), used, is_cut=whole is None)
+
+
+def _count_whole(fold: Fold, start: int, total: int, limit: int, *, more: bool) -> int | None:
+    """Return the number of lines of whole turns for a page; None if no turn is known to end."""
+    first = next((draft.line for draft in fold.drafts if draft.line >= start), start)
+    ends = [draft.line - start for draft in fold.drafts if draft.begins_turn and draft.line > first]
+    ends += [] if more else [total]
+    within = [end for end in ends if end <= limit]
+    return within[-1] if within else next(iter(ends), None)

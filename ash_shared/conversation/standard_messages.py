@@ -62,8 +62,7 @@ class Fold:
         self._last: Draft | None = None
         """The last draft that is not a copy (`is_copy`); so are the next two."""
         self._answer: Draft | None = None
-        self._prompt: Draft | None = None
-        self._prompt_text = ""
+        self._prompt_text: str | None = None
         self._repeated_answer: Draft | None = None
         self._answers: dict[str | None, Draft] = {}
         """The last answer of each subagent, by the call that started it; of the main conversation by None."""
@@ -105,22 +104,22 @@ class Fold:
                     source_name = shown_text(read.source(source))
                     self._add_part(part, _Origin(read, part.facts_in(facts), source_name, name))
 
-    def last_prompt(self) -> int | None:
-        """Return the line of the last prompt, if it is after the first line that became a message."""
-        prompt = self._prompt
-        return prompt.line if prompt is not None and prompt.line > self.drafts[0].line else None
-
-    def messages(self) -> list[StandardMessage]:
+    def messages(self, *, start: int = 0, end: int | None = None) -> list[StandardMessage]:
+        """Return the messages, or those that begin on the lines from `start` to before `end`."""
         shadows = find_shadows(self.drafts)
         ids = IdAllocator()
         named = {id(draft): ids.take(draft) for draft in self.drafts}
-        for start, end in _merge_ranges(self._rewound_ranges):
-            for draft in self.drafts[start:end]:
+        for first, last in _merge_ranges(self._rewound_ranges):
+            for draft in self.drafts[first:last]:
                 draft.metadata["retracted"] = True
         for draft in self.drafts:
             if id(draft) in shadows:
                 draft.metadata["shadowOf"] = named[id(shadows[id(draft)])]
-        return [self.build(named[id(draft)], draft) for draft in self.drafts]
+        return [
+            self.build(named[id(draft)], draft)
+            for draft in self.drafts
+            if start <= draft.line and (end is None or draft.line < end)
+        ]
 
     def build(self, id: str, draft: Draft) -> StandardMessage:
         """Return the message of a draft, or of a part of one."""
@@ -292,13 +291,13 @@ class Fold:
     def _begin_turn(self, prompt: Draft, part: Part) -> None:
         """Begin a turn, unless the prompt is a copy of the last one."""
         text = prompt.text()
-        if prompt.is_copy and self._prompt is not None and self._prompt_text == text:
+        if prompt.is_copy and self._prompt_text == text:
             return
         self.turn += 1
         prompt.turn = self.turn
         self._by_key = {(prompt.role, part.key): prompt} if part.key is not None else {}
         if not prompt.is_copy:
-            self._prompt, self._prompt_text = prompt, text
+            prompt.begins_turn, self._prompt_text = True, text
 
     def _end_turn(self, part: Part, end: Draft | None) -> None:
         """Assign the cost of the turn to its last answer, and its usage if no answer has usage."""

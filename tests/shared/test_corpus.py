@@ -20,6 +20,7 @@ from ash_shared import (
     read_message,
 )
 from ash_shared.providers import discover
+from ash_shared.providers._kit.contract import CHUNK_MARKS
 from ash_shared.reading.describe import encode_blocks
 from ash_shared.reading.parse import copy_blocks, find_blocks
 from ash_shared.reading.read import read_raw
@@ -73,6 +74,14 @@ def test_blocks_contain_all_content(corpus_folder: Path) -> None:
         lost = lost_leaves(content_of(record, corpus_folder.name), blocks)
 
         assert not lost, (where, lost.most_common(3))
+
+
+def test_chunks_with_parts_have_marks(corpus_folder: Path) -> None:
+    """The server reads only chunks with these marks for standard messages."""
+    for where, text in texts_of(corpus_folder):
+        read = read_raw(text, None)
+        if read.reading.kind == "chunk" and read.parts():
+            assert any(mark in text for mark in CHUNK_MARKS), where
 
 
 def test_claude_blocks_are_typed(claude_family: list[Path]) -> None:

@@ -43,6 +43,10 @@ def chunk_reading(record: Any, name: str | None = "") -> RecordReading:
     return _raw_reading("chunk", "assistant", "stream_fragment", record, name)
 
 
+CHUNK_MARKS = ('"error"', '"response"', '"usage"')
+"""A chunk that adds parts to standard messages (usage, an error, facts of a response) contains one of these texts."""
+
+
 def _raw_reading(kind: Kind, role: Role, reason: RawReason, record: Any, name: str | None) -> RecordReading:
     raw_type = wire_name(record) if name == "" else name
     return RecordReading(kind, role, [raw_block(reason, record, raw_type)], is_checked=True)

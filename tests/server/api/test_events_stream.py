@@ -22,6 +22,7 @@ from ash_server.db.event_texts import encode_whole
 from ash_server.db.event_writer import derive
 from ash_server.db.events import StoredEvent
 from ash_server.live import hub
+from ash_shared import transform_messages
 from ash_shared.eventlog import Normalizer, read_line
 from tests.shared.conftest import CORPUS
 from tests.waiting import TIMEOUT
@@ -47,7 +48,12 @@ CHUNKS = [
 ]
 
 
-SAMPLES = sorted(path.name for path in (resources.files("ash_server") / "samples").iterdir())
+SAMPLES = {
+    path.name: path.read_text().splitlines()
+    for folder in ("samples", "recordings")
+    for path in (resources.files("ash_server") / folder).iterdir()
+}
+"""The lines of the sample sessions; the recording is a stream with partial messages."""
 
 
 def make_event(type: str, **payload: Any) -> dict[str, Any]:
@@ -406,10 +412,6 @@ def test_topics_of_stored_lines(base: str, session_id: str) -> None:
     assert new[-1] == {**complete, "data": {"messages": stored[4:]}}
 
 
-def transcript(name: str) -> list[str]:
-    return (resources.files("ash_server") / "samples" / name).read_text().splitlines()
-
-
 def follow(base: str, lines: list[str], per_request: int = 2) -> list[dict[str, Any]]:
     """Write lines in small requests and return the frames that a subscriber receives."""
     headers = {"Content-Type": "application/x-ndjson"}
@@ -458,6 +460,20 @@ def output_of(received: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return output
 
 
+def added_up(received: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the messages that a reader of `stream_output` has, by id."""
+    messages = dict[str, dict[str, Any]]()
+    for frame in received:
+        if frame["type"].endswith("stream_output"):
+            for id in frame["data"].get("replaced", []):
+                del messages[id]
+            for each in frame["data"]["messages"]:
+                earlier = messages.get(each["id"], {})
+                lists = {name: earlier.get(name, []) + each[name] for name in ("content", "_original")}
+                messages[each["id"]] = earlier | each | lists
+    return messages
+
+
 def originals_of(base: str) -> list[dict[str, Any]]:
     messages, after = list[dict[str, Any]](), 0
     while after is not None:
@@ -469,12 +485,13 @@ def originals_of(base: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_topics_add_up_to_the_standard_messages(base: str, name: str) -> None:
-    received = follow(base, transcript(name))
+    received = follow(base, SAMPLES[name])
 
     complete = [frame["data"] for frame in received if frame["type"].endswith("message_complete")]
     turns = [message for data in complete for message in data["messages"]]
-    originals = originals_of(base)
-    assert sums(output_of(received)) == sums(originals)
+    whole = [json.loads(each.model_dump_json()) for each in transform_messages(SAMPLES[name])]
+    originals = [message for message in whole if "shadowOf" not in message["metadata"]]
+    assert added_up(received) == {message["id"]: message for message in originals}
     assert turns == [message for message in originals if message in turns]
     assert sums(turns)[2] == sums(originals)[2]
 

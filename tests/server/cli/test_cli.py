@@ -182,6 +182,19 @@ def test_reports_lines_and_files_that_cannot_be_imported(ash: Ash, tmp_path: Pat
     assert ash("export", str(tmp_path / "a/1.jsonl")) == Ran(0, "one\ntwo\nTHREE\n", "")
 
 
+@pytest.mark.parametrize(("limit", "is_whole"), [(1, False), (9, False), (1000, True)])
+def test_pages_of_standard_messages_are_the_whole_session(ash: Ash, limit: int, is_whole: bool) -> None:
+    ash("import", str(SAMPLES / "csv-export.jsonl"), "--as", "s")
+    whole, pages, after = ash("messages", "s", "--standard").out, list[str](), "0"
+    while after:
+        ran = ash("messages", "s", "--standard", "--limit", str(limit), "--after", after)
+        pages.append(ran.out)
+        after = ran.err.removeprefix("more: --after ").strip()
+
+    assert "".join(pages) == whole != ""
+    assert (len(pages) == 1) == is_whole
+
+
 def test_discovers_and_imports_transcripts(ash: Ash, tmp_path: Path) -> None:
     home = write_home(tmp_path / "home")
 

@@ -360,7 +360,7 @@ def test_pages_end_between_turns() -> None:
     while start < len(session):
         part = [(raw, "claude") for raw in session[start : start + 6]]
         head = [(raw, None) for raw in session[:start][:2]]
-        page = transform_page(part, head=head, more=start + 6 < len(session))
+        page = transform_page(part, head=head, limit=6, more=start + 6 < len(session))
         paged += page.messages
         start += page.lines
 
