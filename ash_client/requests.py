@@ -91,6 +91,8 @@ class SessionQuery(TypedDict, total=False):
     until: datetime | None
     errors: bool | None
     project: str | None
+    reference: str | None
+    """An external id or path, else an id or its first digits, else the provider's session id."""
 
 
 class NewSessionFields(TypedDict, total=False):

@@ -86,6 +86,16 @@ ExternalIdPrefix = Annotated[
         description="Only sessions whose external id begins with this.",
     ),
 ]
+Reference = Annotated[
+    str | None,
+    QueryParameter(
+        min_length=1,
+        max_length=1000,
+        pattern=ONE_LINE,
+        description="Only sessions that this reference names, as in commands: an external id or the path of a "
+        "transcript, else an id or its first digits, else the provider's session id. At most 20 sessions.",
+    ),
+]
 Since = Annotated[
     datetime | None,
     QueryParameter(description="Only sessions active at or after this time. Without a time zone: UTC."),
@@ -230,6 +240,7 @@ class SessionController(Controller):
         until: Until = None,
         errors: WithErrors = None,
         project: Project = None,
+        reference: Reference = None,
     ) -> SessionPage:
         return await reader(
             lambda store: store.sessions.list_sessions(
@@ -245,6 +256,7 @@ class SessionController(Controller):
                 until=until,
                 errors=errors,
                 project=project,
+                reference=reference,
             )
         )
 

@@ -48,25 +48,17 @@ def url_arguments(server: AshClient) -> list[str]:
 
 
 def find_session(server: AshClient, reference: str) -> Session | None:
-    """Find a session by external id, id, or id prefix. Raises AmbiguousSession."""
-    if (id := as_uuid(reference)) is not None:
-        return _get_session(server, id)
-    sessions = server.sessions(q=reference, limit=_SESSIONS_PAGE)
-    matches = [each for each in sessions if each.external_id == reference]
-    return _single(reference, matches) if matches else find_by_id_prefix(server, reference)
+    """Return the session that `reference` names. Raises AmbiguousSession."""
+    return _single(reference, server.list_sessions(reference=reference).sessions)
 
 
 def find_by_id_prefix(server: AshClient, reference: str) -> Session | None:
     """Find a session by id prefix, which needs the list of all sessions. Raises AmbiguousSession."""
-    if not may_be_id_prefix(reference):
-        return None
     digits = _digits(reference)
+    if not re.fullmatch("[0-9a-f]{1,32}", digits):
+        return None
     matches = [each for each in server.sessions(limit=_SESSIONS_PAGE) if each.id.hex.startswith(digits)]
     return _single(reference, matches)
-
-
-def may_be_id_prefix(reference: str) -> bool:
-    return re.fullmatch("[0-9a-f]{1,32}", _digits(reference)) is not None
 
 
 def short_id(id: UUID) -> str:
@@ -94,12 +86,3 @@ def _single(reference: str, matches: Sequence[Session]) -> Session | None:
 
 def _digits(id: str) -> str:
     return id.replace("-", "").lower()
-
-
-def _get_session(server: AshClient, id: UUID) -> Session | None:
-    try:
-        return server.get_session(id)
-    except ApiError as error:
-        if error.code == "session_not_found":
-            return None
-        raise

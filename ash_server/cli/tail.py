@@ -16,14 +16,7 @@ import rich_click as click
 from ash_client import ApiError, AshClient
 from ash_client.retry import retry_delays
 from ash_client.server_events import ServerEvent
-from ash_server.cli.client import (
-    find_session,
-    is_unavailable,
-    may_be_id_prefix,
-    server_at,
-    short_id,
-    url_arguments,
-)
+from ash_server.cli.client import find_session, is_unavailable, server_at, short_id, url_arguments
 from ash_server.cli.options import session_argument, url_option
 from ash_server.cli.output.event_lines import EventPrinter
 from ash_server.cli.output.terminal import stdout_console, visible_json, warn
@@ -31,8 +24,8 @@ from ash_server.errors import SessionNotFound
 from ash_shared.model.event_types import CATALOGUE
 from ash_shared.model.message import LAST_SEQUENCE
 
-_POLL_BY_NAME, _POLL_BY_PREFIX = 0.5, 3.0
-"""Seconds between two lookups of a missing session; a lookup by id prefix needs the list of all sessions."""
+_POLL = 0.5
+"""Seconds between two lookups of a missing session."""
 
 _PAGE = 1000
 
@@ -165,7 +158,7 @@ class _Follower:
         if not self._options.follows:
             raise SessionNotFound(f"no session matches {reference!r}")
         self._report("missing", f"no session matches {reference!r} yet; waiting for it, until Ctrl-C")
-        time.sleep(_POLL_BY_PREFIX if may_be_id_prefix(reference) else _POLL_BY_NAME)
+        time.sleep(_POLL)
         return None
 
     def _start_cursor(self, session: UUID) -> int:

@@ -84,6 +84,7 @@ _LIST = f"""
     {_READ}
     WHERE ({_ACTIVE_AT}, id) < (%(active_at)s::timestamptz, %(id)s::uuid)
       AND (%(source)s::text IS NULL OR source = %(source)s)
+      AND (%(ids)s::uuid[] IS NULL OR id = ANY(%(ids)s))
       AND (%(parent_id)s::uuid IS NULL OR sessions.parent_id = %(parent_id)s)
       AND (%(provider_session_id)s::text IS NULL OR provider_session_id = %(provider_session_id)s)
       AND (%(external_id)s::text IS NULL OR external_id = %(external_id)s)
@@ -276,6 +277,8 @@ class SessionFilter(TypedDict, total=False):
     """The beginning of the external id."""
     project: str | None
     """The folder in which the agent worked, or in which that folder is: its path, or only its name."""
+    reference: str | None
+    """Only sessions that `find_sessions` returns."""
 
 
 _TEXT_FILTERS = ("source", "q", "provider_session_id", "external_id", "external_id_prefix", "project")
@@ -292,7 +295,10 @@ async def list_sessions(conn: AsyncConnection, **filters: Unpack[SessionFilter])
     moment, last_id = _read_cursor(after) if after else ("infinity", UUID(int=2**128 - 1))
     position = {"active_at": moment, "id": last_id, "limit": limit + 1}
     patterns = {**_project_patterns(filters.get("project")), "id_prefix": _id_prefix(filters.get("q"))}
-    params = {**_NO_FILTERS, **filters, **position, **patterns}
+    reference = filters.get("reference")
+    matches = None if reference is None else await find_sessions(conn, reference)
+    ids = None if matches is None else [session.id for session in matches]
+    params = {**_NO_FILTERS, **filters, **position, **patterns, "ids": ids}
     rows = await _fetch_sessions(conn, _LIST, params)
     return _to_page(rows, limit)
 
