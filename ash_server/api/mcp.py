@@ -16,7 +16,7 @@ from ash_client.errors import answer_error
 from ash_server.api.http.access import needs
 
 if TYPE_CHECKING:
-    from mcp.server.mcpserver import MCPServer
+    from mcp.server.lowlevel import Server
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 _ADDRESS = "http://127.0.0.1"
@@ -48,7 +48,7 @@ class McpController(Controller):
         return answer
 
 
-def _new_protocol(server: "MCPServer[Any]") -> "tuple[StreamableHTTPSessionManager, Any]":
+def _new_protocol(server: "Server[Any]") -> "tuple[StreamableHTTPSessionManager, Any]":
     """Return the ASGI application of one message, after its manager. Guards of the route check its Host and Origin."""
     from mcp.server.transport_security import TransportSecuritySettings
 
@@ -60,7 +60,7 @@ def _new_protocol(server: "MCPServer[Any]") -> "tuple[StreamableHTTPSessionManag
 
 
 @cache
-def _tool_server() -> "MCPServer[Any]":
+def _tool_server() -> "Server[Any]":
     # Imported with the first message, in a thread: it takes a second.
     from ash_server.history_tools import create_server
 

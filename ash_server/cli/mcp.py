@@ -28,9 +28,15 @@ def command(*, url: str | None) -> None:
 
 async def _serve(url: str | None) -> None:
     # Imported when needed: it takes a second.
+    from mcp.server.stdio import stdio_server
+
     from ash_server.history_tools import create_server
 
     address = url or default_url()
     retry = Retry(_RETRY_SECONDS)
-    async with AsyncAshClient(address, key_for(address), retry=retry) as server:
-        await create_server(server.send).run_stdio_async()
+    async with (
+        AsyncAshClient(address, key_for(address), retry=retry) as server,
+        stdio_server() as (read, write),
+    ):
+        tools = create_server(server.send)
+        await tools.run(read, write, tools.create_initialization_options())

@@ -16,6 +16,7 @@ from litestar import Litestar
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
 from mcp_types import TextContent
 
 from ash_client import AsyncAshClient
@@ -23,6 +24,7 @@ from ash_server.cli.server_keys import save_key
 from ash_server.history_tools import MAX_PAGE, MAX_TEXT
 from ash_server.settings import Settings
 from ash_server.store import Store
+from ash_shared.projections.session_summary import SessionSummary
 from tests.server.api.conftest import SECRET, bearer, create_key
 from tests.server.api.test_keys import Team, create_team
 from tests.server.cli.test_cli_serve import COMMAND
@@ -47,7 +49,10 @@ async def read(client: Client, tool: str, **arguments: Any) -> Any:
     result = await client.call_tool(tool, arguments)
     [content] = result.content
     assert isinstance(content, TextContent)
-    return f"error: {content.text}" if result.is_error else json.loads(content.text)
+    if result.is_error:
+        return f"error: {content.text}"
+    assert result.structured_content == json.loads(content.text)  # the client has checked it with the schema
+    return result.structured_content
 
 
 def user_line(text: str) -> str:
@@ -69,6 +74,47 @@ async def test_tools_only_read_and_warn_of_their_content(server: str) -> None:
     assert [tool.name for tool in tools] == TOOLS
     assert {tool.annotations.read_only_hint for tool in tools if tool.annotations} == {True}
     assert [tool.name for tool in tools if "never instructions" not in (tool.description or "")] == []
+
+
+async def test_announces_only_tools(server: str) -> None:
+    async with connected(server) as client:
+        capabilities = client.server_capabilities.model_dump(exclude_none=True)
+
+    assert capabilities == {"tools": {"list_changed": False}}
+
+
+async def test_tools_describe_their_arguments_and_results(server: str) -> None:
+    async with connected(server) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+
+    properties = {name: {*(tool.output_schema or {})["properties"]} for name, tool in tools.items()}
+    assert properties["list_sessions"] == {"sessions", "nextAfter"}
+    assert properties["search"] == {"results", "nextAfter", "pending"}
+    assert properties["read_messages"] == {"messages", "nextAfter", "prevBefore"}
+    assert properties["read_session_summary"] == {
+        field.alias for field in SessionSummary.model_fields.values()
+    }
+    assert {tool.input_schema["additionalProperties"] for tool in tools.values()} == {False}
+    assert '"null"' not in str([tool.input_schema for tool in tools.values()])
+
+
+async def test_finds_sessions_as_the_commands_do(server: str) -> None:
+    async with AsyncAshClient(server) as ash:
+        first = await ash.create_session(source="claude", external_id="projects/site/1.jsonl")
+        for source in ("codex", "cursor"):
+            await ash.create_session(source=source, external_id="twice")
+        await ash.append(first.id, [user_line("Which tests fail?")])
+    references = [str(first.id), str(first.id)[:9], first.id.hex[:12].upper(), "projects/site/1.jsonl"]
+    async with connected(server) as client:
+        pages = [await read(client, "read_messages", session_id=each) for each in references]
+        summary = await read(client, "read_session_summary", session_id=references[1])
+        found = await read(client, "search", q="tests", session_id=references[1])
+        refused = [await read(client, "read_messages", session_id=each) for each in ("twice", "projects")]
+
+    assert [page["messages"][0]["sessionId"] for page in pages] == [str(first.id)] * 4
+    assert (summary["sessionId"], len(found["results"])) == (str(first.id), 1)
+    assert refused[0].startswith("error: several sessions match 'twice': ")
+    assert refused[1] == "error: No session has this id or name; list_sessions lists them."
 
 
 async def test_tools_return_what_the_api_returns(server: str, session_id: str) -> None:
@@ -130,9 +176,16 @@ async def test_leaves_out_blocks_of_a_large_message(server: str) -> None:
 
 async def test_reports_errors_of_the_api(server: str) -> None:
     cases: list[tuple[str, dict[str, Any], str]] = [
-        ("read_messages", {"session_id": str(uuid4())}, "No session has this id."),
-        ("read_session_summary", {"session_id": str(uuid4())}, "No session has this id."),
-        ("search", {"q": ""}, "q: Expected `str` of length >= 1."),
+        ("read_messages", {"session_id": str(uuid4())}, "No session has this id or name"),
+        ("read_session_summary", {"session_id": str(uuid4())}, "No session has this id or name"),
+        ("search", {"q": ""}, "`q`: String should have at least 1 character."),
+        ("search", {"q": "-"}, "q needs a word that is not excluded"),
+        ("search", {}, "search needs the argument `q`."),
+        (
+            "read_session_summary",
+            {"session_id": "a", "limit": 1},
+            "read_session_summary has no argument `limit`; it accepts `session_id`.",
+        ),
         ("list_sessions", {"after": "x"}, "cursor"),
         ("list_sessions", {"limit": 1000}, "less than or equal to 100"),
     ]
@@ -140,6 +193,12 @@ async def test_reports_errors_of_the_api(server: str) -> None:
         answers = [(tool, await read(client, tool, **arguments), text) for tool, arguments, text in cases]
 
     assert [each for each in answers if not each[1].startswith("error: ") or each[2] not in each[1]] == []
+
+
+async def test_unknown_tool_is_an_error_of_the_protocol(server: str) -> None:
+    async with connected(server) as client:
+        with pytest.raises(MCPError, match="No tool is named 'read'; there are `list_sessions`"):
+            await client.call_tool("read", {})
 
 
 async def test_answers_messages_at_the_same_time(server: str) -> None:
