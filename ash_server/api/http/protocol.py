@@ -1,6 +1,7 @@
-"""The HTTP/1 protocol: uvicorn's, with limits for headers, problem documents, and HTTP/1.0 without chunks.
+"""The HTTP/1 protocol: uvicorn's, with limits for headers and times, problem documents, and HTTP/1.0 without chunks.
 
-uvicorn has no limit for headers with httptools, no timeout for them, and answers its own errors as plain text.
+uvicorn has no limit for headers with httptools, no timeout for them and for bodies, and answers its own errors as plain
+text.
 """
 
 import asyncio
@@ -10,12 +11,14 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from ash_server.api.http.problems import MEDIA_TYPE, encode_problem
-from ash_server.errors import AshError, HeadersTimeout, HeadersTooLarge, InvalidRequest
+from ash_server.errors import AshError, BodyTimeout, HeadersTimeout, HeadersTooLarge, InvalidRequest
 
 MAX_HEADER_BYTES = 64 * 1024
 """Limit for the request line and all headers together."""
 HEADER_TIMEOUT_SECONDS = 10.0
 """Time for the whole header of a request, and for the first byte of a connection."""
+BODY_TIMEOUT_SECONDS = 30.0
+"""Time for the whole body of a request, whether or not the application reads it or has answered."""
 _LINGER_SECONDS = 2.0
 
 
@@ -25,7 +28,9 @@ class HttpProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._header_timer: asyncio.TimerHandle | None = None
+        self._body_timer: asyncio.TimerHandle | None = None
         self._is_in_header = True
+        self._is_in_body = False
         self._received = self._parsed = 0
         """Bytes of the header that were received before its end, and of its complete lines."""
         self._error: AshError = InvalidRequest()
@@ -37,6 +42,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
+        self._stop_body_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -47,6 +53,12 @@ class HttpProtocol(HttpToolsProtocol):
             self._received += len(data)
             if self._received > MAX_HEADER_BYTES:
                 self._refuse(HeadersTooLarge())
+        elif self._is_in_body and self._body_timer is None:  # not complete, unlike most
+            self._start_body_timer()
+
+    def handle_websocket_upgrade(self) -> None:
+        self._is_in_body = False
+        super().handle_websocket_upgrade()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -64,8 +76,13 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._stop_timer()
-        self._is_in_header = False
+        self._is_in_header, self._is_in_body = False, True
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._is_in_body = False
+        self._stop_body_timer()
+        super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
         """Called by uvicorn if the parser or one of its callbacks fails."""
@@ -98,11 +115,32 @@ class HttpProtocol(HttpToolsProtocol):
         elif not self.transport.is_closing():
             self.transport.close()
 
+    def _start_body_timer(self) -> None:
+        self._body_timer = self.loop.call_later(BODY_TIMEOUT_SECONDS, self._end_body_time)
+
+    def _stop_body_timer(self) -> None:
+        if self._body_timer is not None:
+            self._body_timer.cancel()
+            self._body_timer = None
+
+    def _end_body_time(self) -> None:
+        """Refuse a request whose body is incomplete; if it was answered without its body, close the connection."""
+        cycle: RequestResponseCycle = self.cycle
+        if self.flow.read_paused:  # the application is slow, not the client
+            self._start_body_timer()
+        elif cycle.response_started:
+            self.transport.close()
+        else:
+            cycle.disconnected = True
+            cycle.message_event.set()
+            self._refuse(BodyTimeout(f"It took longer than {BODY_TIMEOUT_SECONDS:g} seconds."))
+
     def _refuse(self, error: AshError) -> None:
         """Answer with a problem document, and close the connection."""
         if self._is_refused or self.transport.is_closing():
             return
         self._stop_timer()
+        self._stop_body_timer()
         body = encode_problem(error)
         headers = {"content-type": MEDIA_TYPE, "content-length": str(len(body)), "connection": "close"}
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
@@ -115,7 +153,7 @@ class HttpProtocol(HttpToolsProtocol):
         A connection that is closed with unread data is reset, and the client loses the answer.
         """
         cycle: RequestResponseCycle | None = self.cycle
-        if cycle is not None and not cycle.response_complete:
+        if cycle is not None and not (cycle.response_complete or cycle.disconnected):
             self.transport.close()
             return
         self._is_refused = True

@@ -277,8 +277,8 @@ def test_keys_that_could_delete_still_can(bare_database_url: str) -> None:
     with psycopg.connect(url) as conn:
         conn.cursor().executemany(
             "INSERT INTO keys (id, tenant, name, prefix, digest, scopes) "
-            "VALUES (gen_random_uuid(), 1, %(name)s, 'ash_', %(name)s::bytea, %(scopes)s)",
-            [{"name": str(number), "scopes": scopes} for number, scopes in enumerate(before)],
+            "VALUES (gen_random_uuid(), 1, %(name)s, 'ash_', decode(%(name)s, 'hex'), %(scopes)s)",
+            [{"name": f"{number:02}", "scopes": scopes} for number, scopes in enumerate(before)],
         )
     upgrade(url)
     after = read_scopes(url)

@@ -1,8 +1,11 @@
 """Behaviour that needs a real connection."""
 
 import json
+import re
 import socket
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -11,7 +14,7 @@ import httpx
 import psycopg
 import pytest
 
-from ash_server.api.http import bodies, protocol
+from ash_server.api.http import protocol
 from ash_server.app import create_app
 from tests.server.api.conftest import Access, served
 from tests.waiting import TIMEOUT
@@ -107,7 +110,7 @@ def test_disconnect_during_the_body_stores_nothing(server: str, messages: str) -
 
 
 def test_body_timeout(server: str, messages: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bodies, "BODY_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(protocol, "BODY_TIMEOUT_SECONDS", 0.2)
     request = head(server, messages, "Content-Type: application/x-ndjson", "Content-Length: 100")
 
     response = answer_to(server, request + b"a\n")
@@ -155,6 +158,86 @@ def test_slow_bodies_do_not_block_other_requests(place: Place) -> None:
                 sock.sendall(part)
             answer = httpx.post(place.server + place.messages, json={"content": "a"}, headers=place.headers)
             assert answer.status_code == 201
+
+
+def drip(server: str, request: bytes) -> str:
+    """Send a body byte by byte until the server closes the connection, and return its answer."""
+    answer, end = b"", time.monotonic() + TIMEOUT
+    with connected(server) as sock:
+        sock.sendall(request)
+        sock.settimeout(0.02)
+        while time.monotonic() < end:
+            try:
+                sock.sendall(b"a")
+                received = sock.recv(65536)
+            except TimeoutError:
+                continue
+            except (BrokenPipeError, ConnectionResetError):
+                return answer.decode()
+            if not received:
+                return answer.decode()
+            answer += received
+    pytest.fail("the server goes on reading")
+
+
+NDJSON = "Content-Type: application/x-ndjson"
+DRIPPED = {
+    "a body that is read": ("POST", "MESSAGES", (NDJSON, "KEY"), 408),
+    "chunks": ("POST", "MESSAGES", (NDJSON, "KEY", "Transfer-Encoding: chunked"), 408),
+    "without a key": ("POST", "MESSAGES", (NDJSON,), 401),
+    "with a wrong key": ("POST", "MESSAGES", (NDJSON, "Authorization: Bearer ash_wrong"), 401),
+    "a body of another type": ("POST", "MESSAGES", ("Content-Type: text/html", "KEY"), 415),
+    "a body that is too large": ("POST", "MESSAGES", (NDJSON, "KEY", "Content-Length: 99999999"), 413),
+    "an operation without body": ("POST", "MESSAGES/pop", ("KEY",), 400),
+    "a list": ("GET", "MESSAGES", ("KEY",), 400),
+    "a page": ("GET", "/", ("KEY",), 200),
+    "an unknown path": ("POST", "/nowhere", (), 404),
+    "a method that is not allowed": ("PUT", "MESSAGES", ("KEY",), 405),
+    "health": ("GET", "/health/live", (), 400),
+    "sign-in": ("POST", "/login", ("Content-Type: application/x-www-form-urlencoded",), 408),
+    "tools": ("POST", "/mcp", ("Content-Type: application/json", "KEY"), 408),
+    "tools without a key": ("POST", "/mcp", ("Content-Type: application/json",), 401),
+}
+
+
+def test_cuts_off_bodies_that_drip(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On every kind of route, also after the answer."""
+    expected = {name: case[3] for name, case in DRIPPED.items() if place.headers or case[3] != 401}
+    statuses = dict.fromkeys(expected, 0)
+    for seconds in (0.2, 1, 5):  # a busy server may answer too late: then it has more time
+        monkeypatch.setattr(protocol, "BODY_TIMEOUT_SECONDS", seconds)
+        names = [name for name in expected if statuses[name] != expected[name]]
+        with ThreadPoolExecutor(len(DRIPPED)) as threads:
+            answers = threads.map(lambda name: drip(place.server, dripped(place, *DRIPPED[name])), names)
+            statuses |= {name: int(answer.split(" ")[1]) for name, answer in zip(names, answers, strict=True)}
+        if statuses == expected:
+            break
+
+    assert statuses == expected
+
+
+def dripped(place: Place, method: str, path: str, headers: tuple[str, ...], _: int) -> bytes:
+    """Return the beginning of a request up to its body."""
+    is_chunked = "Transfer-Encoding: chunked" in headers
+    has_length = any("Content-Length" in each for each in headers)
+    sent = [each for each in headers if each != "KEY"]
+    sent += [f"{name}: {value}" for name, value in place.headers.items() if "KEY" in headers]
+    sent += [] if is_chunked or has_length else ["Content-Length: 10000"]
+    lines = [f"{method} {path.replace('MESSAGES', place.messages)} HTTP/1.1"]
+    lines += [f"Host: {urlsplit(place.server).netloc}", *sent, "", "10000\r\n" if is_chunked else ""]
+    return "\r\n".join(lines).encode()
+
+
+def test_body_of_a_pipelined_request_has_its_own_time(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request behind one that is answered in time is cut off, too."""
+    monkeypatch.setattr(protocol, "BODY_TIMEOUT_SECONDS", 1)
+    host = f"Host: {urlsplit(place.server).netloc}"
+    first = f"GET /health/live HTTP/1.1\r\n{host}\r\n\r\n"
+    second = f"POST /nowhere HTTP/1.1\r\n{host}\r\nContent-Length: 100000\r\n\r\n"
+
+    answers = drip(place.server, (first + second).encode())
+
+    assert re.findall("HTTP/1.1 ([0-9]+)", answers) in (["200", "404"], ["200", "408"])
 
 
 def test_refuses_without_reading_the_body(place: Place) -> None:
