@@ -33,6 +33,8 @@ class Draft:
     """True for a prompt in the queue, which the client writes again when it is sent."""
     begins_turn: bool = False
     """True for a prompt, unless it is a copy."""
+    sent_as: "Draft | None" = None
+    """The message that sends this prompt of the queue."""
     timestamp: int | None = None
     blocks: list[Block] = field(default_factory=list)
     forms: list[BlockForm] = field(default_factory=list)

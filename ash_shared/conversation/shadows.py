@@ -13,21 +13,22 @@ _MAX_SEARCHES, _MIN_SEARCH_BUDGET = 50, 10_000_000
 def find_shadows(drafts: Sequence[Draft]) -> Mapping[int, Draft]:
     """Map the id() of each copy to the original draft whose text it repeats.
 
-    Copies and originals of the same text are matched one to one, in the same or an adjacent turn; a queued prompt with
-    the next message. A copy also matches a message of its turn that contains its text, or all messages of the turn
-    together.
+    A queued prompt is a copy of the message that sends it. Other copies and originals of the same text are matched one
+    to one, in the same or an adjacent turn. A copy also matches a message of its turn that contains its text, or all
+    messages of the turn together.
     """
-    if not any(draft.is_copy for draft in drafts):
-        return {}
+    shadows = {id(draft): draft.sent_as for draft in drafts if draft.sent_as is not None}
+    copies = [draft for draft in drafts if draft.is_copy and not draft.is_queued]
+    if not copies:
+        return shadows
     originals = defaultdict[tuple[str, str], deque[Draft]](deque)
     turns = defaultdict[tuple[str, int], _TurnTexts](_TurnTexts)
     for draft in drafts:
         if not draft.is_copy:
             originals[draft.role, draft.text()].append(draft)
             turns[draft.role, draft.turn].add(draft)
-    shadows = dict[int, Draft]()
-    for copy in drafts:
-        if copy.is_copy and (text := copy.text()):
+    for copy in copies:
+        if text := copy.text():
             original = _take_duplicate(copy, originals[copy.role, text]) or turns[
                 copy.role, copy.turn
             ].holder(text)
@@ -37,12 +38,7 @@ def find_shadows(drafts: Sequence[Draft]) -> Mapping[int, Draft]:
 
 
 def _take_duplicate(copy: Draft, originals: deque[Draft]) -> Draft | None:
-    """Take the first original in the same or an adjacent turn, dropping those of older turns; of a queued prompt the
-    first one after it."""
-    if copy.is_queued:
-        while originals and originals[0].number < copy.number:
-            originals.popleft()
-        return originals.popleft() if originals else None
+    """Take the first original in the same or an adjacent turn, dropping those of older turns."""
     while originals and originals[0].turn < copy.turn - 1:
         originals.popleft()
     return originals.popleft() if originals and originals[0].turn <= copy.turn + 1 else None

@@ -13,11 +13,13 @@ from msgspec.structs import replace
 from pydantic import BaseModel, ValidationError
 
 from ash_shared.conversation.drafts import Draft, IdAllocator, PartName, StoredText
+from ash_shared.conversation.queued_drafts import QueuedDrafts
 from ash_shared.conversation.shadows import find_shadows
 from ash_shared.conversation.transcript import Messages, texts_with_sources
 from ash_shared.model.blocks import Block
 from ash_shared.model.message import Facts, MessageError, MessageMetadata, StandardMessage, StandardTokenUsage
 from ash_shared.providers._kit.contract import Part, Record
+from ash_shared.providers._kit.steps import Origin as PromptOrigin
 from ash_shared.providers._kit.steps import Relation
 from ash_shared.reading.json_text import is_blank, shown_text
 from ash_shared.reading.read import Read, read_raw
@@ -56,8 +58,7 @@ class Fold:
     def __init__(self) -> None:
         self.drafts: list[Draft] = []
         """All messages, in the order in which each begins."""
-        self.turn = 0
-        self._line = -1
+        self.turn, self._line = 0, -1
         self._changed: set[int] = set()
         self._last: Draft | None = None
         """The last draft that is not a copy (`is_copy`); so are the next two."""
@@ -84,6 +85,7 @@ class Fold:
         self._calls_by_prompt: dict[str, dict[str, None]] = {}
         self._sidechain_calls: dict[str, str] = {}
         """The calls of subagents' lines that name none, by the id of the line."""
+        self._queue = QueuedDrafts()
 
     def add_facts(self, raw: str | bytes, source: str | None) -> None:
         """Read only the facts of a line about its session."""
@@ -106,6 +108,7 @@ class Fold:
 
     def messages(self, *, start: int = 0, end: int | None = None) -> list[StandardMessage]:
         """Return the messages, or those that begin on the lines from `start` to before `end`."""
+        self._note(self._queue.settle())
         shadows = find_shadows(self.drafts)
         ids = IdAllocator()
         named = {id(draft): ids.take(draft) for draft in self.drafts}
@@ -151,7 +154,7 @@ class Fold:
 
     def _add_part(self, part: Part, origin: _Origin) -> None:
         if part.relation in _LINKS:
-            _LINKS[part.relation](self, part, origin.facts.uuid)
+            _LINKS[part.relation](self, part, origin)
             return
         part = self._with_call(part, origin.facts.uuid)
         self._retract(part)
@@ -162,11 +165,44 @@ class Fold:
                 if part.key in self._usage_keys:
                     return
                 self._usage_keys.add(part.key)
+        self._send_taken(part, origin)
         draft = self._draft_for(part, origin)
         if draft is not None:
             self._extend(draft, part, origin)
+            self._follow_queue(draft, part)
         if part.relation == "turn_end":
             self._end_turn(part, draft)
+
+    def _follow_queue(self, draft: Draft, part: Part) -> None:
+        """Add a prompt to the queue, or find the one that a message of the user sends."""
+        if draft.is_queued:
+            self._queue.add(draft)
+        elif part.role == "user":
+            self._note(self._queue.send(part, draft))
+
+    def _note(self, drafts: Iterable[Draft]) -> None:
+        self._changed.update(draft.number for draft in drafts)
+
+    def _remove_prompt(self, part: Part, origin: _Origin) -> None:
+        for draft in self._queue.remove(part):
+            self._send(draft, "mid_turn", origin)
+
+    def _send_taken(self, part: Part, origin: _Origin) -> None:
+        """Add the messages of prompts that began a turn without a line of their own, before their answer."""
+        if part.role == "assistant" and part.parent_call is None:
+            for draft in self._queue.taken():
+                self._send(draft, "prompt", origin)
+
+    def _send(self, queued: Draft, sent: PromptOrigin, origin: _Origin) -> None:
+        """Add the message of a queued prompt at this place."""
+        is_synthetic = bool(queued.metadata.get("synthetic"))
+        part = Part(role="user", blocks=queued.blocks, origin="synthetic" if is_synthetic else sent)
+        facts = origin.facts._replace(uuid=None, timestamp=queued.timestamp)
+        source = origin._replace(facts=facts, name=queued.name)
+        draft = self._new_draft(part, source)
+        self._extend(draft, part, source)
+        draft.originals = list(queued.originals)
+        self._note([self._queue.mark_sent(queued, draft)])
 
     def _retract(self, part: Part) -> None:
         if part.relation == "truncation":
@@ -277,7 +313,8 @@ class Fold:
             draft.joins_previous &= part.role is not None
         if not is_same:
             draft.originals.append(original)
-        if is_new and part.role is not None and draft.is_prompt():
+        begins_turn = part.origin == "prompt" and not draft.is_queued
+        if is_new and part.role is not None and begins_turn and draft.is_prompt():
             self._begin_turn(draft, part)
 
     def _grow(self, draft: Draft, blocks: list[Block]) -> None:
@@ -320,12 +357,16 @@ class Fold:
         return {**more, **block} if more else block
 
 
-_LINKS: Mapping[Relation, Callable[[Fold, Part, str | None], None]] = {
-    "branch": Fold._start_branch,
-    "root": Fold._start_conversation,
-    "sidechain": Fold._enter_sidechain,
+_LINKS: Mapping[Relation, Callable[[Fold, Part, _Origin], None]] = {
+    "branch": lambda fold, part, origin: fold._start_branch(part, origin.facts.uuid),
+    "delivery_log": lambda fold, part, origin: fold._queue.record_deliveries(),
+    "removal": Fold._remove_prompt,
+    "root": lambda fold, part, origin: fold._start_conversation(part, origin.facts.uuid),
+    "sidechain": lambda fold, part, origin: fold._enter_sidechain(part, origin.facts.uuid),
+    "take": lambda fold, part, origin: fold._queue.take(part),
+    "withdrawal": lambda fold, part, origin: fold._note(fold._queue.withdraw(part)),
 }
-"""Parts without content that say what a record follows."""
+"""Parts without content of their own, which say what a record follows, or what happens to a queued prompt."""
 
 
 def _metadata_of(part: Part) -> Record:

@@ -6,7 +6,15 @@ from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from ash_shared.eventlog import emit_messages, posted_events, streaming, tool_calls, turns, usage
+from ash_shared.eventlog import (
+    emit_messages,
+    posted_events,
+    queued_prompts,
+    streaming,
+    tool_calls,
+    turns,
+    usage,
+)
 from ash_shared.eventlog.dedupe import copies, repetitions
 from ash_shared.eventlog.dedupe.digests import text_digest
 from ash_shared.eventlog.dedupe.resent_messages import without_resent
@@ -22,7 +30,7 @@ from ash_shared.eventlog.state import (
     State,
     evict_oldest,
 )
-from ash_shared.model.blocks import Block, is_audio
+from ash_shared.model.blocks import Block, is_audio, joined_text
 from ash_shared.providers._kit.steps import ChunkEnd, Part, Relation, Speaker
 
 
@@ -157,34 +165,18 @@ def _pass_event(log: Log, part: Part) -> None:
     posted_events.observe(log, event)
 
 
-def _release_removed_copy(log: Log, part: Part) -> None:
-    """Emit the copy that was removed from the queue, once the delivery of the others shows which one it was."""
-    state = log.state
-    if state.removed_copies < 0 or _held_prompts(state):
-        state.removed_copies += 1
-    _release_known_removals(log)
-
-
-def _release_known_removals(log: Log) -> None:
-    held, removed = _held_prompts(log.state), log.state.removed_copies
-    if 0 < len(held) <= removed:
-        log.state.removed_copies = 0
-        emit_messages.release_copies(log, held)
-
-
-def _held_prompts(state: State) -> list[HeldCopy]:
-    return [held for held in state.held_copies if held.role == "user"]
-
-
 _SPECIAL_PARTS: Mapping[Relation, Callable[[Log, Part], None]] = {
     "branch": _start_branch,
+    "delivery_log": lambda log, part: queued_prompts.record_deliveries(log),
     "event": _pass_event,
     "interruption": lambda log, part: turns.interrupt_turn(log, "error", "always", part.error),
     "plain_text": _emit_plain_text,
-    "release": _release_removed_copy,
+    "removal": queued_prompts.remove,
     "root": _start_conversation,
     "sidechain": _enter_sidechain,
+    "take": queued_prompts.take,
     "truncation": lambda log, part: log.emit("retraction", {"fromMessageId": part.retracts[0]}),
+    "withdrawal": queued_prompts.withdraw,
 }
 
 
@@ -200,6 +192,8 @@ def _emit_assistant_part(log: Log, part: Part) -> None:
         return
     if not _is_new_answer(log, text, part):
         return
+    if not part.parent_call:
+        queued_prompts.release_taken(log)
     place = _place_of(log, part)
     units: list[Unit] = [
         (block, partial(emit_messages.emit_block, log, part, block, place)) for block in part.blocks
@@ -245,7 +239,6 @@ def _hold_copy(log: Log, role: Literal["user", "assistant"], text: str, part: Pa
         role,
         text,
         part.blocks,
-        log.state.turns,
         response=part.key or part.message_id,
         parent_call=part.parent_call or "",
         record=log.facts.uuid,
@@ -257,7 +250,7 @@ def _hold_copy(log: Log, role: Literal["user", "assistant"], text: str, part: Pa
 
 def _spoken_text(part: Part) -> str:
     """Return the text by which copies are matched: the text blocks, or else the reasoning."""
-    return "".join(block["text"] for block in part.blocks if block["type"] == "text") or "".join(
+    return joined_text(part.blocks) or "".join(
         block["thinking"] for block in part.blocks if block["type"] == "thinking"
     )
 
@@ -307,12 +300,7 @@ def _is_new_prompt(log: Log, text: str, part: Part) -> bool:
         return False
     if part.is_copy:
         return copies.accept_copy(log.state, "user", text)
-    held = len(_held_prompts(log.state))
-    is_new = emit_messages.accept_original(log, "user", text)
-    if part.origin == "mid_turn":  # such prompts are also reported as removed from the queue
-        log.state.removed_copies -= held - len(_held_prompts(log.state))
-    _release_known_removals(log)
-    return is_new
+    return queued_prompts.is_sent(log, part, text) or emit_messages.accept_original(log, "user", text)
 
 
 def _emit_system_part(log: Log, part: Part) -> None:

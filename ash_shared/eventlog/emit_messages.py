@@ -11,7 +11,7 @@ from ash_shared.eventlog.state import MAX_HELD_COPIES, Call, HeldCopy, Place
 from ash_shared.model.blocks import Block, is_audio, pick, without
 from ash_shared.model.message import Facts
 from ash_shared.providers._kit.steps import Part, Speaker
-from ash_shared.reading.system_text import is_client_text, notified_agent, typed_text
+from ash_shared.reading.system_text import TaskNotice, is_client_text, task_notice, typed_text
 
 _TEXT_KEYS = ("phase", "variant", "citations", "stopReason")
 _RAW_REASONS = frozenset({"unknown_type", "malformed", "invalid_json", "limit"})
@@ -115,11 +115,23 @@ def emit_user_message(
     payload = _user_payload(content)
     if synthetic or is_client_text(content):
         payload["synthetic"] = True
-        if (agent := notified_agent(payload["text"])) is not None:
-            payload["agentId"] = agent
+        if (notice := task_notice(payload["text"])) is not None:
+            payload |= _task_fields(log, notice)
     else:
         _begin_user_message(log, is_prompt=is_prompt)
     log.emit("user_message", payload, Place(parent_call))
+
+
+def _task_fields(log: Log, notice: TaskNotice) -> Block:
+    """Return the subagent that a report of a task names, and the call that started it."""
+    call = log.state.calls.get(notice.call or "")
+    if not notice.is_agent and (call is None or call.tool not in _AGENT_TOOLS):
+        return {}
+    link = {"agentId": notice.task, "toolCallId": notice.call}
+    return {name: id for name, id in link.items() if id}
+
+
+_AGENT_TOOLS = ("Agent", "Task")
 
 
 def emit_user_audio(log: Log, block: Block, parent_call: str, *, is_prompt: bool, synthetic: bool) -> None:
@@ -195,8 +207,11 @@ def release_answers(log: Log) -> None:
         release_copies(log, [held for held in log.state.held_copies if held.role == "assistant"])
 
 
-def release_copies(log: Log, waiting: Iterable[HeldCopy]) -> None:
-    """Emit held copies whose original has not come."""
+def release_copies(
+    log: Log, waiting: Iterable[HeldCopy], *, is_prompt: bool = False, is_withdrawn: bool = False
+) -> None:
+    """Emit held copies whose original has not come. `is_prompt`: those of the user begin a turn; `is_withdrawn`: they
+    are retracted."""
     waiting = list(waiting)
     if not waiting:
         return
@@ -204,12 +219,24 @@ def release_copies(log: Log, waiting: Iterable[HeldCopy]) -> None:
     # Emitting a call releases answers, so none of these may still be held.
     state.held_copies = [held for held in state.held_copies if not any(held is one for one in waiting)]
     for held in waiting:
-        copies.accept_copy(log.state, held.role, held.text)
         log.facts = Facts(uuid=held.record, timestamp=held.timestamp)
+        if is_withdrawn:
+            _emit_withdrawn(log, held)
+            continue
+        copies.accept_copy(log.state, held.role, held.text)
         if held.role == "user":
-            emit_user_message(log, held.blocks, held.parent_call, is_prompt=False, synthetic=held.synthetic)
+            emit_user_message(
+                log, held.blocks, held.parent_call, is_prompt=is_prompt, synthetic=held.synthetic
+            )
         else:
             part = Part(role="assistant", blocks=held.blocks)
             for block in held.blocks:
                 emit_block(log, part, block, Place(held.parent_call, held.response))
     log.facts = facts
+
+
+def _emit_withdrawn(log: Log, held: HeldCopy) -> None:
+    """Emit a prompt that no agent received, and its retraction."""
+    id = log.new_id()
+    log.emit("user_message", _user_payload(held.blocks), Place(held.parent_call), id=id)
+    log.emit("retraction", {"eventIds": [id], "reason": "withdrawn"})

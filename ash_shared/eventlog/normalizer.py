@@ -10,6 +10,7 @@ from ash_shared.eventlog import (
     complete_messages,
     emit_messages,
     posted_events,
+    queued_prompts,
     streaming,
     turns,
     usage,
@@ -23,7 +24,7 @@ from ash_shared.model.events import ChatEvent, read_event
 from ash_shared.providers._kit import steps
 from ash_shared.reading.json_text import RawMessage
 
-NORMALIZER_VERSION = 6
+NORMALIZER_VERSION = 7
 """Raised whenever stored lines give other events than before: `ash events rebuild` derives them again."""
 
 FIRST_LINES = 50
@@ -158,7 +159,8 @@ class Normalizer:
         log.start_line(EMPTY_LINE, context)
         is_cut = log.state.is_cut()
         log.close_open(log)
-        emit_messages.release_copies(log, log.state.held_copies)
+        emit_messages.release_answers(log)
+        queued_prompts.settle(log)
         turn = log.state.turn
         if turn is not None:
             is_cut = is_cut or (turn.has_explicit_end and not turn.is_over)

@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ash_shared.model.blocks import Block
+from ash_shared.providers._kit.prompt_queue import Phase, PromptQueue
 from ash_shared.providers._kit.repeated_blocks import BlockForm
 from ash_shared.providers._kit.steps import SlotKind, Speaker
 
@@ -284,13 +285,12 @@ class HeldCopy(_Stored):
     role: Literal["user", "assistant"]
     text: str
     blocks: list[Block]
-    turn: int
-    """Number of turns when it came."""
     response: str | None = None
     parent_call: str = ""
     record: str | None = None
     timestamp: int | None = None
     synthetic: bool = False
+    phase: Phase = "waiting"
 
     def is_part_of(self, text: str) -> bool:
         """True if this is a section of the reasoning that `text` repeats as a whole."""
@@ -328,8 +328,7 @@ class State(_Stored):
     pending_results: dict[str, dict[str, Any]] = {}
     """Fields of results that have not come yet, by call."""
     held_copies: list[HeldCopy] = []
-    removed_copies: int = 0
-    """Prompts that were removed from the queue, less those of them that were delivered during the turn."""
+    queue: PromptQueue = msgspec.field(default_factory=PromptQueue)
     original_digests: list[str] = []
     """Digests of emitted originals whose copy has not come, after a letter: u for the user, a for the assistant, e for
     an error."""
@@ -385,6 +384,7 @@ class State(_Stored):
             prompts_by_parent=self.prompts_by_parent,
             first_prompts=self.first_prompts,
             clock_lag=self.clock_lag,
+            queue=PromptQueue(records_deliveries=self.queue.records_deliveries),
         )
 
     def may_answer(self, id: str, block: Block) -> bool:

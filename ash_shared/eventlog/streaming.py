@@ -8,7 +8,7 @@ record with the complete content discards the slot.
 from collections.abc import Mapping
 from typing import Any, cast
 
-from ash_shared.eventlog import emit_messages, tool_calls, turns
+from ash_shared.eventlog import emit_messages, queued_prompts, tool_calls, turns
 from ash_shared.eventlog.built_input import add_value, json_end
 from ash_shared.eventlog.dedupe import assembled_answers, repetitions
 from ash_shared.eventlog.dedupe.resent_messages import count_sent
@@ -259,8 +259,8 @@ def _end_fields(slot: Slot, fields: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def close_open(log: Log) -> None:
-    """End all open slots and release copies, within the turn. Copies of user messages of this turn stay held: their
-    original may come in the next."""
+    """End all open slots and release copies, within the turn. Prompts that wait in the queue stay held: they begin
+    another turn."""
     turn = log.state.turn
     phase = None if turn is None else turn.phase
     if turn is not None and turn.is_over:
@@ -274,9 +274,8 @@ def _end_all_slots(log: Log) -> None:
     for parent_call in dict.fromkeys(slot.parent_call for slot in log.state.slots):
         end_response_slots(log, parent_call)
     tool_calls.emit_held_results(log)
-    copies, turn = log.state.held_copies, log.state.turns
-    late = [held for held in copies if held.role == "assistant" or held.turn < turn]
-    emit_messages.release_copies(log, late)
+    emit_messages.release_answers(log)
+    queued_prompts.settle_removed(log)
 
 
 def end_response_slots(log: Log, parent_call: str) -> None:

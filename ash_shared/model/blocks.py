@@ -112,6 +112,11 @@ def text_block(text: str, variant: str | None = None) -> Block:
     return {"type": "text", "text": text, "variant": variant}
 
 
+def joined_text(blocks: list[Block]) -> str:
+    """Return the texts of blocks, joined without a separator."""
+    return "".join(block["text"] for block in blocks if block["type"] == "text")
+
+
 def pick(record: Mapping[str, Any], *names: str) -> Block:
     """Return the items with these keys; absent keys stay absent."""
     return {name: record[name] for name in names if name in record}

@@ -78,7 +78,9 @@ class UserText(_Wire):
     synthetic: Omittable[bool] = ABSENT
     """True if the client wrote the message in the user's name."""
     agent_id: Omittable[str] = ABSENT
-    """The subagent whose end the message reports: the `agentId` of its session."""
+    """The subagent whose start or end the message reports: the `agentId` of its session."""
+    tool_call_id: Omittable[str] = ABSENT
+    """The tool call that started this subagent."""
     parent_tool_call_id: Omittable[str] = ABSENT
     """The tool call that started the subagent that receives the message."""
     sidechain: Omittable[bool] = ABSENT
@@ -294,7 +296,8 @@ class Retracted(_Wire):
     message_sequences: Omittable[list[int]] = ABSENT
     """The stored messages of these events, if they were deleted."""
     reason: Omittable[str] = ABSENT
-    """`deleted`: the events and their messages no longer exist."""
+    """`deleted`: the events and their messages no longer exist. `withdrawn`: the person took back a message before the
+    agent received it."""
 
 
 class RawRecord(_Wire):

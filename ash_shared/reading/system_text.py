@@ -227,24 +227,29 @@ def wrapped_text(text: str) -> str:
     return "\n".join(section.text for section in _split_text(text) if _is_context(section))
 
 
-def notified_agent(text: str) -> str | None:
-    """Return the id of the subagent whose end Claude Code reports in the user's name: in tags, or as JSON.
+class TaskNotice(NamedTuple):
+    """A report of Claude Code about a background task: its start or its end, in tags or as JSON."""
 
-    The end of a command in the background is reported in the same way.
-    """
-    start = text[:_MAX_NOTIFICATION_START].lstrip()
-    if start.startswith("<agent-notification>"):
-        return _tagged(start, "agent-id")
-    if start.startswith("<task-notification>"):
-        id, summary = _tagged(start, "task-id"), _tagged(text, "summary")
-    elif start.startswith("{") and '"task_id"' in text:
-        id, summary = _report_fields(text)
-    else:
-        return None
-    return id if id and (summary or "").startswith('Agent "') else None
+    task: str
+    call: str | None
+    """The call that started the task."""
+    is_agent: bool
+    """True if the text says that the task is a subagent, and not a command."""
 
 
-_MAX_NOTIFICATION_START = 1000
+def task_notice(text: str) -> TaskNotice | None:
+    """Return the report that a text is as a whole; None for any other text, also for one that only begins with it."""
+    report = text.strip()
+    for tag, id_tag in (("agent-notification", "agent-id"), ("task-notification", "task-id")):
+        if report.startswith(f"<{tag}>") and report.endswith(f"</{tag}>"):
+            header, _, _ = report.partition("<result>")
+            is_agent = tag == "agent-notification" or _is_agent_summary(_tagged(header, "summary"))
+            return TaskNotice(_tagged(header, id_tag) or "", _tagged(header, "tool-use-id"), is_agent)
+    return _json_notice(report) if report.startswith("{") and '"task_id"' in report else None
+
+
+def _is_agent_summary(summary: str | None) -> bool:
+    return (summary or "").startswith('Agent "')
 
 
 def _tagged(text: str, tag: str) -> str | None:
@@ -253,17 +258,26 @@ def _tagged(text: str, tag: str) -> str | None:
     return content.strip() or None if start and end else None
 
 
-def _report_fields(text: str) -> tuple[str | None, str | None]:
+def _json_notice(text: str) -> TaskNotice | None:
     try:
         report = msgspec.json.decode(text, type=_TaskReport)
     except (ValueError, RecursionError):
-        return None, None
-    return report.task_id, report.summary
+        return None
+    if report.tool_use_id is None and report.status is None:
+        return None
+    is_agent = report.task_type in _AGENT_TASKS or _is_agent_summary(report.summary)
+    return TaskNotice(report.task_id, report.tool_use_id, is_agent)
 
 
 class _TaskReport(msgspec.Struct):
     task_id: str
-    summary: str
+    tool_use_id: str | None = None
+    status: str | None = None
+    summary: str | None = None
+    task_type: str | None = None
+
+
+_AGENT_TASKS = ("local_agent", "remote_agent")
 
 
 def is_codex_context(text: str) -> bool:

@@ -28,7 +28,10 @@ Relation = Literal[
     "section",
     "copy",
     "held_copy",
-    "release",
+    "take",
+    "removal",
+    "withdrawal",
+    "delivery_log",
     "recap",
     "turn_end",
     "interruption",
@@ -54,7 +57,11 @@ Relation = Literal[
 - copy: a later part of the turn may contain the same text, or the same call or result, and is then the original.
   Without a role: a repetition; usage counts once per key, an error is emitted once per turn.
 - held_copy: a copy whose events wait for the original, and are emitted only if none comes.
-- release: has no content; one of the user messages that wait as held copies was removed and is emitted.
+- take: the first of the user's messages that wait as held copies begins a turn; the next record may send it.
+- removal: a waiting message of the user, with these blocks if there are any, leaves the queue: it is delivered here or,
+  in a session that records deliveries, was withdrawn unless its delivery follows.
+- withdrawal: the person took back the waiting message with these blocks.
+- delivery_log: has no content; the session records the delivery of messages that wait as held copies.
 - recap: its text may repeat all text of the turn so far; it is not emitted if that was streamed.
 - turn_end: the turn ends here. Its text is a copy that is emitted only if the turn has none. Its usage is the total of
   the turn, and counts only if none of its responses reported usage.

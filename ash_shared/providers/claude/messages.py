@@ -10,7 +10,6 @@ from ash_shared.providers._kit.contract import Part, Record, RecordReading, spea
 from ash_shared.providers._kit.json_fields import (
     cost_at,
     count_at,
-    decode_arguments,
     first_count,
     first_text,
     message_error,
@@ -19,10 +18,10 @@ from ash_shared.providers._kit.json_fields import (
     token_usage,
     value_at,
 )
-from ash_shared.providers._kit.steps import Origin
+from ash_shared.providers._kit.steps import Origin, Relation
 from ash_shared.providers.claude.content import read_block
 from ash_shared.providers.claude.records import TOOL_RESULTS, message_role
-from ash_shared.reading.system_text import is_client_text, prompt_text, typed_text
+from ash_shared.reading.system_text import is_client_text, prompt_text, task_notice, typed_text
 
 
 def facts(record: Record) -> Facts:
@@ -192,7 +191,7 @@ def _message_part(record: Record, message: Record, reading: RecordReading) -> Pa
 
 
 def _origin(record: Record, message: Record, agent: str | None, blocks: list[Block]) -> Origin:
-    if _is_synthetic(record, message) or is_task_notification(blocks):
+    if _is_synthetic(record, message) or is_task_notice(blocks):
         return "synthetic"
     return "prompt" if agent is None else "mid_turn"
 
@@ -206,20 +205,10 @@ def _is_synthetic(record: Record, message: Record) -> bool:
     )
 
 
-def is_task_notification(blocks: list[Block]) -> bool:
-    """Return True if Claude Code reports, in the user's role, that a background task has ended: in tags, or as JSON."""
+def is_task_notice(blocks: list[Block]) -> bool:
+    """Return True if Claude Code reports, in the user's role, the start or the end of a background task."""
     first = blocks[0] if len(blocks) == 1 else {}
-    if first.get("type") != "text":
-        return False
-    text = first["text"].lstrip()
-    return text.startswith("<task-notification>") or (text.startswith("{") and _is_task_report(text))
-
-
-def _is_task_report(text: str) -> bool:
-    if '"task_id"' not in text:
-        return False
-    report = decode_arguments(text)
-    return report.__class__ is dict and {"task_id", "status"} <= report.keys()
+    return first.get("type") == "text" and task_notice(first["text"]) is not None
 
 
 def line_error(record: Record, message: Record) -> Block | None:
@@ -344,21 +333,39 @@ def _describe_retry(record: Record, details: Any) -> str | None:
 
 
 def queued_parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Return the part of a prompt that was typed during a turn and may be repeated by the line that sends it."""
-    if all(block["type"] == "raw" for block in reading.blocks):
+    """Return the part of an operation of the queue. A prompt that was typed during a turn waits in it, and may be
+    repeated by the line that sends it."""
+    operation = _QUEUE_OPERATIONS.get(text_at(record, "operation") or "enqueue")
+    blocks = [] if all(block["type"] == "raw" for block in reading.blocks) else reading.blocks
+    if operation is None or (operation in _WITH_CONTENT and not blocks):
         return []
-    origin: Origin = "synthetic" if is_task_notification(reading.blocks) else "prompt"
-    return [Part(role="user", blocks=reading.blocks, origin=origin, relation="held_copy")]
+    if operation != "held_copy":
+        return [Part(role=None, blocks=blocks, relation=operation)]
+    origin: Origin = "synthetic" if is_task_notice(blocks) else "prompt"
+    return [Part(role="user", blocks=blocks, origin=origin, relation=operation)]
+
+
+_QUEUE_OPERATIONS: Mapping[str, Relation] = {
+    "dequeue": "take",
+    "enqueue": "held_copy",
+    "popAll": "withdrawal",
+    "remove": "removal",
+}
+_WITH_CONTENT = ("held_copy", "withdrawal")
 
 
 def attachment_parts(record: Record, reading: RecordReading) -> list[Part]:
     """Return the part of a queued prompt where the model receives it. Other attachments are only for the model."""
     attachment = record["attachment"]
     if text_at(attachment, "type") != "queued_command":
-        return []
-    blocks = read_content(attachment["prompt"], read_block)
-    synthetic = attachment.get("commandMode") == "task-notification" or record.get("isMeta") is True
-    return [Part(role="user", blocks=blocks, origin="synthetic" if synthetic else "mid_turn")]
+        return [Part(role=None, relation="delivery_log")]
+    log, blocks = Part(role=None, relation="delivery_log"), read_content(attachment["prompt"], read_block)
+    synthetic = (
+        attachment.get("commandMode") == "task-notification"
+        or record.get("isMeta") is True
+        or is_task_notice(blocks)
+    )
+    return [log, Part(role="user", blocks=blocks, origin="synthetic" if synthetic else "mid_turn")]
 
 
 def boundary_parts(record: Record, reading: RecordReading) -> list[Part]:

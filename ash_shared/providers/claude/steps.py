@@ -36,7 +36,6 @@ from ash_shared.providers.claude.messages import (
     is_unattributed_sidechain,
     line_error,
     message_parts,
-    queued_parts,
     result_parts,
     standard_usage,
     user_parts,
@@ -316,12 +315,6 @@ def result_steps(record: Record, reading: RecordReading) -> list[Step]:
 def error_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Return the steps of an API error, which occurs instead of a response or during one."""
     return [*error_parts(record, reading), TurnEnd("error", mode="if_open")]
-
-
-def queued_steps(record: Record, reading: RecordReading) -> list[Step]:
-    if record.get("operation") == "remove":
-        return [Part(role="user", relation="release")]
-    return [*queued_parts(record, reading)]
 
 
 def tool_summary_steps(record: Record, reading: RecordReading) -> list[Step]:

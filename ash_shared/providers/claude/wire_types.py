@@ -86,7 +86,7 @@ TYPES: Mapping[str, WireType] = {
         chunk_reading, steps=steps.api_event_steps, matches=recognition.is_message_start
     ),
     "progress": WireType(control_reading, steps=_agent_line_steps),
-    "queue-operation": WireType(records.read_queued, messages.queued_parts, steps.queued_steps),
+    "queue-operation": WireType(records.read_queued, messages.queued_parts),
     "result": WireType(
         records.read_result, messages.result_parts, steps.result_steps, matches=recognition.is_result
     ),

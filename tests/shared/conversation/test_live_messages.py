@@ -80,8 +80,8 @@ GROWTH: dict[str, list[tuple[str, list[Row]]]] = {
     ],
     "a queued prompt is sent at the latest with the end of the turn": [
         (answer("u1", text("One.")), [("u1", ["One."], None)]),
-        (QUEUED, [("u1", [], (10, 1))]),
-        ("", [(QUEUED_ID, ["How many?"], None)]),
+        (QUEUED, []),
+        ("", [("u1", [], (10, 1)), (QUEUED_ID, ["How many?"], None)]),
         (ASKED, [("u0", ["How many?"], None)]),
         ("", []),
     ],

@@ -42,6 +42,14 @@ CALL = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls
 ANSWER = {"type": "tool_result", "tool_use_id": "t1", "content": "a.py"}
 M1 = {"model": "m1"}
 
+
+def queued(operation: str, content: str | None = None) -> dict[str, Any]:
+    text = {} if content is None else {"content": content}
+    return {"type": "queue-operation", "operation": operation, **text}
+
+
+TASK_START = '{"task_id": "a9", "tool_use_id": "t1"}'
+
 TRANSCRIPTS: dict[str, tuple[list[Any], list[Short]]] = {
     "one API message in three lines around a result, with the last usage": (
         [
@@ -202,22 +210,70 @@ TRANSCRIPTS: dict[str, tuple[list[Any], list[Short]]] = {
     "several queued prompts": (
         [
             user("build it"),
-            *(
-                {"type": "queue-operation", "operation": "enqueue", "content": each}
-                for each in ("faster", "never", "louder")
-            ),
+            *(queued("enqueue", each) for each in ("faster", "never", "louder")),
             {"type": "attachment", "attachment": {"type": "queued_command", "prompt": "faster"}},
-            user("stop"),
+            queued("remove"),
+            queued("popAll", "never"),
+            queued("dequeue"),
             user("louder"),
         ],
         [
             ("user", [("text", "build it")]),
             ("user", [("text", "faster")], {"shadowOf": 4}),
-            ("user", [("text", "never")]),
-            ("user", [("text", "louder")], {"shadowOf": 6}),
+            ("user", [("text", "never")], {"retracted": True}),
+            ("user", [("text", "louder")], {"shadowOf": 5}),
             ("user", [("text", "faster")]),
-            ("user", [("text", "stop")]),
             ("user", [("text", "louder")]),
+        ],
+    ),
+    "queued prompts that only their removal delivers": (
+        [
+            user("build it"),
+            queued("enqueue", "faster"),
+            queued("enqueue", TASK_START),
+            assistant("msg_1", text("I dig.")),
+            queued("remove", "faster"),
+            queued("remove"),
+            assistant("msg_1", text("Built.")),
+        ],
+        [
+            ("user", [("text", "build it")]),
+            ("user", [("text", "faster")], {"shadowOf": 4}),
+            ("user", [("text", TASK_START)], {"synthetic": True, "shadowOf": 5}),
+            ("assistant", [("text", "I dig."), ("text", "Built.")], {"model": "m1", "messageId": "msg_1"}),
+            ("user", [("text", "faster")]),
+            ("user", [("text", TASK_START)], {"synthetic": True}),
+        ],
+    ),
+    "a removed prompt without a delivery, where deliveries are recorded": (
+        [
+            user("build it"),
+            {"type": "attachment", "attachment": {"type": "date_change"}},
+            queued("enqueue", "faster"),
+            queued("remove", "faster"),
+        ],
+        [
+            ("user", [("text", "build it")]),
+            ("user", [("text", "faster")], {"retracted": True}),
+        ],
+    ),
+    "a queued prompt that begins a turn without a line of its own, and one with another text": (
+        [
+            user("build it"),
+            queued("enqueue", "test it"),
+            queued("enqueue", "[Pasted text #1]"),
+            queued("dequeue"),
+            assistant("msg_1", text("Tested.")),
+            queued("dequeue"),
+            user("Pasted words"),
+        ],
+        [
+            ("user", [("text", "build it")]),
+            ("user", [("text", "test it")], {"shadowOf": 3}),
+            ("user", [("text", "[Pasted text #1]")], {"shadowOf": 5}),
+            ("user", [("text", "test it")]),
+            ("assistant", [("text", "Tested.")], {"model": "m1", "messageId": "msg_1"}),
+            ("user", [("text", "Pasted words")]),
         ],
     ),
     "what a client writes in the user's name is synthetic": (

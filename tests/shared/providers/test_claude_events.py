@@ -1095,12 +1095,21 @@ def content_events(events: list[ShortEvent]) -> list[ShortEvent]:
     return [event for event in events if event[0] in CONTENT_TYPES]
 
 
+TASK_START = json.dumps({"task_id": "a9", "tool_use_id": "t1", "description": "Dig"})
+COMMAND_START = json.dumps({"task_id": "b9", "tool_use_id": "t2", "task_type": "local_bash"})
 TASK_REPORT = json.dumps({"task_id": "b1", "tool_use_id": "t1", "status": "completed", "summary": "Done."})
 TASK_NOTIFICATION = "<task-notification>\n<task-id>b1</task-id>\n</task-notification>"
 AGENT_NOTIFICATION = (
     "<task-notification>\n<task-id>a1f7</task-id>\n<tool-use-id>t1</tool-use-id>\n<status>completed</status>\n"
     '<summary>Agent "Dig" completed</summary>\n<result>Dug.</result>\n</task-notification>'
 )
+
+
+def queued(operation: str, content: str | None = None) -> dict[str, Any]:
+    text = {} if content is None else {"content": content}
+    return {"type": "queue-operation", "operation": operation, **text}
+
+
 FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
     "two turns, one of which reports its end": (
         [
@@ -1158,27 +1167,182 @@ FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             END,
         ],
     ),
-    "one of two queued prompts is removed, the other becomes a separate turn": (
+    "one of two queued prompts is removed, the other, a command, becomes a separate turn": (
         [
             user("One?"),
-            {"type": "queue-operation", "operation": "enqueue", "content": "Why?"},
-            {"type": "queue-operation", "operation": "enqueue", "content": "Slower!"},
-            {"type": "queue-operation", "operation": "remove"},
+            queued("enqueue", "/why now"),
+            queued("enqueue", "Slower!"),
+            queued("remove"),
             assistant(text("One.")),
-            {"type": "queue-operation", "operation": "dequeue"},
-            user("Why?"),
+            queued("dequeue"),
+            user("<command-name>/why</command-name>\n<command-args>now</command-args>"),
             assistant(text("Because."), id="m2"),
         ],
         [
             START,
             ("user_message", {"text": "One?"}),
-            ("assistant_done", {"text": "One."}),
             ("user_message", {"text": "Slower!"}),
+            ("assistant_done", {"text": "One."}),
             END,
             START,
-            ("user_message", {"text": "Why?"}),
+            (
+                "user_message",
+                {
+                    "text": "<command-name>/why</command-name>\n<command-args>now</command-args>",
+                    "visibleText": "/why now",
+                },
+            ),
             ("assistant_done", {"text": "Because."}),
             END,
+        ],
+    ),
+    "two queued prompts that the agent receives, in a file that ends within the turn": (
+        [
+            user("One?"),
+            assistant(call("t1")),
+            queued("enqueue", "Slower!"),
+            queued("enqueue", "Louder!"),
+            queued("remove"),
+            queued("remove"),
+            user([tool_result("t1")]),
+            assistant(call("t2"), id="m2"),
+        ],
+        [
+            START,
+            ("user_message", {"text": "One?"}),
+            ("tool_call", {"toolCallId": "t1", "toolName": "Read", "args": {}}),
+            ("user_message", {"text": "Slower!"}),
+            ("user_message", {"text": "Louder!"}),
+            ("tool_result", {"toolCallId": "t1", "result": "fine"}),
+            ("tool_call", {"toolCallId": "t2", "toolName": "Read", "args": {}}),
+            ("turn_end", {"partial": True}),
+        ],
+    ),
+    "a queued prompt that begins a turn without a line of its own": (
+        [
+            user("One?"),
+            queued("enqueue", "Two?"),
+            assistant(text("One.")),
+            queued("dequeue"),
+            assistant(text("Two."), id="m2"),
+        ],
+        [
+            START,
+            ("user_message", {"text": "One?"}),
+            ("assistant_done", {"text": "One."}),
+            END,
+            START,
+            ("user_message", {"text": "Two?"}),
+            ("assistant_done", {"text": "Two."}),
+            END,
+        ],
+    ),
+    "a queued prompt whose line has another text": (
+        [
+            user("One?"),
+            queued("enqueue", "[Pasted text #1]"),
+            assistant(text("One.")),
+            queued("dequeue"),
+            user("The pasted words."),
+        ],
+        [
+            START,
+            ("user_message", {"text": "One?"}),
+            ("assistant_done", {"text": "One."}),
+            END,
+            START,
+            ("user_message", {"text": "The pasted words."}),
+            END,
+        ],
+    ),
+    "a queued prompt that the person took back": (
+        [
+            user("One?"),
+            queued("enqueue", "Tow?"),
+            queued("enqueue", "Three?"),
+            queued("popAll", "Tow?"),
+            queued("popAll", "Three?"),
+            queued("popAll", "A draft that never waited"),
+            assistant(text("One.")),
+        ],
+        [
+            START,
+            ("user_message", {"text": "One?"}),
+            ("user_message", {"text": "Tow?"}),
+            ("retraction", {"eventIds": ["4/0"], "reason": "withdrawn"}),
+            ("user_message", {"text": "Three?"}),
+            ("retraction", {"eventIds": ["5/0"], "reason": "withdrawn"}),
+            ("assistant_done", {"text": "One."}),
+            END,
+        ],
+    ),
+    "a removed prompt without a delivery, where deliveries are recorded": (
+        [
+            user("One?"),
+            {"type": "attachment", "attachment": {"type": "date_change"}},
+            queued("enqueue", "Never mind."),
+            queued("remove", "Never mind."),
+            queued("enqueue", "Faster!"),
+            queued("remove", "Faster!"),
+            {"type": "attachment", "attachment": {"type": "queued_command", "prompt": "Faster!"}},
+            assistant(text("One.")),
+        ],
+        [
+            START,
+            ("user_message", {"text": "One?"}),
+            ("user_message", {"text": "Faster!"}),
+            ("assistant_done", {"text": "One."}),
+            ("user_message", {"text": "Never mind."}),
+            ("retraction", {"eventIds": ["0/0"], "reason": "withdrawn"}),
+            END,
+        ],
+    ),
+    "a prompt that nothing sends before another one": (
+        [
+            user("One?"),
+            queued("enqueue", "Two?"),
+            assistant(text("One.")),
+            user("Three?"),
+            assistant(text("Three."), id="m2"),
+            user("Four?"),
+        ],
+        [
+            START,
+            ("user_message", {"text": "One?"}),
+            ("assistant_done", {"text": "One."}),
+            ("user_message", {"text": "Two?"}),
+            END,
+            START,
+            ("user_message", {"text": "Three?"}),
+            ("assistant_done", {"text": "Three."}),
+            END,
+            START,
+            ("user_message", {"text": "Four?"}),
+            END,
+        ],
+    ),
+    "the start of a subagent and of a command waits in the queue": (
+        [
+            user("One?"),
+            assistant(call("t1", "Task"), call("t2", "Bash")),
+            queued("enqueue", TASK_START),
+            queued("dequeue"),
+            queued("enqueue", COMMAND_START),
+            queued("remove", COMMAND_START),
+            assistant(text("Both run."), id="m2"),
+        ],
+        [
+            START,
+            ("user_message", {"text": "One?"}),
+            ("tool_call", {"toolCallId": "t1", "toolName": "Task", "args": {}}),
+            ("tool_call", {"toolCallId": "t2", "toolName": "Bash", "args": {}}),
+            ("user_message", {"text": COMMAND_START, "synthetic": True}),
+            (
+                "user_message",
+                {"text": TASK_START, "synthetic": True, "agentId": "a9", "toolCallId": "t1"},
+            ),
+            ("assistant_done", {"text": "Both run."}),
+            ("turn_end", {"partial": True}),
         ],
     ),
     "one of two queued prompts is received during the turn": (
@@ -1220,7 +1384,13 @@ FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             ("user_message", {"text": TASK_NOTIFICATION, "visibleText": "", "synthetic": True}),
             (
                 "user_message",
-                {"text": AGENT_NOTIFICATION, "visibleText": "", "synthetic": True, "agentId": "a1f7"},
+                {
+                    "text": AGENT_NOTIFICATION,
+                    "visibleText": "",
+                    "synthetic": True,
+                    "agentId": "a1f7",
+                    "toolCallId": "t1",
+                },
             ),
             ("user_message", {"text": '{"task_id": "b1"}'}),
             END,

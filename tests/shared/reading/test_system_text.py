@@ -3,7 +3,7 @@ import json
 import pytest
 
 from ash_shared import filter_system_messages, is_system_message, transform_messages, visible_text
-from ash_shared.reading.system_text import notified_agent, prompt_text
+from ash_shared.reading.system_text import TaskNotice, prompt_text, task_notice
 
 TEXTS: dict[str, tuple[bool, str]] = {
     "Fix the test.": (False, "Fix the test."),
@@ -149,22 +149,35 @@ def test_long_texts_take_linear_time(piece: str) -> None:
 AGENT = '<task-id>a1f7</task-id>\n<status>completed</status>\n<summary>Agent "Dig" completed</summary>'
 
 
-@pytest.mark.parametrize(
-    ("text", "agent"),
-    [
-        (f"<task-notification>\n{AGENT}\n<result>Dug.</result>\n</task-notification>", "a1f7"),
-        (f"<task-notification>\n<result>{'Dug. ' * 1000}</result>\n{AGENT}\n</task-notification>", None),
-        ("<task-notification>\n<task-id>b1</task-id>\n<summary>Background command ended</summary>", None),
-        ('<task-notification>\n<summary>Agent "Dig" completed</summary>', None),
-        (f"Look: <task-notification>{AGENT}</task-notification>", None),
-        ("<agent-notification>\n<agent-id>a8ca</agent-id>\n</agent-notification>", "a8ca"),
-        ('{"task_id": "a1f7", "status": "completed", "summary": "Agent \\"Dig\\" completed"}', "a1f7"),
-        ('{"task_id": "b1", "status": "completed", "summary": "Done."}', None),
-        ('{"task_id": 7, "summary": null}', None),
-        ('{"task_id": ', None),
-        ('{"task_id": "\ud800", "summary": "Agent \\""}', None),
-        ("", None),
-    ],
-)
-def test_agent_whose_end_is_reported(text: str, agent: str | None) -> None:
-    assert notified_agent(text) == agent
+AGENT_SUMMARY = 'Agent "Dig" completed'
+NOTICES: dict[str, TaskNotice | None] = {
+    f"<task-notification>\n{AGENT}\n<result>Dug.</result>\n</task-notification>": TaskNotice(
+        "a1f7", None, True
+    ),
+    f"<task-notification>\n<result>Dug.</result>\n{AGENT}\n</task-notification>": TaskNotice("", None, False),
+    "<task-notification>\n<task-id>b1</task-id>\n<tool-use-id>t1</tool-use-id>\n</task-notification>": TaskNotice(
+        "b1", "t1", False
+    ),
+    "<task-notification>\n<task-id>b1</task-id>\n<summary>Background command ended</summary>": None,
+    f"<task-notification>{AGENT}</task-notification> Look at this.": None,
+    f"Look: <task-notification>{AGENT}</task-notification>": None,
+    "<agent-notification>\n<agent-id>a8ca</agent-id>\n</agent-notification>": TaskNotice("a8ca", None, True),
+    json.dumps({"task_id": "a1f7", "status": "completed", "summary": AGENT_SUMMARY}): TaskNotice(
+        "a1f7", None, True
+    ),
+    json.dumps({"task_id": "a1f7", "tool_use_id": "t1"}): TaskNotice("a1f7", "t1", False),
+    json.dumps({"task_id": "a1f7", "tool_use_id": "t1", "task_type": "local_agent"}): TaskNotice(
+        "a1f7", "t1", True
+    ),
+    json.dumps({"task_id": "b1", "status": "completed", "summary": "Done."}): TaskNotice("b1", None, False),
+    '{"task_id": "b1"}': None,
+    '{"task_id": 7, "summary": null}': None,
+    '{"task_id": ': None,
+    '{"task_id": "\ud800", "summary": "Agent \\""}': None,
+    "": None,
+}
+
+
+@pytest.mark.parametrize("text", NOTICES)
+def test_report_of_a_background_task(text: str) -> None:
+    assert task_notice(text) == NOTICES[text]

@@ -1,0 +1,67 @@
+"""Prompts typed during a turn: they wait as held copies, and are emitted where the agent receives them."""
+
+from ash_shared.eventlog import emit_messages
+from ash_shared.eventlog.emitter import Log
+from ash_shared.eventlog.state import HeldCopy, State
+from ash_shared.model.blocks import joined_text
+from ash_shared.providers._kit.prompt_queue import begins_turn
+from ash_shared.providers._kit.steps import Part
+
+
+def take(log: Log, part: Part) -> None:
+    log.state.queue.take(_entries(log.state), joined_text(part.blocks))
+
+
+def remove(log: Log, part: Part) -> None:
+    """Emit the prompt that leaves the queue during a turn, unless the session records its delivery."""
+    delivered = log.state.queue.remove(_entries(log.state), joined_text(part.blocks))
+    if delivered is not None:
+        emit_messages.release_copies(log, [delivered])
+
+
+def withdraw(log: Log, part: Part) -> None:
+    """Emit the prompt that the person took back, and its retraction."""
+    withdrawn = log.state.queue.withdraw(_entries(log.state), joined_text(part.blocks))
+    if withdrawn is not None:
+        emit_messages.release_copies(log, [withdrawn], is_withdrawn=True)
+
+
+def record_deliveries(log: Log) -> None:
+    log.state.queue.records_deliveries = True
+
+
+def is_sent(log: Log, part: Part, text: str) -> bool:
+    """True if this message of the user sends a prompt of the queue. If it begins a turn without one, nothing will send
+    the waiting prompts any more: they are emitted before it."""
+    entries = _entries(log.state)
+    if part.parent_call or not entries:
+        return False
+    sent = log.state.queue.send(entries, text, part.origin)
+    if sent is not None:
+        log.state.held_copies.remove(sent)
+    elif begins_turn(text, part.origin):
+        settle(log)
+    return sent is not None
+
+
+def release_taken(log: Log) -> None:
+    """Emit the prompts that began a turn without a line of their own."""
+    if taken := [held for held in _entries(log.state) if held.phase == "taken"]:
+        emit_messages.release_copies(log, taken, is_prompt=True)
+
+
+def settle_removed(log: Log) -> None:
+    """Emit the prompts that were withdrawn during the turn."""
+    for held in _entries(log.state):
+        if held.phase == "removed":
+            emit_messages.release_copies(log, [held], is_withdrawn=not held.synthetic)
+
+
+def settle(log: Log) -> None:
+    """Emit all prompts of the queue: nothing will send them any more."""
+    settle_removed(log)
+    emit_messages.release_copies(log, _entries(log.state))
+
+
+def _entries(state: State) -> list[HeldCopy]:
+    return [held for held in state.held_copies if held.role == "user"]
