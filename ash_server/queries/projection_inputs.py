@@ -1,6 +1,7 @@
 """Inputs of projections: the events of a stored session, read page by page, without the parts a projection ignores."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
@@ -14,13 +15,12 @@ from ash_server.db.events import StoredEvent, check_cursor, get_open_turn
 from ash_server.db.messages import StoredMessage, list_messages
 from ash_server.db.sessions import get_session
 from ash_server.errors import SessionTooLarge
-from ash_server.queries.standard_pages import get_conversation, get_event_pages, get_pages
+from ash_server.queries.standard_pages import get_event_pages, get_pages
 from ash_server.queries.subagent_spending import read_total_spending
 from ash_shared.eventlog import Event
 from ash_shared.model.event_types import CHUNKS, types_where
 from ash_shared.model.message import StandardMessage
 from ash_shared.projections import (
-    RECENT_LINES,
     OtelAttributes,
     SessionSummary,
     count_models,
@@ -58,12 +58,9 @@ async def read_summary(connect: Connect, session_id: UUID) -> SessionSummary:
     async with connect() as conn:
         open_turn = await get_open_turn(conn, session_id)  # read first, so that its end is not missed
         session = await get_session(conn, session_id)
-    last, copied = session.message_count, session.copied_messages or 0
+    copied = session.copied_messages or 0
     events = await _read_events(connect, session_id, _keep_for_summary)
-    recent = await get_conversation(
-        connect, session_id, after=max(0, last - RECENT_LINES), limit=RECENT_LINES
-    )
-    models = count_models(recent.messages)
+    models = await _count_models(connect, session_id) if session.message_count else Counter[str]()
     summary = await asyncio.to_thread(
         to_session_summary, events, open_turn=open_turn, models=models, copied_messages=copied
     )
@@ -71,6 +68,15 @@ async def read_summary(connect: Connect, session_id: UUID) -> SessionSummary:
         connect, session_id, own=partial(spending_of, events, open_turn, copied)
     )
     return summary if total is None else summary.model_copy(update=total)
+
+
+async def _count_models(connect: Connect, session_id: UUID) -> Counter[str]:
+    """Count the answers of a whole session by model."""
+    models = Counter[str]()
+    async with aclosing(get_pages(connect, session_id)) as pages:
+        async for page in pages:
+            models += count_models(page)
+    return models
 
 
 async def read_otel_genai(connect: Connect, session_id: UUID) -> OtelAttributes:

@@ -1,23 +1,23 @@
 """The messages of prompts that wait in the queue of the client: each is a copy of the message that sends it."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ash_shared.conversation.drafts import Draft
 from ash_shared.model.blocks import joined_text
-from ash_shared.providers._kit.prompt_queue import Phase, PromptQueue, begins_turn
+from ash_shared.providers._kit.prompt_queue import Phase, PromptQueue, begins_turn, is_abandoned
 from ash_shared.providers._kit.steps import Part
 
 MAX_QUEUED = 50
 """Prompts of the queue that may still be sent."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Entry:
     """A prompt in the queue."""
 
     text: str
     draft: Draft
+    turn: int
     phase: Phase = "waiting"
 
 
@@ -29,7 +29,7 @@ class QueuedDrafts:
         self._entries: list[_Entry] = []
 
     def add(self, draft: Draft) -> None:
-        self._entries.append(_Entry(draft.text(), draft))
+        self._entries.append(_Entry(draft.text(), draft, draft.turn))
         del self._entries[:-MAX_QUEUED]
 
     def record_deliveries(self) -> None:
@@ -60,20 +60,26 @@ class QueuedDrafts:
         entry = self._queue.send(self._entries, text, part.origin)
         if entry is not None:
             return [self.mark_sent(entry.draft, message)]
-        return list(self.settle()) if begins_turn(text, part.origin) else []
+        is_end = begins_turn(text, part.origin)
+        return self._settle(list(filter(is_abandoned, self._entries)) if is_end else [])
 
     def mark_sent(self, draft: Draft, message: Draft) -> Draft:
         self._entries = [entry for entry in self._entries if entry.draft is not draft]
         draft.sent_as = message
         return draft
 
-    def settle(self) -> Iterator[Draft]:
-        """Forget the prompts, which nothing will send any more; retract those that were removed."""
-        removed = [entry for entry in self._entries if entry.phase == "removed"]
-        yield from (self._retract(entry) for entry in removed if not entry.draft.metadata.get("synthetic"))
-        self._entries.clear()
+    def settle(self) -> list[Draft]:
+        """Forget all prompts: nothing will send them any more."""
+        return self._settle(self._entries)
+
+    def _settle(self, entries: list[_Entry]) -> list[Draft]:
+        """Forget prompts that nothing will send any more; retract those that were removed."""
+        removed = [entry for entry in entries if entry.phase == "removed"]
+        retracted = [self._retract(entry) for entry in removed if not entry.draft.metadata.get("synthetic")]
+        self._entries = [entry for entry in self._entries if entry not in entries]
+        return retracted
 
     def _retract(self, entry: _Entry) -> Draft:
-        self._entries.remove(entry)
+        self._entries = [other for other in self._entries if other is not entry]
         entry.draft.metadata["retracted"] = True
         return entry.draft

@@ -239,6 +239,7 @@ def _hold_copy(log: Log, role: Literal["user", "assistant"], text: str, part: Pa
         role,
         text,
         part.blocks,
+        log.state.turns,
         response=part.key or part.message_id,
         parent_call=part.parent_call or "",
         record=log.facts.uuid,

@@ -160,7 +160,7 @@ class Normalizer:
         is_cut = log.state.is_cut()
         log.close_open(log)
         emit_messages.release_answers(log)
-        queued_prompts.settle(log)
+        queued_prompts.settle_all(log)
         turn = log.state.turn
         if turn is not None:
             is_cut = is_cut or (turn.has_explicit_end and not turn.is_over)

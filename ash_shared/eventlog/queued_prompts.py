@@ -4,7 +4,7 @@ from ash_shared.eventlog import emit_messages
 from ash_shared.eventlog.emitter import Log
 from ash_shared.eventlog.state import HeldCopy, State
 from ash_shared.model.blocks import joined_text
-from ash_shared.providers._kit.prompt_queue import begins_turn
+from ash_shared.providers._kit.prompt_queue import begins_turn, is_abandoned
 from ash_shared.providers._kit.steps import Part
 
 
@@ -40,7 +40,7 @@ def is_sent(log: Log, part: Part, text: str) -> bool:
     if sent is not None:
         log.state.held_copies.remove(sent)
     elif begins_turn(text, part.origin):
-        settle(log)
+        settle(log, list(filter(is_abandoned, entries)))
     return sent is not None
 
 
@@ -52,15 +52,18 @@ def release_taken(log: Log) -> None:
 
 def settle_removed(log: Log) -> None:
     """Emit the prompts that were withdrawn during the turn."""
-    for held in _entries(log.state):
-        if held.phase == "removed":
-            emit_messages.release_copies(log, [held], is_withdrawn=not held.synthetic)
+    settle(log, [held for held in _entries(log.state) if held.phase == "removed"])
 
 
-def settle(log: Log) -> None:
-    """Emit all prompts of the queue: nothing will send them any more."""
-    settle_removed(log)
-    emit_messages.release_copies(log, _entries(log.state))
+def settle_all(log: Log) -> None:
+    settle(log, _entries(log.state))
+
+
+def settle(log: Log, entries: list[HeldCopy]) -> None:
+    """Emit prompts that nothing will send any more; those that were removed were withdrawn."""
+    for held in entries:
+        is_withdrawn = held.phase == "removed" and not held.synthetic
+        emit_messages.release_copies(log, [held], is_withdrawn=is_withdrawn)
 
 
 def _entries(state: State) -> list[HeldCopy]:

@@ -285,6 +285,8 @@ class HeldCopy(_Stored):
     role: Literal["user", "assistant"]
     text: str
     blocks: list[Block]
+    turn: int
+    """Number of turns when it came."""
     response: str | None = None
     parent_call: str = ""
     record: str | None = None

@@ -12,7 +12,6 @@ from ash_shared.projections.codex_prompt import to_codex_prompt
 from ash_shared.projections.openai_messages import to_openai_messages
 from ash_shared.projections.otel_genai import OtelAttributes, to_otel_genai
 from ash_shared.projections.session_summary import (
-    RECENT_LINES,
     SessionSummary,
     count_models,
     to_session_summary,
@@ -30,7 +29,6 @@ from ash_shared.projections.ui_stream import UiMessageStream
 
 __all__ = [
     "COPY_MARKS",
-    "RECENT_LINES",
     "TURN_MARKS",
     "AgentSpending",
     "Events",

@@ -30,9 +30,6 @@ _YEAR_10000 = 253_402_300_800_000
 """Milliseconds since 1970."""
 _MAX_TEXT = 200
 
-RECENT_LINES = 200
-"""Number of last stored lines that are read for the models: reading a whole long session takes a second."""
-
 
 class SessionSummary(AshModel):
     """A session at a glance.
@@ -75,7 +72,7 @@ class SessionSummary(AshModel):
     subagents: int = 0
     """Number of calls that started a subagent."""
     models: dict[str, int] = Field(default={})
-    """Number of recent answers by model, most first; empty if the models are unknown."""
+    """Number of answers by model, most first; empty if the models are unknown."""
     agents: list[str] = Field(default=[])
     """Other agents and sessions that took part, in the order in which they first appear."""
     agent_callbacks: int = 0

@@ -23,7 +23,7 @@ from ash_shared.reading.json_text import (
 from ash_shared.reading.read import Read, fast_paths, read_raw, read_text
 from ash_shared.reading.typed_blocks import typed_blocks
 
-PARSER_VERSION = 10
+PARSER_VERSION = 11
 """Increment when `describe_message` returns a different result for any stored text, or if blocks that `find_blocks`
 found are no longer a copy."""
 

@@ -1,6 +1,5 @@
 """Build the session that a transcript file would be stored as, without a database."""
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import chain, islice
@@ -21,7 +20,7 @@ from ash_shared.conversation.standard_messages import transform_messages
 from ash_shared.eventlog import FIRST_LINES, Normalizer
 from ash_shared.model.event_types import CHUNKS
 from ash_shared.model.session import Session
-from ash_shared.projections import RECENT_LINES, SessionSummary, count_models, to_session_summary
+from ash_shared.projections import SessionSummary, count_models, to_session_summary
 
 
 class InMemorySession(NamedTuple):
@@ -46,16 +45,16 @@ def load_in_memory(path: Path, name: str, source: str | None = None) -> InMemory
     )
     first = list(islice(messages, FIRST_LINES))
     normalizer.expect((message.line for message in first), now)
-    recent = deque[str](maxlen=RECENT_LINES)
+    texts = list[str]()
     for count, message in enumerate(chain(first, messages), 1):
-        recent.append(message.content)
+        texts.append(message.content)
         new_events += derive(normalizer, session_id, count, message.line, now)
         facts = facts.merge(collect_facts([message.described]))
     written = columns(new_events)
     counts = {"message_count": count, "event_count": len(new_events), **_event_counts(written)}
     fields = {"id": session_id, "external_id": name, "file_modified_at": modified_at, **counts}
     session = _build_session(fields, facts)
-    models = count_models(transform_messages(recent, source))
+    models = count_models(transform_messages(texts, source))
     events = (each.event for each in new_events)
     summary = to_session_summary(events, open_turn=normalizer.open_turn(), models=models)
     return InMemorySession(session, list(_collapsed(written)), summary, result)

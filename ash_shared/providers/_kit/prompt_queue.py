@@ -20,6 +20,8 @@ class QueuedPrompt(Protocol):
     """A prompt in the queue."""
 
     text: str
+    turn: int
+    """Number of turns when it came."""
     phase: Phase
 
 
@@ -69,6 +71,12 @@ class PromptQueue(Struct, omit_defaults=True):
         if entry is not None and origin == "mid_turn" and entry.phase == "waiting":
             self.delivered += 1
         return entry
+
+
+def is_abandoned(entry: QueuedPrompt) -> bool:
+    """True if nothing will send a prompt of the queue, because another one began a turn. A resumed session copies its
+    earlier prompts after the first entry of its queue."""
+    return entry.turn > 0
 
 
 def begins_turn(text: str, origin: Origin) -> bool:

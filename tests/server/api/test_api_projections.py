@@ -139,6 +139,40 @@ def derived_from_events(projection: Any) -> Any:
     return {name: value for name, value in projection.items() if name not in ("models", "usage", "costUsd")}
 
 
+async def test_summary_counts_the_models_of_the_whole_session(client: AsyncClient, session: str) -> None:
+    lines: list[dict[str, Any]] = [{"type": "user", "message": {"role": "user", "content": "Start."}}]
+    for number in range(600):
+        model = "first" if number == 0 else "second"
+        message = {"id": f"m{number}", "role": "assistant", "model": model, "content": [TEXT_BLOCK]}
+        lines.append({"type": "assistant", "message": message})
+    lines.append({"type": "assistant", "message": {"model": "<synthetic>", "content": [TEXT_BLOCK]}})
+    await client.post(f"{session}/messages", content="\n".join(map(json.dumps, lines)), headers=NDJSON)
+
+    summary = await projected(client, session, "session-summary")
+
+    assert summary["models"] == {"second": 599, "first": 1}
+
+
+async def test_queued_prompt_does_not_name_the_session(client: AsyncClient, session: str) -> None:
+    """A resumed session has the new prompt in its queue before it copies the earlier ones."""
+    lines = [
+        {"type": "queue-operation", "operation": "enqueue", "content": "And the other one?"},
+        {"type": "queue-operation", "operation": "dequeue"},
+        {"type": "user", "message": {"role": "user", "content": "Fix the test."}},
+        {"type": "assistant", "message": {"id": "m1", "content": [TEXT_BLOCK]}},
+        {"type": "user", "message": {"role": "user", "content": "And the other one?"}},
+    ]
+    await client.post(f"{session}/messages", content="\n".join(map(json.dumps, lines)), headers=NDJSON)
+
+    listed = (await client.get(session)).json()["title"]
+    summary = await projected(client, session, "session-summary")
+
+    assert (listed, summary["title"], summary["userMessages"]) == ("Fix the test.", "Fix the test.", 2)
+
+
+TEXT_BLOCK = {"type": "text", "text": "Done."}
+
+
 async def test_summary_includes_usage_of_an_open_turn(client: AsyncClient, session: str) -> None:
     await client.post(
         f"{session}/messages", content=(SAMPLES / "csv-export.jsonl").read_bytes(), headers=NDJSON

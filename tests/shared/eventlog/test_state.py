@@ -75,6 +75,7 @@ STORED: dict[str, Any] = {
             "role": "user",
             "text": "Hi",
             "blocks": [{"type": "text", "text": "Hi"}],
+            "turn": 1,
             "response": "r",
             "lane": "p",
             "record": "u",

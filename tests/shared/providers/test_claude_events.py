@@ -1523,6 +1523,54 @@ FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
 }
 
 
+RESUMED: dict[str, tuple[list[Any], list[ShortEvent]]] = {
+    "a prompt in the queue before the prompts that a resumed session copies": (
+        [
+            queued("enqueue", "Two?"),
+            user("One?"),
+            assistant(text("One.")),
+            queued("dequeue"),
+            user("Two?"),
+        ],
+        [
+            START,
+            ("user_message", {"text": "One?"}),
+            ("assistant_done", {"text": "One."}),
+            END,
+            START,
+            ("user_message", {"text": "Two?"}),
+            END,
+        ],
+    ),
+    "the same, which has left the queue": (
+        [
+            queued("enqueue", "Two?"),
+            queued("dequeue"),
+            user("One?"),
+            assistant(text("One.")),
+            user("Two?"),
+        ],
+        [
+            START,
+            ("user_message", {"text": "One?"}),
+            ("assistant_done", {"text": "One."}),
+            END,
+            START,
+            ("user_message", {"text": "Two?"}),
+            END,
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RESUMED)
+def test_resumed_session(name: str) -> None:
+    """Its file begins with the queue, and copies the earlier prompts after it."""
+    records, events = RESUMED[name]
+
+    assert without_usage(*records) == events
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_session_file_events(name: str) -> None:
     records, events = FILES[name]

@@ -291,7 +291,7 @@ def test_unknown_object_stays_unknown_with_a_source() -> None:
             },
             "/look at PR 12",
         ),
-        ({"type": "queue-operation", "operation": "enqueue", "content": "And the door?"}, "And the door?"),
+        ({"type": "queue-operation", "operation": "enqueue", "content": "And the door?"}, None),
         ({"type": "user", "message": {"content": "x" * 300}}, "x" * 199 + "…"),
         ({"type": "user", "message": {"content": "<b>Why</b> is it\n<i>red</i>?"}}, "Why is it red ?"),
         ({"type": "user", "message": {"content": "Why is <b> red?"}}, "Why is <b> red?"),
