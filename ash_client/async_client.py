@@ -215,7 +215,7 @@ class AsyncAshClient:
             async for chunk in response.aiter_raw():
                 for event in parser.feed(chunk):
                     if event.name == "closed" and event.sequence is None:
-                        raise connection.closed(self.url)
+                        raise connection.closed(self.url, event)
                     yield event
         raise connection.closed(self.url)
 

@@ -4,15 +4,18 @@ import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
+from http import HTTPStatus
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
+from pydantic_core import from_json
 
 from ash_client.errors import NO_ANSWER, ApiError, answer_error
 from ash_client.own_writes import OwnWrites
 from ash_client.requests import Request
+from ash_client.server_events import ServerEvent
 
 TIMEOUT_SECONDS = 30.0
 SILENCE_SECONDS = 45.0
@@ -88,8 +91,11 @@ def to_error(response: httpx.Response, body: bytes) -> ApiError:
     return answer_error(response.status_code, response.headers, body)
 
 
-def closed(url: str) -> ApiError:
-    """Return the error of a stream that the server has ended."""
+def closed(url: str, event: ServerEvent | None = None) -> ApiError:
+    """Return the error of a stream that the server has ended, with the reason in its last event if it is the key."""
+    reason = {} if event is None else from_json(event.data)
+    if str(reason.get("code")).startswith("key_"):
+        return ApiError(reason["code"], reason["detail"], status=HTTPStatus.UNAUTHORIZED, problem=reason)
     return ApiError(
         NO_ANSWER, "the connection was closed", message=f"{url} does not answer: it closed the connection"
     )

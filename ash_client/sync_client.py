@@ -203,7 +203,7 @@ class AshClient:
             for chunk in response.iter_raw():
                 for event in parser.feed(chunk):
                     if event.name == "closed" and event.sequence is None:
-                        raise connection.closed(self.url)
+                        raise connection.closed(self.url, event)
                     yield event
         raise connection.closed(self.url)
 

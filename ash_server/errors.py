@@ -193,6 +193,12 @@ class HeadersTooLarge(AshError):
     status, code, title = 431, "headers_too_large", "The request line and headers exceed the size limit."
 
 
+class ServerStopped(AshError):
+    """Ends streams."""
+
+    status, code, title = 503, "server_stopped", "The server has stopped."
+
+
 class SecretMissing(AshError):
     status, code, title = 503, "secret_missing", "The server has no secret to check keys with."
 

@@ -87,20 +87,21 @@ class KeyRing:
             self._no_keys_until = time.monotonic() + _REMEMBERED_SECONDS
         return not self._has_keys
 
-    async def is_valid(self, client: Client) -> bool:
-        """True if the client of a stream may go on.
+    async def find_refusal(self, client: Client) -> KeyRequired | KeyInvalid | None:
+        """Return why the client of a stream may not go on; None if it may.
 
-        A revoked or expired key is found within a few seconds, or when the database is available again.
+        The first key, and a revoked or expired one, are found within a few seconds, or when the database is available
+        again.
         """
         try:
             if client.key is None:
-                return await self.is_open()
+                return None if await self.is_open() else KeyRequired()
             await self._find(client.digest, is_browser=client.is_browser)
-        except KeyInvalid:
-            return False
+        except KeyInvalid as error:
+            return error
         except (DatabaseUnavailable, SchemaMismatch):  # streams survive that, and read nothing meanwhile
-            return client.key is None or not _has_expired(client.key)
-        return True
+            return KeyInvalid() if client.key is not None and _has_expired(client.key) else None
+        return None
 
     def digest(self, text: str) -> bytes:
         return digest(self._read_secret(), text)

@@ -6,7 +6,7 @@ heartbeats detect disconnected clients.
 """
 
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import Annotated, Any
@@ -17,18 +17,25 @@ from litestar.params import FromPath, HeaderParameter, QueryParameter
 from litestar.response import Stream
 
 from ash_server.api.events import After
-from ash_server.api.http.access import is_still_valid
+from ash_server.api.http.access import find_refusal
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.headers import get_header
 from ash_server.api.http.openapi_operations import operation, text
 from ash_server.api.http.origin_guard import check_origin
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.redaction import is_redacted
-from ash_server.api.http.streaming import EVENT_STREAM, SSE_HEADERS, SSE_RETRY, mark_as_subscription
+from ash_server.api.http.streaming import (
+    EVENT_STREAM,
+    SSE_HEADERS,
+    SSE_RETRY,
+    FindRefusal,
+    closed_event,
+    mark_as_subscription,
+)
 from ash_server.db.events import StoredEvent, parse_cursor
-from ash_server.errors import CursorAhead, InvalidParameter, OriginNotAllowed, SessionNotFound
+from ash_server.errors import CursorAhead, InvalidParameter, OriginNotAllowed, ServerStopped, SessionNotFound
 from ash_server.queries.redacted_rows import hide_event_chunks
-from ash_server.repositories.events import EventStore
+from ash_server.store import Store
 from ash_shared.model.message import LAST_SEQUENCE
 
 _CHUNK_BYTES = 64 * 1024
@@ -53,9 +60,10 @@ class EventStreamController(Controller):
         summary="Subscribe to a session (server-sent events)",
         description="Every event after the cursor, once and in order, then each new event as it is stored. `id` is the "
         "sequence: reconnecting browsers send the last one in `Last-Event-ID`, which takes precedence over `after`."
-        "\n\n`caught_up` is sent once, after all stored events; `closed` before the stream ends because the server "
-        "stops, the session was deleted or the key is no longer valid. Both contain `{sequence}` and have no `id`. A "
-        "comment is sent after 15 seconds without events. On `reset`, discard the events received before.\n\n"
+        "\n\n`caught_up` is sent once, after all stored events; `closed` before the stream ends. Both contain "
+        "`{sequence}` and have no `id`; `closed` also has the `{code, detail}` of the reason: `server_stopped`, "
+        "`session_not_found`, `key_invalid`, or `key_required` after the creation of the first key. A comment is sent "
+        "after 15 seconds without events. On `reset`, discard the events received before.\n\n"
         "Clients that do not read for about 10 s are disconnected.",
         response_description="An endless stream.",
         responses=error_responses(*READ_ERRORS, SessionNotFound, CursorAhead, OriginNotAllowed),
@@ -89,11 +97,9 @@ class EventStreamController(Controller):
             session_id, parse_cursor(after) if cursor is None else cursor
         )
         mark_as_subscription(request.scope)
-        is_valid = partial(is_still_valid, request)
+        refusal = partial(find_refusal, request)
         render = _to_redacted_chunks if is_redacted(request.scope) else _to_chunks
-        events = _server_sent_events(
-            store.events, session_id, sequence, is_valid, collapse=collapse, render=render
-        )
+        events = _server_sent_events(store, session_id, sequence, refusal, collapse=collapse, render=render)
         return Stream(events, headers=SSE_HEADERS)
 
 
@@ -109,33 +115,30 @@ def _parse_last_event_id(last_event_id: str | None) -> int | None:
 
 
 async def _server_sent_events(
-    log: EventStore,
+    store: Store,
     session_id: UUID,
     after: int,
-    is_valid: Callable[[], Awaitable[bool]],
+    find_refusal: FindRefusal,
     *,
     collapse: bool,
     render: Callable[[Sequence[StoredEvent]], list[bytes]],
 ) -> AsyncGenerator[bytes, None]:
     yield SSE_RETRY
     has_caught_up = False
-    async with aclosing(log.subscribe_stored(session_id, after, collapse=collapse)) as batches:
+    async with aclosing(store.events.subscribe_stored(session_id, after, collapse=collapse)) as batches:
         async for batch in batches:
-            if not await is_valid():
-                break
+            if reason := await find_refusal():
+                yield closed_event(reason, sequence=after)
+                return
             for chunk in batch.render(render):
                 yield chunk
             after = batch.events[-1].sequence if batch.events else after
             if batch.caught_up and not has_caught_up:
-                yield _control_event("caught_up", after)
+                yield b'event: caught_up\ndata: {"sequence":%d}\n\n' % after
                 has_caught_up = True
             elif not batch.events:
                 yield b":\n\n"
-    yield _control_event("closed", after)
-
-
-def _control_event(name: str, sequence: int) -> bytes:
-    return f'event: {name}\ndata: {{"sequence":{sequence}}}\n\n'.encode()
+    yield closed_event(ServerStopped() if store.hub.is_stopped() else SessionNotFound(), sequence=after)
 
 
 def _to_chunks(events: Sequence[StoredEvent]) -> list[bytes]:

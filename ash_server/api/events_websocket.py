@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Hashable, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 from uuid import UUID
 
 from litestar import Controller, WebSocket, get, websocket
@@ -19,7 +19,7 @@ from litestar.params import FromPath
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from ash_server.api.events import After
-from ash_server.api.http.access import is_still_valid
+from ash_server.api.http.access import find_refusal
 from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.openapi_operations import json_of, operation
@@ -32,6 +32,7 @@ from ash_server.errors import (
     CursorAhead,
     DatabaseUnavailable,
     OriginNotAllowed,
+    ServerStopped,
     SessionNotFound,
     UpgradeRequired,
 )
@@ -47,12 +48,25 @@ from ash_shared.model.events import ChatEvent
 _MAX_CLIENT_FRAMES = 20
 _CLIENT_FRAMES_SECONDS = 1.0
 """Clients may send `_MAX_CLIENT_FRAMES` in this time."""
-_CLOSE_BINARY, _CLOSE_TOO_MANY, _CLOSE_TOO_LARGE, _CLOSE_RESTART = 1003, 1008, 1009, 1012
-_CLOSE_UNAUTHORIZED, _CLOSE_DELETED = 4401, 4404
+_UNAUTHORIZED = 4401
 
 _CAUGHT_UP = '{"type":"caught_up","data":{"sequence":%d}}'
 
 T = TypeVar("T")
+
+
+class _Close(NamedTuple):
+    """How the server closes a WebSocket; a code of a problem is the reason, if there is one."""
+
+    code: int
+    reason: str
+
+
+_CLOSE_BINARY = _Close(1003, "binary frame")
+_CLOSE_TOO_MANY = _Close(1008, "too many frames")
+_CLOSE_TOO_LARGE = _Close(1009, "frame too large")
+_CLOSE_RESTART = _Close(1012, ServerStopped.code)
+_CLOSE_DELETED = _Close(4404, SessionNotFound.code)
 
 
 class EventFrame(BaseModel):
@@ -114,9 +128,9 @@ class EventWebSocketController(Controller):
         "`session.<id>.stream_output` with what new events add to the standard messages, and "
         "`session.<id>.message_complete` with those of a turn, after the event that ends it.\n\n"
         "Clients send nothing but pings. The server closes with 1012 when it stops (reconnect with the last sequence), "
-        "4401 when the key is no longer valid, "
-        "4404 when the session was deleted, 1003 for binary frames, 1009 for large frames and 1008 for too many "
-        "frames. Errors are returned before the upgrade.",
+        "4401 when the key is no longer valid (reason `key_invalid`), or after the creation of the first key "
+        "(`key_required`), 4404 when the session was deleted, 1003 for binary frames, 1009 for large frames and 1008 "
+        "for too many frames. Errors are returned before the upgrade.",
         status_code=101,
         responses={
             101: ResponseSpec(None, description="A stream of `Frame` messages."),
@@ -141,9 +155,9 @@ class EventWebSocketController(Controller):
         await socket.accept()
         sender = _FrameSender(socket, store, session_id, sequence)
         with suppress(WebSocketDisconnect, OSError):
-            code = await _first_result(_receive(socket), sender.run())
-            if code is not None:
-                await socket.close(code)
+            close = await _first_result(_receive(socket), sender.run())
+            if close is not None:
+                await socket.close(*close)
 
 
 def _to_frames(events: Sequence[StoredEvent]) -> list[str]:
@@ -169,12 +183,12 @@ class _FrameSender:
         self._output_after = 0
         """Sequence of the last event in `stream_output`."""
 
-    async def run(self) -> int:
-        """Send frames until the session is deleted or the server stops; return the close code."""
+    async def run(self) -> _Close:
+        """Send frames until the session is deleted or the server stops."""
         async with aclosing(self._events.subscribe_stored(self._session_id, self._after)) as batches:
             async for batch in batches:
-                if not await is_still_valid(self._socket):
-                    return _CLOSE_UNAUTHORIZED
+                if refusal := await find_refusal(self._socket):
+                    return _Close(_UNAUTHORIZED, refusal.code)
                 await self._send_events(batch)
                 if self._output is not None:
                     if any(event.type not in CHUNKS for event in batch.events):
@@ -242,8 +256,8 @@ class _FrameSender:
         await self._socket.send_text(frame)
 
 
-async def _receive(socket: WebSocket[Any, Any, Any]) -> int | None:
-    """Return the close code once the client violates a limit, None once it disconnects."""
+async def _receive(socket: WebSocket[Any, Any, Any]) -> _Close | None:
+    """Return how to close once the client violates a limit, None once it disconnects."""
     time = asyncio.get_running_loop().time
     times: deque[float] = deque(maxlen=_MAX_CLIENT_FRAMES)
     while (message := await socket.receive())["type"] == "websocket.receive":
@@ -257,13 +271,13 @@ async def _receive(socket: WebSocket[Any, Any, Any]) -> int | None:
     return None
 
 
-async def _first_result(*works: Any) -> int | None:
+async def _first_result(*works: Any) -> _Close | None:
     """Return the result of the first coroutine that completes; cancel the others."""
     tasks = [asyncio.create_task(work) for work in works]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        code: int | None = next(task for task in tasks if task in done).result()
-        return code
+        close: _Close | None = next(task for task in tasks if task in done).result()
+        return close
     finally:
         await cancel_tasks(*tasks)
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,6 +1,6 @@
 """Subscription to changes of all sessions."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from functools import partial
 from typing import Any
@@ -9,13 +9,20 @@ from litestar import Controller, Request, get
 from litestar.datastructures import State
 from litestar.response import Stream
 
-from ash_server.api.http.access import is_still_valid
+from ash_server.api.http.access import find_refusal
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.openapi_operations import operation, text
 from ash_server.api.http.origin_guard import check_origin
 from ash_server.api.http.problems import READ_ERRORS, error_responses
-from ash_server.api.http.streaming import EVENT_STREAM, SSE_HEADERS, SSE_RETRY, mark_as_subscription
-from ash_server.errors import OriginNotAllowed
+from ash_server.api.http.streaming import (
+    EVENT_STREAM,
+    SSE_HEADERS,
+    SSE_RETRY,
+    FindRefusal,
+    closed_event,
+    mark_as_subscription,
+)
+from ash_server.errors import OriginNotAllowed, ServerStopped
 from ash_server.live.session_feed import SessionFeed
 
 _EXAMPLE = (
@@ -38,8 +45,9 @@ class SessionStreamController(Controller):
         "state as in the list; at most once per second for each session. `deleted` has the `{id}` of a deleted "
         "session. `caught_up` means that all later changes will be sent, so read the list then. It is sent first, and "
         "again whenever changes may have been missed because the database was unavailable.\n\n"
-        "There is no cursor: after reconnecting, read the list again. `closed` is sent before the stream ends because "
-        "the server stops or the key is no longer valid. A comment is sent after 15 seconds without events.",
+        "There is no cursor: after reconnecting, read the list again. `closed` is sent before the stream ends, with "
+        "the `{code, detail}` of the reason: `server_stopped`, `key_invalid`, or `key_required` after the creation of "
+        "the first key. A comment is sent after 15 seconds without events.",
         response_description="An endless stream.",
         responses=error_responses(*READ_ERRORS, OriginNotAllowed),
         operation_class=operation(
@@ -49,16 +57,15 @@ class SessionStreamController(Controller):
     async def stream(self, request: Request[Any, Any, Any], state: State, store: InjectedStore) -> Stream:
         feed = await state.session_feeds.get(store.hub, store.sessions)
         mark_as_subscription(request.scope)
-        return Stream(_server_sent_events(feed, partial(is_still_valid, request)), headers=SSE_HEADERS)
+        return Stream(_server_sent_events(feed, partial(find_refusal, request)), headers=SSE_HEADERS)
 
 
-async def _server_sent_events(
-    feed: SessionFeed, is_valid: Callable[[], Awaitable[bool]]
-) -> AsyncGenerator[bytes, None]:
+async def _server_sent_events(feed: SessionFeed, find_refusal: FindRefusal) -> AsyncGenerator[bytes, None]:
     yield SSE_RETRY
     async with aclosing(feed.subscribe()) as changes:
         async for events in changes:
-            if not await is_valid():
-                break
+            if reason := await find_refusal():
+                yield closed_event(reason)
+                return
             yield events
-    yield b"event: closed\ndata: {}\n\n"
+    yield closed_event(ServerStopped())

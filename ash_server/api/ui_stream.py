@@ -18,13 +18,13 @@ from litestar.openapi import ResponseSpec
 from litestar.params import FromPath
 from litestar.response import Stream
 
-from ash_server.api.http.access import is_still_valid
+from ash_server.api.http.access import find_refusal
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.openapi_operations import operation, text
 from ash_server.api.http.origin_guard import check_origin
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.redaction import is_redacted
-from ash_server.api.http.streaming import EVENT_STREAM, SSE_HEADERS, mark_as_subscription
+from ash_server.api.http.streaming import EVENT_STREAM, SSE_HEADERS, FindRefusal, mark_as_subscription
 from ash_server.db.events import StoredEvent
 from ash_server.errors import DatabaseUnavailable, OriginNotAllowed, SessionNotFound, SessionTooLarge
 from ash_server.live.hub import EventBatch
@@ -38,10 +38,6 @@ _HEADERS = {**SSE_HEADERS, "x-vercel-ai-ui-message-stream": "v1"}
 _PIECE_BYTES = 64 * 1024
 _DONE = b"data: [DONE]\n\n"
 _COMMENT = b":\n\n"
-_CUT_OFF: UiChunk = {
-    "type": "error",
-    "errorText": "The stream was cut off. Load the messages again and resume.",
-}
 
 _EXAMPLE = (
     'data: {"type":"start","messageId":"e2-answer","messageMetadata":{"createdAt":1793610847130,"turnId":"t1"}}\n\n'
@@ -69,7 +65,7 @@ class UiStreamController(Controller):
         "a client builds is that of the projection `ui-messages`. If no turn runs, the response is a 204.\n\n"
         "Prompts and other events that are not part of the answer are transient data: `data-message` has the "
         "`UIMessage` of a prompt. `error` is sent if something changed that was sent before, the server stops, the "
-        "session was deleted or the key is no longer valid; load the messages again then. A comment is sent after 15 "
+        "session was deleted or the key is no longer valid, and says what to do then. A comment is sent after 15 "
         "seconds without chunks.\n\nClients that do not read for about 10 s are disconnected.",
         response_description="The chunks of the turn.",
         responses={
@@ -89,7 +85,7 @@ class UiStreamController(Controller):
         if followed is None:
             return Response(None, status_code=204)
         mark_as_subscription(request.scope)
-        return Stream(_render(followed, partial(is_still_valid, request)), headers=_HEADERS)
+        return Stream(_render(followed, partial(find_refusal, request)), headers=_HEADERS)
 
 
 class _Followed(NamedTuple):
@@ -142,16 +138,16 @@ async def _read_so_far(batches: AsyncGenerator[EventBatch, None]) -> list[Stored
     return events
 
 
-async def _render(
-    followed: _Followed, is_valid: Callable[[], Awaitable[bool]]
-) -> AsyncGenerator[bytes, None]:
+async def _render(followed: _Followed, find_refusal: FindRefusal) -> AsyncGenerator[bytes, None]:
     stream, chunks = followed.stream, followed.chunks
+    remedy = "Load the messages again and resume."
     async with aclosing(followed.batches) as batches:
         for piece in _pieces(chunks):
             yield piece
         chunks.clear()  # not needed while the client follows
         async for batch in batches:
-            if not await is_valid():
+            if refusal := await find_refusal():
+                remedy = refusal.detail
                 break
             chunks = [chunk for event in followed.decode(batch.events) for chunk in stream.add(event)]
             if batch.caught_up and not stream.is_over and await _has_ended(followed):
@@ -161,7 +157,7 @@ async def _render(
             if stream.is_over:
                 yield _DONE
                 return
-    yield _format([_CUT_OFF]) + _DONE
+    yield _format([{"type": "error", "errorText": f"The stream was cut off. {remedy}"}]) + _DONE
 
 
 async def _has_ended(followed: _Followed) -> bool:

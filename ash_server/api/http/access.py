@@ -12,7 +12,7 @@ from ash_server.api.http.headers import get_header
 from ash_server.api.http.origin_guard import AnyConnection, has_same_origin
 from ash_server.api.http.rate_limit import RateLimit
 from ash_server.db.keys import SCOPES, KeyScope
-from ash_server.errors import DatabaseUnavailable, OriginNotAllowed, ScopeMissing
+from ash_server.errors import AshError, DatabaseUnavailable, OriginNotAllowed, ScopeMissing
 from ash_server.key_ring import Client, KeyRing
 
 PUBLIC = {"public": True}
@@ -104,10 +104,10 @@ def shows_redacted(scope: RequestScope) -> bool:
     return client is not None and client.key is not None and client.key.redacts
 
 
-async def is_still_valid(connection: AnyConnection) -> bool:
-    """True if the client of a stream may go on reading."""
+async def find_refusal(connection: AnyConnection) -> AshError | None:
+    """Return why the client of a stream may not go on reading; None if it may."""
     key_ring: KeyRing = connection.app.state.key_ring
-    return await key_ring.is_valid(client_of(connection.scope))
+    return await key_ring.find_refusal(client_of(connection.scope))
 
 
 async def record(connection: AnyConnection, action: str, target: object) -> None:

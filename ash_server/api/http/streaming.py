@@ -1,11 +1,14 @@
 """Streaming responses and subscriptions."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
 
+import msgspec
 from litestar.response import Stream
 from litestar.types import Scope
+
+from ash_server.errors import AshError
 
 EVENT_STREAM = "text/event-stream"
 SSE_HEADERS = {"X-Accel-Buffering": "no"}
@@ -14,6 +17,9 @@ SSE_RETRY = b"retry: 1000\n\n"
 
 MAX_CLIENT_FRAME_BYTES = 1024
 """WebSocket clients have nothing to send but pings."""
+
+FindRefusal = Callable[[], Awaitable[AshError | None]]
+"""Returns why the client of a stream may not go on reading; None if it may."""
 
 _MIN_CHUNK_BYTES = 64 * 1024
 _SUBSCRIPTION = "ash.subscription"
@@ -26,6 +32,12 @@ def mark_as_subscription(scope: Scope) -> None:
 
 def is_subscription(scope: Scope | None) -> bool:
     return _SUBSCRIPTION in (scope or ())
+
+
+def closed_event(reason: AshError, **fields: int) -> bytes:
+    """Return the last event of a stream, which says why it ends."""
+    data = {**fields, "code": reason.code, "detail": reason.detail}
+    return b"event: closed\ndata: %b\n\n" % msgspec.json.encode(data)
 
 
 async def buffered(texts: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:

@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 
 import psycopg
 import pytest
+import websockets
 from httpx import AsyncClient, Response
 from litestar import Litestar
 from litestar.routes import HTTPRoute, WebSocketRoute
@@ -17,12 +18,15 @@ from litestar.testing import AsyncTestClient
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect as connect_websocket
 
+from ash_client import ApiError, AsyncAshClient
 from ash_server import key_ring
 from ash_server.api.http.rate_limit import RateLimit
 from ash_server.app import create_app, openapi_json
 from ash_server.db.keys import SCOPES, KeyScope
-from ash_server.errors import RateLimited
+from ash_server.errors import KeyRequired, RateLimited
 from ash_server.key_texts import new_key_text
+from ash_server.live.hub import Hub
+from ash_server.live.session_feed import SessionFeeds
 from ash_server.settings import Settings
 from ash_server.store import Store
 from tests.server.api.conftest import BASE, SECRET, bearer, create_key, served
@@ -583,8 +587,71 @@ async def test_revocation_ends_streams(keyed_server: str, store: Store, red: Tea
             rest = [line async for line in lines]
         again = await client.get(address, headers=bearer(red.keys["read"]))
 
-    assert "event: closed" in rest
+    closed = rest[rest.index("event: closed") + 1]
+    assert json.loads(closed.removeprefix("data: "))["code"] == "key_invalid"
     assert again.status_code == 401
+
+
+async def test_first_key_ends_streams_with_the_reason(
+    app: Litestar, store: Store, session_id: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are opened while the server still believes that there are no keys."""
+    monkeypatch.setattr("ash_server.live.hub.HEARTBEAT_SECONDS", 0.1)
+    monkeypatch.setattr("ash_server.live.session_feed.HEARTBEAT_SECONDS", 0.1)
+    start = {"type": "turn_start", "turnId": "t", "payload": {"trigger": "user"}}
+    for event in (start, {"type": "assistant_chunk", "turnId": "t", "payload": {"text": "a"}}):
+        await store.events.append(session_id, event)
+    with served(app) as server:
+        async with AsyncClient() as client:
+            assert (await client.get(f"{server}/api/sessions")).status_code == 200
+        await create_key(store, "first", "default", "read")
+        session = f"/api/sessions/{session_id}"
+        paths = ("/api/sessions/stream", f"{session}/events/stream", f"{session}/ui-stream")
+        ended = [asyncio.create_task(read_to_end(server + path)) for path in paths]
+        closed = asyncio.create_task(close_of(f"{server.replace('http', 'ws')}{session}/events/ws"))
+        followed = asyncio.create_task(follow_to_end(server, session_id))
+        await until(lambda: open_streams(app) == 5)
+        app.state.key_ring._no_keys_until = 0
+        ends = [(await each)[-1] for each in ended]
+        error, close = await followed, await closed
+
+    detail = KeyRequired.title
+    reason = {"code": "key_required", "detail": detail}
+    assert close == (4401, "key_required")
+    assert [json.loads(end) for end in ends[:2]] == [reason, {"sequence": 2, **reason}]
+    assert json.loads(ends[2]) == {"type": "error", "errorText": f"The stream was cut off. {detail}"}
+    assert (error.code, error.detail, error.status) == ("key_required", detail, 401)
+
+
+def open_streams(app: Litestar) -> int:
+    hub: Hub = app.state.store.hub
+    feeds: SessionFeeds = app.state.session_feeds
+    return hub.count_subscriptions().subscribers + feeds.subscriber_count
+
+
+async def close_of(address: str) -> tuple[int, str] | None:
+    """Return the code and the reason with which the server closes a WebSocket."""
+    async with websockets.connect(address) as socket:
+        try:
+            while True:
+                await socket.recv()
+        except ConnectionClosed as error:
+            return None if error.rcvd is None else (error.rcvd.code, error.rcvd.reason)
+
+
+async def read_to_end(address: str) -> list[str]:
+    """Return the data of the events, except the end of an AI SDK stream."""
+    async with AsyncClient() as client, client.stream("GET", address) as response:
+        lines = [line.removeprefix("data: ") async for line in response.aiter_lines()]
+    return [line for line in lines if line.startswith("{")]
+
+
+async def follow_to_end(server: str, session_id: UUID) -> ApiError:
+    async with AsyncAshClient(server) as client:
+        with pytest.raises(ApiError) as error:
+            async for _ in client.follow(session_id):
+                pass
+    return error.value
 
 
 async def test_revocation_cuts_off_a_ui_stream(keyed_server: str, store: Store, red: Team) -> None:

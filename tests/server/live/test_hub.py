@@ -336,7 +336,8 @@ async def test_server_restart(
                 client.close()
 
         assert code == 0
-        assert ("closed", {"sequence": 40}) in subscribers[0].other_events
+        closed = {"sequence": 40, "code": "server_stopped", "detail": "The server has stopped."}
+        assert ("closed", closed) in subscribers[0].other_events
         assert [reader.events for reader in subscribers] == [
             await stored_events(database_url, session_id)
         ] * len(subscribers)
