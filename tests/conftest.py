@@ -26,7 +26,10 @@ from ash_server.db.distribution import check_citus, plan_distribution
 from ash_server.db.embedded.server import EmbeddedPostgres
 from ash_server.db.sessions import create_session
 from ash_server.db.tables import metadata
+from ash_server.db.tenant_connections import set_config
+from ash_server.db.tenants import DEFAULT
 from ash_server.store import Store
+from tests.cluster import on_citus
 from tests.tenant_statements import check_statements
 from tests.waiting import TIMEOUT
 
@@ -79,10 +82,6 @@ def server_kind() -> str:
     if os.environ.get("ASH_TEST_DATABASE_URL"):
         return "ASH_TEST_DATABASE_URL"
     return "container" if docker_answers() else "embedded"
-
-
-def on_citus() -> bool:
-    return "ASH_TEST_CITUS_URL" in os.environ
 
 
 def docker_answers() -> bool:
@@ -140,10 +139,13 @@ def cluster(folder: Path) -> Iterator[str]:
 
 
 def empty_database(url: str) -> None:
-    tables = metadata.tables.keys() - {"tenants"}
+    """Delete the rows of the last test. TRUNCATE of distributed tables takes seconds."""
     with psycopg.connect(url) as conn:
-        conn.execute(f"TRUNCATE {', '.join(sorted(tables))}")
-        conn.execute("DELETE FROM tenants WHERE number > 1")
+        for table in reversed(metadata.sorted_tables):
+            if table.name != "alembic_version":
+                conn.execute(
+                    f"DELETE FROM {table.name} {'WHERE number > 1' if table.name == 'tenants' else ''}"
+                )
 
 
 SERVERS = {
@@ -232,6 +234,8 @@ def at_database(server_url: str, name: str) -> str:
 @pytest.fixture
 async def connection(database_url: str) -> AsyncIterator[AsyncConnection]:
     async with await connect(database_url) as conn:
+        if on_citus():
+            await conn.execute(set_config({}, DEFAULT))
         yield conn
 
 

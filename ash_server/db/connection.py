@@ -18,8 +18,8 @@ from ash_server.db.tenant_connections import (
     POOLER,
     SharedConnection,
     TenantConnection,
+    apply_settings,
     is_behind_pooler,
-    set_config,
 )
 from ash_server.db.tenants import DEFAULT, Tenant
 from ash_server.errors import AshError, DatabaseUnavailable, SchemaMismatch
@@ -155,10 +155,15 @@ async def one_transaction(conn: AsyncConnection) -> AsyncGenerator[None, None]:
     PostgreSQL commits at the end of the pipeline, even if this process fails or is cancelled after sending statements.
     Such an error closes the connection, so that PostgreSQL rolls back. PostgreSQL does not commit statements if it
     rejects one of them.
+
+    PostgreSQL does not know yet that the first statement of a pipeline is not the only one, so Citus commits it on the
+    worker at once: a row lock would be released. In a cluster, an empty statement comes first.
     """
     try:
         async with conn.pipeline():
             try:
+                if is_distributed(conn):
+                    await conn.execute("SELECT")
                 yield
             except BaseException as error:
                 _close_on_client_failure(conn, error)
@@ -166,6 +171,11 @@ async def one_transaction(conn: AsyncConnection) -> AsyncGenerator[None, None]:
     except BaseException as error:  # cancelled while the pipeline ends, with results unread
         _close_on_client_failure(conn, error)
         raise
+
+
+def is_distributed(conn: AsyncConnection) -> bool:
+    """True if the database may be that of a Citus cluster."""
+    return getattr(conn, "is_distributed", False)
 
 
 async def fetch_all(
@@ -191,7 +201,7 @@ async def connect(url: str) -> AsyncConnection:
     conn = await Connection.connect(direct_url(url), autocommit=True)
     try:
         await _check_session(conn, url)
-        await conn.execute(set_config({**_SETTINGS, "ash.tenant": str(DEFAULT.number)}))
+        await apply_settings(conn, {**_SETTINGS, "ash.tenant": str(DEFAULT.number)})
     except BaseException:  # also after a cancellation
         await conn.close()
         raise

@@ -40,7 +40,7 @@ _BURY = """
 _EVENTS = f"""
     SELECT sequence, event_id IS NOT NULL, {FILLED}
     FROM events AS entry
-    WHERE session_id = %b AND message_sequence = %b AND origin = 'line'
+    WHERE session_id = %(session_id)b AND message_sequence = %(sequence)b AND origin = 'line'
     ORDER BY sequence
 """  # noqa: S608  # constant SQL
 
@@ -118,7 +118,8 @@ async def _events_of(
     conn: AsyncConnection, session_id: UUID, sequence: int
 ) -> Sequence[tuple[int, bool, Event]]:
     """Return the events of a message, each with its sequence and whether its beginning is in columns."""
-    rows = await (await conn.execute(_EVENTS, [session_id, sequence], binary=True)).fetchall()
+    message = {"session_id": session_id, "sequence": sequence}
+    rows = await (await conn.execute(_EVENTS, message, binary=True)).fetchall()
     return [(number, has_columns, _decode(content)) for number, has_columns, content in rows]
 
 

@@ -30,14 +30,15 @@ _MAX_TYPE_LENGTH = 200
 
 _INSERT = """
     INSERT INTO drift (session_id, sequence, reason, raw_type, source, client_version, count, seen_at)
-    SELECT %(session_id)b, sequence, reason, raw_type, source, client_version, count,
+    SELECT session_id, sequence, reason, raw_type, source, client_version, count,
         coalesce(seen_at, (
             SELECT created_at FROM messages
             WHERE messages.session_id = %(session_id)b AND messages.sequence = new.sequence
         ))
-    FROM unnest(%(sequences)b::bigint[], %(reasons)b::text[], %(raw_types)b::text[], %(sources)b::text[],
-        %(client_versions)b::text[], %(times)b::int[], %(seen_at)b::timestamptz[])
+    FROM session_counters, unnest(%(sequences)b::bigint[], %(reasons)b::text[], %(raw_types)b::text[],
+        %(sources)b::text[], %(client_versions)b::text[], %(times)b::int[], %(seen_at)b::timestamptz[])
         AS new (sequence, reason, raw_type, source, client_version, count, seen_at)
+    WHERE session_id = %(session_id)b
 """
 
 _REPORT = f"""

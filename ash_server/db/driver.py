@@ -27,6 +27,9 @@ class Connection(AsyncConnection):
     psycopg waits for each packet of a result, which takes longer than reading it.
     """
 
+    is_distributed = False
+    """True if the database has the extension citus."""
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if self.info.encoding == "utf-8":

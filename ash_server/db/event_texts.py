@@ -60,18 +60,28 @@ _HEAD = """
         || entry.session_id || '","type":"' || entry.type || '",', 'UTF8'), '')
 """
 
-FILLED = f"""
+
+def filled(session: str) -> str:
+    """Return SQL for the JSON of `entry`, a row of `events`, in UTF-8. OFFSET 0 makes PostgreSQL read each text once.
+
+    `session` is the id of the session: a parameter, unless `entry` is the table itself. Citus cannot send a subquery to
+    the shard of a row of another subquery.
+    """
+    return f"""
     {_HEAD} || CASE WHEN entry.places IS NULL THEN convert_to(entry.fields, 'UTF8') ELSE coalesce((
         SELECT substr(fields, 1, {_place(1, 1)}) || {_filled_from(1)}
         FROM (
             SELECT convert_to(entry.fields, 'UTF8') AS fields, convert_to(messages.content, 'UTF8') AS text
             FROM messages
-            WHERE messages.session_id = entry.session_id AND messages.sequence = entry.message_sequence
+            WHERE messages.session_id = {session} AND messages.sequence = entry.message_sequence
             OFFSET 0
         ) AS bytes
     ), convert_to(entry.fields, 'UTF8')) END
 """  # noqa: S608  # constant SQL
-"""SQL for the JSON of `entry`, a row of `events`, in UTF-8. OFFSET 0 makes PostgreSQL read each text once."""
+
+
+FILLED = filled("%(session_id)b")
+"""SQL for the JSON of `entry`, a row of `events` of the session in the parameters."""
 
 _ADDED = [f"coalesce({_place(number, 3)} - 2, 0)" for number in range(1, _MAX_PLACES + 1)]
 

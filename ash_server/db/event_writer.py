@@ -44,13 +44,16 @@ LOCK_WITH_METADATA = f"""
 INSERT = """
     INSERT INTO events
         (session_id, sequence, type, message_sequence, origin, given_id, piece_of, fields, places, event_id, event_time)
-    SELECT %(session_id)b, %(last_event)b::bigint + number, type, message_sequence, origin, given_id, piece_of, fields,
+    SELECT session_id, %(last_event)b::bigint + number, type, new.message_sequence, origin, given_id, piece_of, fields,
         places::int[], event_id::uuid, event_time
-    FROM unnest(%(types)b::text[], %(message_sequences)b::bigint[], %(origins)b::text[], %(given_ids)b::text[],
-        %(pieces)b::text[], %(fields)b::text[], %(places)b::text[], %(event_ids)b::text[], %(event_times)b::bigint[])
+    FROM session_counters, unnest(%(types)b::text[], %(message_sequences)b::bigint[], %(origins)b::text[],
+        %(given_ids)b::text[], %(pieces)b::text[], %(fields)b::text[], %(places)b::text[], %(event_ids)b::text[],
+        %(event_times)b::bigint[])
         WITH ORDINALITY AS new (type, message_sequence, origin, given_id, piece_of, fields, places, event_id,
             event_time, number)
+    WHERE session_id = %(session_id)b
 """
+"""The rows come from the session's counters, so that Citus sends the statement to one shard."""
 
 _COUNT = """
     UPDATE session_counters
@@ -62,7 +65,7 @@ _COUNT = """
     WHERE session_id = %(session_id)b
 """
 
-_WRITE = f"WITH counted AS ({_COUNT}) {INSERT}"
+_WRITE = f"WITH inserted AS ({INSERT}) {_COUNT}"
 
 
 def stored_query(table: str, id_column: str, content_column: str = "content") -> str:

@@ -15,7 +15,7 @@ import msgspec
 from psycopg import AsyncConnection
 from psycopg.errors import UniqueViolation
 
-from ash_server.db.connection import Connect, fetch_all, one_transaction
+from ash_server.db.connection import Connect, fetch_all, is_distributed, one_transaction
 from ash_server.db.event_texts import FILLED, FILLED_SIZE, STORED_COLUMNS
 from ash_server.db.event_writer import (
     LOCK,
@@ -51,6 +51,7 @@ from ash_shared.model.events import EVENT_TYPES
 _FETCH_SIZE, _FETCH_BYTES = 500, 1024 * 1024
 
 # Appends events that do not change the state of the normaliser. A single statement holds the lock only while it runs.
+# Citus cannot run it: the shard of the rows is known only when the counters have been updated.
 _POST = """
     WITH counted AS (
         UPDATE session_counters
@@ -176,7 +177,7 @@ async def append_events(conn: AsyncConnection, session_id: UUID, events: Sequenc
     sent, name, now = events, session_name(session_id), milliseconds()
     events = [_with_envelope(event, name, now) for event in sent]
     _check(events)
-    if NOTED.isdisjoint(event["type"] for event in events):
+    if NOTED.isdisjoint(event["type"] for event in events) and not is_distributed(conn):
         try:
             return await _post(conn, session_id, events)
         except UniqueViolation:
@@ -350,13 +351,17 @@ def _check(events: Sequence[Event]) -> None:
 
 
 async def _post(conn: AsyncConnection, session_id: UUID, events: Sequence[Event]) -> list[Appended]:
-    touches = not CHUNKS.issuperset(event["type"] for event in events)
-    counted = {"session_id": session_id, "count": len(events), "touches": touches}
+    counted = {"session_id": session_id, "count": len(events), "touches": _touches(events)}
     posted = await conn.execute(_POST, {**counted, **posted_columns(events)})
     last = await posted.fetchone()
     if last is None:
         raise SessionNotFound
     return [Appended(event["id"], sequence, True) for sequence, event in enumerate(events, last[0] + 1)]
+
+
+def _touches(events: Iterable[Event]) -> bool:
+    """True if events count as activity of their session: others than chunks."""
+    return not CHUNKS.issuperset(event["type"] for event in events)
 
 
 async def _post_new(
@@ -383,7 +388,8 @@ async def _post_new(
         if new:
             rows = columns(new, has_chunks=counters.has_chunks)
             await write_events(conn, session_id, counters, rows, normalizer.save())
-            await conn.execute(_TOUCH, [session_id])
+            if _touches(each.event for each in new):
+                await conn.execute(_TOUCH, [session_id])
     return appended
 
 

@@ -77,14 +77,15 @@ _WRITE = f"""
         INSERT INTO messages
             (session_id, sequence, id, content, role, kind, source, block_types, parser_version, created_at,
             digest, role_given, source_given, blocks_start, blocks_size)
-        SELECT %(session_id)b, %(last)b::bigint + place, id, content, role, kind, source,
+        SELECT session_id, %(last)b::bigint + place, id, content, role, kind, source,
             string_to_array(block_types, ','), %(parser_version)b, statement_timestamp(),
             digest, role_given, source_given, blocks_start, blocks_size
-        FROM unnest(%(ids)b::text[], %(contents)b::text[], %(roles)b::text[], %(kinds)b::text[],
+        FROM session_counters, unnest(%(ids)b::text[], %(contents)b::text[], %(roles)b::text[], %(kinds)b::text[],
             %(sources)b::text[], %(block_types)b::text[], %(digests)b::bytea[], %(roles_given)b::bool[],
             %(sources_given)b::bool[], %(blocks_starts)b::int[], %(blocks_sizes)b::int[])
             WITH ORDINALITY AS new (id, content, role, kind, source, block_types, digest, role_given,
                 source_given, blocks_start, blocks_size, place)
+        WHERE session_id = %(session_id)b
     )
     UPDATE sessions
     SET updated_at = statement_timestamp(), metadata = coalesce(%(metadata)b::text, metadata), {MERGE}

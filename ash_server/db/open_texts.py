@@ -13,8 +13,9 @@ from ash_shared.eventlog.normalizer import SavedState
 _READ = "SELECT number, content FROM open_texts WHERE session_id = %b ORDER BY number, start"
 _INSERT = """
     INSERT INTO open_texts (session_id, number, start, content)
-    SELECT %b, number, start, content
-    FROM unnest(%b::integer[], %b::bigint[], %b::text[]) AS new (number, start, content)
+    SELECT session_id, number, start, content
+    FROM session_counters, unnest(%b::integer[], %b::bigint[], %b::text[]) AS new (number, start, content)
+    WHERE session_id = %b
 """
 _DELETE = "DELETE FROM open_texts WHERE session_id = %b AND number = ANY(%b)"
 _DELETE_ALL = "DELETE FROM open_texts WHERE session_id = %b"
@@ -38,7 +39,7 @@ async def write(conn: AsyncConnection, session_id: UUID, saved: SavedState) -> N
     if saved.added:
         numbers, starts, texts = zip(*saved.added, strict=True)
         contents = [_encode(text).decode() for text in texts]
-        await conn.execute(_INSERT, [session_id, list(numbers), list(starts), contents])
+        await conn.execute(_INSERT, [list(numbers), list(starts), contents, session_id])
 
 
 async def delete(conn: AsyncConnection, session_id: UUID) -> None:

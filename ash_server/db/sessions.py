@@ -15,6 +15,7 @@ import msgspec
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow, dict_row
 
+from ash_server.db.connection import one_transaction
 from ash_server.db.session_facts import FROM_PERSON, UNNAMED
 from ash_server.db.tenants import DEFAULT, Tenant, tenant_of
 from ash_server.db.text import check_text
@@ -61,18 +62,14 @@ _CHILDREN = f"""
 """  # noqa: S608  # constant SQL
 
 _CREATE = """
-    WITH created AS (
-        INSERT INTO sessions
-            (id, source, external_id, parent_id, parent_external_id, title, title_rank, metadata)
-        VALUES (%(id)s, %(source)s, %(external_id)s, %(parent_id)s, %(parent_external_id)s, %(title)s,
-            %(title_rank)s, %(metadata)s)
-        ON CONFLICT (id) DO NOTHING
-        RETURNING id
-    ), counted AS (
-        INSERT INTO session_counters (session_id) SELECT id FROM created
-    )
-    INSERT INTO search_progress (session_id) SELECT id FROM created
+    INSERT INTO sessions (id, source, external_id, parent_id, parent_external_id, title, title_rank, metadata)
+    VALUES (%(id)s, %(source)s, %(external_id)s, %(parent_id)s, %(parent_external_id)s, %(title)s, %(title_rank)s,
+        %(metadata)s)
+    ON CONFLICT (id) DO NOTHING
+    RETURNING id
 """
+_CREATE_COUNTERS = "INSERT INTO session_counters (session_id) VALUES (%(id)s)"
+_CREATE_PROGRESS = "INSERT INTO search_progress (session_id) VALUES (%(id)s)"
 
 _ACTIVE_AT = "least(coalesce(last_at, file_modified_at), updated_at)"
 """The time of the last activity, see `active_at`."""
@@ -225,9 +222,15 @@ async def create_session(conn: AsyncConnection, **fields: Unpack[SessionFields])
     """Get or create a session. Of concurrent callers with one external id, exactly one creates it."""
     params = _to_params(fields, tenant_of(conn))
     while True:  # repeat if it is deleted between the two statements
-        created = await conn.execute(_CREATE, params)
-        if rows := await _fetch_sessions(conn, _GET, params):
-            return Created(rows[0], created.rowcount == 1)
+        stored = conn.cursor(row_factory=dict_row)
+        async with one_transaction(conn):
+            created = await (await conn.execute(_CREATE, params)).fetchone()
+            if created:
+                await conn.execute(_CREATE_COUNTERS, params)
+                await conn.execute(_CREATE_PROGRESS, params)
+            await stored.execute(_GET, params)
+        if rows := await _to_sessions(conn, await stored.fetchall()):
+            return Created(rows[0], created is not None)
 
 
 async def get_session(conn: AsyncConnection, session_id: UUID) -> Session:
@@ -529,7 +532,10 @@ def _limited(**params: Any) -> dict[str, Any]:
 async def _fetch_sessions(conn: AsyncConnection, query: str, params: Mapping[str, Any]) -> list[Session]:
     async with conn.cursor(row_factory=dict_row) as cursor:
         await cursor.execute(query, params)
-        rows = await cursor.fetchall()
+        return await _to_sessions(conn, await cursor.fetchall())
+
+
+async def _to_sessions(conn: AsyncConnection, rows: Sequence[DictRow]) -> list[Session]:
     named = {row[name] for row in rows for name in ("parent_id", "copy_of")} - {None}
     stored = {row["id"] for row in rows} & named
     if named - stored:

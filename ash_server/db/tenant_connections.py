@@ -21,6 +21,8 @@ POOLER = (
 _NO_ROLE = (InvalidParameterValue, InsufficientPrivilege)
 """The role does not exist, or the user is not one of its members."""
 
+_HAS_CITUS = "to_regclass('pg_dist_partition') IS NOT NULL"
+
 
 class TenantConnection(Connection):
     """A connection of a pool. The owner of the tables uses it without a tenant."""
@@ -30,7 +32,7 @@ class TenantConnection(Connection):
 
     async def configure(self, settings: Mapping[str, str]) -> None:
         """Apply settings of PostgreSQL to all statements."""
-        await self.execute(set_config(settings))
+        await apply_settings(self, settings)
 
     async def set_tenant(self, tenant: Tenant) -> None:
         """Raises DatabaseUnavailable, SchemaMismatch."""
@@ -67,7 +69,7 @@ class SharedConnection(TenantConnection):
 
     async def configure(self, settings: Mapping[str, str]) -> None:
         # A pooler knows the time zone of each client, and psycopg reads it when a connection is opened.
-        await self.execute(set_config({"TimeZone": settings["TimeZone"]}))
+        await apply_settings(self, {"TimeZone": settings["TimeZone"]})
         self._settings = settings
 
     async def set_tenant(self, tenant: Tenant) -> None:
@@ -157,6 +159,12 @@ def _role_missing(conn: AsyncConnection, tenant: Tenant, error: psycopg.Error) -
     if isinstance(error, InvalidParameterValue):
         statements.insert(0, f"CREATE ROLE {role} NOLOGIN")
     return SchemaMismatch(f"{reason}: let an administrator run `{'; '.join(statements)};`")
+
+
+async def apply_settings(conn: Connection, settings: Mapping[str, str]) -> None:
+    """Apply settings to all statements of a connection, and see whether its database may be distributed."""
+    row = await (await conn.execute(f"{set_config(settings)}, {_HAS_CITUS}")).fetchone()
+    conn.is_distributed = bool(row and row[-1])
 
 
 async def is_behind_pooler(conn: AsyncConnection) -> bool:

@@ -85,9 +85,10 @@ _DELETE = "DELETE FROM search WHERE session_id = %b AND sequence > %b AND sequen
 
 _WRITE = """
     INSERT INTO search (session_id, sequence, part, weight, role, at, words)
-    SELECT %(session_id)b, sequence, part, weight, role, at, words::tsvector
-    FROM unnest(%(sequences)b::bigint[], %(parts)b::int2[], %(weights)b::text[], %(roles)b::text[],
+    SELECT session_id, sequence, part, weight, role, at, words::tsvector
+    FROM session_counters, unnest(%(sequences)b::bigint[], %(parts)b::int2[], %(weights)b::text[], %(roles)b::text[],
         %(ats)b::timestamptz[], %(words)b::text[]) AS new (sequence, part, weight, role, at, words)
+    WHERE session_id = %(session_id)b
 """
 
 _ADVANCE = """

@@ -16,7 +16,7 @@ from uuid import UUID
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
-from ash_server.db.event_texts import FILLED, FILLED_SIZE
+from ash_server.db.event_texts import FILLED_SIZE, filled
 from ash_server.db.pagination import bounded_query
 from ash_server.db.search.index import MAX_INLINE, SearchedEvent, decode_event, passages_of
 from ash_server.db.search.snippets import Snippet, snippet
@@ -73,8 +73,8 @@ _QUERIES = {
     for place, condition in CONDITIONS.items()
 }
 
-_READ_EVENTS = bounded_query(
-    f"place, CASE WHEN origin = 'line' THEN message_sequence END, {FILLED}",
+_PICKED = bounded_query(
+    "place, session_id, sequence",
     """
     SELECT place, events.*
     FROM unnest(%(sessions)b::uuid[], %(sequences)b::bigint[])
@@ -84,6 +84,11 @@ _READ_EVENTS = bounded_query(
     "place",
     FILLED_SIZE,
 )
+_READ_EVENTS = f"""
+    SELECT place, CASE WHEN origin = 'line' THEN message_sequence END, {filled("entry.session_id")}
+    FROM ({_PICKED}) AS picked JOIN events AS entry USING (session_id, sequence)
+    ORDER BY place
+"""  # noqa: S608  # constant SQL
 
 
 class SearchFilter(TypedDict, total=False):

@@ -25,7 +25,8 @@ from ash_server.db.keys import SCOPES, NewKey
 from ash_server.key_texts import digest, new_key_text, shown_prefix
 from ash_server.settings import Settings
 from ash_server.store import Store
-from tests.conftest import at_database, empty_database, new_database, on_citus
+from tests.cluster import on_citus
+from tests.conftest import at_database, empty_database, new_database
 
 BASE = "http://127.0.0.1:4100"
 SECRET = "a secret of the tests"

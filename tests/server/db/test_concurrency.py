@@ -18,6 +18,7 @@ from ash_server.db.rebuild_events import rebuild_events
 from ash_server.db.sessions import create_session, delete_session, get_session, update_session
 from ash_server.errors import IdConflict, SequenceMismatch, SessionNotFound
 from ash_server.ingest import prepare_message
+from tests.cluster import COUNT_LOCK_WAITS
 from tests.server.db.test_messages import message
 from tests.waiting import TIMEOUT
 
@@ -131,9 +132,8 @@ async def run_in_order(
 
 async def wait_for_blocked(observer: AsyncConnection, count: int) -> None:
     """Wait until this many connections wait for a lock."""
-    query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     async with asyncio.timeout(TIMEOUT):
-        while await (await observer.execute(query)).fetchone() != (count,):
+        while await (await observer.execute(COUNT_LOCK_WAITS)).fetchone() != (count,):
             pass
 
 

@@ -2,21 +2,28 @@
 
 import ast
 import importlib
-import os
 import pkgutil
 import re
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import AbstractAsyncContextManager, closing
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
+from psycopg import AsyncPipeline
+from psycopg._cursor_base import BaseCursor
 
 import ash_server.db
+from ash_server import NewMessage
+from ash_server.db.connection import upgrade
 from ash_server.db.distribution import DISTRIBUTED, ON_COORDINATOR
+from ash_server.db.driver import Connection
+from ash_server.db.events import _POST
 from ash_server.db.tables import metadata
 from ash_server.db.tenants import DEFAULT, role_of
 from ash_server.store import Store
+from tests.cluster import only_on_cluster
 from tests.server.cli.test_cli import Ash, ash  # noqa: F401  # a fixture
 from tests.tenant_statements import OWNED_BY_SERVER, VIEWS
 
@@ -35,7 +42,15 @@ RULES = {
     rf"WHERE (?!{SESSION} = {VALUE})",
     "column with the id of another session": r"\bid = (?:\w+\.)?(?:parent_id|copy_of)\b"
     r"|\b(?:parent_id|copy_of) = (?:\w+\.)?id\b",
+    "rows from no shard, which Citus inserts by COPY": rf"\bINSERT INTO (?:{TABLES})\b"
+    rf"(?:(?!\bFROM\b|\bVALUES\b|\bINSERT\b).)*\bFROM (?!(?:{TABLES})\b)",
+    "INSERT of values within WITH": rf"\bAS \( ?INSERT INTO (?:{TABLES}) ?\([^)]*\) VALUES\b",
+    "subquery on the shard of another subquery": rf"\bFROM (?:{TABLES}) WHERE {SESSION} = (\w+)\.session_id\b"
+    rf"(?!.*\bJOIN (?:{TABLES}) AS \1\b).*\) AS \1\b",
 }
+
+ONLY_WITHOUT_CITUS = {_POST}
+"""Statements instead of which others run in a distributed database."""
 
 STAND_INS = """
     CREATE TABLE pg_dist_partition (logicalrelid regclass);
@@ -87,6 +102,7 @@ def constants() -> Iterator[str]:
 
 def test_statements_stay_within_sessions() -> None:
     statements = {text for text in constants() if re.search(rf"\b(?:FROM|INTO|UPDATE) (?:{TABLES})\b", text)}
+    statements -= ONLY_WITHOUT_CITUS
 
     assert len(statements) > 100
     assert {text: broken for text in statements if (broken := broken_rules(text))} == {}
@@ -115,6 +131,34 @@ def test_statements_stay_within_sessions() -> None:
         (
             "SELECT FROM sessions WHERE EXISTS (SELECT FROM sessions AS other WHERE other.path = sessions.path)",
             ["subquery on other sessions"],
+        ),
+        (
+            "INSERT INTO drift (session_id, sequence) SELECT %b, sequence FROM unnest(%b) AS new (sequence)",
+            ["rows from no shard, which Citus inserts by COPY"],
+        ),
+        (
+            "WITH last AS (UPDATE session_counters SET errors = 1 RETURNING session_id) "
+            "INSERT INTO drift (session_id) SELECT session_id FROM last",
+            ["rows from no shard, which Citus inserts by COPY"],
+        ),
+        (
+            "INSERT INTO drift (session_id, sequence) SELECT session_id, sequence "
+            "FROM session_counters, unnest(%b) AS new (sequence) WHERE session_id = %b",
+            [],
+        ),
+        ("INSERT INTO drift (session_id) VALUES (%b)", []),
+        (
+            "WITH new AS (INSERT INTO drift (session_id) VALUES (%b)) SELECT FROM drift",
+            ["INSERT of values within WITH"],
+        ),
+        (
+            "SELECT (SELECT content FROM messages WHERE session_id = entry.session_id) "
+            "FROM (SELECT * FROM events LIMIT 9) AS entry",
+            ["subquery on the shard of another subquery"],
+        ),
+        (
+            "SELECT (SELECT content FROM messages WHERE session_id = entry.session_id) FROM events AS entry",
+            [],
         ),
     ],
 )
@@ -167,7 +211,59 @@ async def test_distributes_once(ash: Ash, store: Store, database_url: str) -> No
     assert seen == [[session.id], [own.id]]
 
 
-@pytest.mark.skipif("ASH_TEST_CITUS_URL" not in os.environ, reason="needs ASH_TEST_CITUS_URL")
+async def test_no_pipeline_of_a_cluster_begins_with_a_lock(
+    bare_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upgrade(bare_database_url)
+    with psycopg.connect(bare_database_url) as conn:
+        conn.execute(STAND_INS)
+    first = await first_statements(bare_database_url, monkeypatch)
+
+    assert len(first) > 4
+    assert set(first) == {"SELECT"}
+
+
+async def first_statements(url: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Write into a session, and return the first statement of each pipeline."""
+    first: list[str] = []
+    is_new = False
+    begin, start = Connection.pipeline, BaseCursor._start_query
+
+    def pipeline(self: Connection) -> AbstractAsyncContextManager[AsyncPipeline]:
+        nonlocal is_new
+        is_new = True
+        return begin(self)
+
+    def start_query(cursor: Any, query: Any = None) -> Any:
+        nonlocal is_new
+        if is_new:
+            first.append(str(query))
+        is_new = False
+        return start(cursor, query)
+
+    monkeypatch.setattr(Connection, "pipeline", pipeline)
+    monkeypatch.setattr(BaseCursor, "_start_query", start_query)
+    async with Store.open(url) as store:
+        session = await store.sessions.create()
+        await store.messages.append(session.id, [NewMessage("one")], metadata={"a": 1})
+        await store.messages.append(session.id, [NewMessage("two")])
+        await store.events.append(session.id, {"type": "done", "payload": {}})
+        await store.events.end(session.id)
+    return first
+
+
+def test_pipelines_are_transactions() -> None:
+    """`one_transaction` and connections to poolers begin a pipeline with a harmless statement."""
+    users = {
+        path.name
+        for path in (ROOT / "ash_server").rglob("*.py")
+        if re.search(r"\.pipeline\(\)", path.read_text())
+    }
+
+    assert users == {"connection.py", "driver.py", "tenant_connections.py"}
+
+
+@only_on_cluster
 def test_tables_of_cluster_are_colocated(database_url: str) -> None:
     with closing(psycopg.connect(database_url)) as conn:
         rows = conn.execute("SELECT table_name::text, distribution_column, colocation_id FROM citus_tables")

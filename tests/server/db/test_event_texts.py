@@ -23,6 +23,7 @@ from ash_server.db.search.query import find
 from ash_server.db.sessions import create_session
 from ash_server.ingest import prepare_message
 from ash_shared.eventlog import Normalizer
+from tests.cluster import not_on_cluster
 from tests.shared.conftest import CORPUS
 
 SAMPLES = sorted((Path(__file__).parents[3] / "ash_server" / "samples").glob("*.jsonl"))
@@ -256,6 +257,7 @@ async def test_fills_in_several_values(connection: AsyncConnection) -> None:
     await check_reads(connection, session_id, expected_events(session_id, texts))
 
 
+@not_on_cluster("workers run the view with the encoding of the coordinator")
 async def test_view_fills_in_values_for_clients_with_another_encoding(connection: AsyncConnection) -> None:
     session_id = await store_texts(connection, [result_line(LONG)])
     whole = await full_contents(connection, session_id)
@@ -343,11 +345,15 @@ async def test_search_finds_words_of_the_text(connection: AsyncConnection) -> No
     assert [(each.session_id, "cormorant" in each.snippet) for each in page.results] == [(session_id, True)]
 
 
+@not_on_cluster("the plan is that of the coordinator")
 async def test_reads_a_text_once_per_event(connection: AsyncConnection) -> None:
     """The plan of a page has one read of a message for the values of an event, and none for its size."""
     session_id = await store_texts(connection, [result_line([RESULT, OTHER], toolUseResult=RESULT)] * 50)
-    query = f"EXPLAIN (ANALYZE, FORMAT JSON) SELECT {event_texts.FILLED} FROM events AS entry WHERE session_id = %s"
-    ((plan,),) = await (await connection.execute(query, [session_id])).fetchall()
+    query = (
+        f"EXPLAIN (ANALYZE, FORMAT JSON) SELECT {event_texts.FILLED} "
+        "FROM events AS entry WHERE session_id = %(session_id)b"
+    )
+    ((plan,),) = await (await connection.execute(query, {"session_id": session_id})).fetchall()
     references, _ = await sizes(connection, session_id)
 
     assert [

@@ -21,9 +21,12 @@ from ash_server.transfer.exporting.jsonl import FORMATS
 from ash_server.transfer.importing.file_import import import_file
 from ash_server.transfer.importing.transcript_files import modification_time
 from ash_server.transfer.load import load_session
+from tests.cluster import not_on_cluster
 from tests.server.db.test_reindex import alembic
 from tests.server.db.upgrade.write_store import PATHS, external_name
 from tests.waiting import wait_until
+
+pytestmark = not_on_cluster("distributed tables are not downgraded")
 
 ROOT = Path(__file__).parents[3]
 WRITTEN_STORES = sorted((Path(__file__).parent / "upgrade").glob("store_*.sql"))
