@@ -2,11 +2,10 @@
 
 import os
 
-import psycopg
 from alembic import context
 from sqlalchemy import Connection, NullPool, create_engine, text
 
-from ash_server.db.connection import PooledUrl, direct_url
+from ash_server.db.connection import PooledUrl, connect_command
 from ash_server.db.tables import metadata
 
 # Number of an advisory lock, chosen at random: one process migrates, the others wait and find nothing left to do.
@@ -30,9 +29,11 @@ def run_offline() -> None:
 
 def run_with_environment_url() -> None:
     url, direct = os.environ["ASH_DATABASE_URL"], os.environ.get("ASH_DIRECT_URL")
-    address = direct_url(PooledUrl(url, direct) if direct else url)
+    address = PooledUrl(url, direct) if direct else url
     engine = create_engine(
-        "postgresql+psycopg://", creator=lambda: psycopg.connect(address), poolclass=NullPool
+        "postgresql+psycopg://",
+        creator=lambda: connect_command(address, autocommit=False),
+        poolclass=NullPool,
     )
     with engine.connect() as connection:
         run(connection)

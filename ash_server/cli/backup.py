@@ -3,14 +3,13 @@
 import os
 from pathlib import Path
 
-import psycopg
 import rich_click as click
 from rich.filesize import decimal
 
 from ash_server.cli.output.terminal import counted
 from ash_server.cli.private_files import OWNER_ONLY
 from ash_server.db.backup import write_backup
-from ash_server.db.connection import direct_url
+from ash_server.db.connection import connect_command
 from ash_server.db.embedded.open import open_database
 from ash_server.settings import Settings
 
@@ -31,7 +30,7 @@ def command(file: Path) -> None:
     part = file.with_name(f".{file.name}.part")
     with (
         open_database(Settings.load()) as url,
-        psycopg.connect(direct_url(url), autocommit=True) as conn,
+        connect_command(url) as conn,
     ):
         part.unlink(missing_ok=True)
         try:

@@ -2,12 +2,11 @@
 
 from typing import get_args
 
-import psycopg
 import rich_click as click
 
 from ash_server.cli.output.terminal import stderr_console
 from ash_server.db.compression import Compression, get_compression, set_compression
-from ash_server.db.connection import REVISION, direct_url, libpq_url
+from ash_server.db.connection import REVISION, connect_command, libpq_url
 from ash_server.db.distribution import DEFAULT_SHARDS, check_citus, distribute_by, plan_distribution
 from ash_server.db.embedded.open import open_database
 from ash_server.db.vacuum import vacuum as rewrite_tables
@@ -38,7 +37,7 @@ def vacuum(online: bool) -> None:
     """
     with (
         open_database(Settings.load()) as url,
-        psycopg.connect(direct_url(url), autocommit=True) as conn,
+        connect_command(url) as conn,
     ):
         before, after = rewrite_tables(conn, online=online)
     click.echo(f"the tables take {after}, before {before}")
@@ -61,7 +60,7 @@ def distribute(shards: int, dry_run: bool) -> None:
     """
     with (
         open_database(Settings.load()) as url,
-        psycopg.connect(direct_url(url), autocommit=True) as conn,
+        connect_command(url) as conn,
     ):
         if not dry_run:
             check_citus(conn)
@@ -99,7 +98,7 @@ def compression(method: Compression | None) -> None:
     """
     with (
         open_database(Settings.load()) as url,
-        psycopg.connect(direct_url(url)) as conn,
+        connect_command(url, autocommit=False) as conn,
     ):
         if method is not None:
             set_compression(conn, method)

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 import msgspec
-import psycopg
 import rich_click as click
 from pydantic.alias_generators import to_camel
 from rich.filesize import decimal
@@ -13,7 +12,7 @@ from rich.text import Text
 
 from ash_server.cli.options import json_option
 from ash_server.cli.output.terminal import counted, stdout_console, visible, visible_json
-from ash_server.db.connection import direct_url
+from ash_server.db.connection import connect_command
 from ash_server.db.doctor import (
     Diagnosis,
     Finding,
@@ -45,7 +44,7 @@ def command(as_json: bool) -> int:
     settings = Settings.load()
     with (
         open_without_schema(settings) as url,
-        psycopg.connect(direct_url(url), autocommit=True) as conn,
+        connect_command(url) as conn,
     ):
         diagnosis = diagnose(conn, read_url=settings.read_url)
     (_show_json if as_json else _show_view)(diagnosis)

@@ -15,7 +15,7 @@ from zlib import error as ZlibError  # noqa: N812  # a class
 import psycopg
 from psycopg import sql
 
-from ash_server.db.connection import REVISION, current_revision_of, direct_url, upgrade
+from ash_server.db.connection import REVISION, connect_command, current_revision_of, upgrade
 from ash_server.errors import AshError
 
 FORMAT = 1
@@ -96,7 +96,7 @@ def restore_backup(url: str, path: Path) -> BackupContents:
         with ZipFile(path) as archive:
             contents = _read_manifest(archive)
             _prepare(url, contents.revision)
-            with psycopg.connect(direct_url(url)) as conn:
+            with connect_command(url, autocommit=False) as conn:
                 _load(conn, archive, contents)
     except (BadZipFile, EOFError, KeyError, ZlibError) as error:
         raise InvalidBackup(f"{path} is damaged, or is not a backup of Ash: nothing is restored") from error
@@ -116,7 +116,7 @@ def _read_manifest(archive: ZipFile) -> BackupContents:
 
 def _prepare(url: str, revision: str) -> None:
     """Create the schema of the backup in a database that has none. Raises NotEmpty."""
-    with psycopg.connect(direct_url(url), autocommit=True) as conn:
+    with connect_command(url) as conn:
         current = current_revision_of(conn)
         if current is not None:
             _check_empty(conn)

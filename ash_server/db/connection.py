@@ -1,5 +1,6 @@
 """Connections, transactions and the schema."""
 
+import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import starmap
@@ -34,7 +35,20 @@ REVISION = "0022"
 LOCK_TIMEOUT = 4.0
 """Seconds that a writer waits for another writer of the same session."""
 
+POOL_TIMEOUT = 5.0
+"""Seconds that an operation waits for a connection of the pool."""
+
 _ADDRESS = {"host", "hostaddr", "port"}
+
+_NETWORK_LIMITS = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
+"""Parameters of libpq (seconds; milliseconds for the last one): a connection whose other end is gone, without a word,
+ends within about 25 seconds. The defaults of the system are minutes to hours."""
 
 _SETTINGS = {
     "TimeZone": "UTC",
@@ -139,11 +153,13 @@ def open_pool(
         kwargs={
             "autocommit": True,
             "prepare_threshold": statements.threshold(is_pooled=is_pooled),
+            **network_limits(url),
         },
         configure=lambda conn: conn.configure(settings),
         min_size=min_size,
         max_size=max_size,
-        timeout=5,
+        timeout=POOL_TIMEOUT,
+        reconnect_timeout=POOL_TIMEOUT,  # later, each operation tries at once; the pool would wait longer and longer
         open=False,
     )
 
@@ -198,7 +214,7 @@ async def connect(url: str) -> AsyncConnection:
 
     It bypasses the pooler of a pooled URL. Raises DatabaseUnavailable if there is another one.
     """
-    conn = await Connection.connect(direct_url(url), autocommit=True)
+    conn = await connect_directly(url)
     try:
         await _check_session(conn, url)
         await apply_settings(conn, {**_SETTINGS, "ash.tenant": str(DEFAULT.number)})
@@ -208,12 +224,25 @@ async def connect(url: str) -> AsyncConnection:
     return conn
 
 
+async def connect_directly(url: str, *, prepare_threshold: int | None = 5) -> Connection:
+    """Open a connection as it is: without row-level security, and without a check for a pooler."""
+    options: dict[str, Any] = network_limits(url)
+    return await Connection.connect(
+        direct_url(url), autocommit=True, prepare_threshold=prepare_threshold, **options
+    )
+
+
+def connect_command(url: str, *, autocommit: bool = True) -> psycopg.Connection:
+    """Like `connect_directly`, for commands."""
+    return psycopg.connect(direct_url(url), autocommit=autocommit, **network_limits(url))
+
+
 def upgrade(url: str, revision: str = REVISION) -> None:
     """Migrate the schema to this version, or to an earlier one; several processes may do so at once.
 
     Raises SchemaMismatch, psycopg.Error.
     """
-    with psycopg.connect(direct_url(url), autocommit=True) as conn:
+    with connect_command(url) as conn:
         if current_revision_of(conn) != revision:
             _migrate(url, revision)
 
@@ -248,6 +277,15 @@ def direct_url(url: str) -> str:
     return url.direct if isinstance(url, PooledUrl) else libpq_url(url)
 
 
+def network_limits(url: str) -> dict[str, Any]:
+    """Return the parameters of libpq that end a connection to a machine that has gone, but those that the URL sets."""
+    own = conninfo_to_dict(direct_url(url))
+    limits = {name: value for name, value in _NETWORK_LIMITS.items() if name not in own}
+    if "PGCONNECT_TIMEOUT" in os.environ:
+        limits.pop("connect_timeout", None)
+    return limits
+
+
 async def _check_session(conn: AsyncConnection, url: str) -> None:
     """Raise DatabaseUnavailable if there is a pooler on which notifications of PostgreSQL do not arrive."""
     if not await is_behind_pooler(conn):
@@ -267,7 +305,7 @@ async def _receives_notifications(conn: AsyncConnection, url: str) -> bool:
     channel = f"ash_{uuid4().hex}"
     conn.add_notify_handler(received.append)
     await conn.execute(f"LISTEN {channel}")
-    async with await Connection.connect(libpq_url(url), autocommit=True) as other:
+    async with await Connection.connect(libpq_url(url), autocommit=True, **network_limits(url)) as other:
         await other.execute(f"NOTIFY {channel}")
     await conn.execute("SELECT")
     await conn.execute(f"UNLISTEN {channel}")
@@ -297,7 +335,9 @@ def _migrate(url: str, revision: str) -> None:
         "script_location", str(next(filter(Path.is_dir, _MIGRATION_FOLDERS))).replace("%", "%%")
     )
     engine = create_engine(
-        "postgresql+psycopg://", creator=lambda: psycopg.connect(direct_url(url)), poolclass=NullPool
+        "postgresql+psycopg://",
+        creator=lambda: connect_command(url, autocommit=False),
+        poolclass=NullPool,
     )
     with engine.connect() as connection:
         config.attributes["connection"] = connection

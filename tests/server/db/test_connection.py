@@ -17,11 +17,14 @@ from psycopg.waiting import Ready, Wait
 
 from ash_server.db.connection import (
     REVISION,
+    PooledUrl,
     StatementOptions,
     connect,
+    connect_command,
     current_revision,
     direct_url,
     libpq_url,
+    network_limits,
     open_pool,
     upgrade,
 )
@@ -39,6 +42,54 @@ URLS = {
 
 def test_converts_every_form_of_url_for_libpq() -> None:
     assert {url: libpq_url(url) for url in URLS} == URLS
+
+
+LIMITS = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
+
+
+@pytest.mark.parametrize(
+    ("url", "variables", "missing"),
+    [
+        ("postgresql://db/ash", {}, set()),
+        (
+            "postgresql://db/ash?tcp_user_timeout=1&keepalives_idle=2",
+            {},
+            {"tcp_user_timeout", "keepalives_idle"},
+        ),
+        (
+            PooledUrl("postgresql://pooler/ash?keepalives_count=9", "postgresql://db"),
+            {},
+            {"keepalives_count"},
+        ),
+        ("postgresql://db/ash", {"PGCONNECT_TIMEOUT": "60"}, {"connect_timeout"}),
+    ],
+)
+def test_limits_of_the_network_are_those_of_the_url(
+    url: str, variables: dict[str, str], missing: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+    assert network_limits(url) == {name: value for name, value in LIMITS.items() if name not in missing}
+
+
+async def test_all_connections_have_limits_of_the_network(database_url: str) -> None:
+    async with (
+        open_pool(database_url) as pool,
+        pool.connection() as pooled,
+        await connect(database_url) as single,
+    ):
+        parameters = [each.info.get_parameters() for each in (pooled, single)]
+    with connect_command(database_url) as command:
+        parameters.append(command.info.get_parameters())
+
+    assert [{name: int(each[name]) for name in LIMITS} for each in parameters] == [LIMITS] * 3
 
 
 async def test_connections_use_autocommit_and_utc(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
