@@ -54,6 +54,7 @@ from ash_server.db.keys import AuditPage
 from ash_server.db.search.within import SessionHit, SessionHitPage
 from ash_server.ingest import NewMessage
 from ash_server.key_ring import KeyRing
+from ash_server.live.heartbeat import Heartbeat
 from ash_server.live.replica import open_replica
 from ash_server.live.search_indexer import SearchIndexer
 from ash_server.live.session_feed import SessionFeeds
@@ -198,7 +199,8 @@ def _open_store(app: Litestar, settings: Settings, url: str) -> AbstractAsyncCon
         async with (
             connect(url) as store,
             connect(read_url, is_replica=True) if read_url else nullcontext() as read_store,
-            open_replica(read_store, store) as replica,
+            Heartbeat(store, reads_state=read_url is not None) as heartbeat,
+            open_replica(read_store, heartbeat) as replica,
             SearchIndexer(store),
             SessionFeeds() as session_feeds,
             GaugeSetter(store, session_feeds),

@@ -30,9 +30,14 @@ from typing import TYPE_CHECKING
 from psycopg import OperationalError
 
 from ash_server.db import tenants
-from ash_server.db.connection import LOCK_TIMEOUT, StatementOptions, check_schema, connect, open_pool
+from ash_server.db.connection import (
+    LOCK_TIMEOUT,
+    StatementOptions,
+    check_schema,
+    connect,
+    open_pool,
+)
 from ash_server.db.embedded.open import open_embedded
-from ash_server.db.replication import wal_position
 from ash_server.db.tenants import Tenant
 from ash_server.errors import DatabaseUnavailable, TenantNotFound
 from ash_server.live.hub import Hub
@@ -50,6 +55,8 @@ if TYPE_CHECKING:
     from ash_server.repositories.search import SearchRepository
     from ash_server.repositories.statistics import Statistics
 
+REPLICA_TIMEOUT = 3.0
+"""Seconds that a read waits for a connection to a replica; the primary can answer it, too."""
 _MAX_STREAMS = 4
 """Connections of the pool for long reads (`Connections.stream`)."""
 _MAX_OWNERS = 2
@@ -156,17 +163,24 @@ class Store:
             pool_of(min_size=0, max_size=_MAX_OWNERS, as_owner=True) as owner_pool,
             Hub(url, pool) as hub,
         ):
-            yield cls(Connections(pool, stream_pool, owner_pool, is_replica=is_replica), hub)
+            connections = Connections(pool, stream_pool, owner_pool, is_replica=is_replica)
+            for each in connections.pools if is_replica else ():
+                each.timeout = REPLICA_TIMEOUT
+            yield cls(connections, hub)
 
     async def check_schema(self) -> None:
         """Raises DatabaseUnavailable, SchemaMismatch."""
         async with self._connections.owner() as conn:
             await check_schema(conn)
 
-    async def read_wal_position(self) -> int:
-        """Return how far the database has written its log, or a replica replayed it: comparable numbers."""
-        async with self._connections.owner() as conn:
-            return await wal_position(conn)
+    def suspend(self) -> None:
+        """Let all operations fail that wait for the database; further ones wait for `resume` until their timeout."""
+        for pool in self._connections.pools:
+            pool.suspend()
+
+    async def resume(self) -> None:
+        for pool in self._connections.pools:
+            await pool.resume()
 
     def count_connections(self) -> dict[str, int]:
         """Return the connections of the pool that are `idle` and `used`, and the requests `waiting` for one."""

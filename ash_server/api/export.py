@@ -15,6 +15,7 @@ from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.redaction import is_redacted, mark_as_redacted
 from ash_server.api.http.streaming import buffered, start_stream
 from ash_server.errors import SessionNotFound
+from ash_server.store import Store
 from ash_server.transfer.exporting.jsonl import FORMATS
 
 
@@ -43,13 +44,17 @@ class ExportController(Controller):
             QueryParameter(description="Export the stored messages or the events."),
         ] = "jsonl",
     ) -> Stream:
-        store = await reader.choose(session_id)
-        await store.sessions.get(session_id)
+        await reader(lambda store: store.sessions.get(session_id), session_id)
         await record(request, "session.export", session_id)
         suffix, export = FORMATS[format]
         name = f'attachment; filename="{session_id}{suffix}"'
         redacts = is_redacted(request.scope)
         if redacts:
             mark_as_redacted(request.scope)
-        chunks = buffered(export(store, session_id, redacts=redacts))
-        return await start_stream(chunks, headers={"Content-Disposition": name})
+
+        async def start(store: Store) -> Stream:
+            await store.sessions.get(session_id)  # a replica may not have it yet
+            chunks = buffered(export(store, session_id, redacts=redacts))
+            return await start_stream(chunks, headers={"Content-Disposition": name})
+
+        return await reader(start, session_id)

@@ -1,18 +1,21 @@
 """Connections, transactions and the schema."""
 
+import asyncio
 import os
+import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import starmap
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, TypeAlias, TypeVar
 from uuid import uuid4
+from weakref import WeakSet
 
 import psycopg
 from psycopg import AsyncConnection
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.errors import InsufficientPrivilege, UndefinedTable
-from psycopg_pool import AsyncConnectionPool
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from ash_server.db.driver import Connection
 from ash_server.db.tenant_connections import (
@@ -102,9 +105,28 @@ class PooledUrl(str):
 class Pool(AsyncConnectionPool[TenantConnection]):
     """Lends connections for one tenant each time, so that none keeps the tenant of its last use."""
 
-    def __init__(self, *args: Any, is_restricted: bool, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, *args: Any, settings: Mapping[str, str], is_restricted: bool, **kwargs: Any) -> None:
+        super().__init__(*args, configure=self._prepare, **kwargs)
+        self._settings = settings
         self._is_restricted = is_restricted
+        self._open_connections = WeakSet[TenantConnection]()
+        self._is_answering = asyncio.Event()
+        self._is_answering.set()
+
+    async def _prepare(self, conn: TenantConnection) -> None:
+        self._open_connections.add(conn)
+        await conn.configure(self._settings)
+
+    def suspend(self) -> None:
+        """Close all connections, so that operations that wait for an answer fail, and lend none until `resume`."""
+        self._is_answering.clear()
+        for conn in list(self._open_connections):
+            conn.abort()
+
+    async def resume(self) -> None:
+        """Replace the closed connections, and lend again."""
+        await self.check()
+        self._is_answering.set()
 
     @asynccontextmanager
     async def connection(
@@ -113,7 +135,7 @@ class Pool(AsyncConnectionPool[TenantConnection]):
         *,
         tenant: Tenant = DEFAULT,
     ) -> AsyncGenerator[TenantConnection, None]:
-        conn = await self.getconn(timeout)
+        conn = await self._acquire(self.timeout if timeout is None else timeout)
         try:
             if self._is_restricted:
                 await conn.set_tenant(tenant)
@@ -123,6 +145,27 @@ class Pool(AsyncConnectionPool[TenantConnection]):
             if is_cancelled:  # the next statement would wait for ever
                 conn.pgconn.finish()
             await self.putconn(conn)
+
+    async def _acquire(self, seconds: float) -> TenantConnection:
+        """Raises PoolTimeout."""
+        deadline = time.monotonic() + seconds
+        if not self._is_answering.is_set():
+            await self._wait_for_answers(seconds)
+        conn = await self.getconn(deadline - time.monotonic())
+        if not self._is_answering.is_set():  # it was suspended meanwhile
+            await self.putconn(conn)
+            raise PoolTimeout(_SILENT)
+        return conn
+
+    async def _wait_for_answers(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._is_answering.wait()
+        except TimeoutError:
+            raise PoolTimeout(_SILENT) from None
+
+
+_SILENT = "it has not answered for some seconds, although connections to it are open"
 
 
 def open_pool(
@@ -155,7 +198,7 @@ def open_pool(
             "prepare_threshold": statements.threshold(is_pooled=is_pooled),
             **network_limits(url),
         },
-        configure=lambda conn: conn.configure(settings),
+        settings=settings,
         min_size=min_size,
         max_size=max_size,
         timeout=POOL_TIMEOUT,

@@ -5,10 +5,11 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import psycopg
-from psycopg.errors import ObjectNotInPrerequisiteState
+from psycopg.errors import InsufficientPrivilege, ObjectNotInPrerequisiteState
 from psycopg.rows import args_row
 
-from ash_server.db.connection import REVISION, current_revision_of, libpq_url
+from ash_server.db.connection import REVISION, connect_command, current_revision_of
+from ash_server.db.replication import MISMATCHES, SELECT_STATE, ServerState
 from ash_server.db.search.index import COUNT_PENDING
 from ash_shared.eventlog import NORMALIZER_VERSION
 from ash_shared.projections.search_text import PASSAGES_VERSION
@@ -161,7 +162,7 @@ def diagnose(
     )
     findings = [finding for check in _CHECKS for finding in check(conn, diagnosis, limits)]
     if read_url is not None:
-        findings += _replica(read_url)
+        findings += _replica(conn, read_url)
     return diagnosis._replace(findings=findings)
 
 
@@ -222,13 +223,24 @@ def _followers(conn: psycopg.Connection, diagnosis: Diagnosis, limits: Limits) -
         yield Finding("unused_slot", text, _sql(f"SELECT pg_drop_replication_slot('{name}')"))
 
 
-def _replica(url: str) -> Iterator[Finding]:
+def _replica(primary: psycopg.Connection, url: str) -> Iterator[Finding]:
     try:
-        with psycopg.connect(libpq_url(url), connect_timeout=5) as conn:
-            conn.execute("SELECT")
-    except psycopg.OperationalError:
-        text = "the replica at ASH_READ_URL does not answer: reads go to the primary"
-        yield Finding("replica", text, 'psql "$ASH_READ_URL" -c "SELECT pg_is_in_recovery()"')
+        with connect_command(url) as replica:
+            mismatch = _state(replica).mismatch(_state(primary))
+    except psycopg.Error as error:
+        is_refused = isinstance(error, InsufficientPrivilege)
+        problem = f"cannot be compared with the primary ({error})" if is_refused else "does not answer"
+    else:
+        if mismatch is None:
+            return
+        problem = f"is not read, since {MISMATCHES[mismatch]}"
+    text = f"the replica at ASH_READ_URL {problem}: reads go to the primary"
+    yield Finding("replica", text, 'psql "$ASH_READ_URL" -c "SELECT pg_is_in_recovery()"')
+
+
+def _state(conn: psycopg.Connection) -> ServerState:
+    (row,) = conn.execute(SELECT_STATE).fetchall()
+    return ServerState.from_row(row)
 
 
 def _settings(conn: psycopg.Connection, diagnosis: Diagnosis, limits: Limits) -> Iterator[Finding]:

@@ -1,8 +1,10 @@
 """Connections that read results in fewer turns of the event loop, send fewer messages and encode lists faster."""
 
+import os
 import select
+import socket
 from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
@@ -57,6 +59,15 @@ class Connection(AsyncConnection):
         if self._prepared.clear() and self.pgconn.transaction_status == TransactionStatus.IDLE:
             async with self.lock:
                 await self.wait(self._prepared.maintain_gen(self))
+
+    def abort(self) -> None:
+        """Close the connection at once, also under a statement that waits for its answer, which then fails.
+
+        Closing and cancelling by psycopg need a server that answers.
+        """
+        if not self.closed:
+            with socket.socket(fileno=os.dup(self.pgconn.socket)) as duplicate, suppress(OSError):
+                duplicate.shutdown(socket.SHUT_RDWR)
 
     @cached_property
     def _poller(self) -> select.poll:

@@ -1,35 +1,40 @@
 """Reads from a replica of the database, which may lag, or else from the primary.
 
-A replica answers while it has the schema of this version, and lags by at most `MAX_LAG_SECONDS`. The primary answers
-what the replica cannot: sequences that a reader knows of and that the replica has not reached, sessions that it does
-not have, and everything else that ends with an error there.
+A replica answers while it follows the primary, has the schema of this version, and lags by at most `MAX_LAG_SECONDS`.
+The primary answers what the replica cannot: sequences that a reader knows of and that the replica has not reached,
+sessions that it does not have, and everything else that ends with an error there, also because the replica hangs.
 """
 
-import asyncio
 import logging
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 from uuid import UUID
 
 import psycopg
 from prometheus_client import Counter
 
-from ash_server.db.replication import Known
-from ash_server.errors import AshError, DatabaseUnavailable
-from ash_server.live.tasks import BackgroundTask
+from ash_server.db.connection import check_schema
+from ash_server.db.driver import Connection
+from ash_server.db.replication import MISMATCHES, Known, Mismatch, ServerState, read_state
+from ash_server.errors import AshError, DatabaseUnavailable, SchemaMismatch
+from ash_server.live.heartbeat import Heartbeat
+from ash_server.live.tasks import wait_for_event
 from ash_server.store import Store
 
 MAX_LAG_SECONDS = 30.0
 """The lag of a replica above which it is not read."""
 
-_CHECK_SECONDS = 1.0
-_CHECK_TIMEOUT_SECONDS = 3.0
+SILENCE_SECONDS = 2.0
+"""With the second between two questions, a replica that hangs delays a read by at most three seconds."""
 _MAX_POSITIONS = 1000
 
 T = TypeVar("T")
+
+ReplicaReason: TypeAlias = Literal["unavailable", "schema", "lag", "primary"] | Mismatch
+"""Why a replica is not read; `primary`: the state of the primary is unknown."""
 
 _reads = Counter("ash_reads", "Reads that a replica may answer, by the server that answered.", ["server"])
 
@@ -40,61 +45,71 @@ class ReplicaStatus(NamedTuple):
     is_used: bool = False
     lag_seconds: float | None = None
     """The age of the oldest change of the primary that the replica does not have; None: unknown."""
+    reason: ReplicaReason | None = None
+    """Why the replica is not used; None before the first check."""
 
 
-class Replica(BackgroundTask):
-    """The store of a replica, checked every second while entered."""
+class Replica(Heartbeat):
+    """The store of a replica, checked every second while entered. `primary` reads the state of the primary."""
 
-    def __init__(self, store: Store, primary: Store) -> None:
-        self.store = store
+    def __init__(self, store: Store, primary: Heartbeat) -> None:
+        super().__init__(store, silence=SILENCE_SECONDS)
         self.status = ReplicaStatus()
         self._primary = primary
         self._positions: deque[tuple[int, float]] = deque()
         """Positions of the primary that the replica has not reached, and when they were read."""
-        self._has_failed = False
 
     async def _run(self) -> None:
-        while True:
-            try:
-                async with asyncio.timeout(_CHECK_TIMEOUT_SECONDS):
-                    await self.check()
-            except (AshError, psycopg.Error, TimeoutError) as error:
-                self.fail(error)
-            await asyncio.sleep(_CHECK_SECONDS)
+        await wait_for_event(self._primary.has_state, SILENCE_SECONDS)
+        await super()._run()
 
-    async def check(self) -> None:
-        """Set the status. Raises AshError if the replica cannot be read."""
-        await self._add_position()
-        await self.store.check_schema()
-        reached = await self.store.read_wal_position()
-        while self._positions and self._positions[0][0] <= reached:
-            self._positions.popleft()
-        lag = time.monotonic() - self._positions[0][1] if self._positions else 0.0
-        self._set(ReplicaStatus(lag <= MAX_LAG_SECONDS, lag), f"it lags by {lag:.0f} s")
+    async def ask(self, conn: Connection) -> None:
+        """Set the status. Raises SchemaMismatch, psycopg.Error."""
+        await check_schema(conn)
+        own, primary = await read_state(conn), self._primary.state
+        if primary is None:
+            self.status = ReplicaStatus(reason="primary")
+        elif mismatch := own.mismatch(primary):
+            self._positions.clear()
+            self._set(ReplicaStatus(reason=mismatch), MISMATCHES[mismatch])
+        else:
+            self._set_lag(self._measure_lag(own, primary))
 
-    async def _add_position(self) -> None:
-        try:
-            position = await self._primary.read_wal_position()
-        except (DatabaseUnavailable, psycopg.Error):  # the replica still answers
-            return
+    def _measure_lag(self, own: ServerState, primary: ServerState) -> float:
         if len(self._positions) < _MAX_POSITIONS:
-            self._positions.append((position, time.monotonic()))
+            self._positions.append((primary.position, self._primary.state_time))
+        while self._positions and self._positions[0][0] <= own.position:
+            self._positions.popleft()
+        return time.monotonic() - self._positions[0][1] if self._positions else 0.0
 
-    def fail(self, error: Exception) -> None:
+    def _set_lag(self, lag: float) -> None:
+        is_used = lag <= MAX_LAG_SECONDS
+        self._set(ReplicaStatus(is_used, lag, None if is_used else "lag"), f"it lags by {lag:.0f} s")
+
+    def on_silence(self) -> None:
+        self.fail(DatabaseUnavailable("it does not answer"))
+
+    def on_answer(self) -> None:
+        """The next check decides whether it is used."""
+
+    def on_error(self, error: AshError | psycopg.Error) -> None:
+        self.fail(error)
+
+    def fail(self, error: AshError | psycopg.Error) -> None:
         """Read from the primary until the next check."""
-        self._set(ReplicaStatus(), str(error) or type(error).__name__)
+        reason: ReplicaReason = "schema" if isinstance(error, SchemaMismatch) else "unavailable"
+        self._set(ReplicaStatus(reason=reason), str(error) or type(error).__name__)
 
     def _set(self, status: ReplicaStatus, problem: str) -> None:
-        if not status.is_used and not self._has_failed:
+        before, self.status = self.status, status
+        if status.reason not in (None, before.reason):
             _log.warning("reads go to the primary: the replica at ASH_READ_URL cannot be used (%s)", problem)
-        if status.is_used and self._has_failed:
+        if status.is_used and before.reason not in (None, "primary"):
             _log.warning("the replica at ASH_READ_URL is used again")
-        self._has_failed = not status.is_used
-        self.status = status
 
 
 @asynccontextmanager
-async def open_replica(store: Store | None, primary: Store) -> AsyncGenerator[Replica | None, None]:
+async def open_replica(store: Store | None, primary: Heartbeat) -> AsyncGenerator[Replica | None, None]:
     """Check the replica while entered; None if there is none."""
     if store is None:
         yield None
@@ -123,12 +138,6 @@ class ReplicaReader:
                 self._note(error)
         return _counted("primary", await read(self._primary))
 
-    async def choose(self, session_id: UUID) -> Store:
-        """Return the store for a read that takes long, such as an export, and is not repeated on the primary."""
-        store = self._replica_store()
-        is_usable = store is not self._primary and await self._has_reached(store, session_id)
-        return _counted("replica", store) if is_usable else _counted("primary", self._primary)
-
     async def _choose(self, session_id: UUID | None) -> Store:
         store = self._replica_store()
         if store is self._primary or self._known is None:
@@ -152,7 +161,7 @@ class ReplicaReader:
             self._note(error)
             return False
 
-    def _note(self, error: Exception) -> None:
+    def _note(self, error: AshError | psycopg.Error) -> None:
         if self._replica and (not isinstance(error, AshError) or isinstance(error, DatabaseUnavailable)):
             self._replica.fail(error)
 

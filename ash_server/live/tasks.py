@@ -4,6 +4,7 @@ import asyncio
 from typing import Any, Self
 
 _CANCEL_RETRY_SECONDS = 5.0
+_TURN_SECONDS = 0.25
 
 
 async def wait_for_event(event: asyncio.Event, seconds: float) -> bool:
@@ -17,6 +18,18 @@ async def wait_for_event(event: asyncio.Event, seconds: float) -> bool:
             return await event.wait()
     except TimeoutError:
         return False
+
+
+async def ends_within(task: asyncio.Task[Any], seconds: float) -> bool:
+    """Wait for the task for this many seconds, and return True if it has ended.
+
+    The time is that of a loop that runs: while this process is stopped or busy, it cannot see answers either.
+    """
+    for _ in range(round(seconds / _TURN_SECONDS)):
+        done, _ = await asyncio.wait([task], timeout=_TURN_SECONDS)
+        if done:
+            return True
+    return False
 
 
 async def cancel_tasks(*tasks: asyncio.Task[Any]) -> None:

@@ -58,6 +58,10 @@ class Connections:
         """Lend a connection for a long read. Raises DatabaseUnavailable, SchemaMismatch."""
         return _lend(self.stream_pool, self.tenant)
 
+    @property
+    def pools(self) -> tuple[Pool, ...]:
+        return self.pool, self.stream_pool, self.owner_pool
+
     def count(self) -> dict[str, int]:
         """Return the connections of the pool that are `idle` and `used`, and the requests `waiting` for one."""
         stats = self.pool.get_stats()

@@ -15,7 +15,7 @@ CALLERS = ("api", "cli", "transfer", "viewer")
 MODULES = sorted(
     path.relative_to(ROOT) for folder in CALLERS for path in (ROOT / "ash_server" / folder).rglob("*.py")
 )
-CONNECTION_TYPES = {"AsyncConnection", "AsyncConnectionPool", "open_pool", "connect"}
+CONNECTION_TYPES = {"AsyncConnection", "AsyncConnectionPool", "open_pool", "connect", "connect_directly"}
 
 
 @pytest.mark.parametrize("path", [*MODULES, Path("ash_server/app.py")], ids=str)

@@ -1,11 +1,13 @@
 """Reads from a streaming replica that lags: never older than the sequences of the client, and complete streams."""
 
+import asyncio
 import shutil
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 import psycopg
@@ -13,18 +15,23 @@ import pytest
 from httpx import AsyncClient
 from litestar import Litestar
 from litestar.testing import AsyncTestClient
+from prometheus_client import generate_latest
 
 from ash_client import AshClient, own_writes
 from ash_server.app import create_app
-from ash_server.db.connection import upgrade
+from ash_server.db.connection import PooledUrl, upgrade
 from ash_server.db.doctor import Limits, diagnose
 from ash_server.db.embedded.binaries import find_binaries
 from ash_server.db.embedded.server import EmbeddedPostgres
+from ash_server.db.replication import MISMATCHES, SELECT_STATE, ServerState
 from ash_server.live import replica as replica_module
+from ash_server.live.heartbeat import Heartbeat
 from ash_server.live.replica import Replica
 from ash_server.settings import Settings
 from ash_server.store import Store
 from tests.conftest import memory_folder
+from tests.frozen import frozen
+from tests.pooler import ABSENT, has_pgbouncer, pgbouncer
 from tests.server.api.conftest import BASE, served
 from tests.server.subscribers import stored_events
 from tests.waiting import until, wait_until
@@ -70,17 +77,32 @@ class Cluster(NamedTuple):
 
 @pytest.fixture(scope="module")
 def running_cluster() -> Iterator[Cluster]:
+    with (
+        new_primary() as primary,
+        replica_of(primary) as replica,
+    ):
+        yield Cluster(primary, replica)
+
+
+@contextmanager
+def new_primary() -> Iterator[EmbeddedPostgres]:
     with tempfile.TemporaryDirectory(prefix="ash-tests-", dir=memory_folder()) as folder:
         with EmbeddedPostgres(Path(folder, "primary")) as primary:
             primary.ensure_database("ash")
             upgrade(primary.url("ash"))
-            copy = Path(folder, "replica")
-            options = ("--checkpoint=fast", "--write-recovery-conf", "--no-sync", "-d", primary.url(), "-D")
-            subprocess.run(
-                [find_binaries() / "pg_basebackup", *options, copy], check=True, capture_output=True
-            )
-            with EmbeddedPostgres(copy, durable=False) as replica:
-                yield Cluster(primary, replica)
+            yield primary
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def replica_of(server: EmbeddedPostgres) -> Iterator[EmbeddedPostgres]:
+    """A replica that follows this server, which may be a replica, too."""
+    with tempfile.TemporaryDirectory(prefix="ash-tests-", dir=memory_folder()) as folder:
+        copy = Path(folder, "replica")
+        options = ("--checkpoint=fast", "--write-recovery-conf", "--no-sync", "-d", server.url(), "-D")
+        subprocess.run([find_binaries() / "pg_basebackup", *options, copy], check=True, capture_output=True)
+        with EmbeddedPostgres(copy, durable=False) as replica:
+            yield replica
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -88,7 +110,7 @@ def running_cluster() -> Iterator[Cluster]:
 def cluster(running_cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """The cluster, with a replica that has everything. It is read, however slow this machine is."""
     monkeypatch.setattr(replica_module, "MAX_LAG_SECONDS", 3600)
-    monkeypatch.setattr(replica_module, "_CHECK_TIMEOUT_SECONDS", 3600)
+    monkeypatch.setattr(replica_module, "SILENCE_SECONDS", 3600)
     monkeypatch.setattr(own_writes, "_CURRENT_SECONDS", 3600)
     running_cluster.replica.start()
     running_cluster.follow()
@@ -242,12 +264,152 @@ async def test_the_primary_answers_while_the_replica_does_not(
     await until(lambda: app.state.replica.status.is_used)
 
     assert [each.status_code for each in answers] == [200] * 5
-    assert (ready["isUsed"], stopped) == (True, {"isUsed": False})
+    assert (ready["isUsed"], stopped) == (True, {"isUsed": False, "reason": "unavailable"})
     logged = [each.getMessage() for each in caplog.records if each.name == replica_module.__name__]
     assert [each.partition(":")[0] for each in logged] == [
         "reads go to the primary",
         "the replica at ASH_READ_URL is used again",
     ]
+
+
+@pytest.mark.slow
+async def test_the_primary_answers_while_the_replica_is_frozen(
+    own_client: AsyncClient, app: Litestar, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also reads that were sent to the replica, and those that wait for a connection to it."""
+    monkeypatch.setattr(app.state.replica, "_silence", 2.0)
+    session = await new_session(own_client)
+    await append(own_client, session, TEXT)
+    cluster.follow()
+    paths = [path.format(session=session) for path in (*READS, "{session}/messages/1")]
+
+    with frozen(cluster.replica):
+        is_used = app.state.replica.status.is_used
+        answers = await asyncio.gather(*(own_client.get(path) for path in paths))
+        ready = (await own_client.get("/health/ready")).json()["replica"]
+    await until(lambda: app.state.replica.status.is_used)
+
+    assert is_used
+    assert [each.status_code for each in answers] == [200] * len(paths)
+    assert ready == {"isUsed": False, "reason": "unavailable"}
+    assert (await own_client.get(session)).status_code == 200
+
+
+@pytest.mark.slow
+async def test_only_a_replica_of_the_primary_is_read(cluster: Cluster) -> None:
+    """After a promotion, the replicas of the new primary are read, and neither it nor others are."""
+    with new_primary() as old, replica_of(old) as new, replica_of(new) as follower:
+        with psycopg.connect(new.url(), autocommit=True) as conn:
+            conn.execute("SELECT pg_promote()")
+        with psycopg.connect(follower.url(), autocommit=True) as conn:
+            timeline = "SELECT received_tli FROM pg_stat_wal_receiver"
+            wait_until(lambda: conn.execute(timeline).fetchone() == (2,))
+        pairs = {
+            "promoted": (old, new),
+            "system": (old, cluster.replica),
+            "timeline": (old, follower),
+            "primary": (old, old),
+            "follower": (new, follower),
+        }
+        health = {
+            name: await _checked_replica(primary.url("ash"), replica.url("ash"))
+            for name, (primary, replica) in pairs.items()
+        }
+        findings = {
+            name: _finding(primary.url("ash"), replica.url("ash"))
+            for name, (primary, replica) in pairs.items()
+        }
+
+    assert health == {
+        "promoted": {"isUsed": False, "reason": "promoted"},
+        "system": {"isUsed": False, "reason": "system"},
+        "timeline": {"isUsed": False, "reason": "timeline"},
+        "primary": {"isUsed": False, "reason": "promoted"},
+        "follower": {"isUsed": True},
+    }
+    texts = {name: MISMATCHES[each["reason"]] for name, each in health.items() if "reason" in each}
+    assert findings == {
+        name: name in texts
+        and f"the replica at ASH_READ_URL is not read, since {texts[name]}: reads go to the primary"
+        for name in pairs
+    }
+
+
+async def _checked_replica(url: str, read_url: str) -> Any:
+    """Return the health of the replica of a server after its check, without its lag."""
+    app = create_app(Settings(read_url=read_url), database_url=url)
+    async with AsyncTestClient(app, base_url=BASE) as client:
+        await until(lambda: app.state.replica.status.is_used or app.state.replica.status.reason in MISMATCHES)
+        created = (await client.post("/api/sessions", json={})).json()["id"]
+        if not app.state.replica.status.is_used:
+            listed = (await client.get("/api/sessions")).json()["sessions"]
+            assert created in [each["id"] for each in listed]
+        health = (await client.get("/health/ready")).json()["replica"]
+        return {name: value for name, value in health.items() if name != "lagSeconds"}
+
+
+def _finding(url: str, read_url: str) -> str | Literal[False]:
+    with psycopg.connect(url, autocommit=True) as conn:
+        findings = diagnose(conn, read_url=read_url).findings
+    return next((each.text for each in findings if each.code == "replica"), False)
+
+
+@pytest.mark.slow
+def test_a_role_without_rights_can_compare_servers(cluster: Cluster) -> None:
+    with (
+        psycopg.connect(cluster.url, autocommit=True) as primary,
+        psycopg.connect(cluster.read_url, autocommit=True) as replica,
+    ):
+        primary.execute("CREATE ROLE plain")
+        cluster.follow()
+        states = []
+        for conn in (primary, replica):
+            conn.execute("SET ROLE plain")
+            states += [ServerState.from_row(row) for row in conn.execute(SELECT_STATE)]
+        primary.execute("RESET ROLE; DROP ROLE plain")
+
+    assert [each.is_replica for each in states] == [False, True]
+    assert states[1].mismatch(states[0]) is None
+
+
+@pytest.mark.slow
+async def test_a_promotion_ends_the_use_of_the_replica(caplog: pytest.LogCaptureFixture) -> None:
+    with new_primary() as primary, replica_of(primary) as replica:
+        app = create_app(Settings(read_url=replica.url("ash")), database_url=primary.url("ash"))
+        async with AsyncTestClient(app, base_url=BASE) as client:
+            await until(lambda: app.state.replica.status.is_used)
+            with psycopg.connect(replica.url(), autocommit=True) as conn:
+                conn.execute("SELECT pg_promote()")
+            await until(lambda: app.state.replica.status.reason == "promoted")
+            session = await new_session(client)
+            listed = (await client.get("/api/sessions")).json()["sessions"]
+
+    assert app.state.replica.status == (False, None, "promoted")
+    assert session.rpartition("/")[2] in [each["id"] for each in listed]
+    assert MISMATCHES["promoted"] in caplog.text
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not has_pgbouncer(), reason=ABSENT)
+async def test_reads_from_a_replica_behind_a_pooler(cluster: Cluster) -> None:
+    with pgbouncer(cluster.read_url) as read_url:
+        app = create_app(Settings(read_url=read_url), database_url=PooledUrl(cluster.url, cluster.url))
+        async with AsyncTestClient(app, base_url=BASE) as client:
+            await until(lambda: app.state.replica.status.is_used)
+            session = await new_session(client)
+            await append(client, session, TEXT)
+            cluster.follow()
+            before = generate_latest().decode()
+            page = await client.get(f"{session}/messages", headers={"Ash-Sequence": "messages=1"})
+            counted = generate_latest().decode()
+
+    assert [each["sequence"] for each in page.json()["messages"]] == [1]
+    assert _replica_reads(counted) > _replica_reads(before)
+
+
+def _replica_reads(metrics: str) -> float:
+    line = next((each for each in metrics.splitlines() if 'ash_reads_total{server="replica"}' in each), "0")
+    return float(line.rpartition(" ")[2])
 
 
 @pytest.mark.slow
@@ -270,21 +432,20 @@ def test_the_doctor_names_replicas_that_lag_or_do_not_answer(cluster: Cluster) -
 async def test_a_replica_that_lags_too_much_is_not_read(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with Store.open(cluster.url) as primary, Store.connect(cluster.read_url) as store:
-        replica = Replica(store, primary)
-
-        async def has_caught_up() -> bool:
-            await replica.check()
-            return replica.status == (True, 0.0)
-
-        await until(has_caught_up)
+    async with (
+        Store.open(cluster.url) as primary,
+        Store.connect(cluster.read_url) as store,
+        Heartbeat(primary, reads_state=True) as heartbeat,
+        Replica(store, heartbeat) as replica,
+    ):
+        await until(lambda: replica.status == (True, 0.0, None))
         monkeypatch.setattr(replica_module, "MAX_LAG_SECONDS", 0)
         cluster.pause()
         await primary.sessions.create(source="claude")
-        await replica.check()
+        await until(lambda: replica.status.reason == "lag")
         behind = replica.status
         cluster.follow()
-        await until(has_caught_up)
+        await until(lambda: replica.status == (True, 0.0, None))
 
     assert not behind.is_used
     assert behind.lag_seconds is not None
@@ -299,7 +460,7 @@ async def test_a_replica_with_another_schema_is_not_read(
         await until(lambda: "the database has schema none" in caplog.text)
 
         assert (await client.get("/api/sessions")).json() == {"sessions": []}
-        assert (await client.get("/health/ready")).json()["replica"] == {"isUsed": False}
+        assert (await client.get("/health/ready")).json()["replica"] == {"isUsed": False, "reason": "schema"}
 
 
 @pytest.mark.parametrize(

@@ -27,14 +27,15 @@ ROOT = Path(__file__).parents[3]
 SAMPLE = ROOT / "ash_server" / "samples" / "bird-counter.jsonl"
 
 OPENS_CONNECTIONS = {
-    "ash_server/cli/backup.py": {"psycopg.connect"},  # all tenants
-    "ash_server/cli/db.py": {"psycopg.connect"},  # maintenance of whole tables
-    "ash_server/cli/doctor.py": {"psycopg.connect"},  # only reads figures
-    "ash_server/db/backup.py": {"psycopg.connect"},  # all tenants
+    "ash_server/cli/backup.py": {"connect_command"},  # all tenants
+    "ash_server/cli/db.py": {"connect_command"},  # maintenance of whole tables
+    "ash_server/cli/doctor.py": {"connect_command"},  # only reads figures
+    "ash_server/db/backup.py": {"connect_command"},  # all tenants
     "ash_server/db/connection.py": {"psycopg.connect", "Connection.connect"},
-    "ash_server/db/doctor.py": {"psycopg.connect"},  # asks the replica nothing
+    "ash_server/db/doctor.py": {"connect_command"},  # asks the replica for its state
     "ash_server/db/embedded/open.py": {"connect"},  # checks the schema
     "ash_server/db/embedded/server.py": {"psycopg.connect"},  # creates the database
+    "ash_server/live/heartbeat.py": {"connect_directly"},  # asks whether the database answers
     "ash_server/live/hub.py": {"connect"},  # listens
     "ash_server/store.py": {"open_pool", "connect"},  # the pools; checks the schema
 }
@@ -171,7 +172,7 @@ def openers_of(source: str) -> set[str]:
         name.name for each in imports if each.module == "ash_server.db.connection" for name in each.names
     }
     opening = {name for name in called if name == "psycopg.connect" or name.endswith("Connection.connect")}
-    return opening | imported & {"open_pool", "connect"}
+    return opening | imported & {"open_pool", "connect", "connect_directly", "connect_command"}
 
 
 # --- Rows

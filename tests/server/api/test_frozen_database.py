@@ -1,0 +1,127 @@
+"""A primary that does not answer although connections to it stay open: 503, and all is well when it answers again."""
+
+import asyncio
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import UUID
+
+import httpx
+import psycopg
+import pytest
+
+from ash_server.app import create_app
+from ash_server.db.connection import PooledUrl, upgrade
+from ash_server.db.embedded.server import EmbeddedPostgres
+from ash_server.live.heartbeat import SILENCE_SECONDS, Heartbeat
+from ash_server.settings import Settings
+from ash_server.store import Store
+from tests.conftest import memory_folder
+from tests.frozen import frozen
+from tests.pooler import ABSENT, has_pgbouncer, pgbouncer
+from tests.server.api.conftest import served
+from tests.server.cli.test_cli_serve import running
+from tests.server.subscribers import SseSubscriber, WebSocketSubscriber, stored_events
+from tests.server.subscribers import running as running_subscribers
+from tests.waiting import TIMEOUT, until
+
+UNAVAILABLE = (503, "database_unavailable")
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[EmbeddedPostgres]:
+    """A server of its own, below the ASH_HOME of a command."""
+    with (
+        tempfile.TemporaryDirectory(prefix="ash-tests-", dir=memory_folder()) as folder,
+        EmbeddedPostgres(Path(folder, "postgres"), durable=False) as server,
+    ):
+        server.ensure_database("ash")
+        upgrade(server.url("ash"))
+        yield server
+
+
+@pytest.fixture(params=["direct", "pooler"])
+def url(request: pytest.FixtureRequest, postgres: EmbeddedPostgres) -> Iterator[str]:
+    direct = postgres.url("ash")
+    if request.param == "direct":
+        yield direct
+        return
+    if not has_pgbouncer():
+        pytest.skip(ABSENT)
+    with pgbouncer(direct) as pooled:
+        yield PooledUrl(pooled, direct)
+
+
+def problem(answer: httpx.Response) -> tuple[int, str]:
+    return answer.status_code, answer.json()["code"]
+
+
+@pytest.mark.slow
+async def test_requests_end_while_the_database_is_frozen(url: str, postgres: EmbeddedPostgres) -> None:
+    """Also those that were sent before it was noticed; a write can be repeated with its id, and streams go on."""
+    app = create_app(Settings(), database_url=url)
+    with served(app) as address:
+        async with httpx.AsyncClient(base_url=address) as client:
+            id = UUID((await client.post("/api/sessions", json={})).json()["id"])
+            messages = f"/api/sessions/{id}/messages"
+            followers = [SseSubscriber(address, id), WebSocketSubscriber(address, id)]
+            async with running_subscribers(*followers):
+                await client.post(messages, json=[{"id": "a", "content": "before"}])
+                await asyncio.gather(*(each.wait_for_event("caught_up") for each in followers))
+                write = {"id": "b", "content": "meanwhile"}
+                with frozen(postgres):
+                    answers = await asyncio.gather(
+                        client.post(messages, json=[write]),
+                        client.get("/health/ready"),
+                        *(client.get("/api/sessions") for _ in range(15)),
+                    )
+                    app.state.store._connections.pool.timeout = 0.1
+                    later = await client.get(messages)
+                app.state.store._connections.pool.timeout = TIMEOUT
+                repeated = await client.post(messages, json=[write])
+                page = (await client.get(messages)).json()["messages"]
+                ready = await client.get("/health/ready")
+                expected = await stored_events(postgres.url("ash"), id)
+                await asyncio.gather(*(each.wait_for_sequence(expected[-1][0]) for each in followers))
+
+    assert [problem(each) for each in answers] == [UNAVAILABLE] * 17
+    assert problem(later) == UNAVAILABLE
+    assert (repeated.is_success, ready.status_code) == (True, 200)
+    assert [(each["id"], each["content"]) for each in page] == [("a", "before"), ("b", "meanwhile")]
+    assert [each.events for each in followers] == [expected] * 2
+
+
+@pytest.mark.slow
+async def test_workers_with_the_embedded_database(postgres: EmbeddedPostgres) -> None:
+    home = postgres._data.parent
+    with running("serve", "--port", "0", "--workers", "2", home=home) as server:
+        async with httpx.AsyncClient(base_url=server.address) as client:
+            with frozen(postgres):
+                answers = await asyncio.gather(*(client.get("/health/ready") for _ in range(8)))
+            await until(lambda: _is_ready(client))
+
+    assert [problem(each) for each in answers] == [UNAVAILABLE] * 8
+
+
+async def _is_ready(client: httpx.AsyncClient) -> bool:
+    return (await client.get("/health/ready")).is_success
+
+
+_WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+
+
+@pytest.mark.slow
+async def test_slow_statement_is_not_ended(postgres: EmbeddedPostgres) -> None:
+    url = postgres.url("ash")
+    async with Store.open(url) as store, Heartbeat(store, reads_state=True) as heartbeat:
+        session = await store.sessions.create()
+        with psycopg.connect(url) as other, psycopg.connect(url, autocommit=True) as watcher:
+            other.execute("LOCK TABLE sessions")
+            read = asyncio.create_task(store.sessions.get(session.id))
+            await until(lambda: watcher.execute(_WAITING).fetchone() == (1,))
+            since = heartbeat.state_time
+            await until(lambda: heartbeat.state_time > since + SILENCE_SECONDS + 1)
+            is_waiting = not read.done()
+        found = await read
+
+    assert (is_waiting, found.id) == (True, session.id)
