@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -25,9 +25,13 @@ from psycopg.rows import args_row
 from ash_server.db.event_texts import FILLED, FILLED_SIZE, STORED_COLUMNS
 from ash_server.db.pagination import bounded_query, may_have_more
 from ash_server.db.search.tokens import vectors
+from ash_server.redaction import redact_json
 from ash_shared.model.event_types import Weight
 from ash_shared.model.message import Role
 from ash_shared.projections.search_text import PASSAGES_VERSION, SILENT, Passage, passages, role_of
+
+Readers = Literal["all", "redacted", "unredacted"]
+"""The clients that find words: those that see redacted texts do not find the words of secrets."""
 
 _PAGE, _PAGE_BYTES = 500, 256 * 1024
 """Events indexed in one transaction."""
@@ -84,10 +88,11 @@ _EVENTS = bounded_query(
 _DELETE = "DELETE FROM search WHERE session_id = %b AND sequence > %b AND sequence <= %b"
 
 _WRITE = """
-    INSERT INTO search (session_id, sequence, part, weight, role, at, words)
-    SELECT session_id, sequence, part, weight, role, at, words::tsvector
-    FROM session_counters, unnest(%(sequences)b::bigint[], %(parts)b::int2[], %(weights)b::text[], %(roles)b::text[],
-        %(ats)b::timestamptz[], %(words)b::text[]) AS new (sequence, part, weight, role, at, words)
+    INSERT INTO search (session_id, sequence, part, weight, readers, role, at, words)
+    SELECT session_id, sequence, part, weight, readers, role, at, words::tsvector
+    FROM session_counters, unnest(%(sequences)b::bigint[], %(parts)b::int2[], %(weights)b::text[],
+        %(readers)b::text[], %(roles)b::text[], %(ats)b::timestamptz[], %(words)b::text[])
+        AS new (sequence, part, weight, readers, role, at, words)
     WHERE session_id = %(session_id)b
 """
 
@@ -216,30 +221,40 @@ async def _write_rows(
     is_large = sum(len(event.content) for event in events) > MAX_INLINE
     rows = await asyncio.to_thread(_build_rows, events, now) if is_large else _build_rows(events, now)
     if rows:
-        names = ("sequences", "parts", "weights", "roles", "ats", "words")
+        names = ("sequences", "parts", "weights", "readers", "roles", "ats", "words")
         columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
         await conn.execute(_WRITE, {"session_id": session_id, **columns})
 
 
 def _build_rows(
     events: Sequence[_Event], now: datetime
-) -> list[tuple[int, int, Weight, Role, datetime, str]]:
+) -> list[tuple[int, int, Weight, Readers, Role, datetime, str]]:
     """Return the rows to insert, in the order of the columns."""
     rows = []
     for event in events:
         decoded = decode_event(event.content)
         at = datetime.fromtimestamp(min(decoded.timestamp / 1000, now.timestamp()), UTC)
         role = role_of(event.type)
-        texts = passages_of(decoded)
         parts = [
-            (weight, words)
-            for weight, several in groupby(texts, _weight_of)
+            (weight, readers, words)
+            for readers, shown in _shown_events(event, decoded)
+            for weight, several in groupby(passages_of(shown), _weight_of)
             for words in vectors(passage.text for passage in several)
         ]
         rows += [
-            (event.sequence, part, weight, role, at, words) for part, (weight, words) in enumerate(parts)
+            (event.sequence, part, weight, readers, role, at, words)
+            for part, (weight, readers, words) in enumerate(parts)
         ]
     return rows
+
+
+def _shown_events(event: _Event, decoded: SearchedEvent) -> list[tuple[Readers, SearchedEvent]]:
+    """Return the event as each kind of readers sees it. Few events have secrets."""
+    content = event.content.decode()
+    redacted = redact_json(content)
+    if redacted == content:
+        return [("all", decoded)]
+    return [("unredacted", decoded), ("redacted", decode_event(redacted))]
 
 
 def passages_of(event: SearchedEvent) -> list[Passage]:

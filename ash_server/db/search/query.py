@@ -6,7 +6,7 @@ mode (`connection.open_pool`).
 
 import asyncio
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -18,13 +18,13 @@ from psycopg.rows import args_row
 
 from ash_server.db.event_texts import FILLED_SIZE, filled
 from ash_server.db.pagination import bounded_query
-from ash_server.db.search.index import MAX_INLINE, SearchedEvent, decode_event, passages_of
+from ash_server.db.search.index import MAX_INLINE, Readers, SearchedEvent, decode_event, passages_of
 from ash_server.db.search.snippets import Snippet, snippet
 from ash_server.db.search.tokens import Hits, ParsedQuery, read_query
 from ash_server.db.sessions import get_session
 from ash_server.db.text import check_text
 from ash_server.errors import InvalidParameter
-from ash_server.redaction import redact
+from ash_server.redaction import redact_json
 from ash_shared.model.event_types import Weight
 from ash_shared.model.message import LAST_SEQUENCE, Role
 from ash_shared.model.pages import SearchPage, SearchResult
@@ -38,12 +38,16 @@ MAX_RESULTS = 100
 _MAX_SNIPPET_BYTES = 4 * 1024 * 1024
 """Bytes of events read for the snippets of one page."""
 
-CONDITIONS: Mapping[SearchScope, str] = {
-    "said": "weight = 'A' AND words @@ %(query)b::tsquery",
-    "conversation": "weight <> 'D' AND words @@ %(query)b::tsquery",
-    "results": "weight = 'D' AND words @@ %(query)b::tsquery",
+_MATCHES = "words @@ %(query)b::tsquery"
+_PLACES: Mapping[SearchScope, str] = {
+    "said": f"weight = 'A' AND {_MATCHES}",
+    "conversation": f"weight <> 'D' AND {_MATCHES}",
+    "results": f"weight = 'D' AND {_MATCHES}",
     # Each side has its own index.
-    "everything": "(weight <> 'D' AND words @@ %(query)b::tsquery OR weight = 'D' AND words @@ %(query)b::tsquery)",
+    "everything": f"(weight <> 'D' AND {_MATCHES} OR weight = 'D' AND {_MATCHES})",
+}
+CONDITIONS: Mapping[SearchScope, str] = {
+    place: f"{condition} AND readers <> %(others)b" for place, condition in _PLACES.items()
 }
 # Sessions are joined to the results of the page only: their number is known, and that of the matches is a guess.
 _QUERIES = {
@@ -105,7 +109,12 @@ class SearchFilter(TypedDict, total=False):
     after: str | None
     limit: int
     redact: bool
-    """Take the snippets from redacted texts: a snippet may contain a part of a secret."""
+    """Match and show redacted texts only."""
+
+
+def other_readers(*, redacts: bool) -> Readers:
+    """Return the readers of the rows that a search leaves out."""
+    return "unredacted" if redacts else "redacted"
 
 
 async def find(conn: AsyncConnection, q: str, **filters: Unpack[SearchFilter]) -> SearchPage:
@@ -120,6 +129,7 @@ async def find(conn: AsyncConnection, q: str, **filters: Unpack[SearchFilter]) -
         **dict.fromkeys(("session_id", "role", "since", "until", "source")),
         **filters,
         "query": parsed.query,
+        "others": other_readers(redacts=filters.get("redact", False)),
         "per_session": filters.get("per_session") or 2**31 - 1,
         "limit": limit + 1,
         **(_read_cursor(after) if after else _NEWEST),
@@ -198,7 +208,7 @@ async def describe(
     rows = await (await conn.execute(_READ_EVENTS, places, binary=True)).fetchall()
     is_large = redacted or sum(len(content) for _, _, content in rows) > MAX_INLINE
     weights = [matches[place - 1].weights for place, _, _ in rows]
-    work = partial(_describe_all, rows, weights, parsed.hits, redact if redacted else str)
+    work = partial(_describe_all, rows, weights, parsed.hits, redacted=redacted)
     return await asyncio.to_thread(work) if is_large else work()
 
 
@@ -206,10 +216,16 @@ def _describe_all(
     rows: Iterable[tuple[int, int | None, bytes]],
     weights: Iterable[list[Weight]],
     hits: Hits,
-    edit: Callable[[str], str],
+    *,
+    redacted: bool,
 ) -> list[FoundEvent]:
     return [
-        _describe(message_sequence, decode_event(content), allowed, hits, edit)
+        _describe(
+            message_sequence,
+            decode_event(redact_json(content.decode()) if redacted else content),
+            allowed,
+            hits,
+        )
         for (_, message_sequence, content), allowed in zip(rows, weights, strict=True)
     ]
 
@@ -219,9 +235,8 @@ def _describe(
     event: SearchedEvent,
     weights: list[Weight],
     hits: Hits,
-    edit: Callable[[str], str],
 ) -> FoundEvent:
-    texts = (edit(each.text) for each in passages_of(event) if each.weight in weights)
+    texts = (each.text for each in passages_of(event) if each.weight in weights)
     return FoundEvent(message_sequence, event.id, event.type, snippet(texts, hits))
 
 

@@ -12,7 +12,14 @@ from psycopg import AsyncConnection
 from psycopg.rows import args_row
 from pydantic import Field
 
-from ash_server.db.search.query import CONDITIONS, FoundEvent, IndexedMatch, SearchScope, describe
+from ash_server.db.search.query import (
+    CONDITIONS,
+    FoundEvent,
+    IndexedMatch,
+    SearchScope,
+    describe,
+    other_readers,
+)
 from ash_server.db.search.tokens import read_query
 from ash_server.db.sessions import get_session
 from ash_shared.model.base import ABSENT, AshModel, Omittable
@@ -79,7 +86,7 @@ class HitFilter(TypedDict, total=False):
     """Select the page around the first hit at or after this event sequence, else the last hits."""
     limit: int
     redact: bool
-    """Take the snippets from redacted texts: a snippet may contain a part of a secret."""
+    """Match and show redacted texts only."""
 
 
 @dataclass(slots=True)
@@ -96,6 +103,7 @@ async def find_in_session(
     params: dict[str, Any] = {
         "session_id": session_id,
         "query": parsed.query,
+        "others": other_readers(redacts=filters.get("redact", False)),
         "after": filters.get("after", 0),
         "at": filters.get("at", 0),
         "limit": filters.get("limit", 50),
