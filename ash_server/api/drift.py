@@ -1,15 +1,16 @@
 """Format drift: unknown and malformed blocks of all sessions."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
-from litestar import Controller, get
+from litestar import Controller, Request, get
 from litestar.params import QueryParameter
 
 from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedReader
 from ash_server.api.http.openapi_operations import ONE_LINE, json_of, operation
 from ash_server.api.http.problems import READ_ERRORS, error_responses
+from ash_server.api.http.redaction import compared
 from ash_server.db.drift import DriftReport, Reason
 from ash_server.errors import NulByte
 
@@ -45,6 +46,7 @@ class DriftController(Controller):
     )
     async def list(
         self,
+        request: Request[Any, Any, Any],
         reader: InjectedReader,
         source: Annotated[
             str | None, QueryParameter(pattern=ONE_LINE, description="Only this source.")
@@ -58,6 +60,7 @@ class DriftController(Controller):
         ] = None,
         limit: Annotated[int, QueryParameter(ge=1, le=1000, description="Maximum number of groups.")] = 100,
     ) -> DriftReport:
+        source = compared(request.scope, source)
         return await reader(
             lambda store: store.drift.report(source=source, reason=reason, since=since, limit=limit)
         )

@@ -35,7 +35,7 @@ from ash_server.api.http.openapi_operations import (
     text,
 )
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
-from ash_server.api.http.redaction import is_redacted
+from ash_server.api.http.redaction import compared, is_redacted
 from ash_server.api.messages import appended_response, parse_lines
 from ash_server.db.events import EventFilter, StoredEvent, page_json, parse_cursor, parse_types
 from ash_server.db.pagination import may_have_more
@@ -250,14 +250,14 @@ class EventController(Controller):
         agent: Agent = None,
     ) -> Response[EventPage]:
         page = EventFilter(
-            after=parse_cursor(after),
+            after=parse_cursor(compared(request.scope, after)),
             before=before,
             at=at,
             message=message,
             limit=limit,
             collapse=collapse,
             types=None if type is None else parse_types(type),
-            agent=agent,
+            agent=compared(request.scope, agent),
         )
         is_centered = _check_cursors(page)
         rows = await reader(lambda store: store.events.get_stored_events(session_id, **page), session_id)

@@ -23,7 +23,7 @@ from ash_server.api.http.headers import get_header
 from ash_server.api.http.openapi_operations import operation, text
 from ash_server.api.http.origin_guard import check_origin
 from ash_server.api.http.problems import READ_ERRORS, error_responses
-from ash_server.api.http.redaction import is_redacted
+from ash_server.api.http.redaction import compared, is_redacted
 from ash_server.api.http.streaming import (
     EVENT_STREAM,
     SSE_HEADERS,
@@ -94,7 +94,7 @@ class EventStreamController(Controller):
         # `last_event_id` only documents the header: of a repeated header, it contains only one value.
         cursor = _parse_last_event_id(get_header(request.headers, "last-event-id"))
         sequence = await store.events.check_cursor(
-            session_id, parse_cursor(after) if cursor is None else cursor
+            session_id, parse_cursor(compared(request.scope, after)) if cursor is None else cursor
         )
         mark_as_subscription(request.scope)
         refusal = partial(find_refusal, request)

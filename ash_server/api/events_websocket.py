@@ -24,7 +24,7 @@ from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.openapi_operations import json_of, operation
 from ash_server.api.http.problems import READ_ERRORS, error_responses
-from ash_server.api.http.redaction import is_redacted
+from ash_server.api.http.redaction import compared, is_redacted
 from ash_server.api.http.streaming import MAX_CLIENT_FRAME_BYTES, mark_as_subscription
 from ash_server.db.event_ranges import LogPosition
 from ash_server.db.events import StoredEvent, parse_cursor
@@ -150,7 +150,7 @@ class EventWebSocketController(Controller):
         *,
         after: After = "0",
     ) -> None:
-        sequence = await store.events.check_cursor(session_id, parse_cursor(after))
+        sequence = await store.events.check_cursor(session_id, parse_cursor(compared(socket.scope, after)))
         mark_as_subscription(socket.scope)
         await socket.accept()
         sender = _FrameSender(socket, store, session_id, sequence)

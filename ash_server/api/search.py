@@ -12,7 +12,7 @@ from ash_server.api.http.dependencies import InjectedReader
 from ash_server.api.http.openapi_operations import ONE_LINE, json_of, operation
 from ash_server.api.http.parameters import OnlyRole, PageCursor
 from ash_server.api.http.problems import READ_ERRORS, error_responses
-from ash_server.api.http.redaction import is_redacted
+from ash_server.api.http.redaction import compared, is_redacted
 from ash_server.db.search.query import MAX_RESULTS, SearchScope
 from ash_server.errors import NulByte, SessionNotFound
 from ash_shared.model.pages import SearchPage
@@ -110,7 +110,7 @@ class SearchController(Controller):
             lambda store: store.search.search(
                 q,
                 place=place,
-                source=source,
+                source=compared(request.scope, source),
                 role=role,
                 session_id=session_id,
                 since=since,

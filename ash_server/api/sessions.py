@@ -16,6 +16,7 @@ from ash_server.api.http.dependencies import InjectedReader, InjectedStore
 from ash_server.api.http.openapi_operations import ONE_LINE, WITHOUT_NUL, json_of, operation
 from ash_server.api.http.parameters import ExpectedSequence, PageCursor
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
+from ash_server.api.http.redaction import compared, is_redacted
 from ash_server.db.sessions import SessionChanges
 from ash_server.errors import NulByte, SequenceMismatch, SessionNotFound, TooDeep
 from ash_server.ingest import Source
@@ -226,6 +227,7 @@ class SessionController(Controller):
     )
     async def list(  # noqa: PLR0913  # one argument per parameter
         self,
+        request: Request[Any, Any, Any],
         reader: InjectedReader,
         *,
         after: PageCursor = None,
@@ -242,21 +244,23 @@ class SessionController(Controller):
         project: Project = None,
         reference: Reference = None,
     ) -> SessionPage:
+        scope = request.scope
         return await reader(
             lambda store: store.sessions.list_sessions(
                 after=after,
                 limit=limit,
-                source=source,
+                source=compared(scope, source),
                 q=q,
                 parent_id=parent_id,
-                provider_session_id=provider_session_id,
-                external_id=external_id,
+                provider_session_id=compared(scope, provider_session_id),
+                external_id=compared(scope, external_id),
                 external_id_prefix=external_id_prefix,
                 since=since,
                 until=until,
                 errors=errors,
                 project=project,
-                reference=reference,
+                reference=compared(scope, reference),
+                redact=is_redacted(scope),
             )
         )
 

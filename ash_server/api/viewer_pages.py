@@ -27,7 +27,7 @@ from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.headers import get_header
 from ash_server.api.http.problems import HANDLERS, AnyRequest
 from ash_server.api.http.query_guard import ANY_QUERY
-from ash_server.api.http.redaction import PARAMETER, is_redacted, mark_as_redacted
+from ash_server.api.http.redaction import PARAMETER, compared, is_redacted, mark_as_redacted
 from ash_server.api.http.streaming import buffered, start_stream
 from ash_server.db.sessions import AmbiguousSession
 from ash_server.errors import NotFound, SessionNotFound
@@ -149,7 +149,7 @@ class PageController(Controller):
         self, request: AnyRequest, store: InjectedStore, reference: FromPath[str]
     ) -> Response[Any]:
         path = reference.removeprefix("/")
-        session, suffix = await _resolve(store.sessions, path)
+        session, suffix = await _resolve(store.sessions, compared(request.scope, path))
         canonical = f"{session.id}{suffix}"
         if path != canonical:
             return _redirect(request, f"/sessions/{canonical}")

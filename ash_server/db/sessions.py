@@ -3,11 +3,11 @@
 Functions take a connection in autocommit mode (`connection.open_pool`); `ash_server.repositories` calls them.
 """
 
+import asyncio
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from hashlib import sha256
 from typing import Any, NamedTuple, Self, TypedDict, Unpack
 from uuid import UUID, uuid5
 
@@ -16,6 +16,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import DictRow, dict_row
 
 from ash_server.db.connection import one_transaction
+from ash_server.db.redacted_matches import Match, project_patterns, redacted_match, select_matching
 from ash_server.db.session_facts import FROM_PERSON, UNNAMED
 from ash_server.db.tenants import DEFAULT, Tenant, tenant_of
 from ash_server.db.text import check_text
@@ -53,6 +54,9 @@ _SOME = _READ + " WHERE id = ANY(%(ids)s)"
 _RECENT = (
     "SELECT id, updated_at FROM sessions WHERE updated_at > statement_timestamp() - interval '10 seconds'"
 )
+
+_REDACTED_BATCH = 100
+"""Sessions compared at a time."""
 
 _TREE_COLUMNS = "id, nullif(agent_id, ''), copied_messages, copy_of"
 _ROOT = f"SELECT {_TREE_COLUMNS} FROM sessions WHERE id = %b"  # noqa: S608  # constant SQL
@@ -100,6 +104,11 @@ _LIST = f"""
     ORDER BY {_ACTIVE_AT} DESC, id DESC
     LIMIT %(limit)s
 """
+
+_HEADS = f"""
+    SELECT session_id, left(content, {_MAX_PROJECT_CHARACTERS})
+    FROM messages WHERE session_id = ANY(%s) AND sequence <= {_MAX_PROJECT_LINES}
+"""  # noqa: S608  # constant SQL
 
 _UPDATE = """
     UPDATE sessions
@@ -282,6 +291,8 @@ class SessionFilter(TypedDict, total=False):
     """The folder in which the agent worked, or in which that folder is: its path, or only its name."""
     reference: str | None
     """Only sessions that `find_sessions` returns."""
+    redact: bool
+    """Compare parts of texts with redacted ones: a secret is not found by its beginning."""
 
 
 _TEXT_FILTERS = ("source", "q", "provider_session_id", "external_id", "external_id_prefix", "project")
@@ -297,37 +308,48 @@ async def list_sessions(conn: AsyncConnection, **filters: Unpack[SessionFilter])
         raise InvalidParameter("limit must be 1 to 1000")
     moment, last_id = _read_cursor(after) if after else ("infinity", UUID(int=2**128 - 1))
     position = {"active_at": moment, "id": last_id, "limit": limit + 1}
-    patterns = {**_project_patterns(filters.get("project")), "id_prefix": _id_prefix(filters.get("q"))}
+    patterns = {**project_patterns(filters.get("project")), "id_prefix": _id_prefix(filters.get("q"))}
     reference = filters.get("reference")
-    matches = None if reference is None else await find_sessions(conn, reference)
-    ids = None if matches is None else [session.id for session in matches]
+    found = None if reference is None else await find_sessions(conn, reference)
+    ids = None if found is None else [session.id for session in found]
     params = {**_NO_FILTERS, **filters, **position, **patterns, "ids": ids}
-    rows = await _fetch_sessions(conn, _LIST, params)
-    return _to_page(rows, limit)
+    matches = redacted_match(filters) if filters.get("redact") else None
+    if matches is None:
+        return _to_page(await _fetch_sessions(conn, _LIST, params), limit)
+    return _to_page([row async for row in _list_redacted(conn, params, matches)], limit)
+
+
+async def _list_redacted(
+    conn: AsyncConnection, params: dict[str, Any], matches: Match
+) -> AsyncGenerator[Session, None]:
+    """Yield up to `limit` sessions whose redacted texts match, too.
+
+    All others are read, however many there are: a page that ends earlier would tell that they match unredacted.
+    """
+    count = 0
+    while rows := await _fetch_sessions(conn, _LIST, {**params, "limit": _REDACTED_BATCH}):
+        heads = await _read_heads(conn, [row.id for row in rows]) if params["folder"] else {}
+        shown = await asyncio.to_thread(select_matching, rows, heads, matches)
+        for row in shown[: params["limit"] - count]:
+            yield row
+        count += len(shown)
+        if count >= params["limit"] or len(rows) < _REDACTED_BATCH:
+            return
+        params = {**params, "active_at": active_at(rows[-1]).isoformat(), "id": rows[-1].id}
+
+
+async def _read_heads(conn: AsyncConnection, session_ids: Sequence[UUID]) -> dict[UUID, list[str]]:
+    """Return where transcripts name their folders."""
+    heads: dict[UUID, list[str]] = {}
+    for session_id, text in await (await conn.execute(_HEADS, [session_ids])).fetchall():
+        heads.setdefault(session_id, []).append(text)
+    return heads
 
 
 def _id_prefix(q: str | None) -> str | None:
     """Return the text as the beginning of an id, if it is long enough to mean one."""
     prefix = (q or "").lower()
     return prefix if re.fullmatch(r"[0-9a-f]{4}[0-9a-f-]{0,32}", prefix) else None
-
-
-def _project_patterns(project: str | None) -> dict[str, str | None]:
-    """Return the patterns of the lines and of the external ids that name the folder of a project.
-
-    Lines contain the path of the folder, or its hash (Gemini CLI); Cursor names the folder of its transcripts after it.
-    """
-    if project is None:
-        return {"folder": None, "transcripts": None}
-    path = project.rstrip("/\\") or project
-    is_absolute = re.match(r"/|\\|[A-Za-z]:", path) is not None
-    quoted = re.escape(msgspec.json.encode(path).decode()[1:-1])
-    start = "" if is_absolute else r'([^"]*(/|\\))?'
-    paths = rf'"(cwd|directory)"\s*:\s*"{start}{quoted}((/|\\)[^"]*)?"'
-    digest = rf'"projectHash"\s*:\s*"{sha256(path.encode()).hexdigest()}"'
-    dashed = re.sub("[^A-Za-z0-9]", "-", path).lstrip("-")
-    named = rf"^projects/{'' if is_absolute else '([^/]*-)?'}{dashed}/agent-transcripts/"
-    return {"folder": f"{paths}|{digest}", "transcripts": named}
 
 
 async def get_sessions(conn: AsyncConnection, session_ids: Collection[UUID]) -> list[Session]:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 from urllib.parse import parse_qsl
 
 from litestar.datastructures import MutableScopeHeaders
@@ -14,12 +15,14 @@ from ash_server.api.http.access import shows_redacted
 from ash_server.api.http.bodies import NDJSON
 from ash_server.api.http.streaming import EVENT_STREAM
 from ash_server.errors import InvalidParameter
-from ash_server.redaction import MAX_INLINE, RedactedLines, redact_text
+from ash_server.redaction import MAX_INLINE, RedactedLines, redact, redact_text
 
 PARAMETER = "redact"
 VALUES = {"1": True, "true": True, "0": False, "false": False}
 
 _IS_REDACTED = "ash.is_redacted"
+
+Text = TypeVar("Text", str, str | None)
 
 
 class Redaction(ASGIMiddleware):
@@ -96,6 +99,15 @@ def check_parameter(scope: Scope) -> bool:
             f"{PARAMETER!r} {message}.", errors=[{"path": PARAMETER, "message": f"It {message}."}]
         )
     return VALUES[values[0]]
+
+
+def compared(scope: Scope, text: Text) -> Text:
+    """Return a text that is compared as a whole with stored ones: one with a secret equals none for this client.
+
+    Parts of texts, such as words and prefixes, are compared with redacted texts instead (`SessionFilter.redact`,
+    `SearchFilter.redact`): a secret could be guessed character by character.
+    """
+    return redact(text) if text and is_redacted(scope) else text
 
 
 def mark_as_redacted(scope: Scope) -> None:

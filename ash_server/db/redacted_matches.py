@@ -1,0 +1,83 @@
+"""Comparison of parts of texts with redacted texts, for clients that see these.
+
+Such a client must not find a session by the beginning of a secret, or it could guess the secret piece by piece. The
+database compares the stored texts; what it finds is compared again here.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import sha256
+from typing import Any, TypeAlias
+from uuid import UUID
+
+import msgspec
+
+from ash_server.redaction import redact, redact_name, redact_text
+from ash_shared.model.session import Session
+
+Match: TypeAlias = Callable[[Session, Iterable[str]], bool]
+"""Compares a session, and the first lines of its transcript."""
+
+
+def redacted_match(filters: Mapping[str, Any]) -> Match | None:
+    """Return the comparison of the filters that compare parts of texts; None without any."""
+    matches = [match(filters[name]) for name, match in _MATCHES.items() if filters.get(name) is not None]
+    return (lambda session, lines: all(match(session, lines) for match in matches)) if matches else None
+
+
+def select_matching(
+    sessions: Iterable[Session], lines: Mapping[UUID, Iterable[str]], matches: Match
+) -> list[Session]:
+    """Return the matching sessions; `lines` are the first lines of their transcripts."""
+    return [session for session in sessions if matches(session, lines.get(session.id, ()))]
+
+
+def _match_text(q: str) -> Match:
+    part = q.lower()
+
+    def match(session: Session, _: Iterable[str]) -> bool:
+        texts = (redact_name(session.title or ""), redact(session.external_id or ""))
+        return part in "\n".join(filter(None, texts)).lower() or str(session.id).startswith(part)
+
+    return match
+
+
+def _match_prefix(prefix: str) -> Match:
+    return lambda session, _: redact(session.external_id or "").startswith(prefix)
+
+
+def _match_project(project: str) -> Match:
+    patterns = project_patterns(project)
+    folder, transcripts = (re.compile(patterns[name] or "") for name in ("folder", "transcripts"))
+
+    def match(session: Session, lines: Iterable[str]) -> bool:
+        return bool(transcripts.search(redact(session.external_id or ""))) or any(
+            folder.search(line) and folder.search(redact_text(line)) for line in lines
+        )
+
+    return match
+
+
+_MATCHES: Mapping[str, Callable[[str], Match]] = {
+    "q": _match_text,
+    "external_id_prefix": _match_prefix,
+    "project": _match_project,
+}
+
+
+def project_patterns(project: str | None) -> dict[str, str | None]:
+    """Return the patterns of the lines and of the external ids that name the folder of a project.
+
+    Lines contain the path of the folder, or its hash (Gemini CLI); Cursor names the folder of its transcripts after it.
+    """
+    if project is None:
+        return {"folder": None, "transcripts": None}
+    path = project.rstrip("/\\") or project
+    is_absolute = re.match(r"/|\\|[A-Za-z]:", path) is not None
+    quoted = re.escape(msgspec.json.encode(path).decode()[1:-1])
+    start = "" if is_absolute else r'([^"]*(/|\\))?'
+    paths = rf'"(cwd|directory)"\s*:\s*"{start}{quoted}((/|\\)[^"]*)?"'
+    digest = rf'"projectHash"\s*:\s*"{sha256(path.encode()).hexdigest()}"'
+    dashed = re.sub("[^A-Za-z0-9]", "-", path).lstrip("-")
+    named = rf"^projects/{'' if is_absolute else '([^/]*-)?'}{dashed}/agent-transcripts/"
+    return {"folder": f"{paths}|{digest}", "transcripts": named}

@@ -1,0 +1,259 @@
+"""No parameter tells a client that sees redacted texts what a secret begins with."""
+
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+from urllib.parse import quote
+from uuid import uuid4
+
+import pytest
+from httpx import AsyncClient
+from litestar.testing import AsyncTestClient
+
+from ash_server.app import create_app, openapi_json
+from ash_server.settings import Settings
+from ash_server.store import Store
+from tests.server.api.conftest import SECRET, bearer, create_key
+from tests.waiting import until
+
+DIGITS = "31415926535897932384626433832795"
+TOKEN = f"xoxb-{DIGITS[:10]}-{DIGITS[10:]}"
+AWS_KEY = "wJalr/XUtnFEMI/K7MDENG/bPxRfiCYEXAMPLE12"
+PASSWORD = "correct-horse.battery"
+URL = f"redis://cache:{PASSWORD}@db.example/0"
+
+WHOLE, PARTS, NOT_A_TEXT = "compared as a whole", "parts are compared", "not compared with a stored text"
+DECISIONS = {
+    "listSessions": {
+        "q": PARTS,
+        "externalIdPrefix": PARTS,
+        "project": PARTS,
+        **dict.fromkeys(("source", "providerSessionId", "externalId"), WHOLE),
+        **dict.fromkeys(("after", "limit", "parentId", "since", "until", "errors"), NOT_A_TEXT),
+    },
+    "search": {
+        "q": PARTS,
+        "source": WHOLE,
+        **dict.fromkeys(
+            ("in", "role", "sessionId", "since", "until", "perSession", "after", "limit"), NOT_A_TEXT
+        ),
+    },
+    "searchSession": {"q": PARTS, **dict.fromkeys(("in", "after", "at", "limit"), NOT_A_TEXT)},
+    "listEvents": {
+        **dict.fromkeys(("after", "agent"), WHOLE),
+        **dict.fromkeys(("before", "at", "message", "limit", "collapse", "type"), NOT_A_TEXT),
+    },
+    "followEvents": {"after": WHOLE, **dict.fromkeys(("collapse", "Last-Event-ID"), NOT_A_TEXT)},
+    "followEventsOverWebSocket": {"after": WHOLE},
+    "listDrift": {"source": WHOLE, **dict.fromkeys(("reason", "since", "limit"), NOT_A_TEXT)},
+    "listMessages": dict.fromkeys(
+        ("after", "before", "limit", "parsed", "content", "kind", "role", "type"), NOT_A_TEXT
+    ),
+    "listStandardMessages": dict.fromkeys(("after", "limit", "visible"), NOT_A_TEXT),
+    "exportSession": {"format": NOT_A_TEXT},
+    "listAudit": dict.fromkeys(("before", "limit"), NOT_A_TEXT),
+    "projectSession": {"name": NOT_A_TEXT},
+    "getMessage": {"sequence": NOT_A_TEXT},
+}
+"""What each parameter of a route that reads does; routes that are not listed have none.
+
+Writes compare ids and texts as a whole with what is stored: who may write can confirm a text that is known already.
+"""
+OF_ALL = {"session_id", "redact", "Ash-Sequence"}
+
+TOOLS = {
+    "list_sessions": {
+        **dict.fromkeys(("q", "source", "project"), "listSessions"),
+        **dict.fromkeys(("since", "until", "errors", "limit", "after"), NOT_A_TEXT),
+    },
+    "search": {
+        **dict.fromkeys(("q", "source"), "search"),
+        **dict.fromkeys(("place", "session_id", "since", "until", "limit", "after"), NOT_A_TEXT),
+    },
+    "read_messages": dict.fromkeys(("session_id", "after", "limit", "kind"), NOT_A_TEXT),
+    "read_session_summary": {"session_id": NOT_A_TEXT},
+}
+"""The route that decides for each argument of a tool."""
+
+
+def test_each_parameter_of_a_read_has_a_decision() -> None:
+    document = json.loads(openapi_json())
+    parameters = {
+        operation["operationId"]: {each["name"] for each in operation.get("parameters", ())} - OF_ALL
+        for operations in document["paths"].values()
+        for method, operation in operations.items()
+        if method == "get"
+    }
+
+    assert {name: names for name, names in parameters.items() if names} == {
+        name: set(decisions) for name, decisions in DECISIONS.items()
+    }
+
+
+def test_undocumented_routes_compare_only_the_reference_of_a_session() -> None:
+    documented = set(json.loads(openapi_json())["paths"])
+    app = create_app(Settings(), database_url="postgresql://")
+    names = {
+        (route.path_format, *sorted(route.path_parameters))
+        for route in app.routes
+        if route.path_format not in documented and route.path_parameters
+    }
+
+    assert names == {
+        ("/sessions/{reference}", "reference"),  # compared as a whole
+        # Names of files:
+        ("/docs/{name}", "name"),
+        ("/openapi.json/{path}", "path"),
+        ("/viewer/{digest}/{path}", "digest", "path"),
+        ("/viewer/{name}", "name"),
+    }
+
+
+async def test_each_argument_of_a_tool_has_a_decision() -> None:
+    from ash_server.history_tools import create_server
+
+    async def send(_: Any) -> str:
+        raise NotImplementedError
+
+    tools = await create_server(send).list_tools()
+
+    assert {tool.name: set(tool.input_schema["properties"]) for tool in tools} == {
+        name: set(arguments) for name, arguments in TOOLS.items()
+    }
+
+
+LINES = [
+    {
+        "type": "user",
+        "uuid": str(uuid4()),
+        "sessionId": TOKEN,
+        "cwd": f"/home/ada/{TOKEN}/site",
+        "message": {"role": "user", "content": f"heron {TOKEN} and {URL}"},
+    },
+    {
+        "type": "assistant",
+        "uuid": str(uuid4()),
+        "message": {
+            "role": "assistant",
+            "content": [
+                {
+                    "type": "tool_use",
+                    "id": "t1",
+                    "name": "configure",
+                    "input": {"aws_secret_access_key": AWS_KEY},
+                }
+            ],
+        },
+    },
+]
+
+
+@pytest.fixture
+async def client(store: Store) -> AsyncIterator[AsyncClient]:
+    """A client that sees redacted texts, of a store with secrets in all texts of a session."""
+    key = await create_key(store, "redacted", "default", "read", redacts=True)
+    session = await store.sessions.create(
+        source="claude", external_id=f"{TOKEN}/{URL}", title=f"Use {TOKEN} at {URL}"
+    )
+    await store.messages.append(session.id, [json.dumps(line) for line in LINES])
+    app = create_app(Settings(secret=SECRET), database_url=store.url)
+    async with AsyncTestClient(app, base_url="http://127.0.0.1:4100") as client:
+        client.headers.update(bearer(key))
+        client.session_id = session.id  # type: ignore[attr-defined]
+        await until(partial(finds, client, "/api/search", q="heron"))
+        yield client
+
+
+async def finds(client: AsyncClient, path: str, **params: str) -> bool:
+    answer = (await client.get(path, params=params)).json()
+    return bool(answer.get("sessions") or answer.get("results") or answer.get("hits"))
+
+
+def prefixes(secret: str) -> Iterator[tuple[str, str]]:
+    """Yield each beginning of a secret, and the same with another last character.
+
+    The first characters occur in other words, too.
+    """
+    for end in range(3, len(secret) + 1, 2):
+        last = secret[end - 1]
+        if last.isalnum():
+            yield secret[:end], secret[: end - 1] + ("z" if last != "z" else "y")
+
+
+class Attack(NamedTuple):
+    path: str
+    parameter: str
+    before: str
+    """What precedes the guess in the parameter."""
+    secret: str
+    others: Mapping[str, str] = {}
+    """Other parameters."""
+
+
+def attacks() -> Iterator[Attack]:
+    for secret in (TOKEN, AWS_KEY, PASSWORD):
+        for path in ("/api/search", "/api/sessions/{}/search"):
+            for before in ("", '"', "heron -", "zebra or ", "heron or "):
+                yield Attack(path, "q", before, secret, {"in": "everything"})
+    yield Attack("/api/search", "q", "configure or ", AWS_KEY, {"in": "everything", "perSession": "1"})
+    for before, secret in (("", TOKEN), ("cache:", PASSWORD), (f"{TOKEN}/redis://cache:", PASSWORD)):
+        for parameter in ("q", "externalIdPrefix", "externalId"):
+            yield Attack("/api/sessions", parameter, before, secret)
+    yield Attack("/api/sessions", "q", "Use ", TOKEN)
+    yield Attack("/api/sessions", "project", "", TOKEN)
+    yield Attack("/api/sessions", "project", "/home/ada/", TOKEN)
+    yield Attack("/api/sessions", "providerSessionId", "", TOKEN)
+    yield Attack("/api/sessions/{}/events", "agent", "", TOKEN)
+
+
+async def test_no_secret_is_recovered_piece_by_piece(client: AsyncClient) -> None:
+    """The answers to the right beginning and to a wrong one are the same, with their totals and cursors."""
+    told = [attack async for attack in successful_attacks(client)]
+
+    assert told == []
+
+
+async def successful_attacks(client: AsyncClient) -> AsyncIterator[tuple[Attack, str]]:
+    """Yield the attacks that learn something, with the first right guess."""
+    session_id = client.session_id  # type: ignore[attr-defined]  # of the fixture
+    for attack in attacks():
+        for guesses in prefixes(attack.secret):
+            params = [{**attack.others, attack.parameter: attack.before + guess} for guess in guesses]
+            right, wrong = [await client.get(attack.path.format(session_id), params=each) for each in params]
+            if (right.status_code, right.text) != (wrong.status_code, wrong.text):
+                yield attack, guesses[0]
+                break
+
+
+async def test_a_reference_with_a_secret_names_no_session(client: AsyncClient) -> None:
+    for reference in (TOKEN, f"{TOKEN}/{URL}"):
+        assert (await client.get(f"/sessions/{quote(reference)}")).status_code == 404, reference
+    assert (await client.get(f"/sessions/{client.session_id}")).status_code == 200  # type: ignore[attr-defined]  # of the fixture
+
+
+async def test_redacted_texts_are_found(client: AsyncClient) -> None:
+    session = f"/api/sessions/{client.session_id}"  # type: ignore[attr-defined]  # of the fixture
+    found = [
+        await finds(client, "/api/search", q="heron slack"),
+        await finds(client, f"{session}/search", q="configure"),
+        await finds(client, "/api/sessions", q="[redacted: slack"),
+        await finds(client, "/api/sessions", q="use ["),
+        await finds(client, "/api/sessions", externalIdPrefix="xoxb"),
+    ]
+
+    assert found == [True, True, False, False, False]
+
+
+async def test_pages_are_full_whatever_is_left_out(client: AsyncClient, store: Store) -> None:
+    for number in range(3):
+        await store.sessions.create(title=f"a list of xoxb tokens {number}")
+        for _ in range(60):
+            await store.sessions.create(title=f"Use {TOKEN}")
+    titles, after = list[list[str]](), dict[str, str]()
+    while not titles or after:
+        page = (await client.get("/api/sessions", params={"q": "xoxb", "limit": "2", **after})).json()
+        titles.append([session["title"][-1] for session in page["sessions"]])
+        after = {"after": page["nextAfter"]} if "nextAfter" in page else {}
+
+    assert titles == [["2", "1"], ["0"]]
