@@ -14,6 +14,7 @@ from litestar.types import Send as SendMessage
 from ash_client import requests as client_requests
 from ash_client.errors import answer_error
 from ash_server.api.http.access import needs
+from ash_server.api.http.redaction import PARAMETER, is_redacted
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -34,12 +35,13 @@ class McpController(Controller):
         """Answer one message of the protocol. The tools send requests to the API, which checks the key again."""
         key = request.headers.get("authorization")
         headers = {} if key is None else {"Authorization": key}
+        params = {PARAMETER: "1"} if is_redacted(request.scope) else {}
         api = httpx.ASGITransport(app=request.app, raise_app_exceptions=False)  # type: ignore[arg-type]
 
         async def answer(scope: Scope, receive: Receive, send: SendMessage) -> None:
             manager, protocol = _new_protocol(await asyncio.to_thread(_tool_server))
             async with (
-                httpx.AsyncClient(transport=api, base_url=_ADDRESS, headers=headers) as http,
+                httpx.AsyncClient(transport=api, base_url=_ADDRESS, headers=headers, params=params) as http,
                 manager.run(),
             ):
                 _http.set(http)

@@ -3,7 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -12,6 +12,7 @@ from httpx import AsyncClient
 from litestar.testing import AsyncTestClient
 
 from ash_server.app import create_app, openapi_json
+from ash_server.history_tools import _TOOLS
 from ash_server.settings import Settings
 from ash_server.store import Store
 from tests.server.api.conftest import SECRET, bearer, create_key
@@ -29,7 +30,7 @@ DECISIONS = {
         "q": PARTS,
         "externalIdPrefix": PARTS,
         "project": PARTS,
-        **dict.fromkeys(("source", "providerSessionId", "externalId"), WHOLE),
+        **dict.fromkeys(("source", "providerSessionId", "externalId", "reference"), WHOLE),
         **dict.fromkeys(("after", "limit", "parentId", "since", "until", "errors"), NOT_A_TEXT),
     },
     "search": {
@@ -69,10 +70,14 @@ TOOLS = {
     },
     "search": {
         **dict.fromkeys(("q", "source"), "search"),
-        **dict.fromkeys(("place", "session_id", "since", "until", "limit", "after"), NOT_A_TEXT),
+        "session_id": "listSessions",
+        **dict.fromkeys(("place", "since", "until", "limit", "after"), NOT_A_TEXT),
     },
-    "read_messages": dict.fromkeys(("session_id", "after", "limit", "kind"), NOT_A_TEXT),
-    "read_session_summary": {"session_id": NOT_A_TEXT},
+    "read_messages": {
+        "session_id": "listSessions",
+        **dict.fromkeys(("after", "limit", "kind"), NOT_A_TEXT),
+    },
+    "read_session_summary": {"session_id": "listSessions"},
 }
 """The route that decides for each argument of a tool."""
 
@@ -110,17 +115,10 @@ def test_undocumented_routes_compare_only_the_reference_of_a_session() -> None:
     }
 
 
-async def test_each_argument_of_a_tool_has_a_decision() -> None:
-    from ash_server.history_tools import create_server
+def test_each_argument_of_a_tool_has_a_decision() -> None:
+    arguments = {name: set(tool.arguments.model_fields) for name, tool in _TOOLS.items()}
 
-    async def send(_: Any) -> str:
-        raise NotImplementedError
-
-    tools = await create_server(send).list_tools()
-
-    assert {tool.name: set(tool.input_schema["properties"]) for tool in tools} == {
-        name: set(arguments) for name, arguments in TOOLS.items()
-    }
+    assert arguments == {name: set(decisions) for name, decisions in TOOLS.items()}
 
 
 LINES = [
@@ -198,7 +196,7 @@ def attacks() -> Iterator[Attack]:
                 yield Attack(path, "q", before, secret, {"in": "everything"})
     yield Attack("/api/search", "q", "configure or ", AWS_KEY, {"in": "everything", "perSession": "1"})
     for before, secret in (("", TOKEN), ("cache:", PASSWORD), (f"{TOKEN}/redis://cache:", PASSWORD)):
-        for parameter in ("q", "externalIdPrefix", "externalId"):
+        for parameter in ("q", "externalIdPrefix", "externalId", "reference"):
             yield Attack("/api/sessions", parameter, before, secret)
     yield Attack("/api/sessions", "q", "Use ", TOKEN)
     yield Attack("/api/sessions", "project", "", TOKEN)
