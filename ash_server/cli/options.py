@@ -1,5 +1,6 @@
 """Options and argument checks that several commands share."""
 
+from pathlib import Path
 from typing import Any
 
 import rich_click as click
@@ -29,6 +30,13 @@ source_option = click.option(
 )
 url_option = click.option(
     "--url", metavar="URL", help="The server; default: ASH_URL, else the server on this machine."
+)
+within_option = click.option(
+    "--within",
+    multiple=True,
+    hidden=True,
+    type=click.Path(path_type=Path),
+    help="Read files of this user below this folder only. For hooks.",
 )
 host_option = click.option("--host", help="Address to listen on; default: ASH_HOST, else 127.0.0.1.")
 port_option = click.option(

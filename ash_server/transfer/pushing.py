@@ -16,6 +16,7 @@ from ash_client import ApiError, AsyncAshClient, MessageToAppend
 from ash_client.requests import append, batched, claim_transcript, compare_messages, complete_transcript
 from ash_server.db.transcripts import Claim
 from ash_server.errors import AshError, IdConflict, SequenceMismatch
+from ash_server.file_access import ANY_FILE, FileAccess
 from ash_server.ingest import line_id
 from ash_server.transfer.importing.file_import import (
     ByteProgress,
@@ -64,24 +65,26 @@ def _ignore(_: int) -> None:
     pass
 
 
-async def push_file(  # one argument per option
+async def push_file(  # noqa: PLR0913  # one argument per option
     server: AsyncAshClient,
     path: Path,
     homes: Iterable[Home],
     *,
     source: str | None = None,
     pushed: Pushed | None = None,
+    access: FileAccess = ANY_FILE,
     advance: Callable[[int], None] = _ignore,
 ) -> PushedFile:
     """Push a transcript into its session on the server; see `file_import.import_file`. Raises OSError, ApiError.
 
     `pushed` is what an earlier push of this file returned.
     """
-    transcript = open_transcript(path)
+    transcript = open_transcript(path, access)
     source = source or source_at(path, homes) or transcript.source
     head = read_head(map(line_bytes, transcript.lines()), source)
     name = _name(path, head, homes)
-    file = TranscriptFile(path, name, transcript, source, modification_time(path), ByteProgress(advance))
+    modified_at = modification_time(path, access)
+    file = TranscriptFile(path, name, transcript, source, modified_at, ByteProgress(advance), access)
     if head.names is None and (nothing := result_without_lines(path, transcript.lines())):
         return PushedFile(ImportedFile(_NO_SESSION, name, head, nothing, has_session=False), None)
     return await _FilePush(server, file, head, pushed).run(find_parent(path, head, homes))
@@ -160,13 +163,13 @@ class _FilePush:
         known = self._pushed
         if known is None or (claim.session_id, claim.message_count) != known[:2]:
             return None
-        return known.end if _digest(self._file.path, known.end.offset) == known.digest else None
+        return known.end if _digest(self._file, known.end.offset) == known.digest else None
 
     def _remember(self, claim: Claim, file_import: FileImport, new: int) -> Pushed | None:
-        end, path = file_import.end, self._file.path
-        if end is None or self._file.transcript.in_many_files or is_compressed(path):
+        end = file_import.end
+        if end is None or self._file.transcript.in_many_files or is_compressed(self._file.path):
             return None
-        return Pushed(claim.session_id, claim.message_count + new, end, _digest(path, end.offset))
+        return Pushed(claim.session_id, claim.message_count + new, end, _digest(self._file, end.offset))
 
 
 class _RemoteSession:
@@ -242,10 +245,10 @@ def _raising(kind: type[AshError]) -> Iterator[None]:
         raise
 
 
-def _digest(path: Path, size: int) -> bytes:
+def _digest(transcript: TranscriptFile, size: int) -> bytes:
     """Return a digest of the first bytes of a file; of all if it has fewer."""
     digest = blake2b(digest_size=16)
-    with path.open("rb") as file:
+    with transcript.access.open(transcript.path) as file:
         while size > 0 and (chunk := file.read(min(size, _CHUNK_BYTES))):
             digest.update(chunk)
             size -= len(chunk)

@@ -134,11 +134,12 @@ def run(name: str, url: str | None) -> int:
 
 
 @command.command("send", hidden=True)
+@_agent_argument
 @click.argument("paths", nargs=-1, required=True)
 @url_option
-def send_transcripts(paths: tuple[str, ...], url: str | None) -> int:
+def send_transcripts(name: str, paths: tuple[str, ...], url: str | None) -> int:
     """The process that a hook starts."""
-    send(_program(), url, paths)
+    send(_program(), name, url, paths)
     return 0
 
 

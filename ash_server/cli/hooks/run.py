@@ -11,6 +11,7 @@ from subprocess import DEVNULL, Popen
 from typing import Any
 
 from ash_server.cli.private_files import OWNER_ONLY
+from ash_server.file_access import FileAccess, current_user
 from ash_server.settings import Settings
 
 LOG = "hooks.log"
@@ -31,7 +32,7 @@ def start(program: str, agent: str, url: str | None, document: bytes) -> None:
     paths = _transcripts(event) if isinstance(event, dict) else []
     name = event.get("hook_event_name") if isinstance(event, dict) else None
     arguments = ["--url", url] if url else []
-    command = [program, "hooks", "send", *arguments, *paths]
+    command = [program, "hooks", "send", agent, *arguments, *paths]
     with open(_open_log(), "ab") as log:
         heading = (
             f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}Z {agent} {name}: {', '.join(paths) or 'no transcript'}\n"
@@ -47,22 +48,33 @@ def log_error(error: Exception) -> None:
         log.write(f"ash: {type(error).__name__}: {error}\n".encode(errors="backslashreplace"))
 
 
-def send(program: str, url: str | None, paths: Sequence[str]) -> None:
+def send(program: str, agent: str, url: str | None, paths: Sequence[str]) -> None:
     """Wait until the transcript rests, then become the command that pushes it, or imports it without a server.
 
-    Of several processes for a transcript, one waits. Those that push store each line once: its id is its place.
+    Reads transcripts of this user below the folders of the CLI only: another program may have written the input. Of
+    several processes for a transcript, one waits. Those that push store each line once: its id is its place.
     """
-    lock = os.open(paths[-1], os.O_RDONLY)
+    # Not imported for the hook itself, which must return at once.
+    from ash_server.transfer.importing.transcript_files import find_homes
+
+    homes = [home for home in find_homes(os.environ, Path.home()) if home.cli.source == agent]
+    folders = [folder for home in homes for folder in home.transcript_folders()]
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        files = [FileAccess.below(folders, current_user()).open(Path(path)) for path in paths]
+    except OSError as error:
+        log_error(error)
+        return
+    try:
+        fcntl.flock(files[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return  # the process that waits takes these lines, too
     except OSError:
         pass  # a file system without locks
-    _wait_for_rest(Path(paths[-1]))
+    _wait_for_rest(files[-1].fileno())
     command = ["push", "--url", url] if url else ["import"]
+    within = [word for folder in folders for word in ("--within", str(folder))]
     # The new program does not inherit the descriptor, which releases the lock.
-    os.execv(program, [program, *command, *_with_subagents(paths)])
+    os.execv(program, [program, *command, *within, *_with_subagents(paths)])
 
 
 def _with_subagents(paths: Sequence[str]) -> list[str]:
@@ -77,11 +89,11 @@ def _transcripts(event: Mapping[str, Any]) -> list[str]:
     return [os.path.abspath(path) for path in named if isinstance(path, str) and os.path.isfile(path)]
 
 
-def _wait_for_rest(path: Path) -> None:
+def _wait_for_rest(file: int) -> None:
     end = time.monotonic() + _MAX_QUIET_SECONDS
     size, since = -1, time.monotonic()
     while (now := time.monotonic()) < min(end, since + _QUIET_SECONDS):
-        if (current := path.stat().st_size) != size:
+        if (current := os.fstat(file).st_size) != size:
             size, since = current, now
         time.sleep(_INTERVAL)
 

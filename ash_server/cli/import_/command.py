@@ -6,7 +6,8 @@ from pathlib import Path
 import rich_click as click
 
 from ash_server.cli.import_.options import MAX_JOBS, ImportOptions, default_jobs
-from ash_server.cli.options import json_option, source_option, warn_of_unknown_source
+from ash_server.cli.options import json_option, source_option, warn_of_unknown_source, within_option
+from ash_server.file_access import ANY_FILE, FileAccess, current_user
 
 
 @click.command("import")
@@ -25,6 +26,7 @@ from ash_server.cli.options import json_option, source_option, warn_of_unknown_s
     metavar="N",
     help="Import at most N files at once; default: the number of cores.",
 )
+@within_option
 @json_option
 def command(
     paths: tuple[Path, ...],
@@ -35,6 +37,7 @@ def command(
     name: str | None,
     replace: bool,
     jobs: int,
+    within: tuple[Path, ...],
     as_json: bool,
 ) -> int:
     """Store transcripts, each as a session.
@@ -57,7 +60,8 @@ def command(
         )
     if discovers:
         return _discover(as_json)
-    return _import(paths, ImportOptions(source, name, replace, jobs), as_json)
+    access = FileAccess.below(within, current_user()) if within else ANY_FILE
+    return _import(paths, ImportOptions(source, name, replace, access, jobs), as_json)
 
 
 # Modules are imported when they are needed: the store takes many times as long as the help.

@@ -19,6 +19,7 @@ from ash_server.cli.import_.pipe import ImportJob
 from ash_server.cli.import_.processes import import_in_process
 from ash_server.cli.output.terminal import counted, stderr_console, warn
 from ash_server.db.transcripts import Copy
+from ash_server.file_access import ANY_FILE, FileAccess, real_path
 from ash_server.store import Store
 from ash_server.transfer.importing.compressed import text_size
 from ash_server.transfer.importing.file_import import ImportedFile
@@ -30,7 +31,6 @@ from ash_server.transfer.importing.transcript_files import (
     find_files,
     find_homes,
     find_transcripts,
-    real_path,
     uncompressed,
 )
 
@@ -77,7 +77,7 @@ async def import_paths(store: Store, paths: Iterable[Path], options: ImportOptio
     """Import files and folders; continue after those that fail."""
     report = ImportReport()
     homes = find_homes(os.environ, Path.home())
-    await _import_files(store, list_files(paths, homes, report), homes, options, report)
+    await _import_files(store, list_files(paths, homes, report, options.access), homes, options, report)
     return report
 
 
@@ -121,7 +121,7 @@ async def _collect_outcomes(
     outcomes: dict[Path, ImportedFile | UnreadFile],
 ) -> None:
     """Import the files from the smallest one on here, and from the largest one on in other processes."""
-    sizes = {path: text_size_of(path) for path in files}
+    sizes = {path: text_size_of(path, options.access) for path in files}
     total = sum(sizes.values())
     other_processes = min(options.jobs, len(files), 1 + total // _MIN_PROCESS_BYTES) - 1
     # The order is free: which file belongs to which session does not depend on it.
@@ -136,12 +136,14 @@ async def _collect_outcomes(
                 outcomes[path] = await import_one_file(store, path, homes, options, advance)
 
 
-def list_files(paths: Iterable[Path], homes: list[Home], report: ImportReport) -> list[Path]:
+def list_files(
+    paths: Iterable[Path], homes: list[Home], report: ImportReport, access: FileAccess = ANY_FILE
+) -> list[Path]:
     """List each file once, even if several paths lead to it."""
     by_real_path: dict[Path, Path] = {}
     for path in paths:
         errors_before = len(report.unread)
-        files = list(find_files(path, homes, report.add_unread))
+        files = list(find_files(path, homes, report.add_unread, access))
         if not files and len(report.unread) == errors_before:
             report.unread.append(UnreadFile(str(path), f"no file in it ends with {_SUFFIX_LIST}"))
         for file in files:
@@ -149,9 +151,9 @@ def list_files(paths: Iterable[Path], homes: list[Home], report: ImportReport) -
     return list(by_real_path.values())
 
 
-def text_size_of(path: Path) -> int:
+def text_size_of(path: Path, access: FileAccess = ANY_FILE) -> int:
     try:
-        return sum(map(text_size, open_transcript(path).files()))
+        return sum(text_size(file, access) for file in open_transcript(path, access).files())
     except OSError:  # reported when the file is opened
         return 0
 

@@ -38,6 +38,7 @@ async def import_one_file(
             source=source,
             replace=options.replace,
             identify=options.name is None,
+            access=options.access,
             advance=advance,
         )
         if imported.has_session and (parent := find_parent(path, imported.head, homes, store.tenant)):

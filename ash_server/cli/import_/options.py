@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from ash_server.file_access import ANY_FILE, FileAccess
 from ash_server.settings import usable_cores
 
 MAX_JOBS = 32
@@ -14,6 +15,7 @@ class ImportOptions:
     name: str | None = None
     """External id of the session, for a single file."""
     replace: bool = False
+    access: FileAccess = ANY_FILE
     jobs: int = 1
     """Maximum number of files imported at once: one in this process, each other one in a process of its own."""
 

@@ -5,7 +5,13 @@ from pathlib import Path
 
 import rich_click as click
 
-from ash_server.cli.options import json_option, source_option, url_option, warn_of_unknown_source
+from ash_server.cli.options import (
+    json_option,
+    source_option,
+    url_option,
+    warn_of_unknown_source,
+    within_option,
+)
 
 
 @click.command("push")
@@ -21,6 +27,7 @@ from ash_server.cli.options import json_option, source_option, url_option, warn_
     metavar="SECONDS",
     help="How long to wait for an unavailable server. With --watch there is no limit.",
 )
+@within_option
 @url_option
 @json_option
 def command(
@@ -30,6 +37,7 @@ def command(
     watches: bool,
     source: str | None,
     wait: float,
+    within: tuple[Path, ...],
     url: str | None,
     as_json: bool,
 ) -> int:
@@ -43,6 +51,8 @@ def command(
     ash push --discover               everything that `ash import --discover` lists
     ash push --discover --watch       the same, and what is added from now on
     ash push session.jsonl
+
+    --watch reads files below the named folders only, and reports links that lead elsewhere.
     """
     if bool(paths) == discovers:
         raise click.UsageError("Name a PATH, or give --discover.")
@@ -59,5 +69,5 @@ def command(
         (print_report_json if as_json else print_report)(report)
         warn_of_problems(report)
 
-    options = PushOptions(paths, source, url, None if watches else wait)
+    options = PushOptions(paths, source, url, None if watches else wait, within)
     return 0 if asyncio.run(push_paths(options, show, watches=watches)) else 1

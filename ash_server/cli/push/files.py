@@ -18,8 +18,9 @@ from ash_server.cli.import_.report import warn_of_problems
 from ash_server.cli.output.terminal import counted, warn
 from ash_server.db.transcripts import Copy
 from ash_server.errors import AshError
-from ash_server.transfer.importing.transcript import open_transcript
-from ash_server.transfer.importing.transcript_files import find_homes, find_transcripts
+from ash_server.file_access import ANY_FILE, FileAccess, current_user
+from ash_server.transfer.importing.transcript import folder_of, open_transcript
+from ash_server.transfer.importing.transcript_files import Home, find_homes, find_transcripts
 from ash_server.transfer.pushing import Pushed, PushedFile, push_file
 
 _CONCURRENT_FILES = 4
@@ -40,6 +41,8 @@ class PushOptions(NamedTuple):
     url: str | None
     wait: float | None
     """Seconds to wait for an unavailable server; None: without a limit."""
+    within: tuple[Path, ...] = ()
+    """Read files of this user below these folders only."""
 
 
 class _Known(NamedTuple):
@@ -63,7 +66,7 @@ async def push_paths(
     ) as server:
         availability.url = server.url
         await server.check_version()
-        push = _Push(server, options)
+        push = _Push(server, options, watches=watches)
         report = await push.run()
         on_report(report)
         while watches:
@@ -83,17 +86,18 @@ def _report_changes(report: ImportReport) -> None:
 class _Push:
     """Pushes the files that have changed since the last time."""
 
-    def __init__(self, server: AsyncAshClient, options: PushOptions) -> None:
+    def __init__(self, server: AsyncAshClient, options: PushOptions, *, watches: bool) -> None:
         self._server = server
         self._options = options
         self._homes = find_homes(os.environ, Path.home())
+        self._access = _access(options, self._homes, watches=watches)
         self._known: dict[Path, _Known] = {}
         self._reported: set[UnreadFile] = set()
         """Errors of the last times, each of which is reported once."""
 
     async def run(self) -> ImportReport:
         start, report = time.monotonic(), ImportReport()
-        stamps = {path: _stamps(path) for path in self._list_files(report)}
+        stamps = {path: _stamps(path, self._access) for path in self._list_files(report)}
         changed = [path for path in stamps if not self._is_known(path, stamps[path])]
         outcomes: dict[Path, PushedFile | UnreadFile] = {}
         try:
@@ -113,8 +117,9 @@ class _Push:
 
     def _list_files(self, report: ImportReport) -> Sequence[Path]:
         if self._options.paths:
-            return list_files(self._options.paths, self._homes, report)
-        return [path for home in self._homes for path in find_transcripts(home, report.add_unread)]
+            return list_files(self._options.paths, self._homes, report, self._access)
+        homes, access = self._homes, self._access
+        return [path for home in homes for path in find_transcripts(home, report.add_unread, access)]
 
     def _is_known(self, path: Path, stamps: _Stamps) -> bool:
         return path in self._known and self._known[path].stamps == stamps
@@ -127,7 +132,7 @@ class _Push:
                 outcomes[path] = await self._push_file(path, advance)
 
         try:
-            with progress_bar(sum(map(text_size_of, files)), "pushing") as advance:
+            with progress_bar(sum(text_size_of(each, self._access) for each in files), "pushing") as advance:
                 async with TaskGroup() as group:
                     for path in files:
                         group.create_task(push(path))
@@ -143,6 +148,7 @@ class _Push:
                 self._homes,
                 source=self._options.source,
                 pushed=known.pushed if known else None,
+                access=self._access,
                 advance=advance,
             )
         except OSError as error:
@@ -165,10 +171,20 @@ def _add(report: ImportReport, path: Path, outcome: PushedFile | UnreadFile) -> 
         report.copies = {**report.copies, session.id: Copy(session.copy_of, session.copied_messages or 0)}
 
 
-def _stamps(path: Path) -> _Stamps:
+def _access(options: PushOptions, homes: Sequence[Home], *, watches: bool) -> FileAccess:
+    """Return the files to read. While they are watched, none that later links lead to."""
+    if options.within:
+        return FileAccess.below(options.within, current_user())
+    if not watches:
+        return ANY_FILE
+    folders = [folder for home in homes for folder in home.transcript_folders()]
+    return FileAccess.below(map(folder_of, options.paths) if options.paths else folders)
+
+
+def _stamps(path: Path, access: FileAccess) -> _Stamps:
     """Return the times and sizes of the files; empty if one cannot be read, which is reported when it is pushed."""
     try:
-        stats = [file.stat() for file in open_transcript(path).files()]
+        stats = [file.stat() for file in open_transcript(path, access).files()]
     except OSError:
         return ()
     return tuple((stat.st_mtime_ns, stat.st_size) for stat in stats)

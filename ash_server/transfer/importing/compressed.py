@@ -3,6 +3,7 @@
 Codex compresses rollouts that have been idle for some days to `.jsonl.zst`.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from errno import ENOTSUP
@@ -11,15 +12,16 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from ash_server.errors import missing_package_message
+from ash_server.file_access import ANY_FILE, FileAccess
 from ash_server.transfer.importing.transcript_files import is_compressed
 
 _CHUNK_BYTES = 128 * 1024
 
 
 @contextmanager
-def open_text(path: Path) -> Iterator[BinaryIO]:
+def open_text(path: Path, access: FileAccess = ANY_FILE) -> Iterator[BinaryIO]:
     """Open a file for reading its decompressed bytes. Opening and reading raise OSError, also for invalid zstd."""
-    with path.open("rb") as file:
+    with access.open(path) as file:
         if not is_compressed(path):
             yield file
         else:
@@ -39,15 +41,15 @@ def skip(file: BinaryIO, size: int) -> None:
         size -= len(chunk)
 
 
-def text_size(path: Path) -> int:
+def text_size(path: Path, access: FileAccess = ANY_FILE) -> int:
     """Return the decompressed size in bytes if the header states it, else the size of the file. Raises OSError."""
-    size = path.stat().st_size
-    if not is_compressed(path):
-        return size
-    _require_zstandard(path)
-    from ash_server.transfer.importing.zstd import MAX_HEADER_BYTES, content_size
+    with access.open(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if not is_compressed(path):
+            return size
+        _require_zstandard(path)
+        from ash_server.transfer.importing.zstd import MAX_HEADER_BYTES, content_size
 
-    with path.open("rb") as file:
         return content_size(file.read(MAX_HEADER_BYTES)) or size
 
 

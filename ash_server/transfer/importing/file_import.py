@@ -27,6 +27,7 @@ from ash_server.db.session_facts import to_milliseconds
 from ash_server.db.sessions import session_id_for
 from ash_server.db.transcripts import Claim, TranscriptNames
 from ash_server.errors import IdConflict, SequenceMismatch, SessionNotFound
+from ash_server.file_access import ANY_FILE, FileAccess
 from ash_server.ingest import line_id, prepare_message
 from ash_server.store import Store
 from ash_server.transfer.importing.compressed import text_size
@@ -86,6 +87,7 @@ async def import_file(  # noqa: PLR0913  # one argument per option
     source: str | None = None,
     replace: bool = False,
     identify: bool = False,
+    access: FileAccess = ANY_FILE,
     advance: Callable[[int], None] = _ignore,
 ) -> ImportedFile:
     """Import into the session with external id `name`.
@@ -97,16 +99,17 @@ async def import_file(  # noqa: PLR0913  # one argument per option
     an empty one; the import follows in other transactions, so after an interruption the next import continues. Raises
     OSError, AshError.
     """
-    transcript = open_transcript(path)
+    transcript = open_transcript(path, access)
     source = source or transcript.source
     head = read_head(map(line_bytes, transcript.lines()), source)
-    file = TranscriptFile(path, name, transcript, source, modification_time(path), ByteProgress(advance))
+    modified_at = modification_time(path, access)
+    file = TranscriptFile(path, name, transcript, source, modified_at, ByteProgress(advance), access)
     names = head.names if identify else None
     if names is not None:
         return await _import_identified(store, file, head, names, replace=replace)
     session = await find_session(store, head.source, name)
     if session is None and (nothing := result_without_lines(path, transcript.lines())):
-        advance(text_size(path))
+        advance(text_size(path, access))
         return ImportedFile(
             session_id_for(head.source, name, store.tenant), name, head, nothing, has_session=False
         )
@@ -144,6 +147,15 @@ class TranscriptFile(NamedTuple):
     source: str | None
     modified_at: datetime
     advance: ByteProgress
+    access: FileAccess = ANY_FILE
+
+    def read(self, start: LineStart = START) -> Iterator[FileLine]:
+        """Yield the lines of the file from `start`. Raises OSError."""
+        return read_file(self.path, start, self.access)
+
+    def size(self) -> int:
+        """Raises OSError."""
+        return text_size(self.path, self.access)
 
 
 async def _import_identified(
@@ -310,7 +322,7 @@ class FileImport:
         async with aclosing(self._target.stream_stored()) as messages:
             async for message in messages:
                 stored.add(message)
-        if not any(stored.has_id(line.data or b"") for line in read_file(self._file.path)):
+        if not any(stored.has_id(line.data or b"") for line in self._file.read()):
             raise TextDiffers
         return stored
 
@@ -325,7 +337,7 @@ class FileImport:
                 self._file.advance.restart()
 
     async def _add_missing(self, stored: MirroredRecords) -> None:
-        for batch in batched(read_file(self._file.path)):
+        for batch in batched(self._file.read()):
             outcomes = [stored.take(line.data or b"") for line in batch]
             self.result.counts.update(outcome for outcome in outcomes if outcome)
             missing = [line for line, outcome in zip(batch, outcomes, strict=True) if outcome is None]
@@ -360,7 +372,7 @@ class FileImport:
 
         Both run on one thread: the stack of another might be too small for deeply nested JSON.
         """
-        batches = batched(read_file(self._file.path, start))
+        batches = batched(self._file.read(start))
         reading = asyncio.create_task(self._next_batch(batches))
         try:
             while batch := await reading:
@@ -385,7 +397,7 @@ class FileImport:
         start = end = START
         # The lines after the last stored one. If another stored line follows, they are missing in the store, else new.
         missing = ImportResult()
-        for batch in batched(read_file(self._file.path)):
+        for batch in batched(self._file.read()):
             stored = await self._target.get_stored(batch)
             for line in batch:
                 end = line.end
@@ -398,7 +410,7 @@ class FileImport:
                 text = stored[line.name]
                 self._compare_line(line, text)
                 if self._last_line is None and text is not None and "\n" in text:
-                    self._file.advance(text_size(self._file.path) - start.offset)
+                    self._file.advance(self._file.size() - start.offset)
                     return None
                 self._file.advance(end.offset - start.offset)
                 start = end

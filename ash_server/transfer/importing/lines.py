@@ -12,6 +12,7 @@ from typing import BinaryIO, NamedTuple, NoReturn
 
 import msgspec
 
+from ash_server.file_access import ANY_FILE, FileAccess
 from ash_server.transfer.importing.compressed import open_text, skip
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
@@ -59,9 +60,9 @@ class FileLine(NamedTuple):
         return LineStart(self.place.number + 1, self.place.offset + self.size)
 
 
-def read_file(path: Path, start: LineStart = START) -> Iterator[FileLine]:
+def read_file(path: Path, start: LineStart = START, access: FileAccess = ANY_FILE) -> Iterator[FileLine]:
     """Yield the lines of a plain or compressed file from `start`. Raises OSError."""
-    with open_text(path) as file:
+    with open_text(path, access) as file:
         if start == START:
             yield from read_texts(file)
         else:

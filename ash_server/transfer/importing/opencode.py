@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from ash_server.file_access import ANY_FILE, FileAccess
 from ash_server.transfer.importing.lines import MAX_LINE_BYTES, START, FileLine
 
 SOURCE = "opencode"
@@ -27,29 +28,34 @@ def is_session(path: Path) -> bool:
     ]
 
 
-def session_files(path: Path) -> Iterator[Path]:
+def storage_of(path: Path) -> Path:
+    """Return the storage of a session file."""
+    return path.absolute().parents[2]
+
+
+def session_files(path: Path, access: FileAccess = ANY_FILE) -> Iterator[Path]:
     """Yield the session file, then each message by creation time, followed by its parts. Raises OSError."""
-    path = path.absolute()
-    storage = path.parents[2]
+    path, storage = path.absolute(), storage_of(path)
     yield path
-    messages = _list_files(storage / "message", path)
-    for _, message in sorted((_creation_order(_decode_record(message)), message) for message in messages):
+    messages = _list_files(storage / "message", path, access)
+    records = ((_creation_order(_decode_record(message, access)), message) for message in messages)
+    for _, message in sorted(records):
         yield message
-        yield from _list_files(storage / "part", message)
+        yield from _list_files(storage / "part", message, access)
 
 
-def read_session(path: Path) -> Iterator[FileLine]:
+def read_session(path: Path, access: FileAccess = ANY_FILE) -> Iterator[FileLine]:
     """Yield each file as one line. Raises OSError, also if OpenCode deletes a file in the meantime."""
-    storage = path.absolute().parents[2]
-    for file in session_files(path):
-        data = _read_bytes(file, MAX_LINE_BYTES + 1)
+    storage = storage_of(path)
+    for file in session_files(path, access):
+        data = _read_bytes(file, MAX_LINE_BYTES + 1, access)
         text = data if len(data) <= MAX_LINE_BYTES else None
         yield FileLine(START, text, len(data), terminated=False, file=file.relative_to(storage).as_posix())
 
 
-def _list_files(folder: Path, owner: Path) -> list[Path]:
+def _list_files(folder: Path, owner: Path, access: FileAccess) -> list[Path]:
     """List the files in the folder named after the owner's id, which is usually its file name."""
-    names = {owner.stem, _decode_record(owner).get("id")}
+    names = {owner.stem, _decode_record(owner, access).get("id")}
     folders = [folder / name for name in names if isinstance(name, str) and Path(name).name == name]
     files = [file for each in folders if each.is_dir() for file in each.iterdir()]
     return sorted(file for file in files if file.suffix == ".json" and file.is_file())
@@ -62,15 +68,15 @@ def _creation_order(record: dict[str, Any]) -> tuple[bool, float]:
     return (False, created) if isinstance(created, int | float) else (True, 0)
 
 
-def _decode_record(path: Path) -> dict[str, Any]:
+def _decode_record(path: Path, access: FileAccess) -> dict[str, Any]:
     """Return the JSON object in a file; empty if it holds none."""
     try:
-        record = msgspec.json.decode(_read_bytes(path, _MAX_METADATA_BYTES))
+        record = msgspec.json.decode(_read_bytes(path, _MAX_METADATA_BYTES, access))
     except (ValueError, RecursionError):
         return {}
     return record if isinstance(record, dict) else {}
 
 
-def _read_bytes(path: Path, size: int) -> bytes:
-    with path.open("rb") as file:
+def _read_bytes(path: Path, size: int, access: FileAccess) -> bytes:
+    with access.open(path) as file:
         return file.read(size)

@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from ash_server.file_access import ANY_FILE, FileAccess
 from ash_server.transfer.importing import opencode
 from ash_server.transfer.importing.lines import FileLine, read_file
 
@@ -21,13 +22,18 @@ class Transcript(NamedTuple):
     """True if each file is one message. Files may be added between existing ones, and existing ones rewritten."""
 
 
-def open_transcript(path: Path) -> Transcript:
+def folder_of(path: Path) -> Path:
+    """Return the path of a transcript that is one file, else the folder of all its files."""
+    return opencode.storage_of(path) if opencode.is_session(path) else path
+
+
+def open_transcript(path: Path, access: FileAccess = ANY_FILE) -> Transcript:
     """Return the transcript in the file, or in the files to which an OpenCode session file belongs."""
     if opencode.is_session(path):
         return Transcript(
-            partial(opencode.session_files, path),
-            partial(opencode.read_session, path),
+            partial(opencode.session_files, path, access),
+            partial(opencode.read_session, path, access),
             opencode.SOURCE,
             in_many_files=True,
         )
-    return Transcript(partial(iter, [path]), partial(read_file, path))
+    return Transcript(partial(iter, [path]), partial(read_file, path, access=access))

@@ -9,6 +9,8 @@ from errno import EINVAL
 from pathlib import Path
 from typing import NamedTuple
 
+from ash_server.file_access import ANY_FILE, FileAccess, real_path
+
 SUFFIXES = (".jsonl", ".json", ".jsonl.zst")
 COMPRESSED = ".zst"
 
@@ -101,6 +103,10 @@ class Home(NamedTuple):
         relative = _relative(path, self.path)
         return relative is not None and bool(self.cli.transcript.fullmatch(relative))
 
+    def transcript_folders(self) -> list[Path]:
+        """Return the folders in it that have all files of transcripts; each may be a link."""
+        return [self.path / folder.partition("/")[0] for folder in self.cli.folders]
+
     def _is_in_transcript_folder(self, relative: str) -> bool:
         return any(relative.startswith(f"{folder}/") for folder in self.cli.folders)
 
@@ -142,46 +148,50 @@ def is_compressed(path: Path) -> bool:
     return path.name.endswith(f".jsonl{COMPRESSED}")
 
 
-def find_files(path: Path, homes: Iterable[Home], on_error: Callable[[OSError], None]) -> Iterator[Path]:
+def find_files(
+    path: Path, homes: Iterable[Home], on_error: Callable[[OSError], None], access: FileAccess = ANY_FILE
+) -> Iterator[Path]:
     """Yield a file, or the transcripts in a folder, in order.
 
     Follows links and visits each folder once. Skips hidden files and, in a CLI's home, all files but transcripts: the
     others contain settings and credentials.
     """
     if path.is_dir():
-        yield from _FolderWalk(homes, on_error).files(path)
+        yield from _FolderWalk(homes, on_error, access).files(path)
     elif path.exists() and not path.is_file():
         on_error(OSError(EINVAL, "not a regular file", str(path)))
     else:
         yield path
 
 
-def find_transcripts(home: Home, on_error: Callable[[OSError], None]) -> Iterator[Path]:
+def find_transcripts(
+    home: Home, on_error: Callable[[OSError], None], access: FileAccess = ANY_FILE
+) -> Iterator[Path]:
     """Yield the transcripts of a CLI. Of a plain and a compressed copy, yield the plain one, which may still grow."""
     transcripts: dict[Path, Path] = {}
     if home.path.is_dir():
-        for path in find_files(home.path, [home], on_error):
+        for path in find_files(home.path, [home], on_error, access):
             transcripts.setdefault(uncompressed(path), path)
     yield from transcripts.values()
 
 
-def modification_time(path: Path) -> datetime:
+def modification_time(path: Path, access: FileAccess = ANY_FILE) -> datetime:
     """Return when the file was modified, but no time in the future: the clock of a file server may differ."""
-    return datetime.fromtimestamp(min(path.stat().st_mtime, time.time()), UTC)
-
-
-def real_path(path: Path) -> Path:
-    """Return the absolute path with links resolved; a loop of links stays as it is."""
-    return Path(os.path.realpath(path))
+    with access.open(path) as file:
+        modified_at = os.fstat(file.fileno()).st_mtime
+    return datetime.fromtimestamp(min(modified_at, time.time()), UTC)
 
 
 class _FolderWalk:
     """One walk through a tree of folders."""
 
-    def __init__(self, homes: Iterable[Home], on_error: Callable[[OSError], None]) -> None:
+    def __init__(
+        self, homes: Iterable[Home], on_error: Callable[[OSError], None], access: FileAccess
+    ) -> None:
         self._homes = list(homes)
         self._allowed = _allowed_entries(self._homes)
         self._on_error = on_error
+        self._access = access
         self._visited: set[Path] = set()
 
     def files(self, folder: Path) -> Iterator[Path]:
@@ -190,10 +200,23 @@ class _FolderWalk:
             return
         self._visited.add(resolved)
         for entry, is_folder in self._list_entries(folder, self._allowed.get(resolved)):
-            if is_folder:
+            if is_folder and self._is_in_place(entry):
                 yield from self.files(entry)
-            elif entry.name.endswith(SUFFIXES) and self._is_allowed(entry) and self._is_regular(entry):
+            elif not is_folder and self._is_transcript(entry):
                 yield entry
+
+    def _is_transcript(self, entry: Path) -> bool:
+        has_name = entry.name.endswith(SUFFIXES) and self._is_allowed(entry)
+        return has_name and self._is_in_place(entry) and self._is_regular(entry)
+
+    def _is_in_place(self, entry: Path) -> bool:
+        """Skip what is outside of the folders to read."""
+        try:
+            self._access.check_place(entry)
+        except OSError as error:
+            self._on_error(error)
+            return False
+        return True
 
     def _is_allowed(self, entry: Path) -> bool:
         resolved = real_path(entry)

@@ -3,6 +3,7 @@
 A few compressed bytes can expand to terabytes, so the window size and the compression ratio are limited.
 """
 
+import os
 from errno import EFBIG, EILSEQ
 from io import RawIOBase
 from pathlib import Path
@@ -36,7 +37,7 @@ class ZstdReader(RawIOBase):
         decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
         self._reader = decompressor.stream_reader(file, read_across_frames=True, closefd=False)
         self._path = path
-        self._remaining = max(_MIN_LIMIT_BYTES, _MAX_RATIO * path.stat().st_size)
+        self._remaining = max(_MIN_LIMIT_BYTES, _MAX_RATIO * os.fstat(file.fileno()).st_size)
 
     def readable(self) -> bool:
         return True

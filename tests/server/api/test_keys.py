@@ -58,7 +58,7 @@ def settings() -> Settings:
 async def create_team(store: Store, tenant: str) -> Team:
     keys = {
         "all": await create_key(store, "all", tenant, *SCOPES),
-        **{scope: await create_key(store, scope, tenant, scope) for scope in SCOPES},
+        **{str(scope): await create_key(store, scope, tenant, scope) for scope in SCOPES},
         "expired": await create_key(store, "expired", tenant, *SCOPES, days=-1),
         "revoked": await create_key(store, "revoked", tenant, *SCOPES),
         "wrong": new_key_text(),

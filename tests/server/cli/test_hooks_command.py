@@ -310,6 +310,44 @@ def test_hook_without_a_server_imports(tmp_path: Path, database_url: str) -> Non
     wait_until(lambda: "1 session, messages: 1 new" in laptop.log())
 
 
+@pytest.mark.parametrize("place", ["outside", "link", "folder", "pipe", "missing"])
+def test_hook_reads_transcripts_of_its_cli_only(tmp_path: Path, database_url: str, place: str) -> None:
+    laptop = Laptop(tmp_path, database_url=database_url)
+    folder = write(tmp_path / TRANSCRIPT, said(1, "Open.")).parent
+    outside = write(tmp_path / "outside.jsonl", said(2, "A secret."))
+    (folder / "link.jsonl").symlink_to(outside)
+    (folder / "folder").symlink_to(tmp_path)
+    os.mkfifo(folder / "pipe.jsonl")
+    paths = {
+        "outside": outside,
+        "link": folder / "link.jsonl",
+        "folder": folder / "folder" / "outside.jsonl",
+        "pipe": folder / "pipe.jsonl",
+        "missing": folder / "missing.jsonl",
+    }
+    ran = laptop.hooks("send", "claude", str(paths[place]))
+
+    assert (ran.returncode, ran.stderr) == (0, "")
+    reason = {"pipe": "not a regular file", "missing": "No such file"}.get(
+        place, f"leads to {outside}, outside of"
+    )
+    assert reason in laptop.log()
+
+
+@pytest.mark.slow
+def test_hook_reads_what_it_has_checked(tmp_path: Path, database_url: str) -> None:
+    """A transcript that is replaced by a link while the hook waits is not imported."""
+    laptop = Laptop(tmp_path, database_url=database_url)
+    laptop.hooks("install", "claude", "--yes")
+    path = write(tmp_path / TRANSCRIPT, said(1, "Open."))
+    laptop.run_hook("Stop", path)
+    link = tmp_path / "link"
+    link.symlink_to(write(tmp_path / "outside.jsonl", said(2, "A secret.")))
+    link.replace(path)
+
+    wait_until(lambda: "outside of the folders to read" in laptop.log())
+
+
 def test_hook_never_fails(laptop: Laptop) -> None:
     documents = ["", "no JSON", "[]", '{"transcript_path": null}', '{"transcript_path": "x"}']
     ran = [laptop.hooks("run", "claude", answer=document) for document in documents]

@@ -242,6 +242,28 @@ def test_watch_follows_a_growing_transcript(laptop: Path, server: str, ash: AshC
     assert child.parent_id == parent.id
 
 
+def test_watch_keeps_to_its_folders(laptop: Path, server: str, ash: AshClient) -> None:
+    """Files and folders that are replaced by links to others are skipped and reported; the rest goes on."""
+    path = write(laptop / TRANSCRIPT, said(1, "Open."))
+    outside = write(laptop / "private" / "secrets.jsonl", said(7, "A secret."))
+    with watching(laptop, server) as process:
+        wait_until(lambda: stored_messages(ash) == [1])
+        link = laptop / "link"
+        link.symlink_to(outside)
+        link.replace(path)
+        (path.parent / "folder").symlink_to(outside.parent)
+        for number in (2, 3):  # the report of a round is complete when the next one pushes
+            write(path.with_name(f"{number}.jsonl"), said(number, "Close.", session=str(number)))
+            wait_until(lambda: len(stored_messages(ash)) == number)  # noqa: B023  # called at once
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=TIMEOUT)
+
+    reported = "".join(err.split())
+    for each, target in ((path, outside), (path.parent / "folder", outside.parent)):
+        assert f"{each}: leads to {target}, outside of the folders to read".replace(" ", "") in reported
+    assert "secret" not in b"".join(line for each in ash.sessions() for line in ash.export(each.id)).decode()
+
+
 @pytest.mark.slow
 async def test_laptop_pushes_with_the_key_of_its_tenant(laptop: Path, server: str, store: Store) -> None:
     """The other tenant sees nothing, and pushes the same transcript into a session of its own."""

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ash_server.transfer.importing.transcript_files import external_id, find_files, find_homes, real_path
+from ash_server.file_access import real_path
+from ash_server.transfer.importing.transcript_files import external_id, find_files, find_homes
 
 
 @pytest.fixture
