@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from ash_client.errors import NO_ANSWER, ApiError
+from ash_client.errors import NO_ANSWER, WRITE_UNCONFIRMED, ApiError
 
 _MIN_SECONDS, _MAX_SECONDS = 0.1, 2.0
 _MAX_RETRY_AFTER = 60.0
@@ -61,7 +61,8 @@ class Attempts:
         if not self._retry.is_temporary(error):
             self._retry.on_answer()
             raise error
-        is_safe = self._is_repeatable or not error.was_sent or error.status in _NOT_PROCESSED
+        is_not_processed = error.status in _NOT_PROCESSED and error.code != WRITE_UNCONFIRMED
+        is_safe = self._is_repeatable or not error.was_sent or is_not_processed
         delay = max(next(self._delays), min(error.retry_after or 0, _MAX_RETRY_AFTER))
         if not is_safe or not self._has_time(delay):
             raise error

@@ -207,6 +207,12 @@ class DatabaseUnavailable(AshError):
     status, code, title = 503, "database_unavailable", "The database is unavailable."
 
 
+class WriteUnconfirmed(DatabaseUnavailable):
+    """The connection was lost after the statements were sent: PostgreSQL may have committed them."""
+
+    status, code, title = 503, "write_unconfirmed", "The database has not confirmed the write."
+
+
 class SchemaMismatch(AshError):
     status, code, title = 503, "schema_mismatch", "The database schema belongs to another version of Ash."
 

@@ -8,6 +8,7 @@ def error_message(error: Exception) -> str:
         return missing_package_message(error)
     from psycopg import Error as DatabaseError
     from psycopg import OperationalError
+    from psycopg.errors import DiskFull
 
     from ash_client.errors import ApiError
     from ash_server.db.embedded.binaries import EmbeddedPostgresError
@@ -16,8 +17,12 @@ def error_message(error: Exception) -> str:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, (AshError, ApiError, EmbeddedPostgresError, OSError, UnicodeError)):
         return str(error)
-    if isinstance(error, OperationalError):
-        return f"the database does not answer: {error}"
-    if isinstance(error, DatabaseError):
-        return f"database error: {error}"
+    reasons = {
+        DiskFull: "the disk of the database is full",
+        OperationalError: "the database does not answer",
+        DatabaseError: "database error",
+    }
+    for kind, reason in reasons.items():
+        if isinstance(error, kind):
+            return f"{reason}: {error}"
     return f"{type(error).__name__}: {error} (a bug in Ash; set ASH_DEBUG=1 for the traceback)"

@@ -4,12 +4,13 @@ The texts of keys and cookies are not stored, only their HMAC. Functions take a 
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, get_args
 from uuid import UUID
 
 from psycopg import AsyncConnection
-from psycopg.errors import UniqueViolation
+from psycopg.errors import DiskFull, UniqueViolation
 from psycopg.rows import args_row
 from pydantic import Field
 
@@ -160,7 +161,8 @@ async def find_key(conn: AsyncConnection, digest: bytes, *, is_cookie: bool) -> 
     if row is None:
         return None
     key = _to_key(row)
-    await conn.execute(_MARK_USED, [key.id])
+    with suppress(DiskFull):  # which reads survive
+        await conn.execute(_MARK_USED, [key.id])
     return key
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from uuid import UUID
 from weakref import WeakValueDictionary
 
@@ -11,11 +11,14 @@ from psycopg import AsyncConnection, OperationalError, errors
 
 from ash_server.db.connection import Pool
 from ash_server.db.tenants import DEFAULT, Tenant
-from ash_server.errors import DatabaseUnavailable, DiskFull, SchemaMismatch
+from ash_server.errors import DatabaseUnavailable, DiskFull, SchemaMismatch, WriteUnconfirmed
 
 _MAX_WRITERS_PER_SESSION = 2
 _WRITER_TIMEOUT = 5
 """Seconds, the same as for a connection of the pool."""
+
+_STATEMENT_ENDED = "A statement took longer than ASH_STATEMENT_TIMEOUT allows, or was cancelled."
+_REPEAT = "the request may be repeated with the same ids, and is stored once."
 
 _log = logging.getLogger(__name__)
 
@@ -50,6 +53,10 @@ class Connections:
         """Lend a connection for a short operation. Raises DatabaseUnavailable, SchemaMismatch."""
         return _lend(self.pool, self.tenant)
 
+    def changes(self) -> AbstractAsyncContextManager[AsyncConnection]:
+        """Lend a connection for a short write. Raises WriteUnconfirmed, DiskFull, and as `connection` does."""
+        return _lend(self.pool, self.tenant, writes=True)
+
     def owner(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """Lend a connection for tables of no tenant, such as keys. Raises DatabaseUnavailable, SchemaMismatch."""
         return _lend(self.owner_pool, self.tenant)
@@ -70,7 +77,7 @@ class Connections:
 
     @asynccontextmanager
     async def writer(self, session_id: UUID) -> AsyncGenerator[AsyncConnection, None]:
-        """Lend a connection to write to one session. Raises DatabaseUnavailable, SchemaMismatch."""
+        """Lend a connection to write to one session. Raises as `changes` does."""
         slot = self._write_slots.setdefault(session_id, asyncio.Semaphore(_MAX_WRITERS_PER_SESSION))
         try:
             async with asyncio.timeout(_WRITER_TIMEOUT):
@@ -78,7 +85,7 @@ class Connections:
         except TimeoutError:
             raise DatabaseUnavailable("The session is being written to; try again.") from None
         try:
-            async with _lend(self.pool, self.tenant) as conn:
+            async with self.changes() as conn:
                 yield conn
         finally:
             slot.release()
@@ -93,8 +100,8 @@ def translate_errors() -> Iterator[None]:
         _log.warning("the disk of the database is full")
         raise DiskFull from error
     except errors.QueryCanceled as error:
-        _log.warning("a statement took longer than ASH_STATEMENT_TIMEOUT")
-        raise DatabaseUnavailable("A statement took longer than ASH_STATEMENT_TIMEOUT allows.") from error
+        _log.warning("a statement was ended")
+        raise DatabaseUnavailable(_STATEMENT_ENDED) from error
     except OperationalError as error:
         reason, _, _ = str(error).partition("\n")
         _log.warning("the database does not answer: %s: %s", type(error).__name__, reason)
@@ -104,8 +111,30 @@ def translate_errors() -> Iterator[None]:
         raise SchemaMismatch from error
 
 
+@contextmanager
+def _confirm_writes() -> Iterator[None]:
+    """Raise WriteUnconfirmed if the connection is lost, and say how a write that was ended continues."""
+    try:
+        yield
+    except errors.DiskFull as error:
+        _log.warning("the disk of the database is full")
+        raise DiskFull(f"{DiskFull.title} Nothing is stored; {_REPEAT}") from error
+    except errors.QueryCanceled as error:
+        _log.warning("a statement was ended")
+        raise DatabaseUnavailable(f"{_STATEMENT_ENDED} Nothing is stored; {_REPEAT}") from error
+    except OperationalError as error:
+        is_lost = error.sqlstate is None or isinstance(error, (errors.AdminShutdown, errors.CrashShutdown))
+        if not is_lost:
+            raise
+        _log.warning("the connection to the database was lost during a write")
+        raise WriteUnconfirmed(
+            f"The connection was lost: the write may be stored or not; {_REPEAT}"
+        ) from error
+
+
 @asynccontextmanager
-async def _lend(pool: Pool, tenant: Tenant) -> AsyncGenerator[AsyncConnection, None]:
+async def _lend(pool: Pool, tenant: Tenant, *, writes: bool = False) -> AsyncGenerator[AsyncConnection, None]:
     with translate_errors():
         async with pool.connection(tenant=tenant) as conn:
-            yield conn
+            with _confirm_writes() if writes else nullcontext():
+                yield conn

@@ -32,7 +32,7 @@ class SessionRepository:
 
     async def get_or_create(self, **fields: Unpack[SessionFields]) -> Created:
         """Like `create`, and report whether the session is new. Of concurrent callers exactly one creates it."""
-        async with self._connections.connection() as conn:
+        async with self._connections.changes() as conn:
             result = await sessions.create_session(conn, **fields)
         if result.created:
             self._wake(result.session.id)
@@ -112,14 +112,14 @@ class SessionRepository:
 
     async def update(self, session_id: UUID, **changes: Unpack[SessionChanges]) -> Session:
         """Change the title, or replace the metadata as a whole. Raises SessionNotFound."""
-        async with self._connections.connection() as conn:
+        async with self._connections.changes() as conn:
             session = await sessions.update_session(conn, session_id, **changes)
         self._wake(session_id)
         return session
 
     async def set_file_time(self, session_id: UUID, modified_at: datetime, *, has_grown: bool) -> None:
         """Store when the imported file was modified; without new lines, the earliest time is kept."""
-        async with self._connections.connection() as conn:
+        async with self._connections.changes() as conn:
             await sessions.set_file_time(conn, session_id, modified_at, has_grown=has_grown)
 
     async def set_parent(self, session_id: UUID, parent_id: UUID, external_id: str | None = None) -> None:
@@ -127,7 +127,7 @@ class SessionRepository:
 
         The parent need not be stored: until it is, the session shows its external id.
         """
-        async with self._connections.connection() as conn:
+        async with self._connections.changes() as conn:
             await sessions.set_parent(conn, session_id, parent_id, external_id)
 
     async def delete(self, session_id: UUID, *, expected_sequence: int | None = None) -> None:
@@ -135,7 +135,7 @@ class SessionRepository:
 
         `expected_sequence` must be the last sequence of the session. Raises SessionNotFound, SequenceMismatch.
         """
-        async with self._connections.connection() as conn:
+        async with self._connections.changes() as conn:
             await sessions.delete_session(conn, session_id, expected_sequence=expected_sequence)
         self._wake(session_id)
 
@@ -166,5 +166,5 @@ class SessionRepository:
         self, session_id: UUID, unterminated: bool, last_message: str | None = None
     ) -> None:
         """Raises SessionNotFound. With `last_message`, nothing changes unless this is the id of the last message."""
-        async with self._connections.connection() as conn:
+        async with self._connections.changes() as conn:
             await sessions.set_unterminated(conn, session_id, unterminated, last_message)

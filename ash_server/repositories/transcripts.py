@@ -21,7 +21,7 @@ class TranscriptRepository:
 
         Of concurrent callers with one transcript, exactly one creates a session.
         """
-        async with self._connections.connection() as conn:
+        async with self._connections.changes() as conn:
             return await transcripts.claim(conn, names, source, path, rejected)
 
     async def find_candidate(
@@ -33,17 +33,17 @@ class TranscriptRepository:
 
     async def set_names(self, session_id: UUID, path: str, lineage: Sequence[str] | None = None) -> None:
         """Store where the file was seen last, and the names in it."""
-        async with self._connections.connection() as conn:
+        async with self._connections.changes() as conn:
             await transcripts.set_names(conn, session_id, path, lineage)
 
     async def adopt(self, session_id: UUID, lineage: Sequence[str] | None) -> None:
         """Store the names of a session that has none yet."""
-        async with self._connections.connection() as conn:
+        async with self._connections.changes() as conn:
             await transcripts.adopt(conn, session_id, lineage)
 
     async def replace_parent(self, old: UUID, new: UUID) -> None:
         """Change the parent of all sessions that name the old one."""
-        async with self._connections.connection() as conn:
+        async with self._connections.changes() as conn:
             await transcripts.replace_parent(conn, old, new)
 
     async def list_relatives(self, session_id: UUID) -> list[Relative]:
@@ -53,7 +53,7 @@ class TranscriptRepository:
 
     async def set_copy(self, session_id: UUID, copy: Copy | None) -> None:
         """Mark a session as a copy or a fork, or remove the mark."""
-        async with self._connections.connection() as conn:
+        async with self._connections.changes() as conn:
             await transcripts.set_copy(conn, session_id, copy)
 
     async def count_imported(self, source: str, paths: Sequence[str]) -> int:

@@ -17,7 +17,9 @@ class ReplicaHealth(AshModel):
     """False while the replica cannot be read: the primary then answers."""
     lag_seconds: Omittable[float] = Field(default=ABSENT, alias="lagSeconds")
     """The age of the oldest change that the replica does not have; absent if it is unknown."""
-    reason: Omittable[Literal["unavailable", "schema", "lag", "primary", "promoted", "system", "timeline"]] = ABSENT
+    reason: Omittable[
+        Literal["unavailable", "schema", "lag", "primary", "promoted", "system", "timeline"]
+    ] = ABSENT
     """Why the replica is not used: it does not answer (`unavailable`), has another `schema`, or lags too much (`lag`);
     the state of the `primary` is unknown; it is no replica, or was `promoted`; it is a replica of another server
     (`system`), or follows another primary since a promotion (`timeline`)."""

@@ -7,6 +7,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -283,6 +284,25 @@ def test_retries_wait_as_long_as_the_server_says(header: str | None, seconds: fl
     error = answer_error(429, {"Retry-After": header} if header else {}, b'{"code": "rate_limited"}')
 
     assert Attempts(Retry(seconds=None), is_repeatable=False).delay_after(error) == seconds
+
+
+def test_unconfirmed_writes_are_repeated_if_that_changes_nothing() -> None:
+    """Unlike one that the server has not begun, a repeated `pop` would delete another message."""
+    outcomes = []
+    for code, is_repeatable in product(("database_unavailable", "write_unconfirmed"), (True, False)):
+        error = answer_error(503, {}, f'{{"code": "{code}"}}'.encode())
+        try:
+            Attempts(Retry(seconds=None), is_repeatable=is_repeatable).delay_after(error)
+            outcomes.append((code, is_repeatable, "repeated"))
+        except ApiError:
+            outcomes.append((code, is_repeatable, "raised"))
+
+    assert outcomes == [
+        ("database_unavailable", True, "repeated"),
+        ("database_unavailable", False, "repeated"),
+        ("write_unconfirmed", True, "repeated"),
+        ("write_unconfirmed", False, "raised"),
+    ]
 
 
 def test_follow_resumes_after_every_lost_connection(ash: AshClient) -> None:

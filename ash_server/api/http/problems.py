@@ -32,6 +32,7 @@ from ash_server.errors import (
     SchemaMismatch,
     ScopeMissing,
     SecretMissing,
+    WriteUnconfirmed,
 )
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 
@@ -49,11 +50,12 @@ KEY_ERRORS = (
     SecretMissing,
     DatabaseUnavailable,
     SchemaMismatch,
+    DiskFull,
 )
 """Errors of every route that needs a key."""
 READ_ERRORS = (*COMMON_ERRORS, *KEY_ERRORS)
 """Errors of every route that uses the database."""
-WRITE_ERRORS = (*READ_ERRORS, OriginNotAllowed, DiskFull)
+WRITE_ERRORS = (*READ_ERRORS, OriginNotAllowed, WriteUnconfirmed)
 
 _log = logging.getLogger(__name__)
 

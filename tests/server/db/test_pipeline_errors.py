@@ -13,7 +13,7 @@ from psycopg import AsyncConnection, errors, sql
 
 from ash_server.db import messages
 from ash_server.db.connection import connect
-from ash_server.errors import DatabaseUnavailable, DiskFull
+from ash_server.errors import DatabaseUnavailable, DiskFull, WriteUnconfirmed
 from ash_server.ingest import NewMessage, prepare_message
 from ash_server.store import Store
 from tests.waiting import until
@@ -89,7 +89,9 @@ KINDS = {
     "lock timeout": Kind(locked, errors.LockNotAvailable, setting="lock_timeout"),
     "statement timeout": Kind(locked, errors.QueryCanceled, setting="statement_timeout"),
     "cancelled statement": Kind(partial(signalled, function="pg_cancel_backend"), errors.QueryCanceled),
-    "terminated backend": Kind(partial(signalled, function="pg_terminate_backend"), errors.AdminShutdown),
+    "terminated backend": Kind(
+        partial(signalled, function="pg_terminate_backend"), errors.AdminShutdown, WriteUnconfirmed
+    ),
     "unique violation": Kind(occupied, errors.UniqueViolation, errors.UniqueViolation),
     "disk full": Kind(partial(raising, sqlstate="53100"), errors.DiskFull, DiskFull),
     "out of memory": Kind(partial(raising, sqlstate="53200"), errors.OutOfMemory),
@@ -126,6 +128,15 @@ async def append_around(
     return failure
 
 
+DETAILS = {
+    "cancelled statement": "A statement took longer than ASH_STATEMENT_TIMEOUT allows, or was cancelled. Nothing is "
+    "stored; ",
+    "terminated backend": "The connection was lost: the write may be stored or not; ",
+    "disk full": "The disk of the database is full. Nothing is stored; ",
+}
+REMEDY = "the request may be repeated with the same ids, and is stored once."
+
+
 @pytest.mark.parametrize("kind", KINDS)
 async def test_store_appends_after_an_error(
     kind: str, database_url: str, connection: AsyncConnection, session_id: UUID
@@ -144,6 +155,8 @@ async def test_store_appends_after_an_error(
         stored = [message.id for message in await store.messages.list_messages(session_id)]
 
     assert type(failure) is expected
+    if kind in DETAILS:
+        assert str(failure) == DETAILS[kind] + REMEDY
     assert stored == BEFORE + AFTER
 
 
