@@ -199,12 +199,17 @@ def _set_scope(log: Log, step: steps.Scope) -> None:
     log.sidechain_call = ""
 
 
+def _set_facts(log: Log, step: steps.RecordStart) -> None:
+    log.facts = step.facts
+
+
 _HANDLERS: Mapping[type, Callable[[Log, Any], None]] = {
     steps.Chunk: streaming.add_chunk,
     steps.ChunkEnd: streaming.end_chunks,
     steps.CurrentAgent: agents.follow_agent,
     steps.Emit: _emit_event,
     steps.Part: complete_messages.emit_part,
+    steps.RecordStart: _set_facts,
     steps.ResponseEnd: streaming.end_response,
     steps.ResponseStart: streaming.start_response,
     steps.Scope: _set_scope,

@@ -1,5 +1,6 @@
 """Stored messages, readings, and standard messages."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
@@ -151,6 +152,21 @@ class Facts(NamedTuple):
     """Latest time in a record that names several, such as the last update of a session; milliseconds since 1970."""
     agent: str | None = None
     """The subagent whose session this is, by the id in its parent's transcript; empty for a main session."""
+
+
+def merge_facts(records: Sequence[Facts]) -> Facts:
+    """Return the facts of several records of one text: of each fact the first, of titles and times also the last."""
+    times = [time for each in records for time in (each.timestamp, each.last_timestamp) if time is not None]
+    named = next((each for each in reversed(records) if each.title is not None), Facts())
+    first = (
+        next((value for value in values if value is not None), None) for values in zip(*records, strict=True)
+    )
+    return Facts._make(first)._replace(
+        uuid=None,
+        title=named.title,
+        is_title_of_person=named.is_title_of_person,
+        last_timestamp=max(times, default=None),
+    )
 
 
 class Identity(NamedTuple):

@@ -8,6 +8,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, NewType, NoReturn
 
 import msgspec
@@ -146,6 +147,42 @@ def decode_json(raw: str | bytes) -> Any:
     if nests_deeper(value, MAX_DEPTH):
         raise LimitExceeded
     return value
+
+
+def split_values(text: str) -> list[str]:
+    """Return the objects on one line, and the cut ones before, between or after them; empty for any other text.
+
+    A program that continues after an unterminated line, whole or cut, writes such a line.
+    """
+    parts, start = _leading_values(text)
+    rest = text[start:]
+    for match in islice(_OBJECT_START.finditer(rest, 1), _MAX_SEARCHES if len(rest) <= _MAX_SEARCHED else 0):
+        following, end = _leading_values(rest[match.start() :])
+        if following and match.start() + end == len(rest):
+            parts, rest = [*parts, rest[: match.start()], *following], ""
+            break
+    parts += filter(None, [rest])
+    return parts if len(parts) > 1 and all(part.startswith("{") for part in parts) else []
+
+
+def _leading_values(text: str) -> tuple[list[str], int]:
+    """Return the objects at the beginning of a text, and the index after them."""
+    values: list[str] = []
+    start = len(text) - len(text.lstrip(_BLANKS))
+    try:
+        while text.startswith("{", start):
+            _, end = _DECODER.raw_decode(text, start)
+            values.append(text[start:end])
+            start = len(text) - len(text[end:].lstrip(_BLANKS))
+    except (ValueError, RecursionError):
+        pass
+    return values, start
+
+
+_BLANKS = "\ufeff \t\r\n"
+_OBJECT_START = re.compile(r'\{"')
+_MAX_SEARCHES, _MAX_SEARCHED = 16, 4 * 1024 * 1024
+"""Number of places in a cut object at which another may begin, and length of the text that is searched."""
 
 
 def _decode_deep(raw: str | bytes) -> Any:

@@ -20,7 +20,7 @@ from ash_shared.model.blocks import (
     text_block,
     wire_name,
 )
-from ash_shared.model.message import Facts, Identity, Kind, Role
+from ash_shared.model.message import Facts, Identity, Kind, Role, merge_facts
 from ash_shared.providers import Providers, discover
 from ash_shared.providers._kit.contract import (
     FastPath,
@@ -32,7 +32,7 @@ from ash_shared.providers._kit.contract import (
     single_message_part,
     speaker_of_role,
 )
-from ash_shared.providers._kit.steps import Emit, Scope, Step, TurnEnd, is_valid_step
+from ash_shared.providers._kit.steps import Emit, RecordStart, Scope, Step, TurnEnd, is_valid_step
 from ash_shared.reading.json_text import (
     RawMessage,
     decode_json,
@@ -40,6 +40,7 @@ from ash_shared.reading.json_text import (
     looks_like_json,
     message_text,
     shown_text,
+    split_values,
 )
 
 _NATIVE_SOURCE = "claude"
@@ -79,7 +80,9 @@ class Read(Struct, frozen=True):
     record: Record | None = None
     wire_type: WireType | None = None
     elements: Sequence["Read"] = ()
-    """The readings of the elements, for a top-level list."""
+    """The readings of the elements, for a top-level list, or of the values of a text with several."""
+    is_glued: bool = False
+    """True for a text with several values, each a record of its own."""
 
     def source(self, declared: str | None) -> str:
         """Return the declared source, or else the recognised one."""
@@ -88,8 +91,11 @@ class Read(Struct, frozen=True):
     def facts(self) -> Facts:
         """Return the metadata of the record. Never raises.
 
-        For a list: that of its first element without the `uuid`, and the time of its last element.
+        For a list: that of its first element without the `uuid`, and the time of its last element. For several records
+        on one line: of each fact, the first one, without the `uuid`.
         """
+        if self.is_glued:
+            return merge_facts([element.facts() for element in self.elements])
         if self.elements:
             last = self.elements[-1].facts()
             return (
@@ -101,6 +107,8 @@ class Read(Struct, frozen=True):
 
     def identity(self) -> Identity:
         """Return what identifies the record and its transcript in another file. Never raises."""
+        if self.is_glued:
+            return self.elements[0].identity()
         return Identity() if self.record is None else _identify(self.provider, self.record)
 
     def parts(self) -> list[Part]:
@@ -118,7 +126,11 @@ class Read(Struct, frozen=True):
         `declared` and `role` are the source and the role that the sender declared, if any.
         """
         if self.elements:
-            return [step for element in self.elements for step in _element_steps(element, declared)]
+            return [
+                step
+                for element in self.elements
+                for step in _element_steps(element, declared, is_record=self.is_glued)
+            ]
         if self.record is None and self.reading.kind == "message" and role is None:
             return _plain_text_steps(self.reading.blocks[0]["text"], declared)
         steps = self._provider_steps()
@@ -147,10 +159,11 @@ class Read(Struct, frozen=True):
         return [Part(role="system", blocks=[malformed])]
 
 
-def _element_steps(element: Read, declared: str | None) -> list[Step]:
-    """Return the steps of an element of a list. A scope ends with the element."""
+def _element_steps(element: Read, declared: str | None, *, is_record: bool) -> list[Step]:
+    """Return the steps of an element of a list, or of a text with several values. A scope ends with the element."""
     steps = element.steps(declared)
-    return [*steps, Scope()] if steps and steps[0].__class__ is Scope else steps
+    ended = [*steps, Scope()] if steps and steps[0].__class__ is Scope else steps
+    return [RecordStart(element.facts()), *ended] if is_record else ended
 
 
 def _plain_text_steps(text: str, declared: str | None) -> list[Step]:
@@ -202,7 +215,8 @@ def read_text(raw: str | bytes, source: str | None) -> Read:
     try:
         return _read_value(decode_json(raw), source)
     except (ValueError, RecursionError) as error:
-        return _read_partly(raw, source) or _read_undecodable(shown_text(raw), error)
+        text = shown_text(raw)
+        return _read_partly(raw, source) or _read_glued(text, source, error) or _read_undecodable(text, error)
 
 
 def _read_partly(raw: str | bytes, source: str | None) -> Read | None:
@@ -219,6 +233,39 @@ def _read_partly(raw: str | bytes, source: str | None) -> Read | None:
             except (ValueError, RecursionError):
                 return None
     return None
+
+
+def _read_glued(text: str, source: str | None, error: Exception) -> Read | None:
+    """Read a text of several values, which a program wrote on one line: it continued an unterminated one.
+
+    What follows the last whole value is malformed.
+    """
+    if isinstance(error, LimitExceeded | RecursionError) or not looks_like_json(text):
+        return None
+    values = split_values(text)
+    elements = [_read_part(value, source) for value in values]
+    if not _has_records(elements, source):
+        return None
+    try:
+        return _read_elements(elements, is_glued=True)
+    except LimitExceeded:
+        return None
+
+
+def _has_records(elements: Sequence[Read], source: str | None) -> bool:
+    """True if values are records of a format: a person may also write several objects on one line."""
+    return any(element.provider is not None for element in elements) or (
+        source is not None and bool(elements)
+    )
+
+
+def _read_part(value: str, source: str | None) -> Read:
+    try:
+        return _read_value(decode_json(value), source)
+    except (LimitExceeded, RecursionError):
+        return _non_message_read(raw_block("limit", value))
+    except ValueError:
+        return _non_message_read(raw_block("malformed", value, "invalid_json"))
 
 
 def _read_undecodable(text: str, error: Exception) -> Read:
@@ -260,6 +307,11 @@ def _read_list(values: list[Any], source: str | None) -> Read:
     elements = [
         _read_bare_block(value) if isinstance(value, list) else _read_value(value, source) for value in values
     ]
+    return _read_elements(elements)
+
+
+def _read_elements(elements: Sequence[Read], *, is_glued: bool = False) -> Read:
+    """Return the reading of several values together. Raises LimitExceeded."""
     blocks = [block for element in elements for block in element.reading.blocks]
     if len(blocks) > MAX_BLOCKS:
         raise LimitExceeded
@@ -268,7 +320,7 @@ def _read_list(values: list[Any], source: str | None) -> Read:
     kind: Kind = next((kind for kind in _KINDS_BY_PRIORITY if kind in first_roles), "record")
     first_provider = next((element.provider for element in elements if element.provider), None)
     reading = RecordReading(kind, first_roles.get(kind, "system"), blocks)
-    return Read(reading, first_provider, elements=elements)
+    return Read(reading, first_provider, elements=elements, is_glued=is_glued)
 
 
 _KINDS_BY_PRIORITY: tuple[Kind, ...] = ("message", "chunk", "record")
@@ -283,8 +335,11 @@ def identify(raw: str, source: str | None) -> Identity:
     """Return `Read.identity` of a text, without reading its content. Never raises."""
     try:
         value = decode_json(raw)
-    except (ValueError, RecursionError):
+    except (LimitExceeded, RecursionError):
         return Identity()
+    except ValueError:
+        values = split_values(raw)
+        return identify(values[0], source) if values else Identity()
     if not isinstance(value, dict):
         return Identity()
     record = _open_envelope(value)

@@ -40,6 +40,7 @@ from ash_server.transfer.importing.lines import (
     batched,
     may_be_unfinished,
     read_file,
+    starts_like_json,
 )
 from ash_server.transfer.importing.mirrored import MirroredRecords
 from ash_server.transfer.importing.parents import TranscriptHead, line_bytes, read_head
@@ -286,6 +287,8 @@ class FileImport:
         self._claim = claim
         self._last_line: FileLine | None = None
         """The last line of the session; None if its stored text differs from the file, or continues it."""
+        self._continuations: list[FileLine] = []
+        """Values that a program wrote after stored lines without an end."""
 
     @property
     def end(self) -> LineStart | None:
@@ -356,6 +359,8 @@ class FileImport:
             self.result.counts["existing"] += known_start.number - 1
             self._file.advance(known_start.offset)
         await self._target.set_file_time(has_grown=False)
+        if self._continuations:
+            await self._append(_Batch([message async for message in self._parse(self._continuations)], 0))
         if start:
             await self._append_lines(start)
         await self._store_last_newline()
@@ -463,6 +468,10 @@ class FileImport:
         elif self._claim and _is_beginning(line, text):
             self.result.counts["existing"] += 1
             self._last_line = None
+        elif (rest := _continuation(line, text)) is not None:
+            self.result.counts["existing"] += 1
+            self._continuations.append(rest)
+            self._last_line = rest
         elif self._is_other_text(line, text):
             raise TextDiffers
         else:
@@ -542,6 +551,15 @@ def _was_cut(line: FileLine, stored: bytes) -> bool:
     """True if an incomplete line was stored, which is complete in the file."""
     is_longer = line.data is not None and line.data.startswith(stored)
     return is_longer and may_be_unfinished(FileLine(line.place, stored, len(stored), terminated=False))
+
+
+def _continuation(line: FileLine, stored: bytes) -> FileLine | None:
+    """Return what a program wrote after a stored line that had no end: another JSON value. It has its own message."""
+    if line.data is None or not line.data.startswith(stored) or _was_cut(line, stored):
+        return None
+    rest = line.data[len(stored) :]
+    name = f"{line.name}+{len(stored)}"
+    return line._replace(data=rest, file=name) if starts_like_json(stored) and starts_like_json(rest) else None
 
 
 def _missing_problem(line: FileLine) -> LineProblem:

@@ -73,7 +73,7 @@ def read_file(path: Path, start: LineStart = START, access: FileAccess = ANY_FIL
 def read_texts(file: BinaryIO) -> Iterator[FileLine]:
     """Yield the whole file if it is one JSON document, else its lines. Lines are streamed if the first one is JSON."""
     head = _read_head(file)
-    if not _starts_like_json(head) or _is_json(head):
+    if not starts_like_json(head) or _is_json(head):
         yield from _read_lines(_prepend(head, file.readline), START)
         return
     document = head + file.read(_MAX_DOCUMENT_BYTES - len(head))
@@ -88,7 +88,7 @@ def may_be_unfinished(line: FileLine) -> bool:
     return (
         not line.terminated
         and line.data is not None
-        and _starts_like_json(line.data)
+        and starts_like_json(line.data)
         and not _is_json(line.data)
     )
 
@@ -149,7 +149,7 @@ def _prepend(head: bytes, readline: ReadLine) -> ReadLine:
     return read
 
 
-def _starts_like_json(head: bytes) -> bool:
+def starts_like_json(head: bytes) -> bool:
     return head.removeprefix(BOM_UTF8).lstrip()[:1] in (b"{", b"[")
 
 

@@ -259,6 +259,12 @@ class CurrentAgent(NamedTuple):
     """The message that names it, which counts only once if it is written again."""
 
 
+class RecordStart(NamedTuple):
+    """The steps that follow are of another record of the text, with these facts."""
+
+    facts: Facts
+
+
 class Scope(NamedTuple):
     """Applies to the steps of the record that follow it."""
 
@@ -269,7 +275,17 @@ class Scope(NamedTuple):
 
 
 Step: TypeAlias = (
-    Part | Chunk | ChunkEnd | ResponseStart | ResponseEnd | TurnStart | TurnEnd | Emit | CurrentAgent | Scope
+    Part
+    | Chunk
+    | ChunkEnd
+    | ResponseStart
+    | ResponseEnd
+    | TurnStart
+    | TurnEnd
+    | Emit
+    | CurrentAgent
+    | RecordStart
+    | Scope
 )
 
 

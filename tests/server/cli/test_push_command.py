@@ -203,6 +203,18 @@ def test_another_text_is_another_session_and_a_fork_is_marked(
     assert [(each.copy_of, each.copied_messages) for each in sessions] == [(None, None), (sessions[0].id, 1)]
 
 
+def test_a_value_after_a_line_without_an_end(laptop: Path, server: str, ash: AshClient) -> None:
+    path = write(laptop / TRANSCRIPT, said(1, "one").rstrip("\n"))
+    push(laptop, server, path)
+
+    write(path, said(1, "one").rstrip("\n"), said(2, "two"), said(3, "three"))
+    pushed, again = push(laptop, server, path, "--json"), push(laptop, server, path, "--json")
+
+    assert (counts(pushed)["new"], counts(pushed)["changed"]) == (2, 0)
+    assert (counts(again)["new"], counts(again)["changed"]) == (0, 0)
+    assert stored_messages(ash) == [3]
+
+
 def test_broken_lines_are_reported_as_by_an_import(laptop: Path, server: str, ash: AshClient) -> None:
     path = laptop / "notes.jsonl"
     write(path)

@@ -122,6 +122,22 @@ SAME: dict[str, tuple[list[Step], list[Stored]]] = {
         [Step(A, TWO + claude("3")[:-30]), Step(B, FOUR), Step(A, FOUR)],
         [Stored(A, TWO + claude("3")[:-30] + "\n" + claude("4"))],
     ),
+    "grown on a line without an end": (
+        [
+            Step(A, TWO[:-1]),
+            *[Step(A, TWO[:-1] + claude("3") + claude("4"))] * 2,
+            Step(B, TWO[:-1] + claude("3")),
+        ],
+        [Stored(A, FOUR, B)],
+    ),
+    "grown on a line without an end, twice": (
+        [
+            Step(A, TWO[:-1]),
+            Step(A, TWO[:-1] + claude("3")[:-1]),
+            Step(A, TWO[:-1] + claude("3") + claude("4")),
+        ],
+        [Stored(A, FOUR)],
+    ),
     "a refused line": (
         [Step(A, claude("1") + "\0\n" + claude("2")), Step(B, claude("1") + "\0\n" + claude("2", "3"))],
         [Stored(A, claude("1", "2", "3"), B)],
