@@ -3,17 +3,20 @@
 import time
 from collections import OrderedDict
 from datetime import UTC, datetime
+from functools import partial
 from typing import NamedTuple
 
 from ash_server.db.keys import SCOPES, Key, KeyScope
 from ash_server.db.tenants import DEFAULT, Tenant
 from ash_server.errors import DatabaseUnavailable, KeyInvalid, KeyRequired, SchemaMismatch
 from ash_server.key_texts import digest, is_key_text, read_secret
+from ash_server.live.tasks import SharedCalls
 from ash_server.repositories.keys import KeyRepository
 from ash_server.settings import Settings
 
-_REMEMBERED_SECONDS = 5.0
-"""How long a key is used without asking the database whether it is still valid."""
+_REMEMBERED_SECONDS = 2.5
+"""How long a key is used without asking the database whether it is still valid. Streams ask every `IDLE_SECONDS`: both
+together are less than the five seconds in which a revoked key is refused everywhere."""
 _RECALLED_SECONDS = 3600.0
 """How long a key can still be recalled while the database is unavailable."""
 _MAX_REMEMBERED = 1000
@@ -48,6 +51,8 @@ class KeyRing:
         self._remembered: OrderedDict[tuple[bytes, bool], tuple[Key, float]] = OrderedDict()
         self._no_keys_until = 0.0
         self._has_keys = False
+        self._lookups = SharedCalls()
+        """Of the clients of many streams, which ask at the same time."""
         self._minute = 0
         self._refused: set[str] = set()
         """The addresses of the refused sign-ins of this minute."""
@@ -83,7 +88,7 @@ class KeyRing:
         if self._is_closed():
             return False
         if time.monotonic() >= self._no_keys_until:
-            self._has_keys = await self._keys.has_keys()
+            self._has_keys = await self._lookups.run("has_keys", self._keys.has_keys)
             self._no_keys_until = time.monotonic() + _REMEMBERED_SECONDS
         return not self._has_keys
 
@@ -124,7 +129,8 @@ class KeyRing:
         place = (key_digest, is_browser)
         key, end = self._remembered.get(place, (None, 0.0))
         if key is None or time.monotonic() >= end:
-            key = await self._keys.find(key_digest, is_cookie=is_browser)
+            find = partial(self._keys.find, key_digest, is_cookie=is_browser)
+            key = await self._lookups.run(place, find)
             self._remembered.pop(place, None)  # so that the oldest check stays first
             if key is None:
                 raise KeyInvalid

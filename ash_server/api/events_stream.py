@@ -34,6 +34,7 @@ from ash_server.api.http.streaming import (
 )
 from ash_server.db.events import StoredEvent, parse_cursor
 from ash_server.errors import CursorAhead, InvalidParameter, OriginNotAllowed, ServerStopped, SessionNotFound
+from ash_server.live.hub import IDLE
 from ash_server.queries.redacted_rows import hide_event_chunks
 from ash_server.store import Store
 from ash_shared.model.message import LAST_SEQUENCE
@@ -136,7 +137,7 @@ async def _server_sent_events(
             if batch.caught_up and not has_caught_up:
                 yield b'event: caught_up\ndata: {"sequence":%d}\n\n' % after
                 has_caught_up = True
-            elif not batch.events:
+            elif not batch.events and batch is not IDLE:
                 yield b":\n\n"
     yield closed_event(ServerStopped() if store.hub.is_stopped() else SessionNotFound(), sequence=after)
 

@@ -67,5 +67,6 @@ async def _server_sent_events(feed: SessionFeed, find_refusal: FindRefusal) -> A
             if reason := await find_refusal():
                 yield closed_event(reason)
                 return
-            yield events
+            if events:
+                yield events
     yield closed_event(ServerStopped())

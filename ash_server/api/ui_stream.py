@@ -27,7 +27,7 @@ from ash_server.api.http.redaction import is_redacted
 from ash_server.api.http.streaming import EVENT_STREAM, SSE_HEADERS, FindRefusal, mark_as_subscription
 from ash_server.db.events import StoredEvent
 from ash_server.errors import DatabaseUnavailable, OriginNotAllowed, SessionNotFound, SessionTooLarge
-from ash_server.live.hub import EventBatch
+from ash_server.live.hub import IDLE, EventBatch
 from ash_server.queries.projection_inputs import MAX_BYTES
 from ash_server.queries.redacted_rows import hide_event_chunks
 from ash_server.repositories.events import EventStore, RunningTurn
@@ -149,6 +149,8 @@ async def _render(followed: _Followed, find_refusal: FindRefusal) -> AsyncGenera
             if refusal := await find_refusal():
                 remedy = refusal.detail
                 break
+            if batch is IDLE:
+                continue
             chunks = [chunk for event in followed.decode(batch.events) for chunk in stream.add(event)]
             if batch.caught_up and not stream.is_over and await _has_ended(followed):
                 chunks += stream.end()

@@ -26,10 +26,13 @@ from ash_server.db.notify import CHANNEL, Last, last_sequences, notify, read_not
 from ash_server.db.pagination import may_have_more
 from ash_server.db.tenants import DEFAULT, Tenant
 from ash_server.errors import DatabaseUnavailable, SchemaMismatch
-from ash_server.live.tasks import cancel_tasks, wait_for_event
+from ash_server.live.tasks import SharedCalls, cancel_tasks, wait_for_event
 
 HEARTBEAT_SECONDS = 15.0
 """Subscribers receive something at least this often."""
+
+IDLE_SECONDS = 2.0
+"""Subscriptions without events are asked at least this often whether they may go on."""
 
 POLL_SECONDS = 2.0
 """Interval of the queries that detect lost notifications."""
@@ -68,6 +71,10 @@ class EventBatch:
             self._rendered[write] = write(self.events)
         rendered: T = self._rendered[write]
         return rendered
+
+
+IDLE = EventBatch((), caught_up=False)
+"""Says that nothing has happened: a reason to check the key of the subscriber, and nothing to send."""
 
 
 class Subscriptions(NamedTuple):
@@ -160,7 +167,7 @@ class Hub:
         self._versions = count()
         self._sessions: dict[UUID, _SubscribedSession] = {}
         self._watchers: set[ChangedSessions] = set()
-        self._shared: dict[Hashable, asyncio.Task[Any]] = {}
+        self._shared = SharedCalls()
         self._unsent: set[tuple[int, UUID]] = set()
         """Numbers of tenants, and their sessions."""
         self._has_unsent = asyncio.Event()
@@ -204,8 +211,8 @@ class Hub:
         A session of another tenant counts as deleted.
 
         Survives database outages. The first batch that is caught up comes immediately, even if it has no events. If
-        there are none for `HEARTBEAT_SECONDS`, a batch without events follows. `collapse` omits the chunks of messages
-        that are complete when the chunks are read.
+        there are none for `HEARTBEAT_SECONDS`, a batch without events follows, and in between `IDLE`, every
+        `IDLE_SECONDS`. `collapse` omits the chunks of messages that are complete when the chunks are read.
         """
         self._start_listening()
         time = asyncio.get_running_loop().time
@@ -221,8 +228,10 @@ class Hub:
                     yield batch
                     subscriber.cursor = batch.events[-1].sequence if batch.events else subscriber.cursor
                     heartbeat_due, is_behind = time() + HEARTBEAT_SECONDS, not batch.caught_up
-                if batch.caught_up:
-                    await wait_for_event(subscriber.changed, heartbeat_due - time())
+                while batch.caught_up and time() < heartbeat_due:
+                    if await wait_for_event(subscriber.changed, min(IDLE_SECONDS, heartbeat_due - time())):
+                        break
+                    yield IDLE
 
     @contextmanager
     def watch_changes(self, tenant: Tenant | None = None) -> Iterator[ChangedSessions]:
@@ -254,12 +263,7 @@ class Hub:
 
     async def share(self, key: Hashable, run: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run the coroutine once for all concurrent callers with the same key."""
-        if key not in self._shared:
-            task = asyncio.create_task(run())
-            self._shared[key] = task
-            task.add_done_callback(lambda _: self._shared.pop(key, None))
-        result: T = await asyncio.shield(self._shared[key])
-        return result
+        return await self._shared.run(key, run)
 
     def share_output(self, session_id: UUID, own: T, is_usable: Callable[[T], bool]) -> T:
         """Return the object that the current subscribers of the session share; if it is not usable, this one."""

@@ -17,7 +17,7 @@ import psycopg
 
 from ash_server.db.tenants import Tenant
 from ash_server.errors import DatabaseUnavailable, SchemaMismatch
-from ash_server.live.hub import HEARTBEAT_SECONDS, POLL_SECONDS, Hub
+from ash_server.live.hub import HEARTBEAT_SECONDS, IDLE_SECONDS, POLL_SECONDS, Hub
 from ash_server.live.tasks import BackgroundTask, wait_for_event
 from ash_server.repositories.sessions import SessionRepository
 from ash_shared.model.session import Session
@@ -49,14 +49,20 @@ class SessionFeed(BackgroundTask):
     async def subscribe(self) -> AsyncGenerator[bytes, None]:
         """Yield server-sent events until the hub stops, at least one every `HEARTBEAT_SECONDS`.
 
-        `caught_up` comes first, and again whenever changes may have been missed.
+        `caught_up` comes first, and again whenever changes may have been missed. In between comes nothing, as an empty
+        text, every `IDLE_SECONDS`.
         """
+        time = asyncio.get_running_loop().time
         subscriber = _Subscriber()
         self._subscribers.add(subscriber)
         try:
             while not self._hub.is_stopped():
                 yield subscriber.take()
-                await wait_for_event(subscriber.pending, HEARTBEAT_SECONDS)
+                heartbeat_due = time() + HEARTBEAT_SECONDS
+                while (rest := heartbeat_due - time()) > 0:
+                    if await wait_for_event(subscriber.pending, min(IDLE_SECONDS, rest)):
+                        break
+                    yield b""
         finally:
             self._subscribers.discard(subscriber)
 

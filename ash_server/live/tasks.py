@@ -1,10 +1,13 @@
 """Background tasks, waiting with a timeout, and cancellation."""
 
 import asyncio
-from typing import Any, Self
+from collections.abc import Callable, Coroutine, Hashable
+from typing import Any, Self, TypeVar
 
 _CANCEL_RETRY_SECONDS = 5.0
 _TURN_SECONDS = 0.25
+
+T = TypeVar("T")
 
 
 async def wait_for_event(event: asyncio.Event, seconds: float) -> bool:
@@ -39,6 +42,21 @@ async def cancel_tasks(*tasks: asyncio.Task[Any]) -> None:
         for task in pending:
             task.cancel()
         _, pending = await asyncio.wait(pending, timeout=_CANCEL_RETRY_SECONDS)
+
+
+class SharedCalls:
+    """Runs a coroutine once for all concurrent callers with the same key."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[Hashable, asyncio.Task[Any]] = {}
+
+    async def run(self, key: Hashable, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        if key not in self._tasks:
+            task = asyncio.create_task(call())
+            self._tasks[key] = task
+            task.add_done_callback(lambda _: self._tasks.pop(key, None))
+        result: T = await asyncio.shield(self._tasks[key])
+        return result
 
 
 class BackgroundTask:

@@ -249,6 +249,14 @@ def test_heartbeats_without_events(base: str, monkeypatch: pytest.MonkeyPatch) -
         assert [next(events) for _ in range(4)][1:] == ['event: caught_up\ndata: {"sequence":0}', ":", ":"]
 
 
+def test_nothing_is_sent_between_heartbeats(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "IDLE_SECONDS", 0.001)
+    with stream(base) as events:
+        until(events, "caught_up")
+        post(base, make_event("summary", text="a"))
+        assert next(events).startswith("id: 1\nevent: summary\n")
+
+
 def test_events_larger_than_a_chunk(base: str) -> None:
     text = "é" * 300_000
     post(base, make_event("summary", text=text), make_event("summary", text="b"))

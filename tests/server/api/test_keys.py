@@ -25,7 +25,7 @@ from ash_server.app import create_app, openapi_json
 from ash_server.db.keys import SCOPES, KeyScope
 from ash_server.errors import KeyRequired, RateLimited
 from ash_server.key_texts import new_key_text
-from ash_server.live.hub import Hub
+from ash_server.live.hub import IDLE_SECONDS, Hub
 from ash_server.live.session_feed import SessionFeeds
 from ash_server.settings import Settings
 from ash_server.store import Store
@@ -562,8 +562,10 @@ async def test_audit_counts_refused_sign_ins(
 
 @pytest.fixture
 def keyed_server(app: Litestar, red: Team, blue: Team, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setattr("ash_server.live.hub.HEARTBEAT_SECONDS", 0.1)
-    monkeypatch.setattr("ash_server.live.session_feed.HEARTBEAT_SECONDS", 0.1)
+    """Streams check keys also while there is nothing to send."""
+    for module in ("ash_server.live.hub", "ash_server.live.session_feed"):
+        monkeypatch.setattr(f"{module}.HEARTBEAT_SECONDS", 3600.0)
+        monkeypatch.setattr(f"{module}.IDLE_SECONDS", 0.1)
     monkeypatch.setattr(key_ring, "_REMEMBERED_SECONDS", 0.1)
     with served(app) as address:
         yield address
@@ -572,6 +574,10 @@ def keyed_server(app: Litestar, red: Team, blue: Team, monkeypatch: pytest.Monke
 async def revoke(store: Store, name: str, tenant: str) -> None:
     [key] = [each for each in await store.keys.list_keys() if (each.name, each.tenant.name) == (name, tenant)]
     await store.keys.revoke(key)
+
+
+def test_revoked_keys_are_refused_within_five_seconds() -> None:
+    assert key_ring._REMEMBERED_SECONDS + IDLE_SECONDS < 5
 
 
 @pytest.mark.parametrize("path", ["/api/sessions/stream", "/api/sessions/{}/events/stream"])

@@ -280,7 +280,7 @@ async def test_ended_subscriptions_are_removed(
         async with aclosing(hub.subscribe(session_id, 0)) as batch:
             assert (await anext(batch)).caught_up
 
-    assert (hub._sessions, hub._shared) == ({}, {})
+    assert (hub._sessions, hub._shared._tasks) == ({}, {})
 
 
 # --- A server as a process
