@@ -21,15 +21,28 @@ TIMEOUT_SECONDS = 30.0
 SILENCE_SECONDS = 45.0
 """Seconds without even a heartbeat after which a stream is considered lost."""
 
+_MAX_PORT = 65535
 _KEEPALIVE_SECONDS = 2.0
 """Less than the time after which servers close idle connections, so that few requests meet a closed one."""
 
-DEFAULT_URL = "http://127.0.0.1:4100"
+_DEFAULT_PORT = "4100"
 
 
 def from_environment(environ: Mapping[str, str]) -> tuple[str, str | None]:
-    """Return the address of the server and the key."""
-    return environ.get("ASH_URL") or DEFAULT_URL, environ.get("ASH_KEY") or None
+    """Return the address of the server, by default the one on this machine, and the key. Raises ApiError."""
+    url = environ.get("ASH_URL") or local_url(environ.get("ASH_PORT") or _DEFAULT_PORT)
+    return url, environ.get("ASH_KEY") or None
+
+
+def local_url(port: int | str) -> str:
+    """Return the address of a server on this machine. Raises ApiError for text that is not a port."""
+    try:
+        number = int(port)
+    except ValueError:
+        number = -1
+    if not 0 <= number <= _MAX_PORT:
+        raise ApiError("bad_address", f"ASH_PORT must be a number from 0 to {_MAX_PORT}.", was_sent=False)
+    return f"http://127.0.0.1:{number}"
 
 
 def check_url(url: str) -> str:

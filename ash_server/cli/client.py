@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from ash_client import ApiError, AshClient, Retry
+from ash_client.connection import local_url
 from ash_client.errors import NO_ANSWER
 from ash_client.retry import NEVER
 from ash_server.cli.server_keys import saved_key
@@ -75,7 +76,7 @@ def as_uuid(text: str) -> UUID | None:
 
 def default_url() -> str:
     """Return ASH_URL, else the address of the server on this machine."""
-    return os.environ.get("ASH_URL") or f"http://127.0.0.1:{Settings.from_environment().port}"
+    return os.environ.get("ASH_URL") or local_url(Settings.from_environment().port)
 
 
 def _single(reference: str, matches: Sequence[Session]) -> Session | None:

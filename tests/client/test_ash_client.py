@@ -205,6 +205,28 @@ def test_address_and_key_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     assert [headers["Authorization"] for headers in requests] == ["Bearer ash_secret"]
 
 
+async def test_default_address_has_the_port_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ASH_URL", raising=False)
+    urls = []
+    for port in ("4207", ""):
+        monkeypatch.setenv("ASH_PORT", port)
+        with AshClient.from_env() as client:
+            async with AsyncAshClient.from_env() as async_client:
+                urls += [client.url, async_client.url]
+    monkeypatch.setenv("ASH_PORT", "4207/x")
+    with pytest.raises(ApiError, match="ASH_PORT must be a number from 0 to 65535"):
+        AshClient.from_env()
+    monkeypatch.setenv("ASH_URL", "https://ash.example")
+    with AshClient.from_env() as client:
+        urls.append(client.url)
+
+    assert urls == [
+        *["http://127.0.0.1:4207"] * 2,
+        *["http://127.0.0.1:4100"] * 2,
+        "https://ash.example",
+    ]
+
+
 @pytest.mark.parametrize("url", ["127.0.0.1:4100", "ftp://ash", "http://"])
 def test_address_that_is_none(url: str) -> None:
     with pytest.raises(ApiError, match="is not a server address"):

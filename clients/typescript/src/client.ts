@@ -27,7 +27,7 @@ import type {
 /** The version of the API that this client works with. */
 export const API_VERSION = 1;
 
-const DEFAULT_URL = "http://127.0.0.1:4100";
+const DEFAULT_PORT = "4100";
 const HEALTH = "/health/live";
 const OTHER_API = new Set(["method_not_allowed", "not_ash", "not_found"]);
 
@@ -67,11 +67,11 @@ export class AshClient {
     this.#connection = new Connection(this.url, key, fetchWith);
   }
 
-  /** Connect to ASH_URL, by default the server on this machine, with the key ASH_KEY, if it is set. */
+  /** Connect to ASH_URL, by default the server at ASH_PORT of this machine, with the key ASH_KEY, if it is set. */
   static fromEnv(options: Omit<ClientOptions, "key"> = {}): AshClient {
     const { process } = globalThis as { process?: { env: Record<string, string | undefined> } };
-    const { ASH_URL, ASH_KEY } = process?.env ?? {};
-    return new AshClient(ASH_URL || DEFAULT_URL, { ...options, key: ASH_KEY || undefined });
+    const { ASH_URL, ASH_KEY, ASH_PORT } = process?.env ?? {};
+    return new AshClient(ASH_URL || `http://127.0.0.1:${ASH_PORT || DEFAULT_PORT}`, { ...options, key: ASH_KEY || undefined });
   }
 
   /** Return the versions of the server. Needs no key. */
