@@ -45,6 +45,11 @@ def test_settings_exist() -> None:
     assert {name.lower() for name in names} <= {field.name for field in fields(Settings)}
 
 
+def test_unit_names_files_of_the_installation_only() -> None:
+    """`/opt/ash` is a virtual environment: it has no pages."""
+    assert {*re.findall(r"/opt/ash\S*", "\n".join(values_of(r"\w+")))} == {"/opt/ash/bin/ash"}
+
+
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
 def test_unit_is_valid() -> None:
     checked = subprocess.run(["systemd-analyze", "verify", UNIT], capture_output=True, text=True, check=False)
