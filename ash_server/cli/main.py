@@ -41,7 +41,7 @@ COMMANDS = {
     "reparse": ("reparse", "Show which stored messages this version reads differently."),
     "replay": ("replay", "Write the lines of a recorded stream at their original speed."),
     "restore": ("restore", "Fill an empty store from a backup."),
-    "search": ("search", "Search the texts of all sessions, newest results first."),
+    "search": ("search", "Search the titles and texts of all sessions, newest results first."),
     "serve": ("serve", "Start the server."),
     "sessions": ("sessions", "List sessions, newest activity first."),
     "tail": ("tail", "Follow a session, until Ctrl-C."),

@@ -1,10 +1,12 @@
 """`ash search`: search all sessions."""
 
+import json
 import time
 from collections.abc import Iterator
 from functools import partial
 from itertools import groupby
-from typing import Any, Unpack, get_args
+from typing import Any, NamedTuple, Unpack, get_args
+from uuid import UUID
 
 import rich_click as click
 from rich.text import Text
@@ -23,6 +25,7 @@ from ash_server.db.search.query import SearchFilter, SearchScope
 from ash_server.store import Store
 from ash_shared.model.message import Role
 from ash_shared.model.pages import SearchPage, SearchResult
+from ash_shared.model.session import Session
 
 _DEFAULT_PLACE = "conversation"
 _DEFAULT_PER_SESSION = 3
@@ -61,11 +64,11 @@ _INDEX_TIMEOUT = 2.0
 def command(
     words: tuple[str, ...], session: str | None, *, as_json: bool, per_session: int | None, **filters: Any
 ) -> None:
-    """Search the texts of all sessions, newest results first.
+    """Search the titles and texts of all sessions, newest results first.
 
     All words must occur; each also matches longer words that start with it. "these words" matches a phrase, -word
     excludes a word, `or` separates alternatives. Quote the whole query, since the shell removes quotes and a leading
-    dash starts an option.
+    dash starts an option. Sessions with this title or name come first, unless --session, --role or --after is given.
 
     \b
     ash search summer time
@@ -73,19 +76,37 @@ def command(
     ash search README.md --session 363175b0
     """
     max_per_session = per_session or (None if session else _DEFAULT_PER_SESSION)
-    page = with_store(
+    found = with_store(
         partial(_search, q=" ".join(words), session=session, per_session=max_per_session, **filters)
     )
-    (_show_json if as_json else _show_view)(page)
+    (_show_json if as_json else _show_view)(found)
 
 
-async def _search(store: Store, q: str, session: str | None, **filters: Unpack[SearchFilter]) -> SearchPage:
+class _Found(NamedTuple):
+    page: SearchPage
+    named: list[Session]
+    """Sessions with this title or name that have no result on the page."""
+
+
+async def _search(store: Store, q: str, session: str | None, **filters: Unpack[SearchFilter]) -> _Found:
     """Index all pending events first, without a time limit, so that the search covers everything stored."""
     if session is not None:
         filters["session_id"] = (await resolve_session(store, session)).id
     pending = await _index_pending(store)
     page = await store.search.find(q, **filters)
-    return page.model_copy(update={"pending": pending}) if pending else page
+    found = _Found(page, await _find_named(store, q, page, **filters))
+    return found._replace(page=page.model_copy(update={"pending": pending})) if pending else found
+
+
+async def _find_named(
+    store: Store, q: str, page: SearchPage, **filters: Unpack[SearchFilter]
+) -> list[Session]:
+    name = q.replace('"', "").strip()
+    if not name or any(filters.get(each) for each in ("after", "role", "session_id")):
+        return []
+    named = await store.sessions.list_sessions(q=name, source=filters.get("source"), limit=filters["limit"])
+    with_results = {result.session_id for result in page.results}
+    return [session for session in named.sessions if session.id not in with_results]
 
 
 async def _index_pending(store: Store) -> int:
@@ -100,19 +121,24 @@ async def _index_pending(store: Store) -> int:
     return 0
 
 
-def _show_json(page: SearchPage) -> None:
-    click.echo(visible_json(page.model_dump_json()))
+def _show_json(found: _Found) -> None:
+    sessions = [session.model_dump(mode="json") for session in found.named]
+    click.echo(visible_json(json.dumps({"sessions": sessions, **found.page.model_dump(mode="json")})))
 
 
-def _show_view(page: SearchPage) -> None:
-    """Print results grouped by session."""
-    console = stdout_console()
+def _show_view(found: _Found) -> None:
+    """Print the sessions found by name, then results grouped by session."""
+    console, page = stdout_console(), found.page
+    for session in found.named:
+        console.print(
+            _format_session(session.id, session.source, session.name, "title or name"), soft_wrap=True
+        )
     for _, of_session in groupby(page.results, lambda result: result.session_id):
         results = list(of_session)
         console.print(_format_heading(results[0]), soft_wrap=True)
         for result in results:
             console.print(_format_result(result), soft_wrap=True)
-    if not page.results:
+    if not (page.results or found.named):
         warn("no results")
     print_next_page(page.next_after)
     if page.pending is not None:
@@ -120,11 +146,13 @@ def _show_view(page: SearchPage) -> None:
 
 
 def _format_heading(result: SearchResult) -> Text:
-    title = "" if result.title is None else " ".join(visible(result.title).split())
-    matches = f" · {counted(result.matches, 'matching event')}"
-    return Text.assemble(
-        (str(result.session_id)[:8], "bold"), f"  {visible(result.source)}  {title}", (matches, "dim")
-    )
+    matches = counted(result.matches, "matching event")
+    return _format_session(result.session_id, result.source, result.title or "", matches)
+
+
+def _format_session(id: UUID, source: str, name: str, found: str) -> Text:
+    text = " ".join(visible(name).split())
+    return Text.assemble((str(id)[:8], "bold"), f"  {visible(source)}  {text}", (f" · {found}", "dim"))
 
 
 def _format_result(result: SearchResult) -> Text:

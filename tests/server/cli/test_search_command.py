@@ -51,6 +51,29 @@ def test_finds_imported_texts(ash: Ash, birds: Path) -> None:
     )
 
 
+def test_finds_titles(ash: Ash, birds: Path, tmp_path: Path) -> None:
+    """Sessions whose texts do not match, by title and by name; those with results are listed once."""
+    other = written(tmp_path / "other.jsonl", '{"type":"user","message":{"role":"user","content":"Hello."}}')
+    assert ash("import", str(other), "--as", "heron-diary").code == 0
+    found = [ash("search", *words) for words in (["HERON"], ["heron-d"], ["Where is", "--in", "results"])]
+    as_json = json.loads(ash("search", "heron", "--json").out)
+    narrowed = [["--role", "user"], ["--session", "birds"], ["--source", "pi"]]
+
+    assert [lines(each.out) for each in found] == [
+        [
+            "…  claude  Hello. · title or name",
+            "…  claude  Where is the 🙂 heron? · 2 matching events",
+            "  #2     …  assistant  Grep: heron",
+            "  #1     …  user       Where is the 🙂 heron?",
+        ],
+        ["…  claude  Hello. · title or name"],
+        ["…  claude  Where is the 🙂 heron? · title or name"],
+    ]
+    assert [each["externalId"] for each in as_json["sessions"]] == ["heron-diary"]
+    assert [each["sequence"] for each in as_json["results"]] == [2, 1]
+    assert not any("title or name" in ash("search", "heron", *options).out for options in narrowed)
+
+
 def test_escapes_control_characters(ash: Ash, birds: Path) -> None:
     done = ash("search", "heron", "grey", "--in", "everything")
 
@@ -118,4 +141,4 @@ def test_reindex_rebuilds_the_search_index(ash: Ash, birds: Path, database_url: 
     ash("reindex", "birds")
     after = ash("search", "heron")
 
-    assert (before.out, len(lines(after.out))) == ("", 3)
+    assert (len(lines(before.out)), len(lines(after.out))) == (1, 3)
