@@ -11,7 +11,7 @@ from litestar import Controller, Request, Response, get, post
 from litestar.datastructures import State
 from litestar.openapi import ResponseSpec
 from litestar.params import FromPath, QueryParameter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from ash_server.api.http.bodies import (
     BODY_ERRORS,
@@ -58,7 +58,6 @@ from ash_server.settings import Settings
 from ash_shared.eventlog import Event
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.event_types import CATALOGUE
-from ash_shared.model.events import EVENT_TYPES
 from ash_shared.model.message import LAST_SEQUENCE
 from ash_shared.model.pages import EventPage
 
@@ -66,30 +65,13 @@ _list_decoder = msgspec.json.Decoder(list[msgspec.Raw])
 _any_decoder = msgspec.json.Decoder()
 
 
-def _schemas_by_type() -> list[Any]:
-    """Return a schema per event type, with the payload of the type as in ChatEvent."""
-    other = {"type": "object", "properties": {"type": {"not": {"enum": sorted(EVENT_TYPES)}}}}
-    return [*(_schema_of_type(type, row.model) for type, row in CATALOGUE.items()), other]
-
-
-def _schema_of_type(type: str, model: type[BaseModel]) -> dict[str, Any]:
-    payload = model.model_fields["payload"].annotation
-    properties = {
-        "type": {"const": type, "type": "string"},
-        "payload": {"$ref": f"#/components/schemas/{getattr(payload, '__name__', '')}"},
-    }
-    return {"type": "object", "properties": properties, "required": ["type", "payload"]}
-
-
 class NewEvent(AshModel):
     """An event to append: a ChatEvent of which only `type` and `payload` are required.
 
-    The payload of a known type must match its schema. Unknown types and keys are kept.
+    The payload of a known type must match the one in KnownEvent. Unknown types and keys are kept.
     """
 
-    model_config = ConfigDict(
-        extra="allow", use_attribute_docstrings=True, json_schema_extra={"anyOf": _schemas_by_type()}
-    )
+    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     id: Omittable[Annotated[str, Field(min_length=1, max_length=255)]] = Field(
         default=ABSENT, json_schema_extra=dict(WITHOUT_NUL)
@@ -270,7 +252,7 @@ class EventController(Controller):
         "/events",
         operation_id="appendEvents",
         summary="Append events",
-        description="One event, a list of events, or NDJSON. Either all are stored or none. `id` and `timestamp` are "
+        description="A list of events, one event, or NDJSON. Either all are stored or none. `id` and `timestamp` are "
         "optional; an `id` makes the append idempotent. Unknown types and keys are kept. A `sessionId` must name this "
         "session, by its id, its external id or the provider's id; `sequence` and `messageSequence` are ignored.",
         response_description="Stored; events that were already stored have `created: false`.",
@@ -293,7 +275,7 @@ class EventController(Controller):
         },
         operation_class=operation(
             body={
-                JSON: json_batch_of(NewEvent, one=_NEW_PROMPT, several=_NEW_EVENTS, of_another_type=_CUSTOM),
+                JSON: json_batch_of(NewEvent, events=_NEW_EVENTS, of_another_type=[_CUSTOM]),
                 NDJSON: text(
                     "One event per line; blank lines are skipped.",
                     lines="".join(

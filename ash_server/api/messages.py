@@ -193,8 +193,7 @@ _MESSAGE = {
 _APPEND_BODY = {
     JSON: json_batch_of(
         NewMessage,
-        one={"content": _LINE, "id": "run-7/line-12"},
-        several=[{"content": _LINE}, {"content": "plain words", "role": "user"}],
+        messages=[{"content": _LINE, "id": "run-7/line-12"}, {"content": "plain words", "role": "user"}],
     ),
     NDJSON: text(
         "One message per line, stored verbatim; blank lines are skipped.",

@@ -18,6 +18,8 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from ash_server.api.http.redaction import PARAMETER
+from ash_shared.model.event_types import CATALOGUE
+from ash_shared.model.events import OtherEvent
 
 _REFERENCE = "#/components/schemas/"
 _PUBLIC_PATHS = "/health/"
@@ -117,7 +119,7 @@ class _OpenApiDocument(OpenAPI):
         document = super().to_schema()
         _document_redaction(document)
         for parameter in _iter_parameters(document):
-            parameter["schema"] = _parameter_schema(parameter["schema"])
+            parameter["schema"] = _plain(_parameter_schema(parameter["schema"]))
         for operation in _iter_operations(document, _PUBLIC_PATHS):
             operation["security"] = []
         components = {
@@ -126,7 +128,13 @@ class _OpenApiDocument(OpenAPI):
             "securitySchemes": _SECURITY_SCHEMES,
         }
         security: list[dict[str, list[str]]] = [{name: []} for name in _SECURITY_SCHEMES]
-        return {"openapi": document["openapi"], **document, "security": security, "components": components}
+        complete = {
+            "openapi": document["openapi"],
+            **document,
+            "security": security,
+            "components": components,
+        }
+        return _renamed(complete)  # type: ignore[no-any-return]  # a document stays one
 
 
 class OpenApiDocumentConfig(OpenAPIConfig):
@@ -163,23 +171,70 @@ def _schemas(models: Sequence[type]) -> dict[str, Any]:
         pydantic, ref_template=_REFERENCE + "{model}", schema_generator=_UntitledSchema
     )
     _, components = msgspec.json.schema_components(structs, ref_template=_REFERENCE + "{name}")
-    return {
-        name: _with_items(schema) for name, schema in sorted({**definitions["$defs"], **components}.items())
+    requests = {name: _without_defaults(schema) for name, schema in components.items()}
+    schemas = {**definitions["$defs"], **requests}
+    return {name: _plain(_with_sequence(name, schemas[name])) for name in sorted(schemas)}
+
+
+def _without_defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a request. To generators, a field with a default is always there."""
+    properties = {
+        name: {key: value for key, value in field.items() if key != "default"}
+        for name, field in schema.get("properties", {}).items()
     }
+    return {**schema, "properties": properties}
 
 
-def _with_items(schema: Any) -> Any:
-    """Describe tuples of equal items as lists of fixed length, which all tools read."""
+def _with_sequence(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """Require the sequence of an event: those of the library have none until they are stored."""
+    return {**schema, "required": [*schema["required"], "sequence"]} if name in _EVENTS else schema
+
+
+_EVENTS = {row.model.__name__ for row in CATALOGUE.values()} | {OtherEvent.__name__}
+
+
+_MAX_INT32, _MAX_INT64 = 2**31 - 1, 2**63 - 1
+
+
+def _plain(schema: Any) -> Any:
+    """Return an equal schema in words that all tools read."""
     if isinstance(schema, list):
-        return list(map(_with_items, schema))
+        return list(map(_plain, schema))
     if not isinstance(schema, dict):
         return schema
-    first, *others = schema.get("prefixItems") or [None]
+    plain = {name: _plain(value) for name, value in schema.items()}
+    if plain.get("anyOf") == [{}, {"type": "null"}]:
+        del plain["anyOf"]  # anything
+    if plain.get("type") == "integer" and plain.get("maximum", _MAX_INT64) > _MAX_INT32:
+        return {**plain, "format": "int64"}
+    if plain.get("type") == "object":
+        is_open = plain.keys().isdisjoint({"properties", "additionalProperties"})
+        return {**plain, "additionalProperties": True} if is_open else plain
+    first, *others = plain.get("prefixItems") or [None]
     is_uniform = first is not None and all(other == first for other in others)
-    plain = {name: value for name, value in schema.items() if not (is_uniform and name == "prefixItems")}
-    return {name: _with_items(value) for name, value in plain.items()} | (
-        {"items": first} if is_uniform else {}
-    )
+    return _with_items(plain, first) if is_uniform else plain
+
+
+def _with_items(schema: Mapping[str, Any], item: Any) -> dict[str, Any]:
+    """Describe a tuple of equal items as a list of fixed length."""
+    return {name: value for name, value in schema.items() if name != "prefixItems"} | {"items": item}
+
+
+_NAMES = {"NewEvent": "EventToAppend", "NewMessage": "MessageToAppend", "NewSession": "SessionToCreate"}
+"""Schemas with another name than their model: in Go, `NewSession` is the constructor of `Session`."""
+_NEW_REFERENCES = {_REFERENCE + model: _REFERENCE + name for model, name in _NAMES.items()}
+
+
+def _renamed(node: Any, key: str = "") -> Any:
+    """Return a part of the document with the names of the schemas in `_NAMES`."""
+    if isinstance(node, list):
+        return [_renamed(each) for each in node]
+    if isinstance(node, dict):
+        names = _NAMES if key == "schemas" else {}
+        return {names.get(name, name): _renamed(value, name) for name, value in node.items()}
+    if key == "title":
+        return _NAMES.get(node, node)
+    return _NEW_REFERENCES.get(node, node) if key == "$ref" else node
 
 
 def _document_redaction(document: Mapping[str, Any]) -> None:

@@ -7,9 +7,6 @@ export type { components, operations, paths } from "./ash.js";
 type Schemas = components["schemas"];
 type Query<Id extends keyof operations> = NonNullable<operations[Id]["parameters"]["query"]>;
 
-/** The generated types require fields that have a default in the API. */
-type WithDefaults<T, Required extends keyof T> = Pick<T, Required> & Partial<T>;
-
 export type Metadata = Record<string, unknown>;
 
 export type AppendedMessage = Schemas["AppendedMessage"];
@@ -27,10 +24,10 @@ export type MessagePage = Schemas["MessagePage"];
 export type SearchPage = Schemas["SearchPage"];
 export type SessionPage = Schemas["SessionPage"];
 
-export type NewMessage = WithDefaults<Schemas["NewMessage"], "content">;
-export type NewEvent = Schemas["NewEvent"];
-export type NewSession = Partial<Omit<Schemas["NewSession"], "metadata">> & { metadata?: Metadata | null };
-export type SessionUpdate = { title?: string | null; metadata?: Metadata };
+export type NewMessage = Schemas["MessageToAppend"];
+export type NewEvent = Schemas["EventToAppend"];
+export type NewSession = Schemas["SessionToCreate"];
+export type SessionUpdate = Schemas["SessionPatch"];
 
 export type EventQuery = Omit<Query<"listEvents">, "after"> & { after?: number };
 export type MessageQuery = Query<"listMessages">;

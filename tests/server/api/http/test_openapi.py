@@ -126,22 +126,65 @@ def test_events_are_an_open_tagged_union() -> None:
         schema = SCHEMAS[model.__name__]
         payload = SCHEMAS[model.model_fields["payload"].annotation.__name__]
         assert schema["properties"]["type"] == {"const": type, "type": "string"}
-        assert {"id", "timestamp", "sessionId", "type", "payload"} == set(schema["required"])
+        assert {"id", "timestamp", "sessionId", "type", "payload", "sequence"} == set(schema["required"])
         assert schema["properties"]["payload"]["$ref"].rpartition("/")[2] in SCHEMAS
         assert schema["additionalProperties"] is payload["additionalProperties"] is True
         assert schema["description"]
         assert payload["description"]
 
 
-def test_new_event_payload_depends_on_its_type() -> None:
-    *known, other = SCHEMAS["NewEvent"]["anyOf"]
+def test_optional_fields_of_requests_have_no_default() -> None:
+    """Generators make required fields of those with a default."""
+    requests = {name: each for name, each in SCHEMAS.items() if each.get("additionalProperties") is False}
+    fields = [field for request in requests.values() for field in request["properties"].values()]
 
-    assert SCHEMAS["NewEvent"]["required"] == ["type", "payload"]
-    assert {choice["properties"]["type"]["const"]: choice["properties"]["payload"] for choice in known} == {
-        type: {"$ref": SCHEMAS[model.__name__]["properties"]["payload"]["$ref"]}
-        for type, model in EVENT_MODELS.items()
+    assert {"SessionToCreate", "SessionPatch", "MessageToAppend", "Commit"} <= requests.keys()
+    assert [field for field in fields if "default" in field] == []
+
+
+def test_metadata_is_an_open_object() -> None:
+    """An object without properties would be an empty one to generators."""
+    closed = [
+        node
+        for node in everything(SCHEMAS)
+        if node.get("type") == "object" and node.keys().isdisjoint({"properties", "additionalProperties"})
+    ]
+
+    assert closed == []
+    assert SCHEMAS["SessionPatch"]["properties"]["metadata"]["additionalProperties"] is True
+
+
+def test_bodies_of_requests_are_of_one_type() -> None:
+    """Clients that are generated from a union of an item and a list do not compile."""
+    unions = [
+        (name, media_type)
+        for name, operation in OPERATIONS.items()
+        for media_type, content in operation.get("requestBody", {}).get("content", {}).items()
+        if {"anyOf", "oneOf"} & (content["schema"].keys() | _resolved(content["schema"]).keys())
+    ]
+
+    assert unions == []
+
+
+def _resolved(schema: dict[str, Any]) -> dict[str, Any]:
+    items = schema.get("items", schema)
+    return SCHEMAS.get(items.get("$ref", "").rpartition("/")[2], {})  # type: ignore[no-any-return]
+
+
+def test_large_integers_have_64_bits() -> None:
+    """Times in milliseconds do not fit into the default type of Go and Java."""
+    formats = {
+        SCHEMAS[name]["properties"][field].get("format")
+        for name, field in (
+            ("TurnStartEvent", "timestamp"),
+            ("Message", "sequence"),
+            ("EventPage", "nextAfter"),
+        )
     }
-    assert other["properties"]["type"] == {"not": {"enum": sorted(EVENT_TYPES)}}
+    limit = next(each for each in OPERATIONS["listEvents"]["parameters"] if each["name"] == "limit")
+
+    assert formats == {"int64"}
+    assert "format" not in limit["schema"]
 
 
 def test_event_examples_are_valid() -> None:
@@ -205,7 +248,7 @@ def test_hand_read_bodies_are_documented() -> None:
         "appendChunks": ["application/x-ndjson"],
         "parse": ["application/json"],
     }
-    for name in ("NewMessage", "NewSession", "SessionPatch", "ParseRequest"):
+    for name in ("MessageToAppend", "SessionToCreate", "SessionPatch", "ParseRequest"):
         assert SCHEMAS[name]["additionalProperties"] is False
 
 

@@ -85,9 +85,9 @@ def test_generated_client_calls_every_json_route(package: str, generated_client:
     def made(model: str, **fields: Any) -> Any:
         return getattr(models, model).from_dict(fields)
 
-    session: UUID = call("createSession", body=made("NewSession", source="claude", title="A test")).id
-    appended = call("appendMessages", session, body=made("NewMessage", content=LINE, id="m1"))
-    event = made("NewEventType0", type="turn_start", payload={"trigger": "user"})
+    session: UUID = call("createSession", body=made("SessionToCreate", source="claude", title="A test")).id
+    appended = call("appendMessages", session, body=[made("MessageToAppend", content=LINE, id="m1")])
+    event = made("EventToAppend", type="turn_start", payload={"trigger": "user"})
     posted = call("appendEvents", session, body=[event])
     results: dict[str, Callable[[], Any]] = {
         "listSessions": lambda: [each.id for each in call("listSessions", q=str(session)).sessions],
