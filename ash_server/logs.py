@@ -1,4 +1,8 @@
-"""The log of the server, on standard error: a line of text or of JSON for each entry."""
+"""The log of the server, on standard error: a line of text or of JSON for each entry.
+
+No entry contains an id, a key, a search word or a text, at any level. Entries of Ash have none. Libraries log what they
+are called with: their entries below a warning are left out, and of the others only the fixed part is shown.
+"""
 
 import logging
 import os
@@ -19,9 +23,29 @@ from ash_server.settings import Settings
 def configure_logging(settings: Settings) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(_formatter(settings.log_format == "json"))
+    handler.addFilter(_is_shown)
     logging.basicConfig(handlers=[handler], level=settings.log_level.upper(), force=True)
-    level = max(logging.getLogger().level, logging.INFO)
-    logging.getLogger("uvicorn").setLevel(level)  # below, it logs the headers and frames of WebSockets
+
+
+_OWN = ("ash_server", "ash_shared", "ash_client")
+_WITH_FIXED_MESSAGES = ("uvicorn", "psycopg")
+"""Libraries that log variable parts as arguments."""
+_LEFT_OUT = "an entry of this library, whose message may contain ids or texts"
+
+
+def _library(record: logging.LogRecord) -> str:
+    return record.name.partition(".")[0]
+
+
+def _is_shown(record: logging.LogRecord) -> bool:
+    library = _library(record)
+    return library in _OWN or record.levelno >= logging.WARNING or _is_lifecycle(record)
+
+
+def _is_lifecycle(record: logging.LogRecord) -> bool:
+    """True for starts and stops of the server; uvicorn also logs the address of each WebSocket."""
+    is_info = record.name == "uvicorn.error" and record.levelno == logging.INFO
+    return is_info and "WebSocket" not in str(record.msg) and "connection" not in str(record.msg)
 
 
 def _formatter(is_json: bool) -> logging.Formatter:
@@ -32,7 +56,7 @@ def _formatter(is_json: bool) -> logging.Formatter:
         _add_process,
         _add_request_id,
         _format_exception,
-        _shorten_context,
+        _hide_arguments,
         structlog.processors.TimeStamper(fmt="iso"),
     ]
     renderer: Processor = (
@@ -70,8 +94,14 @@ def _format_exception(_logger: Any, _method: str, entry: EventDict) -> EventDict
     return entry
 
 
-def _shorten_context(_logger: Any, _method: str, entry: EventDict) -> EventDict:
-    """Keep the beginning of an entry of asyncio. Its arguments and next lines show values."""
-    if entry.get("logger") == "asyncio":
-        entry["event"] = re.split(r"[\n(]", entry["event"], maxsplit=1)[0]
+def _hide_arguments(_logger: Any, _method: str, entry: EventDict) -> EventDict:
+    """Keep the fixed part of an entry of a library."""
+    record: logging.LogRecord = entry["_record"]
+    library = _library(record)
+    if library == "asyncio":  # the arguments of a call, and the next lines, show values
+        entry["event"] = re.split(r"[\n(]", str(record.msg), maxsplit=1)[0]
+    elif library in _WITH_FIXED_MESSAGES and not _is_lifecycle(record):
+        entry["event"] = str(record.msg)
+    elif library not in _OWN and not _is_lifecycle(record):
+        entry["event"] = _LEFT_OUT
     return entry

@@ -1,7 +1,6 @@
 """The tools with which agents read the sessions, over HTTP: the Model Context Protocol without protocol sessions."""
 
 import asyncio
-import logging
 from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -66,7 +65,6 @@ def _tool_server() -> "Server[Any]":
     # Imported with the first message, in a thread: it takes a second.
     from ash_server.history_tools import create_server
 
-    logging.getLogger("mcp").setLevel(logging.WARNING)  # it logs each message
     return create_server(_send)
 
 

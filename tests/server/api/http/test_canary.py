@@ -17,6 +17,7 @@ from websockets.sync.client import connect
 
 from ash_server.app import create_app, openapi_json
 from ash_server.db.keys import SCOPES
+from ash_server.history_tools import _TOOLS
 from ash_server.settings import Settings
 from ash_server.store import Store
 from tests.conftest import at_database, new_database
@@ -73,11 +74,14 @@ async def test_contents_appear_nowhere(
             key = await create_key(store, CANARY, "default", *SCOPES)
         settings = {"ASH_LOG_LEVEL": "debug", "ASH_LOG_FORMAT": log_format, "ASH_SECRET": SECRET}
         errors: list[httpx.Response] = []
+        ids: set[str] = set()
         with serving(url, tmp_path, **settings) as (address, log):
             for failure in FAILURES:
                 with psycopg.connect(url, autocommit=True) as conn:
                     conn.execute(failure.encode())
-                errors += call_everything(address, key)
+                more, session_id = call_everything(address, key)
+                errors += more
+                ids.add(session_id)
             async with httpx.AsyncClient(base_url=address, headers=bearer(key)) as client:
                 others = [await client.get(path) for path in ("/metrics", "/openapi.json")]
 
@@ -90,7 +94,7 @@ async def test_contents_appear_nowhere(
     assert {error.status_code for error in errors} >= {400, 401, 404, 405, 409, 413, 415, 421, 422, 500}
     assert [(each.status_code, CANARY in each.text) for each in others] == [(200, False)] * 2
     assert len(log) > 100
-    assert [line for line in log if CANARY in line or key in line] == []
+    assert [line for line in log if any(text in line for text in (CANARY, key, *ids))] == []
 
 
 @contextmanager
@@ -105,11 +109,12 @@ def serving(url: str, home: Path, **variables: str) -> Iterator[tuple[str, list[
         reader.join()
 
 
-def call_everything(address: str, key: str) -> list[httpx.Response]:
-    """Call every operation and path with canaries, and return the errors."""
+def call_everything(address: str, key: str) -> tuple[list[httpx.Response], str]:
+    """Call every operation, tool and path with canaries, and return the errors and the id of a session."""
     with httpx.Client(base_url=address, headers=HEADERS | bearer(key)) as client:
         session_id, responses = create_session(client)
         send_frames(address, key, session_id)
+        call_tools(client, session_id)
         for method, path, operation in sorted(OPERATIONS, key=lambda each: each[0] == "DELETE"):
             responses += [
                 send(client, method, path_of(path, session_id), **options)
@@ -130,7 +135,7 @@ def call_everything(address: str, key: str) -> list[httpx.Response]:
                 {"Host": f"{CANARY}.example"},
             )
         ]
-    return [response for response in responses if response.is_error]
+    return [response for response in responses if response.is_error], session_id
 
 
 def send(client: httpx.Client, method: str, path: str, **options: Any) -> httpx.Response:
@@ -185,13 +190,34 @@ def with_canary(value: Any) -> Iterator[Any]:
             yield copy
 
 
+def call_tools(client: httpx.Client, session_id: str) -> None:
+    """Call the tools of the Model Context Protocol with the canary and the id in each argument, and unknown ones."""
+    calls = [
+        *((name, {"q": CANARY, "source": CANARY}) for name in _TOOLS),
+        *((name, {"session_id": value}) for name in _TOOLS for value in (session_id, CANARY)),
+        ("search", {"q": CANARY, "session_id": session_id}),
+        ("list_sessions", {"q": CANARY}),
+        (CANARY, {CANARY: CANARY}),
+    ]
+    headers = {"Accept": "application/json, text/event-stream"}
+    for name, values in calls:
+        for method in ("tools/call", CANARY):
+            message = {
+                "jsonrpc": "2.0",
+                "id": 1,
+                "method": method,
+                "params": {"name": name, "arguments": values},
+            }
+            client.post("/mcp", json=message, headers=headers)
+
+
 def send_frames(address: str, key: str, session_id: str) -> None:
     """Send frames of text until the server closes the connection, because of the last one."""
     url = f"{address.replace('http', 'ws')}/api/sessions/{session_id}/events/ws"
-    for last in (CANARY.encode(), CANARY * 200):
+    for last, query in ((CANARY.encode(), ""), (CANARY * 200, "?after=0"), ("", f"?after={CANARY}")):
         with (
             suppress(ConnectionClosed, InvalidHandshake),
-            connect(url, additional_headers=HEADERS | bearer(key), open_timeout=TIMEOUT) as socket,
+            connect(url + query, additional_headers=HEADERS | bearer(key), open_timeout=TIMEOUT) as socket,
         ):
             socket.send(CANARY)
             socket.send(last)
