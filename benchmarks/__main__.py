@@ -19,6 +19,7 @@ from benchmarks import (
     listing,
     parsing,
     reading,
+    redacting,
     report,
     storing,
     viewer,
@@ -76,6 +77,10 @@ def _keys(samples: Samples, url: str, smoke: bool) -> Results:
     return asyncio.run(keys.measure(url, samples, keys.SMOKE if smoke else keys.FULL)), []
 
 
+def _redacting(_samples: Samples, _url: str, smoke: bool) -> Results:
+    return asyncio.run(redacting.measure(redacting.SMOKE if smoke else redacting.FULL))
+
+
 def _adapters(_samples: Samples, url: str, smoke: bool) -> Results:
     return asyncio.run(adapters.measure(url, adapters.SMOKE if smoke else adapters.FULL)), []
 
@@ -91,6 +96,7 @@ _BENCHES = (
     Bench(frozenset({"P11"}), _viewer),
     Bench(frozenset({"P12"}), _importing),
     Bench(frozenset({"P14"}), _adapters),
+    Bench(frozenset({"P15"}), _redacting),
     # Last: from its first key on, a database serves no requests without one.
     Bench(frozenset({"P13"}), _keys),
 )

@@ -135,7 +135,7 @@ def _cut_names(document: str) -> Iterator[Secret]:
     """Yield the last words of the names that may have been cut there."""
     for member in _NAME_OF_SESSION.finditer(document):
         end = _end_of_string(document, member.end(), min(len(document), member.end() + 6 * _MAX_CUT))
-        name = unescape(document[member.end() : end]) or Unescaped(document[member.end() : end], [0], [0])
+        name = unescape(document[member.end() : end]) or Unescaped(document[member.end() : end])
         last = _LAST_WORD.search(name.text) if len(name.text) == _MAX_CUT else None
         if last:
             yield Secret(member.end() + name.place_of(last.start()), end, "")

@@ -1,18 +1,22 @@
 """The text that escapes of JSON stand for, with the places where its characters stand."""
 
 import re
+from array import array
 from bisect import bisect_right
+from collections.abc import Sequence
 from typing import NamedTuple
 
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|([\"\\/bfnrt]))")
+_MAX_PARTS = 4096
+"""Joined in one call, during which no other thread runs."""
 _CHARACTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 class Unescaped(NamedTuple):
     text: str
-    ends: list[int]
+    ends: Sequence[int] = (0,)
     """Where the text goes on after each escape, and `0` for its beginning."""
-    places: list[int]
+    places: Sequence[int] = (0,)
     """The same positions in the escaped text."""
 
     def place_of(self, position: int) -> int:
@@ -28,7 +32,8 @@ def unescape(text: str) -> Unescaped | None:
     """
     if "\\" not in text:
         return None
-    parts, ends, places = list[str](), [0], [0]
+    pieces, parts = list[str](), list[str]()
+    ends, places = array("q", [0]), array("q", [0])  # freed at once, unlike lists of numbers
     length = last = 0
     for match in _ESCAPE.finditer(text):
         start, end = match.span()
@@ -38,6 +43,9 @@ def unescape(text: str) -> Unescaped | None:
         length, last = length + len(part) + 1, end
         ends.append(length)
         places.append(end)
+        if len(parts) > _MAX_PARTS:
+            pieces.append("".join(parts))
+            parts.clear()
     if not last:
         return None
-    return Unescaped("".join([*parts, text[last:]]), ends, places)
+    return Unescaped("".join([*pieces, *parts, text[last:]]), ends, places)

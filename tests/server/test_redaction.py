@@ -1,12 +1,15 @@
 """Redaction of tokens, keys and passwords in texts."""
 
 import json
+from functools import partial
 from pathlib import Path
+from re._parser import parse  # type: ignore[import-not-found]  # not public
 
 import pytest
 
 from ash_server.redaction import RedactedLines, redact, redact_json, redact_name, redact_text
-from ash_server.redaction.forms import MAX_LENGTH
+from ash_server.redaction.forms import FORMS, MAX_LENGTH
+from benchmarks.redacting import INPUTS
 from tests.shared.conftest import CORPUS
 
 # Each value is assembled, so that scanners of repositories do not report it.
@@ -247,3 +250,21 @@ def test_the_longest_key_across_two_slices_is_found() -> None:
 
     for before in range(BORDER - len(key) - 1, BORDER + 1, 501):
         assert redact(f"{' ' * before}{key} end") == f"{' ' * before}[redacted: private key] end", before
+
+
+def test_each_pattern_has_a_bounded_length() -> None:
+    """Else a text could make one call of the pattern matcher, which no other thread interrupts, take very long."""
+    patterns = [form.find.args[0] for form in FORMS if isinstance(form.find, partial)]
+    lengths = [parse(pattern.pattern).getwidth()[1] for pattern in patterns]
+
+    assert len(patterns) > 30
+    assert [pattern for pattern, length in zip(patterns, lengths, strict=True) if length > MAX_LENGTH] == []
+
+
+@pytest.mark.parametrize("unit", INPUTS.values(), ids=INPUTS)
+def test_the_worst_inputs_stay_valid(unit: str) -> None:
+    text = (unit * (100_000 // len(unit)))[:100_000]
+    document = json.dumps({"text": text, "after": SECRETS["github token"]})
+
+    assert redact(f"{text}\n<{SECRETS['github token']}").endswith("[redacted: github token]")
+    assert json.loads(redact_json(document))["after"] == "[redacted: github token]"
