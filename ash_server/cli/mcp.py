@@ -1,12 +1,16 @@
 """`ash mcp`: tools with which agents read the stored sessions."""
 
 import asyncio
+from typing import TYPE_CHECKING, Any, Self
 
 import rich_click as click
 
 from ash_client import AsyncAshClient, Retry
 from ash_server.cli.client import default_url, key_for
 from ash_server.cli.options import url_option
+
+if TYPE_CHECKING:
+    from mcp.shared.message import SessionMessage
 
 _RETRY_SECONDS = 2.0
 """An agent waits for the result of its call."""
@@ -38,5 +42,89 @@ async def _serve(url: str | None) -> None:
         AsyncAshClient(address, key_for(address), retry=retry) as server,
         stdio_server() as (read, write),
     ):
-        tools = create_server(server.send)
-        await tools.run(read, write, tools.create_initialization_options())
+        tools, requests = create_server(server.send), _OpenRequests()
+        options = tools.create_initialization_options()
+        await tools.run(_Received(read, requests), _Sent(write, requests), options)
+
+
+class _OpenRequests:
+    """The ids of the requests that have no answer yet."""
+
+    def __init__(self) -> None:
+        self._ids = set[Any]()
+        self._are_answered = asyncio.Event()
+
+    def note(self, message: "SessionMessage | Exception") -> None:
+        """Note a message of the client."""
+        received = getattr(message, "message", None)
+        method, id = getattr(received, "method", None), getattr(received, "id", None)
+        if method == "notifications/cancelled":  # there will be no answer
+            self._ids.discard((getattr(received, "params", None) or {}).get("requestId"))
+        elif method is not None and id is not None:
+            self._ids.add(id)
+
+    def note_answer(self, message: "SessionMessage") -> None:
+        answer = message.message
+        if getattr(answer, "method", None) is None:
+            self._ids.discard(getattr(answer, "id", None))
+        if not self._ids:
+            self._are_answered.set()
+
+    async def wait(self) -> None:
+        """Wait until all are answered."""
+        while self._ids:
+            self._are_answered.clear()
+            await self._are_answered.wait()
+
+
+class _Stream:
+    """A stream of the library, with another way to receive or send."""
+
+    def __init__(self, stream: Any, requests: _OpenRequests) -> None:
+        self._stream = stream
+        self._requests = requests
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> bool | None:
+        ended: bool | None = await self._stream.__aexit__(*error)
+        return ended
+
+
+class _Received(_Stream):
+    """The messages of the client. They end when its requests are answered: the library cancels those that run then."""
+
+    async def receive(self) -> "SessionMessage | Exception":
+        from anyio import EndOfStream
+
+        try:
+            message: SessionMessage | Exception = await self._stream.receive()
+        except EndOfStream:
+            await self._requests.wait()
+            raise
+        self._requests.note(message)
+        return message
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> "SessionMessage | Exception":
+        from anyio import EndOfStream
+
+        try:
+            return await self.receive()
+        except EndOfStream:
+            raise StopAsyncIteration from None
+
+
+class _Sent(_Stream):
+    """The messages for the client."""
+
+    async def send(self, message: "SessionMessage") -> None:
+        await self._stream.send(message)
+        self._requests.note_answer(message)

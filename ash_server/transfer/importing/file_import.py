@@ -559,7 +559,9 @@ def _continuation(line: FileLine, stored: bytes) -> FileLine | None:
         return None
     rest = line.data[len(stored) :]
     name = f"{line.name}+{len(stored)}"
-    return line._replace(data=rest, file=name) if starts_like_json(stored) and starts_like_json(rest) else None
+    return (
+        line._replace(data=rest, file=name) if starts_like_json(stored) and starts_like_json(rest) else None
+    )
 
 
 def _missing_problem(line: FileLine) -> LineProblem:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -28,6 +29,7 @@ from ash_shared.projections.session_summary import SessionSummary
 from tests.server.api.conftest import SECRET, bearer, create_key
 from tests.server.api.test_keys import Team, create_team
 from tests.server.cli.test_cli_serve import COMMAND
+from tests.waiting import TIMEOUT
 
 TOOLS = ["list_sessions", "search", "read_messages", "read_session_summary"]
 TOKEN = "ghp_" + "a1B2" * 9
@@ -296,6 +298,37 @@ async def test_command_serves_the_same_tools(server: str, session_id: str) -> No
         same = await read(over_http, "read_messages", session_id=session_id)
 
     assert (tools, page) == (TOOLS, same)
+
+
+@pytest.mark.slow
+def test_command_answers_all_requests_before_it_ends(server: str, session_id: str) -> None:
+    """Also those that come just before the end of the input; a cancelled one has no answer."""
+    protocol = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    }
+    call = {"name": "read_messages", "arguments": {"session_id": session_id}}
+    messages: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": protocol},
+        {"method": "notifications/initialized"},
+        *({"id": id, "method": "tools/call", "params": call} for id in range(2, 6)),
+        {"id": 6, "method": "tools/call", "params": call},
+        {"method": "notifications/cancelled", "params": {"requestId": 6}},
+    ]
+    done = subprocess.run(
+        [COMMAND, "mcp"],
+        input="".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in messages),
+        env={"PATH": os.environ["PATH"], "ASH_URL": server},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=TIMEOUT,
+    )
+    answers = {each["id"]: each for each in map(json.loads, done.stdout.splitlines())}
+
+    assert sorted(answers.keys() - {6}) == [1, 2, 3, 4, 5]
+    assert {answers[id]["result"].get("isError", False) for id in range(2, 6)} == {False}
 
 
 @pytest.mark.slow
