@@ -373,4 +373,5 @@ async def _find_text(client: SessionClient, session: UUID, ids: Sequence[str]) -
         if error.code == "session_not_found":
             return None
         raise
-    return None if compared.different is None else (compared.different.id, compared.different.content)
+    different = compared.different
+    return None if different is None or different.content is None else (different.id, different.content)

@@ -17,7 +17,7 @@ from litestar.openapi.spec.enums import OpenAPIType
 from litestar.params import FromPath, PathParameter, QueryParameter
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from ash_server.api.http.access import needs, record
+from ash_server.api.http.access import may_read, needs, record
 from ash_server.api.http.bodies import (
     BODY_ERRORS,
     JSON,
@@ -380,7 +380,8 @@ class MessageController(Controller):
         summary="Compare texts with the stored ones",
         description="Without sending them: a program that sends a file again learns which of its lines are stored. "
         "The texts are compared in the order of the request, up to the first that differs.",
-        response_description="The ids of the equal texts, and the stored text of the one that differs.",
+        response_description="The ids of the equal texts, and the stored text of the one that differs, if the key "
+        "may read.",
         status_code=200,
         responses=error_responses(
             *WRITE_ERRORS, *BODY_ERRORS, SessionNotFound, EmptyBatch, BatchTooLarge, NulByte
@@ -399,7 +400,10 @@ class MessageController(Controller):
             check_text(each.id, "the id")
         digests = {each.id: bytes.fromhex(each.sha256) for each in batch}
         equal, deleted, different = await store.messages.compare_contents(session_id, digests)
-        stored = None if different is None else DifferentText(id=different[0], content=different[1])
+        stored = None
+        if different is not None:
+            id, content = different
+            stored = DifferentText(id=id, content=content if may_read(request.scope) else None)
         return MessageComparison(equal=equal, deleted=deleted or None, different=stored)
 
     @get(

@@ -42,6 +42,8 @@ from ash_shared.model.session import Session
 
 _CHUNK_BYTES = 1024 * 1024
 _NO_SESSION = UUID(int=0)
+_UNREADABLE = "\0"
+"""Instead of a stored text that the key may not read: it differs from every text and is the beginning of none."""
 
 
 class Pushed(NamedTuple):
@@ -194,7 +196,8 @@ class _RemoteSession:
             different = compared.different
             if different is None:
                 break
-            stored[by_id[different.id].name] = different.content
+            content = different.content
+            stored[by_id[different.id].name] = _UNREADABLE if content is None else content
             ids = list(remaining)
             remaining = {id: remaining[id] for id in ids[ids.index(different.id) + 1 :]}
         return stored

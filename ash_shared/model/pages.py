@@ -35,7 +35,8 @@ class AppendedMessages(AshModel):
 
 class DifferentText(AshModel):
     id: str
-    content: str
+    content: Omittable[str] = ABSENT
+    """Absent for a key without the scope `read`."""
 
 
 class MessageComparison(AshModel):

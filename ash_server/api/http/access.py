@@ -98,6 +98,11 @@ def client_of(scope: RequestScope) -> Client:
     return client
 
 
+def may_read(scope: RequestScope) -> bool:
+    """True if the key of the request may read what is stored."""
+    return "read" in client_of(scope).scopes
+
+
 def shows_redacted(scope: RequestScope) -> bool:
     """True if the key of the request shows everything redacted."""
     client: Client | None = scope.get(_CLIENT)  # type: ignore[assignment]  # none for public routes

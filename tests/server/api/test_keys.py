@@ -360,6 +360,23 @@ async def test_refusal_names_the_missing_scope(keyed_client: AsyncClient, red: T
     assert deleted.status_code == 204
 
 
+async def test_key_that_only_writes_reads_no_text(keyed_client: AsyncClient, store: Store, red: Team) -> None:
+    """It may compare texts, but does not get the stored one."""
+    path = f"/api/sessions/{red.session_id}/messages"
+    appended = {"id": "m", "content": f"{CANARY} text"}
+    await keyed_client.post(path, json=appended, headers=bearer(red.keys["write"]))
+    different = [{"id": "m", "sha256": "0" * 64}]
+    answers = [
+        (await keyed_client.post(f"{path}/compare", json=different, headers=bearer(key))).json()
+        for key in (red.keys["write"], red.keys["all"])
+    ]
+
+    assert answers == [
+        {"equal": [], "different": {"id": "m"}},
+        {"equal": [], "different": appended},
+    ]
+
+
 async def test_pages_of_other_tenants_do_not_exist(keyed_client: AsyncClient, red: Team, blue: Team) -> None:
     for suffix in ("", ".md", ".json", ".jsonl", ".html"):
         path = f"/sessions/{red.session_id}{suffix}"

@@ -276,6 +276,21 @@ def test_watch_keeps_to_its_folders(laptop: Path, server: str, ash: AshClient) -
     assert "secret" not in b"".join(line for each in ash.sessions() for line in ash.export(each.id)).decode()
 
 
+async def test_pushes_with_a_key_that_only_writes(laptop: Path, server: str, store: Store) -> None:
+    """Lines that are added continue the session; another text is another one, as with a key that also reads."""
+    key = await create_key(store, "laptop", "default", "write")
+    path = write(laptop / TRANSCRIPT, said(1, "Open."))
+    ran = [push(laptop, server, "--json", path, key=key)]
+    write(path, said(1, "Open."), said(2, "Close."))
+    ran.append(push(laptop, server, "--json", path, key=key))
+    write(path, said(1, "Sell."), said(2, "Close."))
+    ran.append(push(laptop, server, "--json", path, key=key))
+    sessions = (await store.sessions.list_sessions()).sessions
+
+    assert [(each.code, counts(each)["new"]) for each in ran] == [(0, 1), (0, 1), (0, 2)]
+    assert sorted(each.message_count for each in sessions) == [2, 2]
+
+
 @pytest.mark.slow
 async def test_laptop_pushes_with_the_key_of_its_tenant(laptop: Path, server: str, store: Store) -> None:
     """The other tenant sees nothing, and pushes the same transcript into a session of its own."""
