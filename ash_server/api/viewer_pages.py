@@ -240,7 +240,7 @@ async def _session_response(
 
 def _first_query(session: Session) -> str:
     """Return the query of the page's first request for events, if its address has no place (session-page.js)."""
-    last = session.last_at
+    last = session.last_at or session.file_modified_at
     return _FIRST_EVENTS if last and datetime.now(UTC) - last > _ABANDONED else _NEWEST_EVENTS
 
 

@@ -22,6 +22,8 @@ const SKELETON_DELAY_MS = 150;
 const RECENT_MS = 5 * 60_000;
 /** A page opened at its start switches to the end if the session turns out to be live within this time. */
 const UNTOUCHED_MS = 15_000;
+/** Until then, the number of events is requested at this interval if the newest one is not loaded. */
+const GROWTH_CHECK_MS = 2_000;
 /** A hidden page keeps its stream for this time. */
 const HIDDEN_STREAM_MS = 20_000;
 const SAVE_PLACE_DELAY_MS = 250;
@@ -166,7 +168,7 @@ class SessionPage extends SessionView {
     // A session that is deleted and created again may keep its address.
     if (before && before.createdAt !== this.session.createdAt) this.reload();
     this.header.show(this.session, this.facts);
-    this.live.describe(`${sessionTitle(this.session)} · Ash`, this.session.lastAt);
+    this.live.describe(`${sessionTitle(this.session)} · Ash`, lastTime(this.session));
     this.shell?.setTitle(sessionTitle(this.session));
     this.pagination.update(this.session.eventCount);
   }
@@ -272,7 +274,7 @@ class SessionPage extends SessionView {
    * @param {HistoryState} state
    */
   async open(state) {
-    const { lastAt } = this.session;
+    const lastAt = lastTime(this.session);
     const isFinished = lastAt !== undefined && Date.now() - Date.parse(lastAt) > ABANDONED_MS;
     if (state?.isEnd || !isFinished) {
       if (!this.pages.last || this.pages.hasNewer) await this.openPage();
@@ -281,6 +283,28 @@ class SessionPage extends SessionView {
     if (!this.pages.last || this.pages.hasOlder) await this.openPage({ after: 0 });
     super.toStart();
     this.openedAtStart = Date.now();
+    if (Date.now() - Date.parse(this.session.updatedAt) < RECENT_MS) this.checkGrowth();
+  }
+
+  /** Find out whether a session is being written whose newest event is not loaded, such as a replay with old times. */
+  checkGrowth() {
+    setTimeout(() => this.tryTo(() => this.openEndIfGrowing()), GROWTH_CHECK_MS);
+  }
+
+  async openEndIfGrowing() {
+    if (!this.isJustOpened || !this.pages.hasNewer) return;
+    const { eventCount } = this.session;
+    await this.describe();
+    if (this.session.eventCount <= eventCount || !this.pages.hasNewer) return this.checkGrowth();
+    if (!this.isUntouched || !(await this.openPage())) return;
+    this.openedAtStart = undefined;
+    this.live.eventReceived();
+    this.live.update();
+    this.autoScroll.follow();
+  }
+
+  get isUntouched() {
+    return scrollY === 0 && document.activeElement === document.body;
   }
 
   get isJustOpened() {
@@ -289,8 +313,7 @@ class SessionPage extends SessionView {
 
   /** Switch to the end if the page was opened at its start, was not used since, and the session is live. */
   followIfUntouched() {
-    const isUntouched = scrollY === 0 && document.activeElement === document.body;
-    if (!this.live.isOpen || !isUntouched || !this.isJustOpened) return;
+    if (!this.live.isOpen || !this.isUntouched || !this.isJustOpened) return;
     this.openedAtStart = undefined;
     this.autoScroll.follow();
   }
@@ -519,6 +542,11 @@ class SessionPage extends SessionView {
     this.emptyNotice = placeholder("empty", "No events yet", { detail });
     this.log.before(this.emptyNotice);
   }
+}
+
+/** The last time that a record of the session names, else the modification time of the imported file. */
+function lastTime({ lastAt, fileModifiedAt }) {
+  return lastAt ?? fileModifiedAt;
 }
 
 /**

@@ -435,13 +435,19 @@ async def test_live_mark_while_events_arrive(page: Page, session: Session) -> No
 
 
 @pytest.mark.parametrize("is_timed", [True, False])
-async def test_imported_session_is_not_live(page: Page, session: Session, is_timed: bool) -> None:
-    """An imported session is not live, even if its events have the time of the import because its records have none."""
+async def test_imported_session_is_not_live(
+    page: Page, client: httpx.AsyncClient, session: Session, is_timed: bool
+) -> None:
+    """If its records have no times, that of the file counts: its events have the time of the import."""
     called = assistant("m", "u2", {"type": "tool_use", "id": "c", "name": "Bash", "input": {"command": "ls"}})
     lines = [user("Look.", "u1"), called, user("Go on.", "u3"), {**called, "uuid": "u4"}]
     for line in lines if not is_timed else ():
         del line["timestamp"]
     await session.write(*lines[:2])
+    if not is_timed:
+        file = {"source": "test", "path": session.id, "modifiedAt": "2026-03-10T11:00:05Z", "hasGrown": True}
+        completed = await client.post(f"/api/transcripts/{session.id}/complete", json=file)
+        completed.raise_for_status()
 
     await open_page(page, session.address)
     await expect(page.locator(".tool-call .tool-outcome")).to_have_text("result missing")

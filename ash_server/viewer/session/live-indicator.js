@@ -10,8 +10,8 @@ export const ABANDONED_MS = 10 * 60_000;
 export class LiveIndicator {
   isConnected = false;
   lastEventAt = 0;
-  /** The session's `lastAt`, in milliseconds. */
-  lastRecordAt = 0;
+  /** The last time that a record or the imported file names, in milliseconds; infinite if there is none. */
+  lastRecordAt = Infinity;
   /** @type {number | undefined} */
   timer;
 
@@ -40,8 +40,8 @@ export class LiveIndicator {
   }
 
   /**
-   * The time since the last activity. Events of records without a time have the time of storing, so `lastAt` of the
-   * session, which comes from the records, is used if it is earlier.
+   * The time since the last activity. Events of records without a time have the time of storing, so the last time that
+   * a record or the imported file names is used if it is earlier.
    */
   get idleMs() {
     const { events, lastSeq } = this.renderer.log;
@@ -55,10 +55,15 @@ export class LiveIndicator {
     this.update();
   }
 
-  /** Set the window title and the session's `lastAt`. */
+  /**
+   * Set the window title, and the last time that a record or the imported file names.
+   *
+   * @param {string} title
+   * @param {string | undefined} lastAt
+   */
   describe(title, lastAt) {
     this.title = title;
-    this.lastRecordAt = Date.parse(lastAt) || 0;
+    this.lastRecordAt = lastAt === undefined ? Infinity : Date.parse(lastAt);
     this.update();
   }
 
