@@ -1534,3 +1534,34 @@ async def test_exported_page_controls(
     assert page.url == f"{file.as_uri()}#e-answer-1"
     assert [each for each in complaints if each != f"request: {file.as_uri()}?preset=read"] == []
     complaints.clear()
+
+
+async def test_long_session_stays_at_its_top_while_the_header_grows(page: Page, session: Session) -> None:
+    """The facts of the header come after the first events, and are more than a line on a narrow screen."""
+    usage = {"input_tokens": 100, "output_tokens": 50, "cache_read_input_tokens": 2000}
+    text = {"type": "text", "text": "Answer. " * 50}
+    answers = [assistant(f"m{number}", f"a{number}", text, usage=usage) for number in range(500)]
+    prompts = [user(f"Prompt {number}", f"u{number}") for number in range(500)]
+    lines = [line for pair in zip(prompts, answers, strict=True) for line in pair]
+    await session.write(*lines[:600])
+    await session.write(*lines[600:])
+    await page.set_viewport_size({"width": 390, "height": 844})
+    summarised = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await summarised.wait()
+        await route.continue_()
+
+    await page.route("**/projections/session-summary", hold)
+    await open_page(page, session.address)
+    facts = page.locator(".session-facts")
+    before = await facts.bounding_box()
+    summarised.set()
+    await expect(facts).to_contain_text("tokens")
+    await still(page)
+
+    after = await facts.bounding_box()
+    assert before is not None
+    assert after is not None
+    assert after["height"] > before["height"]
+    assert await page.evaluate("scrollY") == 0

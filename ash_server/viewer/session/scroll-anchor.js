@@ -39,11 +39,13 @@ export function isVisible(element) {
 }
 
 /**
- * The last anchor: an element, its exact position, and the scroll position. Scroll positions are whole pixels, so
- * rounding errors would add up without the exact one.
+ * An element, its exact position, and the scroll position. Scroll positions are whole pixels, so rounding errors would
+ * add up without the exact one.
  *
- * @type {{element: Element, top: number, scrollY: number, isRecent: boolean} | undefined}
+ * @typedef {{element: Element, top: number, scrollY: number, headerHeight: number, isRecent?: boolean}} Anchor
  */
+
+/** The last anchor. @type {Anchor | undefined} */
 let anchor;
 
 /**
@@ -53,34 +55,54 @@ let anchor;
  * @param {() => void} change
  */
 export function keepScrollPosition(log, change) {
-  const before = itemsInView(log).map((element) => [element, anchorTop(element)]);
+  const before = itemsInView(log).map(anchorOf);
   change();
   if (!before.length) return;
-  const stillVisible = before.find(([element]) => isVisible(element));
-  const [element, top] = stillVisible ?? [nextVisible(log, before[0][0]), contentTop()];
-  if (!element) return;
-  scrollByExactly(element.getBoundingClientRect().top - top);
-  /** @type {NonNullable<typeof anchor>} */
-  const current = { element, top, scrollY, isRecent: true };
+  const stillVisible = before.find(({ element }) => isVisible(element));
+  const next = stillVisible ? undefined : nextVisible(log, before[0].element);
+  const current = stillVisible ?? (next && { ...anchorOf(next), top: contentTop() });
+  if (!current) return;
+  scrollToAnchor(current);
+  current.isRecent = true;
   anchor = current;
   afterFrames(STEADY_FRAMES, () => (current.isRecent = false));
 }
 
 /** Restore the anchor while turns are rendered. Browsers do not anchor the scroll position at the top of the page. */
 export function restoreAnchor() {
-  if (!anchor?.isRecent || anchor.scrollY !== scrollY || !anchor.element.isConnected) return;
-  scrollByExactly(anchor.element.getBoundingClientRect().top - anchor.top);
-  anchor.scrollY = scrollY;
+  if (anchor?.isRecent && anchor.scrollY === scrollY && anchor.element.isConnected) scrollToAnchor(anchor);
+}
+
+/**
+ * Scroll so that the element has its position again. If it was only moved by the header, which was in view at the top of
+ * the page, the header stays in view.
+ *
+ * @param {Anchor} current
+ */
+function scrollToAnchor(current) {
+  const { top } = current.element.getBoundingClientRect();
+  const growth = headerHeight() - current.headerHeight;
+  const isMovedByHeader = current.scrollY === 0 && Math.abs(top - current.top - growth) < 1;
+  if (isMovedByHeader) current.top += growth;
+  else scrollByExactly(top - current.top);
+  current.headerHeight = headerHeight();
+  current.scrollY = scrollY;
+}
+
+/** @returns {Anchor} */
+function anchorOf(element) {
+  const { top } = element.getBoundingClientRect();
+  const last = anchor && anchor.element === element && anchor.scrollY === scrollY ? anchor.top : NaN;
+  return { element, top: Math.abs(last - top) < 1 ? last : top, scrollY, headerHeight: headerHeight() };
+}
+
+function headerHeight() {
+  return document.querySelector(".session-header")?.getBoundingClientRect().height ?? 0;
 }
 
 function afterFrames(left, act) {
   if (left === 0) act();
   else requestAnimationFrame(() => afterFrames(left - 1, act));
-}
-
-function anchorTop(element) {
-  if (anchor && anchor.element === element && anchor.scrollY === scrollY) return anchor.top;
-  return element.getBoundingClientRect().top;
 }
 
 function nextVisible(log, element) {
