@@ -343,6 +343,8 @@ def discard_slots(log: Log, part: steps.Part) -> None:
             end_complete_slots(log, parent_call, before=slot)
             state.slots.remove(slot)
             state.response(parent_call).record_emitted(slot.name)
+        elif block["type"] != "thinking":
+            end_complete_slots(log, parent_call, kind="thinking")
 
 
 def _has_other_answer(state: State, part: steps.Part, parent_call: str) -> bool:
@@ -352,14 +354,16 @@ def _has_other_answer(state: State, part: steps.Part, parent_call: str) -> bool:
     return part.message_id is not None and state.response_id(parent_call) not in (None, part.message_id)
 
 
-def end_complete_slots(log: Log, parent_call: str, *, before: Slot | None = None) -> None:
-    """End the slots that wait for a message, because later content follows."""
+def end_complete_slots(
+    log: Log, parent_call: str, *, before: Slot | None = None, kind: steps.SlotKind | None = None
+) -> None:
+    """End the slots that wait for a message, because later content follows: all, or those of one kind."""
     turn = log.state.turn
     if turn is None or turn.is_over:
         return  # the end of the turn ends its slots
     slots = [slot for slot in log.state.slots if slot.parent_call == parent_call]
     for slot in slots if before is None else slots[: slots.index(before)]:
-        if slot.is_complete:
+        if slot.is_complete and kind in (None, slot.kind):
             end_slot(log, slot)
 
 

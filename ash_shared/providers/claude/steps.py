@@ -53,8 +53,9 @@ def api_event_steps(record: Record, reading: RecordReading) -> list[Step]:
 
 def cli_event_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Return the steps of an event in Claude Code's stream, where `assistant` lines are authoritative."""
-    event_steps = _event_steps(_CLI_EVENTS, record["event"], record)
     parent_call = text_at(record, "parent_tool_use_id")
+    table = _CLI_EVENTS if parent_call is None else _SUBAGENT_EVENTS
+    event_steps = _event_steps(table, record["event"], record)
     return event_steps if parent_call is None else [Scope(parent_call), *event_steps]
 
 
@@ -70,7 +71,7 @@ def _event_steps(table: _EventTable, event: _Event, record: Record) -> list[Step
 
 
 def _begin_cli_response(event: _Event) -> list[Step]:
-    """Begin a response. Its end is not reported, because lines may follow it."""
+    """Begin a response, unless the lines of one with this id were the first."""
     return [ResponseStart(text_at(event, "message", "id"), begins="if_other_id")]
 
 
@@ -186,9 +187,12 @@ _CLI_EVENTS: _EventTable = {
     "content_block_stop": lambda event: [ChunkEnd(_slot(event), wait_for_part=True)],
     "message_delta": lambda event: _usage_update(event.get("usage")),
     "message_start": _begin_cli_response,
-    "message_stop": _ignore_event,
+    "message_stop": lambda event: [ChunkEnd(), ResponseEnd()],
     "ping": _ignore_event,
 }
+
+_SUBAGENT_EVENTS: _EventTable = {**_CLI_EVENTS, "message_stop": _ignore_event}
+"""Answers of subagents are complete with their lines: later copies are recognised only in the main conversation."""
 
 
 # Lines

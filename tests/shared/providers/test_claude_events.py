@@ -121,6 +121,16 @@ def streamed_text(words: str, id: str = "m1") -> list[Record]:
     ]
 
 
+def streamed_thought(words: str) -> list[Record]:
+    """Return the stream events of an answer whose first block is reasoning."""
+    return [
+        stream_event(message_start()),
+        stream_event(block_start(0, {"type": "thinking", "thinking": ""})),
+        stream_event(block_delta(0, type="thinking_delta", thinking=words)),
+        stream_event(block_stop(0)),
+    ]
+
+
 STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
     "a run without its prompt on the wire, and a result that repeats the text": (
         [INIT, assistant(text("Yes.")), result("Yes.")],
@@ -574,6 +584,53 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
         ],
         [SYSTEM_START, ("assistant_chunk", {"text": "So."}), ("assistant_done", {"text": "So."}), END],
     ),
+    "reasoning that ended is complete before the text of the result": (
+        [INIT, *streamed_thought("Two and two."), result("Four.")],
+        [
+            START,
+            ("thinking_chunk", {"text": "Two and two."}),
+            ("thinking_done", {"text": "Two and two."}),
+            ("assistant_done", {"text": "Four.", "variant": "result"}),
+            END,
+        ],
+    ),
+    "reasoning that ended is complete before a text that was not streamed": (
+        [
+            INIT,
+            *streamed_thought("Two and two."),
+            assistant(text("Four.")),
+            stream_event(STOP),
+            result("Four."),
+        ],
+        [
+            START,
+            ("thinking_chunk", {"text": "Two and two."}),
+            ("thinking_done", {"text": "Two and two."}),
+            ("assistant_done", {"text": "Four."}),
+            END,
+        ],
+    ),
+    "lines that follow the end of a streamed answer": (
+        [
+            INIT,
+            *streamed_thought("Two and two."),
+            stream_event(block_start(1, text(""))),
+            stream_event(block_delta(1, type="text_delta", text="Four.")),
+            stream_event(block_stop(1)),
+            stream_event(STOP),
+            assistant({"type": "thinking", "thinking": "Two and two."}),
+            assistant(text("Four.")),
+            result("Four."),
+        ],
+        [
+            START,
+            ("thinking_chunk", {"text": "Two and two."}),
+            ("assistant_chunk", {"text": "Four."}),
+            ("thinking_done", {"text": "Two and two."}),
+            ("assistant_done", {"text": "Four."}),
+            END,
+        ],
+    ),
     "a stop event without a turn": (
         [result(None, subtype="error_during_execution", terminal_reason="aborted_tools")],
         [],
@@ -637,6 +694,13 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
         [("system_message", {"text": "Read two files", "variant": "tool_use_summary"})],
     ),
 }
+
+
+def test_streamed_answer_is_complete_at_its_stop_event() -> None:
+    """Its turn stays open for further answers."""
+    events = short_events(user("Hello?"), *streamed_text("Yes."), stream_event(STOP), end=False)
+
+    assert events[2:] == [("assistant_chunk", {"text": "Yes."}), ("assistant_done", {"text": "Yes."})]
 
 
 @pytest.mark.parametrize("name", STREAMS)
