@@ -157,7 +157,7 @@ _EXAMPLES: Mapping[str, Any] = {
         "gen_ai.conversation.id": "0199f3a2-7c1e-7b3a-9d55-0c7b8f1f2e60",
         "gen_ai.provider.name": "anthropic",
         "gen_ai.response.model": "claude-sonnet-4-5",
-        "gen_ai.response.finish_reasons": ["end_turn"],
+        "gen_ai.response.finish_reasons": ["stop"],
         "gen_ai.usage.input_tokens": 1204,
         "gen_ai.usage.output_tokens": 12,
         "gen_ai.input.messages": [
@@ -175,7 +175,7 @@ _EXAMPLES: Mapping[str, Any] = {
             {
                 "role": "assistant",
                 "parts": [{"type": "text", "content": "Only test_paths."}],
-                "finish_reason": "end_turn",
+                "finish_reason": "stop",
             }
         ],
     },

@@ -2,7 +2,8 @@
 
 The call is that of the last answer: the answer is the output, everything before it the input. Duplicates, retracted
 messages, subagents, notices of the client and the messages before a summary are not part of it. Unknown values are
-absent, except the reason for which the answer ended: it is `unknown`.
+absent, except the reason for which the answer ended: it is `unknown`. Reasons, providers and types of parameters are
+those of the conventions.
 
 The conventions are in development; these are of November 2026 (github.com/open-telemetry/semantic-conventions-genai).
 """
@@ -16,20 +17,11 @@ from typing import Any
 
 from ash_shared.model.blocks import Block
 from ash_shared.model.message import StandardMessage, StandardTokenUsage
+from ash_shared.projections._otel_terms import UNKNOWN, finish_reason, json_schema, provider_name
 
 OtelAttributes = dict[str, Any]
 _Part = dict[str, Any]
 
-_PROVIDERS: Mapping[str, str] = {
-    "bedrock": "aws.bedrock",
-    "claude": "anthropic",
-    "codex": "openai",
-    "gemini": "gcp.gen_ai",
-    "gemini_cli": "gcp.gen_ai",
-    "openai_chat": "openai",
-    "openai_responses": "openai",
-}
-"""Names of the conventions by source; other sources write for several providers."""
 _DATA_URL = re.compile(r"data:([^;,]*);base64,(.*)", re.DOTALL)
 
 
@@ -166,10 +158,12 @@ def _answer_attributes(answer: _ChatMessage) -> OtelAttributes:
     # A record with the id of a response has its model; other records have the requested model.
     model = "gen_ai.request.model" if last.message_id is None else "gen_ai.response.model"
     return {
-        "gen_ai.provider.name": _PROVIDERS.get(last.source),
+        "gen_ai.provider.name": provider_name(last.source, answer.sources[-1].original),
         model: last.model,
         "gen_ai.response.id": last.message_id,
-        "gen_ai.response.finish_reasons": None if last.stop_reason is None else [last.stop_reason],
+        "gen_ai.response.finish_reasons": None
+        if last.stop_reason is None
+        else [finish_reason(last.stop_reason)],
         **_usage(answer.sources[-1].usage),
     }
 
@@ -191,7 +185,8 @@ def _usage(usage: StandardTokenUsage | None) -> OtelAttributes:
 def _output(answer: _ChatMessage) -> OtelAttributes:
     """Return the output message. Earlier versions of the conventions require a reason."""
     reason = answer.sources[-1].metadata.stop_reason
-    return {"role": answer.role, "parts": answer.parts, "finish_reason": reason or "unknown"}
+    finished = UNKNOWN if reason is None else finish_reason(reason)
+    return {"role": answer.role, "parts": answer.parts, "finish_reason": finished}
 
 
 _Tools = Mapping[Any, str]
@@ -291,5 +286,5 @@ def _described(tool: Mapping[str, Any]) -> Block:
     schemas = (tool.get(key) for key in ("parameters", "parametersJsonSchema", "input_schema", "inputSchema"))
     schema = next((each for each in schemas if isinstance(each, dict)), None)
     wrapped = schema.get("json") if schema is not None and schema.keys() == {"json"} else schema
-    fields = {"description": tool.get("description"), "parameters": wrapped}
+    fields = {"description": tool.get("description"), "parameters": json_schema(wrapped)}
     return {name: value for name, value in fields.items() if value is not None}

@@ -4,12 +4,19 @@ import json
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+from anthropic.types.beta import BetaStopReason
+from google.genai import types as google
+from openai.types.chat.chat_completion import Choice
+from openai.types.responses import ResponseStatus
+from openai.types.responses.response import IncompleteDetails
+from pydantic_ai.messages import FinishReason
 
 import ash_server
 from ash_shared import StandardMessage, to_otel_genai, transform_messages
+from ash_shared.projections._otel_terms import finish_reason, provider_name
 
 Json = dict[str, Any]
 Fields = Mapping[str, type]
@@ -129,7 +136,7 @@ def test_last_answer_is_the_output_and_everything_before_it_the_input() -> None:
         "gen_ai.provider.name": "anthropic",
         "gen_ai.response.model": "claude-opus-4-5",
         "gen_ai.response.id": "msg_2",
-        "gen_ai.response.finish_reasons": ["end_turn"],
+        "gen_ai.response.finish_reasons": ["stop"],
         "gen_ai.usage.input_tokens": 110,
         "gen_ai.usage.output_tokens": 40,
         "gen_ai.usage.cache_read.input_tokens": 100,
@@ -150,7 +157,7 @@ def test_last_answer_is_the_output_and_everything_before_it_the_input() -> None:
             {
                 "role": "assistant",
                 "parts": [{"type": "text", "content": "One."}],
-                "finish_reason": "end_turn",
+                "finish_reason": "stop",
             }
         ],
     }
@@ -207,6 +214,186 @@ def test_definitions_of_tools(name: str) -> None:
     assert list(problems(attributes)) == []
     expected = definitions or [{"type": "function", "name": "earlier"}]
     assert attributes["gen_ai.tool.definitions"] == expected
+
+
+FINISH_REASONS = {"stop", "length", "content_filter", "tool_call", "compaction", "error", "unknown"}
+"""Those of the conventions, and of Ash if there is none."""
+
+REASONS: dict[str, dict[str, str]] = {
+    "stop": {
+        "anthropic": "end_turn stop_sequence",
+        "openai": "stop",
+        "responses": "completed",
+        "gemini": "STOP",
+        "bedrock": "end_turn stop_sequence",
+        "pydantic_ai": "stop",
+        "pi": "stop",
+        "vercel": "stop",
+    },
+    "length": {
+        "anthropic": "max_tokens model_context_window_exceeded",
+        "openai": "length",
+        "responses": "max_output_tokens max_messages incomplete",
+        "gemini": "MAX_TOKENS",
+        "bedrock": "max_tokens model_context_window_exceeded",
+        "pydantic_ai": "length",
+        "pi": "length",
+        "vercel": "length",
+    },
+    "content_filter": {
+        "anthropic": "refusal",
+        "openai": "content_filter",
+        "responses": "content_filter",
+        "gemini": "SAFETY RECITATION BLOCKLIST PROHIBITED_CONTENT SPII IMAGE_SAFETY IMAGE_PROHIBITED_CONTENT "
+        "IMAGE_RECITATION MODEL_ARMOR",
+        "bedrock": "guardrail_intervened content_filtered",
+        "pydantic_ai": "content_filter",
+        "vercel": "content-filter",
+    },
+    "tool_call": {
+        "anthropic": "tool_use",
+        "openai": "tool_calls function_call",
+        "bedrock": "tool_use",
+        "pydantic_ai": "tool_call",
+        "pi": "toolUse",
+        "vercel": "tool-calls",
+    },
+    "compaction": {"anthropic": "compaction"},
+    "error": {
+        "responses": "failed",
+        "gemini": "LANGUAGE MALFORMED_FUNCTION_CALL IMAGE_OTHER NO_IMAGE UNEXPECTED_TOOL_CALL TOO_MANY_TOOL_CALLS "
+        "MISSING_THOUGHT_SIGNATURE MALFORMED_RESPONSE",
+        "bedrock": "malformed_model_output malformed_tool_use",
+        "pydantic_ai": "error",
+        "pi": "error",
+        "vercel": "error",
+    },
+    "unknown": {"gemini": "FINISH_REASON_UNSPECIFIED", "vercel": "unknown"},
+}
+UNTRANSLATED = {
+    "anthropic": "pause_turn",
+    "responses": "in_progress cancelled queued steered",
+    "gemini": "OTHER ESCALATION PUP_LIMITED_DISABLED CONTINUATION",
+    "pi": "aborted",
+    "vercel": "other",
+}
+"""Words without a counterpart."""
+
+
+@pytest.mark.parametrize("term", REASONS)
+def test_reasons_are_those_of_the_conventions(term: str) -> None:
+    words = [(provider, word) for provider, each in REASONS[term].items() for word in each.split()]
+
+    assert term in FINISH_REASONS
+    assert [each for each in words if finish_reason(each[1]) != term] == []
+    assert {word: finish_reason(word) for each in UNTRANSLATED.values() for word in each.split()} == {
+        word: word for each in UNTRANSLATED.values() for word in each.split()
+    }
+
+
+def test_reasons_of_the_sdks_are_all_translated() -> None:
+    known = {
+        provider: {
+            word for each in (*REASONS.values(), UNTRANSLATED) for word in each.get(provider, "").split()
+        }
+        for provider in ("anthropic", "openai", "responses", "gemini", "pydantic_ai")
+    }
+    reason_of_responses = IncompleteDetails.model_fields["reason"].annotation
+
+    assert known == {
+        "anthropic": {*get_args(BetaStopReason)},
+        "openai": {*get_args(Choice.model_fields["finish_reason"].annotation)},
+        "responses": {*get_args(ResponseStatus), *get_args(get_args(reason_of_responses)[0])},
+        "gemini": {each.value for each in google.FinishReason},
+        "pydantic_ai": {*get_args(FinishReason)},
+    }
+
+
+PROVIDERS: dict[str, tuple[Json, str | None]] = {
+    "Messages": (
+        {"role": "assistant", "type": "message", "model": "m", "stop_reason": "end_turn"},
+        "anthropic",
+    ),
+    "pi": ({"type": "message_end", "message": {"provider": "amazon-bedrock"}}, "aws.bedrock"),
+    "pydantic-ai": ({"kind": "response", "provider_name": "google-gla", "parts": []}, "gcp.gemini"),
+    "opencode": ({"info": {"role": "assistant", "providerID": "github-copilot"}}, "github-copilot"),
+    "LangChain": (
+        {"type": "ai", "response_metadata": {"model_provider": "google_vertexai"}},
+        "gcp.vertex_ai",
+    ),
+    "OpenRouter": ({"object": "chat.completion", "provider": "xAI", "choices": []}, "x_ai"),
+    "not a name": ({"provider": {"id": 3}, "message": [], "model": "m"}, None),
+}
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_provider_is_the_one_that_the_records_name(name: str) -> None:
+    record, provider = PROVIDERS[name]
+
+    assert provider_name("claude" if name == "Messages" else "other", [record]) == provider
+
+
+def test_provider_and_reason_of_an_answer() -> None:
+    message = {"role": "assistant", "content": "Hi", "finish_reason": "tool_calls"}
+    attributes = read(
+        {
+            "id": "gen-1",
+            "object": "chat.completion",
+            "model": "grok-4",
+            "provider": "xAI",
+            "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}],
+        }
+    )
+
+    assert attributes["gen_ai.provider.name"] == "x_ai"
+    assert attributes["gen_ai.response.finish_reasons"] == ["tool_call"]
+    assert attributes["gen_ai.output.messages"][0]["finish_reason"] == "tool_call"
+
+
+def test_parameters_of_gemini_are_json_schema() -> None:
+    day = {"type": "STRING", "enum": ["OBJECT", "STRING"], "nullable": True, "description": "STRING"}
+    parameters = {
+        "type": "OBJECT",
+        "properties": {
+            "type": day,
+            "days": {"type": "ARRAY", "items": {"anyOf": [{"type": "INTEGER"}, day]}},
+        },
+        "required": ["type"],
+    }
+    translated = {"type": ["string", "null"], "enum": ["OBJECT", "STRING"], "description": "STRING"}
+    record = {"tools": [{"functionDeclarations": [{"name": "f", "parameters": parameters}]}]}
+
+    [tool] = to_otel_genai([], records=[record])["gen_ai.tool.definitions"]
+
+    assert tool["parameters"] == {
+        "type": "object",
+        "properties": {
+            "type": translated,
+            "days": {"type": "array", "items": {"anyOf": [{"type": "integer"}, translated]}},
+        },
+        "required": ["type"],
+    }
+    assert {each.value.lower() for each in google.Type} == {
+        "type_unspecified",
+        "string",
+        "number",
+        "integer",
+        "boolean",
+        "array",
+        "object",
+        "null",
+    }
+
+
+def test_deep_schemas_stay_as_they_are() -> None:
+    schema: Json = {}
+    for _ in range(150):
+        schema = {"type": "ARRAY", "items": schema}
+    tool = {"name": "f", "parameters": schema}
+
+    [defined] = to_otel_genai([], records=[{"tools": [tool]}])["gen_ai.tool.definitions"]
+
+    assert defined["parameters"] == schema
 
 
 def test_instructions_are_separate_unless_they_are_in_the_history() -> None:
@@ -369,11 +556,10 @@ def test_samples_follow_the_conventions(path: Path) -> None:
 
 def assert_nothing_is_invented(attributes: Json, messages: list[StandardMessage]) -> None:
     stored = content_of([message.model_dump() for message in messages])
-    absent = "unknown"  # as the reason for which an answer ended
     texts_as_bytes = {b64encode(each.encode()).decode() for each in stored}
     for name in ("input", "output"):
         shown = content_of(attributes.get(f"gen_ai.{name}.messages", []))
-        assert shown <= stored | texts_as_bytes | {"", absent}
+        assert shown <= stored | texts_as_bytes | {"", *FINISH_REASONS}
 
 
 def content_of(value: Any) -> set[str]:

@@ -1,0 +1,126 @@
+"""Terms of OpenTelemetry's GenAI conventions for the words of the providers. Other words stay as they are."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ash_shared.model.blocks import Block, nests_deeper
+
+UNKNOWN = "unknown"
+
+_WORDS_BY_REASON = {
+    "stop": "stop end_turn stop_sequence completed complete eos",
+    "length": (
+        "length max_tokens max_output_tokens model_length model_context_window_exceeded incomplete max_messages "
+        "budget_exceeded"
+    ),
+    "content_filter": (
+        "content_filter content_filtered refusal safety recitation blocklist prohibited_content spii image_safety "
+        "image_prohibited_content image_recitation model_armor guardrail_intervened error_toxic"
+    ),
+    "tool_call": "tool_call tool_calls tool_use function_call requires_action",
+    "compaction": "compaction",
+    "error": (
+        "error failed malformed_function_call malformed_response malformed_model_output malformed_tool_use "
+        "unexpected_tool_call too_many_tool_calls missing_thought_signature language no_image image_other"
+    ),
+    UNKNOWN: "unknown finish_reason_unspecified",
+}
+_WORDS_BY_PROVIDER = {
+    "anthropic": "anthropic",
+    "aws.bedrock": "bedrock amazon_bedrock bedrock_converse aws_bedrock",
+    "azure.ai.inference": "azure_ai_inference azure_ai",
+    "azure.ai.openai": "azure azure_openai azure_ai_openai",
+    "cohere": "cohere",
+    "deepseek": "deepseek",
+    "gcp.gemini": "google_gla google_generative_ai google_ai_studio gemini gcp_gemini",
+    "gcp.gen_ai": "google google_genai gcp_gen_ai",
+    "gcp.vertex_ai": "google_vertex google_vertexai google_cloud vertex vertex_ai vertexai gcp_vertex_ai",
+    "groq": "groq",
+    "ibm.watsonx.ai": "watsonx ibm ibm_watsonx_ai",
+    "mistral_ai": "mistral mistral_ai",
+    "moonshot_ai": "moonshot moonshot_ai",
+    "openai": "openai openai_chat openai_responses openai_codex openai_chatgpt",
+    "perplexity": "perplexity",
+    "x_ai": "xai x_ai",
+}
+_PROVIDERS_BY_SOURCE = {
+    "bedrock": "aws.bedrock",
+    "claude": "anthropic",
+    "codex": "openai",
+    "gemini": "gcp.gen_ai",
+    "gemini_cli": "gcp.gen_ai",
+    "openai_chat": "openai",
+    "openai_responses": "openai",
+}
+"""Providers of records that do not name one; other sources write for several."""
+_PROVIDER_KEYS = ("provider_name", "providerID", "model_provider", "provider")
+_KEYS_TO_PROVIDER = ("json", "model", "message", "response_metadata", "info", "kwargs")
+_SCHEMA_TYPES = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"})
+"""Types of schemas for Gemini, which JSON Schema writes in lower case."""
+_MAX_DEPTH = 100
+_SCHEMAS_BY_NAME = frozenset({"properties", "$defs", "definitions"})
+_SCHEMAS = frozenset({"items", "anyOf", "oneOf", "allOf", "additionalProperties", "prefixItems", "not"})
+
+
+def _key(word: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", word.lower())
+
+
+def _by_word(words: Mapping[str, str]) -> dict[str, str]:
+    return {_key(word): term for term, each in words.items() for word in each.split()}
+
+
+_REASONS, _PROVIDERS = _by_word(_WORDS_BY_REASON), _by_word(_WORDS_BY_PROVIDER)
+
+
+def finish_reason(stop_reason: str) -> str:
+    """Return the reason for which an answer ended."""
+    return _REASONS.get(_key(stop_reason), stop_reason)
+
+
+def provider_name(source: str, records: Sequence[Any]) -> str | None:
+    """Return the provider that the records of an answer name, else that of their source."""
+    named = next((name for record in records for name in _providers_in(record)), None)
+    return _PROVIDERS_BY_SOURCE.get(source) if named is None else _PROVIDERS.get(_key(named), named)
+
+
+def _providers_in(record: Any) -> Iterator[str]:
+    if not isinstance(record, dict):
+        return
+    yield from (record[key] for key in _PROVIDER_KEYS if isinstance(record.get(key), str) and record[key])
+    for key in _KEYS_TO_PROVIDER:
+        yield from _providers_in(record.get(key))
+
+
+def json_schema(schema: Any) -> Any:
+    """Return a schema as JSON Schema: that of Gemini has other names of types, and `nullable`.
+
+    One that nests deeper than any API accepts stays as it is.
+    """
+    return schema if nests_deeper(schema, _MAX_DEPTH) else _translate(schema)
+
+
+def _translate(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return list(map(_translate, schema))
+    if not isinstance(schema, dict):
+        return schema
+    fields = {key: _schema_field(key, value) for key, value in schema.items()}
+    return _with_null(fields) if schema.get("type") in _SCHEMA_TYPES else fields
+
+
+def _schema_field(key: str, value: Any) -> Any:
+    if key == "type" and value in _SCHEMA_TYPES:
+        return value.lower()
+    if key in _SCHEMAS_BY_NAME and isinstance(value, dict):
+        return {name: _translate(each) for name, each in value.items()}
+    return _translate(value) if key in _SCHEMAS else value
+
+
+def _with_null(schema: Block) -> Block:
+    if schema.get("nullable") is not True:
+        return schema
+    return {key: value for key, value in schema.items() if key != "nullable"} | {
+        "type": [schema["type"], "null"]
+    }
