@@ -1,5 +1,6 @@
 """`ash restore`: fill an empty store from a backup."""
 
+import logging
 from pathlib import Path
 
 import rich_click as click
@@ -23,6 +24,7 @@ def command(file: Path) -> None:
     """
     if not file.is_file():
         raise click.UsageError(f"{file} is not a file.")
+    logging.getLogger("psycopg").setLevel(logging.ERROR)  # it warns of rows that PostgreSQL refuses
     with open_without_schema(Settings.load()) as url:
-        contents = restore_backup(url, file)
-    click.echo(f"{counted(contents.sessions, 'session')} restored")
+        sessions = restore_backup(url, file)
+    click.echo(f"{counted(sessions, 'session')} restored")

@@ -4,25 +4,30 @@ The file is a zip archive with `backup.json`, which names the version of the sch
 table. `pg_dump` is not used: it must not be older than the server, and many servers have no copy of it next to Ash.
 """
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from graphlib import TopologicalSorter
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
-from zlib import error as ZlibError  # noqa: N812  # a class
 
+import msgspec
 import psycopg
-from psycopg import sql
+from psycopg import errors, sql
 
-from ash_server.db.connection import REVISION, connect_command, current_revision_of, upgrade
+from ash_server.db.backup_file import (
+    DAMAGED,
+    FORMAT,
+    MANIFEST,
+    BackupFile,
+    InvalidBackup,
+    Manifest,
+    entry_name,
+)
+from ash_server.db.connection import REVISION, connect_command, current_revision_of, known_revisions, upgrade
 from ash_server.errors import AshError
 
-FORMAT = 1
-
-_MANIFEST = "backup.json"
 _COMPRESSION_LEVEL = 1
-_CHUNK_BYTES = 1024 * 1024
 
 _TABLES = """
     SELECT table_name, array_agg(column_name::text ORDER BY ordinal_position)
@@ -43,75 +48,78 @@ _SEQUENCES = "SELECT sequencename, last_value FROM pg_sequences WHERE schemaname
 _ROWS_OF_NEW_SCHEMA = {"tenants": 1}
 """The number of rows that a migration inserts."""
 
-Columns = Mapping[str, list[str]]
-"""The columns of each table."""
-
-
-class InvalidBackup(AshError):
-    status, code, title = 500, "invalid_backup", "The file is not a backup of this or an earlier Ash."
+_REFUSED = (errors.DataError, errors.IntegrityError, errors.ProgramLimitExceeded)
+"""How PostgreSQL refuses rows and values that no backup has."""
 
 
 class NotEmpty(AshError):
     status, code, title = 409, "not_empty", "The database is not empty."
 
 
-class BackupContents(NamedTuple):
-    revision: str
-    tables: Columns
-    sequences: Mapping[str, int | None]
-    sessions: int
-
-
-def write_backup(conn: psycopg.Connection, file: BinaryIO) -> BackupContents:
+def write_backup(conn: psycopg.Connection, file: BinaryIO) -> Manifest:
     """Write the rows of all tables, as of one moment; others may read and write meanwhile."""
     conn.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     try:
         conn.execute("SET LOCAL row_security = off")  # fails, instead of leaving out rows of other tenants
-        contents = BackupContents(
+        manifest = Manifest(
+            format=FORMAT,
             revision=current_revision_of(conn) or "",
             tables=dict(conn.execute(_TABLES).fetchall()),
             sequences=dict(conn.execute(_SEQUENCES).fetchall()),
             sessions=_count(conn, "sessions"),
         )
         with ZipFile(file, "w", ZIP_DEFLATED, compresslevel=_COMPRESSION_LEVEL) as archive:
-            archive.writestr(_MANIFEST, json.dumps({"format": FORMAT, **contents._asdict()}, indent=1))
-            for table, columns in contents.tables.items():
+            archive.writestr(MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=1))
+            for table, columns in manifest.tables.items():
                 with (
-                    archive.open(_entry(table), "w", force_zip64=True) as entry,
+                    archive.open(entry_name(table), "w", force_zip64=True) as entry,
                     conn.cursor().copy(_copy(table, columns, "TO STDOUT")) as copy,
                 ):
                     for chunk in copy:
                         entry.write(chunk)
     finally:
         conn.execute("ROLLBACK")
-    return contents
+    return manifest
 
 
-def restore_backup(url: str, path: Path) -> BackupContents:
-    """Fill an empty database, then migrate it to this version. After an error nothing is restored.
+def restore_backup(url: str, path: Path) -> int:
+    """Fill an empty database, then migrate it to this version; return the number of sessions.
 
-    Raises InvalidBackup, NotEmpty, OSError.
+    After an error nothing is restored. Raises InvalidBackup, NotEmpty, OSError.
     """
+    with _damage_reported(path), BackupFile(path) as backup:
+        _check_version(backup.manifest)
+        backup.check_entries()
+        _prepare(url, backup.manifest.revision)
+        with connect_command(url, autocommit=False) as conn:
+            _load(conn, backup)
+        try:
+            upgrade(url)
+        except BaseException:
+            _empty(url)
+            raise
+    with connect_command(url) as conn:
+        conn.execute("ANALYZE")
+        return _count(conn, "sessions")
+
+
+@contextmanager
+def _damage_reported(path: Path) -> Iterator[None]:
+    """Raise InvalidBackup for what the file, or PostgreSQL that refuses its rows, reports as damage."""
     try:
-        with ZipFile(path) as archive:
-            contents = _read_manifest(archive)
-            _prepare(url, contents.revision)
-            with connect_command(url, autocommit=False) as conn:
-                _load(conn, archive, contents)
-    except (BadZipFile, EOFError, KeyError, ZlibError) as error:
+        yield
+    except (*DAMAGED, *_REFUSED) as error:
         raise InvalidBackup(f"{path} is damaged, or is not a backup of Ash: nothing is restored") from error
-    upgrade(url)
-    return contents
 
 
-def _read_manifest(archive: ZipFile) -> BackupContents:
-    manifest: dict[str, Any] = json.loads(archive.read(_MANIFEST))
-    revision = str(manifest["revision"])
-    if manifest["format"] != FORMAT or revision > REVISION:
+def _check_version(manifest: Manifest) -> None:
+    """Raises InvalidBackup, BadZipFile."""
+    if manifest.format != FORMAT or manifest.revision > REVISION:
         raise InvalidBackup(
-            f"the backup is of a newer Ash: it has schema {revision}, and this Ash needs {REVISION}"
+            f"the backup is of a newer Ash: it has schema {manifest.revision}, and this Ash needs {REVISION}"
         )
-    return BackupContents(revision, manifest["tables"], manifest["sequences"], manifest["sessions"])
+    if manifest.revision not in known_revisions():
+        raise BadZipFile("no version of Ash has this schema")
 
 
 def _prepare(url: str, revision: str) -> None:
@@ -138,23 +146,40 @@ def _check_empty(conn: psycopg.Connection) -> None:
             )
 
 
-def _load(conn: psycopg.Connection, archive: ZipFile, contents: BackupContents) -> None:
+def _load(conn: psycopg.Connection, backup: BackupFile) -> None:
     """Copy all rows, in one transaction. A new schema may have rows of its own, which the backup also has."""
-    names = sql.SQL(", ").join(map(sql.Identifier, contents.tables))
-    conn.execute(sql.SQL("TRUNCATE {}").format(names))
-    for table in _parents_first(conn, contents.tables):
-        with (
-            archive.open(_entry(table)) as entry,
-            conn.cursor().copy(_copy(table, contents.tables[table], "FROM STDIN")) as copy,
-        ):
-            while chunk := entry.read(_CHUNK_BYTES):
+    tables, sequences = backup.manifest.tables, backup.manifest.sequences
+    _check_names(conn, backup.manifest)
+    _truncate(conn, tables)
+    for table in _parents_first(conn, tables):
+        with conn.cursor().copy(_copy(table, tables[table], "FROM STDIN")) as copy:
+            for chunk in backup.read_rows(table):
                 copy.write(chunk)
-    for sequence, last in contents.sequences.items():
+    for sequence, last in sequences.items():
         if last is not None:
             conn.execute("SELECT setval(%s::regclass, %s)", [sequence, last])
 
 
-def _parents_first(conn: psycopg.Connection, tables: Columns) -> Iterator[str]:
+def _check_names(conn: psycopg.Connection, manifest: Manifest) -> None:
+    """Raise BadZipFile unless the backup has exactly the tables, columns and sequences of its schema."""
+    own = {table: sorted(columns) for table, columns in conn.execute(_TABLES).fetchall()}
+    sequences = {name for name, _ in conn.execute(_SEQUENCES).fetchall()}
+    tables = {table: sorted(columns) for table, columns in manifest.tables.items()}
+    if tables != own or manifest.sequences.keys() != sequences:
+        raise BadZipFile("other tables or columns than those of the schema")
+
+
+def _empty(url: str) -> None:
+    """Delete the rows of a backup that cannot be migrated."""
+    with connect_command(url) as conn:
+        _truncate(conn, [table for table, _ in conn.execute(_TABLES).fetchall()])
+
+
+def _truncate(conn: psycopg.Connection, tables: Iterable[str]) -> None:
+    conn.execute(sql.SQL("TRUNCATE {}").format(sql.SQL(", ").join(map(sql.Identifier, tables))))
+
+
+def _parents_first(conn: psycopg.Connection, tables: Mapping[str, list[str]]) -> Iterator[str]:
     """Return the tables in an order in which every row follows those to which it refers."""
     sorter = TopologicalSorter[str](dict.fromkeys(tables, ()))
     for child, parent in conn.execute(_REFERENCES).fetchall():
@@ -170,7 +195,3 @@ def _copy(table: str, columns: list[str], direction: str) -> sql.Composed:
 def _count(conn: psycopg.Connection, table: str) -> int:
     row = conn.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table))).fetchone()
     return int(row[0]) if row else 0
-
-
-def _entry(table: str) -> str:
-    return f"{table}.copy"

@@ -280,6 +280,11 @@ def connect_command(url: str, *, autocommit: bool = True) -> psycopg.Connection:
     return psycopg.connect(direct_url(url), autocommit=autocommit, **network_limits(url))
 
 
+def known_revisions() -> set[str]:
+    """Return the revisions of the schema to which this version can migrate a new database."""
+    return {path.name[:4] for path in (_migration_folder() / "versions").glob("[0-9]*.py")}
+
+
 def upgrade(url: str, revision: str = REVISION) -> None:
     """Migrate the schema to this version, or to an earlier one; several processes may do so at once.
 
@@ -365,6 +370,10 @@ def current_revision_of(conn: psycopg.Connection) -> str | None:
     return row[0] if row else None
 
 
+def _migration_folder() -> Path:
+    return next(filter(Path.is_dir, _MIGRATION_FOLDERS))
+
+
 def _migrate(url: str, revision: str) -> None:
     # Imported late: it takes half a second, and most databases are up to date.
     from alembic import command
@@ -374,9 +383,7 @@ def _migrate(url: str, revision: str) -> None:
     from sqlalchemy.exc import DBAPIError
 
     config = Config()
-    config.set_main_option(
-        "script_location", str(next(filter(Path.is_dir, _MIGRATION_FOLDERS))).replace("%", "%%")
-    )
+    config.set_main_option("script_location", str(_migration_folder()).replace("%", "%%"))
     engine = create_engine(
         "postgresql+psycopg://",
         creator=lambda: connect_command(url, autocommit=False),

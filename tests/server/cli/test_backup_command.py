@@ -62,6 +62,12 @@ def rows(url: str) -> dict[str, list[str]]:
         }
 
 
+def has_statistics(url: str) -> bool:
+    with psycopg.connect(libpq_url(url)) as conn:
+        row = conn.execute("SELECT count(*) FROM pg_stats WHERE tablename = 'messages'").fetchone()
+        return row != (0,)
+
+
 async def exports(url: str) -> dict[tuple[UUID, str], bytes]:
     async with Store.open(url) as store:
         return {
@@ -79,6 +85,7 @@ async def test_restored_store_is_the_same(filled: str, bare_database_url: str, t
     assert (written.code, written.out.partition(",")[0]) == (0, f"5 sessions in {file}")
     assert restored == Ran(0, "5 sessions restored\n", "")
     assert rows(bare_database_url) == rows(filled)
+    assert has_statistics(bare_database_url)
     assert await exports(bare_database_url) == await exports(filled)
     assert len(await exports(filled)) == 10
     assert oct(file.stat().st_mode & 0o777) == "0o600"
