@@ -28,6 +28,7 @@ _POLL = 0.5
 """Seconds between two lookups of a missing session."""
 
 _PAGE = 1000
+"""Also the number of last events with which a longer session starts."""
 
 
 @click.command("tail")
@@ -50,8 +51,9 @@ def command(
 ) -> int:
     """Follow a session, until Ctrl-C.
 
-    SESSION is an id, the beginning of one, or a name (external id); the session may not exist yet. Reconnects when an
-    unavailable server is available again.
+    SESSION is an id, the beginning of one, or a name (external id); the session may not exist yet. A session of more
+    than 1,000 events starts with the last of them, unless --after, -n, --no-follow or --json is used. Reconnects when
+    an unavailable server is available again.
 
     \b
     ash tail fix
@@ -162,14 +164,17 @@ class _Follower:
         return None
 
     def _start_cursor(self, session: UUID) -> int:
-        if self._options.last is None:
-            return self._options.after or 0
-        limit = max(1, self._options.last)
+        after, last, follows, *_ = self._options
+        if after is not None or (last is None and not (follows and self._collapses)):
+            return after or 0
+        limit = _PAGE if last is None else max(1, last)
         page = self._server.list_events(session, before=LAST_SEQUENCE, limit=limit, collapse=self._collapses)
         sequences = [event.sequence or 0 for event in page.events]
         if not sequences:
             return 0
-        return sequences[0] - 1 if self._options.last else sequences[-1]
+        if last is None and page.prev_before is not None:
+            self._warn(f"starting with the last {len(sequences):,} events; --after 0 shows all")
+        return sequences[-1] if last == 0 else sequences[0] - 1
 
     def _is_turn_open(self, session: UUID, cursor: int) -> bool:
         """True if the last turn that starts before the cursor is still open at the cursor."""

@@ -94,15 +94,18 @@ class EventPrinter:
         self._streamed[key] = self._streamed.get(key, "") + event["payload"]["text"]
 
     def _on_text(self, event: PrintedEvent) -> None:
-        """Print a complete text, without the part that was already streamed."""
+        """Print a complete text, without the part that was already streamed, and without what comes before it."""
         key = _text_key(event)
         text = event["payload"]["text"] or _format_blocks(event["payload"].get("content"))
         streamed = self._streamed.pop(key, "")
-        if not text.startswith(streamed):
+        start = text.find(streamed)
+        has_joined_late = start > 0 and not self._turn_start_time
+        if start == 0 or has_joined_late:
+            text = text[start + len(streamed) :]
+        else:
             self.pause()
-            streamed = ""
-        if text[len(streamed) :]:
-            self._print_text(key, event, text[len(streamed) :])
+        if text:
+            self._print_text(key, event, text)
         self.pause()
 
     def _print_text(self, key: _Key, event: PrintedEvent, text: str) -> None:

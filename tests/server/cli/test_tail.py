@@ -86,6 +86,10 @@ CASES = {
         [event("assistant_chunk", text="Wind "), event("assistant_done", text="Wind from the west.")],
         "● Wind from the west.\n",
     ),
+    "a streamed text of which the beginning was not received": (
+        [event("assistant_chunk", text="the west"), event("assistant_done", text="Wind from the west.")],
+        "● the west.\n",
+    ),
     "a complete text that differs from its chunks": (
         [event("thinking_chunk", text="Hm"), event("thinking_done", text="So")],
         "✻ Hm\n✻ So\n",
@@ -262,6 +266,28 @@ async def test_until_end_stops_with_the_turn(
         await asyncio.to_thread(wait_for, "0", ended)
 
     assert [json.loads(line)["sequence"] for line in shown.read_text().splitlines()] == sequences
+
+
+async def test_long_session_starts_near_its_end(server: str, store: AsyncConnection, tmp_path: Path) -> None:
+    """In the middle of an open answer, of which the beginning is not printed, not even with its end."""
+    session = (await create_session(store, source="claude", external_id="joined")).session
+    numbers = [f"{number} " for number in range(1, 1501)]
+    prompt = [event("turn_start", 1, trigger="user"), event("user_message", 2, text="Count.")]
+    chunks = [event("assistant_chunk", number, text=text) for number, text in enumerate(numbers, start=3)]
+    await append_events(store, session.id, [*prompt, *chunks])
+    shown, errors = tmp_path / "shown", tmp_path / "errors"
+    with terminal(tmp_path, server) as reader:
+        typed(reader, f"ash tail joined --until-end > {shown} 2> {errors}")
+        await asyncio.to_thread(wait_for, "1500", shown)
+        end = [event("assistant_done", 1503, text="".join([*numbers, "Done."])), event("turn_end", 1504)]
+        await append_events(store, session.id, end)
+        await notify(store, [session.id])
+        await asyncio.to_thread(wait_for, "the turn has ended", shown)
+
+    assert shown.read_text() == "● " + "".join(numbers[-1000:]) + "Done.\n─ the turn has ended\n"
+    assert errors.read_text() == "ash: starting with the last 1,000 events; --after 0 shows all\n"
+    whole = run(tmp_path, server, "tail", "joined", "--after", "0", "--until-end")
+    assert whole.out.startswith("> Count.\n● 1 2 3 ")
 
 
 async def test_stops_when_its_output_is_closed(server: str, store: AsyncConnection, tmp_path: Path) -> None:
