@@ -137,8 +137,12 @@ class PageController(Controller):
 
     @route("/", http_method=_READ_METHODS, opt=ANY_QUERY)
     async def sessions(self, request: AnyRequest) -> Response[bytes]:
-        client = "browser" if client_of(request.scope).is_browser else ""
-        return await asyncio.to_thread(render_shell, "sessions", {"client": client})
+        client = client_of(request.scope)
+        values = {
+            "client": "browser" if client.is_browser else "",
+            "tenant": client.tenant.name if client.key else "",
+        }
+        return await asyncio.to_thread(render_shell, "sessions", values)
 
     @route("/sessions", http_method=_READ_METHODS, opt=ANY_QUERY)
     async def redirect_to_list(self, request: AnyRequest) -> Response[bytes]:

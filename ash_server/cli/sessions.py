@@ -92,8 +92,18 @@ async def _print_sessions(store: Store, *, as_json: bool, **filters: Unpack[Sess
     elif (await store.sessions.list_sessions(limit=1)).sessions:
         warn("no session matches")
     else:
-        warn("no sessions yet; `ash import --discover` lists transcripts to import")
+        warn(await _without_sessions(store))
     print_next_page(page.next_after)
+
+
+async def _without_sessions(store: Store) -> str:
+    others = [tenant.name for tenant in await store.list_tenants() if tenant != store.tenant]
+    if not others:
+        return "no sessions yet; `ash import --discover` lists transcripts to import"
+    return (
+        f"the tenant {store.tenant.name} has no sessions; the store has other tenants: {', '.join(others)} "
+        f"(`ASH_TENANT={others[0]} ash sessions`)"
+    )
 
 
 class _Row(NamedTuple):

@@ -72,6 +72,18 @@ async def test_signs_in_and_out(page: Page, keyed: Keyed) -> None:
     assert await page.context.cookies() == []
 
 
+async def test_empty_list_names_the_tenant(page: Page, keyed: Keyed, store: Store) -> None:
+    red = store.for_tenant(await store.get_tenant("red"))
+    for session_id in [session.id async for session in red.sessions.list_all()]:
+        await red.sessions.delete(session_id)
+    await page.goto(keyed.address)
+    await sign_in(page, keyed)
+
+    await expect(page.locator(".state-title")).to_have_text("The tenant red has no sessions yet")
+    await expect(page.locator(".command code").first).to_have_text("ASH_TENANT=red ash import --discover")
+    await page.goto("about:blank")  # ends the stream, before the server stops
+
+
 async def test_revoked_key_leads_to_sign_in(page: Page, keyed: Keyed, store: Store) -> None:
     await page.goto(keyed.address)
     await sign_in(page, keyed)

@@ -192,12 +192,15 @@ function noMatches(clear) {
   });
 }
 
+/** With a key, the notice names its tenant: others may have sessions. */
 function noSessions() {
-  return placeholder("empty", "Nothing here yet", {
+  const { tenant } = document.body.dataset;
+  const setting = tenant ? `ASH_TENANT=${tenant} ` : "";
+  return placeholder("empty", tenant ? `The tenant ${tenant} has no sessions yet` : "Nothing here yet", {
     detail: "Import the sessions that command-line agents have stored on this machine:",
     children: [
-      commandLine("ash import --discover"),
-      commandLine("ash import --all"),
+      commandLine(`${setting}ash import --discover`),
+      commandLine(`${setting}ash import --all`),
       el("p", { class: "state-detail" }, "Or store a run while it is in progress, and follow it here:"),
       commandLine('claude -p "Fix the test" --output-format stream-json --verbose | ash ingest --session fix'),
       commandLine('codex exec --json "Fix the test" | ash ingest --session fix'),

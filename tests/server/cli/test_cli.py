@@ -395,6 +395,18 @@ def test_sessions_and_messages_as_json(ash: Ash, tmp_path: Path) -> None:
     )
 
 
+def test_empty_list_names_other_tenants(ash: Ash) -> None:
+    ash("keys", "create", "laptop", "--tenant", "red")
+    ash("keys", "create", "laptop", "--tenant", "blue")
+
+    assert [ash("sessions", ASH_TENANT=tenant).err for tenant in ("default", "red")] == [
+        "ash: the tenant default has no sessions; the store has other tenants: red, blue "
+        "(`ASH_TENANT=red ash sessions`)\n",
+        "ash: the tenant red has no sessions; the store has other tenants: default, blue "
+        "(`ASH_TENANT=default ash sessions`)\n",
+    ]
+
+
 def test_sessions_and_messages_as_text(ash: Ash, tmp_path: Path) -> None:
     assert ash("sessions") == Ran(
         0, "", "ash: no sessions yet; `ash import --discover` lists transcripts to import\n"
