@@ -314,6 +314,7 @@ def test_examples_of_the_page(package: Path, server: str, tmp_path: Path) -> Non
     """They compile in a strict project of a user, and print the shown output."""
     (tmp_path / "node_modules").mkdir()
     (tmp_path / "node_modules" / "ash-client").symlink_to(package)
+    (tmp_path / "node_modules" / "ajv").symlink_to(NODE_MODULES / "ajv")
     (tmp_path / "package.json").write_text('{"type": "module"}')
     (tmp_path / "page.ts").write_text("".join(code for code, _ in EXAMPLES))
     options = ["--strict", "--module", "nodenext", "--target", "es2022", "--lib", "es2022,dom", "--types", ""]

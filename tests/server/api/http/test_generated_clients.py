@@ -5,6 +5,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from tests.node_packages import NODE_MODULES, require_node_packages
 
 HERE = Path(__file__).parent
 DOCUMENT = HERE.parents[3] / "openapi" / "openapi.json"
+PAGE = (DOCUMENT.parents[1] / "docs" / "integrations.md").read_text()
 PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 """Also has the programs of wheels."""
 
@@ -47,15 +49,17 @@ def require(*programs: str) -> None:
 
 
 def generate(language: str, folder: Path, *options: str) -> None:
-    generator = ["openapi-generator-cli", "generate", "-g", language, "-i", str(DOCUMENT), "-o", str(folder)]
-    run(*generator, *options, cwd=folder.parent)
+    """Run the command of the page, with more options."""
+    [command] = re.findall(rf"^\$ (openapi-generator-cli .* -g {language}\b.*)$", PAGE, re.MULTILINE)
+    shutil.copy(DOCUMENT, folder)
+    run(*command.split(), *options, cwd=folder)
 
 
 @pytest.mark.slow
 def test_typescript_fetch(shared_server: str, tmp_path: Path) -> None:
     require("openapi-generator-cli", "java", "node")
     require_node_packages()
-    generate("typescript-fetch", tmp_path / "client", "--additional-properties=importFileExtension=.js")
+    generate("typescript-fetch", tmp_path)
     shutil.copy(HERE / "generated_client.ts", tmp_path)
     (tmp_path / "package.json").write_text('{"type": "module"}')
     options = ["--strict", "--module", "nodenext", "--target", "es2022", "--lib", "es2022,dom", "--types", ""]
@@ -69,12 +73,7 @@ def test_typescript_fetch(shared_server: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_go(shared_server: str, tmp_path: Path) -> None:
     require("openapi-generator-cli", "java", "go")
-    generate(
-        "go",
-        tmp_path / "client",
-        *("--git-user-id", "ash", "--git-repo-id", "client"),
-        "--additional-properties=useOneOfDiscriminatorLookup=true",
-    )
+    generate("go", tmp_path, "--git-user-id", "ash", "--git-repo-id", "client")
     program = tmp_path / "client" / "cmd"
     program.mkdir()
     shutil.copy(HERE / "generated_client.go", program / "main.go")
