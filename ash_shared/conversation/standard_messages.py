@@ -23,7 +23,7 @@ from ash_shared.providers._kit.steps import Origin as PromptOrigin
 from ash_shared.providers._kit.steps import Relation
 from ash_shared.reading.json_text import is_blank, shown_text
 from ash_shared.reading.read import Read, read_raw
-from ash_shared.reading.system_text import is_client_text
+from ash_shared.reading.system_text import command_text, is_client_text
 from ash_shared.reading.typed_blocks import typed_blocks
 
 
@@ -156,7 +156,7 @@ class Fold:
         if part.relation in _LINKS:
             _LINKS[part.relation](self, part, origin)
             return
-        part = self._with_call(part, origin.facts.uuid)
+        part = _with_typed_commands(self._with_call(part, origin.facts.uuid))
         self._retract(part)
         if part.role is None:
             for call, fields in part.result_fields():
@@ -367,6 +367,19 @@ _LINKS: Mapping[Relation, Callable[[Fold, Part, _Origin], None]] = {
     "withdrawal": lambda fold, part, origin: fold._note(fold._queue.withdraw(part)),
 }
 """Parts without content of their own, which say what a record follows, or what happens to a queued prompt."""
+
+
+def _with_typed_commands(part: Part) -> Part:
+    """Return the part with the commands of the user as they were typed, without the tags of the client."""
+    if part.role != "user" or part.origin == "synthetic":
+        return part
+    blocks = [_with_typed_command(block) for block in part.blocks]
+    return part if blocks == part.blocks else replace(part, blocks=blocks)
+
+
+def _with_typed_command(block: Block) -> Block:
+    command = command_text(block["text"]) if block["type"] == "text" else None
+    return block if command is None else {**block, "text": command}
 
 
 def _metadata_of(part: Part) -> Record:

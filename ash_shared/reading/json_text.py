@@ -180,7 +180,8 @@ def _leading_values(text: str) -> tuple[list[str], int]:
 
 
 _BLANKS = "\ufeff \t\r\n"
-_OBJECT_START = re.compile(r'\{"')
+_OBJECT_START = re.compile(r'(?<![:,\[ \t])\{"')
+"""The start of an object that is not a part of the cut one before it."""
 _MAX_SEARCHES, _MAX_SEARCHED = 16, 4 * 1024 * 1024
 """Number of places in a cut object at which another may begin, and length of the text that is searched."""
 

@@ -29,6 +29,8 @@ class _Client(NamedTuple):
 
 _COMMAND_TAGS = ("command-name", "command-args")
 _SHELL_TAG = "bash-input"
+_WHOLE_LINE_TAGS = (*_COMMAND_TAGS, _SHELL_TAG, "command-message")
+"""Tags of a command, which end with their line: a person who writes about one goes on after it."""
 
 _CLIENTS: Sequence[_Client] = (
     _Client("Claude Code", "1.0.17", ("command-message", "command-contents"), _COMMAND_TAGS),
@@ -113,6 +115,7 @@ _WRAPPER = re.compile(
 )
 """The start of a wrapper, or the whole of one without a tag, or a code fence: at the beginning of a line."""
 _ADJACENT_WRAPPER = re.compile(rf"\s*{_TAG}")
+_WRAPPER_END = re.compile(r"[ \t\r]*(?:\n|\Z|<)")
 _BLANKS = "\ufeff" + "".join(map(chr, range(0x21)))
 """White space, control characters and the byte order mark."""
 _FENCE = re.compile(rf"^[ \t]*(?:{_FENCE_MARK})", re.MULTILINE)
@@ -133,41 +136,74 @@ _CODEX_PREAMBLE = re.compile(
 
 _CLIENT_COMMANDS = frozenset(
     {
+        "/add-dir",
+        "/advisor",
         "/agents",
+        "/branch",
+        "/bug",
+        "/chrome",
         "/clear",
+        "/color",
         "/compact",
         "/config",
         "/context",
+        "/copy",
         "/cost",
+        "/desktop",
         "/doctor",
+        "/effort",
         "/exit",
         "/export",
+        "/extra-usage",
+        "/fast",
         "/feedback",
+        "/fork",
+        "/heapdump",
         "/help",
         "/hooks",
         "/ide",
+        "/insights",
+        "/install-github-app",
+        "/install-slack-app",
+        "/keybindings",
         "/login",
         "/logout",
         "/mcp",
         "/memory",
+        "/mobile",
         "/model",
         "/new",
+        "/output-style",
+        "/passes",
         "/permissions",
         "/plugin",
+        "/privacy-settings",
         "/quit",
+        "/rate-limit-options",
         "/release-notes",
+        "/reload-plugins",
+        "/remote-control",
+        "/remote-env",
         "/rename",
         "/resume",
         "/rewind",
+        "/sandbox",
+        "/session",
+        "/skills",
+        "/stats",
         "/status",
         "/statusline",
+        "/stickers",
+        "/tag",
         "/tasks",
         "/terminal-setup",
         "/theme",
+        "/think-back",
         "/todos",
         "/upgrade",
         "/usage",
         "/vim",
+        "/voice",
     }
 )
 """Commands that control the client. They are shown but do not name a session."""
@@ -197,7 +233,19 @@ def typed_text(text: str) -> str:
     if not any(section.tag for section in sections):
         return text
     arguments = [section.content.strip() for section in sections if section.tag == "command-args"]
-    return "".join(_show_sections(sections, iter(arguments))).strip(_BLANKS)
+    has_name = any(section.tag == "command-name" for section in sections)
+    shown = _show_sections(sections, iter(arguments), "command-name" if has_name else "command-message")
+    return "".join(shown).strip(_BLANKS)
+
+
+def command_text(text: str) -> str | None:
+    """Return a command as the person typed it; None if the text is more than a command, or none."""
+    if not text.lstrip(_BLANKS).startswith("<"):
+        return None
+    sections = list(_split_text(text))
+    if any(not section.tag and section.text.strip(_BLANKS) for section in sections):
+        return None
+    return typed_text(text) or None
 
 
 def visible_text(text: str) -> str:
@@ -301,18 +349,22 @@ def _is_hidden(message: StandardMessage) -> bool:
         raise TypeError(
             f"expected an iterable of StandardMessage, got one that contains a {type(message).__name__}"
         )
+    if message.role == "assistant":
+        return False
     texts = [block.text for block in message.content if isinstance(block, TextContent)]
     return _is_client_text(texts, len(message.content))
 
 
-def _show_sections(sections: Iterable[_Section], arguments: Iterator[str]) -> Iterator[str]:
-    """Yield what the person typed of each section; `arguments` are those of the commands, in their order."""
+def _show_sections(sections: Iterable[_Section], arguments: Iterator[str], command: str) -> Iterator[str]:
+    """Yield what the person typed of each section; `arguments` are those of the commands, in their order, and `command`
+    is the tag of their names. Without the name, the message begins with it."""
     for section in sections:
         content = section.content.strip()
         if section.tag == "":
             yield section.text
-        elif section.tag == "command-name":
-            yield " ".join(filter(None, [f"/{content.removeprefix('/')}", next(arguments, "")]))
+        elif section.tag == command and content:
+            name = content.split()[0] if command == "command-message" else content
+            yield " ".join(filter(None, [f"/{name.removeprefix('/')}", next(arguments, "")]))
         elif section.tag == "bash-input":
             yield f"! {content}"
         elif section.tag == "user_query":
@@ -366,4 +418,5 @@ def _find_end(text: str, wrapper: re.Match[str], unclosed: set[str]) -> int | No
     if position < 0:
         unclosed.add(tag)
         return None
-    return position + len(closing_tag)
+    end = position + len(closing_tag)
+    return end if tag not in _WHOLE_LINE_TAGS or _WRAPPER_END.match(text, end) else None

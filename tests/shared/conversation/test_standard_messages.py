@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from ash_shared import StandardMessage, transform_messages
+from ash_shared import StandardMessage, filter_system_messages, transform_messages
 from ash_shared.conversation.paging import transform_page
 from tests.shared.texts import texts_of
 from tests.shared.transcripts import Short, lines, short_messages
@@ -41,6 +41,25 @@ def usage_delta(usage: Any, **more: Any) -> dict[str, Any]:
 CALL = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}
 ANSWER = {"type": "tool_result", "tool_use_id": "t1", "content": "a.py"}
 M1 = {"model": "m1"}
+
+
+def test_a_command_keeps_its_stored_form() -> None:
+    record = user("<command-name>/review</command-name>\n<command-args>PR 12</command-args>")
+
+    [message] = transform_messages([record])
+
+    assert message.original == [record]
+
+
+def test_answers_that_begin_with_a_tag_are_not_hidden() -> None:
+    answer, reminder = (
+        assistant("msg_1", text("<system-reminder>Like this.</system-reminder>")),
+        user("<system-reminder>Like this.</system-reminder>"),
+    )
+
+    messages = filter_system_messages(transform_messages([answer, reminder]))
+
+    assert [message.role for message in messages] == ["assistant"]
 
 
 def queued(operation: str, content: str | None = None) -> dict[str, Any]:
@@ -276,6 +295,26 @@ TRANSCRIPTS: dict[str, tuple[list[Any], list[Short]]] = {
             ("user", [("text", "Pasted words")]),
         ],
     ),
+    "a command reads as it was typed": (
+        [
+            user("<command-name>/review</command-name>\n<command-args>PR 12</command-args>"),
+            user("<command-message>review is running…</command-message>\n<command-args>PR 13</command-args>"),
+            user("<bash-input>git status</bash-input>"),
+            user("<command-name>/review</command-name> is shown as text. Why?"),
+            assistant("msg_1", text("<command-name>/review</command-name>")),
+        ],
+        [
+            ("user", [("text", "/review PR 12")]),
+            ("user", [("text", "/review PR 13")]),
+            ("user", [("text", "! git status")]),
+            ("user", [("text", "<command-name>/review</command-name> is shown as text. Why?")]),
+            (
+                "assistant",
+                [("text", "<command-name>/review</command-name>")],
+                {"model": "m1", "messageId": "msg_1"},
+            ),
+        ],
+    ),
     "what a client writes in the user's name is synthetic": (
         [
             user("<command-message>look</command-message>\n<command-name>/look</command-name>"),
@@ -283,10 +322,7 @@ TRANSCRIPTS: dict[str, tuple[list[Any], list[Short]]] = {
             {"type": "queue-operation", "operation": "enqueue", "content": "Stop hook feedback:\nNot yet."},
         ],
         [
-            (
-                "user",
-                [("text", "<command-message>look</command-message>\n<command-name>/look</command-name>")],
-            ),
+            ("user", [("text", "/look")]),
             (
                 "user",
                 [("text", "<local-command-stdout>All is well.</local-command-stdout>")],

@@ -33,6 +33,7 @@ LINES: dict[str, tuple[str, list[Row]]] = {
         [("text", "Which?"), ("malformed", CUT), ("text", "Both.")],
     ),
     "objects of no format": ('{"a": 1}{"b": 2}', [("invalid_json", '{"a": 1}{"b": 2}')]),
+    "a record whose last brace is missing": (ANSWERED[:-1], [("invalid_json", ANSWERED[:-1])]),
     "one cut record": (CUT, [("invalid_json", CUT)]),
 }
 
