@@ -44,6 +44,7 @@ from ash_shared.providers._kit.fingerprints import ENVELOPE_KEYS, PI_MESSAGE_KEY
 from ash_shared.providers._kit.json_fields import (
     cost_at,
     count_at,
+    first_text,
     input_at,
     list_or_empty,
     message_error,
@@ -208,13 +209,37 @@ def _has_message(record: Record) -> bool:
 
 
 def _is_entry(record: Record) -> bool:
-    """Return True for a session entry, which refers to the entry before it."""
-    return "parentId" in record and record.get("id").__class__ is str
+    """Return True for a session entry, which refers to the entry before it. Version 1 has no ids."""
+    if "parentId" in record:
+        return record.get("id").__class__ is str
+    return (
+        "id" not in record and record.get("timestamp").__class__ is str and record.keys() >= _own_keys(record)
+    )
+
+
+def _own_keys(record: Record) -> frozenset[str]:
+    """Return the keys that entries of version 1 have, besides `type` and `timestamp`."""
+    return _V1_KEYS.get(record["type"], frozenset({"parentId"}))
+
+
+_V1_KEYS: Mapping[str, frozenset[str]] = {
+    "compaction": frozenset({"summary", "tokensBefore"}),
+    "message": frozenset({"message"}),
+    "model_change": frozenset({"provider", "modelId"}),
+    "thinking_level_change": frozenset({"thinkingLevel"}),
+}
+"""The keys of entries of version 1, by type; other types are newer."""
 
 
 def _is_message_entry(record: Record) -> bool:
     message = record.get("message")
-    return _is_entry(record) and message.__class__ is dict and text_at(message, "role") in _MESSAGE_READERS
+    if not _is_entry(record) or message.__class__ is not dict:
+        return False
+    is_own = "parentId" in record or (len(record) == len(_V1_MESSAGE) and "timestamp" in message)
+    return is_own and text_at(message, "role") in _MESSAGE_READERS
+
+
+_V1_MESSAGE = ("type", "timestamp", "message")
 
 
 def _is_bare(record: Record) -> bool:
@@ -244,7 +269,7 @@ def facts(record: Record) -> Facts:
         model=text_at(message, "model")
         or (text_at(record, "modelId") if wire_type == "model_change" else None),
         title=text_at(record, "name") if wire_type == "session_info" else None,
-        parent=_session_id_in(text_at(record, "parentSession")) if is_session else None,
+        parent=_parent_session(record) if is_session else None,
     )
 
 
@@ -252,8 +277,12 @@ def identify(record: Record) -> Identity:
     """Return the names of a line. A fork names the file of its origin and copies entries with their ids."""
     if text_at(record, "type") != "session":
         return Identity(record=text_at(record, "id") if "parentId" in record else None)
-    origin = _session_id_in(text_at(record, "parentSession"))
-    return Identity(project=text_at(record, "cwd"), origin=origin, body="")
+    return Identity(project=text_at(record, "cwd"), origin=_parent_session(record), body="")
+
+
+def _parent_session(header: Record) -> str | None:
+    """Return the session of which this one is a branch; version 1 names its file as `branchedFrom`."""
+    return _session_id_in(first_text(header, ("parentSession", "branchedFrom")))
 
 
 def _session_id_in(path: str | None) -> str | None:

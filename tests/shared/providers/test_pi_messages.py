@@ -55,6 +55,16 @@ EXECUTION_END = {
     "result": {"content": [{"type": "text", "text": "ok"}], "details": {"lines": 1}},
     "isError": False,
 }
+AT = "2026-02-02T02:40:00Z"
+VERSION_1: list[Record] = [
+    {"type": "session", "id": "s1", "timestamp": AT, "cwd": "/srv", "provider": "acme", "modelId": "m1"},
+    {"type": "thinking_level_change", "timestamp": AT, "thinkingLevel": "high"},
+    {"type": "model_change", "timestamp": AT, "provider": "acme", "modelId": "m1"},
+    {"type": "message", "timestamp": AT, "message": user("Build it.")},
+    {"type": "message", "timestamp": AT, "message": response(TEXT)},
+    {"type": "compaction", "timestamp": AT, "summary": "Built.", "firstKeptEntryIndex": 4, "tokensBefore": 9},
+]
+"""Lines of the first version of session files, which have no ids."""
 SESSION = {"type": "session", "version": 3, "id": "s1", "timestamp": "2026-02-02T02:40:00Z", "cwd": "/srv"}
 
 
@@ -76,6 +86,8 @@ SESSION = {"type": "session", "version": 3, "id": "s1", "timestamp": "2026-02-02
         (entry("message", message={"role": "user", "content": "Build it."}), ["pi"]),
         (entry("compaction", summary="Long ago."), ["pi"]),
         ({"type": "compaction", "content": "Long ago."}, ["claude"]),
+        *[(record, ["pi"]) for record in VERSION_1],
+        ({"type": "message", "timestamp": "2026", "message": {"role": "user", "content": "Hi"}}, []),
         (entry("label", targetId="e1", label="here"), ["pi"]),
         (response(TEXT), ["pi"]),
         ({"role": "user", "content": "Build it."}, ["claude"]),
@@ -308,6 +320,15 @@ RESPONSE_FIELDS = {"model": "m1", "stop_reason": "stop", "costUsd": 0.5, "usage"
             ],
             id="a session file",
         ),
+        pytest.param(
+            VERSION_1,
+            [
+                ("user", [("text", "Build it.")]),
+                ("assistant", [("text", "Built.")], RESPONSE_FIELDS),
+                ("system", [("text", "Built.")]),
+            ],
+            id="a session file of version 1",
+        ),
     ],
 )
 def test_records_form_messages(records: list[Record], messages: list[Any]) -> None:
@@ -320,6 +341,7 @@ def test_record_facts() -> None:
         PROVIDER.facts(record)
         for record in (
             {**SESSION, "parentSession": parent},
+            {**VERSION_1[0], "branchedFrom": parent},
             entry("message", message=response(TEXT)),
             {"type": "message_end", "message": response(TEXT)},
             entry("model_change", modelId="m2"),
@@ -329,6 +351,7 @@ def test_record_facts() -> None:
 
     at = 1_770_000_000_000
     assert record_facts == [
+        Facts(timestamp=at, session_id="s1", parent="0f3c1c52-5a0e-4d0e-9a53-0d5b3c1f7a10"),
         Facts(timestamp=at, session_id="s1", parent="0f3c1c52-5a0e-4d0e-9a53-0d5b3c1f7a10"),
         Facts(uuid="e2", timestamp=TIME, model="m1"),
         Facts(timestamp=TIME, model="m1"),

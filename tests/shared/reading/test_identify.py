@@ -85,6 +85,16 @@ RECORDS: dict[str, tuple[dict[str, Any], Identity]] = {
         },
         Identity("p2", "/work", origin="12345678-1234-1234-1234-123456789abc", body=""),
     ),
+    "pi, a header of version 1": (
+        {
+            "type": "session",
+            "id": "p2",
+            "timestamp": STAMP,
+            "cwd": "/work",
+            "branchedFrom": "/x/2026_12345678-1234-1234-1234-123456789abc.jsonl",
+        },
+        Identity("p2", "/work", origin="12345678-1234-1234-1234-123456789abc", body=""),
+    ),
     "pi, an entry": (
         {
             "type": "message",
