@@ -19,6 +19,7 @@ from ash_server.db.event_texts import FILLED
 from ash_server.db.event_writer import Counters, IssueCounts, PreparedEvent, derive, ending, lock
 from ash_server.db.events import append_events
 from ash_server.db.messages import StoredMessage, find_last, find_message
+from ash_server.db.own_prompts import name_by_own_prompt
 from ash_server.db.rebuild_events import End, StoredInput, StoredLine, UnderivedEvent, rebuild_locked
 from ash_server.db.reindex import set_by_writer
 from ash_server.db.session_facts import REPLACE, SessionFacts, collect_facts
@@ -103,6 +104,7 @@ async def _delete(
     await conn.execute(_BURY, [session_id, message.sequence])
     await conn.execute(_DELETE_DRIFT, [session_id, message.sequence])
     await conn.execute(_UPDATE_SESSION, {"session_id": session_id, **rest.facts._asdict()})
+    await name_by_own_prompt(conn, session_id)
     if rest.is_changed:
         await conn.execute(_DELETE_ALL_WORDS, [session_id, counters.event_sequence])
         await rebuild_locked(conn, session_id, counters)

@@ -13,6 +13,7 @@ from psycopg.rows import args_row
 
 from ash_server.db.drift import DescribedMessage, insert_drift
 from ash_server.db.event_writer import lock
+from ash_server.db.own_prompts import name_by_own_prompt
 from ash_server.db.pagination import bounded_query
 from ash_server.db.session_facts import REPLACE, SessionFacts, collect_facts
 from ash_shared.model.message import Description, Kind, Role
@@ -149,6 +150,7 @@ async def reindex_messages(conn: AsyncConnection, session_id: UUID) -> Reindexed
         await lock(conn, session_id)
         await work.process_pages()
         await conn.execute(_UPDATE_SESSION, {"session_id": session_id, **work.facts._asdict()})
+        await name_by_own_prompt(conn, session_id)
     return Reindexed(work.read, work.written)
 
 

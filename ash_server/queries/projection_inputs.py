@@ -60,9 +60,16 @@ async def read_summary(connect: Connect, session_id: UUID) -> SessionSummary:
         session = await get_session(conn, session_id)
     copied = session.copied_messages or 0
     events = await _read_events(connect, session_id, _keep_for_summary)
-    models = await _count_models(connect, session_id) if session.message_count else Counter[str]()
+    is_subagent = bool(session.agent_id)
+    after = copied if is_subagent else 0
+    models = await _count_models(connect, session_id, after) if session.message_count else Counter[str]()
     summary = await asyncio.to_thread(
-        to_session_summary, events, open_turn=open_turn, models=models, copied_messages=copied
+        to_session_summary,
+        events,
+        open_turn=open_turn,
+        models=models,
+        copied_messages=copied,
+        is_subagent=is_subagent,
     )
     total = await read_total_spending(
         connect, session_id, own=partial(spending_of, events, open_turn, copied)
@@ -70,10 +77,10 @@ async def read_summary(connect: Connect, session_id: UUID) -> SessionSummary:
     return summary if total is None else summary.model_copy(update=total)
 
 
-async def _count_models(connect: Connect, session_id: UUID) -> Counter[str]:
-    """Count the answers of a whole session by model."""
+async def _count_models(connect: Connect, session_id: UUID, after: int) -> Counter[str]:
+    """Count the answers after a message by model."""
     models = Counter[str]()
-    async with aclosing(get_pages(connect, session_id)) as pages:
+    async with aclosing(get_pages(connect, session_id, after=after)) as pages:
         async for page in pages:
             models += count_models(page)
     return models

@@ -78,10 +78,12 @@ async def get_conversation(connect: Connect, session_id: UUID, *, after: int, li
         max_bytes = _MAX_BYTES
 
 
-async def get_pages(connect: Connect, session_id: UUID) -> AsyncGenerator[list[StandardMessage], None]:
-    """Yield all standard messages in pages, holding no connection between them. Raises SessionNotFound.
+async def get_pages(
+    connect: Connect, session_id: UUID, *, after: int = 0
+) -> AsyncGenerator[list[StandardMessage], None]:
+    """Yield the standard messages after a stored message in pages, holding no connection between them.
 
-    A session without stored messages yields the messages of its posted events.
+    A session without stored messages yields the messages of its posted events. Raises SessionNotFound.
     """
     async with connect() as conn:
         is_posted = (await get_session(conn, session_id)).message_count == 0
@@ -90,11 +92,11 @@ async def get_pages(connect: Connect, session_id: UUID) -> AsyncGenerator[list[S
             async for messages in pages:
                 yield messages
         return
-    after: int | None = 0
-    while after is not None:
-        page = await get_conversation(connect, session_id, after=after, limit=_PAGE)
+    start: int | None = after
+    while start is not None:
+        page = await get_conversation(connect, session_id, after=start, limit=_PAGE)
         yield page.messages
-        after = page.next_after
+        start = page.next_after
 
 
 async def _stream_posted(connect: Connect, session_id: UUID) -> AsyncGenerator[list[StandardMessage], None]:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from uuid import UUID
 
 from ash_server.db import transcripts
+from ash_server.db.own_prompts import name_by_own_prompt
 from ash_server.db.transcripts import Claim, Copy, Relative, TranscriptNames
 from ash_server.repositories.connections import Connections
 
@@ -55,6 +56,7 @@ class TranscriptRepository:
         """Mark a session as a copy or a fork, or remove the mark."""
         async with self._connections.changes() as conn:
             await transcripts.set_copy(conn, session_id, copy)
+            await name_by_own_prompt(conn, session_id)
 
     async def count_imported(self, source: str, paths: Sequence[str]) -> int:
         """Return how many of the transcripts at these paths are stored."""

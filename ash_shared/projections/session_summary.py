@@ -102,20 +102,27 @@ def to_session_summary(
     open_turn: OpenTurn | None = None,
     models: Mapping[str, int] | None = None,
     copied_messages: int = 0,
+    is_subagent: bool = False,
 ) -> SessionSummary:
     """Return the summary of a log, complete or still growing.
 
     Facts that are not in the log can be added: the open turn of the normaliser (`Normalizer.open_turn`), the number of
     answers by model (`count_models`), and the number of messages at the beginning that are copies from another session,
-    in which their usage counts.
+    in which their usage counts. A subagent (`is_subagent`) is also named and counted without them: they are the history
+    of its parent.
     """
     log = wire_events(events)
-    stands = standing(log)
+    stands = [event for event in standing(log) if not (is_subagent and _is_copied(event, copied_messages))]
     main = list(filter(is_main, stands))
     spent = _spent(spending_of(log, open_turn, copied_messages))
     parts = (_envelope(log), _texts(main), _counts(main), _tools(stands), _agents(stands), spent)
     known = {key: value for part in parts for key, value in part.items()}
     return SessionSummary.model_validate({**known, **_state(log, stands), "models": _ranked(models or {})})
+
+
+def _is_copied(event: WireEvent, copied_messages: int) -> bool:
+    place = event.get("messageSequence")
+    return place is not None and place <= copied_messages
 
 
 def count_models(messages: Iterable[StandardMessage]) -> Counter[str]:

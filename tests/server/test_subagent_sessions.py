@@ -81,6 +81,11 @@ def started_by(number: int) -> Line:
     return {"source": {"subagent": {"thread_spawn": {"parent_thread_id": f"{CODEX}{number}", "depth": 1}}}}
 
 
+def restamped(lines: list[Line]) -> list[Line]:
+    """Return the lines as a child copies them: with the time of the copy."""
+    return [{**line, "timestamp": "2026-03-03T11:00:00.000Z"} for line in lines]
+
+
 ANSWERS = [said("d1", 10), said("d2", 20)]
 FILES: Mapping[str, list[Line]] = {
     "main": of_main(
@@ -95,6 +100,11 @@ FILES: Mapping[str, list[Line]] = {
     "codex": rollout(1, 1, source="cli"),
     "child": rollout(2, 10, **started_by(1)),
     "grandchild": rollout(3, 200, **started_by(2)),
+    "copying child": [
+        *rollout(5, 7, **started_by(1))[:1],
+        *restamped(rollout(1, 1, source="cli")),
+        *rollout(5, 7)[1:],
+    ],
     "fork": rollout(4, 5_000, source="cli", forked_from_id=f"{CODEX}1"),
 }
 NAMES = {
@@ -104,6 +114,7 @@ NAMES = {
     "codex": f"{ROLLOUTS}{CODEX}1.jsonl",
     "child": f"{ROLLOUTS}{CODEX}2.jsonl",
     "grandchild": f"{ROLLOUTS}{CODEX}3.jsonl",
+    "copying child": f"{ROLLOUTS}{CODEX}5.jsonl",
     "fork": f"{ROLLOUTS}{CODEX}4.jsonl",
 }
 
@@ -159,6 +170,22 @@ async def test_totals_include_each_subagent_once(store: Store, user_home: Path, 
     sessions = await imported(store, user_home, *names)
 
     assert {name: await tokens(store, sessions[name]) for name in expected} == expected
+
+
+@pytest.mark.parametrize("names", [("codex", "copying child"), ("copying child", "codex")], ids="first ".join)
+async def test_child_that_copies_its_parent_is_named_and_counted_by_its_own_turns(
+    store: Store, user_home: Path, names: tuple[str, str]
+) -> None:
+    sessions = await imported(store, user_home, *names)
+    child = sessions["copying child"]
+    for _ in range(2):
+        summary = await store.conversation.read_summary(child.id)
+        listed = await store.sessions.get(child.id)
+
+        assert (listed.title, summary.title) == ("Dig 5.", "Dig 5.")
+        assert (summary.turns, summary.user_messages, summary.assistant_messages) == (1, 1, 1)
+        assert await tokens(store, child) == (7, None)
+        await store.messages.reindex(child.id)
 
 
 async def test_totals_after_a_subagent_is_deleted(store: Store, user_home: Path) -> None:
