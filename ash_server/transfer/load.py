@@ -1,15 +1,18 @@
 """Transcript files as standard messages, without a database."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
+from typing import NamedTuple
 
-from ash_server.transfer.importing.transcript import open_transcript
+from ash_server.transfer.importing.common_records import ComparedRecord, longest_copy, record_marks
+from ash_server.transfer.importing.transcript import Transcript, open_transcript
 from ash_server.transfer.importing.transcript_files import find_homes, find_transcripts, uncompressed
-from ash_shared.conversation.standard_messages import transform_messages
+from ash_shared.conversation.standard_messages import Fold, transform_messages
 from ash_shared.model.message import StandardMessage
 from ash_shared.reading.parse import describe_message
+from ash_shared.reading.read import identify
 
 _TIMED = ("rollout-", "session-")
 """Prefixes of file names that contain a time before the id."""
@@ -28,6 +31,62 @@ def load_session(path: str | Path) -> list[StandardMessage]:
     transcript = open_transcript(_find_transcript(path))
     texts = (line.data for line in transcript.lines() if line.data is not None)
     return transform_messages(texts, transcript.source)
+
+
+def load_sessions(paths: Iterable[str | Path]) -> Iterator[list[StandardMessage]]:
+    """Yield the messages of each transcript, as `load_session` does, without those that it copies from another of them.
+
+    A fork, and a subagent of Codex, begins with the messages of its parent. They belong to the parent, with their
+    usage. Raises OSError.
+    """
+    transcripts = [open_transcript(_find_transcript(path)) for path in paths]
+    begins = [_Beginning.read(transcript) for transcript in transcripts]
+    copied = _count_copied(begins)
+    for number, transcript in enumerate(transcripts):
+        fold = Fold()
+        for line in transcript.lines():
+            fold.add(line.data or b"", transcript.source)
+        yield fold.messages(start=copied.get(number, 0))
+
+
+class _Beginning(NamedTuple):
+    """What a transcript may have in common with others."""
+
+    names: frozenset[str]
+    """The ids of its session and of its origins."""
+    time: int
+    records: list[ComparedRecord]
+
+    @classmethod
+    def read(cls, transcript: Transcript) -> "_Beginning":
+        names, records, time = set[str | None](), list[ComparedRecord](), None
+        for number, line in enumerate(transcript.lines(), 1):
+            text = (line.data or b"").decode(errors="replace")
+            identity = identify(text, transcript.source)
+            names |= {identity.session, identity.origin}
+            described = describe_message(text, transcript.source)
+            time = described.facts.timestamp if time is None else time
+            marks = record_marks(identity, text)
+            if marks is not None:
+                records.append(ComparedRecord(marks, number, described.kind == "message"))
+        return cls(frozenset(filter(None, names)), time or 0, records)
+
+
+def _count_copied(begins: Sequence[_Beginning]) -> dict[int, int]:
+    """Return the number of lines at the beginning of each transcript that another one has, by index.
+
+    The original is the transcript that names fewer origins, or else began first.
+    """
+    order = sorted(range(len(begins)), key=lambda number: (len(begins[number].names), begins[number].time))
+    copied, earlier = dict[int, int](), dict[int, set[bytes]]()
+    for number in order:
+        own = begins[number]
+        relatives = {other: marks for other, marks in earlier.items() if own.names & begins[other].names}
+        copy = longest_copy(own.records, relatives)
+        if copy is not None:
+            copied[number] = copy[1]
+        earlier[number] = {mark for record in own.records for mark in record.marks}
+    return copied
 
 
 def _find_transcript(session: str | Path) -> Path:

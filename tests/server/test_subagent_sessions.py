@@ -10,7 +10,9 @@ import pytest
 from ash_server.cli.import_.files import import_paths
 from ash_server.cli.import_.options import ImportOptions
 from ash_server.store import Store
+from ash_server.transfer import load_sessions
 from ash_shared.model.events import ToolResultEvent
+from ash_shared.model.message import StandardMessage
 from ash_shared.model.session import Session
 from tests.server.transcripts import opencode_message, opencode_session, write
 
@@ -186,6 +188,32 @@ async def test_child_that_copies_its_parent_is_named_and_counted_by_its_own_turn
         assert (summary.turns, summary.user_messages, summary.assistant_messages) == (1, 1, 1)
         assert await tokens(store, child) == (7, None)
         await store.messages.reindex(child.id)
+
+
+@pytest.mark.parametrize("names", [("codex", "copying child"), ("copying child", "codex")], ids="first ".join)
+def test_loads_each_message_of_several_files_once(user_home: Path, names: tuple[str, str]) -> None:
+    sessions = load_sessions(user_home / NAMES[name] for name in names)
+
+    loaded = {name: transcript_texts(messages) for name, messages in zip(names, sessions, strict=True)}
+
+    assert loaded == {"codex": ["Dig 1.", "Dug 1."], "copying child": ["Dig 5.", "Dug 5."]}
+
+
+def test_loads_sessions_without_a_common_name_whole(user_home: Path) -> None:
+    for name in ("codex", "child"):
+        path = user_home / NAMES[name]
+        path.write_text(path.read_text().replace("Dig 2.", "Dig 1."))
+
+    sessions = load_sessions(user_home / NAMES[name] for name in ("codex", "child"))
+
+    assert [transcript_texts(messages) for messages in sessions] == [
+        ["Dig 1.", "Dug 1."],
+        ["Dig 1.", "Dug 2."],
+    ]
+
+
+def transcript_texts(messages: list[StandardMessage]) -> list[str]:
+    return [block.text for message in messages for block in message.content if block.type == "text"]
 
 
 async def test_totals_after_a_subagent_is_deleted(store: Store, user_home: Path) -> None:

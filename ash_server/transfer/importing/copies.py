@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from ash_server.db.transcripts import Copy, Relative
 from ash_server.errors import SessionChanged
 from ash_server.store import Store
-from ash_server.transfer.importing.names import RecordMarks, record_marks
+from ash_server.transfer.importing.common_records import ComparedRecord, longest_copy, record_marks
 from ash_shared.reading.read import identify
 
 MAX_CACHED_RECORDS = 250_000
@@ -44,20 +44,12 @@ def _sizes(relatives: list[Relative]) -> list[tuple[UUID, int]]:
     return [(each.session_id, each.message_count) for each in relatives]
 
 
-class _Record(NamedTuple):
-    """A stored message that is compared."""
-
-    marks: RecordMarks
-    sequence: int
-    is_message: bool
-
-
 class _Records(NamedTuple):
     """The records of a session that are compared, up to its last message at some time."""
 
     created_at: datetime
     message_count: int
-    records: list[_Record]
+    records: list[ComparedRecord]
     marks: set[bytes]
 
 
@@ -71,7 +63,8 @@ async def _find_copies(store: Store, relatives: list[Relative]) -> list[Copy | N
     copies: list[Copy | None] = []
     for relative in relatives:
         read = await _read_records(store, relative)
-        copies.append(_longest_copy(read.records, earlier))
+        copy = longest_copy(read.records, earlier)
+        copies.append(None if copy is None else Copy(*copy))
         earlier[relative.session_id] = read.marks
     return copies
 
@@ -90,27 +83,9 @@ async def _read_records(store: Store, relative: Relative) -> _Records:
                 last = message.sequence
                 each = record_marks(identify(message.content, source), message.content)
                 if each is not None:
-                    records.append(_Record(each, last, message.kind == "message"))
+                    records.append(ComparedRecord(each, last, message.kind == "message"))
                     marks |= {*each}
     if sum(len(each.records) for each in cache.values()) > MAX_CACHED_RECORDS:
         cache.clear()
     cache[relative.session_id] = read = _Records(relative.created_at, last, records, marks)
     return read
-
-
-def _longest_copy(records: list[_Record], others: dict[UUID, set[bytes]]) -> Copy | None:
-    """Return the most records at the beginning that another session has; of equal numbers, those of the first one.
-
-    Records other than messages are no copy by themselves: sessions may begin with equal headers. Up to the first
-    message, the content is compared as well: sessions of tests use ids such as `msg-001`. Later messages may be edited.
-    """
-    copied: dict[UUID, int] = {}
-    begin_equal = dict(others)
-    for own, sequence, is_message in records:
-        mark = own.name if copied else own.content
-        begin_equal = {id: marks for id, marks in begin_equal.items() if mark in marks}
-        if not begin_equal:
-            break
-        copied |= {id: sequence for id in begin_equal if is_message or id in copied}
-    original = max(copied, key=copied.__getitem__, default=None)
-    return None if original is None else Copy(original, copied[original])

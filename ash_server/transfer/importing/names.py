@@ -1,10 +1,9 @@
 """Names of a transcript, by which it and its copies are recognised at any path."""
 
-from hashlib import blake2b
 from json import dumps
-from typing import NamedTuple
 
 from ash_server.db.transcripts import TranscriptNames
+from ash_server.transfer.importing.common_records import hash_text
 from ash_shared.model.message import Identity
 
 
@@ -39,25 +38,5 @@ class NameCollector:
         return TranscriptNames(self._session, key, (key, *sessions, *records))
 
 
-class RecordMarks(NamedTuple):
-    """Digests that are the same for a record and its copies."""
-
-    name: bytes
-    """Digest of the id of the record, or of its content if it has no id."""
-    content: bytes
-    """Digest of its id and its content."""
-
-
-def record_marks(identity: Identity, text: str) -> RecordMarks | None:
-    """Return the marks of a record; None for a header, which is not compared."""
-    body = text if identity.body is None else identity.body
-    name = f"id {identity.record}" if identity.record else body
-    return RecordMarks(_hash(name), _hash(f"{name} {body}")) if name else None
-
-
 def _digest(kind: str, *names: str | None) -> str:
-    return f"{kind}:{_hash(dumps(names)).hex()}"
-
-
-def _hash(text: str) -> bytes:
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return f"{kind}:{hash_text(dumps(names)).hex()}"
