@@ -82,7 +82,7 @@ EXAMPLES = [Example(*match) for match in re.findall(r"```python\n(.*?)```\n\n```
 def test_public_names_are_stable() -> None:
     assert sorted(ash_shared.__all__) == sorted(PUBLIC_NAMES)
     assert sorted(ash_server.__all__) == ["NewMessage", "Store"]
-    assert ash_server.transfer.__all__ == ["load_session"]
+    assert ash_server.transfer.__all__ == ["load_session", "load_sessions"]
     assert [name for name in ash_shared.__all__ if not hasattr(ash_shared, name)] == []
 
 
