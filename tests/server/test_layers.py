@@ -1,4 +1,4 @@
-"""The layers of the server, where only repositories and the hub use connections, and the names of classes."""
+"""The layers of the server, where only repositories, the hub and the heartbeat use connections, and the names of classes."""
 
 import ast
 import inspect

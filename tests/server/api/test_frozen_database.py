@@ -59,15 +59,18 @@ async def test_requests_end_while_the_database_is_frozen(postgres: EmbeddedPostg
                 await client.post(messages, json=[{"id": "a", "content": "before"}])
                 await asyncio.gather(*(each.wait_for_event("caught_up") for each in followers))
                 write = {"id": "b", "content": "meanwhile"}
+                pools = app.state.store._connections.pools
                 with frozen(postgres):
+                    for pool in pools:  # those that wait for a connection end after this time, as always
+                        pool.timeout = 1.0
                     answers = await asyncio.gather(
                         client.post(messages, json=[write]),
                         client.get("/health/ready"),
                         *(client.get("/api/sessions") for _ in range(15)),
                     )
-                    app.state.store._connections.pool.timeout = 0.1
                     later = await client.get(messages)
-                app.state.store._connections.pool.timeout = TIMEOUT
+                for pool in pools:
+                    pool.timeout = TIMEOUT
                 repeated = await client.post(messages, json=[write])
                 page = (await client.get(messages)).json()["messages"]
                 ready = await client.get("/health/ready")
