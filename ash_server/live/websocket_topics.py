@@ -31,8 +31,8 @@ class TopicMessages(AshModel):
     """Only in `stream_output`: ids of earlier messages to discard. They were revised, and `messages` has their new
     form, or they were copies whose original came later."""
     next_after: Omittable[int] = Field(default=ABSENT, alias="nextAfter")
-    """Present if the span is too long for one frame: the sequence of the last stored message included. List the
-    standard messages of the session after it for the rest."""
+    """Present if the span is too long for one frame: the sequence of a stored message. List the standard messages of
+    the session after it for the rest."""
     next_event_after: Omittable[int] = Field(default=ABSENT, alias="nextEventAfter")
     """Present if the span is too long for one frame and its rest is, at least in part, not in stored messages: the
     sequence of the last event included. List the events of the session after it for the rest."""
@@ -44,12 +44,17 @@ EMPTY_TOPIC = '{"messages":[]}'
 def to_topic(span: Span) -> str:
     """Return the topic data of a turn as JSON. CPU-bound: call it in a thread."""
     head, before, lines = map(texts_with_source, (span.head, span.before, span.lines))
-    messages = transform_page(lines, head=head, before=before).messages
+    page = transform_page(lines, head=head, before=before)
     events = decode_events(span)
-    if covers(messages, events):
-        originals = [message for message in messages if message.metadata.shadow_of is None]
-        return render_topic(originals, next_after=span.next_after, next_event_after=span.next_event_after)
-    return render_topic(messages_of_events(events, {}), next_event_after=span.next_event_after)
+    if not covers(page.messages, events):
+        return render_topic(messages_of_events(events, {}), next_event_after=span.next_event_after)
+    messages, next_after = page.messages, span.next_after
+    if next_after is not None and page.starts and (last := page.starts[-1]) > 0:
+        # The message that begins last may continue after the span.
+        messages = [message for message, start in zip(messages, page.starts, strict=True) if start < last]
+        next_after = span.lines[last - 1].sequence
+    originals = [message for message in messages if message.metadata.shadow_of is None]
+    return render_topic(originals, next_after=next_after, next_event_after=span.next_event_after)
 
 
 def render_topic(messages: Sequence[StandardMessage], **fields: Any) -> str:

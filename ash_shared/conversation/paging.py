@@ -14,6 +14,8 @@ class Page(NamedTuple):
     """One page of messages."""
 
     messages: list[StandardMessage]
+    starts: list[int]
+    """For each message, the index of the line on which it begins."""
     lines: int
     """Number of lines used: the next page begins after them."""
     is_cut: bool = False
@@ -45,7 +47,8 @@ def transform_page(
     start, limit = len(before), len(lines) if limit is None else limit
     whole = _count_whole(fold, start, len(lines), limit, more=more)
     used = limit if whole is None else whole
-    return Page(fold.messages(start=start, end=start + used), used, is_cut=whole is None)
+    starts = [draft.line - start for draft in fold.drafts if start <= draft.line < start + used]
+    return Page(fold.messages(start=start, end=start + used), starts, used, is_cut=whole is None)
 
 
 def _count_whole(fold: Fold, start: int, total: int, limit: int, *, more: bool) -> int | None:

@@ -616,9 +616,14 @@ def test_topics_of_stream_chunks(base: str) -> None:
     assert conversation(received[-1]["data"]["messages"]) == [CONVERSATION[0], CONVERSATION[3]]
 
 
-def test_turn_too_long_for_one_frame(base: str) -> None:
+@pytest.mark.parametrize("lines_per_message", [1, 4])
+def test_turn_too_long_for_one_frame(base: str, lines_per_message: int) -> None:
+    """No message is divided between the frame and the rest."""
     long = [
-        LINES[3].replace("Three.", "x" * 100_000).replace("u4", f"w{n}").replace("msg_2", f"m{n}")
+        LINES[3]
+        .replace("Three.", f"{n}" * 100_000)
+        .replace("u4", f"w{n}")
+        .replace("msg_2", f"m{n // lines_per_message}")
         for n in range(20)
     ]
     post_lines(base, LINES[0], *long)
@@ -627,8 +632,9 @@ def test_turn_too_long_for_one_frame(base: str) -> None:
         data = frames(connected, "message_complete")[-1]["data"]
 
     rest = httpx.get(f"{base}/standard-messages?after={data['nextAfter']}").json()["messages"]
-    assert [message["id"] for message in data["messages"] + rest] == ["u1", *(f"w{n}" for n in range(20))]
-    assert len(data["messages"]) < 10
+    whole = [json.loads(each.model_dump_json()) for each in transform_messages([LINES[0], *long])]
+    assert data["messages"] + rest == whole
+    assert 1 < len(data["messages"]) < len(whole)
 
 
 def exchange_frames(connected: ClientConnection, sent: list[str | bytes]) -> None:
