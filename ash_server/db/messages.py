@@ -53,7 +53,7 @@ from ash_server.offload import offload_each
 from ash_shared.eventlog import Line, Normalizer
 from ash_shared.eventlog.emitter import EMPTY_LINE
 from ash_shared.model.message import Description, Message, Role, StoredKind
-from ash_shared.providers._kit.contract import CHUNK_MARKS
+from ash_shared.providers._kit.contract import CHUNK_PATTERN
 from ash_shared.reading.parse import (
     PARSER_VERSION,
     BlocksPlace,
@@ -106,7 +106,7 @@ _PAGE = (
     f"SELECT {_COLUMNS}, parser_version, blocks_start, blocks_size FROM messages WHERE session_id = "  # noqa: S608
     """%(session_id)b
       AND sequence > %(after)b AND sequence < %(before)b
-      AND (kind = ANY(%(kinds)b) OR (kind = 'chunk' AND content LIKE ANY(%(chunks)b::text[])))
+      AND (kind = ANY(%(kinds)b) OR (kind = 'chunk' AND content ~ %(chunks)b::text))
       AND (%(role)b::text IS NULL OR role = %(role)b)
       AND (%(type)b::text IS NULL OR %(type)b = ANY(block_types))
     """
@@ -229,7 +229,7 @@ _DEFAULTS = {
 _CONVERSATION = {
     **_DEFAULTS,
     "kinds": ["message", "record"],
-    "chunks": [f"%{mark}%" for mark in CHUNK_MARKS],
+    "chunks": CHUNK_PATTERN,
 }
 """Filters for the messages from which standard messages are built."""
 

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -20,7 +21,7 @@ from ash_shared import (
     read_message,
 )
 from ash_shared.providers import discover
-from ash_shared.providers._kit.contract import CHUNK_MARKS
+from ash_shared.providers._kit.contract import CHUNK_PATTERN
 from ash_shared.reading.describe import encode_blocks
 from ash_shared.reading.parse import copy_blocks, find_blocks
 from ash_shared.reading.read import read_raw
@@ -76,12 +77,12 @@ def test_blocks_contain_all_content(corpus_folder: Path) -> None:
         assert not lost, (where, lost.most_common(3))
 
 
-def test_chunks_with_parts_have_marks(corpus_folder: Path) -> None:
-    """The server reads only chunks with these marks for standard messages."""
+def test_pattern_matches_chunks_with_parts(corpus_folder: Path) -> None:
+    """The server reads only these chunks for standard messages."""
     for where, text in texts_of(corpus_folder):
         read = read_raw(text, None)
         if read.reading.kind == "chunk" and read.parts():
-            assert any(mark in text for mark in CHUNK_MARKS), where
+            assert re.search(CHUNK_PATTERN, text), where
 
 
 def test_claude_blocks_are_typed(claude_family: list[Path]) -> None:

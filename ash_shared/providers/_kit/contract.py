@@ -43,8 +43,9 @@ def chunk_reading(record: Any, name: str | None = "") -> RecordReading:
     return _raw_reading("chunk", "assistant", "stream_fragment", record, name)
 
 
-CHUNK_MARKS = ('"error"', '"response"', '"usage"')
-"""A chunk that adds parts to standard messages (usage, an error, facts of a response) contains one of these texts."""
+CHUNK_PATTERN = r'"(error|response)"|"usage"\s*:\s*\{'
+"""Matches all chunks that add parts to standard messages (usage, an error, facts of a response), and few others: some
+vendors write an empty usage in each chunk. In the syntax of Python and PostgreSQL."""
 
 
 def _raw_reading(kind: Kind, role: Role, reason: RawReason, record: Any, name: str | None) -> RecordReading:
