@@ -37,7 +37,8 @@ class AuditController(Controller):
         operation_id="listAudit",
         summary="List what keys did",
         description="Created, deleted and exported sessions, changes of keys, and sign-ins of browsers, newest first. "
-        "Needs the scope `admin`, and lists the tenant of the key.",
+        "Refused sign-ins are entries of the tenant `default`. Needs the scope `admin`, and lists the tenant of the "
+        "key.",
         response_description="A page of entries.",
         responses=error_responses(*READ_ERRORS),
         operation_class=operation(responses={200: {JSON: json_of(AuditPage, page=_EXAMPLE)}}),

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator
 from typing import NamedTuple
+from urllib.parse import quote
 
 import pytest
 from playwright.async_api import Page, expect
@@ -52,6 +53,17 @@ async def expected_complaints(page: Page, complaints: list[str]) -> AsyncIterato
 async def sign_in(page: Page, keyed: Keyed) -> None:
     await page.get_by_label("Key").fill(keyed.key)
     await page.get_by_role("button", name="Sign in").click()
+
+
+async def test_returns_to_an_address_of_any_characters(page: Page, keyed: Keyed, store: Store) -> None:
+    name = "ä \"b\" #1 ? 100% & '<c>'"
+    red = store.for_tenant(await store.get_tenant("red"))
+    session = await red.sessions.create(external_id=name)
+    await page.goto(f"{keyed.address}/sessions/{quote(name, safe='')}?at=1")
+    await sign_in(page, keyed)
+
+    await expect(page).to_have_url(f"{keyed.address}/sessions/{session.id}?at=1")
+    await page.goto("about:blank")  # before the server stops
 
 
 async def test_signs_in_and_out(page: Page, keyed: Keyed) -> None:
