@@ -16,8 +16,8 @@ MAX_LENGTH = 16 * 1024
 _MAX_TOKEN = 4096
 _MAX_URL_PASSWORD = 256
 
-Span: TypeAlias = tuple[int, int]
-Find: TypeAlias = Callable[[str, int, int], Iterator[Span]]
+SecretSpan: TypeAlias = tuple[int, int]
+Find: TypeAlias = Callable[[str, int, int], Iterator[SecretSpan]]
 """Yields the spans of a form that begin between two positions, in order."""
 
 
@@ -39,7 +39,7 @@ def _matching(pattern: str, before: str = "", width: int = 0) -> Find:
 
 def _find_matches(
     pattern: re.Pattern[str], preceding: re.Pattern[str] | None, width: int, text: str, start: int, end: int
-) -> Iterator[Span]:
+) -> Iterator[SecretSpan]:
     group = "secret" if "secret" in pattern.groupindex else 0
     for match in pattern.finditer(text, start, end):
         first, last = match.span(group)
@@ -58,7 +58,7 @@ _MAX_NAME = 64
 _AWS_WORDS = ("key", "pw", "pass", "token")
 
 
-def _find_aws_secrets(text: str, start: int, end: int) -> Iterator[Span]:
+def _find_aws_secrets(text: str, start: int, end: int) -> Iterator[SecretSpan]:
     """Find 40 characters that a name calls an AWS secret."""
     for match in _AWS_SECRET.finditer(text, start, end):
         first, last = match.span()
@@ -80,7 +80,7 @@ _DOTTED = re.compile(r"[A-Za-z0-9_-]++(?:\.[A-Za-z0-9_-]++)++")
 _MIN_PART = 10
 
 
-def _find_web_tokens(text: str, start: int, end: int) -> Iterator[Span]:
+def _find_web_tokens(text: str, start: int, end: int) -> Iterator[SecretSpan]:
     """Find three parts separated by dots; the first two are Base64 of JSON objects."""
     for run in _DOTTED.finditer(text, start, end):
         if ".eyJ" not in run[0]:
@@ -106,7 +106,7 @@ _KEY_LINES = re.compile(r"(?:(?:\\[nr]|[\s\"',])++[A-Za-z0-9+/=]{40,1024}+)*+")
 """The lines of a key without a footer, also as strings of a list."""
 
 
-def _find_private_keys(text: str, start: int, end: int) -> Iterator[Span]:
+def _find_private_keys(text: str, start: int, end: int) -> Iterator[SecretSpan]:
     while header := _KEY_HEADER.search(text, start, end):
         start = _end_of_key(text, header.end(), min(end, header.start() + MAX_LENGTH))
         yield header.start(), start

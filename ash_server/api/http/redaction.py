@@ -22,7 +22,7 @@ VALUES = {"1": True, "true": True, "0": False, "false": False}
 
 _IS_REDACTED = "ash.is_redacted"
 
-Text = TypeVar("Text", str, str | None)
+Parameter = TypeVar("Parameter", str, str | None)
 
 
 class Redaction(ASGIMiddleware):
@@ -101,7 +101,7 @@ def check_parameter(scope: Scope) -> bool:
     return VALUES[values[0]]
 
 
-def compared(scope: Scope, text: Text) -> Text:
+def compared(scope: Scope, text: Parameter) -> Parameter:
     """Return a text that is compared as a whole with stored ones: one with a secret equals none for this client.
 
     Parts of texts, such as words and prefixes, are compared with redacted texts instead (`SessionFilter.redact`,

@@ -544,15 +544,18 @@ async def test_event_count_excludes_events_before_a_rebuild(
 
 
 @pytest.mark.parametrize(
-    ("method", "path"), [("GET", "events"), ("POST", "events"), ("POST", "chunks"), ("POST", "end")]
+    ("method", "path", "body"),
+    [
+        ("GET", "events", None),
+        ("POST", "events", '{"type": "note", "payload": {}}'),
+        ("POST", "chunks", '{"type": "note", "payload": {}}'),
+        ("POST", "end", None),
+    ],
 )
-async def test_unknown_session(client: AsyncClient, method: str, path: str) -> None:
+async def test_unknown_session(client: AsyncClient, method: str, path: str, body: str | None) -> None:
     responses = [
         await client.request(
-            method,
-            f"/api/sessions/{UUID(int=number)}/{path}",
-            content=json.dumps({"type": "note", "payload": {}}) if method == "POST" else None,
-            headers=NDJSON if method == "POST" else None,
+            method, f"/api/sessions/{UUID(int=number)}/{path}", content=body, headers=NDJSON if body else None
         )
         for number in (0, 7)
     ]

@@ -13,7 +13,8 @@ import psycopg
 import pytest
 
 from ash_server.db import backup_file
-from ash_server.db.backup import InvalidBackup, restore_backup, write_backup
+from ash_server.db.backup import restore_backup, write_backup
+from ash_server.db.backup_file import InvalidBackup
 from ash_server.db.connection import upgrade
 from ash_server.store import Store
 from tests.conftest import at_database, new_database
@@ -163,13 +164,15 @@ def in_end(place: int, value: int) -> Callable[[bytes], bytes]:
     return lambda data: patched(data, b"PK\x05\x06", place, struct.pack("<I", value))
 
 
+def cut_after(percent: int) -> Callable[[bytes], bytes]:
+    return lambda data: data[: len(data) * percent // 100]
+
+
 FILES: Mapping[str, Callable[[bytes], bytes]] = {
     "empty": lambda _: b"",
     "gzip": lambda _: b"\x1f\x8b\x08" + bytes(100),
     "only an end": lambda data: data[-22:],
-    **{
-        f"cut after {part} %": lambda data, part=part: data[: len(data) * part // 100] for part in (1, 50, 99)
-    },
+    **{f"cut after {percent} %": cut_after(percent) for percent in (1, 50, 99)},
     "encrypted": in_entry(FLAGS, b"\x01\x00"),
     "a name that is not UTF-8": lambda data: in_entry(NAME, b"\xff")(in_entry(FLAGS, b"\x00\x08")(data)),
     "an unknown compression": in_entry(METHOD, b"\x63\x00"),
@@ -200,7 +203,9 @@ def test_hostile_backups_are_damaged(
     with ZipFile(backup) as archive:
         entries = [(name, archive.read(name), ZIP_DEFLATED) for name in archive.namelist()]
     file, whole = tmp_path / "hostile", backup.read_bytes()
-    hostile = {name: packed(file, change(entries)) for name, change in (MANIFESTS | ENTRIES | ROWS).items()}
+    hostile = {
+        name: packed(file, change(entries)) for name, change in {**MANIFESTS, **ENTRIES, **ROWS}.items()
+    }
     hostile |= {name: change(whole) for name, change in FILES.items()}
     upgrade(bare_database_url)
     before = rows(bare_database_url)
