@@ -99,7 +99,7 @@ async def read_otel_genai(connect: Connect, session_id: UUID) -> OtelAttributes:
     async with connect() as conn:
         first = await list_messages(conn, session_id, limit=_TOOL_LINES)
     return await asyncio.to_thread(
-        lambda: to_otel_genai(messages, conversation_id=str(session_id), records=_records_with_tools(first))
+        lambda: to_otel_genai(messages, conversation_id=str(session_id), records=_records_of_requests(first))
     )
 
 
@@ -107,9 +107,9 @@ def _size_of_messages(messages: Sequence[StandardMessage]) -> int:
     return sum(len(message.model_dump_json(exclude={"original"})) for message in messages)
 
 
-def _records_with_tools(stored: Sequence[StoredMessage]) -> Iterator[Any]:
+def _records_of_requests(stored: Sequence[StoredMessage]) -> Iterator[Any]:
     for message in stored:
-        if '"tools"' in message.content:
+        if '"tools"' in message.content or '"model_provider"' in message.content:
             with suppress(ValueError, RecursionError):
                 yield decode_json(message.content)
 

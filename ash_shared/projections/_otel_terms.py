@@ -55,7 +55,7 @@ _PROVIDERS_BY_SOURCE = {
 }
 """Providers of records that do not name one; other sources write for several."""
 _PROVIDER_KEYS = ("provider_name", "providerID", "model_provider", "provider")
-_KEYS_TO_PROVIDER = ("json", "model", "message", "response_metadata", "info", "kwargs")
+_KEYS_TO_PROVIDER = ("json", "model", "message", "response_metadata", "info", "kwargs", "payload")
 _SCHEMA_TYPES = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"})
 """Types of schemas for Gemini, which JSON Schema writes in lower case."""
 _MAX_DEPTH = 100
@@ -91,6 +91,10 @@ def _providers_in(record: Any) -> Iterator[str]:
     yield from (record[key] for key in _PROVIDER_KEYS if isinstance(record.get(key), str) and record[key])
     for key in _KEYS_TO_PROVIDER:
         yield from _providers_in(record.get(key))
+    parts = record.get("parts")
+    for part in parts if isinstance(parts, list) else ():
+        metadata = part.get("providerMetadata") if isinstance(part, dict) else None
+        yield from metadata if isinstance(metadata, dict) else ()
 
 
 def json_schema(schema: Any) -> Any:

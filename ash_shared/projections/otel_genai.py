@@ -30,8 +30,10 @@ def to_otel_genai(
 ) -> OtelAttributes:
     """Return the attributes by name, their values as JSON.
 
-    Definitions of tools are those of the last of the decoded `records` with any.
+    Definitions of tools are those of the last of the decoded `records` with any. Codex names the provider in the first
+    record of a session.
     """
+    requests = list(records)
     fold = _Fold()
     for message in _conversation(list(messages)):
         fold.add(message)
@@ -40,9 +42,9 @@ def to_otel_genai(
     attributes = {
         "gen_ai.operation.name": "chat",
         "gen_ai.conversation.id": conversation_id,
-        **({} if answer is None else _answer_attributes(answer)),
+        **({} if answer is None else _answer_attributes(answer, requests)),
         "gen_ai.system_instructions": fold.instructions or None,
-        "gen_ai.tool.definitions": tool_definitions(records) or None,
+        "gen_ai.tool.definitions": tool_definitions(requests) or None,
         "gen_ai.input.messages": [{"role": each.role, "parts": each.parts} for each in history] or None,
         "gen_ai.output.messages": None if answer is None else [_output(answer)],
     }
@@ -153,12 +155,13 @@ def _has_role(original: Any) -> bool:
     return isinstance(original, dict) and ("role" in original or _has_role(original.get("payload")))
 
 
-def _answer_attributes(answer: _ChatMessage) -> OtelAttributes:
+def _answer_attributes(answer: _ChatMessage, requests: list[Any]) -> OtelAttributes:
     last = answer.sources[-1].metadata
+    named = [*answer.sources[-1].original, *(requests if last.source == "codex" else ())]
     # A record with the id of a response has its model; other records have the requested model.
     model = "gen_ai.request.model" if last.message_id is None else "gen_ai.response.model"
     return {
-        "gen_ai.provider.name": provider_name(last.source, answer.sources[-1].original),
+        "gen_ai.provider.name": provider_name(last.source, named),
         model: last.model,
         "gen_ai.response.id": last.message_id,
         "gen_ai.response.finish_reasons": None

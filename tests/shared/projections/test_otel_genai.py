@@ -216,6 +216,8 @@ def test_definitions_of_tools(name: str) -> None:
     assert attributes["gen_ai.tool.definitions"] == expected
 
 
+AT = "2026-11-02T09:31:55Z"
+
 FINISH_REASONS = {"stop", "length", "content_filter", "tool_call", "compaction", "error", "unknown"}
 """Those of the conventions, and of Ash if there is none."""
 
@@ -322,6 +324,7 @@ PROVIDERS: dict[str, tuple[Json, str | None]] = {
         "gcp.vertex_ai",
     ),
     "OpenRouter": ({"object": "chat.completion", "provider": "xAI", "choices": []}, "x_ai"),
+    "AI SDK": ({"parts": [{"type": "text"}, {"providerMetadata": {"mistral": {}}}]}, "mistral_ai"),
     "not a name": ({"provider": {"id": 3}, "message": [], "model": "m"}, None),
 }
 
@@ -348,6 +351,16 @@ def test_provider_and_reason_of_an_answer() -> None:
     assert attributes["gen_ai.provider.name"] == "x_ai"
     assert attributes["gen_ai.response.finish_reasons"] == ["tool_call"]
     assert attributes["gen_ai.output.messages"][0]["finish_reason"] == "tool_call"
+
+
+def test_provider_of_codex_is_in_its_first_record() -> None:
+    answer = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hi"}]}
+    attributes = read(
+        {"timestamp": AT, "type": "session_meta", "payload": {"id": "s", "model_provider": "azure"}},
+        {"timestamp": AT, "type": "response_item", "payload": answer},
+    )
+
+    assert attributes["gen_ai.provider.name"] == "azure.ai.openai"
 
 
 def test_parameters_of_gemini_are_json_schema() -> None:
