@@ -1,5 +1,6 @@
 """Appending and listing the messages of a session, optionally with their typed blocks."""
 
+import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -448,7 +449,7 @@ class MessageController(Controller):
         has_more = may_have_more(rows, limit)
         to_wire = partial(_to_wire, str(session_id), parsed=parsed, content=content)
         if is_redacted(request.scope):
-            rows = list(map(hide_chunk_of_page, rows))
+            rows = await asyncio.to_thread(lambda page: list(map(hide_chunk_of_page, page)), rows)
         return _json_response(
             _EncodablePage(
                 messages=await offload_each(to_wire, rows),
@@ -491,7 +492,7 @@ class MessageController(Controller):
         if has_current(request, tag):
             return not_modified(headers, media_type)
         if is_redacted(request.scope):
-            stored = hide_chunk(stored)
+            stored = await offload(hide_chunk, stored)
         if media_type == TEXT:
             return Response[Any](stored.content.encode(), media_type=TEXT, headers=headers)
         return await _message_response(session_id, stored, headers)

@@ -3,9 +3,8 @@
 A replacement contains no quote and no backslash, so JSON with secrets stays valid.
 """
 
-import asyncio
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -30,7 +29,7 @@ _decode_raw = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 def redact(text: str) -> str:
-    """Replace the secrets. Takes time in proportion to the text: redact large texts with `offload_redaction`."""
+    """Replace the secrets. Redact large texts in a thread: it takes time in proportion to the text."""
     return _replace(text, find_secrets(text))
 
 
@@ -51,11 +50,6 @@ def redact_name(name: str) -> str:
     """Replace the secrets of the name of a session, and its last word if it may have been cut there."""
     last = _LAST_WORD.search(name) if len(name) == _MAX_CUT else None
     return redact(f"{name[: last.start()]}{_ELLIPSIS}" if last else name)
-
-
-async def offload_redaction(edit: Callable[[str], str], text: str) -> str:
-    """Return `edit(text)`; a large text is redacted in a thread."""
-    return edit(text) if len(text) < MAX_INLINE else await asyncio.to_thread(edit, text)
 
 
 class RedactedLines:

@@ -1,11 +1,11 @@
 """Export a session as JSON lines: its messages, byte for byte as imported, or its events."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import NamedTuple
 from uuid import UUID
 
+from ash_server.offload import offload
 from ash_server.queries.redacted_rows import redact_event, redact_message
 from ash_server.store import Store
 
@@ -21,7 +21,7 @@ async def export_messages(
     newline = b""
     async with aclosing(store.messages.stream_messages(session_id)) as messages:
         async for message in messages:
-            shown = await asyncio.to_thread(redact_message, message) if redacts else message
+            shown = await offload(redact_message, message) if redacts else message
             yield newline + shown.content.encode()
             newline = b"\n"
     if newline and not unterminated:
@@ -35,7 +35,7 @@ async def export_events(
     await store.sessions.get(session_id)
     async with aclosing(store.events.stream_stored_events(session_id)) as events:
         async for event in events:
-            shown = await asyncio.to_thread(redact_event, event) if redacts else event
+            shown = await offload(redact_event, event) if redacts else event
             yield shown.content + b"\n"
 
 

@@ -115,11 +115,19 @@ async def test_redaction_can_be_turned_off(client: AsyncClient, session_id: str,
     assert TOKEN in (await client.get(f"/api/sessions/{session_id}/export?redact={value}")).text
 
 
-@pytest.mark.parametrize("query", ["redact=yes", "redact=", "redact=1&redact=0"])
+@pytest.mark.parametrize(
+    "query", ["redact=yes", "redact=True", "redact=", "redact=1&redact=0", "redact=1&%72edact=1", "Redact=1"]
+)
 async def test_rejects_other_values(client: AsyncClient, session_id: str, query: str) -> None:
-    response = await client.get(f"/api/sessions/{session_id}/export?{query}")
+    routes = [
+        f"/api/sessions/{session_id}/export",
+        *(f"/sessions/{session_id}{suffix}" for suffix in PAGES),
+        "/",
+    ]
+    answers = [await client.get(f"{route}?{query}") for route in routes]
 
-    assert (response.status_code, response.json()["code"]) == (400, "invalid_parameter")
+    assert {(each.status_code, each.json()["code"]) for each in answers} == {(400, "invalid_parameter")}
+    assert [TOKEN in each.text for each in answers] == [False] * len(routes)
 
 
 async def test_redacting_key(store: Store) -> None:
