@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from http import HTTPStatus
 
 from ash_client import ApiError, Retry
 from ash_server.cli.client import RETRYABLE_STATUSES
@@ -28,7 +29,11 @@ class Availability:
             return
         if not self._is_unavailable:
             self._is_unavailable = True
-            self._print_line(f"no server answers at {self.url} ({error.detail}); {self._advice}")
+            is_full = error.status == HTTPStatus.INSUFFICIENT_STORAGE
+            problem = (
+                f"the server at {self.url} has no room" if is_full else f"no server answers at {self.url}"
+            )
+            self._print_line(f"{problem} ({error.detail}); {self._advice}")
 
     def _note_answer(self) -> None:
         self.last_answer = time.monotonic()

@@ -10,10 +10,14 @@ import httpx
 import psycopg
 import pytest
 
+from ash_client import ApiError, AshClient
+from ash_client.retry import Attempts
 from ash_server import NewMessage, Store
+from ash_server.cli.availability import Availability
 from ash_server.db.connection import direct_url
 from ash_server.errors import DatabaseUnavailable, DiskFull
 from tests.server.api.conftest import app, server, settings  # noqa: F401  # fixtures
+from tests.server.cli.test_cli import environment, ran_here
 from tests.waiting import until
 
 NO_MOUNT = "needs the right to mount a file system, and a PostgreSQL on this machine"
@@ -56,7 +60,12 @@ def full_disk(database_url: str, tmp_path: Path) -> Iterator[Path]:
         conn.execute(f"DROP TABLESPACE {space}".encode())
 
 
-def test_full_disk_of_a_server(full_disk: Path, server: str) -> None:  # noqa: F811
+def test_full_disk_of_a_server(
+    full_disk: Path,
+    server: str,  # noqa: F811
+    database_url: str,
+    tmp_path: Path,
+) -> None:
     random = Random(7)
     created = httpx.post(f"{server}/api/sessions", json={}).json()
     messages = f"{server}/api/sessions/{created['id']}/messages"
@@ -69,6 +78,11 @@ def test_full_disk_of_a_server(full_disk: Path, server: str) -> None:  # noqa: F
     while (refused := append(number)).status_code == 201:
         number += 1
     read = httpx.get(messages).json()["messages"]
+    file = tmp_path / "large.txt"
+    file.write_text(random.randbytes(50_000).hex())
+    imported = ran_here(("import", str(file)), environment(tmp_path, database_url, {}), tmp_path)
+    with AshClient(server) as client, pytest.raises(ApiError) as error:
+        client.append(created["id"], [file.read_text()])
     grow(full_disk, "20m")
     again = [append(later).status_code for later in range(number, number + 10)]
 
@@ -78,8 +92,28 @@ def test_full_disk_of_a_server(full_disk: Path, server: str) -> None:  # noqa: F
         "The disk of the database is full. Nothing is stored; the request may be repeated with the same ids, and is "
         "stored once."
     )
+    assert imported.code == 1
+    assert "The disk of the database is full. Nothing is stored; " in imported.err
+    assert (error.value.status, error.value.code) == (507, "disk_full")
     assert [message["id"] for message in read] == [str(before) for before in range(1, number)]
     assert again == [201] * 10
+
+
+def test_commands_that_repeat_requests_say_that_there_is_no_room() -> None:
+    lines: list[str] = []
+    availability = Availability(lines.append, "trying again")
+    availability.url = "http://ash.example"
+    for status, detail in ((507, "The disk is full."), (503, "The database is unavailable.")):
+        attempts = Attempts(availability.retry(None))
+        attempts.delay_after(ApiError("code", detail, status=status))
+        attempts.succeed()
+
+    assert lines == [
+        "the server at http://ash.example has no room (The disk is full.); trying again",
+        "the server at http://ash.example answers",
+        "no server answers at http://ash.example (The database is unavailable.); trying again",
+        "the server at http://ash.example answers",
+    ]
 
 
 @pytest.mark.slow
