@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
+from random import uniform
 from typing import Any, cast
 from uuid import uuid4
 
@@ -39,6 +40,7 @@ from ash_server.transfer.pushing import push_file
 from ash_stores import AshSessionStore, claude_agent
 from ash_stores.connection import Address, find_session
 from tests.server.api.conftest import create_key
+from tests.waiting import TIMEOUT
 
 SESSION = "3f0c6a52-5b1e-4c0a-9d55-0c7b8f1f2e60"
 KEY: SessionKey = {"project_key": "-work-site", "session_id": SESSION}
@@ -313,13 +315,23 @@ class CountedConflicts(AshSessionStore):
 
 
 @pytest.mark.parametrize("mode", ["server", "store"])
-async def test_twenty_writers_back_off_and_lose_nothing(mode: str, server: str, store: Store) -> None:
-    """Each appends batches of its own and one that all have."""
+async def test_twenty_writers_back_off_and_lose_nothing(
+    mode: str, server: str, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each appends batches of its own and one that all have, and waits up to a growing time after a conflict."""
+    delays = list[float]()
+
+    def draw(shortest: float, longest: float) -> float:
+        delays.append(longest)
+        return uniform(shortest, longest)
+
+    monkeypatch.setattr(claude_agent, "uniform", draw)
+    monkeypatch.setattr(claude_agent, "_CONFLICTS", claude_agent._CONFLICTS._replace(seconds=TIMEOUT))
     stores = [CountedConflicts(server if mode == "server" else store) for _ in range(20)]
     shared = entries(1, 2)
 
     async def write(writer: int, sessions: AshSessionStore) -> None:
-        for batch in range(4):
+        for batch in range(2):
             first = 100 * (writer + 1) + 3 * batch
             await sessions.append(KEY, [*shared, *entries(first, first + 1, first + 2), MODE])
 
@@ -330,14 +342,15 @@ async def test_twenty_writers_back_off_and_lose_nothing(mode: str, server: str, 
     [summary] = await stores[0].list_session_summaries("-work-site")
     for each in stores:
         await each.close()
-    assert sorted(ids) == [1, 2, *(100 * writer + n for writer in range(1, 21) for n in range(12))]
+    assert sorted(ids) == [1, 2, *(100 * writer + n for writer in range(1, 21) for n in range(6))]
     assert all(
-        [id for id in ids if id // 100 == writer] == [100 * writer + n for n in range(12)]
+        [id for id in ids if id // 100 == writer] == [100 * writer + n for n in range(6)]
         for writer in range(1, 21)
     )
-    assert len(loaded) - len(ids) == 80
+    assert len(loaded) - len(ids) == 40
     assert summary["data"]["first_prompt"] == "prompt 1"
-    assert sum(each.conflicts for each in stores) < 400  # about 60, and 1,000 without a delay
+    assert len(delays) == sum(each.conflicts for each in stores)
+    assert set(delays) <= {0.1, 0.2, 0.4, 0.8, 1.6, 2.0}
 
 
 async def test_append_that_others_always_precede_fails_and_can_be_repeated(
