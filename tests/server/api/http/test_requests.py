@@ -67,7 +67,7 @@ def fields(entry: dict[str, Any]) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
 def test_log_has_no_message_of_an_exception(log_format: str, capsys: pytest.CaptureFixture[str]) -> None:
-    root, log = logging.getLogger(), logging.getLogger("test")
+    root, log = logging.getLogger(), logging.getLogger("ash_server.test")
     before = root.handlers, root.level
     root.handlers = []
     try:
