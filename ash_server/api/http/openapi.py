@@ -247,7 +247,8 @@ def _document_redaction(document: Mapping[str, Any]) -> None:
 _REDACT = {
     "name": PARAMETER,
     "in": "query",
-    "description": "Replace tokens, keys and passwords of known forms, for example by `[redacted: github token]`.",
+    "description": "Replace tokens, keys and passwords of known forms, for example by `[redacted: github token]`. "
+    "Searches and filters compare redacted texts; chunks of streams have no text.",
     "schema": {"type": "boolean", "default": False},
     "required": False,
 }
