@@ -23,6 +23,7 @@ from ash_server.cli.lazy_group import LazyCommand
 from ash_server.db.connection import REVISION
 from ash_server.db.sessions import session_id_for
 from ash_server.ingest import line_id
+from ash_server.store import Store
 from ash_shared.providers import discover
 from tests.conftest import POOLER
 from tests.server.transcripts import write_home
@@ -393,6 +394,22 @@ def test_sessions_and_messages_as_json(ash: Ash, tmp_path: Path) -> None:
         "claude",
         2,
     )
+
+
+async def test_keys_have_the_named_scopes(ash: Ash, store: Store) -> None:
+    for options in (["one"], ["two", "--scopes", "delete, read"]):
+        assert ash("keys", "create", *options).code == 0
+    unknown = ash("keys", "create", "three", "--scopes", "remove")
+    for _ in range(2):
+        await store.keys.record_refused_sign_in("192.0.2.7", 1)
+    listed, audit = ash("keys", "list").out.splitlines()[1:], ash("keys", "audit").out.splitlines()[1:]
+
+    assert [line.split()[1:4] for line in listed] == [
+        ["one", "default", "read,write"],
+        ["two", "default", "delete,read"],
+    ]
+    assert "it is a list of read, write, delete, admin, separated by commas" in " ".join(unknown.err.split())
+    assert audit[-1].split()[2:] == ["default", "none", "sign_in.refused", "(2", "times)", "192.0.2.7"]
 
 
 def test_empty_list_names_other_tenants(ash: Ash) -> None:
