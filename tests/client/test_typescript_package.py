@@ -291,6 +291,18 @@ async def test_works_on_a_page_of_another_site(package: Path, database_url: str,
     assert result == [["one", "é😀"], "session_not_found"]
 
 
+def test_unconfirmed_writes_are_repeated_if_that_changes_nothing(typescript: TypeScriptClient) -> None:
+    """The number of requests of each call."""
+    assert typescript.run("unconfirmed writes") == [
+        {
+            "append database_unavailable": 2,
+            "popMessage database_unavailable": 2,
+            "append write_unconfirmed": 2,
+            "popMessage write_unconfirmed": 1,
+        }
+    ]
+
+
 def test_requests_name_what_the_client_has_written(typescript: TypeScriptClient) -> None:
     assert typescript.run("own writes") == [
         [None, None, None],

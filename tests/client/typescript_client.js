@@ -160,6 +160,23 @@ const SCENARIOS = {
     print(await all(new AshClient("http://127.0.0.1:3", { retry }).follow(id, { signal: without.signal })));
   },
 
+  async "unconfirmed writes"() {
+    const counts = {};
+    for (const code of ["database_unavailable", "write_unconfirmed"]) {
+      const calls = { append: (ash) => ash.append("a", ["one"]), popMessage: (ash) => ash.popMessage("a") };
+      for (const [name, call] of Object.entries(calls)) {
+        let count = 0;
+        const answer = async () => {
+          count += 1;
+          return count > 1 ? Response.json({ messages: [] }) : Response.json({ code }, { status: 503 });
+        };
+        await failure(call(new AshClient("http://ash.example", { fetch: answer })));
+        counts[`${name} ${code}`] = count;
+      }
+    }
+    print(counts);
+  },
+
   async "own writes"() {
     const sequences = [];
     let headers = [];

@@ -8,6 +8,8 @@ const MAX_RETRY_AFTER = 60;
 
 /** Statuses of requests that the server has not begun to process. */
 const NOT_PROCESSED = new Set([429, 503]);
+/** The server has lost the database during a write, which may be stored. */
+const WRITE_UNCONFIRMED = "write_unconfirmed";
 
 export interface Retry {
   /** Seconds for which one request is repeated, by default 30; Infinity: until it succeeds; 0: never. */
@@ -57,7 +59,8 @@ export class Attempts {
   }
 
   #isSafe(error: ApiError): boolean {
-    return this.#isRepeatable || !error.wasSent || NOT_PROCESSED.has(error.status ?? 0);
+    const isNotProcessed = NOT_PROCESSED.has(error.status ?? 0) && error.code !== WRITE_UNCONFIRMED;
+    return this.#isRepeatable || !error.wasSent || isNotProcessed;
   }
 }
 
