@@ -16,14 +16,14 @@ from ash_shared.conversation.drafts import Draft, IdAllocator, PartName, StoredT
 from ash_shared.conversation.queued_drafts import QueuedDrafts
 from ash_shared.conversation.shadows import find_shadows
 from ash_shared.conversation.transcript import Messages, texts_with_sources
-from ash_shared.model.blocks import Block
+from ash_shared.model.blocks import Block, text_block
 from ash_shared.model.message import Facts, MessageError, MessageMetadata, StandardMessage, StandardTokenUsage
 from ash_shared.providers._kit.contract import Part, Record
 from ash_shared.providers._kit.steps import Origin as PromptOrigin
 from ash_shared.providers._kit.steps import Relation
 from ash_shared.reading.json_text import is_blank, shown_text
 from ash_shared.reading.read import Read, read_raw
-from ash_shared.reading.system_text import command_text, is_client_text
+from ash_shared.reading.system_text import command_text, is_client_text, visible_text
 from ash_shared.reading.typed_blocks import typed_blocks
 
 
@@ -156,7 +156,7 @@ class Fold:
         if part.relation in _LINKS:
             _LINKS[part.relation](self, part, origin)
             return
-        part = _with_typed_commands(self._with_call(part, origin.facts.uuid))
+        part = _as_typed(self._with_call(part, origin.facts.uuid), origin.source)
         self._retract(part)
         if part.role is None:
             for call, fields in part.result_fields():
@@ -369,17 +369,25 @@ _LINKS: Mapping[Relation, Callable[[Fold, Part, _Origin], None]] = {
 """Parts without content of their own, which say what a record follows, or what happens to a queued prompt."""
 
 
-def _with_typed_commands(part: Part) -> Part:
-    """Return the part with the commands of the user as they were typed, without the tags of the client."""
+def _as_typed(part: Part, source: str) -> Part:
+    """Return the part with what the user typed: commands without the tags of the client, and a prompt apart from the
+    context that Codex writes before it."""
     if part.role != "user" or part.origin == "synthetic":
         return part
-    blocks = [_with_typed_command(block) for block in part.blocks]
+    blocks = [typed for block in part.blocks for typed in _typed_texts(block, has_context=source == "codex")]
     return part if blocks == part.blocks else replace(part, blocks=blocks)
 
 
-def _with_typed_command(block: Block) -> Block:
-    command = command_text(block["text"]) if block["type"] == "text" else None
-    return block if command is None else {**block, "text": command}
+def _typed_texts(block: Block, *, has_context: bool) -> list[Block]:
+    text = block["text"] if block["type"] == "text" else ""
+    if (command := command_text(text)) is not None:
+        return [{**block, "text": command}]
+    prompt = visible_text(text) if has_context and "variant" not in block else text
+    end = text.rstrip()
+    context = end.removesuffix(prompt).rstrip()
+    if prompt == text or not context or not end.endswith(prompt):
+        return [block]
+    return [{**block, "text": context}, text_block(prompt)]
 
 
 def _metadata_of(part: Part) -> Record:

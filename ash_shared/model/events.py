@@ -81,6 +81,8 @@ class UserText(_Wire):
     """The subagent whose start or end the message reports: the `agentId` of its session."""
     tool_call_id: Omittable[str] = ABSENT
     """The tool call that started this subagent."""
+    from_agent_id: Omittable[str] = ABSENT
+    """The agent that sent the message."""
     parent_tool_call_id: Omittable[str] = ABSENT
     """The tool call that started the subagent that receives the message."""
     sidechain: Omittable[bool] = ABSENT

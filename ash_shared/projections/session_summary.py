@@ -58,7 +58,7 @@ class SessionSummary(AshModel):
     user_messages: int = 0
     """Written and spoken messages of the user, without blank ones."""
     assistant_messages: int = 0
-    """Answers with text. Texts of one response count as one."""
+    """Answers with text other than white space. Texts of one response count as one."""
     tool_calls: dict[str, int] = Field(default={})
     """Number of calls by tool, most used first."""
     tool_errors: dict[str, int] = Field(default={})
@@ -172,7 +172,8 @@ def _texts(main: list[WireEvent]) -> dict[str, Any]:
 
 
 def _counts(main: list[WireEvent]) -> dict[str, Any]:
-    answers = {event.get("responseId") or event["id"] for event in _of(main, "assistant_done")}
+    said = (event for event in _of(main, "assistant_done") if not _is_blank(event))
+    answers = {event.get("responseId") or event["id"] for event in said}
     return {
         "turns": count_turns(main),
         "userMessages": sum(is_prompt(event) and not _is_blank(event) for event in main),
@@ -194,7 +195,8 @@ def _ranked(names: Iterable[str] | Mapping[str, int]) -> dict[str, int]:
 
 
 def _tools(stands: list[WireEvent]) -> dict[str, Any]:
-    calls = [event["payload"] for event in _of(stands, "tool_call") if not event["payload"].get("partial")]
+    payloads = (event["payload"] for event in _of(stands, "tool_call"))
+    calls = [call for call in payloads if call["toolName"].strip() and not call.get("partial")]
     names = {call["toolCallId"]: call["toolName"] for call in calls}
     results = [event["payload"] for event in _of(stands, "tool_result")]
     failed = [result["toolCallId"] for result in results if failure_of(result) is not None]

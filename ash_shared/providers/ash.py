@@ -264,9 +264,10 @@ def _standard_usage(usage: Any) -> Block | None:
     )
 
 
-def _event_error(error: Any, details: Any = None) -> Block:
-    error_details = value_at(error, "details") if details is None else details
-    return message_error(text_at(error, "code") or "error", text_at(error, "message"), error_details)
+def _event_error(error: Any) -> Block:
+    return message_error(
+        text_at(error, "code") or "error", text_at(error, "message"), value_at(error, "details")
+    )
 
 
 def _assistant_parts(record: Record, reading: RecordReading) -> list[Part]:
@@ -297,7 +298,7 @@ def _turn_end_parts(record: Record, reading: RecordReading) -> list[Part]:
 
 def _error_parts(record: Record, reading: RecordReading) -> list[Part]:
     payload = record["payload"]
-    return [Part(role=None, error=_event_error(payload, payload))]
+    return [Part(role=None, error=_event_error(payload))]
 
 
 def _retraction_parts(record: Record, reading: RecordReading) -> list[Part]:

@@ -47,7 +47,7 @@ def input_chunk(chunk: str, id: str = "c", **more: Any) -> dict[str, Any]:
 
 
 def output(chunk: str, id: str = "c", **more: Any) -> dict[str, Any]:
-    return event("tool_output_chunk", toolCallId=id, chunk=chunk, offset=0, **more)
+    return event("tool_output_chunk", toolCallId=id, chunk=chunk, **more)
 
 
 def asked(**more: Any) -> dict[str, Any]:
@@ -94,6 +94,16 @@ CALLS: dict[str, Row] = {
     "output before the result": (
         [call(), output("a"), output("b"), result()],
         ["1 c, call e1, output ab, results e4"],
+    ),
+    "output whose offset was shown before": (
+        [
+            call(),
+            output("abc", offset=0),
+            output("bc", offset=1),
+            output("cde", offset=2),
+            output("g", offset=6),
+        ],
+        ["1 c, call e1, output abcdeg"],
     ),
     "output after the result": ([call(), result(), output("a")], ["1 c, call e1, output a, results e2"]),
     "output without a result": ([call(), output("a")], ["1 c, call e1, output a"]),

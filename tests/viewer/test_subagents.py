@@ -181,3 +181,10 @@ async def test_errors_of_subagents_are_in_sight(page: Page, session: Session) ->
 
     lines = page.locator(":is(.tool-call, .subagent) > summary:visible > .tool-gist")
     await expect(lines).to_have_text(["Review it · Explore", "Search."])
+
+
+async def test_prompt_of_another_agent_names_it(page: Page, session: Session) -> None:
+    await session.add_log(event("user_message", text="Test it.", fromAgentId="planner"))
+    await page.goto(session.address)
+
+    await expect(page.locator(".user-message .sent-at")).to_contain_text("from planner")

@@ -279,7 +279,7 @@ function foldToolCalls({ key, entries }) {
   for (const { event, seq } of entries) {
     const isStart = event.type === "tool_call" || event.type === "tool_input_chunk";
     if (!last || (isStart && (last.call || last.results.length))) {
-      last = { ...newItem("tool", event, seq), key: `${key}\0${items.length}`, input: "", output: [], results: [] };
+      last = { ...newItem("tool", event, seq), key: `${key}\0${items.length}`, input: "", output: [], outputLength: 0, results: [] };
       items.push(last);
     }
     TOOL_UPDATES[event.type](last, event, seq);
@@ -287,10 +287,20 @@ function foldToolCalls({ key, entries }) {
   return items;
 }
 
+/** Add a piece of output without the characters that earlier pieces have, as its offset says. */
+function addOutput(item, payload) {
+  const { chunk, offset } = payload;
+  const characters = [...String(chunk)];
+  const shown = Number.isInteger(offset) ? Math.max(0, item.outputLength - offset) : 0;
+  if (shown && shown >= characters.length) return;
+  item.output.push(shown ? { ...payload, chunk: characters.slice(shown).join("") } : payload);
+  item.outputLength += characters.length - shown;
+}
+
 const TOOL_UPDATES = {
   tool_call: (item, event, seq) => Object.assign(item, newItem("tool", event, seq), { key: item.key, call: event }),
   tool_input_chunk: (item, event) => (item.input += event.payload.chunk),
-  tool_output_chunk: (item, event) => item.output.push(event.payload),
+  tool_output_chunk: (item, event) => addOutput(item, event.payload),
   tool_result: (item, event) => item.results.push(event),
 };
 

@@ -82,6 +82,11 @@ function single(item) {
   return (Object.hasOwn(EVENT_PAINTERS, type) ? EVENT_PAINTERS[type] : raw)(item);
 }
 
+/** The agent that sent a prompt, if it was none of the person's. */
+function sender({ fromAgentId }) {
+  return typeof fromAgentId === "string" && fromAgentId !== "" && `from ${fromAgentId} · `;
+}
+
 function user({ event }, context) {
   const { payload, type, timestamp } = event;
   const fullText = type === "user_audio" ? payload.transcription : payload.text;
@@ -100,7 +105,7 @@ function user({ event }, context) {
     kind: "user-message",
     data: { ...data, "data-long": isLong(shown) },
     children: [
-      el("span", { class: "sent-at" }, type === "user_audio" && "aloud · ", clockTime(timestamp)),
+      el("span", { class: "sent-at" }, sender(payload), type === "user_audio" && "aloud · ", clockTime(timestamp)),
       shown.trim() !== "" &&
         el("div", { class: "text", dir: "auto", tabindex: isLong(shown) && 0 }, markdown(shown, { breaks: true })),
       ...blocks(otherBlocks),

@@ -807,6 +807,20 @@ def test_session_summary(case: str) -> None:
     assert to_session_summary(events).model_dump() == {**BARE, **envelope, **expected}
 
 
+def test_summary_does_not_count_what_nobody_said() -> None:
+    events = log(
+        start("t1"),
+        ("user_message", {"text": "\n\n"}, {"turnId": "t1"}),
+        ("assistant_done", {"text": "\n\n"}, {"turnId": "t1", "responseId": "m1"}),
+        ("tool_call", {"toolCallId": "c1", "toolName": "", "args": {}}, {"turnId": "t1"}),
+        ("assistant_done", {"text": "Done."}, {"turnId": "t1", "responseId": "m2"}),
+    )
+
+    summary = to_session_summary(events)
+
+    assert (summary.user_messages, summary.assistant_messages, summary.tool_calls) == (0, 1, {})
+
+
 def test_summary_omits_times_after_the_year_9999() -> None:
     times = {
         **to_session_summary([{**event, "timestamp": 2**53 - 1} for event in log(start("t1"))]).model_dump()

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from ash_shared import transform_messages
 from ash_shared.eventlog import Event, Normalizer, read_line
 from ash_shared.model.events import read_event
 from tests.shared.logs import SESSION, context, follow
@@ -224,3 +225,13 @@ def test_accepts_arbitrary_payloads(wire: str, payload: Any, more: Event) -> Non
 
     for each in Normalizer(state=normalizer.state()).follow(read_line(json.dumps(TEXT_LINE)), context(1)):
         read_event(each)
+
+
+def test_error_keeps_its_details() -> None:
+    details = {"type": "overloaded_error", "request": "r1"}
+    answer = event("assistant_done", {"text": "One."}, **TURN)
+    error = event("error", {"code": "busy", "message": "Later", "details": details}, **TURN)
+
+    messages = transform_messages([json.dumps(answer), json.dumps(error)])
+
+    assert [message.error and message.error.details for message in messages] == [details]

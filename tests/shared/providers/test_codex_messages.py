@@ -113,6 +113,21 @@ def usage_fields(fresh: int, vendor: Line, *, reasoning: bool = True) -> Line:
     )
 
 
+def test_prompt_is_apart_from_the_context_before_it() -> None:
+    plugins = "<recommended_plugins>\nmaps\n</recommended_plugins>"
+    agents = "# AGENTS.md instructions for /srv\n\n<INSTRUCTIONS>\nTest first.\n</INSTRUCTIONS>"
+    line = message_line("user", f"{plugins}\n{agents}\nFix the test.")
+
+    [message] = transform_messages([json.dumps(line)])
+
+    assert [block.text for block in message.content if block.type == "text"] == [
+        f"{plugins}\n{agents}",
+        "Fix the test.",
+    ]
+    assert message.metadata.synthetic is None
+    assert message.original == [line]
+
+
 def test_items_of_one_response_form_one_message_with_one_usage() -> None:
     lines = [
         META,
