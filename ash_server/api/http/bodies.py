@@ -48,6 +48,7 @@ BODY_ERRORS: tuple[type[AshError], ...] = (
 )
 
 MAX_BATCH_SIZE = 1000
+_DISCONNECTED = "The client disconnected."
 _MAX_SCANNED_CHARACTERS = 2**20
 """Length of the part of a rejected body that is searched for deep nesting."""
 _PARAMETERS = frozenset({"charset=utf-8", 'charset="utf-8"'})
@@ -70,7 +71,7 @@ async def read_body(request: Request[Any, Any, Any], *media_types: str) -> Body:
     except (
         InternalServerException
     ) as error:  # raised by the framework if the client disconnects, or is too slow
-        raise BodyTimeout("The client disconnected.") from error
+        raise BodyTimeout(_DISCONNECTED) from error
     except UnicodeDecodeError as error:
         raise InvalidUtf8(f"Byte {error.start} of the body is not valid UTF-8.") from error
 
@@ -84,13 +85,13 @@ async def check_no_body(connection: AnyConnection, handler: BaseRouteHandler) ->
 
 
 async def _has_body(connection: AnyConnection) -> bool:
-    """True if the request has a body. Chunks of unknown length are read up to the first that is not empty."""
+    """True if the request has a body. Chunks are read up to the first that is not empty. Raises BodyTimeout."""
     if "transfer-encoding" not in connection.headers:
         return bool((get_header(connection.headers, "content-length") or "").strip("0"))
     while (message := await connection.receive())["type"] == "http.request":
         if message["body"] or not message["more_body"]:
             return bool(message["body"])
-    return False
+    raise BodyTimeout(_DISCONNECTED)
 
 
 def decode_body(text: str, decoder: msgspec.json.Decoder[T]) -> T:

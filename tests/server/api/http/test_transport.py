@@ -130,6 +130,19 @@ def test_chunks_of_an_operation_without_body(server: str, messages: str, chunks:
     assert response.startswith(f"HTTP/1.1 {status} ")
 
 
+def test_operation_without_body_waits_for_the_end_of_a_request(
+    server: str, messages: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request that is cut off deletes nothing."""
+    httpx.post(server + messages, json={"content": "a"})
+    monkeypatch.setattr(protocol, "BODY_TIMEOUT_SECONDS", 0.2)
+
+    response = answer_to(server, head(server, f"{messages}/pop", "Transfer-Encoding: chunked"))
+
+    assert response.startswith("HTTP/1.1 408 ")
+    assert len(httpx.get(server + messages).json()["messages"]) == 1
+
+
 class Place(NamedTuple):
     server: str
     messages: str
