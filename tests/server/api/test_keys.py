@@ -633,6 +633,7 @@ async def test_first_key_ends_streams_with_the_reason(
     app: Litestar, store: Store, session_id: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are opened while the server still believes that there are no keys."""
+    monkeypatch.setattr(key_ring, "_REMEMBERED_SECONDS", 3600.0)
     monkeypatch.setattr("ash_server.live.hub.HEARTBEAT_SECONDS", 0.1)
     monkeypatch.setattr("ash_server.live.session_feed.HEARTBEAT_SECONDS", 0.1)
     monkeypatch.setattr(key_ring, "_REMEMBERED_SECONDS", 600.0)
