@@ -17,7 +17,8 @@ commands, which check it themselves, use `Store.connect`. Routes receive the sto
 
 Each method borrows a connection for as long as it runs, so many tasks may use the store concurrently. A write wakes the
 subscribers of this process at once, and those of other processes within 20 ms or when the store closes. Every error is
-an `ash_server.errors.AshError`; any method may raise DatabaseUnavailable and SchemaMismatch.
+an `ash_server.errors.AshError`; any method may raise DatabaseUnavailable and SchemaMismatch, and a write DiskFull and
+WriteUnconfirmed.
 """
 
 import asyncio

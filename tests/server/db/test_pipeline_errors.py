@@ -16,7 +16,7 @@ from ash_server.db.connection import connect
 from ash_server.errors import DatabaseUnavailable, DiskFull, WriteUnconfirmed
 from ash_server.ingest import NewMessage, prepare_message
 from ash_server.store import Store
-from tests.conftest import on_citus
+from tests.cluster import on_citus
 from tests.waiting import until
 
 Append = Callable[[NewMessage], Awaitable[object]]
