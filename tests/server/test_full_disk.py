@@ -16,6 +16,7 @@ from ash_server import NewMessage, Store
 from ash_server.cli.availability import Availability
 from ash_server.db.connection import direct_url
 from ash_server.errors import DatabaseUnavailable, DiskFull
+from tests.cluster import on_citus
 from tests.server.api.conftest import app, server, settings  # noqa: F401  # fixtures
 from tests.server.cli.test_cli import environment, ran_here
 from tests.waiting import until
@@ -45,6 +46,8 @@ def grow(folder: Path, size: str) -> None:
 @pytest.fixture
 def full_disk(database_url: str, tmp_path: Path) -> Iterator[Path]:
     """A disk with the texts of messages, which becomes full with a few of them."""
+    if on_citus():
+        pytest.skip(NO_MOUNT)
     with (
         small_disk(tmp_path / "disk", "2m") as folder,
         psycopg.connect(direct_url(database_url), autocommit=True) as conn,

@@ -459,8 +459,10 @@ async def test_full_disk_refuses_no_key(keyed_client: AsyncClient, database_url:
             CREATE TRIGGER refuse BEFORE UPDATE ON keys EXECUTE FUNCTION refuse()
             """
         )
+        response = await keyed_client.get("/api/sessions", headers=bearer(red.keys["read"]))
+        conn.execute("DROP FUNCTION refuse CASCADE")
 
-    assert (await keyed_client.get("/api/sessions", headers=bearer(red.keys["read"]))).status_code == 200
+    assert response.status_code == 200
 
 
 async def test_missing_secret_refuses_keys(database_url: str, red: Team, tmp_path: Any) -> None:
