@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help env browser demo test test-all test-pooler check fuzz bench bench-smoke chaos scale soak openapi screenshots sbom requirements clean
+.PHONY: help env browser demo test test-all test-pooler test-cluster check fuzz bench bench-smoke chaos scale soak openapi screenshots sbom requirements clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -53,6 +53,11 @@ test-all: .venv/.dev .venv-agents/.agents browser node_modules/package.json  ## 
 
 test-pooler: .venv/.dev .venv-agents/.agents browser node_modules/package.json  ## run all tests through PgBouncer in transaction mode
 	@$(BIN)/python -m tests.pooler --numprocesses auto --dist worksteal
+
+# Tests that look at one server, such as those of followers and poolers, say why they are skipped.
+test-cluster: .venv/.dev  ## run the tests on the Citus cluster at ASH_TEST_CITUS_URL, in a database for tests
+	@test -n "$$ASH_TEST_CITUS_URL" || { echo "set ASH_TEST_CITUS_URL to the coordinator of a cluster" >&2; exit 1; }
+	@$(BIN)/python -m pytest tests/server tests/stores tests/client -m "not slow and not browser"
 
 check: .venv/.dev  ## check lint rules, formatting and types
 	@$(BIN)/ruff check .

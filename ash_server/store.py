@@ -31,11 +31,13 @@ from typing import TYPE_CHECKING
 from psycopg import OperationalError
 
 from ash_server.db import tenants
+from ash_server.db.cluster import count_workers
 from ash_server.db.connection import (
     LOCK_TIMEOUT,
     StatementOptions,
     check_schema,
     connect,
+    is_distributed,
     open_pool,
 )
 from ash_server.db.embedded.open import open_embedded
@@ -182,6 +184,11 @@ class Store:
     async def resume(self) -> None:
         for pool in self._connections.pools:
             await pool.resume()
+
+    async def count_workers(self) -> tuple[int, int]:
+        """Return the number of workers of a distributed database, and of those that do not answer."""
+        async with self._connections.owner() as conn:
+            return await count_workers(conn) if is_distributed(conn) else (0, 0)
 
     def count_connections(self) -> dict[str, int]:
         """Return the connections of the pool that are `idle` and `used`, and the requests `waiting` for one."""

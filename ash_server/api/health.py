@@ -2,6 +2,7 @@
 
 from functools import cache
 from importlib.metadata import version
+from typing import Any
 
 from litestar import Controller, get
 from litestar.datastructures import State
@@ -10,7 +11,7 @@ from ash_server.api.http.access import PUBLIC
 from ash_server.api.http.problems import COMMON_ERRORS, error_responses
 from ash_server.errors import DatabaseUnavailable, SchemaMismatch
 from ash_server.live.replica import ReplicaStatus
-from ash_shared.model.health import API_VERSION, Health, ReplicaHealth
+from ash_shared.model.health import API_VERSION, ClusterHealth, Health, ReplicaHealth
 
 
 class HealthController(Controller):
@@ -34,16 +35,21 @@ class HealthController(Controller):
         operation_id="ready",
         summary="Check readiness",
         description="Checks that the database is available and has the schema of this version. "
-        "A server that is not ready recovers once the database does.",
+        "A server that is not ready recovers once the database does. While a worker of a cluster does not answer, the "
+        "server is ready, and its `status` is `degraded`.",
         response_description="The server is ready.",
         responses=error_responses(*COMMON_ERRORS, DatabaseUnavailable, SchemaMismatch),
     )
     async def ready(self, state: State) -> Health:
         await state.store.check_schema()
-        if state.replica is None:
-            return _health()
-        status: ReplicaStatus = state.replica.status
-        return _health().model_copy(update={"replica": ReplicaHealth(**status._asdict())})
+        parts: dict[str, Any] = {}
+        if state.replica is not None:
+            status: ReplicaStatus = state.replica.status
+            parts["replica"] = ReplicaHealth(**status._asdict())
+        workers, unavailable = await state.store.count_workers()
+        if workers:
+            parts["cluster"] = ClusterHealth(workers=workers, unavailable=unavailable)
+        return _health().model_copy(update={**parts, "status": "degraded" if unavailable else "ok"})
 
 
 @cache  # the version is read from files

@@ -8,6 +8,7 @@ import psycopg
 from psycopg.errors import InsufficientPrivilege, ObjectNotInPrerequisiteState
 from psycopg.rows import args_row
 
+from ash_server.db.cluster import database_bytes, list_workers, rows_of_shards
 from ash_server.db.connection import REVISION, connect_command, current_revision_of
 from ash_server.db.replication import MISMATCHES, SELECT_STATE, ServerState
 from ash_server.db.search.index import COUNT_PENDING
@@ -18,16 +19,17 @@ from ash_shared.reading.parse import PARSER_VERSION
 _MB = 1024 * 1024
 
 _TABLES = """
-    SELECT stat.relname, reltuples::bigint, pg_table_size(relid), pg_indexes_size(relid),
-        coalesce(n_live_tup, 0), coalesce(n_dead_tup, 0), coalesce(n_mod_since_analyze, 0),
-        EXISTS (SELECT FROM pg_stats WHERE schemaname = stat.schemaname AND tablename = stat.relname),
-        greatest(last_vacuum, last_autovacuum), greatest(last_analyze, last_autoanalyze)
+    SELECT stat.relname, reltuples::bigint AS rows, pg_table_size(relid) AS bytes,
+        pg_indexes_size(relid) AS index_bytes, coalesce(n_live_tup, 0) AS live_rows,
+        coalesce(n_dead_tup, 0) AS dead_rows, coalesce(n_mod_since_analyze, 0) AS changed_rows,
+        EXISTS (SELECT FROM pg_stats WHERE schemaname = stat.schemaname AND tablename = stat.relname) AS has_statistics,
+        greatest(last_vacuum, last_autovacuum) AS vacuumed_at, greatest(last_analyze, last_autoanalyze) AS analyzed_at
     FROM pg_stat_user_tables AS stat JOIN pg_class ON pg_class.oid = relid
     WHERE stat.schemaname = current_schema()
     ORDER BY pg_total_relation_size(relid) DESC, stat.relname
 """
 _INDEXES = """
-    SELECT indexrelname, stat.relname, pg_relation_size(indexrelid), idx_scan
+    SELECT indexrelname AS name, stat.relname, pg_relation_size(indexrelid) AS bytes, idx_scan AS scans
     FROM pg_stat_user_indexes AS stat
     WHERE stat.schemaname = current_schema()
     ORDER BY pg_relation_size(indexrelid) DESC, indexrelname
@@ -65,7 +67,6 @@ _OUTDATED_EVENTS = """
 """
 
 _SETTINGS = "SELECT name, setting FROM pg_settings WHERE name = ANY(%s)"
-_BYTES = "SELECT pg_database_size(current_database())"
 
 
 class Limits(NamedTuple):
@@ -143,18 +144,20 @@ def diagnose(
     limits: Limits = Limits(),  # noqa: B008  # immutable
     read_url: str | None = None,
 ) -> Diagnosis:
-    """Run all checks, also of the replica at `read_url`. With another schema, report only that."""
+    """Run all checks, also of the replica at `read_url`. With another schema or a lost worker, report only that."""
     revision = current_revision_of(conn)
     if revision != REVISION:
         finding = Finding(
             "schema", f"the schema is {revision or 'missing'}, this Ash needs {REVISION}", "ash db upgrade"
         )
-        return Diagnosis(_one(conn, _BYTES), (), (), None, (), 0, [finding])
+        return Diagnosis(database_bytes(conn), (), (), None, (), 0, [finding])
+    if lost := list(_lost_workers(conn)):
+        return Diagnosis(database_bytes(conn), (), (), None, (), 0, lost)
     is_follower = _one(conn, _IS_FOLLOWER)
     diagnosis = Diagnosis(
-        bytes=_one(conn, _BYTES),
-        tables=_rows(conn, TableSize, _TABLES),
-        indexes=_rows(conn, IndexSize, _INDEXES),
+        bytes=database_bytes(conn),
+        tables=_read_tables(conn),
+        indexes=_read_indexes(conn),
         statements=_read_statements(conn),
         followers=[] if is_follower else _rows(conn, Follower, _FOLLOWERS),
         pending_events=_one(conn, COUNT_PENDING, {"version": PASSAGES_VERSION}),
@@ -164,6 +167,55 @@ def diagnose(
     if read_url is not None:
         findings += _replica(conn, read_url)
     return diagnosis._replace(findings=findings)
+
+
+def _read_tables(conn: psycopg.Connection) -> list[TableSize]:
+    """Return the tables, the largest first; those of a cluster with the sums of their shards."""
+    shards: dict[str, list[TableSize]] = {}
+    for row in rows_of_shards(conn, _TABLES):
+        times = {name: _read_time(row[name]) for name in ("vacuumed_at", "analyzed_at")}
+        values = {name: row[name] for name in TableSize._fields[1:]}
+        shards.setdefault(row["table"], []).append(TableSize(row["table"], **{**values, **times}))
+    own = _rows(conn, TableSize, _TABLES)
+    tables = [_sum(shards[each.name]) if each.name in shards else each for each in own]
+    return sorted(tables, key=lambda each: -(each.bytes + each.index_bytes))
+
+
+def _sum(shards: Sequence[TableSize]) -> TableSize:
+    filled = [each for each in shards if each.live_rows]
+    return TableSize(
+        shards[0].name,
+        rows=sum(max(each.rows, 0) for each in shards),
+        bytes=sum(each.bytes for each in shards),
+        index_bytes=sum(each.index_bytes for each in shards),
+        live_rows=sum(each.live_rows for each in shards),
+        dead_rows=sum(each.dead_rows for each in shards),
+        changed_rows=sum(each.changed_rows for each in shards),
+        has_statistics=all(each.has_statistics for each in filled),
+        vacuumed_at=min(filter(None, (each.vacuumed_at for each in shards)), default=None),
+        analyzed_at=min(filter(None, (each.analyzed_at for each in shards)), default=None),
+    )
+
+
+def _read_time(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
+
+
+def _read_indexes(conn: psycopg.Connection) -> list[IndexSize]:
+    """Like `_read_tables`."""
+    indexes = {each.name: each for each in _rows(conn, IndexSize, _INDEXES)}
+    for row in rows_of_shards(conn, _INDEXES):
+        name, _, _ = row["name"].rpartition("_")
+        known = indexes.get(name, IndexSize(name, row["table"], 0, 0))
+        indexes[name] = known._replace(bytes=known.bytes + row["bytes"], scans=known.scans + row["scans"])
+    return sorted(indexes.values(), key=lambda each: (-each.bytes, each.name))
+
+
+def _lost_workers(conn: psycopg.Connection) -> Iterator[Finding]:
+    for worker in list_workers(conn):
+        if not worker.answers:
+            text = f"the worker {worker.address} does not answer: its sessions cannot be read or written"
+            yield Finding("worker", text, _sql("SELECT * FROM citus_check_cluster_node_health()"))
 
 
 def _read_statements(conn: psycopg.Connection) -> list[Statement] | None:

@@ -19,6 +19,9 @@ from ash_server.db.lists import ListDumper
 
 RV = TypeVar("RV")
 
+HAS_CITUS = "to_regclass('pg_dist_partition') IS NOT NULL"
+"""SQL for whether the database may be that of a cluster."""
+
 _MAX_READS = 64
 """Reads between two turns of the event loop, of about 8 KB each."""
 

@@ -9,7 +9,7 @@ from psycopg import AsyncConnection, AsyncCursor, AsyncPipeline, AsyncTransactio
 from psycopg.errors import InsufficientPrivilege, InvalidParameterValue
 from psycopg.pq import TransactionStatus
 
-from ash_server.db.driver import Connection
+from ash_server.db.driver import HAS_CITUS, Connection
 from ash_server.db.tenants import APP_ROLE, Tenant, membership_statement, role_expression, role_of
 from ash_server.errors import DatabaseUnavailable, SchemaMismatch
 
@@ -20,8 +20,6 @@ POOLER = (
 
 _NO_ROLE = (InvalidParameterValue, InsufficientPrivilege)
 """The role does not exist, or the user is not one of its members."""
-
-_HAS_CITUS = "to_regclass('pg_dist_partition') IS NOT NULL"
 
 
 class TenantConnection(Connection):
@@ -163,7 +161,7 @@ def _role_missing(conn: AsyncConnection, tenant: Tenant, error: psycopg.Error) -
 
 async def apply_settings(conn: Connection, settings: Mapping[str, str]) -> None:
     """Apply settings to all statements of a connection, and see whether its database may be distributed."""
-    row = await (await conn.execute(f"{set_config(settings)}, {_HAS_CITUS}")).fetchone()
+    row = await (await conn.execute(f"{set_config(settings)}, {HAS_CITUS}")).fetchone()
     conn.is_distributed = bool(row and row[-1])
 
 

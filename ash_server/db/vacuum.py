@@ -2,11 +2,15 @@
 
 import psycopg
 
+from ash_server.db.cluster import has_citus
+
 _TABLES = (
     "SELECT quote_ident(tablename) FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename"
 )
 
-_SIZE = "SELECT pg_size_pretty(sum(pg_total_relation_size(name::regclass))) FROM unnest(%b::text[]) AS name"
+_SIZE = "SELECT coalesce(sum(pg_total_relation_size(name::regclass)), 0) FROM unnest(%b::text[]) AS name"
+_SIZE_OF_SHARDS = "SELECT coalesce(sum(citus_total_relation_size(logicalrelid)), 0) FROM pg_dist_partition"
+_PRETTY = "SELECT pg_size_pretty(%b::numeric)"
 
 
 def vacuum(conn: psycopg.Connection, *, online: bool = False) -> tuple[str, str]:
@@ -23,5 +27,8 @@ def vacuum(conn: psycopg.Connection, *, online: bool = False) -> tuple[str, str]
 
 
 def _size(conn: psycopg.Connection, tables: list[str]) -> str:
-    row = conn.execute(_SIZE, [tables]).fetchone()
-    return row[0] if row else ""
+    ((size,),) = conn.execute(_SIZE, [tables]).fetchall()
+    if has_citus(conn):
+        size += conn.execute(_SIZE_OF_SHARDS).fetchall()[0][0]
+    ((pretty,),) = conn.execute(_PRETTY, [size]).fetchall()
+    return str(pretty)

@@ -19,6 +19,10 @@ _WRITER_TIMEOUT = 5
 
 _STATEMENT_ENDED = "A statement took longer than ASH_STATEMENT_TIMEOUT allows, or was cancelled."
 _REPEAT = "the request may be repeated with the same ids, and is stored once."
+_LOST_WORKER = (
+    "A part of the database, a worker of the cluster, does not answer. Sessions on other workers can be read and "
+    f"written; {_REPEAT}"
+)
 
 _log = logging.getLogger(__name__)
 
@@ -105,7 +109,7 @@ def translate_errors() -> Iterator[None]:
     except OperationalError as error:
         reason, _, _ = str(error).partition("\n")
         _log.warning("the database does not answer: %s: %s", type(error).__name__, reason)
-        raise DatabaseUnavailable from error
+        raise DatabaseUnavailable(_LOST_WORKER if _is_of_worker(error) else None) from error
     except (errors.UndefinedTable, errors.UndefinedColumn, errors.InsufficientPrivilege) as error:
         _log.warning("the database schema does not match this version: %s", type(error).__name__)
         raise SchemaMismatch from error
@@ -130,6 +134,12 @@ def _confirm_writes() -> Iterator[None]:
         raise WriteUnconfirmed(
             f"The connection was lost: the write may be stored or not; {_REPEAT}"
         ) from error
+
+
+def _is_of_worker(error: OperationalError) -> bool:
+    """True if the coordinator of a cluster reports that one of its workers does not answer."""
+    is_of_connection = (error.sqlstate or "").startswith("08")  # of its own, PostgreSQL sends no such error
+    return is_of_connection or "while executing command on " in (error.diag.context or "")
 
 
 @asynccontextmanager

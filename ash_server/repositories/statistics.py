@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ash_server.db.cluster import read_database_bytes
 from ash_server.db.drift import count_drift
 from ash_server.db.search.index import count_pending
 from ash_server.repositories.connections import Connections
-
-_DATABASE_BYTES = "SELECT pg_database_size(current_database())"
 
 
 class Statistics(NamedTuple):
@@ -21,9 +20,8 @@ class Statistics(NamedTuple):
 async def read_statistics(connections: Connections) -> Statistics:
     """Raises DatabaseUnavailable, SchemaMismatch."""
     async with connections.owner() as conn:
-        ((database_bytes,),) = await (await conn.execute(_DATABASE_BYTES)).fetchall()
         return Statistics(
-            database_bytes=database_bytes,
+            database_bytes=await read_database_bytes(conn),
             search_pending=await count_pending(conn),
             drift=await count_drift(conn),
         )

@@ -25,13 +25,24 @@ class ReplicaHealth(AshModel):
     (`system`), or follows another primary since a promotion (`timeline`)."""
 
 
+class ClusterHealth(AshModel):
+    """The nodes of a Citus cluster."""
+
+    workers: int
+    unavailable: int
+    """The number of workers that do not answer: their sessions can be neither read nor written."""
+
+
 class Health(AshModel):
     """The result of a successful health check; a failed one is a problem response."""
 
-    status: Literal["ok"]
+    status: Literal["ok", "degraded"]
+    """`degraded`: a part of a cluster does not answer, so that requests on some sessions fail."""
     version: str = ""
     """The version of Ash."""
     api: int = 0
     """The version of the API: clients work with servers of the same version."""
     replica: Omittable[ReplicaHealth] = ABSENT
     """Only when the server is asked whether it is ready, and if it has a replica."""
+    cluster: Omittable[ClusterHealth] = ABSENT
+    """Only when the server is asked whether it is ready, and if the database is distributed."""

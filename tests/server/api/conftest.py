@@ -17,6 +17,7 @@ import uvicorn
 from httpx import AsyncClient
 from litestar import Litestar
 from litestar.testing import AsyncTestClient
+from psycopg.conninfo import conninfo_to_dict
 
 from ash_server.api.http.server import address, listen, server_config
 from ash_server.app import create_app
@@ -60,17 +61,26 @@ class Access(NamedTuple):
 @pytest.fixture(scope=SHARED)
 async def keyed_access(server_url: str, template: str) -> AsyncIterator[Access]:
     """A database with a key, shared by tests that create their own sessions."""
-    with new_database(server_url, f"TEMPLATE {template}") as name:
+    with emptied(server_url) if on_citus() else new_database(server_url, f"TEMPLATE {template}") as name:
         url = at_database(server_url, name)
         async with Store.open(url) as store:
             key = await create_key(store, "all", "red", *SCOPES)
         yield Access(url, Settings(secret=SECRET), bearer(key))
 
 
+@contextmanager
+def emptied(server_url: str) -> Iterator[str]:
+    empty_database(server_url)
+    yield str(conninfo_to_dict(server_url)["dbname"])
+
+
 @pytest.fixture(scope=SHARED, params=["open", "keyed"])
-def access(request: pytest.FixtureRequest, shared_database_url: str, keyed_access: Access) -> Access:
+def access(request: pytest.FixtureRequest) -> Access:
     """Without keys, and with one."""
-    return keyed_access if request.param == "keyed" else Access(shared_database_url, Settings(), {})
+    if request.param == "keyed":
+        keyed: Access = request.getfixturevalue("keyed_access")
+        return keyed
+    return Access(request.getfixturevalue("shared_database_url"), Settings(), {})
 
 
 @pytest.fixture(scope=SHARED)

@@ -14,13 +14,13 @@ from ash_server.app import create_app, openapi_json
 from ash_server.settings import Settings
 from ash_shared.model.events import read_event
 from ash_shared.reading.parse import parse_message_content
-from tests.server.api.conftest import BASE, Access
+from tests.server.api.conftest import BASE, SHARED, Access
 
 JSON = {"Content-Type": "application/json"}
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=SHARED)
 async def client(access: Access) -> AsyncIterator[AsyncClient]:
     """A client without and one with a key."""
     app = create_app(access.settings, database_url=access.database_url)

@@ -1,0 +1,421 @@
+"""A Citus cluster: all statements as the roles of tenants, parallel appends, two tenants, and a lost worker."""
+
+import asyncio
+import json
+import os
+import shlex
+import subprocess
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import aclosing, asynccontextmanager, closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from httpx import AsyncClient
+from psycopg import AsyncServerCursor
+from psycopg._cursor_base import BaseCursor
+
+from ash_server import NewMessage, Store
+from ash_server.app import create_app
+from ash_server.db.deletion import _SET_STATE
+from ash_server.db.doctor import Finding, diagnose
+from ash_server.db.notify import last_sequences
+from ash_server.db.own_prompts import name_by_own_prompt
+from ash_server.db.reindex import Reindexed
+from ash_server.db.replication import Known
+from ash_server.db.search.query import CONDITIONS
+from ash_server.db.tables import metadata
+from ash_server.db.transcripts import Copy
+from ash_server.db.vacuum import vacuum
+from ash_server.settings import Settings
+from ash_server.transfer.importing.file_import import import_file
+from ash_shared.eventlog.state import MAX_OPEN_TEXT
+from tests.cluster import only_on_cluster
+from tests.server.api.conftest import create_key, served
+from tests.server.db.test_distribution import ONLY_WITHOUT_CITUS, TABLES, constants
+from tests.server.db.test_open_texts import CHUNKS, END, START
+from tests.waiting import until
+
+pytestmark = [only_on_cluster, pytest.mark.cluster]
+
+SAMPLES = sorted((Path(__file__).parents[2] / "ash_server" / "samples").glob("*.jsonl"))
+WRITERS, EACH = 8, 25
+
+CONTROL = shlex.split(os.environ.get("ASH_TEST_CITUS_CONTROL", ""))
+"""A command that stops worker N with the arguments `kill N`, and starts it again with `up N`."""
+
+
+@pytest.fixture
+async def tenant_store(store: Store) -> Store:
+    """The store of another tenant than the default one."""
+    await create_key(store, "all", "red", "read", "write")
+    return store.for_tenant(await store.get_tenant("red"))
+
+
+@pytest.fixture
+def executed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The statements that are executed, as they are written in the source."""
+    queries: set[str] = set()
+    start = BaseCursor._start_query
+
+    def recorded(cursor: Any, query: Any = None) -> Any:
+        queries.add(str(query))
+        return start(cursor, query)
+
+    declare = AsyncServerCursor.execute
+
+    def declared(cursor: Any, query: Any, *args: Any, **kwargs: Any) -> Any:
+        queries.add(str(query))
+        return declare(cursor, query, *args, **kwargs)
+
+    monkeypatch.setattr(BaseCursor, "_start_query", recorded)
+    monkeypatch.setattr(AsyncServerCursor, "execute", declared)
+    return queries
+
+
+def unexecuted(executed: set[str]) -> set[str]:
+    """Return the statements of the package on tables of sessions that are not part of an executed one."""
+    statements = {
+        text
+        for text in constants()
+        if text.lstrip().startswith(("SELECT ", "WITH ", "INSERT ", "UPDATE ", "DELETE "))
+        and any(f" {table}" in text for table in TABLES.split("|"))
+    }
+    return {each for each in statements if not any(each in query for query in executed)}
+
+
+async def test_all_statements_run_as_the_role_of_a_tenant(
+    store: Store, database_url: str, tenant_store: Store, executed: set[str]
+) -> None:
+    async with tenant_store._connections.connection() as conn:
+        assert await (await conn.execute("SELECT current_user")).fetchone() == ("ash_app_2",)
+
+    await use_sessions(tenant_store)
+    await use_messages(tenant_store)
+    await use_open_texts(tenant_store)
+    await use_events(tenant_store)
+    await use_imports(tenant_store)
+    await use_search(tenant_store)
+    await store.read_statistics()
+    with closing(psycopg.connect(database_url, autocommit=True)) as conn:
+        assert [each.code for each in diagnose(conn).findings if each.code == "schema"] == []
+
+    assert unexecuted(executed) - ONLY_WITHOUT_CITUS == set()
+
+
+def line(text: str, **fields: Any) -> NewMessage:
+    return NewMessage(
+        f'{{"type":"user","uuid":"{uuid4()}","message":{{"role":"user","content":"{text}"}}}}', **fields
+    )
+
+
+async def use_sessions(store: Store) -> None:
+    parent = await store.sessions.create(
+        source="claude", external_id="projects/-work/parent.jsonl", title="parent"
+    )
+    child = (
+        await store.sessions.get_or_create(source="claude", external_id="projects/-work/child.jsonl")
+    ).session
+    await store.sessions.set_parent(child.id, parent.id, parent.external_id)
+    assert set(await store.sessions.list_tree(parent.id)) == {parent.id, child.id}
+    await store.sessions.update(parent.id, title="renamed", metadata={"a": 1})
+    await store.messages.append(parent.id, ['{"cwd":"/work"}'])
+    project = {"project": "/work", "redact": True}
+    for filters in ({"q": "renamed"}, project, {"errors": False}, {"parent_id": parent.id}):
+        await store.sessions.list_sessions(**filters)
+    assert {each async for each in store.sessions.list_ids()} == {parent.id, child.id}
+    for reference in (str(parent.external_id), str(parent.id)[:8], "nobody"):
+        await store.sessions.find(reference)
+    assert len(await store.sessions.get_many([parent.id, child.id])) == 2
+    await store.sessions.list_changed()
+    await store.sessions.set_file_time(parent.id, datetime.now(UTC), has_grown=True)
+    await store.sessions.set_unterminated(parent.id, True)
+    await store.sessions.is_unterminated(parent.id)
+    await store.sessions.recreate(child.id, source="claude", external_id="projects/-work/child.jsonl")
+    await store.sessions.delete(parent.id)
+
+
+async def use_messages(store: Store) -> None:
+    session = (await store.sessions.create()).id
+    stored = await store.messages.append(
+        session, [line("one", id="a"), line("two", id="b")], metadata={"k": 1}
+    )
+    assert [each.sequence for each in stored] == [1, 2]
+    assert await store.messages.append(session, [line("three", id="c")], end=True)
+    assert await store.messages.append(session, [], metadata={"k": 2}) == []
+    assert [each.id for each in await store.messages.list_messages(session)] == ["a", "b", "c"]
+    await store.messages.list_messages(session, before=3)
+    await store.messages.list_blocks(session)
+    await store.messages.list_blocks(session, before=3)
+    await store.messages.get_message(session, 1)
+    await store.messages.get_contents(session, ["a"])
+    await store.messages.compare_contents(session, {"a": b"", "z": b""})
+    async with aclosing(store.messages.stream_messages(session)) as streamed:
+        assert [each.sequence async for each in streamed] == [1, 2, 3]
+    async with store._connections.connection() as conn:
+        await conn.execute("UPDATE messages SET parser_version = 0")
+        await last_sequences(conn, [session])
+    assert await store.messages.reindex(session) == Reindexed(3, 3)
+    assert await store.sessions.has_reached(session, Known(3, 3))
+    assert await store.messages.pop(session)
+    assert await store.messages.delete(session, 1)
+
+
+async def use_open_texts(store: Store) -> None:
+    session = (await store.sessions.create()).id
+    for record in [*START, *CHUNKS[:20]]:
+        await store.messages.append(session, [json.dumps(record)])
+    await store.messages.pop(session)
+    await store.messages.append(session, ['{"type":"unknown"}'])
+    await store.messages.append(session, [json.dumps(each) for each in END])
+    events = await store.events.get_events(session, limit=1000)
+    assert len(max((getattr(each.payload, "text", "") for each in events), key=len)) > MAX_OPEN_TEXT
+    await store.messages.delete(session, 22)
+    async with (
+        store._connections.connection() as conn
+    ):  # after a deletion within an open text that ended otherwise
+        await conn.execute(_SET_STATE, [None, session])
+
+
+async def use_events(store: Store) -> None:
+    session = (await store.sessions.create(source="claude", external_id="own name")).id
+    long = "word " * 400
+    await store.messages.append(session, [line(long), line("more")])
+    turn = {"id": "e1", "type": "turn_start", "payload": {"trigger": "user"}}
+    note = {"id": "e2", "type": "note", "payload": {"x": 1}}
+    await store.events.append_batch(session, [turn, note])
+    await store.events.append(session, {"type": "status", "payload": {"text": "part"}})
+    await store.events.append(
+        session, {"id": "e2", "type": "note", "payload": {"x": 1}, "sessionId": "own name"}
+    )
+    events = await store.events.get_events(session)
+    assert long.strip() in str(events)
+    for page in (
+        {"before": 3},
+        {"at": 2},
+        {"message": 2},
+        {"agent": "none"},
+        {"collapse": True},
+        {"after": "e1"},
+    ):
+        await store.events.get_events(session, **page)
+    derived = str((await store.events.get_stored_events(session, limit=1))[0].content).split('"id":"')[1][:36]
+    await store.events.get_events(session, after=derived)
+    await store.events.check_cursor(session, 1)
+    await store.events.get_running_turn(session)
+    end = await store.events.get_place(session, 3)
+    await store.events.get_turn(session, end)
+    await store.events.get_context(session, end)
+    await store.events.end(session)
+    async with aclosing(store.events.stream_stored_events(session)) as streamed:
+        assert [each.sequence async for each in streamed][:3] == [1, 2, 3]
+    await store.conversation.count_items(session)
+    await store.conversation.read_summary(session)
+    await store.conversation.get_page(session)
+    await store.events.rebuild(session)
+    await store.events.list_outdated()
+
+
+async def use_imports(store: Store) -> None:
+    seen = [f"again/{path.name}" for path in SAMPLES]
+    for path in SAMPLES:
+        imported = await import_file(store, path, path.name, identify=True)
+        again = await import_file(store, path, f"again/{path.name}", identify=True)
+        assert again.session_id == imported.session_id
+        await store.transcripts.set_copy(again.session_id, Copy(uuid4(), 1))
+        async with store._connections.connection() as conn:
+            await conn.execute("UPDATE sessions SET agent_id = 'a' WHERE id = %s", [again.session_id])
+            await name_by_own_prompt(conn, again.session_id)
+        await store.transcripts.adopt(again.session_id, None)
+    assert await store.transcripts.count_imported("unknown", seen) == len(seen)
+    await store.drift.report()
+
+
+async def use_search(store: Store) -> None:
+    assert await store.search.index_pending()
+    for place in CONDITIONS:
+        page = await store.search.find("the", place=place)
+        for result in page.results[:1]:
+            await store.search.find_in_session(result.session_id, "the", place=place)
+            await store.search.find_in_session(result.session_id, "nowhere", place=place)
+    found = (await store.search.find("word OR more OR test", place="everything", per_session=2)).results
+    assert len({each.session_id for each in found}) > 1
+    await store.search.reindex(found[0].session_id)
+
+
+@asynccontextmanager
+async def http_client(database_url: str) -> AsyncIterator[AsyncClient]:
+    """A client of a server in a thread."""
+    app = create_app(Settings(), database_url=database_url)
+    with served(app) as address:
+        async with AsyncClient(base_url=address) as client:
+            yield client
+
+
+async def test_parallel_appends_and_posts_to_one_session(store: Store) -> None:
+    session = (await store.sessions.create()).id
+
+    async def write(client: AsyncClient, number: int) -> set[int]:
+        statuses = set()
+        for each in range(EACH):
+            if number % 4:
+                answer = await client.post(
+                    f"/api/sessions/{session}/messages", json={"content": f"{number} {each}"}
+                )
+            else:
+                answer = await client.post(
+                    f"/api/sessions/{session}/events", json={"type": "note", "payload": {"x": each}}
+                )
+            statuses.add(answer.status_code)
+        return statuses
+
+    async with http_client(store.url) as client:
+        statuses = await asyncio.gather(*(write(client, number) for number in range(WRITERS)))
+    messages = await store.messages.list_messages(session, limit=1000)
+    events = [each.sequence for each in await store.events.get_stored_events(session, limit=1000)]
+
+    assert set().union(*statuses) == {201}
+    assert [each.sequence for each in messages] == list(range(1, EACH * (WRITERS - WRITERS // 4) + 1))
+    assert events == list(range(1, len(events) + 1))
+
+
+async def test_tenants_see_their_own_rows_on_the_workers(store: Store, tenant_store: Store) -> None:
+    for each in (store, tenant_store):
+        session = await each.sessions.create(external_id="same", title="same")
+        await each.messages.append(session.id, [line("same words")])
+        await each.search.catch_up()
+    async with tenant_store._connections.connection() as conn:
+        await conn.execute("SELECT set_config('ash.tenant', '1', false)")  # which the workers do not get
+        rows = await conn.execute("SELECT DISTINCT tenant FROM messages")
+        assert await rows.fetchall() == [(2,)]
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            await conn.execute("UPDATE messages SET tenant = 1")
+        conn.pgconn.finish()
+
+    for each in (store, tenant_store):
+        (found,) = (await each.sessions.list_sessions()).sessions
+        assert [hit.session_id for hit in (await each.search.find("same")).results] == [found.id]
+
+
+class Writers:
+    """Appends to several sessions until they are stopped, each message until it is acknowledged."""
+
+    def __init__(self, client: AsyncClient, sessions: Sequence[UUID]) -> None:
+        self.acknowledged = dict.fromkeys(sessions, 0)
+        """How many messages were, by session: their ids are numbers from 0."""
+        self.refused: dict[UUID, dict[str, Any]] = {}
+        """The last problem of sessions."""
+        self._client = client
+        self._is_over = False
+        self._tasks = [asyncio.create_task(self._write(each)) for each in sessions]
+
+    async def progress(self, sessions: Iterable[UUID]) -> None:
+        """Wait until another message of each session is acknowledged."""
+        before = {each: self.acknowledged[each] for each in sessions}
+
+        def has_progress() -> bool:
+            for task in filter(asyncio.Task.done, self._tasks):
+                task.result()  # the error that ended it
+            return all(self.acknowledged[each] > count for each, count in before.items())
+
+        await until(has_progress)
+
+    async def stop(self) -> None:
+        self._is_over = True
+        await asyncio.gather(*self._tasks)
+
+    async def _write(self, session: UUID) -> None:
+        while not self._is_over:
+            message = {"id": f"{self.acknowledged[session]}", "content": "text"}
+            answer = await self._client.post(f"/api/sessions/{session}/messages", json=message)
+            if answer.is_success:
+                self.acknowledged[session] += 1
+            else:
+                self.refused[session] = answer.json()
+
+
+@asynccontextmanager
+async def stopped_worker(number: int) -> AsyncIterator[None]:
+    """Stop a worker at once, without a shutdown, and start it again."""
+    await control("kill", number)
+    try:
+        yield
+    finally:
+        await control("up", number)
+
+
+async def control(command: str, number: int) -> None:
+    """Run it in a thread: a server ends connections of clients that stand still."""
+    await asyncio.to_thread(subprocess.run, [*CONTROL, command, str(number)], check=True)
+
+
+@pytest.mark.skipif(not CONTROL, reason="needs ASH_TEST_CITUS_CONTROL")
+async def test_a_lost_worker_loses_nothing(store: Store, database_url: str) -> None:
+    sessions = [(await store.sessions.create()).id for _ in range(12)]
+    async with http_client(database_url) as client:
+        writers = Writers(client, sessions)
+        await writers.progress(sessions)
+        async with stopped_worker(2):
+            await until(lambda: writers.refused)
+            listed = await client.get("/api/sessions")
+            await writers.progress(sessions_on(database_url, sessions, 1))
+            ready = (await client.get("/health/ready")).json()
+            findings = [each.code for each in await asyncio.to_thread(find_problems, database_url)]
+        await writers.progress(sessions)
+        await writers.stop()
+        recovered = (await client.get("/health/ready")).json()
+    stored = {each: [row.id async for row in store.messages.stream_messages(each)] for each in sessions}
+
+    assert {(each["status"], each["code"]) for each in writers.refused.values()} == {
+        (503, "database_unavailable")
+    }
+    details = {each.get("detail", str(each)) for each in writers.refused.values()}
+    assert {"Sessions on other workers" in each for each in details} == {True}, details
+    assert (listed.status_code, findings) == (503, ["worker"])
+    assert (ready["status"], ready["cluster"]) == ("degraded", {"workers": 2, "unavailable": 1})
+    assert (recovered["status"], recovered["cluster"]) == ("ok", {"workers": 2, "unavailable": 0})
+    assert stored == {id: [f"{n}" for n in range(count)] for id, count in writers.acknowledged.items()}
+
+
+def sessions_on(database_url: str, sessions: Sequence[UUID], worker: int) -> list[UUID]:
+    """Return the sessions on one worker, numbered from 1."""
+    query = """
+        SELECT id FROM unnest(%s::uuid[]) AS id
+        JOIN citus_shards ON table_name = 'sessions'::regclass
+          AND shardid = get_shard_id_for_distribution_column('sessions', id)
+        WHERE (nodename, nodeport) = (
+            SELECT nodename, nodeport FROM pg_dist_node WHERE groupid <> 0 ORDER BY nodeport OFFSET %s LIMIT 1)
+    """
+    with closing(psycopg.connect(database_url)) as conn:
+        return [id for (id,) in conn.execute(query, [sessions, worker - 1]).fetchall()]
+
+
+def find_problems(database_url: str) -> Sequence[Finding]:
+    with closing(psycopg.connect(database_url, autocommit=True)) as conn:
+        return diagnose(conn).findings
+
+
+async def test_figures_are_those_of_the_shards(store: Store, database_url: str) -> None:
+    session = (await store.sessions.create()).id
+    await store.messages.append(session, [line("word " * 1000) for _ in range(50)])
+    with closing(psycopg.connect(database_url, autocommit=True)) as conn:
+        _, size = vacuum(conn, online=True)
+        diagnosis = diagnose(conn)
+        ((own_bytes, total),) = conn.execute(_SIZES).fetchall()
+    tables = {each.name: each for each in diagnosis.tables}
+    indexes = {each.name: each for each in diagnosis.indexes}
+    messages = tables["messages"]
+
+    assert (messages.rows, messages.live_rows, messages.bytes + messages.index_bytes) == (50, 50, total)
+    assert messages.has_statistics
+    assert messages.vacuumed_at is not None
+    assert indexes["messages_pkey"].bytes > 4 * 8192
+    assert metadata.tables.keys() <= tables.keys()
+    assert diagnosis.bytes == (await store.read_statistics()).database_bytes > 2 * own_bytes
+    assert int(size.removesuffix(" kB")) * 1024 > total
+
+
+_SIZES = "SELECT pg_database_size(current_database()), citus_total_relation_size('messages')"
