@@ -254,9 +254,8 @@ def _read_glued(text: str, source: str | None, error: Exception) -> Read | None:
 
 def _has_records(elements: Sequence[Read], source: str | None) -> bool:
     """True if values are records of a format: a person may also write several objects on one line."""
-    return any(element.provider is not None for element in elements) or (
-        source is not None and bool(elements)
-    )
+    is_declared = source in _load_providers()
+    return bool(elements) and (is_declared or any(element.provider for element in elements))
 
 
 def _read_part(value: str, source: str | None) -> Read:
