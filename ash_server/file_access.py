@@ -30,10 +30,10 @@ class FileAccess(NamedTuple):
         """Return the access to files below folders as they are now; each may itself be a link."""
         return cls(tuple(map(real_path, paths)), owner)
 
-    def check_place(self, path: Path) -> None:
+    def check_place(self, path: Path, resolved: Path) -> None:
         """Raises OSError for a path that leads elsewhere."""
         if self.folders:
-            self._folder_of(path, real_path(path))
+            self._folder_of(path, resolved)
 
     def open(self, path: Path) -> BinaryIO:
         """Raises OSError."""

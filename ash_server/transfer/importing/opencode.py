@@ -33,6 +33,13 @@ def storage_of(path: Path) -> Path:
     return path.absolute().parents[2]
 
 
+def storage_around(path: Path) -> Path | None:
+    """Return the storage of a session file, or of a folder of session files; None for other paths."""
+    path = path.absolute()
+    folders = [each.parent for each in (path, *path.parents) if each.name == "session"]
+    return next((each for each in folders if each.name == "storage" and (each / "message").is_dir()), None)
+
+
 def session_files(path: Path, access: FileAccess = ANY_FILE) -> Iterator[Path]:
     """Yield the session file, then each message by creation time, followed by its parts. Raises OSError."""
     path, storage = path.absolute(), storage_of(path)

@@ -23,8 +23,8 @@ class Transcript(NamedTuple):
 
 
 def folder_of(path: Path) -> Path:
-    """Return the path of a transcript that is one file, else the folder of all its files."""
-    return opencode.storage_of(path) if opencode.is_session(path) else path
+    """Return a path to read, or the folder that also has the other files of its transcripts."""
+    return opencode.storage_around(path) or path
 
 
 def open_transcript(path: Path, access: FileAccess = ANY_FILE) -> Transcript:

@@ -200,27 +200,26 @@ class _FolderWalk:
             return
         self._visited.add(resolved)
         for entry, is_folder in self._list_entries(folder, self._allowed.get(resolved)):
-            if is_folder and self._is_in_place(entry):
+            if is_folder and self._is_in_place(entry, real_path(entry)):
                 yield from self.files(entry)
             elif not is_folder and self._is_transcript(entry):
                 yield entry
 
     def _is_transcript(self, entry: Path) -> bool:
-        has_name = entry.name.endswith(SUFFIXES) and self._is_allowed(entry)
-        return has_name and self._is_in_place(entry) and self._is_regular(entry)
+        if not entry.name.endswith(SUFFIXES):
+            return False
+        resolved = real_path(entry)
+        is_allowed = all(home.allows(resolved) for home in self._homes)
+        return is_allowed and self._is_in_place(entry, resolved) and self._is_regular(entry)
 
-    def _is_in_place(self, entry: Path) -> bool:
+    def _is_in_place(self, entry: Path, resolved: Path) -> bool:
         """Skip what is outside of the folders to read."""
         try:
-            self._access.check_place(entry)
+            self._access.check_place(entry, resolved)
         except OSError as error:
             self._on_error(error)
             return False
         return True
-
-    def _is_allowed(self, entry: Path) -> bool:
-        resolved = real_path(entry)
-        return all(home.allows(resolved) for home in self._homes)
 
     def _is_regular(self, entry: Path) -> bool:
         """Skip pipes and devices: they may never end."""

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ash_server.file_access import real_path
+from ash_server.transfer.importing.transcript import folder_of
 from ash_server.transfer.importing.transcript_files import external_id, find_files, find_homes
 
 
@@ -138,3 +139,15 @@ def test_reports_pipes_and_devices_in_a_folder(user_home: Path) -> None:
         ("a.jsonl", "not a regular file"),
         ("b.jsonl", "not a regular file"),
     ]
+
+
+def test_folder_has_all_files_of_a_transcript(tmp_path: Path) -> None:
+    """OpenCode's messages are next to the folder of its sessions."""
+    storage, other = tmp_path / "storage", tmp_path / "other" / "storage"
+    (storage / "message").mkdir(parents=True)
+    (other / "session").mkdir(parents=True)
+    paths = ["storage", "storage/session", "storage/session/p", "storage/session/p/ses_1.json"]
+    others = ["1.jsonl", "projects", "other/storage/session/p/1.json"]
+
+    assert [folder_of(tmp_path / path) for path in paths] == [storage] * 4
+    assert [folder_of(tmp_path / path) for path in others] == [tmp_path / path for path in others]
