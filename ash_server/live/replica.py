@@ -98,7 +98,8 @@ class Replica(Heartbeat):
     def fail(self, error: AshError | psycopg.Error) -> None:
         """Read from the primary until the next check."""
         reason: ReplicaReason = "schema" if isinstance(error, SchemaMismatch) else "unavailable"
-        self._set(ReplicaStatus(reason=reason), str(error) or type(error).__name__)
+        is_own = isinstance(error, AshError) and str(error)  # others may quote values of a statement
+        self._set(ReplicaStatus(reason=reason), str(error) if is_own else type(error).__name__)
 
     def _set(self, status: ReplicaStatus, problem: str) -> None:
         before, self.status = self.status, status

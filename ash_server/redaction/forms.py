@@ -28,6 +28,8 @@ class Form(NamedTuple):
     find: Find
     ignores_case: bool = False
     """The anchors are in lower case, and the text may be in any case."""
+    has_escapes: bool = False
+    """JSON may have escapes in it other than `\\u`: of quotes, slashes or line ends."""
 
 
 def _matching(pattern: str, before: str = "", width: int = 0) -> Find:
@@ -125,7 +127,7 @@ _TOKEN = "[A-Za-z0-9_-]"
 
 FORMS: tuple[Form, ...] = (
     # https://www.rfc-editor.org/rfc/rfc7468 and https://www.rfc-editor.org/rfc/rfc9580 (PGP)
-    Form("private key", ("-----BEGIN ",), _find_private_keys),
+    Form("private key", ("-----BEGIN ",), _find_private_keys, has_escapes=True),
     # https://www.rfc-editor.org/rfc/rfc7519
     Form("json web token", (".eyJ",), _find_web_tokens),
     # https://www.rfc-editor.org/rfc/rfc9110#name-authorization
@@ -137,6 +139,7 @@ FORMS: tuple[Form, ...] = (
             rf"(?P<secret>[A-Za-z0-9._~+/=-]{{16,{_MAX_TOKEN}}})"
         ),
         ignores_case=True,
+        has_escapes=True,
     ),
     # https://www.rfc-editor.org/rfc/rfc3986#section-3.2.1
     Form(
@@ -146,9 +149,10 @@ FORMS: tuple[Form, ...] = (
             r":\\{0,7}/\\{0,7}/[^\s/:@\"'\\<>]{0,64}:"
             rf"(?P<secret>[^\s/@\"'\\<>{{}}$]{{3,{_MAX_URL_PASSWORD}}})@"
         ),
+        has_escapes=True,
     ),
     # https://docs.aws.amazon.com/IAM/latest/UserGuide/id_credentials_access-keys.html
-    Form("aws secret key", ("aws", "secret"), _find_aws_secrets, ignores_case=True),
+    Form("aws secret key", ("aws", "secret"), _find_aws_secrets, ignores_case=True, has_escapes=True),
     # https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html
     Form(
         "aws access key",
@@ -209,6 +213,7 @@ FORMS: tuple[Form, ...] = (
         "azure storage account access key",
         ("AccountKey=",),
         _matching(rf"AccountKey=[A-Za-z0-9+/=]{{88,{_MAX_TOKEN}}}"),
+        has_escapes=True,
     ),
     # https://docs.discord.com/developers/reference#authentication
     Form(
@@ -241,6 +246,7 @@ FORMS: tuple[Form, ...] = (
             r"[bB][A-Za-z0-9_]{1,64}\\{0,7}/[A-Za-z0-9_]{1,1024}"
         ),
         ignores_case=True,
+        has_escapes=True,
     ),
     # https://developer.squareup.com/docs/build-basics/access-tokens
     Form("square oauth secret", ("sq0csp-",), _matching(rf"sq0csp-[0-9A-Za-z_-]{{43,{_MAX_TOKEN}}}")),

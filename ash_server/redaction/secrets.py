@@ -5,7 +5,7 @@ depend on where they begin. A call of the pattern matcher, during which no other
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -14,6 +14,8 @@ from ash_server.redaction.forms import FORMS, MAX_LENGTH, Form
 
 _SLICE = 64 * 1024
 _OVERLAP = MAX_LENGTH + 256
+_BLOCK = 1024 * 1024
+_MAX_ANCHOR = 32
 _MAX_LEVELS = 8
 """Levels of JSON within strings of JSON. Without a limit, `\\u005cu005cu005c…` would have as many as characters."""
 
@@ -33,32 +35,61 @@ def find_secrets(text: str, *, is_json: bool = False) -> list[Secret]:
     The text is searched as it is, and with its escapes replaced, again and again. A document of JSON is only searched
     with its escapes replaced, so that each secret begins and ends between them.
     """
+    forms = _possible_forms(text)
+    if not forms:
+        return []
     levels, current = list[Unescaped](), text
     first = unescape(text) if is_json else None
     if first is not None:
         levels, current = [first], first.text
-    secrets = _place(_scan(current), levels)
+    secrets = _place(_scan(current, forms), levels)
     while len(levels) < _MAX_LEVELS and (level := unescape(current)) is not None:
         levels.append(level)
         current = level.text
-        secrets += _place(_scan(current), levels)
+        secrets += _place(_scan(current, forms), levels)
     return _merge(secrets)
 
 
-def _scan(text: str) -> list[Secret]:
-    """Return the secrets of each form; those of several forms may overlap."""
-    secrets, starts = list[Secret](), [0] * len(FORMS)
+def _possible_forms(text: str) -> Sequence[Form]:
+    r"""Return the forms that the text may have at any level of escapes: for most texts, none.
+
+    Only `\u` stands for letters and digits. Without it, a form without quotes, slashes and line ends stands in the text
+    as it is, and so does the anchor of any other form.
+    """
+    if "\\u" in text:
+        return FORMS
+    return [
+        form
+        for form in _anchored_forms(text)
+        if form.has_escapes or next(_scan(text, [form]), None) is not None
+    ]
+
+
+def _anchored_forms(text: str) -> list[Form]:
+    found = list[Form]()
+    others = list(FORMS)
+    for start in range(0, len(text), _BLOCK):
+        block = text[start : start + _BLOCK + _MAX_ANCHOR]
+        lowered = block.lower()
+        contained = [_may_contain(lowered if form.ignores_case else block, form) for form in others]
+        found += [form for form, is_contained in zip(others, contained, strict=True) if is_contained]
+        others = [form for form, is_contained in zip(others, contained, strict=True) if not is_contained]
+    return [form for form in FORMS if form in found]
+
+
+def _scan(text: str, forms: Sequence[Form]) -> Iterator[Secret]:
+    """Yield the secrets of each form; those of several forms may overlap."""
+    starts = [0] * len(forms)
     for start in range(0, len(text), _SLICE):
         border = start + _SLICE
         end = min(len(text), border + _OVERLAP)
         piece = text[start:end]
         lowered = piece.lower()
-        for index, form in enumerate(FORMS):
+        for index, form in enumerate(forms):
             if _may_contain(lowered if form.ignores_case else piece, form):
-                found = list(_scan_slice(text, form, max(start, starts[index]), border, end))
-                secrets += found
-                starts[index] = found[-1].end if found else 0
-    return secrets
+                for secret in _scan_slice(text, form, max(start, starts[index]), border, end):
+                    yield secret
+                    starts[index] = secret.end
 
 
 def _may_contain(piece: str, form: Form) -> bool:
