@@ -37,6 +37,8 @@ class Draft:
     """The message that sends this prompt of the queue."""
     timestamp: int | None = None
     blocks: list[Block] = field(default_factory=list)
+    last_record: str | None = None
+    """The id of the last record that added blocks."""
     forms: list[BlockForm] = field(default_factory=list)
     """The forms of its last blocks, if the message may grow."""
     usage: Block | None = None
@@ -44,9 +46,10 @@ class Draft:
     error: Block | None = None
     originals: list[Any] = field(default_factory=list)
 
-    def grow(self, blocks: list[Block]) -> None:
+    def grow(self, blocks: list[Block], *, may_grow: bool = True) -> None:
         """Append blocks; replace earlier forms of them."""
-        matches, first = match_blocks(self.forms, blocks), len(self.blocks) - len(self.forms)
+        matches = match_blocks(self.forms, blocks, may_grow=may_grow)
+        first = len(self.blocks) - len(self.forms)
         for block, form, index in matches:
             if index is None:
                 self.blocks.append(block)

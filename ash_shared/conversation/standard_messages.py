@@ -300,7 +300,7 @@ class Fold:
         if part.is_revision:
             draft.blocks = list(part.blocks)
         elif part.relation == "growth":
-            self._grow(draft, part.blocks)
+            self._grow(draft, part, origin.facts.uuid)
         elif part.role is not None:
             draft.blocks += part.blocks
         draft.metadata.update(_metadata_of(part))
@@ -317,10 +317,11 @@ class Fold:
         if is_new and part.role is not None and begins_turn and draft.is_prompt():
             self._begin_turn(draft, part)
 
-    def _grow(self, draft: Draft, blocks: list[Block]) -> None:
+    def _grow(self, draft: Draft, part: Part, record: str | None) -> None:
         """Add blocks to a message; record the calls that give a prompt to a subagent."""
-        draft.grow(blocks)
-        for block in blocks:
+        draft.grow(part.blocks, may_grow=part.follows is None or part.follows != draft.last_record)
+        draft.last_record = record
+        for block in part.blocks:
             arguments = block["input"] if block["type"] == "tool_use" and block.get("id") else None
             if arguments.__class__ is dict and arguments.get("prompt").__class__ is str:
                 self._calls_by_prompt.setdefault(arguments["prompt"], {})[block["id"]] = None

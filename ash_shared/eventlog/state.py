@@ -307,6 +307,8 @@ class EmittedAnswer(_Stored):
     """The forms of its last blocks."""
     events: list[str] = []
     """The ids of their events."""
+    record: str = ""
+    """Digest of the id of the last record."""
 
 
 class StreamedAnswer(_Stored):

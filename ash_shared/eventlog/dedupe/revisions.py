@@ -3,7 +3,7 @@ message (`Part.relation` growth)."""
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ash_shared.eventlog.dedupe.digests import content_digest
+from ash_shared.eventlog.dedupe.digests import content_digest, text_digest
 from ash_shared.eventlog.emitter import Log
 from ash_shared.eventlog.state import MAX_GROWING, MAX_REVISIONS, EmittedAnswer, State, evict_oldest
 from ash_shared.model.blocks import Block
@@ -64,7 +64,9 @@ def _emit_growth(log: Log, part: Part, key: str, units: Sequence[Unit]) -> None:
     if answer is None or answer.key != key:
         answer = EmittedAnswer(key)
     replaced: list[str] = []
-    matches = match_blocks(answer.forms, [block for block, _ in units])
+    may_grow = part.follows is None or text_digest(part.follows) != answer.record
+    matches = match_blocks(answer.forms, [block for block, _ in units], may_grow=may_grow)
+    answer.record = text_digest(log.facts.uuid) if log.facts.uuid is not None else ""
     for (_, form, index), (_, emit) in zip(matches, units, strict=True):
         if index is None:
             answer.forms.append(form)

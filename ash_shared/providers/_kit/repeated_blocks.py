@@ -47,27 +47,32 @@ def _checksum(text: str) -> int:
 
 
 def match_blocks(
-    known: Sequence[BlockForm], blocks: Sequence[Block]
+    known: Sequence[BlockForm], blocks: Sequence[Block], *, may_grow: bool = True
 ) -> list[tuple[Block, BlockForm, int | None]]:
-    """Return each block with its form and the index of the known form that it repeats or replaces, if any."""
+    """Return each block with its form and the index of the known form that it repeats or replaces, if any.
+
+    `may_grow`: a text may be an earlier one that has grown.
+    """
     matches: list[tuple[Block, BlockForm, int | None]] = []
     taken: set[int | None] = set()
     for number, block in enumerate(blocks):
         form = form_of(block)
-        index = _earlier_form(known, form, block, number) if known else None
+        index = _earlier_form(known, form, block, number, may_grow=may_grow) if known else None
         matches.append((block, form, None if index in taken else index))
         taken.add(index)
     return matches
 
 
-def _earlier_form(known: Sequence[BlockForm], form: BlockForm, block: Block, number: int) -> int | None:
+def _earlier_form(
+    known: Sequence[BlockForm], form: BlockForm, block: Block, number: int, *, may_grow: bool
+) -> int | None:
     """Return the index of an earlier form of a block, which is the `number`th of its record."""
     if form.call:
         return next((index for index, each in enumerate(known) if each.call == form.call), None)
     if number < len(known) and known[number] == form:
         return number
     last = len(known) - 1
-    if known[last] == form or _has_grown(known[last], form, block):
+    if known[last] == form or (may_grow and _has_grown(known[last], form, block)):
         return last
     return known.index(form) if form.length >= _MIN_REPEATED and form in known else None
 

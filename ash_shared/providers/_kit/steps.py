@@ -112,6 +112,8 @@ class Part(Struct, frozen=True, kw_only=True):
     """The keys of `MessageError`."""
     retracts: tuple[str, ...] = ()
     """Ids of records that this record retracts."""
+    follows: str | None = None
+    """The id of the record that this one continues with further blocks: none of them is a block of that one, grown."""
     slot: str | None = None
     """For events: the open item of the response that the part completes, including nested items (`3` covers `3/0`); the
     part is dropped if that item was already emitted. If None, each block completes the first open item of its kind."""

@@ -176,6 +176,7 @@ def _message_part(record: Record, message: Record, reading: RecordReading) -> Pa
         relation="new" if key is None else "growth",
         usage=standard_usage(message.get("usage")),
         message_id=id,
+        follows=text_at(record, "parentUuid") if "requestId" in record else None,
         parent_call=first_text(record, ("parent_tool_use_id", "parentToolUseID", "parentToolUseId")),
         origin=_origin(record, message, agent, reading.blocks),
         metadata={

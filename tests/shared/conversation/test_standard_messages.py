@@ -295,6 +295,20 @@ TRANSCRIPTS: dict[str, tuple[list[Any], list[Short]]] = {
             ("user", [("text", "Pasted words")]),
         ],
     ),
+    "a line that follows another one of its message adds its block": (
+        [
+            assistant("msg_1", text("I look"), uuid="a1", requestId="r1"),
+            assistant("msg_1", text("I look closer."), uuid="a2", parentUuid="a1", requestId="r1"),
+            assistant("msg_1", text("I look closer. Done."), uuid="a3", parentUuid="a1", requestId="r1"),
+        ],
+        [
+            (
+                "assistant",
+                [("text", "I look"), ("text", "I look closer. Done.")],
+                {"model": "m1", "messageId": "msg_1"},
+            ),
+        ],
+    ),
     "a command reads as it was typed": (
         [
             user("<command-name>/review</command-name>\n<command-args>PR 12</command-args>"),

@@ -88,7 +88,7 @@ STORED: dict[str, Any] = {
     "said": ["d4"],
     "copied": ["d5"],
     "told": {"assistant/k": {"d6": "e1"}},
-    "answers": {"p": {"key": "m", "forms": [["text", "", 12, 3]], "events": ["e2"]}},
+    "answers": {"p": {"key": "m", "forms": [["text", "", 12, 3]], "events": ["e2"], "record": "d14"}},
     "sidechain_calls": {"d13": "c"},
     "pieced": ["r"],
     "streamed": {"id": "r", "said": ["d7"]},

@@ -1587,6 +1587,20 @@ FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
 }
 
 
+def test_line_that_follows_another_one_of_its_message_adds_its_block() -> None:
+    """Other lines of a message may repeat it, grown."""
+    first, second = (
+        assistant(text("I look"), uuid="a1", requestId="r1"),
+        assistant(text("I look closer."), uuid="a2", parentUuid="a1", requestId="r1"),
+    )
+
+    added, grown = follow([first, second]), follow([first, {**second, "parentUuid": "u0"}])
+
+    done = ["turn_start", "assistant_done", "assistant_done"]
+    assert [event["type"] for event in added] == [*done, "turn_end"]
+    assert [event["type"] for event in grown] == [*done, "retraction", "turn_end"]
+
+
 RESUMED: dict[str, tuple[list[Any], list[ShortEvent]]] = {
     "a prompt in the queue before the prompts that a resumed session copies": (
         [
