@@ -421,14 +421,15 @@ class SessionPage extends SessionView {
     super.visit(element);
   }
 
+  /** Save the place after a delay, which later calls do not extend: a growing page scrolls all the time. */
   savePlaceSoon() {
-    clearTimeout(this.savePlaceTimer);
-    this.savePlaceTimer = setTimeout(() => this.savePlace(), SAVE_PLACE_DELAY_MS);
+    this.savePlaceTimer ??= setTimeout(() => this.savePlace(), SAVE_PLACE_DELAY_MS);
   }
 
   /** Save the place in the history entry, for going back and reloading. */
   savePlace() {
     clearTimeout(this.savePlaceTimer);
+    this.savePlaceTimer = undefined;
     const [first] = itemsInView(this.log);
     const item = first && this.itemOf(first);
     const below = first && Math.round(first.getBoundingClientRect().top - contentTop());

@@ -12,6 +12,19 @@ from tests.viewer.sessions import Event, Session
 
 TO_END = "() => Math.round(document.documentElement.scrollHeight - innerHeight - scrollY)"
 LAST_NUMBER = "() => Number(document.querySelector('.chat-log').textContent.match(/(\\d+)\\s*$/)?.[1] ?? 0)"
+UNSCROLLED = """
+() => new Promise((done) => {
+  let [last, same] = [scrollY, 0];
+  const look = () => {
+    same = scrollY === last ? same + 1 : 0;
+    last = scrollY;
+    if (same < 10) requestAnimationFrame(look);
+    else done();
+  };
+  requestAnimationFrame(look);
+})
+"""
+"""Wait until the page was scrolled and is not any more, while it grows."""
 
 
 def stream_event(**event: object) -> Event:
@@ -86,12 +99,32 @@ async def test_open_answer_is_shown_at_its_end_and_followed(
     assert await page.evaluate(LAST_NUMBER) > written
 
 
+async def test_fast_growing_page_can_be_left_and_followed_again(page: Page, session: Session) -> None:
+    """Scrolling up is not undone, and the last place is saved for reloading, while the page grows all the time."""
+    await session.write(*OPENING)
+    await write(session, number, 1600)
+
+    async with growing(session, number, 1601):
+        await page.goto(session.address)
+        await expect_following(page)
+        await page.mouse.wheel(0, -900)
+        await page.wait_for_function(f"() => ({TO_END})() > 800")
+        await page.evaluate(UNSCROLLED)
+        assert await page.evaluate(TO_END) > 800
+        await page.wait_for_function("() => history.state?.place")
+        await page.keyboard.press("Shift+G")
+        await expect_following(page)
+        await page.wait_for_function("() => history.state?.isEnd")
+        await page.reload()
+        await expect_following(page)
+
+
 async def test_long_replay_with_old_times_is_followed(page: Page, session: Session) -> None:
     """It looks finished, so it opens at its beginning, until it is found to grow."""
-    await write(session, old_prompt, 1600)
+    await write(session, old_prompt, 1300)
 
-    async with growing(session, old_prompt, 1601):
+    async with growing(session, old_prompt, 1301):
         await page.goto(session.address)
         await expect_following(page)
 
-    assert await page.evaluate(LAST_NUMBER) > 1600
+    assert await page.evaluate(LAST_NUMBER) > 1300

@@ -3,6 +3,9 @@ import { clockText } from "../lib/time-format.js";
 import { NEAR_END, distanceToEnd, isVisible, keepScrollPosition, restoreAnchor, scrollToEnd } from "./scroll-anchor.js";
 
 const OPENING_MS = 100;
+/** For this time after the user scrolls up, the end is not followed again, even if it is near. */
+const LEAVING_MS = 300;
+const UPWARD_KEYS = new Set(["ArrowUp", "PageUp", "Home"]);
 
 /**
  * Follow the end of the log while the page is scrolled to the end; otherwise keep the scroll position, count new items
@@ -14,6 +17,10 @@ export class AutoScroll {
   readMark;
   /** @type {Element | undefined} */
   firstUnread;
+  /** When the user last scrolled up. */
+  leftAt = -LEAVING_MS;
+  /** Where the finger on the screen was last. */
+  touchedY = 0;
 
   /**
    * @param {import("../render/chat-renderer.js").ChatRenderer} renderer
@@ -27,11 +34,35 @@ export class AutoScroll {
     this.top = scrollY;
     const log = renderer.container;
     addEventListener("scroll", () => this.onScroll(), { passive: true });
+    this.listenForInput();
     log.addEventListener("click", ({ target }) => {
       if (/** @type {Element} */ (target).closest("summary, .fold")) this.pause();
     });
     document.addEventListener("visibilitychange", () => document.hidden && this.markAllRead());
     new ResizeObserver(() => (this.isFollowing ? scrollToEnd() : restoreAnchor())).observe(log);
+  }
+
+  /** While the page grows fast, it is at its end again before an upward scroll event: the input itself counts. */
+  listenForInput() {
+    const passive = { passive: true };
+    addEventListener("wheel", ({ deltaY, ctrlKey }) => deltaY < 0 && !ctrlKey && this.leave(), passive);
+    addEventListener("keydown", ({ key }) => UPWARD_KEYS.has(key) && this.leave());
+    addEventListener("touchstart", ({ touches }) => (this.touchedY = touches[0].clientY), passive);
+    addEventListener("touchmove", ({ touches }) => this.onTouchMove(touches[0].clientY), passive);
+  }
+
+  onTouchMove(y) {
+    if (y > this.touchedY) this.leave();
+    this.touchedY = y;
+  }
+
+  /** Stop following because the user scrolls up. */
+  leave() {
+    if (scrollY === 0) return;
+    this.leftAt = performance.now();
+    if (!this.isFollowing) return;
+    this.release();
+    this.update();
   }
 
   /**
@@ -73,7 +104,8 @@ export class AutoScroll {
     const isUpwards = scrollY < this.top;
     const wasFollowing = this.isFollowing;
     this.top = scrollY;
-    if (distanceToEnd() <= NEAR_END && this.hasEnd()) this.isFollowing = true;
+    const isLeaving = performance.now() - this.leftAt < LEAVING_MS;
+    if (!isLeaving && distanceToEnd() <= NEAR_END && this.hasEnd()) this.isFollowing = true;
     else if (isUpwards) this.release();
     if (this.isFollowing !== wasFollowing) this.update();
   }
