@@ -19,11 +19,11 @@ OWN = {
     for path in (files("ash_server") / folder).iterdir()
 }
 FOLDERS = sorted(CORPUS.glob("*/"))
-MAX_FILES = 6
+MAX_FILES = 4
 """Files of a folder of the corpus. All of them take some minutes."""
 MAX_FILE_BYTES = 200_000
 MAX_SINGLE_POSTS = 40
-LIMITS = (1, 2, 10, 100, 1000)
+LIMITS = (1, 10, 100, 1000)
 
 
 def corpus_samples() -> Iterator[tuple[str, list[str]]]:
