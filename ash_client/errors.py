@@ -6,7 +6,7 @@ from typing import Any
 
 NO_ANSWER, NOT_ASH, OTHER_VERSION = "no_answer", "not_ash", "other_version"
 WRITE_UNCONFIRMED = "write_unconfirmed"
-"""The server has lost the database during a write, which may be stored."""
+"""The server lost its database during a write, which may have been stored."""
 
 _NOT_ASH = "The server at this address is not Ash."
 

@@ -67,7 +67,7 @@ export class AshClient {
     this.#connection = new Connection(this.url, key, fetchWith);
   }
 
-  /** Connect to ASH_URL, by default the server at ASH_PORT of this machine, with the key ASH_KEY, if it is set. */
+  /** Connect to ASH_URL (default: the server at ASH_PORT on this machine), with the key in ASH_KEY if it is set. */
   static fromEnv(options: Omit<ClientOptions, "key"> = {}): AshClient {
     const { process } = globalThis as { process?: { env: Record<string, string | undefined> } };
     const { ASH_URL, ASH_KEY, ASH_PORT } = process?.env ?? {};

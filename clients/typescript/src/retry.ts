@@ -8,7 +8,7 @@ const MAX_RETRY_AFTER = 60;
 
 /** Statuses of requests that the server has not begun to process. */
 const NOT_PROCESSED = new Set([429, 503]);
-/** The server has lost the database during a write, which may be stored. */
+/** The server lost its database during a write, which may have been stored. */
 const WRITE_UNCONFIRMED = "write_unconfirmed";
 
 export interface Retry {
