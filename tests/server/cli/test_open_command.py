@@ -155,7 +155,7 @@ def test_no_store_reports_unreadable_input_and_bad_usage(tmp_path: Path, file: P
         "",
         "ash: nothing: No such file or directory\n",
     )
-    assert opened(tmp_path, "--no-store", home=tmp_path) == (1, "", f"ash: {tmp_path}: Is a directory\n")
+    assert opened(tmp_path, "--no-store", home=tmp_path) == (1, "", f"ash: {tmp_path}: not a regular file\n")
     assert opened("", home=tmp_path)[0] == 2
 
 
