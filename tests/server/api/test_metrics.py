@@ -13,6 +13,7 @@ from ash_server import key_ring
 from ash_server.errors import KeyInvalid
 from ash_server.settings import Settings
 from ash_server.store import Store
+from tests.cluster import not_on_cluster
 from tests.server.api.conftest import SECRET as KEY_SECRET
 from tests.server.api.conftest import bearer, create_key
 from tests.waiting import wait_until
@@ -92,6 +93,7 @@ def test_counts_open_streams(server: str) -> None:
         wait_until(partial(has_open, name, 0))
 
 
+@not_on_cluster("the database has one name on all nodes")
 class TestWithoutDatabase:
     """Metrics are read when they matter most, by keys that were valid before."""
 

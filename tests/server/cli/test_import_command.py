@@ -34,6 +34,7 @@ from ash_server.transfer.importing.transcript_files import (
 )
 from ash_server.transfer.load import load_session
 from ash_shared.model.session import Session
+from tests.cluster import COUNT_LOCK_WAITS
 from tests.marking import slow_unless
 from tests.server.transcripts import (
     CLAUDE,
@@ -386,8 +387,8 @@ def blocked_imports(database_url: str, paths: list[Path]) -> Iterator[None]:
 
 def count_waiting(database_url: str) -> int:
     with psycopg.connect(database_url) as conn:
-        query = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-        return conn.execute(query).rowcount
+        ((count,),) = conn.execute(COUNT_LOCK_WAITS).fetchall()
+        return int(count)
 
 
 @pytest.mark.usefixtures("split")

@@ -316,7 +316,7 @@ async def test_reader_does_not_wait_and_sees_committed_messages(
     writers: list[AsyncConnection], connection: AsyncConnection, session_id: UUID
 ) -> None:
     async def read() -> list[tuple[int, str]]:
-        await wait_for_blocked(connection, 1)
+        await wait_for_blocked(writers[-1], 1)
         return await read_log(connection, session_id)
 
     await append(connection, session_id, [message("a")])
@@ -341,7 +341,7 @@ async def test_cancelled_append_stores_nothing_and_keeps_no_lock(
             "SELECT FROM session_counters WHERE session_id = %s FOR UPDATE", [session_id]
         )
         waiting = asyncio.create_task(append(writers[1], session_id, [message("a")]))
-        await wait_for_blocked(connection, 1)
+        await wait_for_blocked(writers[-1], 1)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
@@ -363,7 +363,8 @@ async def test_append_cancelled_at_any_moment_is_atomic(
                     answered += await append(conn, session_id, batch)
             except TimeoutError:
                 pass
-    await connection.execute("SELECT FROM session_counters FOR UPDATE")  # one may still be running
+    query = "SELECT FROM session_counters WHERE session_id = %s FOR UPDATE"
+    await connection.execute(query, [session_id])  # one may still be running
     stored = await read_log(connection, session_id)
     counters = await connection.execute(
         "SELECT message_sequence, event_sequence, (SELECT count(*) FROM events) FROM session_counters"

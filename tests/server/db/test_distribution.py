@@ -23,7 +23,7 @@ from ash_server.db.events import _POST
 from ash_server.db.tables import metadata
 from ash_server.db.tenants import DEFAULT, role_of
 from ash_server.store import Store
-from tests.cluster import only_on_cluster
+from tests.cluster import not_on_cluster, only_on_cluster
 from tests.server.cli.test_cli import Ash, ash  # noqa: F401  # a fixture
 from tests.tenant_statements import OWNED_BY_SERVER, VIEWS
 
@@ -171,6 +171,7 @@ def test_every_table_has_its_place() -> None:
     assert DISTRIBUTED.keys() == metadata.tables.keys() - OWNED_BY_SERVER
 
 
+@not_on_cluster("it has Citus")
 def test_prints_and_refuses_without_citus(ash: Ash) -> None:  # noqa: F811
     printed = ash("db", "distribute", "--shards", "8", "--dry-run")
     refused = ash("db", "distribute")
@@ -180,6 +181,7 @@ def test_prints_and_refuses_without_citus(ash: Ash) -> None:  # noqa: F811
     assert "the database has no extension citus" in refused.err
 
 
+@not_on_cluster("it is distributed, and its roles are in use")
 async def test_distributes_once(ash: Ash, store: Store, database_url: str) -> None:  # noqa: F811
     session = await store.sessions.create(external_id="before")
     with closing(psycopg.connect(database_url, autocommit=True)) as conn:

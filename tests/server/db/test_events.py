@@ -31,6 +31,7 @@ from ash_server.errors import (
 )
 from ash_server.ingest import line_id, prepare_message
 from ash_shared.model.events import read_event
+from tests.cluster import not_on_cluster
 from tests.server.db.test_reindex import alembic
 
 UNKNOWN_SESSION = UUID("00000000-0000-4000-8000-000000000000")
@@ -512,6 +513,7 @@ MIGRATED = """
 """
 
 
+@not_on_cluster("distributed tables are not downgraded")
 async def test_migration_counts_stored_errors_and_events(
     connection: AsyncConnection, session_id: UUID, database_url: str
 ) -> None:

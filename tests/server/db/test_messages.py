@@ -40,6 +40,7 @@ from ash_server.errors import (
 from ash_server.ingest import prepare_message
 from ash_shared.model.message import Description, Facts, Kind
 from ash_shared.reading.parse import PARSER_VERSION
+from tests.cluster import not_on_cluster
 from tests.server.db.lending import lending
 
 SAMPLES = sorted((Path(__file__).parents[3] / "ash_server" / "samples").glob("*.jsonl"))
@@ -56,6 +57,7 @@ async def stored(connection: AsyncConnection, session_id: UUID) -> list[tuple[in
     return [(each.sequence, each.id, each.content) for each in page]
 
 
+@not_on_cluster("the plans are those of the coordinator")
 async def test_statements_of_short_appends_are_not_planned_again(
     connection: AsyncConnection, session_id: UUID
 ) -> None:
@@ -355,6 +357,7 @@ async def test_rejects_invalid_page(connection: AsyncConnection, session_id: UUI
             await list_messages(connection, session_id, **page)
 
 
+@not_on_cluster("the plans are those of the coordinator")
 async def test_page_reads_only_its_own_rows(connection: AsyncConnection, session_id: UUID) -> None:
     """With any cursor and any query plan."""
     await connection.execute(

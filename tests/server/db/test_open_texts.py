@@ -15,6 +15,7 @@ from ash_server.db.sessions import create_session, delete_session, get_session
 from ash_server.ingest import prepare_message
 from ash_shared.eventlog import Normalizer
 from ash_shared.eventlog.state import MAX_OPEN_TEXT
+from tests.cluster import not_on_cluster
 from tests.server.db.test_reindex import alembic
 from tests.shared.logs import context
 
@@ -107,6 +108,7 @@ async def test_deleting_a_session_deletes_its_open_texts(
     assert await stored_texts(connection) == []
 
 
+@not_on_cluster("constraints of distributed tables have names")
 async def test_text_and_state_are_stored_together(connection: AsyncConnection, session_id: UUID) -> None:
     await store(connection, session_id, *START, *CHUNKS[:1])
     before = await state_of(connection, session_id)
@@ -118,6 +120,7 @@ async def test_text_and_state_are_stored_together(connection: AsyncConnection, s
     assert (await get_session(connection, session_id)).message_count == 3
 
 
+@not_on_cluster("distributed tables are not downgraded")
 async def test_downgrade_moves_texts_into_the_state(
     connection: AsyncConnection, session_id: UUID, database_url: str
 ) -> None:

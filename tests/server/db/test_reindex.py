@@ -23,6 +23,7 @@ from ash_server.db.sessions import create_session, get_session, session_id_for
 from ash_server.errors import SessionNotFound
 from ash_server.ingest import prepare_message
 from ash_shared.reading.parse import PARSER_VERSION, describe_message
+from tests.cluster import not_on_cluster
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[3]
@@ -228,6 +229,7 @@ WAITING = (
 )
 
 
+@not_on_cluster("the roles of tenants see no waits of others")
 async def test_includes_message_committed_while_waiting(
     connection: AsyncConnection, database_url: str, session_id: UUID
 ) -> None:

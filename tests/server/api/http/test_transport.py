@@ -16,6 +16,7 @@ import pytest
 
 from ash_server.api.http import protocol
 from ash_server.app import create_app
+from tests.cluster import not_on_cluster
 from tests.server.api.conftest import Access, served
 from tests.waiting import TIMEOUT
 
@@ -357,6 +358,7 @@ def test_readers_that_stall_hold_no_connection(server: str, messages: str) -> No
         assert httpx.get(server + messages, params={"limit": 1}).status_code == 200
 
 
+@not_on_cluster("distributed tables have no triggers")
 def test_a_full_disk_is_named(server: str, messages: str, database_url: str) -> None:
     full = """
         CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql
