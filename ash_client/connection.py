@@ -29,13 +29,13 @@ _DEFAULT_PORT = "4100"
 
 
 def from_environment(environ: Mapping[str, str]) -> tuple[str, str | None]:
-    """Return the address of the server, by default the one on this machine, and the key. Raises ApiError."""
+    """Return the server's address (default: the server on this machine) and the key. Raises ApiError."""
     url = environ.get("ASH_URL") or local_url(environ.get("ASH_PORT") or _DEFAULT_PORT)
     return url, environ.get("ASH_KEY") or None
 
 
 def local_url(port: int | str) -> str:
-    """Return the address of a server on this machine. Raises ApiError for text that is not a port."""
+    """Return the address of a server on this machine. Raises ApiError if `port` is not a port number."""
     try:
         number = int(port)
     except ValueError:
@@ -105,7 +105,7 @@ def to_error(response: httpx.Response, body: bytes) -> ApiError:
 
 
 def closed(url: str, event: ServerEvent | None = None) -> ApiError:
-    """Return the error of a stream that the server has ended, with the reason in its last event if it is the key."""
+    """Return the error for a stream that the server closed; the last event says whether the key was the reason."""
     reason = {} if event is None else from_json(event.data)
     if str(reason.get("code")).startswith("key_"):
         return ApiError(reason["code"], reason["detail"], status=HTTPStatus.UNAUTHORIZED, problem=reason)

@@ -44,7 +44,8 @@ _MAX_MIRRORS = 1000
 _MAX_RECORD_ID = 200
 _SUFFIX = ".jsonl"
 _CONFLICTS = Retry(seconds=30, statuses=frozenset({409}))
-"""How long an append waits for its turn: less than the 60 s of the SDK, which repeats it after an error only."""
+"""Retries after a conflict. They end within the SDK's timeout of 60 s: it repeats an append after an error, but not
+after a timeout."""
 _LEFT_TO_NEXT_APPEND = frozenset({"sequence_mismatch", "session_not_found", "body_too_large"})
 
 Entries = list[SessionStoreEntry]
@@ -172,7 +173,8 @@ class AshSessionStore:
     async def _append_batch(self, key: SessionKey, mirror: _Mirror, lines: list[_Line]) -> None:
         """Append the lines that are not stored, and the summary with them, to the session as it was read last.
 
-        If another writer was faster, wait and read the session again: a summary follows from all entries before it.
+        After a conflict with another writer, wait and read the session again, because a summary depends on all entries
+        before it.
         """
         client = self._clients.client
         conflicts = Attempts(_CONFLICTS)

@@ -118,7 +118,7 @@ class AshSession:
 
 
 def _to_settings(settings: Any) -> Any:
-    """Return `SessionSettings`, read as by the SDK's own sessions. Raises TypeError."""
+    """Convert to `SessionSettings` as the SDK's own sessions do. Raises TypeError."""
     from agents.memory.session_settings import coerce_session_settings
 
     return coerce_session_settings(settings)

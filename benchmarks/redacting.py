@@ -1,4 +1,4 @@
-"""P15: redaction of the inputs that are the worst for its patterns, beside an event loop that serves others."""
+"""P15: redaction of the worst inputs for its patterns, and the delay of an event loop meanwhile."""
 
 import asyncio
 import json
@@ -52,7 +52,7 @@ FULL = Size(characters=1_000_000, rounds=3)
 SMOKE = Size(characters=20_000, rounds=1)
 
 _ANY_FORM = "\\u0040 "
-"""Without such an escape, a text is only searched for the forms of which it has the beginning."""
+"""Such an escape makes redaction search for all forms, not only for those with their literal in the text."""
 _MAX_WAIT, _MAX_TIME = 50, 2000
 _TICK = 0.001
 
@@ -60,18 +60,18 @@ _TICK = 0.001
 class _Times(NamedTuple):
     redaction: float
     wait: float
-    """The longest time for which the event loop did not run, in milliseconds like the other one."""
+    """The longest time during which the event loop did not run. Both times are in milliseconds."""
 
 
 async def measure(size: Size) -> tuple[list[Row], list[Details]]:
     times = {name: await _measure_input(unit, size) for name, unit in INPUTS.items()}
     slowest = max(times, key=lambda name: times[name].redaction)
     longest = max(times, key=lambda name: times[name].wait)
-    what = f"worst of {len(INPUTS)} inputs of {size.characters / 1e6:g} MB"
+    worst = f"worst of {len(INPUTS)} inputs of {size.characters / 1e6:g} MB"
     rows = [
         Row(
             "P15",
-            f"{what}: redaction",
+            f"{worst}: redaction",
             times[slowest].redaction,
             _MAX_TIME,
             bound="<=",
@@ -80,7 +80,7 @@ async def measure(size: Size) -> tuple[list[Row], list[Details]]:
         ),
         Row(
             "P15",
-            f"{what}: wait of others",
+            f"{worst}: wait of others",
             times[longest].wait,
             _MAX_WAIT,
             bound="<=",
@@ -96,7 +96,7 @@ async def measure(size: Size) -> tuple[list[Row], list[Details]]:
 
 
 async def _measure_input(unit: str, size: Size) -> _Times:
-    """Return the best of several rounds: other work of the machine only adds to them."""
+    """Return the shortest times of several rounds, because other processes only make them longer."""
     text = _ANY_FORM + (unit * (size.characters // len(unit) + 1))[: size.characters]
     rounds = [
         [await _measure_text(each) for _ in range(size.rounds)] for each in (text, json.dumps({"text": text}))
@@ -116,10 +116,7 @@ async def _measure_text(text: str) -> _Times:
 
 
 async def _longest_wait() -> float:
-    """Return the longest time between two ticks until cancelled.
-
-    In CPU time of the process: other processes take none of it.
-    """
+    """Return the longest time between two ticks until cancelled, in CPU time of the process."""
     longest, last = 0.0, time.process_time()
     try:
         while True:

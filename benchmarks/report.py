@@ -46,8 +46,8 @@ describe the machine more than Ash.
   reads every message and writes its events after the existing ones.
 - P14: sessions of 2.5 KB items, each appended to a new session by one writer; the ratio of appends is the median of
   their sizes. Peers are those of P6, on PostgreSQL without a server between.
-- P15: `redact_text` in a thread, on an input that is the worst for a pattern and on JSON with this text, in CPU time of
-  the process. Others wait while neither the event loop nor a thread switch runs. Best of the rounds."""
+- P15: `redact_text` in a thread, on the worst inputs for its patterns and on JSON with these texts, in CPU time of the
+  process. The wait is the longest time during which the event loop cannot run. Shortest times of the rounds."""
 
 
 def render(rows: Sequence[Row], tables: Iterable[Details], about: str) -> str:

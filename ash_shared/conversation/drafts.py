@@ -34,11 +34,11 @@ class Draft:
     begins_turn: bool = False
     """True for a prompt, unless it is a copy."""
     sent_as: "Draft | None" = None
-    """The message that sends this prompt of the queue."""
+    """The message that sends this queued prompt."""
     timestamp: int | None = None
     blocks: list[Block] = field(default_factory=list)
     last_record: str | None = None
-    """The id of the last record that added blocks."""
+    """The id of the last record that added blocks to the message."""
     forms: list[BlockForm] = field(default_factory=list)
     """The forms of its last blocks, if the message may grow."""
     usage: Block | None = None

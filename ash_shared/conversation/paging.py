@@ -15,11 +15,11 @@ class Page(NamedTuple):
 
     messages: list[StandardMessage]
     starts: list[int]
-    """For each message, the index of the line on which it begins."""
+    """The index of the first line of each message."""
     lines: int
     """Number of lines used: the next page begins after them."""
     is_cut: bool = False
-    """True if the page ends within a turn, because no further prompt is among the lines."""
+    """True if the page ends within a turn because no line begins another one."""
 
 
 def transform_page(
@@ -30,12 +30,12 @@ def transform_page(
     limit: int | None = None,
     more: bool = False,
 ) -> Page:
-    """Return the messages that begin on consecutive lines of a session: the same as in the whole session.
+    """Return the messages that begin on consecutive lines of a session, as they are in the whole session.
 
-    The page has whole turns: as many as `limit` lines contain, but at least one. `more`: further lines follow, so the
-    last turn may be incomplete. The lines after the page, and those `before` it, only complete its messages: usage,
-    costs and copies. `head` has the first lines of the session, if they precede `before`: they name the session and the
-    client.
+    The page consists of whole turns: as many as fit into `limit` lines, but at least one. If `more` is True, further
+    lines follow, so the last turn may be incomplete. Lines after the page and `before` it only complete its messages
+    with usage, costs and copies. `head` contains the first lines of the session, unless `before` begins with them; they
+    identify the session and the client.
     """
     fold = Fold()
     for raw, source in head:
@@ -52,7 +52,7 @@ def transform_page(
 
 
 def _count_whole(fold: Fold, start: int, total: int, limit: int, *, more: bool) -> int | None:
-    """Return the number of lines of whole turns for a page; None if no turn is known to end."""
+    """Return the number of lines in the whole turns of a page, or None if no turn is known to end."""
     first = next((draft.line for draft in fold.drafts if draft.line >= start), start)
     ends = [draft.line - start for draft in fold.drafts if draft.begins_turn and draft.line > first]
     ends += [] if more else [total]

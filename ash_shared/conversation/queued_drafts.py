@@ -1,4 +1,4 @@
-"""The messages of prompts that wait in the queue of the client: each is a copy of the message that sends it."""
+"""Queued prompts as messages: each is a copy of the message that later sends it."""
 
 from dataclasses import dataclass
 
@@ -8,12 +8,12 @@ from ash_shared.providers._kit.prompt_queue import Phase, PromptQueue, begins_tu
 from ash_shared.providers._kit.steps import Part
 
 MAX_QUEUED = 50
-"""Prompts of the queue that may still be sent."""
+"""Queued prompts that are remembered; older ones are never matched with the message that sends them."""
 
 
 @dataclass(slots=True, eq=False)
 class _Entry:
-    """A prompt in the queue."""
+    """A queued prompt."""
 
     text: str
     draft: Draft
@@ -22,7 +22,7 @@ class _Entry:
 
 
 class QueuedDrafts:
-    """The queue of a session. Its methods return the drafts that changed."""
+    """The prompt queue of a session. Methods that return drafts return the changed ones."""
 
     def __init__(self) -> None:
         self._queue = PromptQueue()
@@ -39,21 +39,24 @@ class QueuedDrafts:
         self._queue.take(self._entries, joined_text(part.blocks))
 
     def remove(self, part: Part) -> list[Draft]:
-        """Return the prompt that is delivered by its removal."""
+        """Return the prompt if its removal delivers it."""
         entry = self._queue.remove(self._entries, joined_text(part.blocks))
         return [] if entry is None else [entry.draft]
 
     def taken(self) -> list[Draft]:
-        """Return the prompts that began a turn without a line of their own."""
+        """Return prompts that began a turn although no line sent them."""
         return [entry.draft for entry in self._entries if entry.phase == "taken"]
 
     def withdraw(self, part: Part) -> list[Draft]:
-        """Retract the prompt that the person took back."""
+        """Retract the prompt that the person withdrew."""
         entry = self._queue.withdraw(self._entries, joined_text(part.blocks))
         return [] if entry is None else [self._retract(entry)]
 
     def send(self, part: Part, message: Draft) -> list[Draft]:
-        """Mark the prompt that a message of the user sends. If it begins a turn without one, the queue is at an end."""
+        """Mark the queued prompt that this user message sends.
+
+        If the message is not queued but begins a turn, prompts queued before are abandoned.
+        """
         text = message.text() if self._entries and part.parent_call is None else ""
         if not text:
             return []
@@ -69,11 +72,11 @@ class QueuedDrafts:
         return draft
 
     def settle(self) -> list[Draft]:
-        """Forget all prompts: nothing will send them any more."""
+        """Forget all prompts, because nothing will send them anymore."""
         return self._settle(self._entries)
 
     def _settle(self, entries: list[_Entry]) -> list[Draft]:
-        """Forget prompts that nothing will send any more; retract those that were removed."""
+        """Forget prompts that nothing will send anymore; retract removed ones."""
         removed = [entry for entry in entries if entry.phase == "removed"]
         retracted = [self._retract(entry) for entry in removed if not entry.draft.metadata.get("synthetic")]
         self._entries = [entry for entry in self._entries if entry not in entries]

@@ -38,7 +38,7 @@ def find_shadows(drafts: Sequence[Draft]) -> Mapping[int, Draft]:
 
 
 def _take_duplicate(copy: Draft, originals: deque[Draft]) -> Draft | None:
-    """Take the first original in the same or an adjacent turn, dropping those of older turns."""
+    """Take the first original in the same or an adjacent turn, dropping older ones."""
     while originals and originals[0].turn < copy.turn - 1:
         originals.popleft()
     return originals.popleft() if originals and originals[0].turn <= copy.turn + 1 else None

@@ -107,7 +107,7 @@ class Fold:
                     self._add_part(part, _Origin(read, part.facts_in(facts), source_name, name))
 
     def messages(self, *, start: int = 0, end: int | None = None) -> list[StandardMessage]:
-        """Return the messages, or those that begin on the lines from `start` to before `end`."""
+        """Return the messages that begin on the lines from `start` up to but excluding `end`; by default all."""
         self._note(self._queue.settle())
         shadows = find_shadows(self.drafts)
         ids = IdAllocator()
@@ -174,7 +174,7 @@ class Fold:
             self._end_turn(part, draft)
 
     def _follow_queue(self, draft: Draft, part: Part) -> None:
-        """Add a prompt to the queue, or find the one that a message of the user sends."""
+        """Add a prompt to the queue, or mark the queued prompt that a user message sends."""
         if draft.is_queued:
             self._queue.add(draft)
         elif part.role == "user":
@@ -188,13 +188,13 @@ class Fold:
             self._send(draft, "mid_turn", origin)
 
     def _send_taken(self, part: Part, origin: _Origin) -> None:
-        """Add the messages of prompts that began a turn without a line of their own, before their answer."""
+        """Before an answer, add messages for queued prompts that began the turn although no line sent them."""
         if part.role == "assistant" and part.parent_call is None:
             for draft in self._queue.taken():
                 self._send(draft, "prompt", origin)
 
     def _send(self, queued: Draft, sent: PromptOrigin, origin: _Origin) -> None:
-        """Add the message of a queued prompt at this place."""
+        """Add a message for a queued prompt at this point."""
         is_synthetic = bool(queued.metadata.get("synthetic"))
         part = Part(role="user", blocks=queued.blocks, origin="synthetic" if is_synthetic else sent)
         facts = origin.facts._replace(uuid=None, timestamp=queued.timestamp)
@@ -367,12 +367,14 @@ _LINKS: Mapping[Relation, Callable[[Fold, Part, _Origin], None]] = {
     "take": lambda fold, part, origin: fold._queue.take(part),
     "withdrawal": lambda fold, part, origin: fold._note(fold._queue.withdraw(part)),
 }
-"""Parts without content of their own, which say what a record follows, or what happens to a queued prompt."""
+"""Handlers for parts without their own content: they link records or change queued prompts."""
 
 
 def _as_typed(part: Part, source: str) -> Part:
-    """Return the part with what the user typed: commands without the tags of the client, and a prompt apart from the
-    context that Codex writes before it."""
+    """Return the part with text as the user typed it.
+
+    Commands lose the client's tags; a Codex prompt is separated from the context before it.
+    """
     if part.role != "user" or part.origin == "synthetic":
         return part
     blocks = [typed for block in part.blocks for typed in _typed_texts(block, has_context=source == "codex")]

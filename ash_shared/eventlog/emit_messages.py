@@ -123,7 +123,7 @@ def emit_user_message(
 
 
 def _task_fields(log: Log, notice: TaskNotice) -> Block:
-    """Return the subagent that a report of a task names, and the call that started it."""
+    """Return the fields that link a task report to its subagent and to the call that started it."""
     call = log.state.calls.get(notice.call or "")
     if not notice.is_agent and (call is None or call.tool not in _AGENT_TOOLS):
         return {}
@@ -210,8 +210,10 @@ def release_answers(log: Log) -> None:
 def release_copies(
     log: Log, waiting: Iterable[HeldCopy], *, is_prompt: bool = False, is_withdrawn: bool = False
 ) -> None:
-    """Emit held copies whose original has not come. `is_prompt`: those of the user begin a turn; `is_withdrawn`: they
-    are retracted."""
+    """Emit held copies that have no original.
+
+    `is_prompt`: user messages begin a turn. `is_withdrawn`: user messages are retracted at once.
+    """
     waiting = list(waiting)
     if not waiting:
         return
@@ -236,7 +238,7 @@ def release_copies(
 
 
 def _emit_withdrawn(log: Log, held: HeldCopy) -> None:
-    """Emit a prompt that no agent received, and its retraction."""
+    """Emit a withdrawn prompt and its retraction."""
     id = log.new_id()
     log.emit("user_message", _user_payload(held.blocks), Place(held.parent_call), id=id)
     log.emit("retraction", {"eventIds": [id], "reason": "withdrawn"})

@@ -1,4 +1,4 @@
-"""Prompts typed during a turn: they wait as held copies, and are emitted where the agent receives them."""
+"""Prompts typed during a turn: held as copies until the agent receives them, and emitted there."""
 
 from ash_shared.eventlog import emit_messages
 from ash_shared.eventlog.emitter import Log
@@ -13,14 +13,14 @@ def take(log: Log, part: Part) -> None:
 
 
 def remove(log: Log, part: Part) -> None:
-    """Emit the prompt that leaves the queue during a turn, unless the session records its delivery."""
+    """Emit a prompt that leaves the queue during a turn, unless the session records deliveries."""
     delivered = log.state.queue.remove(_entries(log.state), joined_text(part.blocks))
     if delivered is not None:
         emit_messages.release_copies(log, [delivered])
 
 
 def withdraw(log: Log, part: Part) -> None:
-    """Emit the prompt that the person took back, and its retraction."""
+    """Emit the prompt that the person withdrew, and its retraction."""
     withdrawn = log.state.queue.withdraw(_entries(log.state), joined_text(part.blocks))
     if withdrawn is not None:
         emit_messages.release_copies(log, [withdrawn], is_withdrawn=True)
@@ -31,8 +31,10 @@ def record_deliveries(log: Log) -> None:
 
 
 def is_sent(log: Log, part: Part, text: str) -> bool:
-    """True if this message of the user sends a prompt of the queue. If it begins a turn without one, nothing will send
-    the waiting prompts any more: they are emitted before it."""
+    """Return True if this user message sends a queued prompt.
+
+    If it is not queued but begins a turn, abandoned prompts are emitted before it.
+    """
     entries = _entries(log.state)
     if part.parent_call or not entries:
         return False
@@ -45,7 +47,7 @@ def is_sent(log: Log, part: Part, text: str) -> bool:
 
 
 def release_taken(log: Log) -> None:
-    """Emit the prompts that began a turn without a line of their own."""
+    """Emit queued prompts that began a turn although no line sent them."""
     if taken := [held for held in _entries(log.state) if held.phase == "taken"]:
         emit_messages.release_copies(log, taken, is_prompt=True)
 
@@ -60,7 +62,7 @@ def settle_all(log: Log) -> None:
 
 
 def settle(log: Log, entries: list[HeldCopy]) -> None:
-    """Emit prompts that nothing will send any more; those that were removed were withdrawn."""
+    """Emit prompts that nothing will send anymore; retract removed ones, which were withdrawn."""
     for held in entries:
         is_withdrawn = held.phase == "removed" and not held.synthetic
         emit_messages.release_copies(log, [held], is_withdrawn=is_withdrawn)

@@ -259,8 +259,10 @@ def _end_fields(slot: Slot, fields: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def close_open(log: Log) -> None:
-    """End all open slots and release copies, within the turn. Prompts that wait in the queue stay held: they begin
-    another turn."""
+    """End all open slots and release copies within the turn.
+
+    Queued prompts stay held, because they begin another turn.
+    """
     turn = log.state.turn
     phase = None if turn is None else turn.phase
     if turn is not None and turn.is_over:
@@ -357,7 +359,7 @@ def _has_other_answer(state: State, part: steps.Part, parent_call: str) -> bool:
 def end_complete_slots(
     log: Log, parent_call: str, *, before: Slot | None = None, kind: steps.SlotKind | None = None
 ) -> None:
-    """End the slots that wait for a message, because later content follows: all, or those of one kind."""
+    """End the slots that wait for a message (all, or of one kind), because later content follows."""
     turn = log.state.turn
     if turn is None or turn.is_over:
         return  # the end of the turn ends its slots

@@ -113,7 +113,7 @@ def text_block(text: str, variant: str | None = None) -> Block:
 
 
 def joined_text(blocks: list[Block]) -> str:
-    """Return the texts of blocks, joined without a separator."""
+    """Return the concatenated texts of blocks."""
     return "".join(block["text"] for block in blocks if block["type"] == "text")
 
 

@@ -78,7 +78,7 @@ class UserText(_Wire):
     synthetic: Omittable[bool] = ABSENT
     """True if the client wrote the message in the user's name."""
     agent_id: Omittable[str] = ABSENT
-    """The subagent whose start or end the message reports: the `agentId` of its session."""
+    """The `agentId` of the subagent's session, if the message reports the start or end of a subagent."""
     tool_call_id: Omittable[str] = ABSENT
     """The tool call that started this subagent."""
     from_agent_id: Omittable[str] = ABSENT
@@ -298,7 +298,7 @@ class Retracted(_Wire):
     message_sequences: Omittable[list[int]] = ABSENT
     """The stored messages of these events, if they were deleted."""
     reason: Omittable[str] = ABSENT
-    """`deleted`: the events and their messages no longer exist. `withdrawn`: the person took back a message before the
+    """`deleted`: the events and their messages no longer exist. `withdrawn`: the person withdrew a message before the
     agent received it."""
 
 

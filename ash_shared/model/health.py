@@ -14,15 +14,15 @@ class ReplicaHealth(AshModel):
     """Use and lag of the replica of a server."""
 
     is_used: bool = Field(alias="isUsed")
-    """False while the replica cannot be read: the primary then answers."""
+    """False while the primary answers all reads, because the replica cannot be used."""
     lag_seconds: Omittable[float] = Field(default=ABSENT, alias="lagSeconds")
     """The age of the oldest change that the replica does not have; absent if it is unknown."""
     reason: Omittable[
         Literal["unavailable", "schema", "lag", "primary", "promoted", "system", "timeline"]
     ] = ABSENT
-    """Why the replica is not used: it does not answer (`unavailable`), has another `schema`, or lags too much (`lag`);
-    the state of the `primary` is unknown; it is no replica, or was `promoted`; it is a replica of another server
-    (`system`), or follows another primary since a promotion (`timeline`)."""
+    """The reason why the replica is not used. `unavailable`: it does not answer. `schema`: it has another schema.
+    `lag`: it lags too much. `primary`: the state of the primary is unknown. `promoted`: it accepts writes. `system`: it
+    follows another database server. `timeline`: it does not follow the primary since a promotion."""
 
 
 class ClusterHealth(AshModel):
@@ -30,14 +30,14 @@ class ClusterHealth(AshModel):
 
     workers: int
     unavailable: int
-    """The number of workers that do not answer: their sessions can be neither read nor written."""
+    """The number of workers that do not answer; their sessions cannot be read or written."""
 
 
 class Health(AshModel):
     """The result of a successful health check; a failed one is a problem response."""
 
     status: Literal["ok", "degraded"]
-    """`degraded`: a part of a cluster does not answer, so that requests on some sessions fail."""
+    """`degraded`: part of a cluster does not answer, so requests for some sessions fail."""
     version: str = ""
     """The version of Ash."""
     api: int = 0
@@ -45,4 +45,4 @@ class Health(AshModel):
     replica: Omittable[ReplicaHealth] = ABSENT
     """Only when the server is asked whether it is ready, and if it has a replica."""
     cluster: Omittable[ClusterHealth] = ABSENT
-    """Only when the server is asked whether it is ready, and if the database is distributed."""
+    """Only in the readiness check, and only for a distributed database."""

@@ -155,7 +155,7 @@ class Facts(NamedTuple):
 
 
 def merge_facts(records: Sequence[Facts]) -> Facts:
-    """Return the facts of several records of one text: of each fact the first, of titles and times also the last."""
+    """Merge the facts of several records of one text: the first of each kind, except the last title and time."""
     times = [time for each in records for time in (each.timestamp, each.last_timestamp) if time is not None]
     named = next((each for each in reversed(records) if each.title is not None), Facts())
     first = (

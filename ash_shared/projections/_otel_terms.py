@@ -1,4 +1,7 @@
-"""Terms of OpenTelemetry's GenAI conventions for the words of the providers. Other words stay as they are."""
+"""Translation of provider-specific values into the terms of OpenTelemetry's GenAI conventions.
+
+Values without an equivalent are unchanged.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -53,11 +56,11 @@ _PROVIDERS_BY_SOURCE = {
     "openai_chat": "openai",
     "openai_responses": "openai",
 }
-"""Providers of records that do not name one; other sources write for several."""
+"""Providers of sources with only one, for records that do not contain a provider."""
 _PROVIDER_KEYS = ("provider_name", "providerID", "model_provider", "provider")
 _KEYS_TO_PROVIDER = ("json", "model", "message", "response_metadata", "info", "kwargs", "payload")
 _SCHEMA_TYPES = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"})
-"""Types of schemas for Gemini, which JSON Schema writes in lower case."""
+"""Types in Gemini's schemas; JSON Schema uses lower case."""
 _MAX_DEPTH = 100
 _SCHEMAS_BY_NAME = frozenset({"properties", "$defs", "definitions"})
 _SCHEMAS = frozenset({"items", "anyOf", "oneOf", "allOf", "additionalProperties", "prefixItems", "not"})
@@ -75,12 +78,12 @@ _REASONS, _PROVIDERS = _by_word(_WORDS_BY_REASON), _by_word(_WORDS_BY_PROVIDER)
 
 
 def finish_reason(stop_reason: str) -> str:
-    """Return the reason for which an answer ended."""
+    """Translate the stop reason of an answer."""
     return _REASONS.get(_key(stop_reason), stop_reason)
 
 
 def provider_name(source: str, records: Sequence[Any]) -> str | None:
-    """Return the provider that the records of an answer name, else that of their source."""
+    """Return the first provider in the records of an answer, or else the default of their source."""
     named = next((name for record in records for name in _providers_in(record)), None)
     return _PROVIDERS_BY_SOURCE.get(source) if named is None else _PROVIDERS.get(_key(named), named)
 
@@ -98,9 +101,9 @@ def _providers_in(record: Any) -> Iterator[str]:
 
 
 def json_schema(schema: Any) -> Any:
-    """Return a schema as JSON Schema: that of Gemini has other names of types, and `nullable`.
+    """Convert Gemini's schemas, which have other type names and `nullable`, to JSON Schema.
 
-    One that nests deeper than any API accepts stays as it is.
+    A schema that nests deeper than any API accepts is returned unchanged.
     """
     return schema if nests_deeper(schema, _MAX_DEPTH) else _translate(schema)
 

@@ -2,8 +2,8 @@
 
 The call is that of the last answer: the answer is the output, everything before it the input. Duplicates, retracted
 messages, subagents, notices of the client and the messages before a summary are not part of it. Unknown values are
-absent, except the reason for which the answer ended: it is `unknown`. Reasons, providers and types of parameters are
-those of the conventions.
+absent, except the finish reason, which is then `unknown`. Reasons, providers and parameter types use the terms of the
+conventions.
 
 The conventions are in development; these are of November 2026 (github.com/open-telemetry/semantic-conventions-genai).
 """
@@ -30,8 +30,8 @@ def to_otel_genai(
 ) -> OtelAttributes:
     """Return the attributes by name, their values as JSON.
 
-    Definitions of tools are those of the last of the decoded `records` with any. Codex names the provider in the first
-    record of a session.
+    Tool definitions come from the last of the decoded `records` that has any. For Codex, include the first record of
+    the session, which contains the provider.
     """
     requests = list(records)
     fold = _Fold()

@@ -58,7 +58,7 @@ class SessionSummary(AshModel):
     user_messages: int = 0
     """Written and spoken messages of the user, without blank ones."""
     assistant_messages: int = 0
-    """Answers with text other than white space. Texts of one response count as one."""
+    """Answers with text that is not blank. All texts of one response count as one answer."""
     tool_calls: dict[str, int] = Field(default={})
     """Number of calls by tool, most used first."""
     tool_errors: dict[str, int] = Field(default={})
@@ -107,9 +107,9 @@ def to_session_summary(
     """Return the summary of a log, complete or still growing.
 
     Facts that are not in the log can be added: the open turn of the normaliser (`Normalizer.open_turn`), the number of
-    answers by model (`count_models`), and the number of messages at the beginning that are copies from another session,
-    in which their usage counts. A subagent (`is_subagent`) is also named and counted without them: they are the history
-    of its parent.
+    answers by model (`count_models`), and the number of messages at the beginning that were copied from another
+    session, where their usage counts. For a subagent (`is_subagent`), the title and counts also ignore these messages,
+    because they are the history of its parent.
     """
     log = wire_events(events)
     stands = [event for event in standing(log) if not (is_subagent and _is_copied(event, copied_messages))]
@@ -172,8 +172,8 @@ def _texts(main: list[WireEvent]) -> dict[str, Any]:
 
 
 def _counts(main: list[WireEvent]) -> dict[str, Any]:
-    said = (event for event in _of(main, "assistant_done") if not _is_blank(event))
-    answers = {event.get("responseId") or event["id"] for event in said}
+    texts = (event for event in _of(main, "assistant_done") if not _is_blank(event))
+    answers = {event.get("responseId") or event["id"] for event in texts}
     return {
         "turns": count_turns(main),
         "userMessages": sum(is_prompt(event) and not _is_blank(event) for event in main),

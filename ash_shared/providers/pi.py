@@ -209,7 +209,7 @@ def _has_message(record: Record) -> bool:
 
 
 def _is_entry(record: Record) -> bool:
-    """Return True for a session entry, which refers to the entry before it. Version 1 has no ids."""
+    """Return True for a session entry: it refers to the previous entry, or is from version 1, which has no ids."""
     if "parentId" in record:
         return record.get("id").__class__ is str
     return (
@@ -218,7 +218,7 @@ def _is_entry(record: Record) -> bool:
 
 
 def _own_keys(record: Record) -> frozenset[str]:
-    """Return the keys that entries of version 1 have, besides `type` and `timestamp`."""
+    """Return the required keys of a version 1 entry, besides `type` and `timestamp`."""
     return _V1_KEYS.get(record["type"], frozenset({"parentId"}))
 
 
@@ -228,7 +228,7 @@ _V1_KEYS: Mapping[str, frozenset[str]] = {
     "model_change": frozenset({"provider", "modelId"}),
     "thinking_level_change": frozenset({"thinkingLevel"}),
 }
-"""The keys of entries of version 1, by type; other types are newer."""
+"""The required keys of version 1 entries, by type; other types are newer."""
 
 
 def _is_message_entry(record: Record) -> bool:
@@ -281,7 +281,7 @@ def identify(record: Record) -> Identity:
 
 
 def _parent_session(header: Record) -> str | None:
-    """Return the session of which this one is a branch; version 1 names its file as `branchedFrom`."""
+    """Return the id of the session that this one branched from; version 1 has its file as `branchedFrom`."""
     return _session_id_in(first_text(header, ("parentSession", "branchedFrom")))
 
 

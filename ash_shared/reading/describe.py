@@ -75,7 +75,7 @@ _MARKUP = re.compile(
 
 
 def _user_blocks(read: Read) -> Iterator[Block]:
-    """Yield the texts of prompts. A prompt in a queue may wait for the next turn, and has a record of its own then."""
+    """Yield the texts of prompts, except queued ones, which may wait for the next turn and get another record then."""
     for part in chain.from_iterable(each.parts() for each in read.elements or [read]):
         if part.role == "user" and part.origin != "synthetic" and part.relation != "held_copy":
             yield from (block for block in part.blocks if block["type"] == "text" and "variant" not in block)

@@ -150,9 +150,9 @@ def decode_json(raw: str | bytes) -> Any:
 
 
 def split_values(text: str) -> list[str]:
-    """Return the objects on one line, and the cut ones before, between or after them; empty for any other text.
+    """Split a line with several JSON objects, some of which may be truncated; return an empty list for any other text.
 
-    A program that continues after an unterminated line, whole or cut, writes such a line.
+    Such lines result from programs that continue after an unterminated line.
     """
     parts, start = _leading_values(text)
     rest = text[start:]
@@ -181,9 +181,9 @@ def _leading_values(text: str) -> tuple[list[str], int]:
 
 _BLANKS = "\ufeff \t\r\n"
 _OBJECT_START = re.compile(r'(?<![:,\[ \t])\{"')
-"""The start of an object that is not a part of the cut one before it."""
+"""The start of an object that is not nested in the truncated one before it."""
 _MAX_SEARCHES, _MAX_SEARCHED = 16, 4 * 1024 * 1024
-"""Number of places in a cut object at which another may begin, and length of the text that is searched."""
+"""The number of positions tried after a truncated object, and the number of characters that are searched."""
 
 
 def _decode_deep(raw: str | bytes) -> Any:

@@ -80,9 +80,9 @@ class Read(Struct, frozen=True):
     record: Record | None = None
     wire_type: WireType | None = None
     elements: Sequence["Read"] = ()
-    """The readings of the elements, for a top-level list, or of the values of a text with several."""
+    """The readings of the elements of a top-level list, or of several values on one line."""
     is_glued: bool = False
-    """True for a text with several values, each a record of its own."""
+    """True if one line contains several values, each a separate record."""
 
     def source(self, declared: str | None) -> str:
         """Return the declared source, or else the recognised one."""
@@ -91,8 +91,8 @@ class Read(Struct, frozen=True):
     def facts(self) -> Facts:
         """Return the metadata of the record. Never raises.
 
-        For a list: that of its first element without the `uuid`, and the time of its last element. For several records
-        on one line: of each fact, the first one, without the `uuid`.
+        For a list: the metadata of its first element without the `uuid`, and the time of its last element. For several
+        records on one line: the merged metadata, without the `uuid`.
         """
         if self.is_glued:
             return merge_facts([element.facts() for element in self.elements])
@@ -160,7 +160,7 @@ class Read(Struct, frozen=True):
 
 
 def _element_steps(element: Read, declared: str | None, *, is_record: bool) -> list[Step]:
-    """Return the steps of an element of a list, or of a text with several values. A scope ends with the element."""
+    """Return the steps of one element. A scope ends with its element."""
     steps = element.steps(declared)
     ended = [*steps, Scope()] if steps and steps[0].__class__ is Scope else steps
     return [RecordStart(element.facts()), *ended] if is_record else ended
@@ -236,9 +236,9 @@ def _read_partly(raw: str | bytes, source: str | None) -> Read | None:
 
 
 def _read_glued(text: str, source: str | None, error: Exception) -> Read | None:
-    """Read a text of several values, which a program wrote on one line: it continued an unterminated one.
+    """Read several values that a program wrote on one line after an unterminated line.
 
-    What follows the last whole value is malformed.
+    Text after the last complete value is malformed.
     """
     if isinstance(error, LimitExceeded | RecursionError) or not looks_like_json(text):
         return None
@@ -253,7 +253,7 @@ def _read_glued(text: str, source: str | None, error: Exception) -> Read | None:
 
 
 def _has_records(elements: Sequence[Read], source: str | None) -> bool:
-    """True if values are records of a format: a person may also write several objects on one line."""
+    """True if the values belong to a known format. Otherwise, they may be text that a person typed."""
     is_declared = source in _load_providers()
     return bool(elements) and (is_declared or any(element.provider for element in elements))
 
@@ -310,7 +310,7 @@ def _read_list(values: list[Any], source: str | None) -> Read:
 
 
 def _read_elements(elements: Sequence[Read], *, is_glued: bool = False) -> Read:
-    """Return the reading of several values together. Raises LimitExceeded."""
+    """Combine the readings of several values. Raises LimitExceeded."""
     blocks = [block for element in elements for block in element.reading.blocks]
     if len(blocks) > MAX_BLOCKS:
         raise LimitExceeded
@@ -342,8 +342,8 @@ def identify(raw: str, source: str | None) -> Identity:
     if not isinstance(value, dict):
         return Identity()
     record = _open_envelope(value)
-    found = _find_row(record, source)
-    return _identify(found[0] if found else None, record)
+    row = _find_row(record, source)
+    return _identify(row[0] if row else None, record)
 
 
 def _identify(provider: Provider | None, record: Record) -> Identity:
@@ -356,8 +356,8 @@ def _identify(provider: Provider | None, record: Record) -> Identity:
 def _read_record(record: Record, source: str | None) -> Read:
     if "ev" in record:
         record = _open_envelope(record)
-    found = _find_row(record, source)
-    return _read_bare_block(record) if found is None else _read_with(*found, record)
+    row = _find_row(record, source)
+    return _read_bare_block(record) if row is None else _read_with(*row, record)
 
 
 def _open_envelope(record: Record) -> Record:

@@ -30,7 +30,7 @@ class _Client(NamedTuple):
 _COMMAND_TAGS = ("command-name", "command-args")
 _SHELL_TAG = "bash-input"
 _WHOLE_LINE_TAGS = (*_COMMAND_TAGS, _SHELL_TAG, "command-message")
-"""Tags of a command, which end with their line: a person who writes about one goes on after it."""
+"""Tags of commands. They end with their line, unlike a tag in a sentence that a person wrote."""
 
 _CLIENTS: Sequence[_Client] = (
     _Client("Claude Code", "1.0.17", ("command-message", "command-contents"), _COMMAND_TAGS),
@@ -239,7 +239,7 @@ def typed_text(text: str) -> str:
 
 
 def command_text(text: str) -> str | None:
-    """Return a command as the person typed it; None if the text is more than a command, or none."""
+    """Return a command as the person typed it; None if the text is not exactly one command."""
     if not text.lstrip(_BLANKS).startswith("<"):
         return None
     sections = list(_split_text(text))
@@ -276,17 +276,17 @@ def wrapped_text(text: str) -> str:
 
 
 class TaskNotice(NamedTuple):
-    """A report of Claude Code about a background task: its start or its end, in tags or as JSON."""
+    """A report by Claude Code about the start or end of a background task, in tags or as JSON."""
 
     task: str
     call: str | None
     """The call that started the task."""
     is_agent: bool
-    """True if the text says that the task is a subagent, and not a command."""
+    """True if the report says that the task is a subagent, not a shell command."""
 
 
 def task_notice(text: str) -> TaskNotice | None:
-    """Return the report that a text is as a whole; None for any other text, also for one that only begins with it."""
+    """Parse a text that consists of exactly one report; return None for any other text."""
     report = text.strip()
     for tag, id_tag in (("agent-notification", "agent-id"), ("task-notification", "task-id")):
         if report.startswith(f"<{tag}>") and report.endswith(f"</{tag}>"):
@@ -356,8 +356,11 @@ def _is_hidden(message: StandardMessage) -> bool:
 
 
 def _show_sections(sections: Iterable[_Section], arguments: Iterator[str], command: str) -> Iterator[str]:
-    """Yield what the person typed of each section; `arguments` are those of the commands, in their order, and `command`
-    is the tag of their names. Without the name, the message begins with it."""
+    """Yield the typed text of each section.
+
+    `arguments` are the arguments of the commands in order. `command` is the tag with their names: `command-name`, or
+    else `command-message`, which begins with the name.
+    """
     for section in sections:
         content = section.content.strip()
         if section.tag == "":

@@ -44,8 +44,8 @@ def chunk_reading(record: Any, name: str | None = "") -> RecordReading:
 
 
 CHUNK_PATTERN = r'"(error|response)"|"usage"\s*:\s*\{'
-"""Matches all chunks that add parts to standard messages (usage, an error, facts of a response), and few others: some
-vendors write an empty usage in each chunk. In the syntax of Python and PostgreSQL."""
+"""A regular expression for Python and PostgreSQL. It matches all chunks that add to standard messages (usage, errors,
+facts of a response), and some others, because some vendors write an empty usage in each chunk."""
 
 
 def _raw_reading(kind: Kind, role: Role, reason: RawReason, record: Any, name: str | None) -> RecordReading:

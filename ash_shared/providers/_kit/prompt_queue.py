@@ -1,6 +1,6 @@
-"""The prompts that wait in the queue of a client while a turn runs, and what later records say about them.
+"""The queue of prompts typed while a turn runs, and the effect of later records on them.
 
-Standard messages and the event log follow the same rules, each with entries of its own.
+Standard messages and the event log share these rules, each with its own type of entries.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,16 +12,16 @@ from ash_shared.providers._kit.steps import Origin
 from ash_shared.reading.system_text import prompt_text, typed_text
 
 Phase = Literal["waiting", "taken", "removed"]
-"""taken: it left the queue to begin a turn, and the next prompt sends it. removed: it left the queue during a turn, and
-was withdrawn unless its delivery follows."""
+"""taken: left the queue to begin a turn; the next prompt sends it. removed: left the queue during a turn; withdrawn
+unless its delivery follows."""
 
 
 class QueuedPrompt(Protocol):
-    """A prompt in the queue."""
+    """A queued prompt."""
 
     text: str
     turn: int
-    """Number of turns when it came."""
+    """The number of turns before the prompt was queued."""
     phase: Phase
 
 
@@ -29,26 +29,26 @@ Entry = TypeVar("Entry", bound=QueuedPrompt)
 
 
 class PromptQueue(Struct, omit_defaults=True):
-    """The facts about the queue of a session besides its entries, which the caller passes in their order."""
+    """The state of a session's queue, except its entries, which the caller passes in order."""
 
     delivered: int = 0
-    """Prompts that were delivered during a turn, but not yet removed."""
+    """The number of prompts delivered during a turn but not yet removed."""
     records_deliveries: bool = False
-    """True if the session records the delivery of prompts during a turn."""
+    """True if the session records deliveries during a turn."""
 
     def take(self, entries: Iterable[Entry], text: str) -> None:
-        """Mark the prompt that begins a turn: the waiting one with this text, or without a text the first one."""
+        """Mark the prompt that begins a turn: the first waiting one, with this text unless it is empty."""
         if (entry := _waiting(entries, text)) is not None:
             entry.phase = "taken"
 
     def withdraw(self, entries: Iterable[Entry], text: str) -> Entry | None:
-        """Return the prompt that the person took back."""
+        """Return the prompt that the person withdrew."""
         return _waiting(entries, text)
 
     def remove(self, entries: Sequence[Entry], text: str) -> Entry | None:
-        """Return the prompt that is delivered by its removal. In a session that records deliveries there is none.
+        """Return the prompt if its removal delivers it: never in a session that records deliveries.
 
-        Without a text, the first one is removed that is not a command: commands wait for the end of the turn.
+        If `text` is empty, prefer the first prompt that is not a command: commands wait for the end of the turn.
         """
         if self.delivered and not (text and _waiting(entries, text)):
             self.delivered -= 1
@@ -60,8 +60,11 @@ class PromptQueue(Struct, omit_defaults=True):
         return entry
 
     def send(self, entries: Sequence[Entry], text: str, origin: Origin) -> Entry | None:
-        """Return the prompt that a message of the user sends: the one with this text, or with what the person typed of
-        it, or else, for a message that begins a turn, the first one that was taken."""
+        """Return the prompt that a user message sends.
+
+        It has the message's text, or the typed part of that. Otherwise, a message that begins a turn sends the first
+        taken prompt.
+        """
         entry = next((entry for entry in entries if entry.text == text), None)
         if entry is None and entries:
             typed = typed_text(text)
@@ -74,18 +77,20 @@ class PromptQueue(Struct, omit_defaults=True):
 
 
 def is_abandoned(entry: QueuedPrompt) -> bool:
-    """True if nothing will send a prompt of the queue, because another one began a turn. A resumed session copies its
-    earlier prompts after the first entry of its queue."""
+    """True if nothing will send a queued prompt once another prompt begins a turn.
+
+    Prompts queued before the first turn are kept: a resumed session copies its earlier prompts after them.
+    """
     return entry.turn > 0
 
 
 def begins_turn(text: str, origin: Origin) -> bool:
-    """True if a message of the user begins a turn; commands that only control the client do not."""
+    """True if a user message begins a turn; commands that only control the client do not."""
     return origin == "prompt" and bool(prompt_text(text))
 
 
 def _waiting(entries: Iterable[Entry], text: str) -> Entry | None:
-    """Return the first waiting prompt, or the first one with this text."""
+    """Return the first waiting prompt, with this text unless it is empty."""
     return next((entry for entry in entries if entry.phase == "waiting" and text in ("", entry.text)), None)
 
 

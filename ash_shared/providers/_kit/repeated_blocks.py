@@ -51,7 +51,7 @@ def match_blocks(
 ) -> list[tuple[Block, BlockForm, int | None]]:
     """Return each block with its form and the index of the known form that it repeats or replaces, if any.
 
-    `may_grow`: a text may be an earlier one that has grown.
+    If `may_grow` is False, no text is treated as a longer version of an earlier one.
     """
     matches: list[tuple[Block, BlockForm, int | None]] = []
     taken: set[int | None] = set()

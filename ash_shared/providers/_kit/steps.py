@@ -57,11 +57,11 @@ Relation = Literal[
 - copy: a later part of the turn may contain the same text, or the same call or result, and is then the original.
   Without a role: a repetition; usage counts once per key, an error is emitted once per turn.
 - held_copy: a copy whose events wait for the original, and are emitted only if none comes.
-- take: the first of the user's messages that wait as held copies begins a turn; the next record may send it.
-- removal: a waiting message of the user, with these blocks if there are any, leaves the queue: it is delivered here or,
-  in a session that records deliveries, was withdrawn unless its delivery follows.
-- withdrawal: the person took back the waiting message with these blocks.
-- delivery_log: has no content; the session records the delivery of messages that wait as held copies.
+- take: the first user message held as a copy begins a turn; the next record may send it.
+- removal: a held user message (with these blocks, if any) leaves the queue. This delivers it; in a session that records
+  deliveries, it is withdrawn unless its delivery follows.
+- withdrawal: the person withdrew the held message with these blocks.
+- delivery_log: has no content; the session records the delivery of held messages.
 - recap: its text may repeat all text of the turn so far; it is not emitted if that was streamed.
 - turn_end: the turn ends here. Its text is a copy that is emitted only if the turn has none. Its usage is the total of
   the turn, and counts only if none of its responses reported usage.
@@ -113,7 +113,7 @@ class Part(Struct, frozen=True, kw_only=True):
     retracts: tuple[str, ...] = ()
     """Ids of records that this record retracts."""
     follows: str | None = None
-    """The id of the record that this one continues with further blocks: none of them is a block of that one, grown."""
+    """The id of the record that this one continues: its blocks are new, not longer versions of that record's blocks."""
     slot: str | None = None
     """For events: the open item of the response that the part completes, including nested items (`3` covers `3/0`); the
     part is dropped if that item was already emitted. If None, each block completes the first open item of its kind."""
@@ -262,7 +262,7 @@ class CurrentAgent(NamedTuple):
 
 
 class RecordStart(NamedTuple):
-    """The steps that follow are of another record of the text, with these facts."""
+    """Begins the steps of another record of the text, with these facts."""
 
     facts: Facts
 

@@ -207,7 +207,7 @@ def _is_synthetic(record: Record, message: Record) -> bool:
 
 
 def is_task_notice(blocks: list[Block]) -> bool:
-    """Return True if Claude Code reports, in the user's role, the start or the end of a background task."""
+    """Return True for a report by Claude Code, in the user's role, about the start or end of a background task."""
     first = blocks[0] if len(blocks) == 1 else {}
     return first.get("type") == "text" and task_notice(first["text"]) is not None
 
@@ -334,8 +334,10 @@ def _describe_retry(record: Record, details: Any) -> str | None:
 
 
 def queued_parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Return the part of an operation of the queue. A prompt that was typed during a turn waits in it, and may be
-    repeated by the line that sends it."""
+    """Return the part for a queue operation.
+
+    A prompt typed during a turn waits in the queue, and may be repeated by the line that sends it.
+    """
     operation = _QUEUE_OPERATIONS.get(text_at(record, "operation") or "enqueue")
     blocks = [] if all(block["type"] == "raw" for block in reading.blocks) else reading.blocks
     if operation is None or (operation in _WITH_CONTENT and not blocks):

@@ -71,7 +71,7 @@ def _event_steps(table: _EventTable, event: _Event, record: Record) -> list[Step
 
 
 def _begin_cli_response(event: _Event) -> list[Step]:
-    """Begin a response, unless the lines of one with this id were the first."""
+    """Begin a response, unless lines with its id have already begun it."""
     return [ResponseStart(text_at(event, "message", "id"), begins="if_other_id")]
 
 
@@ -192,7 +192,7 @@ _CLI_EVENTS: _EventTable = {
 }
 
 _SUBAGENT_EVENTS: _EventTable = {**_CLI_EVENTS, "message_stop": _ignore_event}
-"""Answers of subagents are complete with their lines: later copies are recognised only in the main conversation."""
+"""Lines complete the answers of subagents, because later copies are recognised only in the main conversation."""
 
 
 # Lines
