@@ -3,7 +3,7 @@ files."""
 
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ ShortEvent = tuple[str, dict[str, Any]]
 Record = dict[str, Any]
 
 
-def follow(lines: list[str], *, end: bool = True) -> list[Event]:
+def follow(lines: Sequence[str | Record], *, end: bool = True) -> list[Event]:
     """Return the events of lines; the state is saved and restored after each line."""
     state, events = None, list[Event]()
     for line, raw in enumerate(lines, start=1):
