@@ -210,7 +210,7 @@ class DatabaseUnavailable(AshError):
 class WriteUnconfirmed(DatabaseUnavailable):
     """The connection was lost after the statements were sent: PostgreSQL may have committed them."""
 
-    status, code, title = 503, "write_unconfirmed", "The database has not confirmed the write."
+    status, code, title = 503, "write_unconfirmed", "The database did not confirm the write."
 
 
 class SchemaMismatch(AshError):

@@ -1,7 +1,6 @@
-"""Open the files of transcripts: regular ones only, and where folders are named, only those below them.
+"""Open transcript files: only regular ones, optionally only below certain folders.
 
-What is read is the descriptor that was checked: another program may replace a file, or a folder of its path, at any
-moment.
+Checks are made on the open descriptor, because another program may replace a file or a folder of its path at any time.
 """
 
 import os
@@ -11,7 +10,7 @@ from errno import EINVAL, ELOOP, ENOTDIR, EPERM
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # a pipe would block
+_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # opening a pipe would block
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _NO_FOLLOW
 _OPENS_IN_FOLDERS = bool(_NO_FOLLOW) and os.open in os.supports_dir_fd
@@ -21,17 +20,17 @@ class FileAccess(NamedTuple):
     """The files that may be read."""
 
     folders: tuple[Path, ...] = ()
-    """Resolved folders and files; without any, all files."""
+    """Resolved folders and files; if empty, all files may be read."""
     owner: int | None = None
-    """The only user who may own them."""
+    """The user id that must own the files; None: any."""
 
     @classmethod
     def below(cls, paths: Iterable[Path], owner: int | None = None) -> "FileAccess":
-        """Return the access to files below folders as they are now; each may itself be a link."""
+        """Allow files below these folders, which are resolved now and may be links."""
         return cls(tuple(map(real_path, paths)), owner)
 
     def check_place(self, path: Path, resolved: Path) -> None:
-        """Raises OSError for a path that leads elsewhere."""
+        """Raises OSError if the path leads outside the folders."""
         if self.folders:
             self._folder_of(path, resolved)
 
@@ -74,17 +73,17 @@ ANY_FILE = FileAccess()
 
 
 def current_user() -> int | None:
-    """Return the id of the user of this process; None where there are none."""
+    """Return the user id of this process; None on systems without user ids."""
     return os.geteuid() if hasattr(os, "geteuid") else None
 
 
 def real_path(path: Path) -> Path:
-    """Return the absolute path with links resolved; a loop of links stays as it is."""
+    """Return the absolute path with links resolved; a loop of links is kept."""
     return Path(os.path.realpath(path))
 
 
 def _open_below(folder: Path, names: Sequence[str]) -> int:
-    """Open a file without following a link, step by step where the system can: a folder may be replaced, too."""
+    """Open a file without following links, folder by folder if the system supports it, so that none can be replaced."""
     if not (names and _OPENS_IN_FOLDERS):
         return os.open(folder.joinpath(*names), _READ | _NO_FOLLOW)
     *between, last = names

@@ -53,7 +53,7 @@ _Session: TypeAlias = Annotated[
     Field(
         min_length=1,
         max_length=1000,
-        description="The id of a session, its first digits, or its name: the external id.",
+        description="The id of a session, the first digits of the id, or the external id.",
     ),
 ]
 _Source: TypeAlias = Annotated[
@@ -89,7 +89,7 @@ class _Search(_Arguments):
     place: Annotated[
         Literal["said", "conversation", "results", "everything"],
         Field(
-            description="`said`: prompts and answers; `conversation`: also thoughts and calls; `results`: of tools."
+            description="`said`: prompts and answers; `conversation`: also thinking and calls; `results`: tool results."
         ),
     ] = "conversation"
     source: _Source = None
@@ -117,11 +117,11 @@ class _ReadSessionSummary(_Arguments):
 
 
 class _Refusal(Exception):
-    """The text for the agent that explains why its call has no result."""
+    """An explanation for the agent of why its call has no result."""
 
 
 class _HistoryTools:
-    """What the tools return, as JSON."""
+    """The tools, by name. Each returns JSON."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -145,7 +145,7 @@ class _HistoryTools:
         return await self._read(f"/api/sessions/{session}/projections/session-summary")
 
     async def _find(self, reference: str) -> UUID:
-        """Return the id of the session that `reference` names."""
+        """Return the id of the session that matches `reference`."""
         page = SessionPage.model_validate_json(await self._read("/api/sessions", reference=reference))
         if not page.sessions:
             raise _Refusal("No session has this id or name; list_sessions lists them.")
@@ -161,14 +161,14 @@ class _HistoryTools:
 
 
 class _Schemas(GenerateJsonSchema):
-    """Omits titles, which only repeat the names."""
+    """Omits titles, which only repeat the field names."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
 
 class _ArgumentSchemas(_Schemas):
-    """Describes an optional argument as one that is absent, not null."""
+    """Describes optional arguments as omittable instead of nullable."""
 
     def nullable_schema(self, schema: Any) -> dict[str, Any]:
         return self.generate_inner(schema["schema"])
@@ -188,13 +188,13 @@ def _schema_of(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _schema_of_messages() -> dict[str, Any]:
-    """Return the schema of a page of messages without that of each block type, which would be most of it."""
+    """Return the schema of a page of messages without the block types, which would be most of it."""
     schema = _schema_of(MessagePage)
     message = schema["$defs"]["Message"]
     block = {"type": "object", "properties": {"type": {"type": "string"}}, "required": ["type"]}
     message["properties"] |= {
         "parsed": {**message["properties"]["parsed"], "items": block},
-        "omittedBlocks": {"type": "integer", "description": "The number of blocks that are left out."},
+        "omittedBlocks": {"type": "integer", "description": "The number of omitted blocks."},
     }
     return {**schema, "$defs": {"Message": message}}
 
@@ -221,7 +221,7 @@ _TOOLS = {
     ),
     "read_messages": _Tool(
         "Read messages of a session as typed content, in order. Long texts are cut. `omittedBlocks` is the number of "
-        "blocks of a large message that are left out.",
+        "blocks omitted from a large message.",
         _ReadMessages,
         _HistoryTools.read_messages,
         _schema_of_messages,
@@ -281,7 +281,7 @@ async def _call(tools: _HistoryTools, name: str, arguments: dict[str, Any]) -> s
 
 
 def _explain(error: ValidationError, tool: str) -> str:
-    """Return a sentence for each argument that is not valid."""
+    """Return a sentence for each invalid argument."""
     return " ".join(
         _EXPLANATIONS.get(each["type"], "`{name}`: {message}.").format(
             name=".".join(map(str, each["loc"])),
@@ -304,7 +304,7 @@ def _join(names: Any) -> str:
 
 
 def _result(body: str) -> CallToolResult:
-    """Return JSON as a structured result, and as text for clients that do not read those."""
+    """Return JSON as a structured result, and as text for clients that do not support structured results."""
     return CallToolResult(content=[TextContent(text=body)], structured_content=json.loads(body))
 
 

@@ -18,7 +18,7 @@ def uuid7_text() -> str:
 
 
 def named_uuid7(milliseconds: int, name: str) -> UUID:
-    """Return the id that follows from a time and a name."""
+    """Return the UUIDv7 derived from a time and a name."""
     return UUID(_uuid7(milliseconds, sha256(name.encode()).hexdigest()[:20]))
 
 

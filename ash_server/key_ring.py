@@ -15,13 +15,13 @@ from ash_server.repositories.keys import KeyRepository
 from ash_server.settings import Settings
 
 _REMEMBERED_SECONDS = 2.5
-"""How long a key is used without asking the database whether it is still valid. Streams ask every `IDLE_SECONDS`: both
-together are less than the five seconds in which a revoked key is refused everywhere."""
+"""How long a key is used before its validity is checked again. Together with the interval of streams (`IDLE_SECONDS`),
+this is less than the five seconds after which a revoked key must be refused everywhere."""
 _RECALLED_SECONDS = 3600.0
 """How long a key can still be recalled while the database is unavailable."""
 _MAX_REMEMBERED = 1000
 _MAX_REFUSED_ADDRESSES = 100
-"""Addresses with an entry of their own per minute in the audit log, which clients without a key must not fill."""
+"""Addresses per minute with their own entry in the audit log. The limit keeps clients without a key from filling it."""
 _OTHER_ADDRESSES = "other addresses"
 
 
@@ -52,10 +52,10 @@ class KeyRing:
         self._no_keys_until = 0.0
         self._has_keys = False
         self._lookups = SharedCalls()
-        """Of the clients of many streams, which ask at the same time."""
+        """Shares a lookup between concurrent streams with the same key."""
         self._minute = 0
         self._refused: set[str] = set()
-        """The addresses of the refused sign-ins of this minute."""
+        """The addresses of refused sign-ins in this minute."""
 
     async def identify(self, key: str | None, cookie: str | None) -> Client:
         """Return the client with this key, else with this cookie. Raises KeyRequired, KeyInvalid."""
@@ -75,10 +75,10 @@ class KeyRing:
         if not self._is_closed():
             return ANYONE if self._no_keys_until else None
         place = (self.digest(key or cookie or ""), key is None)
-        found, end = self._remembered.get(place, (None, 0.0))
-        if found is None or time.monotonic() >= end + _RECALLED_SECONDS or _has_expired(found):
+        remembered, end = self._remembered.get(place, (None, 0.0))
+        if remembered is None or time.monotonic() >= end + _RECALLED_SECONDS or _has_expired(remembered):
             return None
-        return Client(found.tenant, found.scopes, found, *place)
+        return Client(remembered.tenant, remembered.scopes, remembered, *place)
 
     def _is_closed(self) -> bool:
         return self._has_keys or (self._settings.is_exposed and not self._settings.allow_unauthenticated)
@@ -93,10 +93,9 @@ class KeyRing:
         return not self._has_keys
 
     async def find_refusal(self, client: Client) -> KeyRequired | KeyInvalid | None:
-        """Return why the client of a stream may not go on; None if it may.
+        """Return the error that ends a stream if its client may no longer read, otherwise None.
 
-        The first key, and a revoked or expired one, are found within a few seconds, or when the database is available
-        again.
+        A first key, a revocation or an expiry is noticed within a few seconds, or when the database is available again.
         """
         try:
             if client.key is None:
@@ -116,7 +115,7 @@ class KeyRing:
         self._remembered.pop((client.digest, client.is_browser), None)
 
     async def record_refused_sign_in(self, address: str) -> None:
-        """Count a refused sign-in in the audit log, without the offered key."""
+        """Count a refused sign-in in the audit log, without recording the key."""
         minute = _current_minute()
         if minute != self._minute:
             self._minute, self._refused = minute, set()

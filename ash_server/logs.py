@@ -1,7 +1,7 @@
-"""The log of the server, on standard error: a line of text or of JSON for each entry.
+"""The server log on standard error, one line of text or JSON per entry.
 
-No entry contains an id, a key, a search word or a text, at any level. Entries of Ash have none. Libraries log what they
-are called with: their entries below a warning are left out, and of the others only the fixed part is shown.
+No entry contains an id, a key, a search word or a text, at any level. Libraries log their arguments, so their entries
+below the level of warnings are dropped, and only the fixed part of the others is shown.
 """
 
 import logging
@@ -29,8 +29,8 @@ def configure_logging(settings: Settings) -> None:
 
 _OWN = ("ash_server", "ash_shared", "ash_client")
 _WITH_FIXED_MESSAGES = ("uvicorn", "psycopg")
-"""Libraries that log variable parts as arguments."""
-_LEFT_OUT = "an entry of this library, whose message may contain ids or texts"
+"""Libraries that pass all variable parts as logging arguments."""
+_LEFT_OUT = "a message of this library, hidden because it may contain ids or texts"
 
 
 def _library(record: logging.LogRecord) -> str:
@@ -95,10 +95,10 @@ def _format_exception(_logger: Any, _method: str, entry: EventDict) -> EventDict
 
 
 def _hide_arguments(_logger: Any, _method: str, entry: EventDict) -> EventDict:
-    """Keep the fixed part of an entry of a library."""
+    """Keep only the fixed part of library entries."""
     record: logging.LogRecord = entry["_record"]
     library = _library(record)
-    if library == "asyncio":  # the arguments of a call, and the next lines, show values
+    if library == "asyncio":  # call arguments and further lines contain values
         entry["event"] = re.split(r"[\n(]", str(record.msg), maxsplit=1)[0]
     elif library in _WITH_FIXED_MESSAGES and not _is_lifecycle(record):
         entry["event"] = str(record.msg)

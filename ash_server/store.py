@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from ash_server.repositories.statistics import Statistics
 
 REPLICA_TIMEOUT = 3.0
-"""Seconds that a read waits for a connection to a replica; the primary can answer it, too."""
+"""Seconds that a read waits for a connection to a replica before the primary answers it."""
 _MAX_STREAMS = 4
 """Connections of the pool for long reads (`Connections.stream`)."""
 _MAX_OWNERS = 2
@@ -177,7 +177,7 @@ class Store:
             await check_schema(conn)
 
     def suspend(self) -> None:
-        """Let all operations fail that wait for the database; further ones wait for `resume` until their timeout."""
+        """Make pending operations fail; new ones wait for `resume` until their timeout."""
         for pool in self._connections.pools:
             pool.suspend()
 
@@ -186,7 +186,7 @@ class Store:
             await pool.resume()
 
     async def count_workers(self) -> tuple[int, int]:
-        """Return the number of workers of a distributed database, and of those that do not answer."""
+        """Return the number of workers of a distributed database, and the number that do not answer."""
         async with self._connections.owner() as conn:
             return await count_workers(conn) if is_distributed(conn) else (0, 0)
 

@@ -24,8 +24,8 @@ CURRENT = "(SELECT current_setting('ash.tenant')::integer)"
 NEW_ROW = "coalesce(nullif(current_setting('ash.tenant', true), '')::integer, 1)"
 DEFAULT_TENANT = "36db4084-d553-42c7-8f6e-dc8e38a6a21a"
 
-# Roles belong to the whole server: another database may have the role already, or create it at the same time. The user
-# must be a member who may set the role, which is an option of its own since PostgreSQL 16. Superusers are.
+# Roles belong to the whole server: another database may already have the role, or create it at the same time. The user
+# must be a superuser or a member that may set the role, which is a separate option since PostgreSQL 16.
 CREATE_ROLE = f"""
     DO $$
     DECLARE

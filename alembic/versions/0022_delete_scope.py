@@ -1,4 +1,4 @@
-"""Scope `delete`, which `write` included before, and counted entries of the audit log."""
+"""Scope `delete`, previously part of `write`, and counted entries of the audit log."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -15,7 +15,9 @@ def upgrade() -> None:
     _allow("read", "write", "delete", "admin")
     op.execute("UPDATE keys SET scopes = scopes || ARRAY['delete'] WHERE 'write' = ANY(scopes)")
     op.alter_column("audit", "target", comment="id of the session or of the key, or address of a client")
-    op.add_column("audit", sa.Column("count", sa.Integer, comment="of refused sign-ins within a minute"))
+    op.add_column(
+        "audit", sa.Column("count", sa.Integer, comment="number of refused sign-ins within a minute")
+    )
 
 
 def downgrade() -> None:

@@ -1,4 +1,4 @@
-"""The readers of the words of the search index: clients that see redacted texts do not find the words of secrets."""
+"""Readers in the search index, so that clients that see redacted texts cannot find the words of secrets."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -14,13 +14,13 @@ _CURRENT = "(SELECT current_setting('ash.tenant')::integer)"
 
 
 def upgrade() -> None:
-    # Existing rows may have words of secrets, until they are indexed again.
+    # Existing rows may contain words of secrets until they are indexed again.
     readers = sa.Column(
         "readers",
         sa.Text,
         nullable=False,
         server_default="unredacted",
-        comment="who finds these words: words of secrets are not found by clients that see redacted texts",
+        comment="clients that find these words; those that see redacted texts must not find words of secrets",
     )
     op.add_column("search", readers)
     op.create_check_constraint(

@@ -37,7 +37,7 @@ class AuditController(Controller):
         operation_id="listAudit",
         summary="List what keys did",
         description="Created, deleted and exported sessions, changes of keys, and sign-ins of browsers, newest first. "
-        "Refused sign-ins are entries of the tenant `default`. Needs the scope `admin`, and lists the tenant of the "
+        "Refused sign-ins belong to the tenant `default`. Needs the scope `admin`, and lists the tenant of the "
         "key.",
         response_description="A page of entries.",
         responses=error_responses(*READ_ERRORS),

@@ -69,7 +69,7 @@ _any_decoder = msgspec.json.Decoder()
 class NewEvent(AshModel):
     """An event to append: a ChatEvent of which only `type` and `payload` are required.
 
-    The payload of a known type must match the one in KnownEvent. Unknown types and keys are kept.
+    The payload of a known type must match its schema in KnownEvent. Unknown types and keys are kept.
     """
 
     model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)

@@ -56,7 +56,7 @@ T = TypeVar("T")
 
 
 class _Close(NamedTuple):
-    """How the server closes a WebSocket; a code of a problem is the reason, if there is one."""
+    """The close code of a WebSocket, and the problem code that is its reason, if any."""
 
     code: int
     reason: str
@@ -257,7 +257,7 @@ class _FrameSender:
 
 
 async def _receive(socket: WebSocket[Any, Any, Any]) -> _Close | None:
-    """Return how to close once the client violates a limit, None once it disconnects."""
+    """Read until the client violates a limit, and return how to close; return None if it disconnects."""
     time = asyncio.get_running_loop().time
     times: deque[float] = deque(maxlen=_MAX_CLIENT_FRAMES)
     while (message := await socket.receive())["type"] == "websocket.receive":

@@ -53,7 +53,7 @@ class ExportController(Controller):
             mark_as_redacted(request.scope)
 
         async def start(store: Store) -> Stream:
-            await store.sessions.get(session_id)  # a replica may not have it yet
+            await store.sessions.get(session_id)  # not yet on the replica: the primary answers
             chunks = buffered(export(store, session_id, redacts=redacts))
             return await start_stream(chunks, headers={"Content-Disposition": name})
 

@@ -35,8 +35,8 @@ class HealthController(Controller):
         operation_id="ready",
         summary="Check readiness",
         description="Checks that the database is available and has the schema of this version. "
-        "A server that is not ready recovers once the database does. While a worker of a cluster does not answer, the "
-        "server is ready, and its `status` is `degraded`.",
+        "A server that is not ready recovers once the database does. If a worker of a cluster does not answer, the "
+        "server is ready with the `status` `degraded`.",
         response_description="The server is ready.",
         responses=error_responses(*COMMON_ERRORS, DatabaseUnavailable, SchemaMismatch),
     )

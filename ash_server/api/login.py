@@ -28,7 +28,7 @@ from ash_server.key_texts import random_text
 FORM = "application/x-www-form-urlencoded"
 
 _SIGNED_IN = timedelta(days=14)
-_MAX_FORM_BYTES = 4 * MAX_NEXT  # the form escapes it again
+_MAX_FORM_BYTES = 4 * MAX_NEXT  # the form escapes the address again
 _LOCAL_PATH = re.compile(r"/(?![/\\]).*", re.DOTALL)
 _URI_CHARACTERS = "%/?#[]@!$&'()*+,;=:~"
 
@@ -82,9 +82,9 @@ class LoginController(Controller):
 
 
 def _checked_path(path: str | None) -> str:
-    """Return a path of this server as a URI; not the address of another server, to which a link could lead.
+    """Return a path of this server as a URI, never the address of another server.
 
-    Backslashes and control characters are escaped: browsers read the ones as slashes, and skip the others.
+    Backslashes and control characters are escaped: browsers treat the former as slashes, and skip the latter.
     """
     if not path or not _LOCAL_PATH.fullmatch(path):
         return "/"

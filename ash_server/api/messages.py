@@ -504,7 +504,7 @@ class MessageController(Controller):
         summary="Delete one message",
         description="Its text and everything derived from it. Its sequence and its id are not used again: a repeated "
         "append, import or push of the same message stores nothing. Readers receive a `retraction` with the reason "
-        "`deleted`; a `reset` and the events of the other messages precede it if these depend on the message. "
+        "`deleted`, after a `reset` and the events of the other messages if these depend on the deleted message. "
         "Needs the scope `delete`.",
         response_description="Deleted, now or before.",
         responses=error_responses(*WRITE_ERRORS, SessionNotFound, MessageNotFound),

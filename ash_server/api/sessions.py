@@ -93,7 +93,7 @@ Reference = Annotated[
         min_length=1,
         max_length=1000,
         pattern=ONE_LINE,
-        description="Only sessions that this reference names, as in commands: an external id or the path of a "
+        description="Only sessions that match this reference, as in commands: an external id or the path of a "
         "transcript, else an id or its first digits, else the provider's session id. At most 20 sessions.",
     ),
 ]

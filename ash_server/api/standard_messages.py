@@ -55,9 +55,9 @@ class StandardMessageController(Controller):
         description="One standard message per message of the conversation, with usage, metadata and errors: the same "
         "for every provider, even if a message consists of several stored lines. Other records only contribute "
         "metadata; stream chunks are omitted.\n\n"
-        "A page has whole turns: as many as `limit` stored messages contain, fewer if they are large, but at least "
-        "one. Only a turn of more than 10,000 stored messages or 16 MiB is split. All pages together are the same for "
-        "every `limit`. A page may be empty and still have a `nextAfter`.",
+        "A page consists of whole turns: as many as fit into `limit` stored messages, fewer if they are large, but at "
+        "least one. Only a turn of more than 10,000 stored messages or 16 MiB is split. The pages together are the "
+        "same for every `limit`. A page may be empty and still have a `nextAfter`.",
         response_description="A page of standard messages.",
         responses=error_responses(*READ_ERRORS, SessionNotFound),
         operation_class=operation(responses={200: {JSON: json_of(StandardMessagePage, page=_EXAMPLE)}}),
@@ -78,8 +78,8 @@ class StandardMessageController(Controller):
             QueryParameter(
                 ge=1,
                 le=1000,
-                description="Number of stored messages, including stream chunks with usage, whose whole turns make the "
-                "page; at least one turn.",
+                description="Maximum number of stored messages, including stream chunks with usage, for the turns of "
+                "the page. The page has at least one turn.",
             ),
         ] = 1000,
         visible: Annotated[

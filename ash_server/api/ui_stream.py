@@ -65,7 +65,7 @@ class UiStreamController(Controller):
         "a client builds is that of the projection `ui-messages`. If no turn runs, the response is a 204.\n\n"
         "Prompts and other events that are not part of the answer are transient data: `data-message` has the "
         "`UIMessage` of a prompt. `error` is sent if something changed that was sent before, the server stops, the "
-        "session was deleted or the key is no longer valid, and says what to do then. A comment is sent after 15 "
+        "session was deleted or the key is no longer valid, and says what to do. A comment is sent after 15 "
         "seconds without chunks.\n\nClients that do not read for about 10 s are disconnected.",
         response_description="The chunks of the turn.",
         responses={

@@ -111,8 +111,8 @@ def _problem_page(
 
 
 def _address_to_return_to(request: AnyRequest) -> bytes:
-    """Return the path and the query as they were sent; without them if they are too long for another address."""
-    path, _, _ = request.scope["raw_path"].partition(b"?")  # which some servers include
+    """Return the path and query as sent; empty if they are too long for the address of the sign-in page."""
+    path, _, _ = request.scope["raw_path"].partition(b"?")  # some servers include the query
     query = request.scope["query_string"]
     address = path + (b"?" + query if query else b"")
     return address if len(address) <= MAX_NEXT else b"/"

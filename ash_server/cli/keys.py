@@ -69,7 +69,7 @@ def command() -> None:
     default="read,write",
     show_default=True,
     callback=_read_scopes,
-    help="What the key allows: read, write (append and create), delete (sessions and messages), admin (the audit log), "
+    help="Scopes of the key: read, write (append and create), delete (sessions and messages), admin (the audit log), "
     "separated by commas.",
 )
 @click.option(

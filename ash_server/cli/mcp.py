@@ -48,17 +48,17 @@ async def _serve(url: str | None) -> None:
 
 
 class _OpenRequests:
-    """The ids of the requests that have no answer yet."""
+    """The ids of unanswered requests."""
 
     def __init__(self) -> None:
         self._ids = set[Any]()
         self._are_answered = asyncio.Event()
 
     def note(self, message: "SessionMessage | Exception") -> None:
-        """Note a message of the client."""
+        """Record a message from the client."""
         received = getattr(message, "message", None)
         method, id = getattr(received, "method", None), getattr(received, "id", None)
-        if method == "notifications/cancelled":  # there will be no answer
+        if method == "notifications/cancelled":  # never answered
             self._ids.discard((getattr(received, "params", None) or {}).get("requestId"))
         elif method is not None and id is not None:
             self._ids.add(id)
@@ -71,14 +71,14 @@ class _OpenRequests:
             self._are_answered.set()
 
     async def wait(self) -> None:
-        """Wait until all are answered."""
+        """Wait until all requests are answered."""
         while self._ids:
             self._are_answered.clear()
             await self._are_answered.wait()
 
 
 class _Stream:
-    """A stream of the library, with another way to receive or send."""
+    """Wraps a stream of the library to observe its messages."""
 
     def __init__(self, stream: Any, requests: _OpenRequests) -> None:
         self._stream = stream
@@ -97,7 +97,8 @@ class _Stream:
 
 
 class _Received(_Stream):
-    """The messages of the client. They end when its requests are answered: the library cancels those that run then."""
+    """The messages from the client. Its end is delayed until all requests are answered, because the library cancels
+    running ones."""
 
     async def receive(self) -> "SessionMessage | Exception":
         from anyio import EndOfStream
@@ -123,7 +124,7 @@ class _Received(_Stream):
 
 
 class _Sent(_Stream):
-    """The messages for the client."""
+    """The messages to the client."""
 
     async def send(self, message: "SessionMessage") -> None:
         await self._stream.send(message)

@@ -49,8 +49,8 @@ ShowMessages = Callable[[UUID, list[StoredMessage], int | None], None]
     "--standard",
     "form",
     flag_value="standard",
-    help="One JSON document per standard message: of the whole session, or with --limit of as many whole turns as "
-    "that many stored messages contain, but at least one.",
+    help="One JSON document per standard message. With --limit, only as many whole turns as fit into that many stored "
+    "messages, but at least one.",
 )
 def command(session: str, form: str | None, **page: Unpack[MessageFilter]) -> None:
     """Show the messages of a session as typed content.

@@ -36,7 +36,7 @@ within_option = click.option(
     multiple=True,
     hidden=True,
     type=click.Path(path_type=Path),
-    help="Read files of this user below this folder only. For hooks.",
+    help="Read only this user's files below this folder. For hooks.",
 )
 host_option = click.option("--host", help="Address to listen on; default: ASH_HOST, else 127.0.0.1.")
 port_option = click.option(

@@ -24,7 +24,7 @@ def command(file: Path) -> None:
     """
     if not file.is_file():
         raise click.UsageError(f"{file} is not a file.")
-    logging.getLogger("psycopg").setLevel(logging.ERROR)  # it warns of rows that PostgreSQL refuses
+    logging.getLogger("psycopg").setLevel(logging.ERROR)  # it warns about refused rows
     with open_without_schema(Settings.load()) as url:
         sessions = restore_backup(url, file)
     click.echo(f"{counted(sessions, 'session')} restored")

@@ -76,26 +76,26 @@ def command(
     ash search README.md --session 363175b0
     """
     max_per_session = per_session or (None if session else _DEFAULT_PER_SESSION)
-    found = with_store(
+    matches = with_store(
         partial(_search, q=" ".join(words), session=session, per_session=max_per_session, **filters)
     )
-    (_show_json if as_json else _show_view)(found)
+    (_show_json if as_json else _show_view)(matches)
 
 
-class _Found(NamedTuple):
+class _Matches(NamedTuple):
     page: SearchPage
     named: list[Session]
-    """Sessions with this title or name that have no result on the page."""
+    """Sessions that match by title or name and have no result on the page."""
 
 
-async def _search(store: Store, q: str, session: str | None, **filters: Unpack[SearchFilter]) -> _Found:
+async def _search(store: Store, q: str, session: str | None, **filters: Unpack[SearchFilter]) -> _Matches:
     """Index all pending events first, without a time limit, so that the search covers everything stored."""
     if session is not None:
         filters["session_id"] = (await resolve_session(store, session)).id
     pending = await _index_pending(store)
     page = await store.search.find(q, **filters)
-    found = _Found(page, await _find_named(store, q, page, **filters))
-    return found._replace(page=page.model_copy(update={"pending": pending})) if pending else found
+    matches = _Matches(page, await _find_named(store, q, page, **filters))
+    return matches._replace(page=page.model_copy(update={"pending": pending})) if pending else matches
 
 
 async def _find_named(
@@ -121,15 +121,15 @@ async def _index_pending(store: Store) -> int:
     return 0
 
 
-def _show_json(found: _Found) -> None:
-    sessions = [session.model_dump(mode="json") for session in found.named]
-    click.echo(visible_json(json.dumps({"sessions": sessions, **found.page.model_dump(mode="json")})))
+def _show_json(matches: _Matches) -> None:
+    sessions = [session.model_dump(mode="json") for session in matches.named]
+    click.echo(visible_json(json.dumps({"sessions": sessions, **matches.page.model_dump(mode="json")})))
 
 
-def _show_view(found: _Found) -> None:
-    """Print the sessions found by name, then results grouped by session."""
-    console, page = stdout_console(), found.page
-    for session in found.named:
+def _show_view(matches: _Matches) -> None:
+    """Print the sessions that match by name, then results grouped by session."""
+    console, page = stdout_console(), matches.page
+    for session in matches.named:
         console.print(
             _format_session(session.id, session.source, session.name, "title or name"), soft_wrap=True
         )
@@ -138,7 +138,7 @@ def _show_view(found: _Found) -> None:
         console.print(_format_heading(results[0]), soft_wrap=True)
         for result in results:
             console.print(_format_result(result), soft_wrap=True)
-    if not (page.results or found.named):
+    if not (page.results or matches.named):
         warn("no results")
     print_next_page(page.next_after)
     if page.pending is not None:
@@ -150,9 +150,9 @@ def _format_heading(result: SearchResult) -> Text:
     return _format_session(result.session_id, result.source, result.title or "", matches)
 
 
-def _format_session(id: UUID, source: str, name: str, found: str) -> Text:
+def _format_session(id: UUID, source: str, name: str, reason: str) -> Text:
     text = " ".join(visible(name).split())
-    return Text.assemble((str(id)[:8], "bold"), f"  {visible(source)}  {text}", (f" · {found}", "dim"))
+    return Text.assemble((str(id)[:8], "bold"), f"  {visible(source)}  {text}", (f" · {reason}", "dim"))
 
 
 def _format_result(result: SearchResult) -> Text:

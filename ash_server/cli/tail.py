@@ -28,7 +28,7 @@ _POLL = 0.5
 """Seconds between two lookups of a missing session."""
 
 _PAGE = 1000
-"""Also the number of last events with which a longer session starts."""
+"""The size of a page, and the number of events shown first of a longer session."""
 
 
 @click.command("tail")
@@ -51,9 +51,9 @@ def command(
 ) -> int:
     """Follow a session, until Ctrl-C.
 
-    SESSION is an id, the beginning of one, or a name (external id); the session may not exist yet. A session of more
-    than 1,000 events starts with the last of them, unless --after, -n, --no-follow or --json is used. Reconnects when
-    an unavailable server is available again.
+    SESSION is an id, the beginning of one, or a name (external id); it need not exist yet. For a session of more than
+    1,000 events, the output starts with the last 1,000, unless --after, -n, --no-follow or --json is used. Reconnects
+    when an unavailable server is available again.
 
     \b
     ash tail fix

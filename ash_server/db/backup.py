@@ -49,7 +49,7 @@ _ROWS_OF_NEW_SCHEMA = {"tenants": 1}
 """The number of rows that a migration inserts."""
 
 _REFUSED = (errors.DataError, errors.IntegrityError, errors.ProgramLimitExceeded)
-"""How PostgreSQL refuses rows and values that no backup has."""
+"""Errors with which PostgreSQL refuses rows and values that no intact backup contains."""
 
 
 class NotEmpty(AshError):
@@ -105,7 +105,7 @@ def restore_backup(url: str, path: Path) -> int:
 
 @contextmanager
 def _damage_reported(path: Path) -> Iterator[None]:
-    """Raise InvalidBackup for what the file, or PostgreSQL that refuses its rows, reports as damage."""
+    """Raise InvalidBackup if the file is damaged or PostgreSQL refuses its rows."""
     try:
         yield
     except (*DAMAGED, *_REFUSED) as error:
@@ -161,12 +161,12 @@ def _load(conn: psycopg.Connection, backup: BackupFile) -> None:
 
 
 def _check_names(conn: psycopg.Connection, manifest: Manifest) -> None:
-    """Raise BadZipFile unless the backup has exactly the tables, columns and sequences of its schema."""
+    """Raise BadZipFile unless the backup contains exactly the tables, columns and sequences of its schema."""
     own = {table: sorted(columns) for table, columns in conn.execute(_TABLES).fetchall()}
     sequences = {name for name, _ in conn.execute(_SEQUENCES).fetchall()}
     tables = {table: sorted(columns) for table, columns in manifest.tables.items()}
     if tables != own or manifest.sequences.keys() != sequences:
-        raise BadZipFile("other tables or columns than those of the schema")
+        raise BadZipFile("the tables or columns differ from the schema")
 
 
 def _empty(url: str) -> None:

@@ -1,4 +1,4 @@
-"""Reading the file of a backup. It may be damaged or made by an attacker, so no part is read without a limit."""
+"""Reading of a backup file. It may be damaged or hostile, so no part is read without a limit."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -20,7 +20,7 @@ MANIFEST = "backup.json"
 CHUNK_BYTES = 1024 * 1024
 MAX_MANIFEST_BYTES = 1024 * 1024
 MAX_ROW_BYTES = 512 * 1024 * 1024
-"""More than a row with a message of the greatest length, escaped by COPY."""
+"""More than a row with a message of maximum length, escaped by COPY."""
 
 _IS_ENCRYPTED = 1
 _MAX_SEQUENCE = 2**63 - 1
@@ -37,7 +37,7 @@ DAMAGED = (
     ZlibError,
     msgspec.MsgspecError,
 )
-"""What reading raises, depending on the damage."""
+"""The errors that reading a damaged file may raise."""
 
 
 class InvalidBackup(AshError):
@@ -45,7 +45,7 @@ class InvalidBackup(AshError):
 
 
 class Manifest(Struct):
-    """What a backup has."""
+    """The contents of a backup."""
 
     format: int
     revision: Annotated[str, Meta(pattern="^[0-9]{4}$")]
@@ -56,7 +56,7 @@ class Manifest(Struct):
 
 
 class BackupFile:
-    """The parts of a backup, while entered. All methods raise the errors in DAMAGED, and OSError."""
+    """A backup file, open while entered. All methods raise the errors in DAMAGED, and OSError."""
 
     def __init__(self, path: Path) -> None:
         with ExitStack() as stack:
@@ -74,7 +74,7 @@ class BackupFile:
         """Raise BadZipFile unless there is exactly one entry for each table."""
         expected = [MANIFEST, *map(entry_name, self.manifest.tables)]
         if sorted(self._archive.namelist()) != sorted(expected):
-            raise BadZipFile("other entries than tables")
+            raise BadZipFile("the entries differ from the tables")
 
     def read_rows(self, table: str) -> Iterator[bytes]:
         """Yield the output of COPY in chunks, which may end within a row."""
@@ -88,7 +88,7 @@ class BackupFile:
                     raise BadZipFile("a row is too long")
                 yield chunk
         if read != self._archive.getinfo(entry_name(table)).file_size:
-            raise BadZipFile("another size than in the directory")
+            raise BadZipFile("the size differs from the directory")
 
     def _read_manifest(self) -> bytes:
         with self._open(MANIFEST) as entry:
@@ -98,10 +98,10 @@ class BackupFile:
         return data
 
     def _open(self, name: str) -> IO[bytes]:
-        """Refuse other compressions, with which zipfile does not limit the size of a chunk."""
+        """Open an entry. Only compressions for which zipfile limits the size of a chunk are allowed."""
         info = self._archive.getinfo(name)
         if info.compress_type not in (ZIP_DEFLATED, ZIP_STORED) or info.flag_bits & _IS_ENCRYPTED:
-            raise BadZipFile("another compression, or encrypted")
+            raise BadZipFile("an unsupported compression, or encryption")
         return self._archive.open(info)
 
 
@@ -110,7 +110,7 @@ def entry_name(table: str) -> str:
 
 
 class _LimitedReads(FileIO):
-    """A file that reads at most a chunk at once, also the directory of an archive."""
+    """A file that limits each read to one chunk, including the directory of the archive."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         is_limited = size is not None and 0 <= size <= CHUNK_BYTES
@@ -123,4 +123,4 @@ class _LimitedReads(FileIO):
         try:
             return super().seek(offset, whence)
         except OSError as error:
-            raise BadZipFile("a place outside the file") from error
+            raise BadZipFile("a position outside the file") from error

@@ -1,6 +1,6 @@
-"""The worker nodes of a Citus cluster: which of them answer, and what the shards on them take.
+"""The worker nodes of a Citus cluster: availability, and the size of their shards.
 
-Only the owner of the database, not the roles of tenants, sends commands to the workers.
+Only the owner of the database may send commands to the workers, not the roles of tenants.
 """
 
 import json
@@ -47,19 +47,19 @@ def list_workers(conn: psycopg.Connection) -> list[Worker]:
 
 
 async def count_workers(conn: AsyncConnection) -> tuple[int, int]:
-    """Return the number of workers, and of those that do not answer."""
+    """Return the number of workers, and the number that do not answer."""
     workers = [Worker(*row) for row in await (await conn.execute(_WORKERS)).fetchall()]
     return len(workers), sum(not each.answers for each in workers)
 
 
 def database_bytes(conn: psycopg.Connection) -> int:
-    """Return the size of the database, on all nodes that answer."""
+    """Return the size of the database on all nodes that answer."""
     queries = [BYTES, _BYTES_OF_WORKERS] if has_citus(conn) else [BYTES]
     return sum(conn.execute(query).fetchall()[0][0] for query in queries)
 
 
 async def read_database_bytes(conn: AsyncConnection) -> int:
-    """Like `database_bytes`."""
+    """Return the same as `database_bytes`."""
     queries = [BYTES, _BYTES_OF_WORKERS] if getattr(conn, "is_distributed", False) else [BYTES]
     return sum([(await (await conn.execute(query)).fetchall())[0][0] for query in queries])
 

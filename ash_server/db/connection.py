@@ -50,8 +50,8 @@ _NETWORK_LIMITS = {
     "keepalives_count": 3,
     "tcp_user_timeout": 20_000,
 }
-"""Parameters of libpq (seconds; milliseconds for the last one): a connection whose other end is gone, without a word,
-ends within about 25 seconds. The defaults of the system are minutes to hours."""
+"""libpq parameters (seconds; milliseconds for the last one) that end a connection within about 25 seconds if the other
+machine disappears. The system's defaults are minutes to hours."""
 
 _SETTINGS = {
     "TimeZone": "UTC",
@@ -118,7 +118,7 @@ class Pool(AsyncConnectionPool[TenantConnection]):
         await conn.configure(self._settings)
 
     def suspend(self) -> None:
-        """Close all connections, so that operations that wait for an answer fail, and lend none until `resume`."""
+        """Close all connections, so that pending operations fail, and lend none until `resume`."""
         self._is_answering.clear()
         for conn in list(self._open_connections):
             conn.abort()
@@ -152,7 +152,7 @@ class Pool(AsyncConnectionPool[TenantConnection]):
         if not self._is_answering.is_set():
             await self._wait_for_answers(seconds)
         conn = await self.getconn(deadline - time.monotonic())
-        if not self._is_answering.is_set():  # it was suspended meanwhile
+        if not self._is_answering.is_set():  # suspended meanwhile
             await self.putconn(conn)
             raise PoolTimeout(_SILENT)
         return conn
@@ -165,7 +165,7 @@ class Pool(AsyncConnectionPool[TenantConnection]):
             raise PoolTimeout(_SILENT) from None
 
 
-_SILENT = "it has not answered for some seconds, although connections to it are open"
+_SILENT = "no answer for some seconds, although its connections are open"
 
 
 def open_pool(
@@ -202,7 +202,7 @@ def open_pool(
         min_size=min_size,
         max_size=max_size,
         timeout=POOL_TIMEOUT,
-        reconnect_timeout=POOL_TIMEOUT,  # later, each operation tries at once; the pool would wait longer and longer
+        reconnect_timeout=POOL_TIMEOUT,  # then operations retry; the pool's own delays keep growing
         open=False,
     )
 
@@ -215,8 +215,8 @@ async def one_transaction(conn: AsyncConnection) -> AsyncGenerator[None, None]:
     Such an error closes the connection, so that PostgreSQL rolls back. PostgreSQL does not commit statements if it
     rejects one of them.
 
-    PostgreSQL does not know yet that the first statement of a pipeline is not the only one, so Citus commits it on the
-    worker at once: a row lock would be released. In a cluster, an empty statement comes first.
+    PostgreSQL runs the first statement of a pipeline without knowing that others follow, so Citus would commit it on
+    the worker and release its row locks. In a cluster, an empty statement comes first.
     """
     try:
         async with conn.pipeline():
@@ -233,7 +233,7 @@ async def one_transaction(conn: AsyncConnection) -> AsyncGenerator[None, None]:
 
 
 def is_distributed(conn: AsyncConnection) -> bool:
-    """True if the database may be that of a Citus cluster."""
+    """True if the database may be part of a Citus cluster."""
     return getattr(conn, "is_distributed", False)
 
 
@@ -268,7 +268,7 @@ async def connect(url: str) -> AsyncConnection:
 
 
 async def connect_directly(url: str, *, prepare_threshold: int | None = 5) -> Connection:
-    """Open a connection as it is: without row-level security, and without a check for a pooler."""
+    """Open a plain connection, without row-level security and without a check for a pooler."""
     options: dict[str, Any] = network_limits(url)
     return await Connection.connect(
         direct_url(url), autocommit=True, prepare_threshold=prepare_threshold, **options
@@ -281,7 +281,7 @@ def connect_command(url: str, *, autocommit: bool = True) -> psycopg.Connection:
 
 
 def known_revisions() -> set[str]:
-    """Return the revisions of the schema to which this version can migrate a new database."""
+    """Return the schema revisions to which this version can migrate a new database."""
     return {path.name[:4] for path in (_migration_folder() / "versions").glob("[0-9]*.py")}
 
 
@@ -326,7 +326,7 @@ def direct_url(url: str) -> str:
 
 
 def network_limits(url: str) -> dict[str, Any]:
-    """Return the parameters of libpq that end a connection to a machine that has gone, but those that the URL sets."""
+    """Return the libpq parameters that end connections to a machine that is gone, except those that the URL sets."""
     own = conninfo_to_dict(direct_url(url))
     limits = {name: value for name, value in _NETWORK_LIMITS.items() if name not in own}
     if "PGCONNECT_TIMEOUT" in os.environ:
@@ -404,7 +404,7 @@ def _migrate(url: str, revision: str) -> None:
 
 
 def _privilege_missing(error: InsufficientPrivilege) -> SchemaMismatch:
-    """Return the error with the statements of the hint, which migration 0016 gives; otherwise, Ash is not the owner."""
+    """Return an error with the statements in the hint of migration 0016; without a hint, Ash is not the owner."""
     statements = error.diag.message_hint
     remedy = (
         f"let an administrator run `{statements}`"

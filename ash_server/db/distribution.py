@@ -67,7 +67,7 @@ def plan_distribution(conn: psycopg.Connection, shards: int) -> list[str]:
 
 
 def distribute_by(conn: psycopg.Connection, statement: str) -> None:
-    """Run a statement of the plan. Raises SuperuserNeeded."""
+    """Run one statement of the plan. Raises SuperuserNeeded."""
     try:
         conn.execute(statement)
     except InsufficientPrivilege as error:

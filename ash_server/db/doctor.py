@@ -144,7 +144,7 @@ def diagnose(
     limits: Limits = Limits(),  # noqa: B008  # immutable
     read_url: str | None = None,
 ) -> Diagnosis:
-    """Run all checks, also of the replica at `read_url`. With another schema or a lost worker, report only that."""
+    """Run all checks, including the replica at `read_url`. Another schema or a lost worker prevents further checks."""
     revision = current_revision_of(conn)
     if revision != REVISION:
         finding = Finding(
@@ -170,7 +170,7 @@ def diagnose(
 
 
 def _read_tables(conn: psycopg.Connection) -> list[TableSize]:
-    """Return the tables, the largest first; those of a cluster with the sums of their shards."""
+    """Return the tables, largest first; in a cluster, with the sums of their shards."""
     shards: dict[str, list[TableSize]] = {}
     for row in rows_of_shards(conn, _TABLES):
         times = {name: _read_time(row[name]) for name in ("vacuumed_at", "analyzed_at")}

@@ -20,7 +20,7 @@ from ash_server.db.lists import ListDumper
 RV = TypeVar("RV")
 
 HAS_CITUS = "to_regclass('pg_dist_partition') IS NOT NULL"
-"""SQL for whether the database may be that of a cluster."""
+"""SQL: true if the database may be part of a cluster."""
 
 _MAX_READS = 64
 """Reads between two turns of the event loop, of about 8 KB each."""
@@ -56,17 +56,18 @@ class Connection(AsyncConnection):
     async def _forget_statements(self) -> None:
         """Deallocate all prepared statements.
 
-        PostgreSQL skips the statements of a pipeline after an error, and psycopg knows some of them as prepared:
-        `PrepareManager.maybe_add_to_cache` returns no key for a statement that ran before, so no result is checked.
+        After an error, PostgreSQL skips the rest of the pipeline, but psycopg considers some skipped statements
+        prepared: `PrepareManager.maybe_add_to_cache` returns no key for a statement that ran before, so psycopg does
+        not check its result.
         """
         if self._prepared.clear() and self.pgconn.transaction_status == TransactionStatus.IDLE:
             async with self.lock:
                 await self.wait(self._prepared.maintain_gen(self))
 
     def abort(self) -> None:
-        """Close the connection at once, also under a statement that waits for its answer, which then fails.
+        """Shut down the socket, so that pending statements fail at once.
 
-        Closing and cancelling by psycopg need a server that answers.
+        psycopg's methods to close and cancel need a server that answers.
         """
         if not self.closed:
             with socket.socket(fileno=os.dup(self.pgconn.socket)) as duplicate, suppress(OSError):
@@ -80,14 +81,14 @@ class Connection(AsyncConnection):
 
 
 class _Pipeline(AsyncPipeline):
-    """A pipeline that ends with a Sync only, and notes errors.
+    """A pipeline that ends with only a Sync, and records errors.
 
-    That of psycopg sends a Flush after it. If the Flush comes after the answer, PgBouncer reserves a connection of
-    PostgreSQL for this client, which nothing releases while the client is idle.
+    psycopg's pipeline sends a Flush after the Sync. If the Flush arrives after the answer, PgBouncer reserves a
+    connection to PostgreSQL for this client, which nothing releases while the client is idle.
     """
 
     has_failed = False
-    """PostgreSQL has refused a statement."""
+    """True if PostgreSQL refused a statement."""
 
     def _process_results(self, *args: Any) -> None:
         try:

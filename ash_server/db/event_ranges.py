@@ -129,7 +129,7 @@ class Span(NamedTuple):
     """The sequence of the last event of the range, if more follow. If the content of all its events is in messages,
     following events whose content is in messages do not count."""
     before: Sequence[StoredMessage] = ()
-    """For a turn: the last messages before it, which determine the cost of its messages and which are copies."""
+    """The messages before a turn, from which costs and copies in the turn are determined."""
 
 
 async def place_of(conn: AsyncConnection, session_id: UUID, sequence: int) -> LogPosition:
@@ -174,7 +174,7 @@ async def get_context(conn: AsyncConnection, session_id: UUID, place: LogPositio
 async def _read_before(
     conn: AsyncConnection, session_id: UUID, line: int
 ) -> tuple[list[StoredMessage], list[StoredMessage]]:
-    """Return the first messages of the session, and the last ones up to this line."""
+    """Return the first messages of the session, and the last ones up to and including this line."""
     lines = await list_last(conn, session_id, before=line + 1, limit=_MAX_CONTEXT, max_bytes=_MAX_BYTES)
     first = lines[0].sequence if lines else 1
     head = await list_head(conn, session_id, before=first, max_bytes=_MAX_BYTES) if first > 1 else []

@@ -51,7 +51,7 @@ from ash_shared.model.events import EVENT_TYPES
 _FETCH_SIZE, _FETCH_BYTES = 500, 1024 * 1024
 
 # Appends events that do not change the state of the normaliser. A single statement holds the lock only while it runs.
-# Citus cannot run it: the shard of the rows is known only when the counters have been updated.
+# Citus cannot run this, because the shard of the rows is known only after the counters have been updated.
 _POST = """
     WITH counted AS (
         UPDATE session_counters
@@ -360,7 +360,7 @@ async def _post(conn: AsyncConnection, session_id: UUID, events: Sequence[Event]
 
 
 def _touches(events: Iterable[Event]) -> bool:
-    """True if events count as activity of their session: others than chunks."""
+    """True if some events are not chunks, and so count as activity of their session."""
     return not CHUNKS.issuperset(event["type"] for event in events)
 
 

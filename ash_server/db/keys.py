@@ -116,7 +116,7 @@ class AuditEntry(AshModel):
     target: Omittable[str] = ABSENT
     """The id of the session or of the key, `SESSION/SEQUENCE` of a message, or the address of a refused client."""
     count: Omittable[int] = ABSENT
-    """How many sign-ins of the address were refused within a minute; only for `sign_in.refused`."""
+    """The number of refused sign-ins from the address within a minute; only for `sign_in.refused`."""
 
 
 class AuditPage(AshModel):
@@ -161,7 +161,7 @@ async def find_key(conn: AsyncConnection, digest: bytes, *, is_cookie: bool) -> 
     if row is None:
         return None
     key = _to_key(row)
-    with suppress(DiskFull):  # which reads survive
+    with suppress(DiskFull):  # reads must not fail
         await conn.execute(_MARK_USED, [key.id])
     return key
 

@@ -318,8 +318,8 @@ async def list_next(  # noqa: PLR0913  # one argument per bound
 ) -> list[StoredMessage]:
     """Return the next messages after a sequence, at most as many as may be parsed together.
 
-    By default those of the conversation: messages, records, and chunks that may add to standard messages. An unknown
-    session has none.
+    By default, these are the messages of the conversation: messages, records, and chunks that may add to standard
+    messages. An unknown session has none.
     """
     filters = _CONVERSATION if kinds is None else {**_DEFAULTS, "kinds": list(kinds)}
     bounds = {"after": after, "before": before, "limit": limit, "bytes": max_bytes}

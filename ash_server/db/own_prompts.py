@@ -1,4 +1,4 @@
-"""Name the session of a subagent that begins with a copy of its parent's messages by its own first prompt."""
+"""Titles of subagents that begin with a copy of their parent's messages: their own first prompt."""
 
 from uuid import UUID
 
@@ -27,7 +27,7 @@ _UPDATE = f"""
 
 
 async def name_by_own_prompt(conn: AsyncConnection, session_id: UUID) -> None:
-    """Replace the first prompt of such a session, and its title unless the tool or a person has set it."""
+    """Set the first prompt of such a session to its own, and also the title unless the tool or a person set it."""
     row = await (await conn.execute(_COPIED, [session_id])).fetchone()
     if row is not None:
         prompt = await _first_prompt(conn, session_id, after=row[0])

@@ -1,7 +1,7 @@
-"""Comparison of parts of texts with redacted texts, for clients that see these.
+"""Filters on redacted texts, for clients that see only these.
 
-Such a client must not find a session by the beginning of a secret, or it could guess the secret piece by piece. The
-database compares the stored texts; what it finds is compared again here.
+Such a client must not find a session by the beginning of a secret, or it could guess the secret piece by piece. So the
+rows that PostgreSQL selects by their stored texts are filtered again here.
 """
 
 import re
@@ -16,11 +16,11 @@ from ash_server.redaction import redact, redact_name, redact_text
 from ash_shared.model.session import Session
 
 Match: TypeAlias = Callable[[Session, Iterable[str]], bool]
-"""Compares a session, and the first lines of its transcript."""
+"""Returns True if a session, with the first lines of its transcript, matches."""
 
 
 def redacted_match(filters: Mapping[str, Any]) -> Match | None:
-    """Return the comparison of the filters that compare parts of texts; None without any."""
+    """Combine the filters that compare parts of texts; return None if there are none."""
     matches = [match(filters[name]) for name, match in _MATCHES.items() if filters.get(name) is not None]
     return (lambda session, lines: all(match(session, lines) for match in matches)) if matches else None
 
@@ -66,9 +66,9 @@ _MATCHES: Mapping[str, Callable[[str], Match]] = {
 
 
 def project_patterns(project: str | None) -> dict[str, str | None]:
-    """Return the patterns of the lines and of the external ids that name the folder of a project.
+    """Return the patterns of lines and of external ids that identify the folder of a project.
 
-    Lines contain the path of the folder, or its hash (Gemini CLI); Cursor names the folder of its transcripts after it.
+    Lines contain the folder's path, or its hash (Gemini CLI). Cursor derives the folder of its transcripts from it.
     """
     if project is None:
         return {"folder": None, "transcripts": None}

@@ -1,12 +1,12 @@
-"""Whether a server is a replica of another one, and how far it has followed."""
+"""Comparison of a replica with its primary: identity, timeline and position in the log."""
 
 from typing import Any, Literal, NamedTuple, TypeAlias
 from uuid import UUID
 
 from psycopg import AsyncConnection
 
-# The timeline grows when a replica is promoted. A replica knows the one of its last restart point, and the one of the
-# log that it receives, which only superusers and members of pg_read_all_stats see.
+# The timeline increases when a replica is promoted. A replica knows the timeline of its last restart point, and of the
+# log that it receives; only superusers and members of pg_read_all_stats can read the latter.
 SELECT_STATE = """
     SELECT pg_is_in_recovery(), system_identifier,
         CASE WHEN pg_is_in_recovery() THEN greatest(
@@ -29,21 +29,21 @@ _HAS_REACHED = """
 Mismatch: TypeAlias = Literal["promoted", "system", "timeline"]
 
 MISMATCHES: dict[Mismatch, str] = {
-    "promoted": "it is no replica, or was promoted: it accepts writes of its own",
+    "promoted": "it accepts writes: it was promoted, or never was a replica",
     "system": "it is a replica of another database server",
-    "timeline": "it does not follow the present primary: its history is that of another one",
+    "timeline": "it follows another primary, because one of the two was promoted",
 }
 
 
 class ServerState(NamedTuple):
-    """The place of a server in the history of a database."""
+    """The identity and log position of a server."""
 
     is_replica: bool
     system: int
-    """The identifier that a primary and its replicas share."""
+    """The system identifier, which a primary and its replicas share."""
     timeline: int
     position: int
-    """Where in the write-ahead log it writes, or how far it has replayed the log, in bytes."""
+    """The position in the write-ahead log, in bytes: the end of a primary's log, or the end of the replayed part."""
 
     @classmethod
     def from_row(cls, row: tuple[Any, ...]) -> "ServerState":
@@ -52,7 +52,7 @@ class ServerState(NamedTuple):
         return cls(is_replica, int(system), int(timeline), int(position))
 
     def mismatch(self, primary: "ServerState") -> Mismatch | None:
-        """Return why this is no replica of the primary. Positions can be compared only if it is one."""
+        """Return the reason why this is not a replica of the primary, if any: its position then means nothing."""
         if not self.is_replica:
             return "promoted"
         if self.system != primary.system:

@@ -290,9 +290,9 @@ class SessionFilter(TypedDict, total=False):
     project: str | None
     """The folder in which the agent worked, or in which that folder is: its path, or only its name."""
     reference: str | None
-    """Only sessions that `find_sessions` returns."""
+    """Only sessions that `find_sessions` returns for this reference."""
     redact: bool
-    """Compare parts of texts with redacted ones: a secret is not found by its beginning."""
+    """Compare parts of texts with redacted texts, so that a prefix of a secret finds nothing."""
 
 
 _TEXT_FILTERS = ("source", "q", "provider_session_id", "external_id", "external_id_prefix", "project")
@@ -310,8 +310,8 @@ async def list_sessions(conn: AsyncConnection, **filters: Unpack[SessionFilter])
     position = {"active_at": moment, "id": last_id, "limit": limit + 1}
     patterns = {**project_patterns(filters.get("project")), "id_prefix": _id_prefix(filters.get("q"))}
     reference = filters.get("reference")
-    found = None if reference is None else await find_sessions(conn, reference)
-    ids = None if found is None else [session.id for session in found]
+    referenced = None if reference is None else await find_sessions(conn, reference)
+    ids = None if referenced is None else [session.id for session in referenced]
     params = {**_NO_FILTERS, **filters, **position, **patterns, "ids": ids}
     matches = redacted_match(filters) if filters.get("redact") else None
     if matches is None:
@@ -322,9 +322,9 @@ async def list_sessions(conn: AsyncConnection, **filters: Unpack[SessionFilter])
 async def _list_redacted(
     conn: AsyncConnection, params: dict[str, Any], matches: Match
 ) -> AsyncGenerator[Session, None]:
-    """Yield up to `limit` sessions whose redacted texts match, too.
+    """Yield up to `limit` sessions that match by their redacted texts.
 
-    All others are read, however many there are: a page that ends earlier would tell that they match unredacted.
+    Sessions that match only unredacted are skipped, however many there are: a short page would reveal them.
     """
     count = 0
     while rows := await _fetch_sessions(conn, _LIST, {**params, "limit": _REDACTED_BATCH}):
@@ -339,7 +339,7 @@ async def _list_redacted(
 
 
 async def _read_heads(conn: AsyncConnection, session_ids: Sequence[UUID]) -> dict[UUID, list[str]]:
-    """Return where transcripts name their folders."""
+    """Return the first lines of transcripts, which contain their folders."""
     heads: dict[UUID, list[str]] = {}
     for session_id, text in await (await conn.execute(_HEADS, [session_ids])).fetchall():
         heads.setdefault(session_id, []).append(text)

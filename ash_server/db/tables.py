@@ -290,7 +290,7 @@ search = Table(
         Text,
         nullable=False,
         server_default="unredacted",
-        comment="who finds these words: words of secrets are not found by clients that see redacted texts",
+        comment="clients that find these words; those that see redacted texts must not find words of secrets",
     ),
     _tenant_column(),
     PrimaryKeyConstraint("session_id", "sequence", "part"),
@@ -376,6 +376,6 @@ audit = Table(
     Column("key_id", Uuid, comment="null: a command on the database"),
     Column("action", Text, nullable=False),
     Column("target", Text, comment="id of the session or of the key, or address of a client"),
-    Column("count", Integer, comment="of refused sign-ins within a minute"),
+    Column("count", Integer, comment="number of refused sign-ins within a minute"),
     Index("audit_tenant_idx", "tenant", "id"),
 )

@@ -150,7 +150,7 @@ def set_config(settings: Mapping[str, str], tenant: Tenant | None = None, *, is_
 
 
 def _role_missing(conn: AsyncConnection, tenant: Tenant, error: psycopg.Error) -> SchemaMismatch:
-    """Return the error with what an administrator has to run."""
+    """Return an error with the statements that an administrator must run."""
     own, reason = role_of(tenant.number), error.diag.message_primary or ""
     role = own if f'"{own}"' in reason else APP_ROLE
     statements = [membership_statement(conn, role)]
@@ -160,7 +160,7 @@ def _role_missing(conn: AsyncConnection, tenant: Tenant, error: psycopg.Error) -
 
 
 async def apply_settings(conn: Connection, settings: Mapping[str, str]) -> None:
-    """Apply settings to all statements of a connection, and see whether its database may be distributed."""
+    """Apply settings to all statements of a connection, and detect whether its database may be distributed."""
     row = await (await conn.execute(f"{set_config(settings)}, {HAS_CITUS}")).fetchone()
     conn.is_distributed = bool(row and row[-1])
 

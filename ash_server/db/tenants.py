@@ -46,7 +46,7 @@ APP_ROLE = "ash_app"
 
 
 _SET_OPTION = 160000
-"""The version of PostgreSQL that has an option of memberships to set the role."""
+"""The first version of PostgreSQL with the membership option SET."""
 
 
 def role_of(number: int) -> str:
@@ -74,7 +74,7 @@ def role_statements(number: int) -> list[str]:
 
 
 def membership_statement(conn: AsyncConnection, role: str) -> str:
-    """Return the statement with which an administrator lets the user of the connection set a role."""
+    """Return the statement that lets the user of the connection set a role."""
     option = " WITH SET TRUE" if conn.info.server_version >= _SET_OPTION else ""
     return f"GRANT {role} TO {sql.Identifier(conn.info.user).as_string(conn)}{option}"
 

@@ -1,8 +1,8 @@
-"""Detection of a database that does not answer while connections to it stay open.
+"""Detection of a database that does not answer although its connections stay open.
 
-The kernel of a stopped process, and a server with a hung disk, still acknowledge what is sent to them, so TCP notices
-nothing, and a statement would wait for ever. The server asks each database every second, on a connection of its own,
-which slow statements and a full pool do not delay. Without an answer, it ends what waits on the other connections.
+The kernel of a stopped process, or of a server with a hung disk, still acknowledges packets, so TCP detects nothing,
+and statements would wait forever. Ash queries each database every second on a separate connection, which slow
+statements and a full pool cannot delay. If no answer arrives, it aborts the other connections.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ from ash_server.live.tasks import BackgroundTask, cancel_tasks, ends_within
 from ash_server.store import Store
 
 SILENCE_SECONDS = 3.0
-"""Time without an answer after which operations that wait are ended."""
+"""Time without an answer after which pending operations fail."""
 
 _PAUSE_SECONDS = 1.0
 _ABORT_SECONDS = 1.0
-"""Time in which a question ends after its connection was closed."""
+"""Time for a query to end after its connection was aborted."""
 
 _GRANT = "grant EXECUTE on pg_control_system, pg_control_checkpoint and pg_control_recovery, as by default"
 
@@ -36,12 +36,12 @@ _log = logging.getLogger(__name__)
 
 
 class Heartbeat(BackgroundTask):
-    """Asks a database every second while entered, and suspends its store while it is silent."""
+    """Queries a database every second while entered, and suspends its store while there is no answer."""
 
     def __init__(self, store: Store, *, reads_state: bool = False, silence: float = SILENCE_SECONDS) -> None:
         self.store = store
         self.state: ServerState | None = None
-        """As of the last answer; None: not read."""
+        """The state in the last answer, if it is read."""
         self.state_time = 0.0
         self.has_state = asyncio.Event()
         self._reads_state = reads_state
@@ -65,7 +65,7 @@ class Heartbeat(BackgroundTask):
             self.on_answer()
 
     async def _ends_in_time(self, work: Coroutine[Any, Any, None]) -> bool:
-        """Run a question to the end; suspend the store and return False if the database does not answer."""
+        """Run a query to its end; if the database does not answer, suspend the store and return False."""
         task = asyncio.create_task(work)
         try:
             if not (is_answered := await ends_within(task, self._silence)):
@@ -88,7 +88,7 @@ class Heartbeat(BackgroundTask):
             self.on_silence()
 
     async def _ask(self) -> None:
-        """Errors are answers, too: they are left to those who use the database."""
+        """Query the database. An error also counts as an answer: operations will see it themselves."""
         try:
             self._conn = self._conn or await connect_directly(self.store.url, prepare_threshold=None)
             await self.ask(self._conn)

@@ -32,7 +32,7 @@ HEARTBEAT_SECONDS = 15.0
 """Subscribers receive something at least this often."""
 
 IDLE_SECONDS = 2.0
-"""Subscriptions without events are asked at least this often whether they may go on."""
+"""The interval at which subscriptions without events check that they may continue."""
 
 POLL_SECONDS = 2.0
 """Interval of the queries that detect lost notifications."""
@@ -74,7 +74,7 @@ class EventBatch:
 
 
 IDLE = EventBatch((), caught_up=False)
-"""Says that nothing has happened: a reason to check the key of the subscriber, and nothing to send."""
+"""A batch without events: check the subscriber's key, and send nothing."""
 
 
 class Subscriptions(NamedTuple):

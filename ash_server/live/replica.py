@@ -1,8 +1,8 @@
 """Reads from a replica of the database, which may lag, or else from the primary.
 
 A replica answers while it follows the primary, has the schema of this version, and lags by at most `MAX_LAG_SECONDS`.
-The primary answers what the replica cannot: sequences that a reader knows of and that the replica has not reached,
-sessions that it does not have, and everything else that ends with an error there, also because the replica hangs.
+The primary answers if the replica has not reached a sequence that the reader knows, lacks the session, hangs, or
+returns any other error.
 """
 
 import logging
@@ -28,13 +28,13 @@ MAX_LAG_SECONDS = 30.0
 """The lag of a replica above which it is not read."""
 
 SILENCE_SECONDS = 2.0
-"""With the second between two questions, a replica that hangs delays a read by at most three seconds."""
+"""With one second between queries, a replica that hangs delays a read by at most three seconds."""
 _MAX_POSITIONS = 1000
 
 T = TypeVar("T")
 
 ReplicaReason: TypeAlias = Literal["unavailable", "schema", "lag", "primary"] | Mismatch
-"""Why a replica is not read; `primary`: the state of the primary is unknown."""
+"""The reason why a replica is not used; `primary`: the state of the primary is unknown."""
 
 _reads = Counter("ash_reads", "Reads that a replica may answer, by the server that answered.", ["server"])
 
@@ -46,7 +46,7 @@ class ReplicaStatus(NamedTuple):
     lag_seconds: float | None = None
     """The age of the oldest change of the primary that the replica does not have; None: unknown."""
     reason: ReplicaReason | None = None
-    """Why the replica is not used; None before the first check."""
+    """The reason why the replica is not used; None if it is used, or before the first check."""
 
 
 class Replica(Heartbeat):
@@ -90,7 +90,7 @@ class Replica(Heartbeat):
         self.fail(DatabaseUnavailable("it does not answer"))
 
     def on_answer(self) -> None:
-        """The next check decides whether it is used."""
+        """Do nothing: the next check decides whether the replica is used."""
 
     def on_error(self, error: AshError | psycopg.Error) -> None:
         self.fail(error)
@@ -98,7 +98,7 @@ class Replica(Heartbeat):
     def fail(self, error: AshError | psycopg.Error) -> None:
         """Read from the primary until the next check."""
         reason: ReplicaReason = "schema" if isinstance(error, SchemaMismatch) else "unavailable"
-        is_own = isinstance(error, AshError) and str(error)  # others may quote values of a statement
+        is_own = isinstance(error, AshError) and str(error)  # driver errors may quote values
         self._set(ReplicaStatus(reason=reason), str(error) if is_own else type(error).__name__)
 
     def _set(self, status: ReplicaStatus, problem: str) -> None:

@@ -49,8 +49,8 @@ class SessionFeed(BackgroundTask):
     async def subscribe(self) -> AsyncGenerator[bytes, None]:
         """Yield server-sent events until the hub stops, at least one every `HEARTBEAT_SECONDS`.
 
-        `caught_up` comes first, and again whenever changes may have been missed. In between comes nothing, as an empty
-        text, every `IDLE_SECONDS`.
+        `caught_up` comes first, and again whenever changes may have been missed. An empty text every `IDLE_SECONDS`
+        means that nothing has happened.
         """
         time = asyncio.get_running_loop().time
         subscriber = _Subscriber()

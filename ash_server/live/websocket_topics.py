@@ -31,8 +31,8 @@ class TopicMessages(AshModel):
     """Only in `stream_output`: ids of earlier messages to discard. They were revised, and `messages` has their new
     form, or they were copies whose original came later."""
     next_after: Omittable[int] = Field(default=ABSENT, alias="nextAfter")
-    """Present if the span is too long for one frame: the sequence of a stored message. List the standard messages of
-    the session after it for the rest."""
+    """The sequence of a stored message, if the span is too long for one frame. List the session's standard messages
+    after it for the rest."""
     next_event_after: Omittable[int] = Field(default=ABSENT, alias="nextEventAfter")
     """Present if the span is too long for one frame and its rest is, at least in part, not in stored messages: the
     sequence of the last event included. List the events of the session after it for the rest."""

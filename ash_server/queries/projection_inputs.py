@@ -78,7 +78,7 @@ async def read_summary(connect: Connect, session_id: UUID) -> SessionSummary:
 
 
 async def _count_models(connect: Connect, session_id: UUID, after: int) -> Counter[str]:
-    """Count the answers after a message by model."""
+    """Count the answers after a stored message by model."""
     models = Counter[str]()
     async with aclosing(get_pages(connect, session_id, after=after)) as pages:
         async for page in pages:

@@ -1,7 +1,7 @@
-"""Rows of the store without secrets, for exports and for clients that see redacted texts only.
+"""Redacted rows of the store, for exports and for clients that see only redacted texts.
 
-What is made of a row, such as Markdown or a snippet, is made of the redacted row: a secret that is cut, escaped or
-encoded is not recognised.
+Markdown, snippets and the like are made from redacted rows, because a secret is not recognised once it has been cut,
+escaped or encoded.
 """
 
 from collections.abc import Iterable
@@ -39,7 +39,7 @@ def redact_event(event: StoredEvent) -> StoredEvent:
 
 
 def hide_chunk(message: StoredMessage) -> StoredMessage:
-    """Return the message, without texts if it is a chunk of a stream."""
+    """Return the message; a stream chunk loses its texts."""
     if message.kind != "chunk":
         return message
     return replace(message, content=hide_texts(message.content.encode()).decode())
@@ -52,7 +52,7 @@ def hide_chunk_of_page(row: StoredMessage | MessageBlocks) -> StoredMessage | Me
 
 
 def hide_event_chunk(event: StoredEvent) -> StoredEvent:
-    """Return the event, without texts if it is a chunk of a stream."""
+    """Return the event; a stream chunk loses its texts."""
     return replace(event, content=hide_texts(event.content)) if event.type.endswith("chunk") else event
 
 

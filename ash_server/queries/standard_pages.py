@@ -1,7 +1,7 @@
 """Pages of standard messages and of events of a stored session.
 
-A connection is held only while rows are read; they are transformed afterwards, in a thread. A page is read with the
-stored messages around it, which may complete it. If it is less than a whole turn, it is read again with a larger limit.
+A connection is held only while rows are read; they are transformed afterwards in a thread. A page is read together with
+the stored messages around it, which may complete it, and again with a larger limit if it is less than a whole turn.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class _Lines(NamedTuple):
     """Stored messages to transform together."""
 
     head: list[StoredMessage]
-    """The first lines of the session, if they precede the others."""
+    """The first lines of the session, unless `before` or `page` begins with them."""
     before: list[StoredMessage]
     """The lines before the page."""
     page: list[StoredMessage]
@@ -60,7 +60,7 @@ class Conversation(NamedTuple):
 
 
 async def get_conversation(connect: Connect, session_id: UUID, *, after: int, limit: int) -> Conversation:
-    """Return the messages of as many whole turns as `limit` stored messages contain, but at least of one.
+    """Return a page of whole turns: as many as fit into `limit` stored messages, but at least one.
 
     Raises SessionNotFound.
     """

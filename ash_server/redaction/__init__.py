@@ -1,6 +1,6 @@
-"""Replacement of tokens, keys and passwords in texts that are shown to others, such as `[redacted: github token]`.
+"""Replacement of tokens, keys and passwords in texts by labels such as `[redacted: github token]`.
 
-A replacement contains no quote and no backslash, so JSON with secrets stays valid.
+A label contains no quote or backslash, so redacted JSON stays valid.
 """
 
 import re
@@ -13,9 +13,9 @@ from ash_server.redaction.forms import MAX_LENGTH
 from ash_server.redaction.secrets import Secret, find_secrets
 
 MAX_INLINE = 16 * 1024
-"""Characters; longer texts are redacted in a thread, which yields to the event loop between two slices."""
+"""Characters. Longer texts are redacted in a thread, which yields to the event loop between slices."""
 _MAX_CUT = 200
-"""Characters of the names of sessions, and of the last text of a summary, which are cut at this length."""
+"""The length in characters at which session names, and the last text of a summary, are cut."""
 
 _ELLIPSIS = "\u2026"
 _NAME_OF_SESSION = re.compile(r'"(?:title|prompt|lastText)"\s{0,8}:\s{0,8}"')
@@ -29,31 +29,31 @@ _decode_raw = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 def redact(text: str) -> str:
-    """Replace the secrets. Redact large texts in a thread: it takes time in proportion to the text."""
+    """Replace the secrets in a text. Takes time in proportion to its length, so redact large texts in a thread."""
     return _replace(text, find_secrets(text))
 
 
 def redact_json(document: str) -> str:
-    """Replace the secrets in the strings of a document of JSON, at any level, without a change of other bytes."""
-    found = [
+    """Replace the secrets in the strings of a JSON document, at any level, without changing other bytes."""
+    secrets = [
         part for secret in find_secrets(document, is_json=True) for part in _within_strings(document, secret)
     ]
-    return _replace(document, sorted([*found, *_cut_names(document)]))
+    return _replace(document, sorted([*secrets, *_cut_names(document)]))
 
 
 def redact_text(text: str) -> str:
-    """Replace the secrets of a text, which stays valid JSON if it is."""
+    """Replace the secrets in a text. JSON stays valid."""
     return redact_json(text) if _is_json(text) else redact(text)
 
 
 def redact_name(name: str) -> str:
-    """Replace the secrets of the name of a session, and its last word if it may have been cut there."""
+    """Replace the secrets in a session name, and its last word if that may have been cut."""
     last = _LAST_WORD.search(name) if len(name) == _MAX_CUT else None
     return redact(f"{name[: last.start()]}{_ELLIPSIS}" if last else name)
 
 
 class RedactedLines:
-    """Redacts lines that come in pieces, each of which is JSON, JSON after `data: `, or text."""
+    """Redacts lines of text, JSON, or `data: ` and JSON, that arrive in pieces."""
 
     def __init__(self) -> None:
         self._pending = bytearray()
@@ -63,7 +63,7 @@ class RedactedLines:
         return len(self._pending)
 
     def add(self, piece: bytes, *, more: bool) -> bytes:
-        """Return the redacted lines up to the last line end, or all of them if no more follows."""
+        """Return the redacted complete lines; the last line is complete if no more pieces follow."""
         searched = len(self._pending)
         self._pending += piece
         end = self._pending.rfind(b"\n", searched) + 1 if more else len(self._pending)
@@ -74,7 +74,7 @@ class RedactedLines:
 
 
 def _redact_field(line: str) -> str:
-    """Redact a line of JSON or text, or the value of a line of server-sent events."""
+    """Redact a line of text or JSON, or the value of a `data` field of a server-sent event."""
     field = _FIELD.match(line)
     name = field[0] if field else ""
     return name + redact_text(line[len(name) :])
@@ -100,7 +100,7 @@ def _replace(text: str, secrets: Iterable[Secret]) -> str:
 
 
 def _within_strings(document: str, secret: Secret) -> Iterator[Secret]:
-    """Yield the parts of a secret in each string of a list: a private key may be a list of lines."""
+    """Yield the parts of a secret that spans several strings of a list, such as the lines of a private key."""
     start, end, label = secret
     while start < end:
         stop = _end_of_string(document, start, end)
@@ -111,13 +111,13 @@ def _within_strings(document: str, secret: Secret) -> Iterator[Secret]:
 
 
 def _is_key(document: str, start: int) -> bool:
-    """True if the string that begins here is the key of an object."""
+    """True if the string that begins at `start` is the key of an object."""
     end = _end_of_string(document, start, min(len(document), start + MAX_LENGTH))
     return _COLON.match(document, end) is not None
 
 
 def _end_of_string(document: str, start: int, end: int) -> int:
-    """Return the position of the quote that ends the string, or the end of the part if there is none."""
+    """Return the position of the closing quote, or `end` if there is none."""
     while quote := _QUOTE_OR_ESCAPE.search(document, start, end):
         if quote[0] == '"':
             return quote.start()
@@ -126,7 +126,7 @@ def _end_of_string(document: str, start: int, end: int) -> int:
 
 
 def _cut_names(document: str) -> Iterator[Secret]:
-    """Yield the last words of the names that may have been cut there."""
+    """Yield the last words of names that may have been cut."""
     for member in _NAME_OF_SESSION.finditer(document):
         end = _end_of_string(document, member.end(), min(len(document), member.end() + 6 * _MAX_CUT))
         name = unescape(document[member.end() : end]) or Unescaped(document[member.end() : end])

@@ -1,4 +1,4 @@
-"""Chunks of streams without their texts: a secret may be split over several chunks, each of which shows a part."""
+"""Removal of the texts of stream chunks, because a secret may be split across several chunks."""
 
 import re
 from typing import Any
@@ -8,14 +8,14 @@ import msgspec
 _SHOWN = re.compile(
     r"(.*_)?(id|uuid|type|role|model|object|status|reason|timestamp|at)|.*[a-z](Id|Uuid|Type|At|Reason)"
 )
-"""The keys whose values are not texts of the agent."""
+"""Keys of values that are kept, because they are not texts of the agent."""
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
 def hide_texts(content: bytes) -> bytes:
-    """Return a chunk, as JSON, with empty texts. A chunk that is no JSON becomes empty."""
+    """Return a chunk of JSON with empty texts. A chunk that is not JSON becomes empty."""
     try:
         return _encode(_hide(_decode(content)))
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):

@@ -1,4 +1,4 @@
-"""The text that escapes of JSON stand for, with the places where its characters stand."""
+"""Decoding of JSON escapes, with the positions of the decoded characters in the escaped text."""
 
 import re
 from array import array
@@ -8,27 +8,27 @@ from typing import NamedTuple
 
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|([\"\\/bfnrt]))")
 _MAX_PARTS = 4096
-"""Joined in one call, during which no other thread runs."""
+"""Parts joined in one call, during which no other thread runs."""
 _CHARACTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 class Unescaped(NamedTuple):
     text: str
     ends: Sequence[int] = (0,)
-    """Where the text goes on after each escape, and `0` for its beginning."""
+    """The beginning of the text, and the position after each decoded escape."""
     places: Sequence[int] = (0,)
     """The same positions in the escaped text."""
 
     def place_of(self, position: int) -> int:
-        """Return where a character stands in the escaped text."""
+        """Return the position of a decoded character in the escaped text."""
         index = bisect_right(self.ends, position) - 1
         return self.places[index] + position - self.ends[index]
 
 
 def unescape(text: str) -> Unescaped | None:
-    """Replace the escapes wherever they are, so that it also works for a part of a document. None without any.
+    """Decode the escapes in a text, which may be part of a document; return None if there are none.
 
-    A character outside of the basic plane may become two surrogates.
+    A character outside the Basic Multilingual Plane may become two surrogates.
     """
     if "\\" not in text:
         return None

@@ -1,8 +1,8 @@
-"""The forms of tokens, keys and passwords, one row each, with the documentation that describes them.
+"""The forms of tokens, keys and passwords, one row each, with links to their documentation.
 
-Forms that guess by entropy or by names of variables are left out, because they would also match ids and hashes. Each
-pattern begins with a literal, has a bounded length and cannot match in two ways, so a search takes time in proportion
-to the text. What precedes the literal is checked afterwards.
+There are no forms that guess by entropy or variable names, because they would also match ids and hashes. Each pattern
+begins with a literal, has a bounded length and cannot match in two ways, so a search takes time in proportion to the
+text. The characters before the literal are checked afterwards.
 """
 
 import re
@@ -18,22 +18,25 @@ _MAX_URL_PASSWORD = 256
 
 SecretSpan: TypeAlias = tuple[int, int]
 Find: TypeAlias = Callable[[str, int, int], Iterator[SecretSpan]]
-"""Yields the spans of a form that begin between two positions, in order."""
+"""Yields the spans that begin between two positions, in order."""
 
 
 class Form(NamedTuple):
     label: str
     anchors: tuple[str, ...]
-    """A text without any of them has no match."""
+    """Literals; a text that contains none of them has no match."""
     find: Find
     ignores_case: bool = False
-    """The anchors are in lower case, and the text may be in any case."""
+    """True if the anchors, which are in lower case, match in any case."""
     has_escapes: bool = False
-    """JSON may have escapes in it other than `\\u`: of quotes, slashes or line ends."""
+    """True if JSON may contain the secret with escapes other than `\\u`, of quotes, slashes or line ends."""
 
 
 def _matching(pattern: str, before: str = "", width: int = 0) -> Find:
-    """Find a pattern, or its group `secret`; `before` extends it by up to `width` characters to the left."""
+    """Find a pattern, or its group `secret`.
+
+    `before` must match up to `width` characters before it, which are included.
+    """
     search = re.compile(pattern)
     preceding = re.compile(rf"(?:{before})\Z") if before else None
     return partial(_find_matches, search, preceding, width)
@@ -47,8 +50,8 @@ def _find_matches(
         first, last = match.span(group)
         if preceding is None:
             yield first, last
-        elif found := preceding.search(text, max(0, first - width), first):
-            yield found.start(), last
+        elif prefix := preceding.search(text, max(0, first - width), first):
+            yield prefix.start(), last
 
 
 _QUOTE = r"(?:\\{0,7}[\"'])?"
@@ -61,17 +64,17 @@ _AWS_WORDS = ("key", "pw", "pass", "token")
 
 
 def _find_aws_secrets(text: str, start: int, end: int) -> Iterator[SecretSpan]:
-    """Find 40 characters that a name calls an AWS secret."""
+    """Find 40 characters after a name that identifies them as an AWS secret."""
     for match in _AWS_SECRET.finditer(text, start, end):
         first, last = match.span()
         name = text[max(0, first - _MAX_NAME) : first]
-        is_digits = match[0].isdigit()  # a number of JSON
+        is_digits = match[0].isdigit()  # a JSON number
         if not is_digits and (_AWS_NAME.search(name) or _is_quoted_aws_key(name, text[last : last + 1])):
             yield first, last
 
 
 def _is_quoted_aws_key(name: str, after: str) -> bool:
-    """True for a quoted text after a line that names AWS and a key, token or password."""
+    """True for a quoted text after `aws` and the name of a key, token or password on the same line."""
     line = re.split(r"[\r\n]", name)[-1].lower()
     at = line.find("aws")
     is_quoted = line.endswith(("'", '"')) and after in ("'", '"', "\\")
@@ -105,7 +108,7 @@ _KEY_NAME = r"(?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----"
 _KEY_HEADER = re.compile(f"-----BEGIN {_KEY_NAME}")
 _KEY_FOOTER = re.compile(f"-----END {_KEY_NAME}")
 _KEY_LINES = re.compile(r"(?:(?:\\[nr]|[\s\"',])++[A-Za-z0-9+/=]{40,1024}+)*+")
-"""The lines of a key without a footer, also as strings of a list."""
+"""The lines of a key without a footer, as text or as strings of a list."""
 
 
 def _find_private_keys(text: str, start: int, end: int) -> Iterator[SecretSpan]:
@@ -262,4 +265,4 @@ FORMS: tuple[Form, ...] = (
     Form("twilio api key", ("AC",), _matching(r"AC[a-z0-9]{32}")),
     Form("twilio api key", ("SK",), _matching(r"SK[a-z0-9]{32}")),
 )
-"""Of forms that overlap, the first one labels the secret."""
+"""All forms. If the matches of several overlap, the first form labels the secret."""

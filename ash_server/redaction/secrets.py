@@ -1,7 +1,7 @@
 """Find secrets in texts.
 
-Texts are searched slice by slice. Consecutive slices overlap by the length of the longest form, so the result does not
-depend on where they begin. A call of the pattern matcher, during which no other thread runs, sees one slice only.
+Texts are searched slice by slice, because no other thread runs during a call of the pattern matcher. Slices overlap by
+the length of the longest form, so the result does not depend on slice boundaries.
 """
 
 import re
@@ -17,7 +17,7 @@ _OVERLAP = MAX_LENGTH + 256
 _BLOCK = 1024 * 1024
 _MAX_ANCHOR = 32
 _MAX_LEVELS = 8
-"""Levels of JSON within strings of JSON. Without a limit, `\\u005cu005cu005c…` would have as many as characters."""
+"""Levels of JSON within JSON strings. Without a limit, `\\u005cu005cu005c…` would have one level per few characters."""
 
 _BEGINNING_OF_ESCAPE = re.compile(r"(?<!\\)(?:\\\\){0,8}(\\(?:u[0-9A-Fa-f]{0,3})?)\Z")
 _LONGEST_BEGINNING = 5 + 2 * 8
@@ -32,8 +32,8 @@ class Secret(NamedTuple):
 def find_secrets(text: str, *, is_json: bool = False) -> list[Secret]:
     """Return the secrets of a text in order, without overlaps.
 
-    The text is searched as it is, and with its escapes replaced, again and again. A document of JSON is only searched
-    with its escapes replaced, so that each secret begins and ends between them.
+    The text is searched as it is, and with its escapes decoded, level by level. A JSON document is searched only with
+    its escapes decoded, so that no secret begins or ends within an escape.
     """
     forms = _possible_forms(text)
     if not forms:
@@ -51,10 +51,10 @@ def find_secrets(text: str, *, is_json: bool = False) -> list[Secret]:
 
 
 def _possible_forms(text: str) -> Sequence[Form]:
-    r"""Return the forms that the text may have at any level of escapes: for most texts, none.
+    r"""Return the forms that may occur in the text at any level of escapes: none for most texts.
 
-    Only `\u` stands for letters and digits. Without it, a form without quotes, slashes and line ends stands in the text
-    as it is, and so does the anchor of any other form.
+    Only `\u` escapes letters and digits. In a text without it, the anchors of all forms occur unescaped, and so do
+    complete secrets of forms without quotes, slashes and line ends.
     """
     if "\\u" in text:
         return FORMS
@@ -66,19 +66,20 @@ def _possible_forms(text: str) -> Sequence[Form]:
 
 
 def _anchored_forms(text: str) -> list[Form]:
-    found = list[Form]()
+    """Return the forms with an anchor in the text."""
+    anchored = list[Form]()
     others = list(FORMS)
     for start in range(0, len(text), _BLOCK):
         block = text[start : start + _BLOCK + _MAX_ANCHOR]
         lowered = block.lower()
         contained = [_may_contain(lowered if form.ignores_case else block, form) for form in others]
-        found += [form for form, is_contained in zip(others, contained, strict=True) if is_contained]
+        anchored += [form for form, is_contained in zip(others, contained, strict=True) if is_contained]
         others = [form for form, is_contained in zip(others, contained, strict=True) if not is_contained]
-    return [form for form in FORMS if form in found]
+    return [form for form in FORMS if form in anchored]
 
 
 def _scan(text: str, forms: Sequence[Form]) -> Iterator[Secret]:
-    """Yield the secrets of each form; those of several forms may overlap."""
+    """Yield the secrets of each form. Secrets of different forms may overlap."""
     starts = [0] * len(forms)
     for start in range(0, len(text), _SLICE):
         border = start + _SLICE
@@ -105,13 +106,13 @@ def _scan_slice(text: str, form: Form, start: int, border: int, end: int) -> Ite
 
 
 def _start_of_escape(text: str, start: int) -> int:
-    r"""Return the start, or that of the escape that it is in the middle of: `npm_…` may be preceded by a `\`."""
+    r"""Return `start`, or the start of the escape that contains it, as in `\npm_…`."""
     match = _BEGINNING_OF_ESCAPE.search(text, max(0, start - _LONGEST_BEGINNING), start)
     return match.start(1) if match else start
 
 
 def _place(secrets: Iterable[Secret], levels: list[Unescaped]) -> list[Secret]:
-    """Return where the secrets of the innermost level stand in the text."""
+    """Return the secrets of the innermost level with their positions in the text."""
     placed = list(secrets)
     for level in reversed(levels):
         placed = [Secret(level.place_of(start), level.place_of(end), label) for start, end, label in placed]
@@ -119,7 +120,7 @@ def _place(secrets: Iterable[Secret], levels: list[Unescaped]) -> list[Secret]:
 
 
 def _merge(secrets: Iterable[Secret]) -> list[Secret]:
-    """Join secrets that overlap. The one that begins first labels them."""
+    """Join overlapping secrets, with the label of the one that begins first."""
     merged = list[Secret]()
     for secret in sorted(secrets, key=itemgetter(0)):
         if merged and secret.start < merged[-1].end:

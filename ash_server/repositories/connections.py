@@ -20,7 +20,7 @@ _WRITER_TIMEOUT = 5
 _STATEMENT_ENDED = "A statement took longer than ASH_STATEMENT_TIMEOUT allows, or was cancelled."
 _REPEAT = "the request may be repeated with the same ids, and is stored once."
 _LOST_WORKER = (
-    "A part of the database, a worker of the cluster, does not answer. Sessions on other workers can be read and "
+    "Part of the database, a worker of the cluster, does not answer. Sessions on other workers can be read and "
     f"written; {_REPEAT}"
 )
 
@@ -58,7 +58,7 @@ class Connections:
         return _lend(self.pool, self.tenant)
 
     def changes(self) -> AbstractAsyncContextManager[AsyncConnection]:
-        """Lend a connection for a short write. Raises WriteUnconfirmed, DiskFull, and as `connection` does."""
+        """Lend a connection for a short write. Raises WriteUnconfirmed, DiskFull, and the errors of `connection`."""
         return _lend(self.pool, self.tenant, writes=True)
 
     def owner(self) -> AbstractAsyncContextManager[AsyncConnection]:
@@ -81,7 +81,7 @@ class Connections:
 
     @asynccontextmanager
     async def writer(self, session_id: UUID) -> AsyncGenerator[AsyncConnection, None]:
-        """Lend a connection to write to one session. Raises as `changes` does."""
+        """Lend a connection to write to one session. Raises the same errors as `changes`."""
         slot = self._write_slots.setdefault(session_id, asyncio.Semaphore(_MAX_WRITERS_PER_SESSION))
         try:
             async with asyncio.timeout(_WRITER_TIMEOUT):
@@ -104,7 +104,7 @@ def translate_errors() -> Iterator[None]:
         _log.warning("the disk of the database is full")
         raise DiskFull from error
     except errors.QueryCanceled as error:
-        _log.warning("a statement was ended")
+        _log.warning("a statement was cancelled")
         raise DatabaseUnavailable(_STATEMENT_ENDED) from error
     except OperationalError as error:
         reason, _, _ = str(error).partition("\n")
@@ -117,14 +117,14 @@ def translate_errors() -> Iterator[None]:
 
 @contextmanager
 def _confirm_writes() -> Iterator[None]:
-    """Raise WriteUnconfirmed if the connection is lost, and say how a write that was ended continues."""
+    """Raise WriteUnconfirmed if the connection is lost. The errors of writes say how to repeat them."""
     try:
         yield
     except errors.DiskFull as error:
         _log.warning("the disk of the database is full")
         raise DiskFull(f"{DiskFull.title} Nothing is stored; {_REPEAT}") from error
     except errors.QueryCanceled as error:
-        _log.warning("a statement was ended")
+        _log.warning("a statement was cancelled")
         raise DatabaseUnavailable(f"{_STATEMENT_ENDED} Nothing is stored; {_REPEAT}") from error
     except OperationalError as error:
         is_lost = error.sqlstate is None or isinstance(error, (errors.AdminShutdown, errors.CrashShutdown))
@@ -132,13 +132,13 @@ def _confirm_writes() -> Iterator[None]:
             raise
         _log.warning("the connection to the database was lost during a write")
         raise WriteUnconfirmed(
-            f"The connection was lost: the write may be stored or not; {_REPEAT}"
+            f"The connection was lost, so the write may or may not be stored; {_REPEAT}"
         ) from error
 
 
 def _is_of_worker(error: OperationalError) -> bool:
     """True if the coordinator of a cluster reports that one of its workers does not answer."""
-    is_of_connection = (error.sqlstate or "").startswith("08")  # of its own, PostgreSQL sends no such error
+    is_of_connection = (error.sqlstate or "").startswith("08")  # PostgreSQL itself sends no such error
     return is_of_connection or "while executing command on " in (error.diag.context or "")
 
 

@@ -20,7 +20,7 @@ class ConversationReader:
         self._connect = connections.connection
 
     async def get_page(self, session_id: UUID, *, after: int = 0, limit: int = 1000) -> Conversation:
-        """Return the standard messages of as many whole turns as `limit` stored messages contain, but at least one.
+        """Return a page of standard messages: as many whole turns as fit into `limit` stored messages, at least one.
 
         `next_after` is the cursor of the next page; an empty page may have one, too. Raises SessionNotFound.
         """

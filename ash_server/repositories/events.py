@@ -126,8 +126,8 @@ class EventStore:
     ) -> AsyncGenerator[EventBatch, None]:
         """Like `subscribe`, but yield pages of stored JSON, which subscribers at the same sequence share.
 
-        Call `check_cursor` first. A page comes at least every 15 seconds, if necessary an empty one, and `IDLE` every 2
-        seconds. Its `caught_up` is True if no later event was stored when it was read.
+        Call `check_cursor` first. A page, possibly empty, comes at least every 15 seconds, and `IDLE` every 2 seconds.
+        The `caught_up` of a page is True if no later event was stored when it was read.
         """
         return self._hub.subscribe(session_id, after, collapse=collapse, tenant=self._tenant)
 

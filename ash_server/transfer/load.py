@@ -34,10 +34,9 @@ def load_session(path: str | Path) -> list[StandardMessage]:
 
 
 def load_sessions(paths: Iterable[str | Path]) -> Iterator[list[StandardMessage]]:
-    """Yield the messages of each transcript, as `load_session` does, without those that it copies from another of them.
+    """Yield the messages of each transcript as `load_session` does, without messages copied from another of them.
 
-    A fork, and a subagent of Codex, begins with the messages of its parent. They belong to the parent, with their
-    usage. Raises OSError.
+    Forks and subagents of Codex begin with messages of their parent, which keeps these and their usage. Raises OSError.
     """
     transcripts = [open_transcript(_find_transcript(path)) for path in paths]
     begins = [_Beginning.read(transcript) for transcript in transcripts]
@@ -50,10 +49,10 @@ def load_sessions(paths: Iterable[str | Path]) -> Iterator[list[StandardMessage]
 
 
 class _Beginning(NamedTuple):
-    """What a transcript may have in common with others."""
+    """The facts of a transcript that are compared with others."""
 
     names: frozenset[str]
-    """The ids of its session and of its origins."""
+    """The ids of its session and origins."""
     time: int
     records: list[ComparedRecord]
 
@@ -73,9 +72,9 @@ class _Beginning(NamedTuple):
 
 
 def _count_copied(begins: Sequence[_Beginning]) -> dict[int, int]:
-    """Return the number of lines at the beginning of each transcript that another one has, by index.
+    """Return the number of lines at the beginning of each transcript that were copied from another one, by index.
 
-    The original is the transcript that names fewer origins, or else began first.
+    The original is the transcript with fewer origins, or else the earlier one.
     """
     order = sorted(range(len(begins)), key=lambda number: (len(begins[number].names), begins[number].time))
     copied, earlier = dict[int, int](), dict[int, set[bytes]]()

@@ -43,7 +43,7 @@ from ash_shared.model.session import Session
 _CHUNK_BYTES = 1024 * 1024
 _NO_SESSION = UUID(int=0)
 _UNREADABLE = "\0"
-"""Instead of a stored text that the key may not read: it differs from every text and is the beginning of none."""
+"""A placeholder for stored text that the key may not read: it differs from every text and is a prefix of none."""
 
 
 class Pushed(NamedTuple):

@@ -22,7 +22,7 @@ const SKELETON_DELAY_MS = 150;
 const RECENT_MS = 5 * 60_000;
 /** A page opened at its start switches to the end if the session turns out to be live within this time. */
 const UNTOUCHED_MS = 15_000;
-/** Until then, the number of events is requested at this interval if the newest one is not loaded. */
+/** While checking whether the session grows, the number of events is requested at this interval. */
 const GROWTH_CHECK_MS = 2_000;
 /** A hidden page keeps its stream for this time. */
 const HIDDEN_STREAM_MS = 20_000;
@@ -286,7 +286,7 @@ class SessionPage extends SessionView {
     if (Date.now() - Date.parse(this.session.updatedAt) < RECENT_MS) this.checkGrowth();
   }
 
-  /** Find out whether a session is being written whose newest event is not loaded, such as a replay with old times. */
+  /** Check whether a session grows although its newest event is not loaded, such as a replay with old times. */
   checkGrowth() {
     setTimeout(() => this.tryTo(() => this.openEndIfGrowing()), GROWTH_CHECK_MS);
   }
@@ -421,7 +421,7 @@ class SessionPage extends SessionView {
     super.visit(element);
   }
 
-  /** Save the place after a delay, which later calls do not extend: a growing page scrolls all the time. */
+  /** Save the place after a delay. Later calls do not extend it, because a growing page scrolls all the time. */
   savePlaceSoon() {
     this.savePlaceTimer ??= setTimeout(() => this.savePlace(), SAVE_PLACE_DELAY_MS);
   }
@@ -545,7 +545,7 @@ class SessionPage extends SessionView {
   }
 }
 
-/** The last time that a record of the session names, else the modification time of the imported file. */
+/** The time of the session's last record with a time, or else the modification time of the imported file. */
 function lastTime({ lastAt, fileModifiedAt }) {
   return lastAt ?? fileModifiedAt;
 }

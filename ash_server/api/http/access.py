@@ -31,7 +31,7 @@ _READ_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def needs(*scopes: KeyScope) -> dict[str, tuple[KeyScope, ...]]:
-    """Return the route option for scopes other than that of the method: `read` for GET, `write` for others."""
+    """Return the route option for scopes other than the default, which is `read` for GET and `write` otherwise."""
     return {_SCOPES: scopes}
 
 
@@ -54,7 +54,7 @@ async def check_key(connection: AnyConnection, handler: BaseRouteHandler) -> Non
 
 
 def _check_scopes(client: Client, needed: Sequence[KeyScope]) -> None:
-    """Raises ScopeMissing, which says how to create a key with the missing scopes."""
+    """Raises ScopeMissing with the command that creates a sufficient key."""
     missing = [scope for scope in needed if scope not in client.scopes]
     if missing:
         names = ("scopes " if len(missing) > 1 else "scope ") + " and ".join(
@@ -99,7 +99,7 @@ def client_of(scope: RequestScope) -> Client:
 
 
 def may_read(scope: RequestScope) -> bool:
-    """True if the key of the request may read what is stored."""
+    """True if the key of the request has the scope `read`."""
     return "read" in client_of(scope).scopes
 
 
@@ -110,7 +110,7 @@ def shows_redacted(scope: RequestScope) -> bool:
 
 
 async def find_refusal(connection: AnyConnection) -> AshError | None:
-    """Return why the client of a stream may not go on reading; None if it may."""
+    """Return the error that ends a stream if its client may no longer read, otherwise None."""
     key_ring: KeyRing = connection.app.state.key_ring
     return await key_ring.find_refusal(client_of(connection.scope))
 
@@ -126,9 +126,9 @@ def session_cookie(connection: AnyConnection) -> str | None:
 
 
 def client_address(connection: AnyConnection) -> str:
-    """Return the IP address of the client, also behind a proxy on this machine (`X-Forwarded-For`).
+    """Return the client's IP address, including from `X-Forwarded-For` of a proxy on this machine.
 
-    Of IPv6 the first 64 bits, since a client may use all addresses that begin with them.
+    An IPv6 address is reduced to its /64 network, because a client may use all addresses in it.
     """
     client = connection.scope.get("client")
     try:

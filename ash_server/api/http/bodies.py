@@ -77,15 +77,15 @@ async def read_body(request: Request[Any, Any, Any], *media_types: str) -> Body:
 
 
 async def check_no_body(connection: AnyConnection, handler: BaseRouteHandler) -> None:
-    """Guard of all routes: no body is ignored. Raises InvalidBody if the operation has none in its documentation."""
+    """Guard of all routes. Raises InvalidBody for a body that the operation does not document."""
     if not isinstance(handler, HTTPRouteHandler) or not handler.resolve_include_in_schema():
         return
     if not getattr(handler.operation_class, "has_body", False) and await _has_body(connection):
-        raise InvalidBody("This operation has no body: send none.")
+        raise InvalidBody("This operation does not accept a body.")
 
 
 async def _has_body(connection: AnyConnection) -> bool:
-    """True if the request has a body. Chunks are read up to the first that is not empty. Raises BodyTimeout."""
+    """True if the request has a body. Reads up to the first chunk that is not empty. Raises BodyTimeout."""
     if "transfer-encoding" not in connection.headers:
         return bool((get_header(connection.headers, "content-length") or "").strip("0"))
     while (message := await connection.receive())["type"] == "http.request":

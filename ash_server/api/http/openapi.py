@@ -76,7 +76,7 @@ next page, `nextAfter`.
 **Keys.** Requests carry a key, `Authorization: Bearer ash_…`, unless the server has none yet: it then answers \
 everyone on its own machine. A key belongs to a tenant, and sees the sessions of this tenant only: those of others do \
 not exist for it (404). Its scopes are `read` for GET and for parsing, `write` for storing, `delete` for deleting, and \
-`admin` for the audit log and metrics. Streams end within 30 seconds after their key is revoked or expires.
+`admin` for the audit log and metrics. Streams end within 5 seconds after their key is revoked or expires.
 
 **Errors** are problem details (RFC 9457) with a stable `code`. Unknown query parameters and body fields are rejected, \
 not ignored. Problems never contain message contents.
@@ -177,7 +177,7 @@ def _schemas(models: Sequence[type]) -> dict[str, Any]:
 
 
 def _without_defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of a request. To generators, a field with a default is always there."""
+    """Return the schema of a request without defaults: generators make fields with a default required."""
     properties = {
         name: {key: value for key, value in field.items() if key != "default"}
         for name, field in schema.get("properties", {}).items()
@@ -186,7 +186,7 @@ def _without_defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_sequence(name: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """Require the sequence of an event: those of the library have none until they are stored."""
+    """Require the sequence of an event, which is optional in the library until the event is stored."""
     return {**schema, "required": [*schema["required"], "sequence"]} if name in _EVENTS else schema
 
 
@@ -197,14 +197,14 @@ _MAX_INT32, _MAX_INT64 = 2**31 - 1, 2**63 - 1
 
 
 def _plain(schema: Any) -> Any:
-    """Return an equal schema in words that all tools read."""
+    """Return an equivalent schema that uses only keywords that all tools support."""
     if isinstance(schema, list):
         return list(map(_plain, schema))
     if not isinstance(schema, dict):
         return schema
     plain = {name: _plain(value) for name, value in schema.items()}
     if plain.get("anyOf") == [{}, {"type": "null"}]:
-        del plain["anyOf"]  # anything
+        del plain["anyOf"]  # allows any value
     if plain.get("type") == "integer" and plain.get("maximum", _MAX_INT64) > _MAX_INT32:
         return {**plain, "format": "int64"}
     if plain.get("type") == "object":
@@ -216,17 +216,17 @@ def _plain(schema: Any) -> Any:
 
 
 def _with_items(schema: Mapping[str, Any], item: Any) -> dict[str, Any]:
-    """Describe a tuple of equal items as a list of fixed length."""
+    """Describe a tuple of items of one type as a list of fixed length."""
     return {name: value for name, value in schema.items() if name != "prefixItems"} | {"items": item}
 
 
 _NAMES = {"NewEvent": "EventToAppend", "NewMessage": "MessageToAppend", "NewSession": "SessionToCreate"}
-"""Schemas with another name than their model: in Go, `NewSession` is the constructor of `Session`."""
+"""Schema names that differ from the model, because `NewSession` is the constructor of `Session` in Go."""
 _NEW_REFERENCES = {_REFERENCE + model: _REFERENCE + name for model, name in _NAMES.items()}
 
 
 def _renamed(node: Any, key: str = "") -> Any:
-    """Return a part of the document with the names of the schemas in `_NAMES`."""
+    """Rename the schemas in `_NAMES` within a part of the document."""
     if isinstance(node, list):
         return [_renamed(each) for each in node]
     if isinstance(node, dict):

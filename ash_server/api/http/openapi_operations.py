@@ -47,8 +47,10 @@ def json_of_any(*models: type, **examples: Any) -> OpenAPIMediaType:
 
 
 def json_batch_of(model: Any, **examples: Any) -> OpenAPIMediaType:
-    """Return the content for a list of items. One item without a list is accepted, but a union is not documented:
-    clients that are generated from one do not compile."""
+    """Return the content for a list of items.
+
+    A single item is also accepted but not documented, because clients generated from a union do not compile.
+    """
     items = Schema(type=OpenAPIType.ARRAY, items=reference(model), min_items=1, max_items=MAX_BATCH_SIZE)
     return OpenAPIMediaType(schema=items, examples=_examples(examples))
 

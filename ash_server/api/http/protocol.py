@@ -1,7 +1,7 @@
-"""The HTTP/1 protocol: uvicorn's, with limits for headers and times, problem documents, and HTTP/1.0 without chunks.
+"""uvicorn's HTTP/1 protocol with header limits, timeouts, problem documents, and HTTP/1.0 without chunks.
 
-uvicorn has no limit for headers with httptools, no timeout for them and for bodies, and answers its own errors as plain
-text.
+With httptools, uvicorn has no header limit. It has no timeouts for headers and bodies, and returns its own errors as
+plain text.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ MAX_HEADER_BYTES = 64 * 1024
 HEADER_TIMEOUT_SECONDS = 10.0
 """Time for the whole header of a request, and for the first byte of a connection."""
 BODY_TIMEOUT_SECONDS = 30.0
-"""Time for the whole body of a request, whether or not the application reads it or has answered."""
+"""Time for the whole request body, even if the application does not read it or has already responded."""
 _LINGER_SECONDS = 2.0
 
 
@@ -53,7 +53,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._received += len(data)
             if self._received > MAX_HEADER_BYTES:
                 self._refuse(HeadersTooLarge())
-        elif self._is_in_body and self._body_timer is None:  # not complete, unlike most
+        elif self._is_in_body and self._body_timer is None:  # incomplete, unlike most bodies
             self._start_body_timer()
 
     def handle_websocket_upgrade(self) -> None:
@@ -124,7 +124,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._body_timer = None
 
     def _end_body_time(self) -> None:
-        """Refuse a request whose body is incomplete; if it was answered without its body, close the connection."""
+        """Refuse a request with an incomplete body, or close the connection if it was already answered."""
         cycle: RequestResponseCycle = self.cycle
         if self.flow.read_paused:  # the application is slow, not the client
             self._start_body_timer()

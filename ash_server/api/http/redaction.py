@@ -28,7 +28,7 @@ Parameter = TypeVar("Parameter", str, str | None)
 class Redaction(ASGIMiddleware):
     """Redacts whatever a route sends, so that no route can forget to.
 
-    Routes that cut, escape or encode texts redact them before: what is left of a secret then is not recognised here.
+    Routes that cut, escape or encode texts redact them first, because the remains of a secret are not recognised here.
     """
 
     scopes = (ScopeType.HTTP, ScopeType.WEBSOCKET)
@@ -55,7 +55,7 @@ _TYPES_WITH_LINES = (EVENT_STREAM, NDJSON)
 
 
 class _Body:
-    """The body of a response. One without lines is redacted when it is complete."""
+    """The body of a response. Lines are redacted as they are sent, any other body when it is complete."""
 
     def __init__(self, *, has_lines: bool) -> None:
         self._lines = RedactedLines() if has_lines else None
@@ -79,7 +79,7 @@ async def _offload(edit: Callable[[str], str], text: str) -> str:
 
 
 def is_redacted(scope: Scope) -> bool:
-    """True if the request asks for it, or its key shows nothing else. An invalid request is redacted, too."""
+    """True if the request or its key requires redaction. A request with an invalid parameter is also redacted."""
     try:
         return shows_redacted(scope) or check_parameter(scope)
     except InvalidParameter:
@@ -102,16 +102,16 @@ def check_parameter(scope: Scope) -> bool:
 
 
 def compared(scope: Scope, text: Parameter) -> Parameter:
-    """Return a text that is compared as a whole with stored ones: one with a secret equals none for this client.
+    """Redact a text that is compared for equality with stored texts, so that a text with a secret matches nothing.
 
-    Parts of texts, such as words and prefixes, are compared with redacted texts instead (`SessionFilter.redact`,
-    `SearchFilter.redact`): a secret could be guessed character by character.
+    Words and prefixes are compared with redacted texts instead (`SessionFilter.redact`, `SearchFilter.redact`), because
+    a client could otherwise guess a secret character by character.
     """
     return redact(text) if text and is_redacted(scope) else text
 
 
 def mark_as_redacted(scope: Scope) -> None:
-    """Send the response as it is: it is made of redacted texts, and too large to be redacted at once."""
+    """Send the response unchanged, because it is built from redacted texts and may be too large to redact here."""
     scope[_IS_REDACTED] = True  # type: ignore[literal-required]
 
 

@@ -19,7 +19,7 @@ MAX_CLIENT_FRAME_BYTES = 1024
 """WebSocket clients have nothing to send but pings."""
 
 FindRefusal = Callable[[], Awaitable[AshError | None]]
-"""Returns why the client of a stream may not go on reading; None if it may."""
+"""Returns the error that ends a stream if its client may no longer read, otherwise None."""
 
 _MIN_CHUNK_BYTES = 64 * 1024
 _SUBSCRIPTION = "ash.subscription"
@@ -35,7 +35,7 @@ def is_subscription(scope: Scope | None) -> bool:
 
 
 def closed_event(reason: AshError, **fields: int) -> bytes:
-    """Return the last event of a stream, which says why it ends."""
+    """Return the last event of a stream, with the reason for its end."""
     data = {**fields, "code": reason.code, "detail": reason.detail}
     return b"event: closed\ndata: %b\n\n" % msgspec.json.encode(data)
 

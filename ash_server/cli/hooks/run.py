@@ -51,10 +51,11 @@ def log_error(error: Exception) -> None:
 def send(program: str, agent: str, url: str | None, paths: Sequence[str]) -> None:
     """Wait until the transcript rests, then become the command that pushes it, or imports it without a server.
 
-    Reads transcripts of this user below the folders of the CLI only: another program may have written the input. Of
-    several processes for a transcript, one waits. Those that push store each line once: its id is its place.
+    Reads only this user's transcripts below the folders of the CLI, because another program may have written the input.
+    If several processes are started for one transcript, only one waits. Several may push at once: the id of a line is
+    its position, so each line is stored once.
     """
-    # Not imported for the hook itself, which must return at once.
+    # Imported late, because the hook itself must return immediately.
     from ash_server.transfer.importing.transcript_files import find_homes
 
     homes = [home for home in find_homes(os.environ, Path.home()) if home.cli.source == agent]

@@ -94,7 +94,7 @@ class EventPrinter:
         self._streamed[key] = self._streamed.get(key, "") + event["payload"]["text"]
 
     def _on_text(self, event: PrintedEvent) -> None:
-        """Print a complete text, without the part that was already streamed, and without what comes before it."""
+        """Print the rest of a complete text after the part that was already streamed."""
         key = _text_key(event)
         text = event["payload"]["text"] or _format_blocks(event["payload"].get("content"))
         streamed = self._streamed.pop(key, "")

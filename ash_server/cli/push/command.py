@@ -52,7 +52,7 @@ def command(
     ash push --discover --watch       the same, and what is added from now on
     ash push session.jsonl
 
-    --watch reads files below the named folders only, and reports links that lead elsewhere.
+    --watch reads only files below the given folders, and reports links that lead elsewhere.
     """
     if bool(paths) == discovers:
         raise click.UsageError("Name a PATH, or give --discover.")

@@ -42,7 +42,7 @@ class PushOptions(NamedTuple):
     wait: float | None
     """Seconds to wait for an unavailable server; None: without a limit."""
     within: tuple[Path, ...] = ()
-    """Read files of this user below these folders only."""
+    """If set, read only this user's files below these folders."""
 
 
 class _Known(NamedTuple):
@@ -172,7 +172,7 @@ def _add(report: ImportReport, path: Path, outcome: PushedFile | UnreadFile) -> 
 
 
 def _access(options: PushOptions, homes: Sequence[Home], *, watches: bool) -> FileAccess:
-    """Return the files to read. While they are watched, none that later links lead to."""
+    """Return the files that may be read. While watching, links cannot lead to others."""
     if options.within:
         return FileAccess.below(options.within, current_user())
     if not watches:

@@ -31,7 +31,7 @@ from ash_shared.model.message import Role
 from ash_shared.projections.search_text import PASSAGES_VERSION, SILENT, Passage, passages, role_of
 
 Readers = Literal["all", "redacted", "unredacted"]
-"""The clients that find words: those that see redacted texts do not find the words of secrets."""
+"""The clients that can find a row: those that see redacted texts must not find the words of secrets."""
 
 _PAGE, _PAGE_BYTES = 500, 256 * 1024
 """Events indexed in one transaction."""
@@ -249,7 +249,7 @@ def _build_rows(
 
 
 def _shown_events(event: _Event, decoded: SearchedEvent) -> list[tuple[Readers, SearchedEvent]]:
-    """Return the event as each kind of readers sees it. Few events have secrets."""
+    """Return the versions of the event for each kind of reader: only one for most events, which have no secrets."""
     content = event.content.decode()
     redacted = redact_json(content)
     if redacted == content:

@@ -113,7 +113,7 @@ class SearchFilter(TypedDict, total=False):
 
 
 def other_readers(*, redacts: bool) -> Readers:
-    """Return the readers of the rows that a search leaves out."""
+    """Return the kind of readers whose rows a search excludes."""
     return "unredacted" if redacts else "redacted"
 
 
@@ -172,8 +172,8 @@ class FoundEvent(NamedTuple):
 async def _to_page(
     conn: AsyncConnection, matches: Sequence[_Match], limit: int, parsed: ParsedQuery, *, redacted: bool
 ) -> SearchPage:
-    found = await describe(conn, matches[:limit], parsed, redacted=redacted)
-    results = [_to_result(match, hit) for match, hit in zip(matches, found, strict=False)]
+    hits = await describe(conn, matches[:limit], parsed, redacted=redacted)
+    results = [_to_result(match, hit) for match, hit in zip(matches, hits, strict=False)]
     has_more = 0 < len(results) < len(matches)
     return SearchPage(results=results, nextAfter=_to_cursor(matches[len(results) - 1]) if has_more else None)
 

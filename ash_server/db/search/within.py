@@ -119,8 +119,8 @@ async def find_in_session(
     return SessionHitPage(hits=[], total=(await counted.fetchone() or [0])[0])
 
 
-def _to_page(rows: Sequence[_Hit], found: Sequence[FoundEvent]) -> SessionHitPage:
-    hits = [_to_hit(row, event) for row, event in zip(rows, found, strict=False)]
+def _to_page(rows: Sequence[_Hit], events: Sequence[FoundEvent]) -> SessionHitPage:
+    hits = [_to_hit(row, event) for row, event in zip(rows, events, strict=False)]
     total, last = rows[0].total, hits[-1].number
     return SessionHitPage(hits=hits, total=total, nextAfter=last if last < total else None)
 

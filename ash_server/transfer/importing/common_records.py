@@ -1,4 +1,4 @@
-"""Records that transcripts have in common: copies and forks begin with those of their original. No database needed."""
+"""Comparison of records: copies and forks begin with the records of their original. Needs no database."""
 
 from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
@@ -8,7 +8,7 @@ from ash_shared.model.message import Identity
 
 
 class RecordMarks(NamedTuple):
-    """Digests that are the same for a record and its copies."""
+    """Digests that are equal for a record and its copies."""
 
     name: bytes
     """Digest of the id of the record, or of its content if it has no id."""
@@ -17,14 +17,14 @@ class RecordMarks(NamedTuple):
 
 
 def record_marks(identity: Identity, text: str) -> RecordMarks | None:
-    """Return the marks of a record; None for a header, which is not compared."""
+    """Return the marks of a record, or None for a header, which is not compared."""
     body = text if identity.body is None else identity.body
     name = f"id {identity.record}" if identity.record else body
     return RecordMarks(hash_text(name), hash_text(f"{name} {body}")) if name else None
 
 
 class ComparedRecord(NamedTuple):
-    """A message that is compared."""
+    """A record to compare."""
 
     marks: RecordMarks
     sequence: int
@@ -37,11 +37,11 @@ Id = TypeVar("Id")
 def longest_copy(
     records: Sequence[ComparedRecord], others: Mapping[Id, Collection[bytes]]
 ) -> tuple[Id, int] | None:
-    """Return the session that has the most records at the beginning, and the last of these; of equal numbers, the first
-    session.
+    """Return the session that shares the most records at the beginning, and the sequence of the last shared record.
 
-    Records other than messages are no copy by themselves: sessions may begin with equal headers. Up to the first
-    message, the content is compared as well: sessions of tests use ids such as `msg-001`. Later messages may be edited.
+    The first session wins a tie. At least one message must be shared, because unrelated sessions may begin with equal
+    headers. Up to the first message, the content must be equal too, because test sessions use ids such as `msg-001`;
+    later messages may be edited.
     """
     copied: dict[Id, int] = {}
     begin_equal = dict(others)

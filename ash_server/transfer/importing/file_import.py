@@ -288,7 +288,7 @@ class FileImport:
         self._last_line: FileLine | None = None
         """The last line of the session; None if its stored text differs from the file, or continues it."""
         self._continuations: list[FileLine] = []
-        """Values that a program wrote after stored lines without an end."""
+        """Values that a program wrote after unterminated stored lines."""
 
     @property
     def end(self) -> LineStart | None:
@@ -554,7 +554,7 @@ def _was_cut(line: FileLine, stored: bytes) -> bool:
 
 
 def _continuation(line: FileLine, stored: bytes) -> FileLine | None:
-    """Return what a program wrote after a stored line that had no end: another JSON value. It has its own message."""
+    """Return the JSON value that a program wrote after an unterminated stored line. It becomes a separate message."""
     if line.data is None or not line.data.startswith(stored) or _was_cut(line, stored):
         return None
     rest = line.data[len(stored) :]

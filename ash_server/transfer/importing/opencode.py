@@ -29,12 +29,12 @@ def is_session(path: Path) -> bool:
 
 
 def storage_of(path: Path) -> Path:
-    """Return the storage of a session file."""
+    """Return the storage folder of a session file."""
     return path.absolute().parents[2]
 
 
 def storage_around(path: Path) -> Path | None:
-    """Return the storage of a session file, or of a folder of session files; None for other paths."""
+    """Return the storage folder that contains a session file or a folder of session files; None for other paths."""
     path = path.absolute()
     folders = [each.parent for each in (path, *path.parents) if each.name == "session"]
     return next((each for each in folders if each.name == "storage" and (each / "message").is_dir()), None)

@@ -23,7 +23,7 @@ class Transcript(NamedTuple):
 
 
 def folder_of(path: Path) -> Path:
-    """Return a path to read, or the folder that also has the other files of its transcripts."""
+    """Return the path, or the folder with all files of its transcripts if they are in several."""
     return opencode.storage_around(path) or path
 
 

@@ -104,7 +104,7 @@ class Home(NamedTuple):
         return relative is not None and bool(self.cli.transcript.fullmatch(relative))
 
     def transcript_folders(self) -> list[Path]:
-        """Return the folders in it that have all files of transcripts; each may be a link."""
+        """Return the folders that contain all transcript files; each may be a link."""
         return [self.path / folder.partition("/")[0] for folder in self.cli.folders]
 
     def _is_in_transcript_folder(self, relative: str) -> bool:
@@ -213,7 +213,7 @@ class _FolderWalk:
         return is_allowed and self._is_in_place(entry, resolved) and self._is_regular(entry)
 
     def _is_in_place(self, entry: Path, resolved: Path) -> bool:
-        """Skip what is outside of the folders to read."""
+        """Return False for entries outside the folders to read, and report them."""
         try:
             self._access.check_place(entry, resolved)
         except OSError as error:

@@ -287,7 +287,7 @@ function foldToolCalls({ key, entries }) {
   return items;
 }
 
-/** Add a piece of output without the characters that earlier pieces have, as its offset says. */
+/** Add a piece of output, except the part before its offset that earlier pieces already contain. */
 function addOutput(item, payload) {
   const { chunk, offset } = payload;
   const characters = [...String(chunk)];

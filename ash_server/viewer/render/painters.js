@@ -82,7 +82,7 @@ function single(item) {
   return (Object.hasOwn(EVENT_PAINTERS, type) ? EVENT_PAINTERS[type] : raw)(item);
 }
 
-/** The agent that sent a prompt, if it was none of the person's. */
+/** The agent that sent a prompt, if the person did not send it. */
 function sender({ fromAgentId }) {
   return typeof fromAgentId === "string" && fromAgentId !== "" && `from ${fromAgentId} · `;
 }

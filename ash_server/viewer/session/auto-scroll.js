@@ -3,7 +3,7 @@ import { clockText } from "../lib/time-format.js";
 import { NEAR_END, distanceToEnd, isVisible, keepScrollPosition, restoreAnchor, scrollToEnd } from "./scroll-anchor.js";
 
 const OPENING_MS = 100;
-/** For this time after the user scrolls up, the end is not followed again, even if it is near. */
+/** After the user scrolls up, the page does not follow its end again for this time, even if it is near. */
 const LEAVING_MS = 300;
 const UPWARD_KEYS = new Set(["ArrowUp", "PageUp", "Home"]);
 
@@ -19,7 +19,7 @@ export class AutoScroll {
   firstUnread;
   /** When the user last scrolled up. */
   leftAt = -LEAVING_MS;
-  /** Where the finger on the screen was last. */
+  /** The last vertical position of the finger on the screen. */
   touchedY = 0;
 
   /**
@@ -42,7 +42,7 @@ export class AutoScroll {
     new ResizeObserver(() => (this.isFollowing ? scrollToEnd() : restoreAnchor())).observe(log);
   }
 
-  /** While the page grows fast, it is at its end again before an upward scroll event: the input itself counts. */
+  /** Listen for the input itself: a page that grows fast is at its end again before an upward scroll event arrives. */
   listenForInput() {
     const passive = { passive: true };
     addEventListener("wheel", ({ deltaY, ctrlKey }) => deltaY < 0 && !ctrlKey && this.leave(), passive);

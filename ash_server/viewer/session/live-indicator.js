@@ -10,7 +10,7 @@ export const ABANDONED_MS = 10 * 60_000;
 export class LiveIndicator {
   isConnected = false;
   lastEventAt = 0;
-  /** The last time that a record or the imported file names, in milliseconds; infinite if there is none. */
+  /** The last time of a record or of the imported file, in milliseconds; infinite if there is none. */
   lastRecordAt = Infinity;
   /** @type {number | undefined} */
   timer;
@@ -40,8 +40,8 @@ export class LiveIndicator {
   }
 
   /**
-   * The time since the last activity. Events of records without a time have the time of storing, so the last time that
-   * a record or the imported file names is used if it is earlier.
+   * The time since the last activity. Events of records without a time have the time when they were stored, so the last
+   * time of a record or of the imported file is used if it is earlier.
    */
   get idleMs() {
     const { events, lastSeq } = this.renderer.log;
@@ -56,7 +56,7 @@ export class LiveIndicator {
   }
 
   /**
-   * Set the window title, and the last time that a record or the imported file names.
+   * Set the window title, and the last time of a record or of the imported file.
    *
    * @param {string} title
    * @param {string | undefined} lastAt

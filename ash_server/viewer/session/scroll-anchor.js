@@ -40,7 +40,7 @@ export function isVisible(element) {
 
 /**
  * An element, its exact position, and the scroll position. Scroll positions are whole pixels, so rounding errors would
- * add up without the exact one.
+ * accumulate without the exact position.
  *
  * @typedef {{element: Element, top: number, scrollY: number, headerHeight: number, isRecent?: boolean}} Anchor
  */
@@ -74,8 +74,8 @@ export function restoreAnchor() {
 }
 
 /**
- * Scroll so that the element has its position again. If it was only moved by the header, which was in view at the top of
- * the page, the header stays in view.
+ * Scroll so that the element is at its previous position. If only the header moved it, and the header was visible at
+ * the top of the page, keep the header visible.
  *
  * @param {Anchor} current
  */

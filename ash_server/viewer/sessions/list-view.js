@@ -192,7 +192,7 @@ function noMatches(clear) {
   });
 }
 
-/** With a key, the notice names its tenant: others may have sessions. */
+/** With a key, the notice contains its tenant, because other tenants may have sessions. */
 function noSessions() {
   const { tenant } = document.body.dataset;
   const setting = tenant ? `ASH_TENANT=${tenant} ` : "";

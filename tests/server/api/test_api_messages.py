@@ -331,7 +331,7 @@ async def test_pop_refuses_a_body(client: AsyncClient, filled: str, body: str) -
     refused = await client.post(f"{filled}/pop", content=body, headers={"Content-Type": "application/json"})
 
     assert (refused.status_code, refused.json()["code"]) == (400, "invalid_body")
-    assert refused.json()["detail"] == "This operation has no body: send none."
+    assert refused.json()["detail"] == "This operation does not accept a body."
     assert len((await client.get(filled)).json()["messages"]) == 4
 
 

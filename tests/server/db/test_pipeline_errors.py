@@ -132,7 +132,7 @@ async def append_around(
 DETAILS = {
     "cancelled statement": "A statement took longer than ASH_STATEMENT_TIMEOUT allows, or was cancelled. Nothing is "
     "stored; ",
-    "terminated backend": "The connection was lost: the write may be stored or not; ",
+    "terminated backend": "The connection was lost, so the write may or may not be stored; ",
     "disk full": "The disk of the database is full. Nothing is stored; ",
 }
 REMEDY = "the request may be repeated with the same ids, and is stored once."
