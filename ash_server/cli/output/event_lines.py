@@ -95,8 +95,8 @@ class EventPrinter:
 
     def _on_text(self, event: PrintedEvent) -> None:
         """Print the rest of a complete text after the part that was already streamed."""
-        key = _text_key(event)
-        text = event["payload"]["text"] or _format_blocks(event["payload"].get("content"))
+        key, payload = _text_key(event), event["payload"]
+        text = _format_sender(payload) + (payload["text"] or _format_blocks(payload.get("content")))
         streamed = self._streamed.pop(key, "")
         start = text.find(streamed)
         has_joined_late = start > 0 and not self._turn_start_time
@@ -215,6 +215,16 @@ def _format_text(field: str, payload: Payload) -> str:
     return text_of_json(payload[field])
 
 
+def _format_sender(payload: Payload) -> str:
+    """Return the agent that sent a prompt, if no person did."""
+    agent = payload.get("fromAgentId")
+    return f"from {_one_line(agent)} · " if isinstance(agent, str) and agent else ""
+
+
+def _format_prompt(payload: Payload) -> str:
+    return _format_sender(payload) + text_of_json(payload["text"])
+
+
 def _format_speech(payload: Payload) -> str:
     seconds = f"{payload['durationMs'] / 1000:.1f} s" if "durationMs" in payload else ""
     return payload.get("transcription") or seconds or _format_blocks(payload.get("content"))
@@ -258,7 +268,8 @@ _HEADLINES: Mapping[str, Callable[[Payload], str]] = {
     "turn_end": _format_turn_end,
     "tool_call": lambda payload: f"{payload['toolName']} {_main_argument(payload['args'])}",
     "tool_result": lambda payload: ("✗ " if failure_of(payload) else "") + _result_text(payload),
-    "user_audio": _format_speech,
+    "user_message": _format_prompt,
+    "user_audio": lambda payload: _format_sender(payload) + _format_speech(payload),
     "audio_done": _format_speech,
     "interrupt": lambda payload: f"interrupted: {payload['reason']}",
     "error": _format_error,

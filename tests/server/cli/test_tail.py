@@ -128,6 +128,15 @@ CASES = {
         ],
         "─ the turn has ended\n" * 2,
     ),
+    "prompts of another agent": (
+        [
+            event("user_message", text="Test it.", fromAgentId="plan\x1bner"),
+            event("user_audio", transcription="And this.", fromAgentId="planner"),
+            event("user_message", text="Mine.", fromAgentId=""),
+            event("user_message", text="Mine.", fromAgentId=None),
+        ],
+        "> from plan␛ner · Test it.\n· user_audio from planner · And this.\n> Mine.\n> Mine.\n",
+    ),
     "errors and interruptions": (
         [
             event("error", code="overloaded", message="Later."),
@@ -176,6 +185,9 @@ def test_prints_events_as_text(name: str) -> None:
 
 def test_truncates_long_lines() -> None:
     assert len(headline(event("user_message", text="word " * 1000))) == 160
+    assert (
+        headline(event("user_message", text="Test it.", fromAgentId="planner")) == "from planner · Test it."
+    )
 
 
 @pytest.fixture(scope="module")
