@@ -6,11 +6,13 @@ reading to JSON share one translation.
 
 from collections.abc import Callable, Collection, Mapping
 from types import UnionType
-from typing import Any, Literal, TypeGuard, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeGuard, TypeVar, Union, get_args, get_origin
 
 import msgspec
+from annotated_types import MinLen
 from msgspec import UNSET, Struct, UnsetType, defstruct
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from ash_shared.model.content import (
     FileContent,
@@ -258,9 +260,15 @@ def _struct(model: type[BaseModel], tag: str | None = None) -> type[Struct]:
         if get_origin(field.annotation) is Literal:
             continue
         default = msgspec.NODEFAULT if field.is_required() else UNSET
-        field_type = _field_type(field.annotation)
+        field_type = with_minimum(_field_type(field.annotation), field)
         fields.append((name, field_type | UnsetType, msgspec.field(default=default, name=field.alias)))
     return defstruct(model.__name__, fields, tag=tag, kw_only=True, gc=False)
+
+
+def with_minimum(field_type: Any, field: FieldInfo) -> Any:
+    """Return the type for msgspec with the minimum length of a model's field."""
+    lengths = [item.min_length for item in field.metadata if isinstance(item, MinLen)]
+    return Annotated[field_type, msgspec.Meta(min_length=lengths[0])] if lengths else field_type
 
 
 def _field_type(annotation: Any) -> Any:

@@ -70,7 +70,8 @@ class ToolUseContent(_Block):
     type: Literal["tool_use"] = "tool_use"
     id: str | None = ABSENT
     """Links the result to the call. Absent or null if the input has no id: ids are never generated."""
-    name: str
+    name: str = Field(min_length=1)
+    """A block without a name is a `raw` block, not a call."""
     input: Any
     """The arguments, any JSON; a string if they are text that is not JSON."""
     executor: str | None = ABSENT

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, defstruct
 from pydantic import BaseModel
 
-from ash_shared.model.blocks import CLASSES, MAX_BLOCKS
+from ash_shared.model.blocks import CLASSES, MAX_BLOCKS, with_minimum
 from ash_shared.reading.json_text import shallow_json
 
 
@@ -43,7 +43,8 @@ def _struct(
     for name, field in model.model_fields.items():
         if get_origin(field.annotation) is Literal:
             continue
-        field_type = content if name == "content" else _field_type(field.annotation, base, json)
+        own_type = content if name == "content" else _field_type(field.annotation, base, json)
+        field_type = with_minimum(own_type, field)
         if field.is_required():
             fields.append((name, field_type, msgspec.field(name=field.alias)))
         else:
