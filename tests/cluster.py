@@ -1,4 +1,4 @@
-"""Marks of tests for which a Citus cluster makes a difference."""
+"""Markers and helpers for tests that behave differently on a Citus cluster."""
 
 import os
 
@@ -23,4 +23,4 @@ COUNT_LOCK_WAITS = (
     if on_citus()
     else _COUNT_LOCK_WAITS
 )
-"""The number of connections that wait for a lock, for the owner: rows of sessions are locked on the workers."""
+"""The number of connections that wait for a lock, as the owner sees it: session rows are locked on the workers."""

@@ -138,7 +138,7 @@ def cluster(folder: Path) -> Iterator[str]:
 
 
 def empty_database(url: str) -> None:
-    """Delete the rows of the last test. TRUNCATE of distributed tables takes seconds."""
+    """Delete the rows of the last test with DELETE, because TRUNCATE of distributed tables takes seconds."""
     with psycopg.connect(url) as conn:
         for table in (
             "events",

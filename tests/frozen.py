@@ -1,4 +1,4 @@
-"""PostgreSQL whose processes are stopped: connections to it stay open, and nothing answers."""
+"""A PostgreSQL with stopped processes: its connections stay open, but nothing answers."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -11,11 +11,11 @@ from ash_server.db.embedded.server import EmbeddedPostgres
 
 @contextmanager
 def frozen(server: EmbeddedPostgres) -> Iterator[None]:
-    """Stop all processes of a server that the test has started, and continue them at the end."""
+    """Stop all processes of a server started by the test, and continue them on exit."""
     postmaster = server._postmaster()
     assert postmaster
     processes = [psutil.Process(postmaster.pid)]
-    processes[0].suspend()  # it forks no others from now on
+    processes[0].suspend()  # so that it forks no others
     try:
         for process in processes[0].children(recursive=True):
             with suppress(NoSuchProcess):
@@ -24,5 +24,5 @@ def frozen(server: EmbeddedPostgres) -> Iterator[None]:
         yield
     finally:
         for process in processes:
-            with suppress(NoSuchProcess):  # it ends when the first ones continue
+            with suppress(NoSuchProcess):  # it may end when the first ones continue
                 process.resume()

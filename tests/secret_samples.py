@@ -1,6 +1,6 @@
-"""Secrets of each form, by the label of their replacement."""
+"""A secret of each form, by the label that replaces it."""
 
-# Each value is assembled, so that scanners of repositories do not report it.
+# The values are assembled from parts, so that repository scanners do not report them.
 ALNUM = "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0dF3gH6jK9mN2pQ5sT8vW1yZ4"
 HEX = "0123456789abcdef" * 4
 SECRETS = {

@@ -46,7 +46,7 @@ def test_settings_exist() -> None:
 
 
 def test_unit_names_files_of_the_installation_only() -> None:
-    """`/opt/ash` is a virtual environment: it has no pages."""
+    """`/opt/ash` is a virtual environment without documentation."""
     assert {*re.findall(r"/opt/ash\S*", "\n".join(values_of(r"\w+")))} == {"/opt/ash/bin/ash"}
 
 

@@ -309,7 +309,7 @@ def test_retries_wait_as_long_as_the_server_says(header: str | None, seconds: fl
 
 
 def test_unconfirmed_writes_are_repeated_if_that_changes_nothing() -> None:
-    """Unlike one that the server has not begun, a repeated `pop` would delete another message."""
+    """Repeating a `pop` that the server may have executed would delete another message."""
     outcomes = []
     for code, is_repeatable in product(("database_unavailable", "write_unconfirmed"), (True, False)):
         error = answer_error(503, {}, f'{{"code": "{code}"}}'.encode())

@@ -292,7 +292,7 @@ async def test_works_on_a_page_of_another_site(package: Path, database_url: str,
 
 
 def test_unconfirmed_writes_are_repeated_if_that_changes_nothing(typescript: TypeScriptClient) -> None:
-    """The number of requests of each call."""
+    """Compare the number of requests of each call."""
     assert typescript.run("unconfirmed writes") == [
         {
             "append database_unavailable": 2,

@@ -1,4 +1,4 @@
-"""A Citus cluster: all statements as the roles of tenants, parallel appends, two tenants, and a lost worker."""
+"""A Citus cluster: all statements as tenant roles, parallel appends, two tenants, and a lost worker."""
 
 import asyncio
 import json
@@ -45,19 +45,19 @@ SAMPLES = sorted((Path(__file__).parents[2] / "ash_server" / "samples").glob("*.
 WRITERS, EACH = 8, 25
 
 CONTROL = shlex.split(os.environ.get("ASH_TEST_CITUS_CONTROL", ""))
-"""A command that stops worker N with the arguments `kill N`, and starts it again with `up N`."""
+"""A command that stops worker N with the arguments `kill N`, and restarts it with `up N`."""
 
 
 @pytest.fixture
 async def tenant_store(store: Store) -> Store:
-    """The store of another tenant than the default one."""
+    """A store for a tenant other than the default one."""
     await create_key(store, "all", "red", "read", "write")
     return store.for_tenant(await store.get_tenant("red"))
 
 
 @pytest.fixture
 def executed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """The statements that are executed, as they are written in the source."""
+    """The executed statements as written in the source."""
     queries: set[str] = set()
     start = BaseCursor._start_query
 
@@ -77,7 +77,7 @@ def executed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
 
 def unexecuted(executed: set[str]) -> set[str]:
-    """Return the statements of the package on tables of sessions that are not part of an executed one."""
+    """Return the statements in the package on session tables that are not part of an executed statement."""
     statements = {
         text
         for text in constants()
@@ -241,9 +241,9 @@ async def use_search(store: Store) -> None:
         for result in page.results[:1]:
             await store.search.find_in_session(result.session_id, "the", place=place)
             await store.search.find_in_session(result.session_id, "nowhere", place=place)
-    found = (await store.search.find("word OR more OR test", place="everything", per_session=2)).results
-    assert len({each.session_id for each in found}) > 1
-    await store.search.reindex(found[0].session_id)
+    results = (await store.search.find("word OR more OR test", place="everything", per_session=2)).results
+    assert len({each.session_id for each in results}) > 1
+    await store.search.reindex(results[0].session_id)
 
 
 @asynccontextmanager
@@ -288,7 +288,7 @@ async def test_tenants_see_their_own_rows_on_the_workers(store: Store, tenant_st
         await each.messages.append(session.id, [line("same words")])
         await each.search.catch_up()
     async with tenant_store._connections.connection() as conn:
-        await conn.execute("SELECT set_config('ash.tenant', '1', false)")  # which the workers do not get
+        await conn.execute("SELECT set_config('ash.tenant', '1', false)")  # not sent to the workers
         rows = await conn.execute("SELECT DISTINCT tenant FROM messages")
         assert await rows.fetchall() == [(2,)]
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
@@ -296,18 +296,18 @@ async def test_tenants_see_their_own_rows_on_the_workers(store: Store, tenant_st
         conn.pgconn.finish()
 
     for each in (store, tenant_store):
-        (found,) = (await each.sessions.list_sessions()).sessions
-        assert [hit.session_id for hit in (await each.search.find("same")).results] == [found.id]
+        (session,) = (await each.sessions.list_sessions()).sessions
+        assert [hit.session_id for hit in (await each.search.find("same")).results] == [session.id]
 
 
 class Writers:
-    """Appends to several sessions until they are stopped, each message until it is acknowledged."""
+    """Appends to several sessions until stopped, repeating each message until it is acknowledged."""
 
     def __init__(self, client: AsyncClient, sessions: Sequence[UUID]) -> None:
         self.acknowledged = dict.fromkeys(sessions, 0)
-        """How many messages were, by session: their ids are numbers from 0."""
+        """The number of acknowledged messages by session; their ids are numbers from 0."""
         self.refused: dict[UUID, dict[str, Any]] = {}
-        """The last problem of sessions."""
+        """The last problem of each session."""
         self._client = client
         self._is_over = False
         self._tasks = [asyncio.create_task(self._write(each)) for each in sessions]
@@ -318,7 +318,7 @@ class Writers:
 
         def has_progress() -> bool:
             for task in filter(asyncio.Task.done, self._tasks):
-                task.result()  # the error that ended it
+                task.result()  # raises the error that ended it
             return all(self.acknowledged[each] > count for each, count in before.items())
 
         await until(has_progress)
@@ -339,7 +339,7 @@ class Writers:
 
 @asynccontextmanager
 async def stopped_worker(number: int) -> AsyncIterator[None]:
-    """Stop a worker at once, without a shutdown, and start it again."""
+    """Kill a worker without a shutdown, and restart it on exit."""
     await control("kill", number)
     try:
         yield
@@ -348,7 +348,7 @@ async def stopped_worker(number: int) -> AsyncIterator[None]:
 
 
 async def control(command: str, number: int) -> None:
-    """Run it in a thread: a server ends connections of clients that stand still."""
+    """Run the command in a thread, because a server closes connections of stalled clients."""
     await asyncio.to_thread(subprocess.run, [*CONTROL, command, str(number)], check=True)
 
 

@@ -1,4 +1,4 @@
-"""Opening files: regular ones, below folders, through no link, also if something is replaced meanwhile."""
+"""Only regular files below the folders are opened, never through links, even if something is replaced meanwhile."""
 
 import os
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def read(access: FileAccess, path: Path) -> str:
-    """Return the content, or why it is not read."""
+    """Return the content, or the reason why the file is not read."""
     try:
         with access.open(path) as file:
             return file.read().decode()
@@ -109,7 +109,7 @@ def replace_by_pipe(folder: Path) -> None:
 def test_reads_nothing_that_was_replaced_after_the_check(
     folder: Path, monkeypatch: pytest.MonkeyPatch, replace: Callable[[Path], None], reason: str
 ) -> None:
-    """The path is resolved, then something is replaced, then the file is opened."""
+    """Something is replaced after the path is resolved and before the file is opened."""
     access, resolve = FileAccess.below([folder]), file_access.real_path
 
     def resolve_and_replace(path: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Full disks: nothing that was confirmed is lost, and writing goes on as soon as there is room."""
+"""On a full disk, no confirmed write is lost, and writes succeed again as soon as there is room."""
 
 import subprocess
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ NO_MOUNT = "needs the right to mount a file system, and a PostgreSQL on this mac
 
 @contextmanager
 def small_disk(folder: Path, size: str) -> Iterator[Path]:
-    """Mount a file system in memory; skip the test where that is not allowed."""
+    """Mount a file system in memory; skip the test if that is not allowed."""
     folder.mkdir()
     try:
         command = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "tmpfs", str(folder)]
@@ -45,7 +45,7 @@ def grow(folder: Path, size: str) -> None:
 
 @pytest.fixture
 def full_disk(database_url: str, tmp_path: Path) -> Iterator[Path]:
-    """A disk with the texts of messages, which becomes full with a few of them."""
+    """A disk for the texts of messages that a few messages fill."""
     if on_citus():
         pytest.skip(NO_MOUNT)
     with (
@@ -121,7 +121,7 @@ def test_commands_that_repeat_requests_say_that_there_is_no_room() -> None:
 
 @pytest.mark.slow
 async def test_full_disk_of_an_embedded_store(tmp_path: Path) -> None:
-    """PostgreSQL stops when it cannot write its log, and starts by itself when there is room."""
+    """PostgreSQL stops when it cannot write its log, and is restarted when there is room."""
     random, confirmed = Random(7), list[str]()
     with small_disk(tmp_path / "home", "100m") as home:
         async with Store.open(home=home) as store:

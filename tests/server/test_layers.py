@@ -1,4 +1,4 @@
-"""The layers of the server, where only repositories, the hub and heartbeats use connections, and names of classes."""
+"""The layers of the server (only repositories, the hub and heartbeats use connections), and names of classes."""
 
 import ast
 import inspect

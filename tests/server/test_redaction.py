@@ -141,7 +141,7 @@ def test_a_line_with_the_header_of_a_key_does_not_wait_in_a_stream_of_events() -
 
 
 def nested(value: str, levels: int) -> str:
-    """Return JSON with a text in JSON in a text, this many times."""
+    """Return JSON nested in JSON strings, with this many levels."""
     document = json.dumps({"text": value, "after": "x"})
     return document if levels == 1 else nested(document, levels - 1)
 
@@ -152,7 +152,7 @@ def innermost(document: str, levels: int) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return the content of a JSON string with an escape for each character."""
+    """Return the content of a JSON string in which each character is escaped."""
     return "".join(f"\\u{ord(character):04x}" for character in text)
 
 
@@ -223,7 +223,7 @@ def test_the_longest_key_across_two_slices_is_found() -> None:
 
 
 def test_each_pattern_has_a_bounded_length() -> None:
-    """Else a text could make one call of the pattern matcher, which no other thread interrupts, take very long."""
+    """Otherwise one call of the pattern matcher, which no other thread can interrupt, could take very long."""
     patterns = [form.find.args[0] for form in FORMS if isinstance(form.find, partial)]
     lengths = [parse(pattern.pattern).getwidth()[1] for pattern in patterns]
 

@@ -84,7 +84,7 @@ def started_by(number: int) -> Line:
 
 
 def restamped(lines: list[Line]) -> list[Line]:
-    """Return the lines as a child copies them: with the time of the copy."""
+    """Return the lines with the time of the copy, as a child writes them."""
     return [{**line, "timestamp": "2026-03-03T11:00:00.000Z"} for line in lines]
 
 

@@ -305,7 +305,7 @@ async def test_mirrors_a_run_of_the_sdk(
 
 
 class CountedConflicts(AshSessionStore):
-    """Counts the attempts to append that another writer preceded."""
+    """Counts attempts to append that conflict with another writer."""
 
     conflicts = 0
 
@@ -318,7 +318,7 @@ class CountedConflicts(AshSessionStore):
 async def test_twenty_writers_back_off_and_lose_nothing(
     mode: str, server: str, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each appends batches of its own and one that all have, and waits up to a growing time after a conflict."""
+    """Each writer appends its own batches and a shared one, and waits up to a growing time after a conflict."""
     delays = list[float]()
 
     def draw(shortest: float, longest: float) -> float:

@@ -14,7 +14,7 @@ from tests.waiting import TIMEOUT
 
 ABSENT = "no Chromium: install it (Debian: apt install chromium-headless-shell), or name its program in ASH_CHROMIUM"
 INSTALLED = Path(__file__).parents[2] / ".chromium" / "chromium"
-"""The program that `make test` installs on a machine without Chromium."""
+"""The program that `make test` installs on systems without Chromium."""
 # The headless shell opens a page four times as fast as the whole browser.
 _NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 _ARGUMENTS = (

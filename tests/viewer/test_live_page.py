@@ -26,11 +26,11 @@ OPENING: list[Event] = [
     stream_event(type="message_start", message={"id": "m1", "role": "assistant", "content": []}),
     stream_event(type="content_block_start", index=0, content_block={"type": "text", "text": ""}),
 ]
-"""The lines of a stream up to the beginning of an answer. None of them names a time."""
+"""The lines of a stream up to the beginning of an answer, without times."""
 
 
 def number(value: int) -> Event:
-    """Return a chunk of the open answer: a number, twenty in a paragraph."""
+    """Return a chunk of the open answer with a number; twenty numbers form a paragraph."""
     text = f"{value}" + (" " if value % 20 else "\n\n")
     return stream_event(type="content_block_delta", index=0, delta={"type": "text_delta", "text": text})
 
@@ -47,7 +47,7 @@ async def write(session: Session, line: Callable[[int], Event], last: int) -> No
 
 @asynccontextmanager
 async def growing(session: Session, line: Callable[[int], Event], first: int) -> AsyncIterator[None]:
-    """Write more lines, in one request after the other."""
+    """Write more lines, one request after the other."""
 
     async def write() -> None:
         for start in count(first, 10):
@@ -64,7 +64,7 @@ async def growing(session: Session, line: Callable[[int], Event], first: int) ->
 
 
 async def expect_following(page: Page) -> None:
-    """Wait until the page has shown more of the answer twice, at its end."""
+    """Wait until the page has twice shown more of the answer and is at its end."""
     await expect(page.locator(".live-mark")).to_be_visible()
     for _ in range(2):
         last = await page.evaluate(LAST_NUMBER)
@@ -76,7 +76,7 @@ async def expect_following(page: Page) -> None:
 async def test_open_answer_is_shown_at_its_end_and_followed(
     page: Page, session: Session, written: int
 ) -> None:
-    """Also if its beginning is not loaded, and after reloading the page."""
+    """This works even if its beginning is not loaded, and after the page is reloaded."""
     await session.write(*OPENING)
     await write(session, number, written)
 
@@ -115,7 +115,7 @@ async def test_place_is_saved_while_the_page_scrolls_all_the_time(page: Page, se
 
 
 async def test_long_replay_with_old_times_is_followed(page: Page, session: Session) -> None:
-    """It looks finished, so it opens at its beginning, until it is found to grow."""
+    """It looks finished, so it opens at its beginning, and moves to its end once it grows."""
     await write(session, old_prompt, 1300)
 
     async with growing(session, old_prompt, 1301):

@@ -438,7 +438,7 @@ async def test_live_mark_while_events_arrive(page: Page, session: Session) -> No
 async def test_imported_session_is_not_live(
     page: Page, client: httpx.AsyncClient, session: Session, is_timed: bool
 ) -> None:
-    """If its records have no times, that of the file counts: its events have the time of the import."""
+    """If its records have no times, the time of the file counts, not that of the import, which its events have."""
     called = assistant("m", "u2", {"type": "tool_use", "id": "c", "name": "Bash", "input": {"command": "ls"}})
     lines = [user("Look.", "u1"), called, user("Go on.", "u3"), {**called, "uuid": "u4"}]
     for line in lines if not is_timed else ():
@@ -1537,7 +1537,7 @@ async def test_exported_page_controls(
 
 
 async def test_long_session_stays_at_its_top_while_the_header_grows(page: Page, session: Session) -> None:
-    """The facts of the header come after the first events, and are more than a line on a narrow screen."""
+    """The header's facts arrive after the first events, and need several lines on a narrow screen."""
     usage = {"input_tokens": 100, "output_tokens": 50, "cache_read_input_tokens": 2000}
     text = {"type": "text", "text": "Answer. " * 50}
     answers = [assistant(f"m{number}", f"a{number}", text, usage=usage) for number in range(500)]

@@ -154,7 +154,7 @@ async def test_summary_counts_the_models_of_the_whole_session(client: AsyncClien
 
 
 async def test_queued_prompt_does_not_name_the_session(client: AsyncClient, session: str) -> None:
-    """A resumed session has the new prompt in its queue before it copies the earlier ones."""
+    """A resumed session queues the new prompt before it copies the earlier ones."""
     lines = [
         {"type": "queue-operation", "operation": "enqueue", "content": "And the other one?"},
         {"type": "queue-operation", "operation": "dequeue"},

@@ -469,7 +469,7 @@ def output_of(received: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def added_up(received: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the messages that a reader of `stream_output` has, by id."""
+    """Return the messages that a reader assembles from `stream_output`, by id."""
     messages = dict[str, dict[str, Any]]()
     for frame in received:
         if frame["type"].endswith("stream_output"):
@@ -618,7 +618,7 @@ def test_topics_of_stream_chunks(base: str) -> None:
 
 @pytest.mark.parametrize("lines_per_message", [1, 4])
 def test_turn_too_long_for_one_frame(base: str, lines_per_message: int) -> None:
-    """No message is divided between the frame and the rest."""
+    """No message is split between the frame and the rest."""
     long = [
         LINES[3]
         .replace("Three.", f"{n}" * 100_000)

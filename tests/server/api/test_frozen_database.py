@@ -1,4 +1,4 @@
-"""A primary that does not answer although connections to it stay open: 503, and all is well when it answers again."""
+"""A primary that does not answer although its connections stay open: requests get 503, and recover when it answers."""
 
 import asyncio
 import tempfile
@@ -32,7 +32,7 @@ UNAVAILABLE, UNCONFIRMED = (503, "database_unavailable"), (503, "write_unconfirm
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[EmbeddedPostgres]:
-    """A server of its own, below the ASH_HOME of a command."""
+    """A separate server below the ASH_HOME of a command."""
     with (
         tempfile.TemporaryDirectory(prefix="ash-tests-", dir=memory_folder()) as folder,
         EmbeddedPostgres(Path(folder, "postgres"), durable=False) as server,
@@ -48,7 +48,7 @@ def problem(answer: httpx.Response) -> tuple[int, str]:
 
 @pytest.mark.slow
 async def test_requests_end_while_the_database_is_frozen(postgres: EmbeddedPostgres) -> None:
-    """Also those that were sent before it was noticed; a write can be repeated with its id, and streams go on."""
+    """Requests sent before the server notices also end. A write can be repeated with its id, and streams continue."""
     app = create_app(Settings(), database_url=postgres.url("ash"))
     with served(app) as address:
         async with httpx.AsyncClient(base_url=address) as client:
@@ -61,7 +61,7 @@ async def test_requests_end_while_the_database_is_frozen(postgres: EmbeddedPostg
                 write = {"id": "b", "content": "meanwhile"}
                 pools = app.state.store._connections.pools
                 with frozen(postgres):
-                    for pool in pools:  # those that wait for a connection end after this time, as always
+                    for pool in pools:  # waiting for a connection always ends after this time
                         pool.timeout = 1.0
                     answers = await asyncio.gather(
                         client.post(messages, json=[write]),
@@ -89,7 +89,7 @@ async def test_requests_end_while_the_database_is_frozen(postgres: EmbeddedPostg
 @pytest.mark.slow
 @pytest.mark.skipif(not has_pgbouncer(), reason=ABSENT)
 async def test_write_behind_a_pooler_ends_unconfirmed(postgres: EmbeddedPostgres) -> None:
-    """The pooler answers, but PostgreSQL behind it does not. The write is stored once when it is repeated."""
+    """The pooler answers, but PostgreSQL does not. Repeating the write stores it once."""
     with pgbouncer(postgres.url("ash")) as pooled:
         url = PooledUrl(pooled, postgres.url("ash"))
         async with Store.open(url) as store, Heartbeat(store):
@@ -108,7 +108,7 @@ async def test_write_behind_a_pooler_ends_unconfirmed(postgres: EmbeddedPostgres
 
 
 def is_idle(store: Store) -> bool:
-    """True if the notification of the last write is sent, so that the next one does not wait for a connection."""
+    """True if the notification of the last write was sent, so that the next write need not wait for a connection."""
     return not store.hub._has_unsent.is_set() and not store.count_connections()["used"]
 
 
@@ -146,6 +146,6 @@ async def test_slow_statement_is_not_ended(postgres: EmbeddedPostgres) -> None:
             since = heartbeat.state_time
             await until(lambda: heartbeat.state_time > since + SILENCE_SECONDS + 1)
             is_waiting = not read.done()
-        found = await read
+        result = await read
 
-    assert (is_waiting, found.id) == (True, session.id)
+    assert (is_waiting, result.id) == (True, session.id)

@@ -318,11 +318,11 @@ SCOPES_OF_OPERATIONS: dict[tuple[str, str], set[KeyScope]] = {
     ("DELETE", "/api/sessions/{session_id}/messages/{sequence}"): {"delete"},
     ("POST", "/api/sessions/{session_id}/messages/pop"): {"read", "delete"},
 }
-"""Others need `read` for GET, and `write`."""
+"""Scopes of operations that differ from the default: `read` for GET, otherwise `write`."""
 
 
 async def test_scopes_limit_routes(keyed_client: AsyncClient, store: Store, red: Team) -> None:
-    """Each operation, with a key for each scope, and one without it."""
+    """Call each operation with a key that has the scope and with one that lacks it."""
     scopes = {red.keys[scope]: {scope} for scope in SCOPES}
     for without in SCOPES:
         others = set(SCOPES) - {without}
@@ -333,7 +333,7 @@ async def test_scopes_limit_routes(keyed_client: AsyncClient, store: Store, red:
         needed = SCOPES_OF_OPERATIONS.get((method, path), default)
         for key, allowed in scopes.items():
             if path.endswith(("/stream", "/metrics")) and needed <= allowed:
-                continue  # endless; metrics are those of all tenants
+                continue  # endless; metrics cover all tenants
             answer = await call(keyed_client, method, path, operation, str(uuid4()), key)
             place = (method, path, *sorted(allowed))
             refused += [place] if has_code(answer, "scope_missing") else []
@@ -361,7 +361,7 @@ async def test_refusal_names_the_missing_scope(keyed_client: AsyncClient, red: T
 
 
 async def test_key_that_only_writes_reads_no_text(keyed_client: AsyncClient, store: Store, red: Team) -> None:
-    """It may compare texts, but does not get the stored one."""
+    """It may compare texts, but does not receive stored text."""
     path = f"/api/sessions/{red.session_id}/messages"
     appended = {"id": "m", "content": f"{CANARY} text"}
     await keyed_client.post(path, json=appended, headers=bearer(red.keys["write"]))
@@ -450,7 +450,7 @@ async def test_first_key_ends_open_access(
 
 
 async def test_full_disk_refuses_no_key(keyed_client: AsyncClient, database_url: str, red: Team) -> None:
-    """The time of its last use is not stored."""
+    """Only the time of the last use is not stored."""
     with psycopg.connect(database_url, autocommit=True) as conn:
         conn.execute(
             """
@@ -559,7 +559,7 @@ async def test_audit_lists_what_keys_did(keyed_client: AsyncClient, red: Team, b
 async def test_audit_counts_refused_sign_ins(
     app: Litestar, store: Store, red: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An entry per address and minute, for the default tenant, without the offered key."""
+    """There is one entry per address and minute, for the default tenant and without the key."""
     monkeypatch.setattr(key_ring, "_MAX_REFUSED_ADDRESSES", 3)
     attempts = [(1, "192.0.2.7"), (1, "2001:db8::1"), (1, "192.0.2.7"), (1, "2001:db8::2"), (1, "x"),
                 (1, "198.51.100.1"), (1, "198.51.100.2"), (1, "192.0.2.7"), (2, "192.0.2.7")]  # fmt: skip
@@ -595,7 +595,7 @@ async def test_audit_counts_refused_sign_ins(
 
 @pytest.fixture
 def keyed_server(app: Litestar, red: Team, blue: Team, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Streams check keys also while there is nothing to send."""
+    """Streams check keys even while there is nothing to send."""
     for module in ("ash_server.live.hub", "ash_server.live.session_feed"):
         monkeypatch.setattr(f"{module}.HEARTBEAT_SECONDS", 3600.0)
         monkeypatch.setattr(f"{module}.IDLE_SECONDS", 0.1)
@@ -634,7 +634,7 @@ async def test_revocation_ends_streams(keyed_server: str, store: Store, red: Tea
 async def test_first_key_ends_streams_with_the_reason(
     app: Litestar, store: Store, session_id: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are opened while the server still believes that there are no keys."""
+    """The streams are opened while the server still assumes that there are no keys."""
     monkeypatch.setattr(key_ring, "_REMEMBERED_SECONDS", 3600.0)
     monkeypatch.setattr("ash_server.live.hub.HEARTBEAT_SECONDS", 0.1)
     monkeypatch.setattr("ash_server.live.session_feed.HEARTBEAT_SECONDS", 0.1)
@@ -671,7 +671,7 @@ def open_streams(app: Litestar) -> int:
 
 
 async def close_of(address: str) -> tuple[int, str] | None:
-    """Return the code and the reason with which the server closes a WebSocket."""
+    """Return the close code and reason of a WebSocket."""
     async with websockets.connect(address) as socket:
         try:
             while True:

@@ -53,7 +53,7 @@ async def read(client: Client, tool: str, **arguments: Any) -> Any:
     assert isinstance(content, TextContent)
     if result.is_error:
         return f"error: {content.text}"
-    assert result.structured_content == json.loads(content.text)  # the client has checked it with the schema
+    assert result.structured_content == json.loads(content.text)  # the client validates it with the schema
     return result.structured_content
 
 
@@ -110,11 +110,11 @@ async def test_finds_sessions_as_the_commands_do(server: str) -> None:
     async with connected(server) as client:
         pages = [await read(client, "read_messages", session_id=each) for each in references]
         summary = await read(client, "read_session_summary", session_id=references[1])
-        found = await read(client, "search", q="tests", session_id=references[1])
+        results = await read(client, "search", q="tests", session_id=references[1])
         refused = [await read(client, "read_messages", session_id=each) for each in ("twice", "projects")]
 
     assert [page["messages"][0]["sessionId"] for page in pages] == [str(first.id)] * 4
-    assert (summary["sessionId"], len(found["results"])) == (str(first.id), 1)
+    assert (summary["sessionId"], len(results["results"])) == (str(first.id), 1)
     assert refused[0].startswith("error: several sessions match 'twice': ")
     assert refused[1] == "error: No session has this id or name; list_sessions lists them."
 
@@ -302,7 +302,7 @@ async def test_command_serves_the_same_tools(server: str, session_id: str) -> No
 
 @pytest.mark.slow
 def test_command_answers_all_requests_before_it_ends(server: str, session_id: str) -> None:
-    """Also those that come just before the end of the input; a cancelled one has no answer."""
+    """Requests just before the end of the input are also answered; a cancelled one is not."""
     protocol = {
         "protocolVersion": "2025-06-18",
         "capabilities": {},

@@ -63,7 +63,7 @@ def read_by_library(lines: list[str]) -> list[dict[str, Any]]:
 
 
 async def differences(client: AsyncClient, lines: list[str]) -> list[str]:
-    """Return the ways of storing and reading the lines that give other messages than the library."""
+    """Return the ways of storing and reading the lines that result in messages that differ from the library's."""
     expected, differing = read_by_library(lines), []
     address = await stored(client, [lines])
     differing += [
@@ -89,7 +89,7 @@ async def test_corpus(client: AsyncClient) -> None:
 
 
 async def test_usage_at_the_end_of_streamed_answers_counts(client: AsyncClient) -> None:
-    """The lines of answers in a stream with partial messages have only the usage of their beginning."""
+    """In a stream with partial messages, the lines of answers contain only the initial usage."""
     address = await stored(client, [OWN["kite-wind.jsonl"]])
 
     messages = joined(await pages_of(client, address, 1000))

@@ -96,7 +96,7 @@ def new_primary() -> Iterator[EmbeddedPostgres]:
 
 @contextmanager
 def replica_of(server: EmbeddedPostgres) -> Iterator[EmbeddedPostgres]:
-    """A replica that follows this server, which may be a replica, too."""
+    """A replica of this server, which may itself be a replica."""
     with tempfile.TemporaryDirectory(prefix="ash-tests-", dir=memory_folder()) as folder:
         copy = Path(folder, "replica")
         options = ("--checkpoint=fast", "--write-recovery-conf", "--no-sync", "-d", server.url(), "-D")
@@ -276,7 +276,7 @@ async def test_the_primary_answers_while_the_replica_does_not(
 async def test_the_primary_answers_while_the_replica_is_frozen(
     own_client: AsyncClient, app: Litestar, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also reads that were sent to the replica, and those that wait for a connection to it."""
+    """It also answers reads that were sent to the replica or wait for a connection to it."""
     monkeypatch.setattr(app.state.replica, "_silence", 2.0)
     session = await new_session(own_client)
     await append(own_client, session, TEXT)
@@ -297,7 +297,7 @@ async def test_the_primary_answers_while_the_replica_is_frozen(
 
 @pytest.mark.slow
 async def test_only_a_replica_of_the_primary_is_read(cluster: Cluster) -> None:
-    """After a promotion, the replicas of the new primary are read, and neither it nor others are."""
+    """After a promotion, only replicas of the new primary are read, not the new primary itself."""
     with new_primary() as old, replica_of(old) as new, replica_of(new) as follower:
         with psycopg.connect(new.url(), autocommit=True) as conn:
             conn.execute("SELECT pg_promote()")
@@ -336,7 +336,7 @@ async def test_only_a_replica_of_the_primary_is_read(cluster: Cluster) -> None:
 
 
 async def _checked_replica(url: str, read_url: str) -> Any:
-    """Return the health of the replica of a server after its check, without its lag."""
+    """Return the health of a server's replica after its first check, without the lag."""
     app = create_app(Settings(read_url=read_url), database_url=url)
     async with AsyncTestClient(app, base_url=BASE) as client:
         await until(lambda: app.state.replica.status.is_used or app.state.replica.status.reason in MISMATCHES)

@@ -1,4 +1,4 @@
-"""No parameter tells a client that sees redacted texts what a secret begins with."""
+"""No parameter reveals the beginning of a secret to a client that sees redacted texts."""
 
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -57,9 +57,9 @@ DECISIONS = {
     "projectSession": {"name": NOT_A_TEXT},
     "getMessage": {"sequence": NOT_A_TEXT},
 }
-"""What each parameter of a route that reads does; routes that are not listed have none.
+"""How each parameter of a read route is compared; routes that are not listed have no parameters.
 
-Writes compare ids and texts as a whole with what is stored: who may write can confirm a text that is known already.
+Writes compare complete ids and texts with stored ones, so a writer can confirm a text that it already knows.
 """
 OF_ALL = {"session_id", "redact", "Ash-Sequence"}
 
@@ -79,7 +79,7 @@ TOOLS = {
     },
     "read_session_summary": {"session_id": "listSessions"},
 }
-"""The route that decides for each argument of a tool."""
+"""The route that receives each tool argument."""
 
 
 def test_each_parameter_of_a_read_has_a_decision() -> None:
@@ -149,7 +149,7 @@ LINES = [
 
 @pytest.fixture
 async def client(store: Store) -> AsyncIterator[AsyncClient]:
-    """A client that sees redacted texts, of a store with secrets in all texts of a session."""
+    """A client that sees redacted texts. All texts of the session in its store contain secrets."""
     key = await create_key(store, "redacted", "default", "read", redacts=True)
     session = await store.sessions.create(
         source="claude", external_id=f"{TOKEN}/{URL}", title=f"Use {TOKEN} at {URL}"
@@ -169,9 +169,9 @@ async def finds(client: AsyncClient, path: str, **params: str) -> bool:
 
 
 def prefixes(secret: str) -> Iterator[tuple[str, str]]:
-    """Yield each beginning of a secret, and the same with another last character.
+    """Yield each prefix of a secret, and the same prefix with another last character.
 
-    The first characters occur in other words, too.
+    The shortest prefixes are skipped, because they also occur in other words.
     """
     for end in range(3, len(secret) + 1, 2):
         last = secret[end - 1]
@@ -183,7 +183,7 @@ class Attack(NamedTuple):
     path: str
     parameter: str
     before: str
-    """What precedes the guess in the parameter."""
+    """The text before the guess in the parameter."""
     secret: str
     others: Mapping[str, str] = {}
     """Other parameters."""
@@ -206,14 +206,14 @@ def attacks() -> Iterator[Attack]:
 
 
 async def test_no_secret_is_recovered_piece_by_piece(client: AsyncClient) -> None:
-    """The answers to the right beginning and to a wrong one are the same, with their totals and cursors."""
-    told = [attack async for attack in successful_attacks(client)]
+    """Responses for a correct and a wrong prefix are equal, including totals and cursors."""
+    successes = [attack async for attack in successful_attacks(client)]
 
-    assert told == []
+    assert successes == []
 
 
 async def successful_attacks(client: AsyncClient) -> AsyncIterator[tuple[Attack, str]]:
-    """Yield the attacks that learn something, with the first right guess."""
+    """Yield the attacks that succeed, with the first correct guess."""
     session_id = client.session_id  # type: ignore[attr-defined]  # of the fixture
     for attack in attacks():
         for guesses in prefixes(attack.secret):
@@ -232,7 +232,7 @@ async def test_a_reference_with_a_secret_names_no_session(client: AsyncClient) -
 
 async def test_redacted_texts_are_found(client: AsyncClient) -> None:
     session = f"/api/sessions/{client.session_id}"  # type: ignore[attr-defined]  # of the fixture
-    found = [
+    matches = [
         await finds(client, "/api/search", q="heron slack"),
         await finds(client, f"{session}/search", q="configure"),
         await finds(client, "/api/sessions", q="[redacted: slack"),
@@ -240,7 +240,7 @@ async def test_redacted_texts_are_found(client: AsyncClient) -> None:
         await finds(client, "/api/sessions", externalIdPrefix="xoxb"),
     ]
 
-    assert found == [True, True, False, False, False]
+    assert matches == [True, True, False, False, False]
 
 
 async def test_pages_are_full_whatever_is_left_out(client: AsyncClient, store: Store) -> None:

@@ -336,7 +336,7 @@ def test_hook_reads_transcripts_of_its_cli_only(tmp_path: Path, database_url: st
 
 @pytest.mark.slow
 def test_hook_reads_what_it_has_checked(tmp_path: Path, database_url: str) -> None:
-    """A transcript that is replaced by a link while the hook waits is not imported."""
+    """A transcript is not imported if a link replaces it while the hook waits."""
     laptop = Laptop(tmp_path, database_url=database_url)
     laptop.hooks("install", "claude", "--yes")
     path = write(tmp_path / TRANSCRIPT, said(1, "Open."))

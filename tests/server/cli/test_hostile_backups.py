@@ -1,4 +1,4 @@
-"""`ash restore` of files that are damaged or made by an attacker: nothing is restored, and little memory is used."""
+"""`ash restore` restores nothing from damaged or hostile files, and needs little memory for them."""
 
 import json
 import random
@@ -21,7 +21,7 @@ from tests.conftest import at_database, new_database
 from tests.server.cli.test_backup_command import rows, run
 
 Entries = list[tuple[str, bytes, int]]
-"""Names, data and compressions."""
+"""The name, data and compression of each entry."""
 Change = Callable[[Entries], Entries]
 
 BOMB = bytes(8 * 1024 * 1024)
@@ -37,7 +37,7 @@ def packed(path: Path, entries: Iterable[tuple[str, bytes, int]]) -> bytes:
 
 
 def manifest(**changes: Any) -> Change:
-    """Change fields of the manifest; a function gets the field."""
+    """Change fields of the manifest; a callable receives the old value."""
 
     def change(entries: Entries) -> Entries:
         fields = json.loads(entries[0][1])
@@ -145,9 +145,9 @@ ROWS: Mapping[str, Change] = {
 }
 
 FLAGS, METHOD, CRC, PACKED_SIZE, NAME = 8, 10, 16, 20, 46
-"""Places in the record of an entry in the directory of an archive."""
+"""Offsets in the directory record of an archive entry."""
 DIRECTORY_SIZE, DIRECTORY_PLACE = 12, 16
-"""Places in the record at the end of an archive."""
+"""Offsets in the end record of an archive."""
 
 
 def patched(data: bytes, signature: bytes, place: int, value: bytes) -> bytes:
@@ -222,7 +222,7 @@ def test_hostile_backups_are_damaged(
 
 
 def test_backup_that_cannot_be_migrated(bare_database_url: str, server_url: str, tmp_path: Path) -> None:
-    """Schema 0020 has an index that does not accept long ids."""
+    """An index in schema 0020 does not accept long ids."""
     upgrade(bare_database_url, "0019")
     file = tmp_path / "old.backup"
     with psycopg.connect(bare_database_url, autocommit=True) as conn, file.open("wb") as target:

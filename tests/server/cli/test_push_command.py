@@ -203,7 +203,7 @@ def test_another_text_is_another_session_and_a_fork_is_marked(
     assert [(each.copy_of, each.copied_messages) for each in sessions] == [(None, None), (sessions[0].id, 1)]
 
 
-def test_a_value_after_a_line_without_an_end(laptop: Path, server: str, ash: AshClient) -> None:
+def test_value_after_an_unterminated_line(laptop: Path, server: str, ash: AshClient) -> None:
     path = write(laptop / TRANSCRIPT, said(1, "one").rstrip("\n"))
     push(laptop, server, path)
 
@@ -255,7 +255,7 @@ def test_watch_follows_a_growing_transcript(laptop: Path, server: str, ash: AshC
 
 
 def test_watch_keeps_to_its_folders(laptop: Path, server: str, ash: AshClient) -> None:
-    """Files and folders that are replaced by links to others are skipped and reported; the rest goes on."""
+    """Files and folders replaced by links to others are skipped and reported; the others are still pushed."""
     path = write(laptop / TRANSCRIPT, said(1, "Open."))
     outside = write(laptop / "private" / "secrets.jsonl", said(7, "A secret."))
     with watching(laptop, server) as process:
@@ -264,7 +264,7 @@ def test_watch_keeps_to_its_folders(laptop: Path, server: str, ash: AshClient) -
         link.symlink_to(outside)
         link.replace(path)
         (path.parent / "folder").symlink_to(outside.parent)
-        for number in (2, 3):  # the report of a round is complete when the next one pushes
+        for number in (2, 3):  # once the next round pushes, the report of the last one is complete
             write(path.with_name(f"{number}.jsonl"), said(number, "Close.", session=str(number)))
             wait_until(lambda: len(stored_messages(ash)) == number)  # noqa: B023  # called at once
         process.send_signal(signal.SIGINT)
@@ -277,7 +277,7 @@ def test_watch_keeps_to_its_folders(laptop: Path, server: str, ash: AshClient) -
 
 
 async def test_pushes_with_a_key_that_only_writes(laptop: Path, server: str, store: Store) -> None:
-    """Lines that are added continue the session; another text is another one, as with a key that also reads."""
+    """As with a key that also reads, added lines continue the session, and another text becomes another session."""
     key = await create_key(store, "laptop", "default", "write")
     path = write(laptop / TRANSCRIPT, said(1, "Open."))
     ran = [push(laptop, server, "--json", path, key=key)]

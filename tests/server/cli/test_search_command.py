@@ -52,14 +52,14 @@ def test_finds_imported_texts(ash: Ash, birds: Path) -> None:
 
 
 def test_finds_titles(ash: Ash, birds: Path, tmp_path: Path) -> None:
-    """Sessions whose texts do not match, by title and by name; those with results are listed once."""
+    """Sessions are found by title and by name, even if their texts do not match; those with results are listed once."""
     other = written(tmp_path / "other.jsonl", '{"type":"user","message":{"role":"user","content":"Hello."}}')
     assert ash("import", str(other), "--as", "heron-diary").code == 0
-    found = [ash("search", *words) for words in (["HERON"], ["heron-d"], ["Where is", "--in", "results"])]
+    runs = [ash("search", *words) for words in (["HERON"], ["heron-d"], ["Where is", "--in", "results"])]
     as_json = json.loads(ash("search", "heron", "--json").out)
     narrowed = [["--role", "user"], ["--session", "birds"], ["--source", "pi"]]
 
-    assert [lines(each.out) for each in found] == [
+    assert [lines(each.out) for each in runs] == [
         [
             "…  claude  Hello. · title or name",
             "…  claude  Where is the 🙂 heron? · 2 matching events",

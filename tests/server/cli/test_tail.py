@@ -86,7 +86,7 @@ CASES = {
         [event("assistant_chunk", text="Wind "), event("assistant_done", text="Wind from the west.")],
         "● Wind from the west.\n",
     ),
-    "a streamed text of which the beginning was not received": (
+    "a streamed text with a missing beginning": (
         [event("assistant_chunk", text="the west"), event("assistant_done", text="Wind from the west.")],
         "● the west.\n",
     ),
@@ -281,7 +281,7 @@ async def test_until_end_stops_with_the_turn(
 
 
 async def test_long_session_starts_near_its_end(server: str, store: AsyncConnection, tmp_path: Path) -> None:
-    """In the middle of an open answer, of which the beginning is not printed, not even with its end."""
+    """The output starts within an open answer; its beginning is not printed, not even when it is complete."""
     session = (await create_session(store, source="claude", external_id="joined")).session
     numbers = [f"{number} " for number in range(1, 1501)]
     prompt = [event("turn_start", 1, trigger="user"), event("user_message", 2, text="Count.")]

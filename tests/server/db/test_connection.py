@@ -70,7 +70,7 @@ LIMITS = {
         ("postgresql://db/ash", {"PGCONNECT_TIMEOUT": "60"}, {"connect_timeout"}),
     ],
 )
-def test_limits_of_the_network_are_those_of_the_url(
+def test_url_overrides_network_limits(
     url: str, variables: dict[str, str], missing: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in variables.items():
@@ -79,7 +79,7 @@ def test_limits_of_the_network_are_those_of_the_url(
     assert network_limits(url) == {name: value for name, value in LIMITS.items() if name not in missing}
 
 
-async def test_all_connections_have_limits_of_the_network(database_url: str) -> None:
+async def test_all_connections_have_network_limits(database_url: str) -> None:
     async with (
         open_pool(database_url) as pool,
         pool.connection() as pooled,

@@ -50,7 +50,7 @@ RULES = {
 }
 
 ONLY_WITHOUT_CITUS = {_POST}
-"""Statements instead of which others run in a distributed database."""
+"""Statements that are replaced by others in a distributed database."""
 
 STAND_INS = """
     CREATE TABLE pg_dist_partition (logicalrelid regclass);
@@ -226,7 +226,7 @@ async def test_no_pipeline_of_a_cluster_begins_with_a_lock(
 
 
 async def first_statements(url: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Write into a session, and return the first statement of each pipeline."""
+    """Write to a session; return the first statement of each pipeline."""
     first: list[str] = []
     is_new = False
     begin, start = Connection.pipeline, BaseCursor._start_query

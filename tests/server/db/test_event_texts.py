@@ -345,7 +345,7 @@ async def test_search_finds_words_of_the_text(connection: AsyncConnection) -> No
     assert [(each.session_id, "cormorant" in each.snippet) for each in page.results] == [(session_id, True)]
 
 
-@not_on_cluster("the plan is that of the coordinator")
+@not_on_cluster("EXPLAIN shows the plan of the coordinator")
 async def test_reads_a_text_once_per_event(connection: AsyncConnection) -> None:
     """The plan of a page has one read of a message for the values of an event, and none for its size."""
     session_id = await store_texts(connection, [result_line([RESULT, OTHER], toolUseResult=RESULT)] * 50)

@@ -1,4 +1,4 @@
-"""Errors of PostgreSQL within the pipeline of an append: the connection stores the next messages."""
+"""After a PostgreSQL error in the pipeline of an append, the connection stores further messages."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -34,7 +34,7 @@ async def locked(conn: AsyncConnection, session_id: UUID) -> AsyncIterator[None]
 
 @asynccontextmanager
 async def signalled(conn: AsyncConnection, session_id: UUID, *, function: str) -> AsyncIterator[None]:
-    """Call a function of PostgreSQL with the process id of the append, once it waits for a lock."""
+    """Call a PostgreSQL function with the process id of the append once it waits for a lock."""
     call = sql.SQL("SELECT {}(pid) FROM pg_locks WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid))").format(
         sql.Identifier(function)
     )
@@ -49,7 +49,7 @@ async def signalled(conn: AsyncConnection, session_id: UUID, *, function: str) -
 
 @asynccontextmanager
 async def occupied(conn: AsyncConnection, session_id: UUID) -> AsyncIterator[None]:
-    """Count a message less than are stored, so that the next one gets the sequence of the last one."""
+    """Decrease the message counter, so that the next message gets the sequence of the last one."""
     count = "UPDATE session_counters SET message_sequence = message_sequence + %s WHERE session_id = %s"
     await conn.execute(count, [-1, session_id])
     yield
@@ -58,7 +58,7 @@ async def occupied(conn: AsyncConnection, session_id: UUID) -> AsyncIterator[Non
 
 @asynccontextmanager
 async def raising(conn: AsyncConnection, session_id: UUID, *, sqlstate: str) -> AsyncIterator[None]:
-    """Let PostgreSQL refuse new messages with an error that it reports itself only under circumstances."""
+    """Make PostgreSQL refuse new messages with an error that is hard to provoke otherwise."""
     await conn.execute(
         f"""
         CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
@@ -71,17 +71,17 @@ async def raising(conn: AsyncConnection, session_id: UUID, *, sqlstate: str) -> 
 
 
 class Kind(NamedTuple):
-    """An error, with what the driver and the store raise."""
+    """An error, and the exceptions that the driver and the store raise for it."""
 
     fault: Fault
     driver: type[psycopg.Error]
     store: type[Exception] = DatabaseUnavailable
     setting: str = ""
-    """The name of a timeout that the fault exceeds."""
+    """The setting of the timeout that the fault exceeds."""
 
 
 ON_CITUS = ("statement timeout", "unique violation")
-"""A cluster has no triggers, and locks sessions on its workers, where the timeout does not apply."""
+"""Not on a cluster: it has no triggers, and locks sessions on its workers, where the timeout does not apply."""
 
 KINDS = {
     "lock timeout": Kind(locked, errors.LockNotAvailable, setting="lock_timeout"),
@@ -100,7 +100,7 @@ if on_citus():
     KINDS = {name: KINDS[name] for name in ON_CITUS}
 
 BEFORE = [f"before-{number}" for number in range(5)]
-"""As many appends as run without prepared statements: the next one prepares them."""
+"""The number of appends without prepared statements; the next append prepares them."""
 AFTER = [f"after-{number}" for number in range(12)]
 
 
@@ -111,7 +111,7 @@ def new_message(id: str) -> NewMessage:
 async def append_around(
     fault: AbstractAsyncContextManager[object], setting: str, execute: Execute, append: Append
 ) -> Exception | None:
-    """Append messages, then one that fails, then it and others; return the error."""
+    """Append messages, then one that fails, then the same one and others; return the error."""
     failure = None
     for id in BEFORE:
         await append(new_message(id))

@@ -1,4 +1,4 @@
-"""A user that owns its database and is no superuser, as on a managed PostgreSQL."""
+"""A database owner that is not a superuser, as on a managed PostgreSQL."""
 
 import re
 import tempfile
@@ -28,7 +28,7 @@ OLD_STORES = [Path(__file__).parent / "upgrade" / f"store_{revision}.sql" for re
 
 @pytest.fixture(scope="module")
 def admin() -> Iterator[psycopg.Connection]:
-    """A superuser of a server of its own, since roles belong to the server."""
+    """A superuser on a separate server, because roles belong to the server."""
     with (
         tempfile.TemporaryDirectory(prefix="ash-tests-", dir=memory_folder()) as folder,
         EmbeddedPostgres(Path(folder, "pg"), durable=False) as server,
@@ -39,7 +39,7 @@ def admin() -> Iterator[psycopg.Connection]:
 
 @pytest.fixture
 def owned(admin: psycopg.Connection) -> Iterator[str]:
-    """The URL of an empty database for its owner. Nobody has granted anything."""
+    """The URL of an empty database for its owner, who has no other privileges."""
     admin.execute(f'CREATE ROLE "{OWNER}" LOGIN')
     admin.execute(f'CREATE DATABASE owned OWNER "{OWNER}"')
     yield f"postgresql://{OWNER}@/owned?host={admin.info.host}&port={admin.info.port}"
@@ -144,7 +144,7 @@ async def test_owner_upgrades_a_store_of_an_earlier_version(
 async def test_store_names_the_statements_of_an_administrator(
     change: str, reason: str, missing: str, admin: psycopg.Connection, owned: str
 ) -> None:
-    """As after a restore of a dump on another server."""
+    """This happens after a dump is restored on another server."""
     admin.execute(f'{CREATED} GRANT {APP_ROLE} TO "{OWNER}"'.encode())
     upgrade(owned)
     admin.execute(change.encode())
@@ -184,7 +184,7 @@ def test_distribution_names_the_statements_of_a_superuser(
 def test_new_tenant_of_a_cluster_names_the_statements_of_a_superuser(
     admin: psycopg.Connection, owned: str, tmp_path: Path
 ) -> None:
-    """In a Citus cluster, each tenant has a role, which only superusers create."""
+    """In a Citus cluster, each tenant has a role, which only superusers can create."""
     admin.execute(f'{CREATED} GRANT {APP_ROLE} TO "{OWNER}"; CREATE ROLE {role_of(1)}'.encode())
     upgrade(owned)
     with closing(psycopg.connect(owned, autocommit=True)) as conn:

@@ -32,10 +32,10 @@ OPENS_CONNECTIONS = {
     "ash_server/cli/doctor.py": {"connect_command"},  # only reads figures
     "ash_server/db/backup.py": {"connect_command"},  # all tenants
     "ash_server/db/connection.py": {"psycopg.connect", "Connection.connect"},
-    "ash_server/db/doctor.py": {"connect_command"},  # asks the replica for its state
+    "ash_server/db/doctor.py": {"connect_command"},  # reads the state of the replica
     "ash_server/db/embedded/open.py": {"connect"},  # checks the schema
     "ash_server/db/embedded/server.py": {"psycopg.connect"},  # creates the database
-    "ash_server/live/heartbeat.py": {"connect_directly"},  # asks whether the database answers
+    "ash_server/live/heartbeat.py": {"connect_directly"},  # checks that the database answers
     "ash_server/live/hub.py": {"connect"},  # listens
     "ash_server/store.py": {"open_pool", "connect"},  # the pools; checks the schema
 }

@@ -273,7 +273,7 @@ def read_all_events(url: str) -> list[tuple[Any, ...]]:
 
 
 def test_keys_that_could_delete_still_can(bare_database_url: str) -> None:
-    """`write` included `delete` up to schema 0021."""
+    """Up to schema 0021, `write` included `delete`."""
     url = bare_database_url
     before = [["read"], ["write"], ["read", "write"], ["read", "write", "admin"], ["admin"]]
     upgrade(url, "0021")

@@ -276,7 +276,7 @@ TRANSCRIPTS: dict[str, tuple[list[Any], list[Short]]] = {
             ("user", [("text", "faster")], {"retracted": True}),
         ],
     ),
-    "a queued prompt that begins a turn without a line of its own, and one with another text": (
+    "a queued prompt that begins a turn although no line sends it, and one with another text": (
         [
             user("build it"),
             queued("enqueue", "test it"),
@@ -309,7 +309,7 @@ TRANSCRIPTS: dict[str, tuple[list[Any], list[Short]]] = {
             ),
         ],
     ),
-    "a command reads as it was typed": (
+    "a command is shown as typed": (
         [
             user("<command-name>/review</command-name>\n<command-args>PR 12</command-args>"),
             user("<command-message>review is running…</command-message>\n<command-args>PR 13</command-args>"),

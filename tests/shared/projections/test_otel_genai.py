@@ -219,7 +219,7 @@ def test_definitions_of_tools(name: str) -> None:
 AT = "2026-11-02T09:31:55Z"
 
 FINISH_REASONS = {"stop", "length", "content_filter", "tool_call", "compaction", "error", "unknown"}
-"""Those of the conventions, and of Ash if there is none."""
+"""Terms of the conventions, or of Ash if there is none."""
 
 REASONS: dict[str, dict[str, str]] = {
     "stop": {
@@ -279,11 +279,11 @@ UNTRANSLATED = {
     "pi": "aborted",
     "vercel": "other",
 }
-"""Words without a counterpart."""
+"""Values without an equivalent in the conventions."""
 
 
 @pytest.mark.parametrize("term", REASONS)
-def test_reasons_are_those_of_the_conventions(term: str) -> None:
+def test_reasons_use_the_terms_of_the_conventions(term: str) -> None:
     words = [(provider, word) for provider, each in REASONS[term].items() for word in each.split()]
 
     assert term in FINISH_REASONS
@@ -330,7 +330,7 @@ PROVIDERS: dict[str, tuple[Json, str | None]] = {
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-def test_provider_is_the_one_that_the_records_name(name: str) -> None:
+def test_provider_comes_from_the_records(name: str) -> None:
     record, provider = PROVIDERS[name]
 
     assert provider_name("claude" if name == "Messages" else "other", [record]) == provider
@@ -398,7 +398,7 @@ def test_parameters_of_gemini_are_json_schema() -> None:
     }
 
 
-def test_deep_schemas_stay_as_they_are() -> None:
+def test_deep_schemas_are_unchanged() -> None:
     schema: Json = {}
     for _ in range(150):
         schema = {"type": "ARRAY", "items": schema}

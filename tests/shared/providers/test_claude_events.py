@@ -122,7 +122,7 @@ def streamed_text(words: str, id: str = "m1") -> list[Record]:
 
 
 def streamed_thought(words: str) -> list[Record]:
-    """Return the stream events of an answer whose first block is reasoning."""
+    """Return the stream events of an answer that begins with a block of reasoning."""
     return [
         stream_event(message_start()),
         stream_event(block_start(0, {"type": "thinking", "thinking": ""})),
@@ -1282,7 +1282,7 @@ FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             ("turn_end", {"partial": True}),
         ],
     ),
-    "a queued prompt that begins a turn without a line of its own": (
+    "a queued prompt that begins a turn although no line sends it": (
         [
             user("One?"),
             queued("enqueue", "Two?"),
@@ -1301,7 +1301,7 @@ FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             END,
         ],
     ),
-    "a queued prompt whose line has another text": (
+    "a queued prompt sent by a line with another text": (
         [
             user("One?"),
             queued("enqueue", "[Pasted text #1]"),
@@ -1319,7 +1319,7 @@ FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             END,
         ],
     ),
-    "a queued prompt that the person took back": (
+    "a queued prompt that the person withdrew": (
         [
             user("One?"),
             queued("enqueue", "Tow?"),
@@ -1588,7 +1588,7 @@ FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
 
 
 def test_line_that_follows_another_one_of_its_message_adds_its_block() -> None:
-    """Other lines of a message may repeat it, grown."""
+    """Other lines of a message may repeat a longer version of it."""
     first, second = (
         assistant(text("I look"), uuid="a1", requestId="r1"),
         assistant(text("I look closer."), uuid="a2", parentUuid="a1", requestId="r1"),
@@ -1643,7 +1643,7 @@ RESUMED: dict[str, tuple[list[Any], list[ShortEvent]]] = {
 
 @pytest.mark.parametrize("name", RESUMED)
 def test_resumed_session(name: str) -> None:
-    """Its file begins with the queue, and copies the earlier prompts after it."""
+    """Its file begins with the queue, followed by copies of the earlier prompts."""
     records, events = RESUMED[name]
 
     assert without_usage(*records) == events

@@ -1,4 +1,4 @@
-"""Several records on one line: a program continued after a line without its end."""
+"""Several records on one line, because a program continued after an unterminated line."""
 
 import json
 from typing import Any
@@ -33,7 +33,7 @@ LINES: dict[str, tuple[str, list[Row]]] = {
         [("text", "Which?"), ("malformed", CUT), ("text", "Both.")],
     ),
     "objects of no format": ('{"a": 1}{"b": 2}', [("invalid_json", '{"a": 1}{"b": 2}')]),
-    "a record whose last brace is missing": (ANSWERED[:-1], [("invalid_json", ANSWERED[:-1])]),
+    "a record without its last brace": (ANSWERED[:-1], [("invalid_json", ANSWERED[:-1])]),
     "one cut record": (CUT, [("invalid_json", CUT)]),
 }
 
@@ -50,12 +50,12 @@ def test_reads_each_record(name: str) -> None:
     assert json.loads(parse_message_content_json(line)) == blocks
 
 
-def test_what_is_not_read_is_drift() -> None:
+def test_unread_text_counts_as_drift() -> None:
     assert describe_message(ASKED + ANSWERED).drift == ()
     assert describe_message(CUT + ASKED).drift == (Drift("malformed", "invalid_json", 1),)
 
 
-def test_each_record_is_a_message_of_its_own() -> None:
+def test_each_record_is_a_separate_message() -> None:
     messages = transform_messages([ASKED + ANSWERED])
 
     assert [(message.id, message.role, message.timestamp) for message in messages] == [
@@ -74,7 +74,7 @@ def test_events_have_the_id_and_the_time_of_their_record() -> None:
     ]
 
 
-def test_facts_are_those_of_all_records() -> None:
+def test_facts_of_all_records_are_merged() -> None:
     renamed = json.dumps({"type": "custom-title", "customTitle": "Both ways", "sessionId": "s"})
 
     described = describe_message(ASKED + renamed)

@@ -110,7 +110,7 @@ def serving(url: str, home: Path, **variables: str) -> Iterator[tuple[str, list[
 
 
 def call_everything(address: str, key: str) -> tuple[list[httpx.Response], str]:
-    """Call every operation, tool and path with canaries, and return the errors and the id of a session."""
+    """Call every operation, tool and path with canaries; return the error responses and the id of a session."""
     with httpx.Client(base_url=address, headers=HEADERS | bearer(key)) as client:
         session_id, responses = create_session(client)
         send_frames(address, key, session_id)
@@ -191,7 +191,7 @@ def with_canary(value: Any) -> Iterator[Any]:
 
 
 def call_tools(client: httpx.Client, session_id: str) -> None:
-    """Call the tools of the Model Context Protocol with the canary and the id in each argument, and unknown ones."""
+    """Call all MCP tools, and unknown ones, with the canary and the id in each argument."""
     calls = [
         *((name, {"q": CANARY, "source": CANARY}) for name in _TOOLS),
         *((name, {"session_id": value}) for name in _TOOLS for value in (session_id, CANARY)),

@@ -1,6 +1,6 @@
-"""Clients that other programs generate from the OpenAPI document compile, and work with a server.
+"""Clients generated from the OpenAPI document compile and work with a server.
 
-`test_openapi_tools.py` tests openapi-python-client, and `clients/typescript` uses the types of openapi-typescript.
+`test_openapi_tools.py` tests openapi-python-client, and `clients/typescript` uses types from openapi-typescript.
 """
 
 import json
@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 DOCUMENT = HERE.parents[3] / "openapi" / "openapi.json"
 PAGE = (DOCUMENT.parents[1] / "docs" / "integrations.md").read_text()
 PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-"""Also has the programs of wheels."""
+"""The search path, including programs installed from wheels."""
 
 EXPECTED = {
     "metadata": {"team": "a", "limits": {"tokens": 5}},
@@ -49,7 +49,7 @@ def require(*programs: str) -> None:
 
 
 def generate(language: str, folder: Path, *options: str) -> None:
-    """Run the command of the page, with more options."""
+    """Run the command in the documentation with additional options."""
     [command] = re.findall(rf"^\$ (openapi-generator-cli .* -g {language}\b.*)$", PAGE, re.MULTILINE)
     shutil.copy(DOCUMENT, folder)
     run(*command.split(), *options, cwd=folder)
@@ -78,7 +78,7 @@ def test_go(shared_server: str, tmp_path: Path) -> None:
     program.mkdir()
     shutil.copy(HERE / "generated_client.go", program / "main.go")
 
-    # The packages of Go are compiled once, into its cache.
+    # Go compiles its packages once, into its cache.
     variables = {"HOME": os.environ["HOME"], "GOPROXY": "off"}
     output = run("go", "run", "./cmd", shared_server, cwd=tmp_path / "client", **variables)
 

@@ -134,7 +134,7 @@ def test_events_are_an_open_tagged_union() -> None:
 
 
 def test_optional_fields_of_requests_have_no_default() -> None:
-    """Generators make required fields of those with a default."""
+    """Generators make fields with a default required."""
     requests = {name: each for name, each in SCHEMAS.items() if each.get("additionalProperties") is False}
     fields = [field for request in requests.values() for field in request["properties"].values()]
 
@@ -143,7 +143,7 @@ def test_optional_fields_of_requests_have_no_default() -> None:
 
 
 def test_metadata_is_an_open_object() -> None:
-    """An object without properties would be an empty one to generators."""
+    """Generators treat an object without properties as empty."""
     closed = [
         node
         for node in everything(SCHEMAS)
@@ -155,7 +155,7 @@ def test_metadata_is_an_open_object() -> None:
 
 
 def test_bodies_of_requests_are_of_one_type() -> None:
-    """Clients that are generated from a union of an item and a list do not compile."""
+    """Clients generated from a union of an item and a list do not compile."""
     unions = [
         (name, media_type)
         for name, operation in OPERATIONS.items()
@@ -172,7 +172,7 @@ def _resolved(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_large_integers_have_64_bits() -> None:
-    """Times in milliseconds do not fit into the default type of Go and Java."""
+    """Timestamps in milliseconds exceed the default integer type of Go and Java clients."""
     formats = {
         SCHEMAS[name]["properties"][field].get("format")
         for name, field in (

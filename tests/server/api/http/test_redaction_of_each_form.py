@@ -1,4 +1,4 @@
-"""Secrets of each form appear in no response, also where they are cut, escaped, encoded or split over chunks."""
+"""No response contains a secret of any form, even if it is cut, escaped, encoded or split across chunks."""
 
 import json
 import re
@@ -27,9 +27,9 @@ ALL = {
 PUBLIC = re.compile(
     r"Authorization: Bearer |redis://cache:|@db\.example|aws_secret_access_key=|-----(BEGIN|END) PRIVATE KEY-----"
 )
-"""What is shown of a text with a secret."""
+"""The parts of a text around a secret, which are shown."""
 PIECE = 8
-"""Characters of a secret, of which no response may contain as many."""
+"""The number of consecutive characters of a secret that no response may contain."""
 
 API = [
     "",
@@ -64,7 +64,7 @@ def assistant(*content: dict[str, Any]) -> dict[str, Any]:
 
 
 def chunks(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the records of an answer that comes in pieces, and is not complete."""
+    """Yield the records of an incomplete streamed answer."""
     start = {"type": "message_start", "message": {"id": f"msg_{uuid4()}", "role": "assistant", "content": []}}
     block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
     pieces = [text[at : at + 9] for at in range(0, len(text), 9)]
@@ -77,7 +77,7 @@ def chunks(text: str) -> Iterator[dict[str, Any]]:
 
 
 def lines(secret: str) -> Iterator[str]:
-    """Yield records with a secret in each place."""
+    """Yield records that contain a secret in every place."""
     within = json.dumps({"text": json.dumps({"text": secret})})
     call = str(uuid4())
     arguments = {"id": call, "name": "run", "input": {"command": f"heron {secret}", "env": within}}
@@ -92,7 +92,7 @@ def lines(secret: str) -> Iterator[str]:
 
 @pytest.fixture(scope=SHARED)
 def session_id(shared_server: str) -> str:
-    """A session with secrets of all forms, whose last answer is not complete."""
+    """The id of a session with secrets of all forms and an incomplete last answer."""
     answer = "\n".join(f"heron {secret} more" for secret in ALL.values())
     texts = [*(line for secret in ALL.values() for line in lines(secret)), *map(json.dumps, chunks(answer))]
     with AshClient(shared_server) as ash:
@@ -103,7 +103,7 @@ def session_id(shared_server: str) -> str:
 
 @pytest.fixture(scope=SHARED)
 def named(shared_server: str) -> list[str]:
-    """A session for each form, whose name is cut within the secret."""
+    """The ids of sessions with a name that is cut within a secret, one for each form."""
     ids = []
     with AshClient(shared_server) as ash:
         for secret in ALL.values():
@@ -114,7 +114,7 @@ def named(shared_server: str) -> list[str]:
 
 
 def shown_parts(secret: str, text: str) -> set[str]:
-    """Return the parts of a secret that a text has, also with escapes of Markdown, HTML or JSON in them."""
+    """Return the parts of a secret in a text, even if they contain escapes of Markdown, HTML or JSON."""
     plain = re.sub(r"\\u([0-9a-fA-F]{4})", lambda match: chr(int(match[1], 16)), text)
     plain = plain.replace("\\", "").replace("&#x27;", "'")
     hidden = [part for part in PUBLIC.sub("\n", secret).split("\n") if len(part) >= PIECE]
@@ -207,6 +207,6 @@ def test_no_stream_shows_a_part(shared_server: str, session_id: str) -> None:
 
 
 def first_piece(address: str) -> str:
-    """Return what the running turn has so far."""
+    """Return the content of the running turn so far."""
     with httpx.stream("GET", address, timeout=TIMEOUT) as turn:
         return next(turn.iter_text())

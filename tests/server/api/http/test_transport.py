@@ -134,7 +134,7 @@ def test_chunks_of_an_operation_without_body(server: str, messages: str, chunks:
 def test_operation_without_body_waits_for_the_end_of_a_request(
     server: str, messages: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A request that is cut off deletes nothing."""
+    """An incomplete request deletes nothing."""
     httpx.post(server + messages, json={"content": "a"})
     monkeypatch.setattr(protocol, "BODY_TIMEOUT_SECONDS", 0.2)
 
@@ -175,7 +175,7 @@ def test_slow_bodies_do_not_block_other_requests(place: Place) -> None:
 
 
 def drip(server: str, request: bytes) -> str:
-    """Send a body byte by byte until the server closes the connection, and return its answer."""
+    """Send a body byte by byte until the server closes the connection; return the response."""
     answer, end = b"", time.monotonic() + TIMEOUT
     with connected(server) as sock:
         sock.sendall(request)
@@ -191,7 +191,7 @@ def drip(server: str, request: bytes) -> str:
             if not received:
                 return answer.decode()
             answer += received
-    pytest.fail("the server goes on reading")
+    pytest.fail("the server continues reading")
 
 
 NDJSON = "Content-Type: application/x-ndjson"
@@ -214,11 +214,11 @@ DRIPPED = {
 }
 
 
-def test_cuts_off_bodies_that_drip(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On every kind of route, also after the answer."""
+def test_slow_bodies_are_cut_off(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every kind of route does this, even after the response."""
     expected = {name: case[3] for name, case in DRIPPED.items() if place.headers or case[3] != 401}
     statuses = dict.fromkeys(expected, 0)
-    for seconds in (0.2, 1, 5):  # a busy server may answer too late: then it has more time
+    for seconds in (0.2, 1, 5):  # a busy server may need a longer limit
         monkeypatch.setattr(protocol, "BODY_TIMEOUT_SECONDS", seconds)
         names = [name for name in expected if statuses[name] != expected[name]]
         with ThreadPoolExecutor(len(DRIPPED)) as threads:
@@ -231,7 +231,7 @@ def test_cuts_off_bodies_that_drip(place: Place, monkeypatch: pytest.MonkeyPatch
 
 
 def dripped(place: Place, method: str, path: str, headers: tuple[str, ...], _: int) -> bytes:
-    """Return the beginning of a request up to its body."""
+    """Return a request without its body."""
     is_chunked = "Transfer-Encoding: chunked" in headers
     has_length = any("Content-Length" in each for each in headers)
     sent = [each for each in headers if each != "KEY"]
@@ -243,7 +243,7 @@ def dripped(place: Place, method: str, path: str, headers: tuple[str, ...], _: i
 
 
 def test_body_of_a_pipelined_request_has_its_own_time(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request behind one that is answered in time is cut off, too."""
+    """A slow request after one that is answered in time is also cut off."""
     monkeypatch.setattr(protocol, "BODY_TIMEOUT_SECONDS", 1)
     host = f"Host: {urlsplit(place.server).netloc}"
     first = f"GET /health/live HTTP/1.1\r\n{host}\r\n\r\n"

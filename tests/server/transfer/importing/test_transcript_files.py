@@ -142,7 +142,7 @@ def test_reports_pipes_and_devices_in_a_folder(user_home: Path) -> None:
 
 
 def test_folder_has_all_files_of_a_transcript(tmp_path: Path) -> None:
-    """OpenCode's messages are next to the folder of its sessions."""
+    """OpenCode stores messages next to the folder of sessions."""
     storage, other = tmp_path / "storage", tmp_path / "other" / "storage"
     (storage / "message").mkdir(parents=True)
     (other / "session").mkdir(parents=True)
