@@ -15,8 +15,8 @@ from ash_server.repositories.keys import KeyRepository
 from ash_server.settings import Settings
 
 _REMEMBERED_SECONDS = 2.5
-"""How long a key is used before its validity is checked again. Together with the interval of streams (`IDLE_SECONDS`),
-this is less than the five seconds after which a revoked key must be refused everywhere."""
+"""Time before the validity of a key is checked again. Together with the interval of streams (`IDLE_SECONDS`), it is
+less than the five seconds after which a revoked key must be refused everywhere."""
 _RECALLED_SECONDS = 3600.0
 """How long a key can still be recalled while the database is unavailable."""
 _MAX_REMEMBERED = 1000

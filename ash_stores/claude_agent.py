@@ -93,7 +93,7 @@ class AshSessionStore:
     """Stores the sessions of `ClaudeAgentOptions(session_store=…)` in Ash.
 
     Every entry is stored verbatim as a message, so the session can be read in the viewer, searched and exported. An
-    entry whose `uuid` is stored is ignored; entries without one are appended each time. Needs asyncio: it does not run
+    entry with a stored `uuid` is ignored; entries without one are appended each time. Needs asyncio: it does not run
     on Trio.
     """
 

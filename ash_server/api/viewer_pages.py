@@ -90,7 +90,7 @@ _NEGOTIATED = {
 """Suffixes by media type; browsers get the live page."""
 
 MAX_NEXT = 8 * 1024
-"""Characters of the address to which a browser returns after signing in."""
+"""Maximum length of the return address after signing in, in characters."""
 
 
 def _problem_page(

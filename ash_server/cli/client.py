@@ -49,7 +49,7 @@ def url_arguments(server: AshClient) -> list[str]:
 
 
 def find_session(server: AshClient, reference: str) -> Session | None:
-    """Return the session that `reference` names. Raises AmbiguousSession."""
+    """Return the session that matches `reference`. Raises AmbiguousSession."""
     return _single(reference, server.list_sessions(reference=reference).sessions)
 
 

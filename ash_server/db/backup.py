@@ -49,7 +49,7 @@ _ROWS_OF_NEW_SCHEMA = {"tenants": 1}
 """The number of rows that a migration inserts."""
 
 _REFUSED = (errors.DataError, errors.IntegrityError, errors.ProgramLimitExceeded)
-"""Errors with which PostgreSQL refuses rows and values that no intact backup contains."""
+"""PostgreSQL's errors for rows and values that no intact backup contains."""
 
 
 class NotEmpty(AshError):

@@ -98,7 +98,7 @@ class BackupFile:
         return data
 
     def _open(self, name: str) -> IO[bytes]:
-        """Open an entry. Only compressions for which zipfile limits the size of a chunk are allowed."""
+        """Open an entry. Refuses compressions that zipfile reads without limiting the size of a chunk."""
         info = self._archive.getinfo(name)
         if info.compress_type not in (ZIP_DEFLATED, ZIP_STORED) or info.flag_bits & _IS_ENCRYPTED:
             raise BadZipFile("an unsupported compression, or encryption")

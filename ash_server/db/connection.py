@@ -276,12 +276,12 @@ async def connect_directly(url: str, *, prepare_threshold: int | None = 5) -> Co
 
 
 def connect_command(url: str, *, autocommit: bool = True) -> psycopg.Connection:
-    """Like `connect_directly`, for commands."""
+    """Open a plain connection for a command."""
     return psycopg.connect(direct_url(url), autocommit=autocommit, **network_limits(url))
 
 
 def known_revisions() -> set[str]:
-    """Return the schema revisions to which this version can migrate a new database."""
+    """Return the schema revisions that this version can create."""
     return {path.name[:4] for path in (_migration_folder() / "versions").glob("[0-9]*.py")}
 
 

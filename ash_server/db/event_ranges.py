@@ -129,7 +129,7 @@ class Span(NamedTuple):
     """The sequence of the last event of the range, if more follow. If the content of all its events is in messages,
     following events whose content is in messages do not count."""
     before: Sequence[StoredMessage] = ()
-    """The messages before a turn, from which costs and copies in the turn are determined."""
+    """The last messages before a turn. They determine the costs and copies in it."""
 
 
 async def place_of(conn: AsyncConnection, session_id: UUID, sequence: int) -> LogPosition:

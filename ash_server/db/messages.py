@@ -231,7 +231,7 @@ _CONVERSATION = {
     "kinds": ["message", "record"],
     "chunks": CHUNK_PATTERN,
 }
-"""Filters for the messages from which standard messages are built."""
+"""Filters that select the input of standard messages."""
 
 
 async def append(  # noqa: PLR0913  # one argument per option

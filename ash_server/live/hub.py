@@ -32,7 +32,7 @@ HEARTBEAT_SECONDS = 15.0
 """Subscribers receive something at least this often."""
 
 IDLE_SECONDS = 2.0
-"""The interval at which subscriptions without events check that they may continue."""
+"""Maximum time between checks that a subscription without events may continue."""
 
 POLL_SECONDS = 2.0
 """Interval of the queries that detect lost notifications."""

@@ -26,7 +26,7 @@ async def wait_for_event(event: asyncio.Event, seconds: float) -> bool:
 async def ends_within(task: asyncio.Task[Any], seconds: float) -> bool:
     """Wait for the task for this many seconds, and return True if it has ended.
 
-    Only time in which the event loop runs counts, because a stopped or busy process cannot see results either.
+    Only time while the event loop runs counts, because a stopped or busy process cannot see results either.
     """
     for _ in range(round(seconds / _TURN_SECONDS)):
         done, _ = await asyncio.wait([task], timeout=_TURN_SECONDS)

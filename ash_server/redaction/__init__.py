@@ -15,7 +15,7 @@ from ash_server.redaction.secrets import Secret, find_secrets
 MAX_INLINE = 16 * 1024
 """Characters. Longer texts are redacted in a thread, which yields to the event loop between slices."""
 _MAX_CUT = 200
-"""The length in characters at which session names, and the last text of a summary, are cut."""
+"""Maximum length of session names, and of the last text of a summary, in characters; longer ones are cut."""
 
 _ELLIPSIS = "\u2026"
 _NAME_OF_SESSION = re.compile(r'"(?:title|prompt|lastText)"\s{0,8}:\s{0,8}"')

@@ -266,7 +266,7 @@ def _struct(model: type[BaseModel], tag: str | None = None) -> type[Struct]:
 
 
 def with_minimum(field_type: Any, field: FieldInfo) -> Any:
-    """Return the type for msgspec with the minimum length of a model's field."""
+    """Return the msgspec type of a model's field, with its minimum length if it has one."""
     lengths = [item.min_length for item in field.metadata if isinstance(item, MinLen)]
     return Annotated[field_type, msgspec.Meta(min_length=lengths[0])] if lengths else field_type
 

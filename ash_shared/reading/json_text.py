@@ -150,7 +150,7 @@ def decode_json(raw: str | bytes) -> Any:
 
 
 def split_values(text: str) -> list[str]:
-    """Split a line with several JSON objects, some of which may be truncated; return an empty list for any other text.
+    """Split a line with several, possibly truncated, JSON objects; return an empty list for any other text.
 
     Such lines result from programs that continue after an unterminated line.
     """

@@ -152,7 +152,7 @@ def innermost(document: str, levels: int) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return the content of a JSON string in which each character is escaped."""
+    """Return the content of a JSON string with every character escaped."""
     return "".join(f"\\u{ord(character):04x}" for character in text)
 
 

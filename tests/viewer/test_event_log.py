@@ -95,7 +95,7 @@ CALLS: dict[str, Row] = {
         [call(), output("a"), output("b"), result()],
         ["1 c, call e1, output ab, results e4"],
     ),
-    "output whose offset was shown before": (
+    "output at an offset that was already shown": (
         [
             call(),
             output("abc", offset=0),

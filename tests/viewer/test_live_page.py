@@ -13,7 +13,7 @@ from tests.viewer.sessions import Event, Session
 TO_END = "() => Math.round(document.documentElement.scrollHeight - innerHeight - scrollY)"
 LAST_NUMBER = "() => Number(document.querySelector('.chat-log').textContent.match(/(\\d+)\\s*$/)?.[1] ?? 0)"
 PAUSE = 0.05
-"""Seconds between two requests, for the page to keep up."""
+"""Seconds between two requests, so that the page can keep up."""
 
 
 def stream_event(**event: object) -> Event:
@@ -90,7 +90,7 @@ async def test_open_answer_is_shown_at_its_end_and_followed(
 
 
 async def test_input_upwards_stops_following_before_the_page_scrolls(page: Page, session: Session) -> None:
-    """A page that grows in every frame would be at its end again before the event of the scroll."""
+    """The page does not grow in every frame: it would be at its end again before the scroll event."""
     await session.write(*OPENING)
     await write(session, number, 600)
     await page.goto(session.address)

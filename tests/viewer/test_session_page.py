@@ -438,7 +438,7 @@ async def test_live_mark_while_events_arrive(page: Page, session: Session) -> No
 async def test_imported_session_is_not_live(
     page: Page, client: httpx.AsyncClient, session: Session, is_timed: bool
 ) -> None:
-    """If its records have no times, the time of the file counts, not that of the import, which its events have."""
+    """If its records have no times, the file's time counts, although its events have the time of the import."""
     called = assistant("m", "u2", {"type": "tool_use", "id": "c", "name": "Bash", "input": {"command": "ls"}})
     lines = [user("Look.", "u1"), called, user("Go on.", "u3"), {**called, "uuid": "u4"}]
     for line in lines if not is_timed else ():

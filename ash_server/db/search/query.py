@@ -113,7 +113,7 @@ class SearchFilter(TypedDict, total=False):
 
 
 def other_readers(*, redacts: bool) -> Readers:
-    """Return the kind of readers whose rows a search excludes."""
+    """Return the kind of rows that a search excludes."""
     return "unredacted" if redacts else "redacted"
 
 

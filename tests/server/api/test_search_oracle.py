@@ -57,7 +57,7 @@ DECISIONS = {
     "projectSession": {"name": NOT_A_TEXT},
     "getMessage": {"sequence": NOT_A_TEXT},
 }
-"""How each parameter of a read route is compared; routes that are not listed have no parameters.
+"""The comparison made for each parameter of a read route; routes that are not listed have no parameters.
 
 Writes compare complete ids and texts with stored ones, so a writer can confirm a text that it already knows.
 """

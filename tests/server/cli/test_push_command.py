@@ -277,7 +277,7 @@ def test_watch_keeps_to_its_folders(laptop: Path, server: str, ash: AshClient) -
 
 
 async def test_pushes_with_a_key_that_only_writes(laptop: Path, server: str, store: Store) -> None:
-    """As with a key that also reads, added lines continue the session, and another text becomes another session."""
+    """Added lines continue the session, and another text becomes another session, as with a key that also reads."""
     key = await create_key(store, "laptop", "default", "write")
     path = write(laptop / TRANSCRIPT, said(1, "Open."))
     ran = [push(laptop, server, "--json", path, key=key)]

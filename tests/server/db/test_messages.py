@@ -57,7 +57,7 @@ async def stored(connection: AsyncConnection, session_id: UUID) -> list[tuple[in
     return [(each.sequence, each.id, each.content) for each in page]
 
 
-@not_on_cluster("the plans are those of the coordinator")
+@not_on_cluster("EXPLAIN shows the plan of the coordinator")
 async def test_statements_of_short_appends_are_not_planned_again(
     connection: AsyncConnection, session_id: UUID
 ) -> None:
@@ -357,7 +357,7 @@ async def test_rejects_invalid_page(connection: AsyncConnection, session_id: UUI
             await list_messages(connection, session_id, **page)
 
 
-@not_on_cluster("the plans are those of the coordinator")
+@not_on_cluster("EXPLAIN shows the plan of the coordinator")
 async def test_page_reads_only_its_own_rows(connection: AsyncConnection, session_id: UUID) -> None:
     """With any cursor and any query plan."""
     await connection.execute(

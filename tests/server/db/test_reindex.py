@@ -229,7 +229,7 @@ WAITING = (
 )
 
 
-@not_on_cluster("the roles of tenants see no waits of others")
+@not_on_cluster("tenant roles cannot see waits of others")
 async def test_includes_message_committed_while_waiting(
     connection: AsyncConnection, database_url: str, session_id: UUID
 ) -> None:

@@ -176,7 +176,7 @@ async def test_too_many_lines_for_a_span(  # fixtures and table columns
     included: int,
     rest: dict[str, int],
 ) -> None:
-    """Lines after the span and stream chunks do not count as rest. Four fit: the last one may continue after them."""
+    """Lines after the span and stream chunks are not part of the rest. Four fit, the last of which may continue."""
     monkeypatch.setattr(event_ranges, "_MAX_BYTES", 400)
     answer = (
         '{"type":"assistant","uuid":"u%d","message":{"id":"m%d","role":"assistant","content":'

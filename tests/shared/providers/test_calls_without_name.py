@@ -1,4 +1,4 @@
-"""A call without a name is no call: each provider's form of it is a raw block, and the blocks around it are read."""
+"""A call without a name is a raw block for every provider, and the blocks around it are read."""
 
 import json
 from typing import Any
