@@ -12,6 +12,7 @@ from ash_server.api.http.headers import get_header
 from ash_server.api.http.origin_guard import AnyConnection, has_same_origin
 from ash_server.api.http.rate_limit import RateLimit
 from ash_server.db.keys import SCOPES, KeyScope
+from ash_server.db.tenants import DEFAULT
 from ash_server.errors import AshError, DatabaseUnavailable, OriginNotAllowed, ScopeMissing
 from ash_server.key_ring import Client, KeyRing
 
@@ -61,8 +62,9 @@ def _check_scopes(client: Client, needed: Sequence[KeyScope]) -> None:
             f"`{scope}`" for scope in missing
         )
         scopes = ",".join(scope for scope in SCOPES if scope in client.scopes.union(missing))
+        tenant = "" if client.tenant == DEFAULT else f" --tenant {client.tenant.name}"
         raise ScopeMissing(
-            f"This key has no {names}; create one with `ash keys create NAME --scopes {scopes}`."
+            f"This key has no {names}; create one with `ash keys create NAME{tenant} --scopes {scopes}`."
         )
 
 

@@ -352,10 +352,10 @@ async def test_refusal_names_the_missing_scope(keyed_client: AsyncClient, red: T
     deleted = await keyed_client.delete(path, headers=bearer(red.keys["delete"]))
 
     assert [each.json()["detail"] for each in refused] == [
-        "This key has no scope `delete`; create one with `ash keys create NAME --scopes write,delete`.",
-        "This key has no scopes `read` and `delete`; create one with `ash keys create NAME --scopes "
-        "read,write,delete`.",
-        "This key has no scope `read`; create one with `ash keys create NAME --scopes read,delete`.",
+        "This key has no scope `delete`; create one with `ash keys create NAME --tenant red --scopes write,delete`.",
+        "This key has no scopes `read` and `delete`; create one with `ash keys create NAME --tenant red "
+        "--scopes read,write,delete`.",
+        "This key has no scope `read`; create one with `ash keys create NAME --tenant red --scopes read,delete`.",
     ]
     assert deleted.status_code == 204
 
