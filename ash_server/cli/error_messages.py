@@ -13,6 +13,8 @@ def error_message(error: Exception) -> str:
     from ash_client.errors import ApiError
     from ash_server.db.embedded.binaries import EmbeddedPostgresError
 
+    if isinstance(error, ApiError) and error.code == "key_required":
+        return "the server needs a key: set ASH_KEY (`ash keys create` on the server creates one)"
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, (AshError, ApiError, EmbeddedPostgresError, OSError, UnicodeError)):

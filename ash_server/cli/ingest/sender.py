@@ -10,6 +10,7 @@ from ash_client import ApiError, MessageToAppend
 from ash_client.requests import MAX_BATCHED_BYTES, append_batch, append_text
 from ash_server.cli.availability import Availability
 from ash_server.cli.client import FATAL_STATUSES, as_uuid, find_by_id_prefix, server_at
+from ash_server.cli.error_messages import error_message
 from ash_server.cli.ingest.line_queue import MAX_BATCH_BYTES, LineQueue, QueuedLine
 from ash_server.cli.ingest.progress import Progress
 from ash_server.cli.tail import tail_command
@@ -72,7 +73,9 @@ class Sender:
                 self.server.end_session(self.session)
             self.is_done = True
         except ApiError as error:
-            self._progress.print_line(f"sending has stopped, input is still passed on: {error.detail}")
+            self._progress.print_line(
+                f"sending has stopped, input is still passed on: {error_message(error)}"
+            )
 
     def _next_batch(self) -> list[QueuedLine] | None:
         """Return the next lines once the session is known; None after the end."""

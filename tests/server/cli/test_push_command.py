@@ -314,7 +314,14 @@ async def test_laptop_pushes_with_the_key_of_its_tenant(laptop: Path, server: st
         assert other.id != session.id
         assert b"".join(theirs.export(session.id)) == b"".join(others.export(other.id)) == path.read_bytes()
     rejected = [push(laptop, server, path, key=key) for key in (None, "ash_wrong", reader)]
-    assert [(each.code, each.out, len(each.err)) for each in rejected] == [(1, "", 1)] * 3
+    assert [(each.code, each.out, each.err) for each in rejected] == [
+        (1, "", [f"ash: {reason}"])
+        for reason in (
+            "the server needs a key: set ASH_KEY (`ash keys create` on the server creates one)",
+            "The key is not valid.",
+            "This key has no scope `write`; create one with `ash keys create NAME --tenant red --scopes read,write`.",
+        )
+    ]
 
 
 def stored_messages(ash: AshClient) -> list[int]:
