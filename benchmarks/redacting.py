@@ -69,30 +69,18 @@ async def measure(size: Size) -> tuple[list[Row], list[Details]]:
     longest = max(times, key=lambda name: times[name].wait)
     worst = f"worst of {len(INPUTS)} inputs of {size.characters / 1e6:g} MB"
     rows = [
-        Row(
-            "P15",
-            f"{worst}: redaction",
-            times[slowest].redaction,
-            _MAX_TIME,
-            bound="<=",
-            note=slowest,
-            unit=" ms",
-        ),
-        Row(
-            "P15",
-            f"{worst}: wait of others",
-            times[longest].wait,
-            _MAX_WAIT,
-            bound="<=",
-            note=longest,
-            unit=" ms",
-        ),
+        _row(f"{worst}: redaction", times[slowest].redaction, _MAX_TIME, slowest),
+        _row(f"{worst}: wait of others", times[longest].wait, _MAX_WAIT, longest),
     ]
     headings = ("repeated input", "redaction, ms", "longest wait of others, ms")
     cells = [(name, f"{each.redaction:.0f}", f"{each.wait:.1f}") for name, each in times.items()]
     return rows, [
         Details("Redaction of a text, and of JSON with this text: the slower of both", headings, cells)
     ]
+
+
+def _row(name: str, milliseconds: float, limit: float, note: str) -> Row:
+    return Row("P15", name, milliseconds, limit, bound="<=", note=note, unit=" ms")
 
 
 async def _measure_input(unit: str, size: Size) -> _Times:

@@ -165,7 +165,8 @@ class _Follower:
 
     def _start_cursor(self, session: UUID) -> int:
         after, last, follows, *_ = self._options
-        if after is not None or (last is None and not (follows and self._collapses)):
+        shows_all = last is None and not (follows and self._collapses)
+        if after is not None or shows_all:
             return after or 0
         limit = _PAGE if last is None else max(1, last)
         page = self._server.list_events(session, before=LAST_SEQUENCE, limit=limit, collapse=self._collapses)

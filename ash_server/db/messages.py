@@ -253,9 +253,7 @@ async def append(  # noqa: PLR0913  # one argument per option
     none.
     """
     context = _Context(ids, milliseconds() if now is None else now)
-    _check(messages)
-    for name, id in ids._asdict().items():
-        check_text(id or "", name)
+    _check(messages, ids)
     async with one_transaction(conn):
         counters, stored, current = await _lock(
             conn, session_id, messages, with_metadata=metadata is not None
@@ -434,7 +432,7 @@ def to_message(session_id: UUID, stored: StoredMessage) -> Message:
     )
 
 
-def _check(messages: Sequence[PreparedMessage]) -> None:
+def _check(messages: Sequence[PreparedMessage], stream_ids: StreamIds) -> None:
     ids: set[str] = set()
     for index, message in enumerate(messages):
         if not 1 <= len(message.id) <= 255:
@@ -446,6 +444,8 @@ def _check(messages: Sequence[PreparedMessage]) -> None:
             raise DuplicateInBatch(index=index)
         if message.id_given:
             ids.add(message.id)
+    for name, id in stream_ids._asdict().items():
+        check_text(id or "", name)
 
 
 class _Stored(NamedTuple):

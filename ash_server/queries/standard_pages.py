@@ -67,13 +67,15 @@ async def get_conversation(connect: Connect, session_id: UUID, *, after: int, li
     size, max_bytes = limit, MAX_PARSE_BYTES
     while True:
         async with connect() as conn:
-            read = await _read_lines(conn, session_id, after=after, limit=size, max_bytes=max_bytes)
-        page = await asyncio.to_thread(_transform, read, min(limit, len(read.page)))
-        is_full = size >= _MAX_LINES or (max_bytes == _MAX_BYTES and len(read.page) < size)
+            lines = await _read_lines(conn, session_id, after=after, limit=size, max_bytes=max_bytes)
+        page = await asyncio.to_thread(_transform, lines, min(limit, len(lines.page)))
+        has_max_bytes = max_bytes == _MAX_BYTES and len(lines.page) < size
+        is_full = size >= _MAX_LINES or has_max_bytes
         if page.is_cut and is_full:
-            page = await asyncio.to_thread(_transform, read, len(read.page))
-        if is_full or not (page.is_cut or page.lines > len(read.page)):
-            return _to_conversation(page, read)
+            page = await asyncio.to_thread(_transform, lines, len(lines.page))
+        needs_more = page.is_cut or page.lines > len(lines.page)
+        if is_full or not needs_more:
+            return _to_conversation(page, lines)
         size = min(2 * size if page.is_cut else page.lines, _MAX_LINES)
         max_bytes = _MAX_BYTES
 
@@ -155,12 +157,12 @@ async def _read_lines(
     return _Lines(head, before, page, following, more=bool(following) and following[-1].sequence < last)
 
 
-def _transform(read: _Lines, limit: int) -> Page:
-    head, before, page, following = map(texts_with_source, read[:4])
-    return transform_page(page + following, head=head, before=before, limit=limit, more=read.more)
+def _transform(lines: _Lines, limit: int) -> Page:
+    head, before, page, following = map(texts_with_source, lines[:4])
+    return transform_page(page + following, head=head, before=before, limit=limit, more=lines.more)
 
 
-def _to_conversation(page: Page, read: _Lines) -> Conversation:
-    lines = read.page + read.following
-    is_last = page.lines == len(lines) and not read.more
-    return Conversation(page.messages, None if is_last else lines[page.lines - 1].sequence)
+def _to_conversation(page: Page, lines: _Lines) -> Conversation:
+    stored = lines.page + lines.following
+    is_last = page.lines == len(stored) and not lines.more
+    return Conversation(page.messages, None if is_last else stored[page.lines - 1].sequence)
