@@ -4,7 +4,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from itertools import starmap
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, TypeAlias, TypeVar
@@ -216,13 +216,13 @@ async def one_transaction(conn: AsyncConnection) -> AsyncGenerator[None, None]:
     rejects one of them.
 
     PostgreSQL runs the first statement of a pipeline without knowing that others follow, so Citus would commit it on
-    the worker and release its row locks. In a cluster, an empty statement comes first.
+    the worker and release its row locks. In a cluster, a statement without tables comes first.
     """
     try:
         async with conn.pipeline():
             try:
-                if is_distributed(conn):
-                    await conn.execute("SELECT")
+                if isinstance(conn, Connection) and conn.is_distributed:
+                    await conn.begin_on_workers()
                 yield
             except BaseException as error:
                 _close_on_client_failure(conn, error)
@@ -230,6 +230,14 @@ async def one_transaction(conn: AsyncConnection) -> AsyncGenerator[None, None]:
     except BaseException as error:  # cancelled while the pipeline ends, with results unread
         _close_on_client_failure(conn, error)
         raise
+
+
+async def change_row(conn: AsyncConnection, query: str, params: Sequence[Any] | Mapping[str, Any]) -> int:
+    """Change rows of sessions, which writers may have locked. Returns the number of changed rows."""
+    is_alone = isinstance(conn, Connection) and conn.is_distributed and conn.is_idle
+    async with one_transaction(conn) if is_alone else nullcontext():
+        cursor = await conn.execute(query, params)
+    return cursor.rowcount
 
 
 def is_distributed(conn: AsyncConnection) -> bool:

@@ -22,6 +22,9 @@ RV = TypeVar("RV")
 HAS_CITUS = "to_regclass('pg_dist_partition') IS NOT NULL"
 """SQL: true if the database may be part of a cluster."""
 
+PASS_ON_SETTINGS = "SELECT set_config('citus.propagate_set_commands', 'local', true)"
+"""Let Citus pass on what SET LOCAL sets in this transaction."""
+
 _MAX_READS = 64
 """Reads between two turns of the event loop, of about 8 KB each."""
 
@@ -34,6 +37,9 @@ class Connection(AsyncConnection):
 
     is_distributed = False
     """True if the database has the extension citus."""
+
+    lock_timeout: str | None = None
+    """How long statements wait for a lock, as a setting of PostgreSQL. None waits without a limit."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -52,6 +58,20 @@ class Connection(AsyncConnection):
         finally:
             if pipeline.has_failed and not pipeline.level:
                 await self._forget_statements()
+
+    @property
+    def is_idle(self) -> bool:
+        """True outside transactions and pipelines."""
+        return not self.pgconn.pipeline_status and self.pgconn.transaction_status == TransactionStatus.IDLE
+
+    async def begin_on_workers(self) -> None:
+        """Make the workers of a cluster apply the lock timeout to this transaction.
+
+        Rows of sessions are locked there, and Citus passes on what SET LOCAL sets, but no setting of the connection.
+        """
+        await self.execute(PASS_ON_SETTINGS)
+        if self.lock_timeout is not None:
+            await self.execute(f"SET LOCAL lock_timeout = '{self.lock_timeout}'".encode())
 
     async def _forget_statements(self) -> None:
         """Deallocate all prepared statements.

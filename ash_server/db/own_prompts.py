@@ -4,6 +4,7 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
+from ash_server.db.connection import change_row
 from ash_server.db.messages import list_messages
 from ash_server.db.session_facts import FROM_PROMPT, UNNAMED, collect_facts
 from ash_shared.reading.parse import describe_message
@@ -31,7 +32,7 @@ async def name_by_own_prompt(conn: AsyncConnection, session_id: UUID) -> None:
     row = await (await conn.execute(_COPIED, [session_id])).fetchone()
     if row is not None:
         prompt = await _first_prompt(conn, session_id, after=row[0])
-        await conn.execute(_UPDATE, {"session_id": session_id, "first_prompt": prompt})
+        await change_row(conn, _UPDATE, {"session_id": session_id, "first_prompt": prompt})
 
 
 async def _first_prompt(conn: AsyncConnection, session_id: UUID, *, after: int) -> str | None:

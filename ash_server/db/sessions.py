@@ -15,7 +15,7 @@ import msgspec
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow, dict_row
 
-from ash_server.db.connection import one_transaction
+from ash_server.db.connection import change_row, one_transaction
 from ash_server.db.redacted_matches import Match, project_patterns, redacted_match, select_matching
 from ash_server.db.session_facts import FROM_PERSON, UNNAMED
 from ash_server.db.tenants import DEFAULT, Tenant, tenant_of
@@ -375,7 +375,7 @@ async def update_session(
         "title_rank": _rank(title),
         "metadata": None if metadata is None else _encode(metadata),
     }
-    await conn.execute(_UPDATE, params)
+    await change_row(conn, _UPDATE, params)
     return await get_session(conn, session_id)
 
 
@@ -460,8 +460,8 @@ async def set_unterminated(
 ) -> None:
     """Raises SessionNotFound. With `last_message`, nothing changes unless this is the id of the last message."""
     params = {"id": session_id, "unterminated": unterminated, "last_message": last_message}
-    changed = await conn.execute(_SET_UNTERMINATED, params)
-    if last_message is None and not changed.rowcount:
+    changed = await change_row(conn, _SET_UNTERMINATED, params)
+    if last_message is None and not changed:
         raise SessionNotFound
 
 
@@ -469,7 +469,9 @@ async def set_file_time(
     conn: AsyncConnection, session_id: UUID, modified_at: datetime, *, has_grown: bool
 ) -> None:
     """Store when the file was modified. For a file without new lines, the earlier time is kept: it may be a copy."""
-    await conn.execute(_SET_FILE_TIME, {"id": session_id, "modified_at": modified_at, "has_grown": has_grown})
+    await change_row(
+        conn, _SET_FILE_TIME, {"id": session_id, "modified_at": modified_at, "has_grown": has_grown}
+    )
 
 
 async def set_parent(
@@ -486,7 +488,7 @@ async def set_parent(
         "at_path": at_path,
         "replaced": current if is_replaced else None,
     }
-    await conn.execute(_SET_PARENT, params)
+    await change_row(conn, _SET_PARENT, params)
 
 
 async def _fetch_id(conn: AsyncConnection, query: str, params: Sequence[Any]) -> UUID | None:

@@ -7,7 +7,6 @@ from typing import Any, Self
 import psycopg
 from psycopg import AsyncConnection, AsyncCursor, AsyncPipeline, AsyncTransaction, NotSupportedError
 from psycopg.errors import InsufficientPrivilege, InvalidParameterValue
-from psycopg.pq import TransactionStatus
 
 from ash_server.db.driver import HAS_CITUS, Connection
 from ash_server.db.tenants import APP_ROLE, Tenant, membership_statement, role_expression, role_of
@@ -30,7 +29,18 @@ class TenantConnection(Connection):
 
     async def configure(self, settings: Mapping[str, str]) -> None:
         """Apply settings of PostgreSQL to all statements."""
+        self.lock_timeout = settings.get("lock_timeout")
         await apply_settings(self, settings)
+
+    @asynccontextmanager
+    async def transaction(
+        self, savepoint_name: str | None = None, force_rollback: bool = False
+    ) -> AsyncGenerator[AsyncTransaction, None]:
+        is_outermost = self.is_idle
+        async with super().transaction(savepoint_name, force_rollback) as transaction:
+            if is_outermost and self.is_distributed:
+                await self.begin_on_workers()
+            yield transaction
 
     async def set_tenant(self, tenant: Tenant) -> None:
         """Raises DatabaseUnavailable, SchemaMismatch."""
@@ -68,6 +78,7 @@ class SharedConnection(TenantConnection):
     async def configure(self, settings: Mapping[str, str]) -> None:
         # A pooler knows the time zone of each client, and psycopg reads it when a connection is opened.
         await apply_settings(self, {"TimeZone": settings["TimeZone"]})
+        self.lock_timeout = settings.get("lock_timeout")
         self._settings = settings
 
     async def set_tenant(self, tenant: Tenant) -> None:
@@ -99,11 +110,6 @@ class SharedConnection(TenantConnection):
             if is_idle:
                 await self._begin()
             yield transaction
-
-    @property
-    def is_idle(self) -> bool:
-        """True outside transactions and pipelines."""
-        return not self.pgconn.pipeline_status and self.pgconn.transaction_status == TransactionStatus.IDLE
 
     async def _begin(self) -> None:
         await AsyncCursor(self).execute(set_config(self._settings, self.tenant, is_local=True))

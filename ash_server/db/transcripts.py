@@ -11,6 +11,7 @@ from uuid import UUID
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
+from ash_server.db.connection import change_row
 from ash_server.db.sessions import create_session, existing_ids, session_id_for
 from ash_server.db.tenants import tenant_of
 from ash_server.db.text import storable
@@ -155,17 +156,17 @@ async def set_names(
 ) -> None:
     """Store where the file was seen last, and the names in it."""
     names = None if lineage is None else list(lineage)
-    await conn.execute(_SET_NAMES, {"id": session_id, "path": path, "lineage": names})
+    await change_row(conn, _SET_NAMES, {"id": session_id, "path": path, "lineage": names})
 
 
 async def adopt(conn: AsyncConnection, session_id: UUID, lineage: Sequence[str] | None) -> None:
     """Store the names of a session that has none yet."""
-    await conn.execute(_ADOPT, [None if lineage is None else list(lineage), session_id])
+    await change_row(conn, _ADOPT, [None if lineage is None else list(lineage), session_id])
 
 
 async def replace_parent(conn: AsyncConnection, old: UUID, new: UUID) -> None:
     """Change the parent of all sessions that name the old one."""
-    await conn.execute(_SET_PARENT, [new, old])
+    await change_row(conn, _SET_PARENT, [new, old])
 
 
 async def list_relatives(conn: AsyncConnection, session_id: UUID) -> list[Relative]:
@@ -177,7 +178,7 @@ async def list_relatives(conn: AsyncConnection, session_id: UUID) -> list[Relati
 
 async def set_copy(conn: AsyncConnection, session_id: UUID, copy: Copy | None) -> None:
     """Mark a session as a copy or a fork, or remove the mark."""
-    await conn.execute(_SET_COPY, [*(copy or (None, None)), session_id])
+    await change_row(conn, _SET_COPY, [*(copy or (None, None)), session_id])
 
 
 async def count_imported(conn: AsyncConnection, source: str, paths: Sequence[str]) -> int:

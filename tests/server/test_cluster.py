@@ -5,7 +5,7 @@ import json
 import os
 import shlex
 import subprocess
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager, closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +15,7 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 from httpx import AsyncClient
-from psycopg import AsyncServerCursor
+from psycopg import AsyncConnection, AsyncServerCursor
 from psycopg._cursor_base import BaseCursor
 
 from ash_server import NewMessage, Store
@@ -30,6 +30,7 @@ from ash_server.db.search.query import CONDITIONS
 from ash_server.db.tables import metadata
 from ash_server.db.transcripts import Copy
 from ash_server.db.vacuum import vacuum
+from ash_server.errors import AshError, DatabaseUnavailable
 from ash_server.settings import Settings
 from ash_server.transfer.importing.file_import import import_file
 from ash_shared.eventlog.state import MAX_OPEN_TEXT
@@ -37,7 +38,7 @@ from tests.cluster import only_on_cluster
 from tests.server.api.conftest import create_key, served
 from tests.server.db.test_distribution import ONLY_WITHOUT_CITUS, TABLES, constants
 from tests.server.db.test_open_texts import CHUNKS, END, START
-from tests.waiting import until
+from tests.waiting import TIMEOUT, until
 
 pytestmark = [only_on_cluster, pytest.mark.cluster]
 
@@ -298,6 +299,46 @@ async def test_tenants_see_their_own_rows_on_the_workers(store: Store, tenant_st
     for each in (store, tenant_store):
         (session,) = (await each.sessions.list_sessions()).sessions
         assert [hit.session_id for hit in (await each.search.find("same")).results] == [session.id]
+
+
+async def test_the_lock_timeout_applies_on_the_workers(store: Store, connection: AsyncConnection) -> None:
+    session = (await store.sessions.create()).id
+    await store.messages.append(session, [line("one")])
+    now = datetime.now(UTC)
+    async with Store.connect(store.url, lock_timeout=0.1) as hasty:
+        writes: dict[str, Callable[[], Awaitable[object]]] = {
+            "append": lambda: hasty.messages.append(session, [line("two")]),
+            "post": lambda: hasty.events.append(session, {"type": "note", "payload": {}}),
+            "rename": lambda: hasty.sessions.update(session, title="renamed"),
+            "set the parent": lambda: hasty.sessions.set_parent(session, uuid4()),
+            "set the time": lambda: hasty.sessions.set_file_time(session, now, has_grown=True),
+            "mark as unterminated": lambda: hasty.sessions.set_unterminated(session, True),
+            "name": lambda: hasty.transcripts.set_names(session, "path"),
+            "adopt": lambda: hasty.transcripts.adopt(session, None),
+            "mark as a copy": lambda: hasty.transcripts.set_copy(session, Copy(uuid4(), 1)),
+            "rebuild": lambda: hasty.events.rebuild(session),
+            "delete a message": lambda: hasty.messages.delete(session, 1),
+            "delete": lambda: hasty.sessions.delete(session),
+        }
+        async with connection.transaction():
+            await connection.execute(
+                "SELECT FROM session_counters WHERE session_id = %s FOR UPDATE", [session]
+            )
+            await connection.execute("SELECT FROM sessions WHERE id = %s FOR UPDATE", [session])
+            refused = {name: await failure_of(write) for name, write in writes.items()}
+        accepted = {name: await failure_of(write) for name, write in writes.items()}
+
+    assert refused == dict.fromkeys(writes, DatabaseUnavailable)
+    assert accepted == dict.fromkeys(writes)
+
+
+async def failure_of(write: Callable[[], Awaitable[object]]) -> type[AshError] | None:
+    async with asyncio.timeout(TIMEOUT):
+        try:
+            await write()
+        except AshError as error:
+            return type(error)
+    return None
 
 
 class Writers:

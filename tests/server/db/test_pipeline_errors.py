@@ -81,7 +81,7 @@ class Kind(NamedTuple):
 
 
 ON_CITUS = ("statement timeout", "unique violation")
-"""Not on a cluster: it has no triggers, and locks sessions on its workers, where the timeout does not apply."""
+"""Kinds for a cluster, which has no triggers, and where workers ignore a lock timeout of the connection."""
 
 KINDS = {
     "lock timeout": Kind(locked, errors.LockNotAvailable, setting="lock_timeout"),
