@@ -3,6 +3,9 @@
 from typing import Literal, TypeAlias
 
 import psycopg
+from psycopg.errors import FeatureNotSupported
+
+from ash_server.db.cluster import has_citus
 
 Compression: TypeAlias = Literal["lz4", "pglz", "none"]
 
@@ -17,10 +20,13 @@ _GET = """
 """
 
 _SET = {
-    "lz4": "ALTER TABLE messages ALTER content SET STORAGE EXTENDED, ALTER content SET COMPRESSION lz4",
-    "pglz": "ALTER TABLE messages ALTER content SET STORAGE EXTENDED, ALTER content SET COMPRESSION pglz",
-    "none": "ALTER TABLE messages ALTER content SET STORAGE EXTERNAL",
+    "lz4": "ALTER TABLE {table} ALTER content SET STORAGE EXTENDED, ALTER content SET COMPRESSION lz4",
+    "pglz": "ALTER TABLE {table} ALTER content SET STORAGE EXTENDED, ALTER content SET COMPRESSION pglz",
+    "none": "ALTER TABLE {table} ALTER content SET STORAGE EXTERNAL",
 }
+
+_RUN_ON_SHARDS = "SELECT result FROM run_command_on_shards('messages', %s) WHERE NOT success"
+_ON_COORDINATOR_ALONE = "SET citus.enable_ddl_propagation = off"
 
 
 def get_compression(conn: psycopg.Connection) -> Compression:
@@ -31,4 +37,20 @@ def get_compression(conn: psycopg.Connection) -> Compression:
 
 def set_compression(conn: psycopg.Connection, compression: Compression) -> None:
     """Raises psycopg.errors.FeatureNotSupported if PostgreSQL was built without lz4."""
-    conn.execute(_SET[compression])
+    statement = _SET[compression]
+    if has_citus(conn) and _is_distributed(conn):
+        _set_on_shards(conn, statement.format(table="%s"))
+    conn.execute(statement.format(table="messages").encode())
+
+
+def _is_distributed(conn: psycopg.Connection) -> bool:
+    query = "SELECT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'messages'::regclass)"
+    ((is_distributed,),) = conn.execute(query).fetchall()
+    return bool(is_distributed)
+
+
+def _set_on_shards(conn: psycopg.Connection, statement: str) -> None:
+    """Change the shards of a cluster, as Citus does not, and let the next statement change what new shards copy."""
+    if failures := conn.execute(_RUN_ON_SHARDS, [statement]).fetchall():
+        raise FeatureNotSupported(failures[0][0])
+    conn.execute(_ON_COORDINATOR_ALONE)

@@ -13,6 +13,7 @@ from ash_server.cli.delete import with_trees
 from ash_server.db.connection import libpq_url
 from ash_server.db.vacuum import vacuum
 from ash_server.store import Store
+from tests.cluster import not_on_cluster
 from tests.server.cli.test_cli import Ran, ran_here
 from tests.waiting import wait_until
 
@@ -85,6 +86,7 @@ async def test_prunes_sessions_without_recent_activity(store: Store, environment
     assert run(environment, "prune", "--older-than", "soon").code == 2
 
 
+@not_on_cluster("the files are on the workers")
 async def test_deleted_texts_are_in_no_table_and_after_a_vacuum_in_no_file(
     store: Store, database_url: str
 ) -> None:
