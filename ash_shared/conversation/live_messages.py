@@ -74,7 +74,7 @@ class LiveMessages:
         """Add lines. `is_turn_over`: all messages so far are complete."""
         self._add_lines(lines)
         changed = self._take_changed()
-        has_copies = self._sent_copies or any(draft.is_copy for draft in changed)
+        has_copies = self._sent_copies or any(draft.is_copy or draft.sent_as for draft in changed)
         shadows = find_shadows(self._fold.drafts) if has_copies else {}
         update = Update([], self._take_back(shadows))
         for draft in changed:

@@ -4,7 +4,13 @@ from dataclasses import dataclass
 
 from ash_shared.conversation.drafts import Draft
 from ash_shared.model.blocks import joined_text
-from ash_shared.providers._kit.prompt_queue import Phase, PromptQueue, begins_turn, is_abandoned
+from ash_shared.providers._kit.prompt_queue import (
+    MAX_REMOVED_TEXTS,
+    Phase,
+    PromptQueue,
+    begins_turn,
+    is_abandoned,
+)
 from ash_shared.providers._kit.steps import Part
 
 MAX_QUEUED = 50
@@ -27,6 +33,8 @@ class QueuedDrafts:
     def __init__(self) -> None:
         self._queue = PromptQueue()
         self._entries: list[_Entry] = []
+        self._delivered: dict[str, Draft] = {}
+        """The messages of prompts that no line sends, by text."""
 
     def add(self, draft: Draft) -> None:
         self._entries.append(_Entry(draft.text(), draft, draft.turn))
@@ -57,14 +65,23 @@ class QueuedDrafts:
 
         If the message is not queued but begins a turn, prompts queued before are abandoned.
         """
-        text = message.text() if self._entries and part.parent_call is None else ""
+        text = message.text() if part.parent_call is None else ""
         if not text:
             return []
         entry = self._queue.send(self._entries, text, part.origin)
         if entry is not None:
             return [self.mark_sent(entry.draft, message)]
+        if self._queue.is_repeated(text, part.origin):
+            message.sent_as = self._delivered.pop(text, None)
         is_end = begins_turn(text, part.origin)
         return self._settle(list(filter(is_abandoned, self._entries)) if is_end else [])
+
+    def mark_delivered(self, draft: Draft, message: Draft) -> Draft:
+        """Mark a prompt that no line sends; a line may repeat it later."""
+        self._delivered[draft.text()] = message
+        if len(self._delivered) > MAX_REMOVED_TEXTS:
+            del self._delivered[next(iter(self._delivered))]
+        return self.mark_sent(draft, message)
 
     def mark_sent(self, draft: Draft, message: Draft) -> Draft:
         self._entries = [entry for entry in self._entries if entry.draft is not draft]

@@ -202,7 +202,7 @@ class Fold:
         draft = self._new_draft(part, source)
         self._extend(draft, part, source)
         draft.originals = list(queued.originals)
-        self._note([self._queue.mark_sent(queued, draft)])
+        self._note([self._queue.mark_delivered(queued, draft)])
 
     def _retract(self, part: Part) -> None:
         if part.relation == "truncation":

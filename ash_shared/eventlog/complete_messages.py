@@ -301,7 +301,11 @@ def _is_new_prompt(log: Log, text: str, part: Part) -> bool:
         return False
     if part.is_copy:
         return copies.accept_copy(log.state, "user", text)
-    return queued_prompts.is_sent(log, part, text) or emit_messages.accept_original(log, "user", text)
+    if queued_prompts.is_sent(log, part, text):
+        return True
+    return not queued_prompts.is_repeated(log, part, text) and emit_messages.accept_original(
+        log, "user", text
+    )
 
 
 def _emit_system_part(log: Log, part: Part) -> None:

@@ -225,12 +225,12 @@ def release_copies(
         if is_withdrawn:
             _emit_withdrawn(log, held)
             continue
-        copies.accept_copy(log.state, held.role, held.text)
         if held.role == "user":
             emit_user_message(
                 log, held.blocks, held.parent_call, is_prompt=is_prompt, synthetic=held.synthetic
             )
         else:
+            copies.accept_copy(log.state, held.role, held.text)
             part = Part(role="assistant", blocks=held.blocks)
             for block in held.blocks:
                 emit_block(log, part, block, Place(held.parent_call, held.response))

@@ -46,6 +46,11 @@ def is_sent(log: Log, part: Part, text: str) -> bool:
     return sent is not None
 
 
+def is_repeated(log: Log, part: Part, text: str) -> bool:
+    """Return True if this user message repeats a prompt that was emitted when it left the queue."""
+    return not part.parent_call and log.state.queue.is_repeated(text, part.origin)
+
+
 def release_taken(log: Log) -> None:
     """Emit queued prompts that began a turn although no line sent them."""
     if taken := [held for held in _entries(log.state) if held.phase == "taken"]:

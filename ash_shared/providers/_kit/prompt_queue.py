@@ -16,6 +16,9 @@ Phase = Literal["waiting", "taken", "removed"]
 unless its delivery follows."""
 
 
+MAX_REMOVED_TEXTS = 16
+
+
 class QueuedPrompt(Protocol):
     """A queued prompt."""
 
@@ -35,6 +38,8 @@ class PromptQueue(Struct, omit_defaults=True):
     """The number of prompts delivered during a turn but not yet removed."""
     records_deliveries: bool = False
     """True if the session records deliveries during a turn."""
+    removed_texts: list[str] = []
+    """The last prompts that their removal delivered in this turn."""
 
     def take(self, entries: Iterable[Entry], text: str) -> None:
         """Mark the prompt that begins a turn: the first waiting one, with this text unless it is empty."""
@@ -57,7 +62,18 @@ class PromptQueue(Struct, omit_defaults=True):
         if entry is not None and self.records_deliveries:
             entry.phase = "removed"
             return None
+        if entry is not None:
+            self.removed_texts = [*self.removed_texts, entry.text][-MAX_REMOVED_TEXTS:]
         return entry
+
+    def is_repeated(self, text: str, origin: Origin) -> bool:
+        """Return True if a user message repeats a prompt that its removal delivered in this turn."""
+        if begins_turn(text, origin):
+            self.removed_texts = []
+        is_known = origin != "prompt" and text in self.removed_texts
+        if is_known:
+            self.removed_texts.remove(text)
+        return is_known
 
     def send(self, entries: Sequence[Entry], text: str, origin: Origin) -> Entry | None:
         """Return the prompt that a user message sends.

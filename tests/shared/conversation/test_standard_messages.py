@@ -264,6 +264,24 @@ TRANSCRIPTS: dict[str, tuple[list[Any], list[Short]]] = {
             ("user", [("text", TASK_START)], {"synthetic": True}),
         ],
     ),
+    "the delivery of a prompt, recorded after its removal": (
+        [
+            user("build it"),
+            queued("enqueue", "faster"),
+            queued("remove", "faster"),
+            {"type": "attachment", "attachment": {"type": "queued_command", "prompt": "faster"}},
+            queued("enqueue", "faster"),
+            user("faster"),
+        ],
+        [
+            ("user", [("text", "build it")]),
+            ("user", [("text", "faster")], {"shadowOf": 2}),
+            ("user", [("text", "faster")]),
+            ("user", [("text", "faster")], {"shadowOf": 2}),
+            ("user", [("text", "faster")], {"shadowOf": 5}),
+            ("user", [("text", "faster")]),
+        ],
+    ),
     "a removed prompt without a delivery, where deliveries are recorded": (
         [
             user("build it"),

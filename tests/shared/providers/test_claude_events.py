@@ -1641,6 +1641,55 @@ RESUMED: dict[str, tuple[list[Any], list[ShortEvent]]] = {
 }
 
 
+REPEATED: dict[str, tuple[list[Any], list[ShortEvent]]] = {
+    "the delivery of a prompt, recorded after its removal": (
+        [
+            user("One?"),
+            queued("enqueue", "Go on."),
+            queued("remove", "Go on."),
+            {"type": "attachment", "attachment": {"type": "queued_command", "prompt": "Go on."}},
+            assistant(text("One.")),
+        ],
+        [
+            START,
+            ("user_message", {"text": "One?"}),
+            ("user_message", {"text": "Go on."}),
+            ("assistant_done", {"text": "One."}),
+            END,
+        ],
+    ),
+    "a prompt with the text of one that the agent received during the turn before": (
+        [
+            user("One?"),
+            queued("enqueue", "Go on."),
+            queued("remove", "Go on."),
+            assistant(text("One.")),
+            user("Go on."),
+            assistant(text("Two."), id="m2"),
+        ],
+        [
+            START,
+            ("user_message", {"text": "One?"}),
+            ("user_message", {"text": "Go on."}),
+            ("assistant_done", {"text": "One."}),
+            END,
+            START,
+            ("user_message", {"text": "Go on."}),
+            ("assistant_done", {"text": "Two."}),
+            END,
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_text_of_a_removed_prompt_comes_again(name: str) -> None:
+    """Its delivery is no second prompt; a new prompt is."""
+    records, events = REPEATED[name]
+
+    assert without_usage(*records) == events
+
+
 @pytest.mark.parametrize("name", RESUMED)
 def test_resumed_session(name: str) -> None:
     """Its file begins with the queue, followed by copies of the earlier prompts."""
