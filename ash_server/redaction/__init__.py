@@ -15,10 +15,11 @@ from ash_server.redaction.secrets import Secret, find_secrets
 MAX_INLINE = 16 * 1024
 """Characters. Longer texts are redacted in a thread, which yields to the event loop between slices."""
 _MAX_CUT = 200
-"""Maximum length of session names, and of the last text of a summary, in characters; longer ones are cut."""
+"""Maximum length of session names, of the last text of a summary, and of types and versions of drift, in characters;
+longer ones are cut."""
 
 _ELLIPSIS = "\u2026"
-_NAME_OF_SESSION = re.compile(r'"(?:title|prompt|lastText)"\s{0,8}:\s{0,8}"')
+_CUT_TEXT = re.compile(r'"(?:title|prompt|lastText|rawType|clientVersion|cliVersion)"\s{0,8}:\s{0,8}"')
 _LAST_WORD = re.compile(r"[!-~]{1,200}\u2026?\Z")
 _QUOTE_OR_ESCAPE = re.compile(r'\\.|"', re.DOTALL)
 _NEXT_ITEM = re.compile(r'"[\s,]{1,100}+"')
@@ -126,8 +127,8 @@ def _end_of_string(document: str, start: int, end: int) -> int:
 
 
 def _cut_names(document: str) -> Iterator[Secret]:
-    """Yield the last words of names that may have been cut."""
-    for member in _NAME_OF_SESSION.finditer(document):
+    """Yield the last words of texts that may have been cut."""
+    for member in _CUT_TEXT.finditer(document):
         end = _end_of_string(document, member.end(), min(len(document), member.end() + 6 * _MAX_CUT))
         name = unescape(document[member.end() : end]) or Unescaped(document[member.end() : end])
         last = _LAST_WORD.search(name.text) if len(name.text) == _MAX_CUT else None

@@ -60,8 +60,13 @@ def _find_prompt(read: Read) -> str | None:
 def prompt_name(text: str) -> str:
     """Return the beginning of a prompt in one line, to name a session; empty if a person wrote nothing of it, or only a
     command that controls the client."""
-    words = _without_markup(" ".join(prompt_text(text)[:_MAX_PROMPT_SOURCE].split()))
-    return words if len(words) <= MAX_PROMPT else words[: MAX_PROMPT - 1] + "…"
+    typed = prompt_text(text)
+    words = _without_markup(" ".join(typed[:_MAX_PROMPT_SOURCE].split()))
+    if len(words) > MAX_PROMPT:
+        return words[: MAX_PROMPT - 1] + "…"
+    if not words or len(typed) <= _MAX_PROMPT_SOURCE:
+        return words
+    return words.rpartition(" ")[0] + "…"  # redaction would not recognise a secret that is cut
 
 
 def _without_markup(words: str) -> str:

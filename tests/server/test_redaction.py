@@ -196,7 +196,7 @@ def test_the_last_word_of_a_cut_name_is_left_out(length: int) -> None:
     name = name.ljust(200, "y")
 
     assert redact_name(name) == f"{beginning}\u2026"
-    for key in ("title", "prompt", "lastText"):
+    for key in ("title", "prompt", "lastText", "rawType", "clientVersion", "cliVersion"):
         assert json.loads(redact_json(json.dumps({key: name}))) == {key: f"{beginning}\u2026"}
     assert redact_name("word " * 39 + "more") == "word " * 39 + "more"
 
