@@ -382,7 +382,7 @@ class MessageController(Controller):
         description="Without sending them: a program that sends a file again learns which of its lines are stored. "
         "The texts are compared in the order of the request, up to the first that differs.",
         response_description="The ids of the equal texts, and the stored text of the one that differs, if the key "
-        "may read.",
+        "may read it unredacted.",
         status_code=200,
         responses=error_responses(
             *WRITE_ERRORS, *BODY_ERRORS, SessionNotFound, EmptyBatch, BatchTooLarge, NulByte
@@ -404,7 +404,9 @@ class MessageController(Controller):
         stored = None
         if different is not None:
             id, content = different
-            stored = DifferentText(id=id, content=content if may_read(request.scope) else None)
+            # The text may be a chunk of a stream, with a piece of a secret.
+            shows = may_read(request.scope) and not is_redacted(request.scope)
+            stored = DifferentText(id=id, content=content if shows else None)
         return MessageComparison(equal=equal, deleted=deleted or None, different=stored)
 
     @get(

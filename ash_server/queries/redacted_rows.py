@@ -14,6 +14,8 @@ from ash_server.redaction import redact_json, redact_name, redact_text
 from ash_server.redaction.chunks import hide_texts
 from ash_shared.model.message import StandardMessage
 from ash_shared.model.session import Session
+from ash_shared.providers._kit.steps import Chunk
+from ash_shared.reading.read import read_text
 
 
 def redact_session(session: Session) -> Session:
@@ -39,8 +41,8 @@ def redact_event(event: StoredEvent) -> StoredEvent:
 
 
 def hide_chunk(message: StoredMessage) -> StoredMessage:
-    """Return the message; a stream chunk loses its texts."""
-    if message.kind != "chunk":
+    """Return the message; a stream chunk, or a message with one, loses its texts."""
+    if not _has_chunks(message):
         return message
     return replace(message, content=hide_texts(message.content.encode()).decode())
 
@@ -48,7 +50,16 @@ def hide_chunk(message: StoredMessage) -> StoredMessage:
 def hide_chunk_of_page(row: StoredMessage | MessageBlocks) -> StoredMessage | MessageBlocks:
     if isinstance(row, StoredMessage):
         return hide_chunk(row)
-    return replace(row, content=hide_texts(row.content)) if row.kind == "chunk" else row
+    if row.is_copied:  # from a complete message
+        return row
+    return replace(row, content=hide_texts(row.content)) if _has_chunks(row) else row
+
+
+def _has_chunks(row: StoredMessage | MessageBlocks) -> bool:
+    """True for pieces of an answer. In some formats, such as Gemini's, each piece is a message."""
+    if row.kind != "message":
+        return row.kind == "chunk"
+    return any(isinstance(step, Chunk) for step in read_text(row.content, row.source).steps(row.source))
 
 
 def hide_event_chunk(event: StoredEvent) -> StoredEvent:

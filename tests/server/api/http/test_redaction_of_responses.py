@@ -85,6 +85,91 @@ async def test_snippets_contain_no_part_of_a_secret(client: AsyncClient, session
     assert TOKEN[4:12] not in hit["snippet"] + by_token.text
 
 
+PIECES = TOKEN[:20], TOKEN[20:]
+STREAMS = {
+    "claude": [
+        {
+            "type": "stream_event",
+            "uuid": f"u{len(piece)}",
+            "session_id": "s",
+            "event": {
+                "type": "content_block_delta",
+                "index": 0,
+                "delta": {"type": "text_delta", "text": piece},
+            },
+        }
+        for piece in PIECES
+    ],
+    "cursor": [
+        {
+            "type": "assistant",
+            "message": {"role": "assistant", "content": [{"type": "text", "text": piece}]},
+            "session_id": "s",
+            "timestamp_ms": 1,
+        }
+        for piece in PIECES
+    ],
+    "gemini": [
+        {"candidates": [{"content": {"role": "model", "parts": [{"text": each}]}}]} for each in PIECES
+    ],
+    "gemini_cli": [
+        {
+            "type": "message",
+            "timestamp": "2026-11-02T09:14:07Z",
+            "role": "assistant",
+            "content": piece,
+            "delta": True,
+        }
+        for piece in PIECES
+    ],
+}
+"""Pieces of an answer, by source. In all formats but the first, each piece is a message."""
+
+
+@pytest.mark.parametrize("source", STREAMS)
+async def test_pieces_of_a_stream_have_no_text(client: AsyncClient, source: str) -> None:
+    id = (await client.post("/api/sessions", json={"source": source})).json()["id"]
+    lines = [{"content": json.dumps(record)} for record in STREAMS[source]]
+    (await client.post(f"/api/sessions/{id}/messages", json=lines)).raise_for_status()
+    messages = f"/api/sessions/{id}/messages"
+    every = f"{messages}?kind=message,record,chunk&redact=1"
+    addresses = [
+        every,
+        f"{every}&parsed=true",
+        f"{every}&parsed=true&content=false",
+        f"{messages}/1?redact=1",
+        f"/api/sessions/{id}/export?redact=1",
+        f"/sessions/{id}.jsonl?redact=1",
+    ]
+    answers = [await client.get(address) for address in addresses]
+
+    stored = (await client.get(every.removesuffix("&redact=1"))).json()["messages"]
+    assert [message["source"] for message in stored] == [source, source]
+    assert [answer.status_code for answer in answers] == [200] * len(addresses)
+    assert [answer.url for answer in answers if any(piece in answer.text for piece in PIECES)] == []
+
+
+async def test_a_comparison_shows_no_text(client: AsyncClient) -> None:
+    id = (await client.post("/api/sessions", json={})).json()["id"]
+    content = json.dumps(STREAMS["claude"][0])
+    (
+        await client.post(f"/api/sessions/{id}/messages", json={"content": content, "id": "one"})
+    ).raise_for_status()
+    compared = [
+        (
+            await client.post(
+                f"/api/sessions/{id}/messages/compare{query}", json=[{"id": "one", "sha256": "0" * 64}]
+            )
+        ).json()
+        for query in ("", "?redact=1")
+    ]
+
+    assert compared == [
+        {"equal": [], "different": {"id": "one", "content": content}},
+        {"equal": [], "different": {"id": "one"}},
+    ]
+
+
 def test_streams_are_redacted(shared_server: str) -> None:
     id = httpx.post(f"{shared_server}/api/sessions", json={}).json()["id"]
     httpx.post(f"{shared_server}/api/sessions/{id}/messages", json={"content": LINE})
