@@ -70,7 +70,7 @@ class _Format(NamedTuple):
     media_type: str
     title: str
     write: Callable[..., Chunks]
-    """Called with the store, the session, and `redacts`."""
+    """Accepts the store, the session, and the keyword `redacts`."""
 
 
 def _write_jsonl(store: Store, session: Session, *, redacts: bool) -> Chunks:

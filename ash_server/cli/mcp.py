@@ -97,7 +97,7 @@ class _Stream:
 
 
 class _Received(_Stream):
-    """The messages from the client. Its end is delayed until all requests are answered, because the library cancels
+    """The messages from the client. They end only after all requests are answered, because the library then cancels
     running ones."""
 
     async def receive(self) -> "SessionMessage | Exception":

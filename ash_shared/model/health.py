@@ -45,4 +45,4 @@ class Health(AshModel):
     replica: Omittable[ReplicaHealth] = ABSENT
     """Only when the server is asked whether it is ready, and if it has a replica."""
     cluster: Omittable[ClusterHealth] = ABSENT
-    """Only in the readiness check, and only for a distributed database."""
+    """The state of a distributed database; only in the readiness check."""

@@ -10,7 +10,7 @@ from ash_server.queries.redacted_rows import redact_event, redact_message
 from ash_server.store import Store
 
 Export = Callable[..., AsyncGenerator[bytes, None]]
-"""Called with the store, the id of the session, and `redacts`."""
+"""Accepts the store, the id of a session, and the keyword `redacts`; yields the lines in pieces."""
 
 
 async def export_messages(
