@@ -42,7 +42,7 @@ async def server(database_url: str, tmp_path: Path) -> AsyncIterator[ServerProce
 
 @pytest.fixture
 async def key(store: Store) -> str:
-    return await create_key(store, "agent", "default", "read", "write")
+    return await create_key(store, "agent", "default", "read", "write", "delete")
 
 
 async def kill_often(server: ServerProcess, stored: Callable[[], int], on_kill: Callable[[], None]) -> None:

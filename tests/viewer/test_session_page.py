@@ -401,7 +401,8 @@ async def test_growing_card_above_keeps_the_scroll_position(page: Page, session:
     await page.evaluate(WATCH)
 
     for number in range(20):
-        chunk = {"toolCallId": "c", "chunk": f"{number} built\n" * 5, "offset": number}
+        piece = f"{number:2} built\n" * 5
+        chunk = {"toolCallId": "c", "chunk": piece, "offset": number * len(piece)}
         await session.add_events({"type": "tool_output_chunk", "turnId": "t", "payload": chunk})
     await expect(page.locator(".tool-call")).to_contain_text("19 built")
     await still(page)

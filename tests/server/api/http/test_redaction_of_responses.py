@@ -86,7 +86,7 @@ async def test_snippets_contain_no_part_of_a_secret(client: AsyncClient, session
 
 
 PIECES = TOKEN[:20], TOKEN[20:]
-STREAMS = {
+STREAMS: dict[str, list[dict[str, Any]]] = {
     "claude": [
         {
             "type": "stream_event",
