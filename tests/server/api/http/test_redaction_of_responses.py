@@ -2,6 +2,7 @@
 
 import json
 from functools import partial
+from typing import Any
 
 import httpx
 import pytest
