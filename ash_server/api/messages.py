@@ -404,7 +404,7 @@ class MessageController(Controller):
         stored = None
         if different is not None:
             id, content = different
-            # The text may be a chunk of a stream, with a piece of a secret.
+            # The text may be a stream chunk with a piece of a secret.
             shows = may_read(request.scope) and not is_redacted(request.scope)
             stored = DifferentText(id=id, content=content if shows else None)
         return MessageComparison(equal=equal, deleted=deleted or None, different=stored)

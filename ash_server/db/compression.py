@@ -50,7 +50,7 @@ def _is_distributed(conn: psycopg.Connection) -> bool:
 
 
 def _set_on_shards(conn: psycopg.Connection, statement: str) -> None:
-    """Change the shards of a cluster, as Citus does not, and let the next statement change what new shards copy."""
+    """Change all shards of a cluster, because Citus does not. The next statement changes the template of new shards."""
     if failures := conn.execute(_RUN_ON_SHARDS, [statement]).fetchall():
         raise FeatureNotSupported(failures[0][0])
     conn.execute(_ON_COORDINATOR_ALONE)

@@ -233,7 +233,7 @@ async def one_transaction(conn: AsyncConnection) -> AsyncGenerator[None, None]:
 
 
 async def change_row(conn: AsyncConnection, query: str, params: Sequence[Any] | Mapping[str, Any]) -> int:
-    """Change rows of sessions, which writers may have locked. Returns the number of changed rows."""
+    """Change session rows, which writers may have locked. Returns the number of changed rows."""
     is_alone = isinstance(conn, Connection) and conn.is_distributed and conn.is_idle
     async with one_transaction(conn) if is_alone else nullcontext():
         cursor = await conn.execute(query, params)

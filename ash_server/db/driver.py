@@ -23,7 +23,7 @@ HAS_CITUS = "to_regclass('pg_dist_partition') IS NOT NULL"
 """SQL: true if the database may be part of a cluster."""
 
 PASS_ON_SETTINGS = "SELECT set_config('citus.propagate_set_commands', 'local', true)"
-"""Let Citus pass on what SET LOCAL sets in this transaction."""
+"""Makes Citus send SET LOCAL commands of this transaction to the workers."""
 
 _MAX_READS = 64
 """Reads between two turns of the event loop, of about 8 KB each."""
@@ -39,7 +39,7 @@ class Connection(AsyncConnection):
     """True if the database has the extension citus."""
 
     lock_timeout: str | None = None
-    """How long statements wait for a lock, as a setting of PostgreSQL. None waits without a limit."""
+    """The lock timeout as a PostgreSQL setting; None waits without a limit."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -67,7 +67,7 @@ class Connection(AsyncConnection):
     async def begin_on_workers(self) -> None:
         """Make the workers of a cluster apply the lock timeout to this transaction.
 
-        Rows of sessions are locked there, and Citus passes on what SET LOCAL sets, but no setting of the connection.
+        Session rows are locked there, and Citus sends SET LOCAL commands to the workers, but no connection settings.
         """
         await self.execute(PASS_ON_SETTINGS)
         if self.lock_timeout is not None:

@@ -41,7 +41,7 @@ def redact_event(event: StoredEvent) -> StoredEvent:
 
 
 def hide_chunk(message: StoredMessage) -> StoredMessage:
-    """Return the message; a stream chunk, or a message with one, loses its texts."""
+    """Return the message; a stream chunk, or a message that contains one, loses its texts."""
     if not _has_chunks(message):
         return message
     return replace(message, content=hide_texts(message.content.encode()).decode())
@@ -56,7 +56,7 @@ def hide_chunk_of_page(row: StoredMessage | MessageBlocks) -> StoredMessage | Me
 
 
 def _has_chunks(row: StoredMessage | MessageBlocks) -> bool:
-    """True for pieces of an answer. In some formats, such as Gemini's, each piece is a message."""
+    """True for a piece of an answer. In some formats, such as Gemini's, each piece is a message."""
     if row.kind != "message":
         return row.kind == "chunk"
     return any(isinstance(step, Chunk) for step in read_text(row.content, row.source).steps(row.source))

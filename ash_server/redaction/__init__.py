@@ -15,7 +15,7 @@ from ash_server.redaction.secrets import Secret, find_secrets
 MAX_INLINE = 16 * 1024
 """Characters. Longer texts are redacted in a thread, which yields to the event loop between slices."""
 _MAX_CUT = 200
-"""Maximum length of session names, of the last text of a summary, and of types and versions of drift, in characters;
+"""Maximum length in characters of session names, the last text of a summary, and types and versions in drift reports;
 longer ones are cut."""
 
 _ELLIPSIS = "\u2026"

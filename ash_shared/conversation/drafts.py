@@ -34,7 +34,7 @@ class Draft:
     begins_turn: bool = False
     """True for a prompt, unless it is a copy."""
     sent_as: "Draft | None" = None
-    """The message that sends this queued prompt, or whose prompt this one repeats."""
+    """The message that sends this queued prompt, or that this prompt repeats."""
     timestamp: int | None = None
     blocks: list[Block] = field(default_factory=list)
     last_record: str | None = None

@@ -34,7 +34,7 @@ class QueuedDrafts:
         self._queue = PromptQueue()
         self._entries: list[_Entry] = []
         self._delivered: dict[str, Draft] = {}
-        """The messages of prompts that no line sends, by text."""
+        """Messages of prompts delivered without a line, by text."""
 
     def add(self, draft: Draft) -> None:
         self._entries.append(_Entry(draft.text(), draft, draft.turn))
@@ -77,7 +77,7 @@ class QueuedDrafts:
         return self._settle(list(filter(is_abandoned, self._entries)) if is_end else [])
 
     def mark_delivered(self, draft: Draft, message: Draft) -> Draft:
-        """Mark a prompt that no line sends; a line may repeat it later."""
+        """Mark a prompt that is delivered without a line; a later line may repeat it."""
         self._delivered[draft.text()] = message
         if len(self._delivered) > MAX_REMOVED_TEXTS:
             del self._delivered[next(iter(self._delivered))]

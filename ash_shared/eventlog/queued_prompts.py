@@ -47,7 +47,7 @@ def is_sent(log: Log, part: Part, text: str) -> bool:
 
 
 def is_repeated(log: Log, part: Part, text: str) -> bool:
-    """Return True if this user message repeats a prompt that was emitted when it left the queue."""
+    """True if this user message repeats a prompt that was emitted when it left the queue."""
     return not part.parent_call and log.state.queue.is_repeated(text, part.origin)
 
 

@@ -36,7 +36,7 @@ class AppendedMessages(AshModel):
 class DifferentText(AshModel):
     id: str
     content: Omittable[str] = ABSENT
-    """The stored text; absent for a key without the scope `read`, and with redaction."""
+    """The stored text; absent without the scope `read` and for redacted requests."""
 
 
 class MessageComparison(AshModel):

@@ -66,7 +66,7 @@ def prompt_name(text: str) -> str:
         return words[: MAX_PROMPT - 1] + "…"
     if not words or len(typed) <= _MAX_PROMPT_SOURCE:
         return words
-    return words.rpartition(" ")[0] + "…"  # redaction would not recognise a secret that is cut
+    return words.rpartition(" ")[0] + "…"  # redaction would not recognise a cut secret
 
 
 def _without_markup(words: str) -> str:

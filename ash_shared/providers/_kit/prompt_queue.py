@@ -39,7 +39,7 @@ class PromptQueue(Struct, omit_defaults=True):
     records_deliveries: bool = False
     """True if the session records deliveries during a turn."""
     removed_texts: list[str] = []
-    """The last prompts that their removal delivered in this turn."""
+    """The texts of the last prompts delivered by their removal in this turn."""
 
     def take(self, entries: Iterable[Entry], text: str) -> None:
         """Mark the prompt that begins a turn: the first waiting one, with this text unless it is empty."""
@@ -67,7 +67,7 @@ class PromptQueue(Struct, omit_defaults=True):
         return entry
 
     def is_repeated(self, text: str, origin: Origin) -> bool:
-        """Return True if a user message repeats a prompt that its removal delivered in this turn."""
+        """True if a user message repeats a prompt delivered by its removal in this turn."""
         if begins_turn(text, origin):
             self.removed_texts = []
         is_known = origin != "prompt" and text in self.removed_texts

@@ -381,7 +381,7 @@ def blocked_imports(database_url: str, paths: list[Path]) -> Iterator[None]:
     """Make the imports of these files wait for a lock."""
     ids = [session_id_for("unknown", str(path)) for path in paths]
     with psycopg.connect(database_url) as conn:
-        for id in ids:  # a cluster locks rows of one session only
+        for id in ids:  # a cluster locks only rows of one session
             conn.execute("SELECT FROM session_counters WHERE session_id = %s FOR UPDATE", [id])
         yield
 

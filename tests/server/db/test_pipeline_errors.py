@@ -81,7 +81,7 @@ class Kind(NamedTuple):
 
 
 ON_CITUS = ("statement timeout", "unique violation")
-"""Kinds for a cluster, which has no triggers, and where workers ignore a lock timeout of the connection."""
+"""Kinds for a cluster: it has no triggers, and its workers ignore the lock timeout of the connection."""
 
 KINDS = {
     "lock timeout": Kind(locked, errors.LockNotAvailable, setting="lock_timeout"),

@@ -1684,7 +1684,7 @@ REPEATED: dict[str, tuple[list[Any], list[ShortEvent]]] = {
 
 @pytest.mark.parametrize("name", REPEATED)
 def test_text_of_a_removed_prompt_comes_again(name: str) -> None:
-    """Its delivery is no second prompt; a new prompt is."""
+    """Its delivery is not a second prompt; a new prompt is."""
     records, events = REPEATED[name]
 
     assert without_usage(*records) == events
