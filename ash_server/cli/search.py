@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple, Unpack, get_args
@@ -86,6 +86,8 @@ class _Matches(NamedTuple):
     page: SearchPage
     named: list[Session]
     """Sessions that match by title or name and have no result on the page."""
+    names: Mapping[UUID, str]
+    """The names of sessions that have results and no title."""
 
 
 async def _search(store: Store, q: str, session: str | None, **filters: Unpack[SearchFilter]) -> _Matches:
@@ -94,7 +96,9 @@ async def _search(store: Store, q: str, session: str | None, **filters: Unpack[S
         filters["session_id"] = (await resolve_session(store, session)).id
     pending = await _index_pending(store)
     page = await store.search.find(q, **filters)
-    matches = _Matches(page, await _find_named(store, q, page, **filters))
+    untitled = {result.session_id for result in page.results if not result.title}
+    names = {session.id: session.name for session in await store.sessions.get_many(untitled)}
+    matches = _Matches(page, await _find_named(store, q, page, **filters), names)
     return matches._replace(page=page.model_copy(update={"pending": pending})) if pending else matches
 
 
@@ -135,7 +139,7 @@ def _show_view(matches: _Matches) -> None:
         )
     for _, of_session in groupby(page.results, lambda result: result.session_id):
         results = list(of_session)
-        console.print(_format_heading(results[0]), soft_wrap=True)
+        console.print(_format_heading(results[0], matches.names), soft_wrap=True)
         for result in results:
             console.print(_format_result(result), soft_wrap=True)
     if not (page.results or matches.named):
@@ -145,9 +149,9 @@ def _show_view(matches: _Matches) -> None:
         warn(f"{counted(page.pending, 'event')} not indexed yet")
 
 
-def _format_heading(result: SearchResult) -> Text:
-    matches = counted(result.matches, "matching event")
-    return _format_session(result.session_id, result.source, result.title or "", matches)
+def _format_heading(result: SearchResult, names: Mapping[UUID, str]) -> Text:
+    name = result.title or names.get(result.session_id, "")
+    return _format_session(result.session_id, result.source, name, counted(result.matches, "matching event"))
 
 
 def _format_session(id: UUID, source: str, name: str, reason: str) -> Text:

@@ -74,6 +74,15 @@ def test_finds_titles(ash: Ash, birds: Path, tmp_path: Path) -> None:
     assert not any("title or name" in ash("search", "heron", *options).out for options in narrowed)
 
 
+def test_sessions_without_a_title_have_their_name(ash: Ash, tmp_path: Path) -> None:
+    assert ash("import", str(written(tmp_path / "calls.jsonl", CALL)), "--as", "diary").code == 0
+
+    assert lines(ash("search", "heron").out) == [
+        "…  claude  diary · 1 matching event",
+        "  #1     …  assistant  Grep: heron",
+    ]
+
+
 def test_escapes_control_characters(ash: Ash, birds: Path) -> None:
     done = ash("search", "heron", "grey", "--in", "everything")
 
