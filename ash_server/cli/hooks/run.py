@@ -10,6 +10,7 @@ from pathlib import Path
 from subprocess import DEVNULL, Popen
 from typing import Any
 
+from ash_server.cli.error_messages import error_message
 from ash_server.cli.private_files import OWNER_ONLY
 from ash_server.file_access import FileAccess, current_user
 from ash_server.settings import Settings
@@ -44,8 +45,9 @@ def start(program: str, agent: str, url: str | None, document: bytes) -> None:
 
 
 def log_error(error: Exception) -> None:
+    reason = error_message(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
     with open(_open_log(), "ab") as log:
-        log.write(f"ash: {type(error).__name__}: {error}\n".encode(errors="backslashreplace"))
+        log.write(f"ash: {reason}\n".encode(errors="backslashreplace"))
 
 
 def send(program: str, agent: str, url: str | None, paths: Sequence[str]) -> None:

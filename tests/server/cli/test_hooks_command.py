@@ -331,7 +331,7 @@ def test_hook_reads_transcripts_of_its_cli_only(tmp_path: Path, database_url: st
     reason = {"pipe": "not a regular file", "missing": "No such file"}.get(
         place, f"leads to {outside}, outside of"
     )
-    assert reason in laptop.log()
+    assert f"ash: {paths[place]}: {reason}" in laptop.log()
 
 
 @pytest.mark.slow
