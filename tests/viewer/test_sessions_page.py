@@ -402,6 +402,7 @@ async def test_typing_a_search_adds_one_history_entry(page: Page, store: Store) 
     await expect(page.locator(".contents-found .state-title")).to_be_visible()
     await page.locator(".search-box").press_sequentially("fishers", delay=1)
     await expect(page.locator(".state-title")).to_have_text("Nothing found for “kingfishers”")
+    await expect(page.get_by_role("heading", name="Messages")).to_have_count(0)
     await page.keyboard.press("Escape")
     await expect(page.locator(".session-days .session-title")).to_have_text("Kingfisher")
     urls = [page.url]

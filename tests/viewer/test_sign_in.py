@@ -92,7 +92,9 @@ async def test_empty_list_names_the_tenant(page: Page, keyed: Keyed, store: Stor
     await sign_in(page, keyed)
 
     await expect(page.locator(".state-title")).to_have_text("The tenant red has no sessions yet")
-    await expect(page.locator(".command code").first).to_have_text("ASH_TENANT=red ash import --discover")
+    commands = page.locator(".command code")
+    await expect(commands.first).to_have_text(f"export ASH_URL={keyed.address} ASH_KEY=ash_…")
+    await expect(commands.nth(1)).to_have_text("ash push --discover")
     await page.goto("about:blank")  # ends the stream, before the server stops
 
 

@@ -192,15 +192,19 @@ function noMatches(clear) {
   });
 }
 
-/** With a key, the notice contains its tenant, because other tenants may have sessions. */
+/** With a key, the notice contains its tenant, because other tenants may have sessions, and needs no database. */
 function noSessions() {
   const { tenant } = document.body.dataset;
-  const setting = tenant ? `ASH_TENANT=${tenant} ` : "";
+  const detail = tenant
+    ? "Send the sessions that command-line agents have stored on your machine:"
+    : "Import the sessions that command-line agents have stored on this machine:";
+  const commands = tenant
+    ? [`export ASH_URL=${location.origin} ASH_KEY=ash_…`, "ash push --discover"]
+    : ["ash import --discover", "ash import --all"];
   return placeholder("empty", tenant ? `The tenant ${tenant} has no sessions yet` : "Nothing here yet", {
-    detail: "Import the sessions that command-line agents have stored on this machine:",
+    detail,
     children: [
-      commandLine(`${setting}ash import --discover`),
-      commandLine(`${setting}ash import --all`),
+      ...commands.map((command) => commandLine(command)),
       el("p", { class: "state-detail" }, "Or store a run while it is in progress, and follow it here:"),
       commandLine('claude -p "Fix the test" --output-format stream-json --verbose | ash ingest --session fix'),
       commandLine('codex exec --json "Fix the test" | ash ingest --session fix'),

@@ -35,6 +35,7 @@ export class SearchView {
     this.titleSection = section("titles-found", "Titles", this.titles.element, this.moreTitles.element);
     const hitParts = [this.pending, this.rest, this.hits.element, this.moreHits.element];
     this.hitSection = section("contents-found", "Messages", ...hitParts);
+    this.hitHeading = /** @type {HTMLElement} */ (this.hitSection.firstElementChild);
     this.element = el("div", { class: "results" }, this.titleSection, this.hitSection);
   }
 
@@ -136,6 +137,7 @@ export class SearchView {
     this.pending.hidden = !pending;
     this.pending.textContent = pending ? `${pluralize(pending, "event")} not indexed yet.` : "";
     this.rest.replaceChildren(...(this.hits.count ? [] : [this.noResults()]));
+    this.hitHeading.hidden = !this.hits.count && !this.titles.size;
     this.on.status(this.statusText());
   }
 
