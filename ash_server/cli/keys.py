@@ -121,7 +121,7 @@ def list_all() -> None:
 @click.argument("key", callback=reject_empty)
 @click.option("--tenant", help="The tenant of the key, if several have one with this name.")
 def revoke(key: str, tenant: str | None) -> None:
-    """Revoke a key, named by its name or its first characters. Open streams end within half a minute."""
+    """Revoke a key, named by its name or its first characters. Open streams end within 5 seconds."""
     revoked = with_store(partial(_revoke, reference=key, tenant=tenant))
     click.echo(
         f"the key {visible(revoked.name)} ({revoked.prefix}…) of tenant {revoked.tenant.name} is revoked"
