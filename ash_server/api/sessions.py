@@ -10,7 +10,7 @@ from litestar.openapi import ResponseSpec
 from litestar.params import FromPath, QueryParameter
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from ash_server.api.http.access import needs, record
+from ash_server.api.http.access import may_read, needs, record
 from ash_server.api.http.bodies import BODY_ERRORS, JSON, decode_body, read_body
 from ash_server.api.http.dependencies import InjectedReader, InjectedStore
 from ash_server.api.http.openapi_operations import ONE_LINE, WITHOUT_NUL, json_of, operation
@@ -20,6 +20,7 @@ from ash_server.api.http.redaction import compared, is_redacted
 from ash_server.db.sessions import SessionChanges
 from ash_server.errors import NulByte, SequenceMismatch, SessionNotFound, TooDeep
 from ash_server.ingest import Source
+from ash_shared.model.base import ABSENT
 from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
 from ash_shared.model.session import Session, SessionPage
 
@@ -211,7 +212,7 @@ class SessionController(Controller):
         )
         if created:
             await record(request, "session.create", session.id)
-        return Response(session, status_code=201 if created else 200)
+        return Response(without_prompt(request, session), status_code=201 if created else 200)
 
     @get(
         operation_id="listSessions",
@@ -291,7 +292,7 @@ class SessionController(Controller):
     ) -> Session:
         patch = decode_body((await read_body(request, JSON)).text, _decode_patch)
         check_metadata_depth(patch.metadata)
-        return await store.sessions.update(session_id, **_changes(patch))
+        return without_prompt(request, await store.sessions.update(session_id, **_changes(patch)))
 
     @delete(
         "/{session_id:uuid}",
@@ -311,6 +312,11 @@ class SessionController(Controller):
     ) -> None:
         await store.sessions.delete(session_id, expected_sequence=expected_sequence)
         await record(request, "session.delete", session_id)
+
+
+def without_prompt(request: Request[Any, Any, Any], session: Session) -> Session:
+    """Return the session; a key that may not read does not receive its prompt, which is text of a message."""
+    return session if may_read(request.scope) else session.model_copy(update={"prompt": ABSENT})
 
 
 def _changes(patch: SessionPatch) -> SessionChanges:

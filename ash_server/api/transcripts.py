@@ -19,7 +19,7 @@ from ash_server.api.http.bodies import BODY_ERRORS, JSON, decode_body, read_body
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.openapi_operations import WITHOUT_NUL, json_of, operation
 from ash_server.api.http.problems import WRITE_ERRORS, error_responses
-from ash_server.api.sessions import SESSION_CONTENT
+from ash_server.api.sessions import SESSION_CONTENT, without_prompt
 from ash_server.db.sessions import session_id_for
 from ash_server.db.text import check_text
 from ash_server.db.transcripts import TranscriptNames
@@ -177,7 +177,7 @@ class TranscriptController(Controller):
         if completed.parent is not None:
             parent_id = session_id_for(completed.source, completed.parent, store.tenant)
             await sessions.set_parent(session_id, parent_id, completed.parent)
-        return await sessions.get(session_id)
+        return without_prompt(request, await sessions.get(session_id))
 
 
 async def _settle(store: InjectedStore, session_id: UUID, completed: CompletedTranscript) -> None:

@@ -377,6 +377,38 @@ async def test_key_that_only_writes_reads_no_text(keyed_client: AsyncClient, sto
     ]
 
 
+async def test_key_that_only_writes_gets_no_prompt(
+    keyed_client: AsyncClient, store: Store, red: Team
+) -> None:
+    new = {"source": "claude", "externalId": "prompted", "title": "Door"}
+    created = await keyed_client.post("/api/sessions", json=new, headers=bearer(red.keys["all"]))
+    id = created.json()["id"]
+    prompt = {"content": json.dumps({"role": "user", "content": f"{CANARY} door"})}
+    path = f"/api/sessions/{id}"
+    await keyed_client.post(f"{path}/messages", json=prompt, headers=bearer(red.keys["all"]))
+    completed = {
+        "source": "claude",
+        "path": "prompted",
+        "modifiedAt": "2026-11-02T09:31:55Z",
+        "hasGrown": False,
+    }
+    prompts = {
+        name: [
+            (await keyed_client.request(method, address, json=body, headers=bearer(red.keys[name])))
+            .json()
+            .get("prompt")
+            for method, address, body in (
+                ("POST", "/api/sessions", new),
+                ("PATCH", path, {}),
+                ("POST", f"/api/transcripts/{id}/complete", completed),
+            )
+        ]
+        for name in ("write", "all")
+    }
+
+    assert prompts == {"write": [None] * 3, "all": [f"{CANARY} door"] * 3}
+
+
 async def test_pages_of_other_tenants_do_not_exist(keyed_client: AsyncClient, red: Team, blue: Team) -> None:
     for suffix in ("", ".md", ".json", ".jsonl", ".html"):
         path = f"/sessions/{red.session_id}{suffix}"
