@@ -150,7 +150,7 @@ FORMS: tuple[Form, ...] = (
         ("@",),
         _matching(
             r":\\{0,7}/\\{0,7}/[^\s/:@\"'\\<>]{0,64}:"
-            rf"(?P<secret>[^\s/@\"'\\<>{{}}$]{{3,{_MAX_URL_PASSWORD}}})@"
+            rf"(?P<secret>[^\s/@\"'\\<>{{}}$][^\s/@\"'\\<>{{}}]{{2,{_MAX_URL_PASSWORD}}})@"
         ),
         has_escapes=True,
     ),

@@ -78,6 +78,7 @@ KEY = "-----BEGIN RSA PRIVATE KEY-----\n" + f"{ALNUM}\n" * 3 + "-----END RSA PRI
             f"my AWS access_token => '{ALNUM[:40]}'",
             "my AWS access_token => '[redacted: aws secret key]'",
         ),
+        ("redis://cache:hun$ter2$@db", "redis://cache:[redacted: password in a url]@db"),
         (f"redis://:{ALNUM[:9]}@cache", "redis://:[redacted: password in a url]@cache"),
         (
             f'{{"SecretAccessKey": "{ALNUM[:40]}"}}',
@@ -98,6 +99,7 @@ def test_replaces_only_the_secret(text: str, redacted: str) -> None:
         "uuid 0199f3a2-7c1e-7b3a-9d55-0c7b8f1f2e60, toolu_01AbCdEfGhIjKlMnOpQrStUv, msg_01AbCdEfGhIjKlMnOpQrStUv",
         "http://127.0.0.1:4100/sessions/1 mailto:a@example.com https://user@example.com",
         "postgresql://{user}:{password}@{host} and ${USER}:${PASSWORD}",
+        "postgresql://ash:$PASSWORD@db and postgresql://ash:${PASSWORD}@db",
         "the secret key is task-related; Bearer of news",
         "ash_request_duration_seconds ash_database_connections",
     ],
