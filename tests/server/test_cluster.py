@@ -263,17 +263,18 @@ async def post_until_stored(client: AsyncClient, path: str, body: dict[str, Any]
     return status
 
 
+MESSAGE: dict[str, Any] = {"content": "text"}
+EVENT: dict[str, Any] = {"type": "note", "payload": {"x": 1}}
+
+
 async def test_parallel_appends_and_posts_to_one_session(store: Store) -> None:
     session = (await store.sessions.create()).id
 
     async def write(client: AsyncClient, number: int) -> set[int]:
         statuses = set()
         for each in range(EACH):
-            id = f"{number}-{each}"
-            if number % 4:
-                path, body = "messages", {"id": id, "content": "text"}
-            else:
-                path, body = "events", {"id": id, "type": "note", "payload": {"x": each}}
+            path, content = ("messages", MESSAGE) if number % 4 else ("events", EVENT)
+            body = {"id": f"{number}-{each}", **content}
             statuses.add(await post_until_stored(client, f"/api/sessions/{session}/{path}", body))
         return statuses
 
