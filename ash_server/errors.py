@@ -13,6 +13,8 @@ class AshError(Exception):
     status: int = 500
     code: str = "internal_error"
     title: str = "Internal error."
+    advice: str | None = None
+    """What was stored and what to do, for the documentation of the API; the title alone is in the response."""
     headers: Mapping[str, str] = {}
     """Headers of the response."""
 
@@ -211,6 +213,7 @@ class WriteUnconfirmed(DatabaseUnavailable):
     """The connection was lost after the statements were sent: PostgreSQL may have committed them."""
 
     status, code, title = 503, "write_unconfirmed", "The database did not confirm the write."
+    advice = "It may be stored; repeat it with the same ids."
 
 
 class SchemaMismatch(AshError):
@@ -219,6 +222,7 @@ class SchemaMismatch(AshError):
 
 class DiskFull(AshError):
     status, code, title = 507, "disk_full", "The disk of the database is full."
+    advice = "Nothing was stored."
 
 
 def missing_package_message(error: ModuleNotFoundError) -> str:

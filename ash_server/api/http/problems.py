@@ -199,8 +199,12 @@ class _Example(Example):
 def _response_spec(errors: list[type[AshError]]) -> ResponseSpec:
     return ResponseSpec(
         data_container=Problem,
-        description=" ".join(f"`{error.code}`: {error.title}" for error in errors),
+        description=" ".join(map(_describe, errors)),
         media_type=MEDIA_TYPE,
         generate_examples=False,
         examples=[_Example(id=error.code, summary=error.title, value=_identity(error)) for error in errors],
     )
+
+
+def _describe(error: type[AshError]) -> str:
+    return " ".join(filter(None, (f"`{error.code}`:", error.title, error.advice)))

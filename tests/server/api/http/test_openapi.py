@@ -228,6 +228,18 @@ def test_every_error_response_lists_its_codes() -> None:
             assert {str(example["value"]["status"]) for example in content["examples"].values()} == {status}
 
 
+def test_failed_writes_say_what_was_stored() -> None:
+    responses = OPERATIONS["appendMessages"]["responses"]
+
+    assert (
+        "`write_unconfirmed`: The database did not confirm the write. It may be stored; repeat it with the same ids."
+        in responses["503"]["description"]
+    )
+    assert responses["507"]["description"] == (
+        "`disk_full`: The disk of the database is full. Nothing was stored."
+    )
+
+
 def test_hand_read_bodies_are_documented() -> None:
     bodies = {
         name: list(operation["requestBody"]["content"])
