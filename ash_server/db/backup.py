@@ -138,11 +138,15 @@ def _prepare(url: str, revision: str) -> None:
 
 
 def _check_empty(conn: psycopg.Connection) -> None:
-    for table, _ in conn.execute(_TABLES).fetchall():
-        if _count(conn, table) > _ROWS_OF_NEW_SCHEMA.get(table, 0):
+    """Raise NotEmpty, with the number of sessions if there are any."""
+    tables = [table for table, _ in conn.execute(_TABLES).fetchall()]
+    for table in sorted(tables, key="sessions".__ne__):
+        count = _count(conn, table)
+        if count > _ROWS_OF_NEW_SCHEMA.get(table, 0):
+            content = "sessions" if table == "sessions" else f"rows in the table {table}"
             raise NotEmpty(
-                f"the database is not empty, the table {table} has rows: restore into a new ASH_HOME, or an empty "
-                "database (ASH_DATABASE_URL)"
+                f"the database is not empty ({content}: {count}): restore into a new ASH_HOME, or an empty database "
+                "(ASH_DATABASE_URL)"
             )
 
 

@@ -93,7 +93,10 @@ async def test_restored_store_is_the_same(filled: str, bare_database_url: str, t
         assert (await store.search.search("wren")).results
         await import_file(store, SAMPLES[0], SAMPLES[0].stem, identify=True)
     refused = run(tmp_path, bare_database_url, "restore", file)
-    assert (refused.code, refused.err.partition(", the")[0]) == (1, "ash: the database is not empty")
+    assert (refused.code, refused.err.partition(": restore")[0]) == (
+        1,
+        "ash: the database is not empty (sessions: 5)",
+    )
 
 
 @pytest.mark.slow
