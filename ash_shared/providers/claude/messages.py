@@ -1,6 +1,7 @@
 """Metadata of Claude records, and the parts they add to the standard messages of their session."""
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -192,7 +193,7 @@ def _message_part(record: Record, message: Record, reading: RecordReading) -> Pa
 
 
 def _origin(record: Record, message: Record, agent: str | None, blocks: list[Block]) -> Origin:
-    if _is_synthetic(record, message) or is_task_notice(blocks):
+    if _is_synthetic(record, message) or is_task_notice(blocks) or _is_command_error(record, blocks):
         return "synthetic"
     return "prompt" if agent is None else "mid_turn"
 
@@ -210,6 +211,20 @@ def is_task_notice(blocks: list[Block]) -> bool:
     """Return True for a report by Claude Code, in the user's role, about the start or end of a background task."""
     first = blocks[0] if len(blocks) == 1 else {}
     return first.get("type") == "text" and task_notice(first["text"]) is not None
+
+
+def _is_command_error(record: Record, blocks: list[Block]) -> bool:
+    """Return True for the error that a slash command is unknown, which 2.1.29 writes as a user's line without a tag or
+    flag. Typed prompts of that version have the permission mode."""
+    first = blocks[0] if len(blocks) == 1 else {}
+    if first.get("type") != "text" or _UNKNOWN_COMMAND.fullmatch(first["text"]) is None:
+        return False
+    follows_line = record.get("type") == "user" and text_at(record, "parentUuid") is not None
+    return follows_line and _PROMPT_KEYS.isdisjoint(record)
+
+
+_UNKNOWN_COMMAND = re.compile(r"Unknown skill: [\w:.-]{1,200}")
+_PROMPT_KEYS = frozenset({"permissionMode", "promptSource", "thinkingMetadata", "todos"})
 
 
 def line_error(record: Record, message: Record) -> Block | None:

@@ -1584,6 +1584,16 @@ FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             END,
         ],
     ),
+    "the error of an unknown command, which has no flag": (
+        [
+            user("<local-command-caveat>…", isMeta=True, uuid="u1"),
+            user("Unknown skill: look-around", uuid="u2", parentUuid="u1"),
+        ],
+        [
+            ("user_message", {"text": "<local-command-caveat>…", "synthetic": True}),
+            ("user_message", {"text": "Unknown skill: look-around", "synthetic": True}),
+        ],
+    ),
 }
 
 
@@ -2026,8 +2036,15 @@ def is_unattributed_sidechain(record: Any) -> bool:
     return record.get("isSidechain") is True and "agentId" not in record
 
 
+def is_command_error(record: Record) -> bool:
+    return '"content": "Unknown skill: ' in json.dumps(record)
+
+
 OWN_SESSION = [
-    record for records, _ in FILES.values() for record in records if not is_unattributed_sidechain(record)
+    record
+    for records, _ in FILES.values()
+    for record in records
+    if not is_unattributed_sidechain(record) and not is_command_error(record)
 ] + [
     assistant({"type": "thinking", "thinking": "", "signature": "s"}, id="m7"),
     assistant(text("Said twice."), id="m7"),
@@ -2055,8 +2072,8 @@ def sessions() -> list[Path]:
 
 
 def records_of(path: Path) -> list[Any]:
-    """Return the records that both forms contain. Summaries without Claude Code's standard prefix are not
-    recognisable in the stream, and an answer that a file has twice was streamed once."""
+    """Return the records that both forms contain. Summaries without Claude Code's standard prefix and errors of unknown
+    commands are not recognisable in the stream, and an answer that a file has twice was streamed once."""
     decoded = map(decode_line, path.read_bytes().decode(errors="replace").split("\n"))
     records = [record for record in decoded if isinstance(record, dict) and record.get("type") in IN_BOTH]
     answers = [record["message"] if record["type"] == "assistant" else None for record in records]
@@ -2066,6 +2083,7 @@ def records_of(path: Path) -> list[Any]:
         if not is_unattributed_sidechain(record)
         and (answers[index] is None or answers[index] not in answers[:index])
         and (not record.get("isCompactSummary") or CONTINUED in json.dumps(record))
+        and not is_command_error(record)
     ]
 
 

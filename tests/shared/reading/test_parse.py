@@ -281,6 +281,24 @@ def test_unknown_object_stays_unknown_with_a_source() -> None:
         ({"type": "user", "message": {"content": "<system-reminder>Soon.</system-reminder>"}}, None),
         ({"type": "user", "isMeta": True, "message": {"content": "You review."}}, None),
         ({"type": "user", "isCompactSummary": True, "message": {"content": "You asked."}}, None),
+        ({"type": "user", "parentUuid": "u1", "message": {"content": "Unknown skill: look-around"}}, None),
+        (
+            {"type": "user", "parentUuid": None, "message": {"content": "Unknown skill: look-around"}},
+            "Unknown skill: look-around",
+        ),
+        (
+            {
+                "type": "user",
+                "parentUuid": "u1",
+                "permissionMode": "default",
+                "message": {"content": "Unknown skill: look-around"},
+            },
+            "Unknown skill: look-around",
+        ),
+        (
+            {"type": "user", "parentUuid": "u1", "message": {"content": "Unknown skill: look-around, why?"}},
+            "Unknown skill: look-around, why?",
+        ),
         ({"type": "user", "message": {"content": [{"type": "text", "text": " "}]}}, None),
         (
             {
