@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from uuid import UUID
 
 import msgspec
-from litestar import Controller, Response, get
+from litestar import Controller, Request, Response, get
 from litestar.params import FromPath, PathParameter
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -15,6 +15,7 @@ from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedReader
 from ash_server.api.http.openapi_operations import json_of_any, operation, text
 from ash_server.api.http.problems import READ_ERRORS, error_responses
+from ash_server.api.http.redaction import is_redacted
 from ash_server.errors import NotFound, SessionNotFound, SessionTooLarge
 from ash_server.repositories.conversation import ConversationReader
 from ash_shared.eventlog import Event
@@ -70,15 +71,16 @@ class GenAiAttributes(AshModel):
 
 
 class _Projection(NamedTuple):
-    render: Callable[[ConversationReader, UUID], Awaitable[bytes]]
+    render: Callable[[ConversationReader, UUID, bool], Awaitable[bytes]]
+    """Renders a session, without secrets if the last argument is true."""
     media_type: str
 
 
 def _conversation_projection(
     write: Callable[[list[Event]], bytes], media_type: str, *, whole: bool = False
 ) -> _Projection:
-    async def render(conversation: ConversationReader, session_id: UUID) -> bytes:
-        events = await conversation.read_events(session_id, whole=whole)
+    async def render(conversation: ConversationReader, session_id: UUID, redacts: bool) -> bytes:
+        events = await conversation.read_events(session_id, whole=whole, redacts=redacts)
         return await asyncio.to_thread(write, events)
 
     return _Projection(render, media_type)
@@ -97,11 +99,11 @@ def _render_ui_messages(events: list[Event]) -> bytes:
     return json.dumps({"messages": to_ui_messages(events)}, separators=(",", ":")).encode()
 
 
-async def _render_summary(conversation: ConversationReader, session_id: UUID) -> bytes:
+async def _render_summary(conversation: ConversationReader, session_id: UUID, _: bool) -> bytes:
     return (await conversation.read_summary(session_id)).model_dump_json().encode()
 
 
-async def _render_otel(conversation: ConversationReader, session_id: UUID) -> bytes:
+async def _render_otel(conversation: ConversationReader, session_id: UUID, _: bool) -> bytes:
     attributes = await conversation.read_otel_genai(session_id)
     return await asyncio.to_thread(lambda: json.dumps(attributes, ensure_ascii=False).encode())
 
@@ -275,6 +277,7 @@ class ProjectionController(Controller):
     )
     async def get(
         self,
+        request: Request[Any, Any, Any],
         reader: InjectedReader,
         session_id: FromPath[UUID],
         name: Annotated[
@@ -287,5 +290,8 @@ class ProjectionController(Controller):
         projection = PROJECTIONS.get(name)
         if projection is None:
             raise NotFound(f"The projections are {', '.join(PROJECTIONS)}.")
-        content = await reader(lambda store: projection.render(store.conversation, session_id), session_id)
+        redacts = is_redacted(request.scope)
+        content = await reader(
+            lambda store: projection.render(store.conversation, session_id, redacts), session_id
+        )
         return Response(content, media_type=projection.media_type)

@@ -15,6 +15,7 @@ from ash_server.db.events import StoredEvent, check_cursor, get_open_turn
 from ash_server.db.messages import StoredMessage, list_messages
 from ash_server.db.sessions import get_session
 from ash_server.errors import SessionTooLarge
+from ash_server.queries.redacted_rows import redact_event
 from ash_server.queries.standard_pages import get_event_pages, get_pages
 from ash_server.queries.subagent_spending import read_total_spending
 from ash_shared.eventlog import Event
@@ -43,14 +44,17 @@ _UNSUMMARISED_FIELDS = frozenset({"args", "content", "details", "raw", "result",
 _HIDDEN_TYPES = types_where(lambda row: row.is_hidden)
 
 
-async def read_conversation(connect: Connect, session_id: UUID) -> list[Event]:
-    """Return the events as projections to messages and prompts read them. Raises SessionNotFound, SessionTooLarge."""
-    return await _read_events(connect, session_id, _keep_for_conversation)
+async def read_conversation(connect: Connect, session_id: UUID, *, redacts: bool = False) -> list[Event]:
+    """Return the events as projections to messages and prompts read them. Raises SessionNotFound, SessionTooLarge.
+
+    `redacts`: without secrets, because a projection may cut them, for example in the name of a tool.
+    """
+    return await _read_events(connect, session_id, _keep_for_conversation, redacts=redacts)
 
 
-async def read_whole_events(connect: Connect, session_id: UUID) -> list[Event]:
+async def read_whole_events(connect: Connect, session_id: UUID, *, redacts: bool = False) -> list[Event]:
     """Return the events with all of their content. Raises SessionNotFound, SessionTooLarge."""
-    return await _read_events(connect, session_id, lambda event: event)
+    return await _read_events(connect, session_id, lambda event: event, redacts=redacts)
 
 
 async def read_summary(connect: Connect, session_id: UUID) -> SessionSummary:
@@ -126,7 +130,9 @@ def _keep_for_summary(event: Event) -> Event:
     return {**event, "payload": {name: payload[name] for name in payload if name not in _UNSUMMARISED_FIELDS}}
 
 
-async def _read_events(connect: Connect, session_id: UUID, keep: Callable[[Event], Event]) -> list[Event]:
+async def _read_events(
+    connect: Connect, session_id: UUID, keep: Callable[[Event], Event], *, redacts: bool = False
+) -> list[Event]:
     """Read all pages. If the session is rebuilt during that, its new log follows after a `reset`."""
     events: list[Event] = []
     size = 0
@@ -134,7 +140,7 @@ async def _read_events(connect: Connect, session_id: UUID, keep: Callable[[Event
         await check_cursor(conn, session_id, 0)
     async with aclosing(get_event_pages(connect, session_id, limit=_PAGE, max_bytes=_PAGE_BYTES)) as pages:
         async for page in pages:
-            kept, kept_size = await asyncio.to_thread(_decode, page, keep)
+            kept, kept_size = await asyncio.to_thread(_decode, page, keep, redacts=redacts)
             events += kept
             size += kept_size
             if size > MAX_BYTES:
@@ -142,9 +148,13 @@ async def _read_events(connect: Connect, session_id: UUID, keep: Callable[[Event
     return events
 
 
-def _decode(page: Sequence[StoredEvent], keep: Callable[[Event], Event]) -> tuple[list[Event], int]:
+def _decode(
+    page: Sequence[StoredEvent], keep: Callable[[Event], Event], *, redacts: bool
+) -> tuple[list[Event], int]:
     """Return the reduced events of a page, without chunks, and their size in bytes."""
-    decoded = (msgspec.json.decode(event.wire_bytes()) for event in page if event.type not in CHUNKS)
+    complete = (event for event in page if event.type not in CHUNKS)
+    shown = map(redact_event, complete) if redacts else complete
+    decoded = (msgspec.json.decode(event.wire_bytes()) for event in shown)
     events = [keep(event) for event in decoded]
     return events, sum(map(_size, events))
 

@@ -39,13 +39,15 @@ class ConversationReader:
         """Yield all events without completed chunks, in pages, holding no connection between them."""
         return standard_pages.get_event_pages(self._connect, session_id, limit=limit, max_bytes=max_bytes)
 
-    async def read_events(self, session_id: UUID, *, whole: bool = False) -> list[Event]:
+    async def read_events(
+        self, session_id: UUID, *, whole: bool = False, redacts: bool = False
+    ) -> list[Event]:
         """Return the events that projections to requests and prompts need; `whole`: those that all projections need.
 
-        Raises SessionNotFound, SessionTooLarge.
+        `redacts`: without secrets. Raises SessionNotFound, SessionTooLarge.
         """
         read = projection_inputs.read_whole_events if whole else projection_inputs.read_conversation
-        return await read(self._connect, session_id)
+        return await read(self._connect, session_id, redacts=redacts)
 
     async def read_summary(self, session_id: UUID) -> SessionSummary:
         """Raises SessionNotFound, SessionTooLarge."""

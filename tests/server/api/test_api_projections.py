@@ -255,7 +255,7 @@ async def test_rebuild_between_two_pages(
     monkeypatch.setattr(projection_inputs, "_PAGE", 3)
     decode, rebuilt = projection_inputs._decode, list[Any]()
 
-    def rebuilding(*arguments: Any) -> Any:
+    def rebuilding(*arguments: Any, **options: Any) -> Any:
         if not rebuilt:
 
             async def rebuild() -> None:
@@ -263,7 +263,7 @@ async def test_rebuild_between_two_pages(
                     rebuilt.append(await rebuild_events(conn, UUID(session.rpartition("/")[2])))
 
             asyncio.run(rebuild())
-        return decode(*arguments)
+        return decode(*arguments, **options)
 
     monkeypatch.setattr(projection_inputs, "_decode", rebuilding)
 

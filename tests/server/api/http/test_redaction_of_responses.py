@@ -150,6 +150,43 @@ async def test_pieces_of_a_stream_have_no_text(client: AsyncClient, source: str)
     assert [answer.url for answer in answers if any(piece in answer.text for piece in PIECES)] == []
 
 
+LONG = f"ask_{TOKEN}_{'x' * 60}"
+"""A name that the APIs of the vendors do not accept, and its first characters contain part of the token."""
+CALLS = [
+    {"type": "user", "uuid": "u1", "message": {"role": "user", "content": "Will it rain?"}},
+    {
+        "type": "assistant",
+        "uuid": "u2",
+        "message": {
+            "id": "m1",
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": LONG, "name": LONG, "input": {}}],
+        },
+    },
+    {
+        "type": "user",
+        "uuid": "u3",
+        "message": {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": LONG, "content": "No"}],
+        },
+    },
+]
+
+
+@pytest.mark.parametrize("name", ["openai-messages", "anthropic-messages"])
+async def test_shortened_names_and_ids_contain_no_part_of_a_secret(client: AsyncClient, name: str) -> None:
+    id = (await client.post("/api/sessions", json={"source": "claude"})).json()["id"]
+    lines = [{"content": json.dumps(record)} for record in CALLS]
+    (await client.post(f"/api/sessions/{id}/messages", json=lines)).raise_for_status()
+    address = f"/api/sessions/{id}/projections/{name}"
+    plain, redacted = [(await client.get(f"{address}{query}")).text for query in ("", "?redact=1")]
+
+    assert TOKEN[:16] in plain
+    assert TOKEN[:8] not in redacted
+    assert redacted.count("ask__redacted__github") == plain.count(TOKEN[:16]) == 3
+
+
 async def test_a_comparison_shows_no_text(client: AsyncClient) -> None:
     id = (await client.post("/api/sessions", json={})).json()["id"]
     content = json.dumps(STREAMS["claude"][0])
