@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ash_server.db.events import StoredEvent
 from ash_server.db.messages import MessageBlocks, StoredMessage
 from ash_server.redaction import redact_json, redact_name, redact_text
-from ash_server.redaction.chunks import hide_texts
+from ash_server.redaction.chunks import hide_event_texts, hide_texts
 from ash_shared.model.message import StandardMessage
 from ash_shared.model.session import Session
 from ash_shared.providers._kit.steps import Chunk
@@ -64,7 +64,7 @@ def _has_chunks(row: StoredMessage | MessageBlocks) -> bool:
 
 def hide_event_chunk(event: StoredEvent) -> StoredEvent:
     """Return the event; a stream chunk loses its texts."""
-    return replace(event, content=hide_texts(event.content)) if event.type.endswith("chunk") else event
+    return replace(event, content=hide_event_texts(event.type, event.content))
 
 
 def hide_event_chunks(events: Iterable[StoredEvent]) -> list[StoredEvent]:

@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 
+from ash_shared.reading.read import read_text
+
 _SHOWN = re.compile(
     r"(.*_)?(id|uuid|type|role|model|object|status|reason|timestamp|at)|.*[a-z](Id|Uuid|Type|At|Reason)"
 )
@@ -20,6 +22,29 @@ def hide_texts(content: bytes) -> bytes:
         return _encode(_hide(_decode(content)))
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
         return b""
+
+
+def hide_event_texts(type: str, content: bytes) -> bytes:
+    """Return the JSON of an event; a chunk, known or not, has empty texts."""
+    if type.endswith("chunk"):
+        return hide_texts(content) or _encode({**_decode(content), "payload": {}})  # nested too deep
+    return _hide_unknown_chunk(content) if type == "raw" else content
+
+
+def _hide_unknown_chunk(content: bytes) -> bytes:
+    """Return a `raw` event; its record has empty texts if it is a chunk of an unknown type."""
+    event = _decode(content)
+    payload = event["payload"]
+    record = payload.get("raw")
+    if not isinstance(record, dict):
+        return content
+    if read_text(_encode(record), payload.get("source")).reading.kind != "chunk":
+        return content
+    try:
+        hidden = _hide(record)
+    except RecursionError:
+        hidden = {}
+    return _encode({**event, "payload": {**payload, "raw": hidden}})
 
 
 def _hide(value: Any, key: str = "") -> Any:

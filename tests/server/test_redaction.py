@@ -8,7 +8,9 @@ from re._parser import parse  # type: ignore[import-not-found]  # not public
 import pytest
 
 from ash_server.redaction import RedactedLines, redact, redact_json, redact_name, redact_text
+from ash_server.redaction.chunks import hide_event_texts
 from ash_server.redaction.forms import FORMS, MAX_LENGTH
+from ash_shared.model.blocks import MAX_DEPTH
 from benchmarks.redacting import INPUTS
 from tests.secret_samples import ALNUM, HEX, SECRETS
 from tests.shared.conftest import CORPUS
@@ -222,6 +224,18 @@ def test_the_longest_key_across_two_slices_is_found() -> None:
 
     for before in range(BORDER - len(key) - 1, BORDER + 1, 501):
         assert redact(f"{' ' * before}{key} end") == f"{' ' * before}[redacted: private key] end", before
+
+
+@pytest.mark.parametrize("type", ["assistant_chunk", "raw"])
+def test_events_with_deep_chunks_stay_valid(type: str) -> None:
+    chunk = {"type": "response.verse.delta", "delta": "TEXT"}
+    event = {"id": "e1", "type": type, "payload": {"source": "openai_responses", "raw": chunk}}
+    for depth in (1, 190, 700):
+        deep = json.dumps(event).replace('"TEXT"', f'{"[" * depth}"heron"{"]" * depth}')
+        hidden = json.loads(hide_event_texts(type, deep.encode()))
+        is_read = type != "raw" or depth < MAX_DEPTH  # a record that nests deeper is not a chunk
+        assert {**hidden, "payload": None} == {**event, "payload": None}, depth
+        assert ("heron" in json.dumps(hidden)) is not is_read, depth
 
 
 def test_each_pattern_has_a_bounded_length() -> None:

@@ -26,6 +26,7 @@ from ash_server.db.event_texts import FILLED, FILLED_SIZE, STORED_COLUMNS
 from ash_server.db.pagination import bounded_query, may_have_more
 from ash_server.db.search.tokens import vectors
 from ash_server.redaction import redact_json
+from ash_server.redaction.chunks import hide_event_texts
 from ash_shared.model.event_types import Weight
 from ash_shared.model.message import Role
 from ash_shared.projections.search_text import PASSAGES_VERSION, SILENT, Passage, passages, role_of
@@ -250,11 +251,14 @@ def _build_rows(
 
 def _shown_events(event: _Event, decoded: SearchedEvent) -> list[tuple[Readers, SearchedEvent]]:
     """Return the versions of the event for each kind of reader: only one for most events, which have no secrets."""
-    content = event.content.decode()
-    redacted = redact_json(content)
-    if redacted == content:
+    redacted = redacted_event(event.type, event.content)
+    if redacted == event.content.decode():
         return [("all", decoded)]
     return [("unredacted", decoded), ("redacted", decode_event(redacted))]
+
+
+def redacted_event(type: str, content: bytes) -> str:
+    return redact_json(hide_event_texts(type, content).decode())
 
 
 def passages_of(event: SearchedEvent) -> list[Passage]:

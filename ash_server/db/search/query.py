@@ -18,13 +18,19 @@ from psycopg.rows import args_row
 
 from ash_server.db.event_texts import FILLED_SIZE, filled
 from ash_server.db.pagination import bounded_query
-from ash_server.db.search.index import MAX_INLINE, Readers, SearchedEvent, decode_event, passages_of
+from ash_server.db.search.index import (
+    MAX_INLINE,
+    Readers,
+    SearchedEvent,
+    decode_event,
+    passages_of,
+    redacted_event,
+)
 from ash_server.db.search.snippets import Snippet, snippet
 from ash_server.db.search.tokens import Hits, ParsedQuery, read_query
 from ash_server.db.sessions import get_session
 from ash_server.db.text import check_text
 from ash_server.errors import InvalidParameter
-from ash_server.redaction import redact_json
 from ash_shared.model.event_types import Weight
 from ash_shared.model.message import LAST_SEQUENCE, Role
 from ash_shared.model.pages import SearchPage, SearchResult
@@ -222,12 +228,17 @@ def _describe_all(
     return [
         _describe(
             message_sequence,
-            decode_event(redact_json(content.decode()) if redacted else content),
+            _decode_shown(content, redacted=redacted),
             allowed,
             hits,
         )
         for (_, message_sequence, content), allowed in zip(rows, weights, strict=True)
     ]
+
+
+def _decode_shown(content: bytes, *, redacted: bool) -> SearchedEvent:
+    event = decode_event(content)
+    return decode_event(redacted_event(event.type, content)) if redacted else event
 
 
 def _describe(

@@ -187,6 +187,68 @@ async def test_shortened_names_and_ids_contain_no_part_of_a_secret(client: Async
     assert redacted.count("ask__redacted__github") == plain.count(TOKEN[:16]) == 3
 
 
+UNKNOWN_CHUNKS: dict[str, list[dict[str, Any]]] = {
+    "openai_responses": [
+        {"type": "response.verse.delta", "item_id": "i1", "output_index": 0, "delta": f"heron {piece}"}
+        for piece in PIECES
+    ],
+    "claude": [
+        {
+            "type": "stream_event",
+            "uuid": f"u{len(piece)}",
+            "session_id": "s",
+            "event": {
+                "type": "content_block_delta",
+                "index": 0,
+                "delta": {"type": "verse_delta", "verse": f"heron {piece}"},
+            },
+        }
+        for piece in PIECES
+    ],
+    "gemini": [
+        {"event_type": "content.delta", "delta": {"type": "verse", "verse": f"heron {piece}"}}
+        for piece in PIECES
+    ],
+}
+"""Pieces of an answer in chunks of unknown types, which the event log contains as `raw` events."""
+
+
+@pytest.mark.parametrize("source", UNKNOWN_CHUNKS)
+async def test_unknown_chunks_have_no_text(client: AsyncClient, source: str) -> None:
+    id = (await client.post("/api/sessions", json={"source": source})).json()["id"]
+    lines = [{"content": json.dumps(record)} for record in UNKNOWN_CHUNKS[source]]
+    (await client.post(f"/api/sessions/{id}/messages", json=lines)).raise_for_status()
+    await until(partial(has_hit, client, id, "heron"))
+    addresses = [
+        *(
+            f"/api/sessions/{id}{path}"
+            for path in ("/events", "/projections/ui-messages", "/standard-messages")
+        ),
+        f"/api/sessions/{id}/export?format=events",
+        *(f"/sessions/{id}{suffix}" for suffix in PAGES),
+        f"/api/sessions/{id}/messages?kind=message,record,chunk&parsed=true",
+    ]
+    answers = [
+        await client.get(f"{address}{'&' if '?' in address else '?'}redact=1") for address in addresses
+    ]
+    events = [
+        (await client.get(f"/api/sessions/{id}/events{query}")).json()["events"]
+        for query in ("", "?redact=1")
+    ]
+    found = [
+        (await client.get(f"/api/sessions/{id}/search?q={word}&redact=1")).json()["hits"]
+        for word in ("heron", PIECES[1])
+    ]
+
+    assert [answer.status_code for answer in answers] == [200] * len(addresses)
+    assert [answer.url for answer in answers if any(piece in answer.text for piece in PIECES)] == []
+    assert [event["type"] for event in events[0]].count("raw") == len(PIECES)
+    assert [{**event, "payload": None} for event in events[1]] == [
+        {**event, "payload": None} for event in events[0]
+    ]
+    assert found == [[], []]
+
+
 async def test_a_comparison_shows_no_text(client: AsyncClient) -> None:
     id = (await client.post("/api/sessions", json={})).json()["id"]
     content = json.dumps(STREAMS["claude"][0])
