@@ -111,6 +111,8 @@ class SearchResult(MatchedEvent):
     session_id: UUID = Field(alias="sessionId")
     title: Omittable[str] = ABSENT
     """The title of the session."""
+    external_id: Omittable[str] = Field(default=ABSENT, alias="externalId")
+    """The external id of a session without a title."""
     source: str
     """The format of the session."""
     matches: int

@@ -132,6 +132,16 @@ async def test_sources_have_display_names(page: Page, store: Store) -> None:
     await expect(page.locator(".hits .session-source")).to_have_text("Gemini CLI")
 
 
+async def test_results_of_a_session_without_a_title_have_its_name(page: Page, store: Store) -> None:
+    answer = {"role": "assistant", "content": [{"type": "text", "text": "A pelican."}]}
+    line = {"type": "assistant", "timestamp": TODAY, "message": answer}
+    await store.make(None, line, externalId="runs/9.jsonl")
+
+    await open_list(page, store.address)
+    await page.fill(".search-box", "pelican")
+    await expect(page.locator(".hits .session-title")).to_have_text("9")
+
+
 async def test_subagents_unfold(page: Page, store: Store) -> None:
     parent = await store.make("Fix the paths", user("Please.", TODAY))
     for title, at in (("Windows", YESTERDAY), ("macOS", TODAY)):

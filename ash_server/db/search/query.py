@@ -58,7 +58,7 @@ CONDITIONS: Mapping[SearchScope, str] = {
 # Sessions are joined to the results of the page only: their number is known, and that of the matches is a guess.
 _QUERIES = {
     place: f"""
-        SELECT result.session_id, sequence, weights, role, at, matches, title, source
+        SELECT result.session_id, sequence, weights, role, at, matches, title, external_id, source
         FROM (
             SELECT * FROM (
                 SELECT session_id, sequence, array_agg(DISTINCT weight) AS weights, role, at,
@@ -163,6 +163,7 @@ class IndexedMatch:
 class _Match(IndexedMatch):
     matches: int
     title: str | None
+    external_id: str | None
     source: str
 
 
@@ -188,6 +189,7 @@ def _to_result(match: _Match, hit: FoundEvent) -> SearchResult:
     return SearchResult(
         session_id=match.session_id,
         title=match.title,
+        external_id=None if match.title else match.external_id,
         source=match.source,
         sequence=hit.message_sequence,
         event_id=hit.id,

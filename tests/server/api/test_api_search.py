@@ -76,6 +76,22 @@ async def test_finds_messages_just_stored(own_client: AsyncClient) -> None:
     )
 
 
+async def test_result_without_a_title_has_the_external_id(own_client: AsyncClient) -> None:
+    token = "ghp_" + "a1B2" * 9
+    fields = {"source": "claude", "externalId": f"kites/{token}.jsonl"}
+    session = (await own_client.post("/api/sessions", json=fields)).json()["id"]
+    await append(own_client, session, CALL)
+    (shown,) = (await own_client.get("/api/search", params={"q": "heron"})).json()["results"]
+    (redacted,) = (await own_client.get("/api/search", params={"q": "heron", "redact": "1"})).json()[
+        "results"
+    ]
+    listed = (await own_client.get(f"/api/sessions/{session}", params={"redact": "1"})).json()
+
+    assert (shown.get("title"), shown["externalId"]) == (None, fields["externalId"])
+    assert redacted["externalId"] == listed["externalId"]
+    assert token not in redacted["externalId"]
+
+
 QUERIES: dict[str, list[int]] = {
     "q=heron": [2, 1],
     "q=HERON+where": [1],
