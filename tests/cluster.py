@@ -1,8 +1,10 @@
 """Markers and helpers for tests that behave differently on a Citus cluster."""
 
 import os
+from typing import LiteralString
 
 import pytest
+from psycopg import AsyncConnection
 
 
 def on_citus() -> bool:
@@ -24,3 +26,10 @@ COUNT_LOCK_WAITS = (
     else _COUNT_LOCK_WAITS
 )
 """The number of connections that wait for a lock, as the owner sees it: session rows are locked on the workers."""
+
+
+async def fetch_as_owner(conn: AsyncConnection, query: LiteralString) -> tuple[object, ...] | None:
+    """Return the first row. The role of a tenant neither sees nor ends the owner's connections."""
+    async with conn.transaction():
+        await conn.execute("SET LOCAL ROLE NONE")
+        return await (await conn.execute(query)).fetchone()

@@ -43,7 +43,7 @@ defaults
 
 listen postgres
   bind unix@{socket}
-  server postgres unix@{server}
+  server postgres {server}
 """
 
 
@@ -87,10 +87,11 @@ def pgbouncer(direct: str, *, mode: str = "transaction", size: int = 4) -> Itera
 
 @contextmanager
 def haproxy(direct: str) -> Iterator[str]:
-    """Run HAProxy in front of the socket of the server at this URL, and yield its URL."""
+    """Run HAProxy in front of the server at this URL, and yield its URL."""
     parts = conninfo_to_dict(direct)
+    host, port = str(parts["host"]), parts.get("port", 5432)
     with tempfile.TemporaryDirectory(prefix="ash-haproxy-") as folder:
-        server = f"{parts['host']}/.s.PGSQL.{parts['port']}"
+        server = f"unix@{host}/.s.PGSQL.{port}" if host.startswith("/") else f"{host}:{port}"
         configuration = _PROXY.format(socket=f"{folder}/.s.PGSQL.5432", server=server)
         Path(folder, "haproxy.cfg").write_text(configuration)
         command = [shutil.which("haproxy", path=PATH) or "", "-q", "-db", "-f", f"{folder}/haproxy.cfg"]

@@ -12,10 +12,12 @@ from litestar.testing import AsyncTestClient
 from ash_server.app import create_app
 from ash_server.settings import Settings
 from ash_shared.model.health import API_VERSION
+from tests.cluster import not_on_cluster
 
 BASE = "http://127.0.0.1:4100"
 
 
+@not_on_cluster("its health includes its workers")
 async def test_healthy_server(client: AsyncClient) -> None:
     for address in ("/health/live", "/health/ready"):
         response = await client.get(address)

@@ -18,6 +18,7 @@ from ash_server.live import session_feed
 from ash_server.live.hub import Hub
 from ash_server.live.session_feed import SessionFeed
 from ash_server.store import Store
+from tests.cluster import fetch_as_owner
 from tests.server.live.test_hub import wait_for_listener
 from tests.server.test_chaos import KILL_LISTENER
 from tests.waiting import TIMEOUT, until
@@ -224,7 +225,7 @@ async def test_caught_up_is_repeated_after_missed_notifications(
     before = len(subscriber.all("caught_up"))
 
     async def kills_listener() -> bool:
-        return await (await connection.execute(KILL_LISTENER)).fetchone() != (0,)
+        return await fetch_as_owner(connection, KILL_LISTENER) != (0,)
 
     await until(kills_listener)
     await until(lambda: len(subscriber.all("caught_up")) > before)

@@ -30,6 +30,7 @@ from ash_server.db.connection import (
 )
 from ash_server.db.driver import _MAX_READS, _read_eagerly
 from ash_server.errors import SchemaMismatch
+from tests.cluster import not_on_cluster
 
 URLS = {
     "postgresql://u@h/d?sslmode=require": "postgresql://u@h/d?sslmode=require",
@@ -191,6 +192,7 @@ async def test_processes_can_upgrade_concurrently(bare_database_url: str) -> Non
         assert await current_revision(conn) == REVISION
 
 
+@not_on_cluster("its database is shared by all tests, so the revision remains")
 def test_upgrade_rejects_newer_schema(database_url: str) -> None:
     with psycopg.connect(database_url) as conn:
         conn.execute("UPDATE alembic_version SET version_num = '9999'")
@@ -199,6 +201,7 @@ def test_upgrade_rejects_newer_schema(database_url: str) -> None:
         upgrade(database_url)
 
 
+@not_on_cluster("its database is shared by all tests, so the revision remains")
 async def test_empty_version_table_has_no_revision(database_url: str) -> None:
     async with await connect(database_url) as conn:
         await conn.execute("DELETE FROM alembic_version")

@@ -12,6 +12,7 @@ from ash_server.db.doctor import Diagnosis, Limits, Statement, diagnose
 from ash_server.db.tables import metadata
 from ash_server.db.vacuum import vacuum
 from ash_server.store import Store
+from tests.cluster import not_on_cluster
 from tests.server.cli.test_cli import ran_here
 
 PROMPT = '{"type":"user","uuid":"u1","message":{"role":"user","content":"hi"}}'
@@ -25,6 +26,7 @@ STATEMENTS = """
 """
 SERVER_SETTINGS = {"fsync", "full_page_writes", "synchronous_commit"}
 """Off in the tests' server."""
+ALONE = not_on_cluster("dead rows and statistics of earlier tests remain in its database")
 
 
 @pytest.fixture
@@ -40,6 +42,7 @@ def codes(diagnosis: Diagnosis) -> list[str]:
     ]
 
 
+@ALONE
 @pytest.mark.parametrize(
     ("statements", "limits", "expected"),
     [
@@ -68,6 +71,7 @@ async def test_findings(
     assert codes(diagnose(conn, limits)) == expected
 
 
+@ALONE
 async def test_remedies_leave_no_finding(store: Store, conn: psycopg.Connection) -> None:
     session = await store.sessions.create()
     await store.messages.append(session.id, [PROMPT])
@@ -111,6 +115,7 @@ def test_unused_slot(conn: psycopg.Connection) -> None:
         )
 
 
+@not_on_cluster("the view would remain in its database")
 def test_sizes_and_statements(conn: psycopg.Connection) -> None:
     without = diagnose(conn)
     conn.execute(STATEMENTS)

@@ -13,24 +13,27 @@ from pathlib import Path
 import psycopg
 import pytest
 from litestar.testing import AsyncTestClient
-from psycopg import AsyncConnection, NotSupportedError, errors
+from psycopg import NotSupportedError, errors
 from psycopg.conninfo import conninfo_to_dict
 
 from ash_server.app import create_app
 from ash_server.db.connection import PooledUrl, StatementOptions, connect, direct_url, open_pool
 from ash_server.db.tables import metadata
-from ash_server.db.tenants import APP_ROLE, DEFAULT, Tenant, get_or_create_tenant
+from ash_server.db.tenants import APP_ROLE, DEFAULT, Tenant, get_or_create_tenant, role_of
 from ash_server.errors import DatabaseUnavailable, SessionNotFound
 from ash_server.live import hub as live
 from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_server.transfer.exporting.jsonl import export_messages
+from tests.cluster import COUNT_LOCK_WAITS, on_citus
 from tests.conftest import at_database
 from tests.pooler import ABSENT, PATH, haproxy, has_pgbouncer, pgbouncer
 from tests.tenant_statements import OWNED_BY_SERVER
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[3]
+
+_ROLE = role_of(DEFAULT.number) if on_citus() else APP_ROLE
 
 _SETTINGS = """
     SELECT current_user, coalesce(current_setting('ash.tenant', true), ''), current_setting('TimeZone'),
@@ -60,8 +63,9 @@ def pooled(pooler: str, direct: str) -> PooledUrl:
 
 
 @pytest.fixture
-async def red(connection: AsyncConnection) -> Tenant:
-    return await get_or_create_tenant(connection, "red")
+async def red(direct: str) -> Tenant:
+    async with await connect(direct) as owner:
+        return await get_or_create_tenant(owner, "red")
 
 
 @pytest.fixture
@@ -194,7 +198,7 @@ async def test_settings_apply_to_each_statement_and_not_to_other_clients(
     with psycopg.connect(str(pooled)) as plain:
         after = [plain.execute(_SETTINGS).fetchone() for _ in range(3)]
 
-    expected = (APP_ROLE, "1", "UTC", "1", "off", "4s", "30s")
+    expected = (_ROLE, "1", "UTC", "1", "off", "4s", "30s")
     assert before
     assert seen == {
         **dict.fromkeys(("alone", "transaction", "pipeline in transaction", "pipeline"), expected),
@@ -238,7 +242,7 @@ async def test_copy_and_stream_need_a_transaction(pooled: PooledUrl) -> None:
         with pytest.raises(NotSupportedError):
             cursor.stream("SELECT id FROM sessions")
         async with conn.transaction(), cursor.copy("COPY (SELECT current_setting('role')) TO STDOUT") as rows:
-            assert [row async for row in rows.rows()] == [(APP_ROLE,)]
+            assert [row async for row in rows.rows()] == [(_ROLE,)]
 
 
 async def test_statement_timeout(pooled: PooledUrl, direct: str) -> None:
@@ -249,18 +253,13 @@ async def test_statement_timeout(pooled: PooledUrl, direct: str) -> None:
                 await store.sessions.create()
 
 
-_WAITING = (
-    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-)
-
-
 async def test_cancelled_append_stores_nothing(pooled_store: Store, direct: str) -> None:
     session = await pooled_store.sessions.create()
     with psycopg.connect(direct) as other:
         other.execute("SELECT FROM session_counters WHERE session_id = %s FOR UPDATE", [session.id])
         append = asyncio.create_task(pooled_store.messages.append(session.id, [line("a", 1)]))
         with psycopg.connect(direct, autocommit=True) as watcher:
-            await until(lambda: (watcher.execute(_WAITING).fetchone() or [0])[0])
+            await until(lambda: (watcher.execute(COUNT_LOCK_WAITS).fetchone() or [0])[0])
         append.cancel()
         await asyncio.wait([append])
     appended = await pooled_store.messages.append(session.id, [line("b", 2)])

@@ -14,6 +14,7 @@ from sqlalchemy import CheckConstraint, NullPool, create_engine
 
 from ash_server.db.connection import REVISION
 from ash_server.db.tables import metadata
+from tests.cluster import not_on_cluster
 
 ROOT = Path(__file__).parents[3]
 
@@ -59,6 +60,7 @@ async def test_schema_can_be_sharded_by_session(connection: AsyncConnection) -> 
     assert await unshardable(connection) == []
 
 
+@not_on_cluster("roles of tenants create no tables")
 async def test_detects_table_that_cannot_be_sharded(connection: AsyncConnection) -> None:
     await connection.execute(BAD_TABLE)
 

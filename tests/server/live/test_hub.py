@@ -29,6 +29,7 @@ from ash_server.live import hub as live
 from ash_server.live.hub import Hub, _SubscribedSession, _Subscriber
 from ash_server.store import Store
 from ash_server.transfer.importing.file_import import import_file
+from tests.cluster import fetch_as_owner
 from tests.marking import slow_unless
 from tests.ports import free_port
 from tests.server.cli.test_cli_serve import Running, running
@@ -44,7 +45,8 @@ WITHOUT_POLLING = pytest.mark.parametrize("poll_seconds", [3600.0])
 
 
 LISTENING = """
-    SELECT FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%' AND state = 'idle'
+    SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND query LIKE 'LISTEN%' AND state = 'idle'
 """
 
 
@@ -67,8 +69,8 @@ async def post(conn: AsyncConnection, session_id: UUID, *ids: str, text: str = "
 
 
 async def wait_for_listener(conn: AsyncConnection) -> None:
-    async def has_listener() -> int:
-        return (await conn.execute(LISTENING)).rowcount
+    async def has_listener() -> bool:
+        return await fetch_as_owner(conn, LISTENING) != (0,)
 
     await until(has_listener)
 
@@ -157,7 +159,7 @@ async def test_ignores_foreign_notifications(
 @WITHOUT_POLLING
 async def test_killed_listener_is_replaced(hub: Hub, connection: AsyncConnection, session_id: UUID) -> None:
     async def kills_listener() -> bool:
-        return await (await connection.execute(KILL_LISTENER)).fetchone() != (0,)
+        return await fetch_as_owner(connection, KILL_LISTENER) != (0,)
 
     reader = Reader(hub, session_id)
     await reader.wait_for_caught_up()
