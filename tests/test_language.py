@@ -1,0 +1,104 @@
+"""The English of the source and of the documents: constructions that are hard to read stay rare.
+
+`python -m tools.language PATH` lists them.
+"""
+
+import math
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tools.language import CONSTRUCTIONS, ROOT, Prose, read_prose
+
+# Occurrences in 10,000 words: about twice as many as in well-known Python projects.
+LIMITS = {"that of": 1.5, "whose": 3, "of it": 14, "of which": 11, "what is": 4.5}
+# One sentence must not fail a small set of files.
+ALWAYS_ALLOWED = 2
+
+SETS = {
+    "ash_shared": ["ash_shared"],
+    "ash_server": sorted(
+        str(path.relative_to(ROOT)) for path in (ROOT / "ash_server").iterdir() if path.name != "viewer"
+    ),
+    "viewer": ["ash_server/viewer"],
+    "ash_client": ["ash_client"],
+    "ash_stores": ["ash_stores"],
+    "clients": ["clients"],
+    "alembic": ["alembic"],
+    "benchmarks, tools, examples": ["benchmarks", "tools", "examples"],
+    "tests": ["tests"],
+    "README": ["README.md"],
+    "CHANGELOG": ["CHANGELOG.md"],
+    "docs": [
+        *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")),
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+    ],
+    "decisions": ["docs/decisions"],
+}
+# Sets of files that still exceed the limits, with at most as many occurrences as they have.
+BUDGETS: dict[str, dict[str, float]] = {
+    "ash_shared": {"that of": 13, "whose": 20, "of it": 40, "what is": 7},
+    "ash_server": {"that of": 14, "whose": 16, "of it": 38, "of which": 13, "what is": 7},
+    "viewer": {"that of": 5, "whose": 17, "what is": 8},
+    "ash_client": {"that of": 22, "whose": 37, "of it": 37},
+    "ash_stores": {"that of": 44, "of it": 32},
+    "clients": {"that of": 22, "whose": 43, "of it": 36},
+    "alembic": {"whose": 42, "of which": 35, "what is": 22},
+    "benchmarks, tools, examples": {"that of": 7, "whose": 9, "of it": 32},
+    "tests": {"that of": 8, "whose": 18, "of it": 27, "of which": 14, "what is": 11},
+    "README": {"that of": 14, "of it": 26, "what is": 11},
+    "CHANGELOG": {"that of": 10},
+    "docs": {"that of": 13, "whose": 9, "of it": 24, "what is": 14},
+    "decisions": {"that of": 12, "whose": 13, "of it": 20, "what is": 18},
+}
+
+
+@cache
+def prose(name: str) -> Prose:
+    return read_prose(*SETS[name])
+
+
+@pytest.mark.parametrize("construction", CONSTRUCTIONS)
+@pytest.mark.parametrize("name", SETS)
+def test_constructions_are_rare(name: str, construction: str) -> None:
+    limit = BUDGETS.get(name, {}).get(construction, LIMITS[construction])
+    found = prose(name)
+    allowed = max(math.ceil(found.words * limit / 10_000), ALWAYS_ALLOWED)
+
+    listed = found.find(construction)
+    assert len(listed) <= allowed, "\n".join(
+        map(str, [f"{len(listed)} occurrences, {allowed} allowed:", *listed])
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "found"),
+    [
+        (
+            "page.md",
+            "Costs are those\nof a turn, whose end is\n\n```\nwhose\n```\nAll of it, of\n\nwhich no more.\n",
+            [(1, "that of"), (2, "whose"), (7, "of it")],
+        ),
+        (
+            "module.py",
+            '"""The text of which it is a part."""\n# What is\n# found in the ä text of\n# these lines.\n'
+            'SHORT = "whose"\nRAISED = f"ä The session {SHORT} of those in this list is unknown."\n'
+            'SQL = "SELECT 1 FROM a, b WHERE whose OR it"\n',
+            [(1, "of which"), (2, "what is"), (3, "of it"), (6, "of it")],
+        ),
+        (
+            "module.js",
+            "/**\n * The rows of\n * these hunks.\n */\nconst url = 'http://whose' // By whom, what the\n",
+            [(2, "of it"), (5, "of which"), (5, "what is")],
+        ),
+        ("query.sql", "-- Sessions whose end\nSELECT whose\n", [(1, "whose")]),
+    ],
+)
+def test_constructions_are_found_in_prose(
+    tmp_path: Path, name: str, text: str, found: list[tuple[int, str]]
+) -> None:
+    (tmp_path / name).write_text(text)
+
+    assert [(each.line, each.construction) for each in read_prose(str(tmp_path)).occurrences] == found
