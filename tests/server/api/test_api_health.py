@@ -13,6 +13,7 @@ from ash_server.app import create_app
 from ash_server.settings import Settings
 from ash_shared.model.health import API_VERSION
 from tests.cluster import not_on_cluster
+from tests.constraints import refused
 
 BASE = "http://127.0.0.1:4100"
 
@@ -89,10 +90,8 @@ async def test_recovers_from_lost_connections(
 async def test_internal_errors_contain_no_data(
     own_client: AsyncClient, database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with psycopg.connect(database_url, autocommit=True) as conn:
-        conn.execute("ALTER TABLE sessions ADD CHECK (title <> 'canary-7f3a')")
-
-    failed = await own_client.post("/api/sessions", json={"title": "canary-7f3a"})
+    with refused(database_url, "sessions", allowed="title <> 'canary-7f3a'"):
+        failed = await own_client.post("/api/sessions", json={"title": "canary-7f3a"})
 
     assert failed.json() == {
         "type": "urn:ash:problem:internal_error",
