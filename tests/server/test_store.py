@@ -37,7 +37,7 @@ from ash_server.errors import (
 from ash_server.repositories.connections import translate_errors
 from ash_shared.model.events import ChatEvent, read_event
 from ash_shared.model.message import Message
-from tests.waiting import until
+from tests.server.live.test_hub import has_listener, wait_for_listener
 
 PROMPT = '{"type": "user", "uuid": "u1", "message": {"role": "user", "content": "hi"}}'
 ANSWER = (
@@ -48,10 +48,6 @@ TYPES = ["turn_start", "user_message", "tool_call"]
 """The types of the events of PROMPT and ANSWER."""
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "store.md"
-
-LISTENERS = """
-    SELECT FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'
-"""
 
 
 @pytest.fixture
@@ -440,14 +436,11 @@ async def test_closing_a_store_sends_pending_notifications(
 async def test_first_subscriber_starts_listening(
     store: Store, session: UUID, connection: AsyncConnection
 ) -> None:
-    async def is_listening() -> bool:
-        return (await connection.execute(LISTENERS)).rowcount == 1
-
     await store.messages.append(session, [PROMPT])
-    assert not await is_listening()
+    assert not await has_listener(connection)
     async with aclosing(store.events.subscribe(session)) as subscription:
         await next_events(subscription, 2)
-        await until(is_listening)
+        await wait_for_listener(connection)
 
 
 async def test_subscriptions_end_with_the_session_and_the_store(database_url: str) -> None:

@@ -8,6 +8,7 @@ import socket
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, aclosing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -68,11 +69,12 @@ async def post(conn: AsyncConnection, session_id: UUID, *ids: str, text: str = "
     await append_events(conn, session_id, [{"id": id, **event} for id in ids])
 
 
-async def wait_for_listener(conn: AsyncConnection) -> None:
-    async def has_listener() -> bool:
-        return await fetch_as_owner(conn, LISTENING) != (0,)
+async def has_listener(conn: AsyncConnection) -> bool:
+    return await fetch_as_owner(conn, LISTENING) != (0,)
 
-    await until(has_listener)
+
+async def wait_for_listener(conn: AsyncConnection) -> None:
+    await until(partial(has_listener, conn))
 
 
 class Reader:
