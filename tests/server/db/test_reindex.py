@@ -23,7 +23,7 @@ from ash_server.db.sessions import create_session, get_session, session_id_for
 from ash_server.errors import SessionNotFound
 from ash_server.ingest import prepare_message
 from ash_shared.reading.parse import PARSER_VERSION, describe_message
-from tests.cluster import not_on_cluster
+from tests.cluster import COUNT_LOCK_WAITS, fetch_as_owner
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[3]
@@ -224,18 +224,12 @@ async def test_reindexes_during_concurrent_writes_and_reindexes(
     assert len(reindexed[3]) == 25
 
 
-WAITING = (
-    "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-)
-
-
-@not_on_cluster("tenant roles cannot see waits of others")
 async def test_includes_message_committed_while_waiting(
     connection: AsyncConnection, database_url: str, session_id: UUID
 ) -> None:
 
     async def is_waiting_for_a_lock() -> bool:
-        return await (await connection.execute(WAITING)).fetchone() != (0,)
+        return await fetch_as_owner(connection, COUNT_LOCK_WAITS) != (0,)
 
     await store(connection, session_id, [PROMPT])
     async with await connect(database_url) as writer, await connect(database_url) as other:
