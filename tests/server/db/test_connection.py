@@ -5,7 +5,7 @@ import select
 import socket
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -30,7 +30,6 @@ from ash_server.db.connection import (
 )
 from ash_server.db.driver import _MAX_READS, _read_eagerly
 from ash_server.errors import SchemaMismatch
-from tests.cluster import not_on_cluster
 
 URLS = {
     "postgresql://u@h/d?sslmode=require": "postgresql://u@h/d?sslmode=require",
@@ -192,18 +191,22 @@ async def test_processes_can_upgrade_concurrently(bare_database_url: str) -> Non
         assert await current_revision(conn) == REVISION
 
 
-@not_on_cluster("its database is shared by all tests, so the revision remains")
-def test_upgrade_rejects_newer_schema(database_url: str) -> None:
-    with psycopg.connect(database_url) as conn:
+@pytest.fixture
+def newer_database_url(database_url: str) -> Iterator[str]:
+    """A database of a newer version, restored because tests on a cluster share one."""
+    with psycopg.connect(database_url, autocommit=True) as conn:
         conn.execute("UPDATE alembic_version SET version_num = '9999'")
+        yield database_url
+        conn.execute("UPDATE alembic_version SET version_num = %s", [REVISION])
 
+
+def test_upgrade_rejects_newer_schema(newer_database_url: str) -> None:
     with pytest.raises(SchemaMismatch, match=r"newer Ash: run that version .*9999"):
-        upgrade(database_url)
+        upgrade(newer_database_url)
 
 
-@not_on_cluster("its database is shared by all tests, so the revision remains")
 async def test_empty_version_table_has_no_revision(database_url: str) -> None:
-    async with await connect(database_url) as conn:
+    async with await connect(database_url) as conn, conn.transaction(force_rollback=True):
         await conn.execute("DELETE FROM alembic_version")
 
         assert await current_revision(conn) is None
