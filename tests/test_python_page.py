@@ -12,7 +12,8 @@ import ash_server
 import ash_server.transfer
 import ash_shared
 
-PAGE = (Path(__file__).parents[1] / "docs" / "python.md").read_text()
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "python.md").read_text()
 
 PUBLIC_NAMES = [
     "CHUNKS",
@@ -71,6 +72,16 @@ PUBLIC_NAMES = [
 """Released names: removing or renaming one breaks programs that import it."""
 
 
+SAMPLE_OF_EACH_CLI = (
+    "bird-counter",
+    "bread-timer",
+    "csv-export",
+    "recipe-scaler",
+    "trail-map",
+    "watering-plan",
+)
+
+
 class Example(NamedTuple):
     code: str
     output: str
@@ -111,6 +122,25 @@ def test_page_covers_exactly_the_public_names() -> None:
     assert [
         name for name in (*ash_shared.__all__, *ash_server.__all__, "load_session") if name not in PAGE
     ] == []
+
+
+@pytest.mark.parametrize("name", SAMPLE_OF_EACH_CLI)
+def test_report_reads_the_transcripts_of_all_clis(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The report contains texts, tool calls, results and costs."""
+    [program] = [example.code for example in EXAMPLES if "def report" in example.code]
+    sample = ROOT / "ash_server" / "samples" / f"{name}.jsonl"
+
+    exec(compile(program.replace('"session.jsonl"', repr(str(sample))), "docs/python.md", "exec"), {})
+
+    printed = capsys.readouterr().out
+    shown = PAGE.split("(cut to the width of this\npage)")[1].split("```\n")[1]
+    assert {"said", "ran ", "got ", "cost"} <= {line[:4] for line in printed.splitlines()}
+    assert (cut_lines(shown) in cut_lines(printed)) is (name == "trail-map")
+
+
+def cut_lines(text: str) -> str:
+    """Cut the lines to the width of the page."""
+    return "\n".join(line[:110].rstrip() for line in text.strip().splitlines())
 
 
 def test_table_of_blocks_has_every_field() -> None:

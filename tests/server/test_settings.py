@@ -1,4 +1,4 @@
-"""Settings from the environment and from files, and their table in the README."""
+"""Settings from the environment and from files, and their table in docs/settings.md."""
 
 import re
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from ash_server import settings
 from ash_server.settings import Settings, SettingsError, check_exposure, usable_cores
 
 MEBIBYTE = 2**20
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 
 
 @pytest.fixture(autouse=True)
@@ -195,8 +195,8 @@ OTHER_VARIABLES = {"ASH_KEY", "ASH_NO_BROWSER", "ASH_SECRETS_DIR", "ASH_URL"}
 """Read elsewhere, and not from files."""
 
 
-def test_the_readme_lists_all_settings_with_their_defaults() -> None:
-    rows = re.findall(r"^\| `(ASH_\w+)` \| (.+?) \| .+ \|$", README.read_text(), re.MULTILINE)
+def test_the_page_lists_all_settings_with_their_defaults() -> None:
+    rows = re.findall(r"^\| `(ASH_\w+)` \| (.+?) \| .+ \|$", PAGE.read_text(), re.MULTILINE)
     documented: Mapping[str, str] = {name: default.strip("`") for name, default in rows}
     defaults = {f"ASH_{field.name.upper()}": getattr(Settings(), field.name) for field in fields(Settings)}
 

@@ -119,6 +119,7 @@ def test_examples_are_short_and_tested() -> None:
     assert max(sizes.values()) < 40
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/integrations.md"])
-def test_page_names_all_examples(page: str) -> None:
-    assert {*re.findall(r"examples/([a-z_]+\.py)", (ROOT / page).read_text())} == OUTPUT.keys()
+def test_page_names_all_examples() -> None:
+    page = (ROOT / "docs" / "integrations.md").read_text()
+
+    assert {*re.findall(r"examples/([a-z_]+\.py)", page)} == OUTPUT.keys()

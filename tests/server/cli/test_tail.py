@@ -32,9 +32,9 @@ from tests.conftest import POOLER
 from tests.ports import free_port
 from tests.server.cli.test_cli import Ran, ran_here
 from tests.server.cli.test_cli_serve import COMMAND, answer, serving
-from tests.test_readme import README
 from tests.waiting import TIMEOUT, until, wait_until
 
+PAGE = Path(__file__).parents[3] / "docs" / "live.md"
 RECORDING = Path(ash_server.__file__).parent / "recordings" / recorded.RECORDING
 NOWHERE = "http://127.0.0.1:9"
 
@@ -360,17 +360,12 @@ def test_recognises_every_line_of_the_recording() -> None:
     assert reasons == {"control", "stream_fragment"}
 
 
-# --- The README's terminals
+# --- The terminals of docs/live.md
 
 
-def commands(title: str) -> list[str]:
-    """Return the commands of a README section for the terminals, in order."""
-    section = (
-        README.read_text()
-        .split(f"\n## {title}\n")[1]
-        .split("terminals, each")[1]
-        .split("**Exactly once.**")[0]
-    )
+def commands() -> list[str]:
+    """Return the commands of the page for the terminals, in order."""
+    section = PAGE.read_text().split("terminals, each")[1].split("## Exactly once")[0]
     return re.findall(r"^(?:\$ |`)(kill.+?|ash.+?)(?:`.*)?$", section, re.MULTILINE)
 
 
@@ -419,12 +414,12 @@ class Followed(NamedTuple):
     lines: list[str]
 
 
-def run_readme_commands(database_url: str, folder: Path) -> Followed:
-    """Run the README's commands at double speed, with a second reader.
+def run_commands(database_url: str, folder: Path) -> Followed:
+    """Run the page's commands at double speed, with a second reader.
 
     The stream stops after a tool's result until the server is killed: a busy machine might be late for that.
     """
-    serve, follow, feed, kill, again, stop = commands("Live")
+    serve, follow, feed, kill, again, stop = commands()
     url = f"http://127.0.0.1:{(port := free_port())}"
     people, programs, errors = folder / "people", folder / "programs", folder / "errors"
     with (
@@ -469,10 +464,10 @@ def lines_of_recording() -> list[str]:
 
 
 @pytest.mark.slow
-def test_readme_session_survives_a_killed_server(database_url: str, tmp_path: Path) -> None:
+def test_documented_session_survives_a_killed_server(database_url: str, tmp_path: Path) -> None:
     recording = RECORDING.read_bytes()
 
-    followed = run_readme_commands(database_url, tmp_path)
+    followed = run_commands(database_url, tmp_path)
 
     assert followed.codes == [0, 0, 0], followed.writer
     assert "no server answers" in followed.writer
@@ -484,8 +479,8 @@ def test_readme_session_survives_a_killed_server(database_url: str, tmp_path: Pa
     assert words(followed.people) == words(printed(*whole))
 
 
-def test_readme_shows_the_printed_events() -> None:
-    shown = README.read_text().split("has shown:\n\n```\n")[1].split("```")[0]
+def test_page_shows_the_printed_events() -> None:
+    shown = PAGE.read_text().split("has shown:\n\n```\n")[1].split("```")[0]
     numbers, normalizer = count(1), Normalizer()
     context = Context("s", lambda: f"e{next(numbers)}", lambda: 1)
     lines = lines_of_recording()
