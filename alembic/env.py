@@ -5,8 +5,8 @@ import os
 from alembic import context
 from sqlalchemy import Connection, NullPool, create_engine, text
 
-from ash_server.db.connection import PooledUrl, connect_command
-from ash_server.db.tables import metadata
+from ash_server.store.connections.pool import PooledUrl, connect_command
+from ash_server.store.schema.tables import metadata
 
 # Number of an advisory lock, chosen at random: one process migrates, the others wait and find nothing left to do.
 LOCK = 0x41534801

@@ -25,7 +25,7 @@ from ash_shared.model.pages import (
     TranscriptClaim,
 )
 from ash_shared.model.session import Session, SessionPage
-from ash_shared.reading.parse import describe_message
+from ash_shared.parsing.parse import describe_message
 
 MAX_BATCH = 500
 MAX_BATCH_BYTES = 1024 * 1024

@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ash_server.ingest import NewMessage
     from ash_server.store import Store
+    from ash_server.store.prepare import NewMessage
 
 __all__ = ["NewMessage", "Store"]
 
-_MODULES = {"NewMessage": "ash_server.ingest", "Store": "ash_server.store"}
+_MODULES = {"NewMessage": "ash_server.store.prepare", "Store": "ash_server.store"}
 
 
 def __getattr__(name: str) -> Any:

@@ -12,7 +12,7 @@ from litestar.plugins.pydantic import PydanticPlugin
 
 from ash_server.api.audit import AuditController
 from ash_server.api.chunks import ChunkController
-from ash_server.api.docs import DocsController
+from ash_server.api.docs_pages import DocsController
 from ash_server.api.drift import DriftController
 from ash_server.api.end import EndController, Ended
 from ash_server.api.events import EventController, NewEvent, PostedEvents
@@ -48,19 +48,19 @@ from ash_server.api.standard_messages import StandardMessageController, Standard
 from ash_server.api.transcripts import CompletedTranscript, TranscriptController, TranscriptFields
 from ash_server.api.ui_stream import UiStreamController
 from ash_server.api.viewer_pages import AssetController, PageController
-from ash_server.db.connection import PooledUrl, StatementOptions
-from ash_server.db.drift import DriftReport
-from ash_server.db.keys import AuditPage
-from ash_server.db.search.within import SessionHit, SessionHitPage
-from ash_server.ingest import NewMessage
-from ash_server.key_ring import KeyRing
+from ash_server.keys.ring import KeyRing
 from ash_server.live.heartbeat import Heartbeat
 from ash_server.live.replica import open_replica
 from ash_server.live.search_indexer import SearchIndexer
 from ash_server.live.session_feed import SessionFeeds
-from ash_server.queries.item_counts import ItemCounts
 from ash_server.settings import Settings
 from ash_server.store import Store
+from ash_server.store.connections.pool import PooledUrl, StatementOptions
+from ash_server.store.conversation.item_counts import ItemCounts
+from ash_server.store.drift import DriftReport
+from ash_server.store.keys import AuditPage
+from ash_server.store.prepare import NewMessage
+from ash_server.store.search.within import SessionHit, SessionHitPage
 from ash_shared.conversation.cli_result import ExecutionResponse
 from ash_shared.model.health import Health
 from ash_shared.model.message import Message, Reading

@@ -25,7 +25,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from ash_client import ApiError
 from ash_client.requests import Request
-from ash_server.db.sessions import AmbiguousSession
+from ash_server.store.sessions import AmbiguousSession
 from ash_shared.model.pages import MessagePage, SearchPage
 from ash_shared.model.session import SessionPage
 from ash_shared.projections.session_summary import SessionSummary

@@ -9,6 +9,7 @@ import os
 import re
 import sys
 import traceback
+from contextvars import ContextVar
 from multiprocessing import parent_process
 from typing import Any
 
@@ -16,8 +17,10 @@ import structlog
 from structlog.stdlib import ExtraAdder, ProcessorFormatter, add_log_level, add_logger_name
 from structlog.types import EventDict, Processor
 
-from ash_server.api.http.requests import request_id
 from ash_server.settings import Settings
+
+request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
+"""The id of the current request, from its header or else a new one."""
 
 
 def configure_logging(settings: Settings) -> None:

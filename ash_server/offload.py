@@ -3,9 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable
 from time import perf_counter
-from typing import TypeVar
-
-from ash_server.db.pagination import HasContent
+from typing import Protocol, TypeVar
 
 _SLICE_SECONDS = 0.02
 """Time after which a loop over many texts yields to the event loop."""
@@ -13,6 +11,11 @@ _PAUSE_SECONDS = 0.002
 
 _MAX_INLINE = 64 * 1024
 """Characters; a longer text is read in a thread."""
+
+
+class HasContent(Protocol):
+    @property
+    def content(self) -> str | bytes: ...
 
 
 T = TypeVar("T")

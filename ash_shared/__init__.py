@@ -34,6 +34,14 @@ from ash_shared.model.message import (
     StandardMessage,
     StandardTokenUsage,
 )
+from ash_shared.parsing.parse import (
+    PARSER_VERSION,
+    describe_message,
+    parse_jsonl,
+    parse_message_content,
+    parse_message_content_json,
+    read_message,
+)
 from ash_shared.projections import (
     SessionSummary,
     to_anthropic_messages,
@@ -44,16 +52,8 @@ from ash_shared.projections import (
     to_session_summary,
     to_ui_messages,
 )
-from ash_shared.reading.json_text import split_lines
-from ash_shared.reading.parse import (
-    PARSER_VERSION,
-    describe_message,
-    parse_jsonl,
-    parse_message_content,
-    parse_message_content_json,
-    read_message,
-)
-from ash_shared.reading.system_text import filter_system_messages, is_system_message, visible_text
+from ash_shared.records.json_text import split_lines
+from ash_shared.records.system_text import filter_system_messages, is_system_message, visible_text
 
 __all__ = [
     "CHUNKS",

@@ -27,12 +27,12 @@ from ash_stores.connection import (
     Address,
     SessionClient,
     SessionClients,
-    TextOnPage,
     delete_session,
     find_session,
     list_named,
     read_texts,
 )
+from ash_stores.text_pages import TextOnPage
 from ash_stores.texts import read_text, to_text
 
 SOURCE = "claude"

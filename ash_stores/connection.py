@@ -12,6 +12,7 @@ from ash_client.requests import MessageQuery, NewSessionFields, Request, Session
 from ash_shared.model.message import Message
 from ash_shared.model.pages import AppendedMessage, MessageComparison, MessagePage
 from ash_shared.model.session import Session
+from ash_stores.text_pages import ALL_KINDS, PAGE_SIZE, TextOnPage, TextPage
 
 if TYPE_CHECKING:
     from ash_server import Store  # a type: stores on a server do not import it
@@ -19,24 +20,8 @@ if TYPE_CHECKING:
 Address: TypeAlias = "str | Store"
 """The URL of a server, or an open store."""
 
-ALL_KINDS = "message,record,chunk"
-PAGE_SIZE = 1000
 _DERIVED = 5
 """The version of a UUID that is derived from a name."""
-
-
-class TextOnPage(msgspec.Struct):
-    id: str
-    sequence: int
-    content: str
-
-
-class TextPage(msgspec.Struct, rename="camel"):
-    """A page of messages with their texts only."""
-
-    messages: list[TextOnPage]
-    next_after: int | None = None
-    prev_before: int | None = None
 
 
 class SessionClient(Protocol):

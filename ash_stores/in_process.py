@@ -9,13 +9,13 @@ from uuid import UUID
 from ash_client import ApiError, MessageToAppend
 from ash_client.requests import MessageQuery, NewSessionFields, SessionId, SessionQuery
 from ash_server import NewMessage, Store
-from ash_server.db.messages import StoredMessage
-from ash_server.db.pagination import may_have_more
 from ash_server.errors import AshError
+from ash_server.store.messages import StoredMessage
+from ash_server.store.pagination import may_have_more
 from ash_shared.model.message import Message
 from ash_shared.model.pages import AppendedMessage, DifferentText, MessageComparison, MessagePage
 from ash_shared.model.session import Session
-from ash_stores.connection import ALL_KINDS, PAGE_SIZE, TextOnPage, TextPage
+from ash_stores.text_pages import ALL_KINDS, PAGE_SIZE, TextOnPage, TextPage
 
 
 class StoreClient:

@@ -8,14 +8,8 @@ from uuid import UUID, uuid4
 from ash_client import ApiError, MessageToAppend
 from ash_client.requests import batched
 from ash_shared.model.message import LAST_SEQUENCE
-from ash_stores.connection import (
-    PAGE_SIZE,
-    Address,
-    SessionClient,
-    SessionClients,
-    delete_session,
-    find_session,
-)
+from ash_stores.connection import Address, SessionClient, SessionClients, delete_session, find_session
+from ash_stores.text_pages import PAGE_SIZE
 from ash_stores.texts import read_text, to_text
 
 SOURCE = "openai_responses"

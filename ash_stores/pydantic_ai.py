@@ -28,7 +28,8 @@ from ash_client import ApiError, MessageToAppend
 from ash_client.requests import batched
 from ash_shared.model.message import LAST_SEQUENCE, Message
 from ash_shared.model.session import Session
-from ash_stores.connection import PAGE_SIZE, Address, SessionClient, SessionClients, find_session
+from ash_stores.connection import Address, SessionClient, SessionClients, find_session
+from ash_stores.text_pages import PAGE_SIZE
 
 SOURCE = "pydantic_ai"
 RECORD = "pydantic_ai"

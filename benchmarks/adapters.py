@@ -9,8 +9,8 @@ from statistics import median
 from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
-from ash_server.db.connection import connect
 from ash_server.store import Store
+from ash_server.store.connections.pool import connect
 from ash_stores import AshSession, AshSessionStore
 from ash_stores.connection import Address
 from benchmarks.database import settle

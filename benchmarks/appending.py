@@ -12,12 +12,12 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
-from ash_server.db.connection import connect
-from ash_server.db.event_writer import PreparedEvent, columns, derive
-from ash_server.db.events import append_events
-from ash_server.db.messages import PreparedMessage, append
 from ash_server.ids import uuid7_text
-from ash_server.ingest import prepare_message
+from ash_server.store.connections.pool import connect
+from ash_server.store.log.events import append_events
+from ash_server.store.log.writer import PreparedEvent, columns, derive
+from ash_server.store.messages import PreparedMessage, append
+from ash_server.store.prepare import prepare_message
 from ash_shared import PARSER_VERSION
 from ash_shared.eventlog import Normalizer
 from benchmarks.database import empty, new_session, settle, wal_position

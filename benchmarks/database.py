@@ -8,13 +8,13 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
-from ash_server.db.connection import upgrade
-from ash_server.db.embedded.server import EmbeddedPostgres
-from ash_server.db.messages import PreparedMessage, append
-from ash_server.db.sessions import create_session
 from ash_server.ids import uuid7_text
+from ash_server.store.connections.pool import upgrade
+from ash_server.store.embedded.server import EmbeddedPostgres
+from ash_server.store.messages import PreparedMessage, append
+from ash_server.store.sessions import create_session
 from ash_shared.model.message import Description, Facts
-from ash_shared.reading.parse import find_blocks
+from ash_shared.parsing.parse import find_blocks
 
 _TABLES = """
     SELECT string_agg(tablename, ', ') FROM pg_tables

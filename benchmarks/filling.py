@@ -9,9 +9,9 @@ from uuid import UUID
 
 import psycopg
 
-from ash_server.db.distribution import DISTRIBUTED
 from ash_server.ids import uuid7
 from ash_server.store import Store
+from ash_server.store.maintenance.distribution import DISTRIBUTED
 from benchmarks.samples import user_line
 
 SESSION_MESSAGES = 500

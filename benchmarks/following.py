@@ -12,9 +12,9 @@ from statistics import quantiles
 from typing import NamedTuple
 from uuid import UUID
 
-from ash_server.db.connection import Pool, connect, open_pool
-from ash_server.db.events import append_events
-from ash_server.live.hub import Hub
+from ash_server.store.connections.pool import Pool, connect, open_pool
+from ash_server.store.log.events import append_events
+from ash_server.store.log.subscriptions import Hub
 from benchmarks.database import new_session
 from benchmarks.deployment import ServerProcess
 from benchmarks.samples import chunk_event

@@ -12,8 +12,8 @@ from psycopg import AsyncConnection
 
 from ash_server.cli.import_.files import import_paths
 from ash_server.cli.import_.options import ImportOptions
-from ash_server.db.connection import connect
 from ash_server.store import Store
+from ash_server.store.connections.pool import connect
 from ash_server.transfer.importing.file_import import import_file
 from benchmarks.database import settle
 from benchmarks.measure import AsyncRun, take_turns_async

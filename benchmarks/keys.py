@@ -8,12 +8,12 @@ from typing import NamedTuple
 from litestar import Litestar
 
 from ash_server.app import create_app
-from ash_server.db.connection import connect, open_pool
-from ash_server.db.tenants import DEFAULT
-from ash_server.key_ring import ANYONE, Client
-from ash_server.repositories.connections import Connections
+from ash_server.keys.ring import ANYONE, Client
 from ash_server.settings import Settings
 from ash_server.store import Store
+from ash_server.store.borrowed import Connections
+from ash_server.store.connections.pool import connect, open_pool
+from ash_server.store.connections.tenants import DEFAULT
 from benchmarks.database import fill
 from benchmarks.deployment import SECRET, create_key
 from benchmarks.http import requests

@@ -19,9 +19,9 @@ from uuid import UUID
 
 import psycopg
 
-from ash_server.db.connection import upgrade
-from ash_server.db.embedded.server import EmbeddedPostgres
 from ash_server.store import Store
+from ash_server.store.connections.pool import upgrade
+from ash_server.store.embedded.server import EmbeddedPostgres
 from benchmarks import report, servers
 from benchmarks.database import cluster
 from benchmarks.filling import Contents, StoreSize, fill, read_contents

@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 import psutil
 import psycopg
 
-from ash_server.db.connection import upgrade
-from ash_server.db.search.index import COUNT_PENDING
 from ash_server.settings import usable_cores
+from ash_server.store.connections.pool import upgrade
+from ash_server.store.search.index import COUNT_PENDING
 from ash_shared.projections.search_text import PASSAGES_VERSION
 from benchmarks.database import cluster
 from benchmarks.deployment import ServerProcess

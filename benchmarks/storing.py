@@ -11,9 +11,9 @@ from litestar import Litestar
 from psycopg import AsyncConnection
 
 from ash_server.app import create_app
-from ash_server.db.connection import connect
 from ash_server.settings import Settings
 from ash_server.store import Store
+from ash_server.store.connections.pool import connect
 from ash_server.transfer.importing.file_import import import_file
 from benchmarks.database import empty, new_session, settle, wal_position
 from benchmarks.http import requests

@@ -13,8 +13,8 @@ from uuid import UUID
 from playwright.async_api import Browser, Page, ViewportSize
 
 import ash_server
-from ash_server.db.connection import connect
 from ash_server.store import Store
+from ash_server.store.connections.pool import connect
 from ash_server.transfer.importing.file_import import import_file
 from benchmarks.database import settle
 from benchmarks.following import serving

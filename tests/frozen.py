@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 import psutil
 from psutil import NoSuchProcess
 
-from ash_server.db.embedded.server import EmbeddedPostgres
+from ash_server.store.embedded.server import EmbeddedPostgres
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from ash_server.db.embedded.server import EmbeddedPostgres
+from ash_server.store.embedded.server import EmbeddedPostgres
 from tests.conftest import at_database, embedded_server
 from tests.waiting import wait_until
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from psycopg._cursor_base import BaseCursor
 
-from ash_server.db.drift import _COUNT
-from ash_server.db.search.index import COUNT_PENDING
-from ash_server.db.tables import metadata
-from ash_server.db.tenant_connections import SharedConnection, TenantConnection
+from ash_server.store.connections.tenant_connections import SharedConnection, TenantConnection
+from ash_server.store.drift import _COUNT
+from ash_server.store.schema.tables import metadata
+from ash_server.store.search.index import COUNT_PENDING
 
 OWNED_BY_SERVER = {"alembic_version", "tenants", "keys", "sign_ins", "audit"}
 """Tables of no tenant, on which the role of statements on sessions has no rights, except to read the version."""

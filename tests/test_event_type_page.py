@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ash_server.db.connection import direct_url
+from ash_server.store.connections.pool import direct_url
 from tests.viewer.browser import chromium
 
 ROOT = Path(__file__).parents[1]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ash_client import AshClient
-from ash_server.db.connection import direct_url
+from ash_server.store.connections.pool import direct_url
 from tests.server.cli.test_cli_serve import COMMAND, running, stopped
 from tests.server.cli.test_push_command import TRANSCRIPT, said, stored_messages, write
 from tests.waiting import wait_until

@@ -11,7 +11,7 @@ from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.openapi_operations import json_of, operation
 from ash_server.api.http.problems import READ_ERRORS, error_responses
-from ash_server.db.keys import AuditPage
+from ash_server.store.keys import AuditPage
 
 _EXAMPLE = {
     "audit": [

@@ -14,7 +14,6 @@ from ash_server.api.http.openapi_operations import ONE_LINE, operation, text
 from ash_server.api.http.parameters import ExpectedSequence
 from ash_server.api.http.problems import WRITE_ERRORS, error_responses
 from ash_server.api.messages import appended_response, check_sizes, parse_lines
-from ash_server.db.event_writer import StreamIds
 from ash_server.errors import (
     BatchTooLarge,
     EmptyBatch,
@@ -27,6 +26,7 @@ from ash_server.errors import (
     SessionNotFound,
     TooDeep,
 )
+from ash_server.store.log.writer import StreamIds
 from ash_shared.model.pages import AppendedMessages
 
 _LINE = '{"type":"assistant","message":{"id":"msg_01","role":"assistant","content":[{"type":"text","text":"Done."}]}}\n'

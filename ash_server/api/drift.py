@@ -11,8 +11,8 @@ from ash_server.api.http.dependencies import InjectedReader
 from ash_server.api.http.openapi_operations import ONE_LINE, json_of, operation
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.redaction import compared
-from ash_server.db.drift import DriftReport, Reason
 from ash_server.errors import NulByte
+from ash_server.store.drift import DriftReport, Reason
 
 _EXAMPLE = {
     "drift": [

@@ -38,8 +38,6 @@ from ash_server.api.http.openapi_operations import (
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.api.http.redaction import compared, is_redacted
 from ash_server.api.messages import appended_response, parse_lines
-from ash_server.db.events import EventFilter, StoredEvent, page_json, parse_cursor, parse_types
-from ash_server.db.pagination import may_have_more
 from ash_server.errors import (
     AshError,
     BatchTooLarge,
@@ -52,10 +50,12 @@ from ash_server.errors import (
     SessionMismatch,
     SessionNotFound,
 )
-from ash_server.ingest import prepare_event
 from ash_server.offload import offload_each
-from ash_server.queries.redacted_rows import hide_event_chunks
 from ash_server.settings import Settings
+from ash_server.store.conversation.redacted_rows import hide_event_chunks
+from ash_server.store.log.events import EventFilter, StoredEvent, page_json, parse_cursor, parse_types
+from ash_server.store.pagination import may_have_more
+from ash_server.store.prepare import prepare_event
 from ash_shared.eventlog import Event
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.event_types import CATALOGUE

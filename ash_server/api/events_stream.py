@@ -32,11 +32,11 @@ from ash_server.api.http.streaming import (
     closed_event,
     mark_as_subscription,
 )
-from ash_server.db.events import StoredEvent, parse_cursor
 from ash_server.errors import CursorAhead, InvalidParameter, OriginNotAllowed, ServerStopped, SessionNotFound
-from ash_server.live.hub import IDLE
-from ash_server.queries.redacted_rows import hide_event_chunks
 from ash_server.store import Store
+from ash_server.store.conversation.redacted_rows import hide_event_chunks
+from ash_server.store.log.events import StoredEvent, parse_cursor
+from ash_server.store.log.subscriptions import IDLE
 from ash_shared.model.message import LAST_SEQUENCE
 
 _CHUNK_BYTES = 64 * 1024

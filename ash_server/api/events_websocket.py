@@ -26,8 +26,6 @@ from ash_server.api.http.openapi_operations import json_of, operation
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.redaction import compared, is_redacted
 from ash_server.api.http.streaming import MAX_CLIENT_FRAME_BYTES, mark_as_subscription
-from ash_server.db.event_ranges import LogPosition
-from ash_server.db.events import StoredEvent, parse_cursor
 from ash_server.errors import (
     CursorAhead,
     DatabaseUnavailable,
@@ -36,12 +34,14 @@ from ash_server.errors import (
     SessionNotFound,
     UpgradeRequired,
 )
-from ash_server.live.hub import RETRY_SECONDS, EventBatch
 from ash_server.live.stream_output import StreamOutput
-from ash_server.live.tasks import cancel_tasks
 from ash_server.live.websocket_topics import TopicMessages, to_topic
-from ash_server.queries.redacted_rows import hide_event_chunks
 from ash_server.store import Store
+from ash_server.store.conversation.redacted_rows import hide_event_chunks
+from ash_server.store.log.events import StoredEvent, parse_cursor
+from ash_server.store.log.ranges import LogPosition
+from ash_server.store.log.subscriptions import RETRY_SECONDS, EventBatch
+from ash_server.tasks import cancel_tasks
 from ash_shared.model.event_types import CHUNKS
 from ash_shared.model.events import ChatEvent
 

@@ -10,7 +10,7 @@ from ash_server.api.http.dependencies import InjectedReader
 from ash_server.api.http.openapi_operations import json_of, operation
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.errors import SessionNotFound
-from ash_server.queries.item_counts import ItemCounts
+from ash_server.store.conversation.item_counts import ItemCounts
 
 _EXAMPLE = {"thinking": 31, "tools": 84, "results": 83, "answers": 22, "system": 12, "raw": 0}
 

@@ -22,8 +22,8 @@ from ash_server.api.http.problems import AnyRequest
 from ash_server.api.http.query_guard import ANY_QUERY
 from ash_server.api.viewer_pages import HTML, MAX_NEXT, PAGE_POLICY, render_shell
 from ash_server.errors import KeyInvalid, KeyRequired
-from ash_server.key_ring import KeyRing
-from ash_server.key_texts import random_text
+from ash_server.keys.digests import random_text
+from ash_server.keys.ring import KeyRing
 
 FORM = "application/x-www-form-urlencoded"
 

@@ -47,11 +47,6 @@ from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_respon
 from ash_server.api.http.redaction import is_redacted
 from ash_server.api.metrics import count_appended
 from ash_server.api.sessions import check_metadata_depth
-from ash_server.db.events import Appended
-from ash_server.db.messages import MessageBlocks, MessageFilter, StoredMessage
-from ash_server.db.pagination import may_have_more
-from ash_server.db.session_facts import to_milliseconds
-from ash_server.db.text import check_text
 from ash_server.errors import (
     BatchTooLarge,
     BodyTimeout,
@@ -69,10 +64,15 @@ from ash_server.errors import (
     SessionNotFound,
     UnsupportedMediaType,
 )
-from ash_server.ingest import MessageId, NewMessage
 from ash_server.offload import offload, offload_each
-from ash_server.queries.redacted_rows import hide_chunk, hide_chunk_of_page
 from ash_server.settings import Settings
+from ash_server.store.conversation.redacted_rows import hide_chunk, hide_chunk_of_page
+from ash_server.store.log.events import Appended
+from ash_server.store.messages import MessageBlocks, MessageFilter, StoredMessage
+from ash_server.store.pagination import may_have_more
+from ash_server.store.prepare import MessageId, NewMessage
+from ash_server.store.session_facts import to_milliseconds
+from ash_server.store.text import check_text
 from ash_server.transfer.importing.lines import MAX_LINE_BYTES
 from ash_shared.model.message import LAST_SEQUENCE, Message, Role
 from ash_shared.model.pages import (

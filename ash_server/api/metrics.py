@@ -29,14 +29,14 @@ from ash_server.api.http.access import WITHOUT_DATABASE, client_of, needs
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.openapi_operations import operation, text
 from ash_server.api.http.problems import READ_ERRORS, error_responses
-from ash_server.db.tenants import DEFAULT
 from ash_server.errors import DatabaseUnavailable, SchemaMismatch, ScopeMissing
 from ash_server.live.replica import Replica
 from ash_server.live.session_feed import SessionFeeds
-from ash_server.live.tasks import BackgroundTask
 from ash_server.logs import is_worker
-from ash_server.repositories.statistics import Statistics
 from ash_server.store import Store
+from ash_server.store.connections.tenants import DEFAULT
+from ash_server.store.repositories.statistics import Statistics
+from ash_server.tasks import BackgroundTask
 
 _PLAIN = "text/plain"
 _EXAMPLE = (

@@ -12,10 +12,10 @@ from ash_server.api.http.bodies import BODY_ERRORS, JSON, check_size, decode_bod
 from ash_server.api.http.openapi_operations import json_of, operation
 from ash_server.api.http.problems import COMMON_ERRORS, KEY_ERRORS, error_responses
 from ash_server.errors import MessageTooLarge, OriginNotAllowed
-from ash_server.ingest import Source
 from ash_server.offload import offload
+from ash_server.store.prepare import Source
 from ash_shared.model.message import Reading
-from ash_shared.reading.parse import read_message
+from ash_shared.parsing.parse import read_message
 
 _CLAUDE_LINE = (
     '{"type":"assistant","message":{"role":"assistant","content":['

@@ -13,8 +13,8 @@ from ash_server.api.http.openapi_operations import ONE_LINE, json_of, operation
 from ash_server.api.http.parameters import OnlyRole, PageCursor
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.redaction import compared, is_redacted
-from ash_server.db.search.query import MAX_RESULTS, SearchScope
 from ash_server.errors import NulByte, SessionNotFound
+from ash_server.store.search.query import MAX_RESULTS, SearchScope
 from ash_shared.model.pages import SearchPage
 
 Query = Annotated[

@@ -12,8 +12,8 @@ from ash_server.api.http.openapi_operations import json_of, operation
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.redaction import is_redacted
 from ash_server.api.search import Query, SearchPlace
-from ash_server.db.search.within import MAX_HITS, SessionHitPage
 from ash_server.errors import NulByte, SessionNotFound
+from ash_server.store.search.within import MAX_HITS, SessionHitPage
 from ash_shared.model.message import LAST_SEQUENCE
 
 _EXAMPLE = {

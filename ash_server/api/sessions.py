@@ -17,9 +17,9 @@ from ash_server.api.http.openapi_operations import ONE_LINE, WITHOUT_NUL, json_o
 from ash_server.api.http.parameters import ExpectedSequence, PageCursor
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.api.http.redaction import compared, is_redacted
-from ash_server.db.sessions import SessionChanges
 from ash_server.errors import NulByte, SequenceMismatch, SessionNotFound, TooDeep
-from ash_server.ingest import Source
+from ash_server.store.prepare import Source
+from ash_server.store.sessions import SessionChanges
 from ash_shared.model.base import ABSENT
 from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
 from ash_shared.model.session import Session, SessionPage

@@ -13,10 +13,10 @@ from ash_server.api.http.dependencies import InjectedReader
 from ash_server.api.http.openapi_operations import json_of, operation
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.errors import SessionNotFound
-from ash_server.queries.standard_pages import Conversation
+from ash_server.store.conversation.standard_pages import Conversation
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.message import LAST_SEQUENCE, StandardMessage
-from ash_shared.reading.system_text import filter_system_messages
+from ash_shared.records.system_text import filter_system_messages
 
 
 class StandardMessagePage(AshModel):

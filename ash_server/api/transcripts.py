@@ -20,11 +20,11 @@ from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.openapi_operations import WITHOUT_NUL, json_of, operation
 from ash_server.api.http.problems import WRITE_ERRORS, error_responses
 from ash_server.api.sessions import SESSION_CONTENT, without_prompt
-from ash_server.db.sessions import session_id_for
-from ash_server.db.text import check_text
-from ash_server.db.transcripts import TranscriptNames
 from ash_server.errors import NulByte, SessionNotFound
-from ash_server.ingest import Source, line_id
+from ash_server.store.prepare import Source, line_id
+from ash_server.store.sessions import session_id_for
+from ash_server.store.text import check_text
+from ash_server.store.transcripts import TranscriptNames
 from ash_server.transfer.importing.copies import mark_copies
 from ash_server.transfer.importing.file_import import find_session, open_session
 from ash_server.transfer.importing.identity import SessionSearch

@@ -25,12 +25,12 @@ from ash_server.api.http.origin_guard import check_origin
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.redaction import is_redacted
 from ash_server.api.http.streaming import EVENT_STREAM, SSE_HEADERS, FindRefusal, mark_as_subscription
-from ash_server.db.events import StoredEvent
 from ash_server.errors import DatabaseUnavailable, OriginNotAllowed, SessionNotFound, SessionTooLarge
-from ash_server.live.hub import IDLE, EventBatch
-from ash_server.queries.projection_inputs import MAX_BYTES
-from ash_server.queries.redacted_rows import hide_event_chunks
-from ash_server.repositories.events import EventStore, RunningTurn
+from ash_server.store.conversation.projection_inputs import MAX_BYTES
+from ash_server.store.conversation.redacted_rows import hide_event_chunks
+from ash_server.store.log.events import StoredEvent
+from ash_server.store.log.subscriptions import IDLE, EventBatch
+from ash_server.store.repositories.events import EventStore, RunningTurn
 from ash_shared.projections import UiMessageStream
 from ash_shared.projections.ui_chunks import UiChunk
 

@@ -29,11 +29,11 @@ from ash_server.api.http.problems import HANDLERS, AnyRequest
 from ash_server.api.http.query_guard import ANY_QUERY
 from ash_server.api.http.redaction import PARAMETER, compared, is_redacted, mark_as_redacted
 from ash_server.api.http.streaming import buffered, start_stream
-from ash_server.db.sessions import AmbiguousSession
 from ash_server.errors import NotFound, SessionNotFound
-from ash_server.queries.redacted_rows import redact_session
-from ash_server.repositories.sessions import SessionRepository
 from ash_server.store import Store
+from ash_server.store.conversation.redacted_rows import redact_session
+from ash_server.store.repositories.sessions import SessionRepository
+from ash_server.store.sessions import AmbiguousSession
 from ash_server.transfer.exporting.html import frame, write_html
 from ash_server.transfer.exporting.json_document import write_json
 from ash_server.transfer.exporting.jsonl import export_messages

@@ -6,12 +6,12 @@ from pathlib import Path
 import rich_click as click
 from rich.filesize import decimal
 
-from ash_server.cli.output.terminal import counted
-from ash_server.cli.private_files import OWNER_ONLY
-from ash_server.db.backup import write_backup
-from ash_server.db.connection import connect_command
-from ash_server.db.embedded.open import open_database
+from ash_server.cli.common.output.terminal import counted
+from ash_server.cli.common.private_files import OWNER_ONLY
 from ash_server.settings import Settings
+from ash_server.store.connections.pool import connect_command
+from ash_server.store.embedded.open import open_database
+from ash_server.store.maintenance.backup import write_backup
 
 
 @click.command("backup")

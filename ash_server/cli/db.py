@@ -4,13 +4,18 @@ from typing import get_args
 
 import rich_click as click
 
-from ash_server.cli.output.terminal import stderr_console
-from ash_server.db.compression import Compression, get_compression, set_compression
-from ash_server.db.connection import REVISION, connect_command, libpq_url
-from ash_server.db.distribution import DEFAULT_SHARDS, check_citus, distribute_by, plan_distribution
-from ash_server.db.embedded.open import open_database
-from ash_server.db.vacuum import vacuum as rewrite_tables
+from ash_server.cli.common.output.terminal import stderr_console
 from ash_server.settings import Settings
+from ash_server.store.connections.pool import REVISION, connect_command, libpq_url
+from ash_server.store.embedded.open import open_database
+from ash_server.store.maintenance.compression import Compression, get_compression, set_compression
+from ash_server.store.maintenance.distribution import (
+    DEFAULT_SHARDS,
+    check_citus,
+    distribute_by,
+    plan_distribution,
+)
+from ash_server.store.maintenance.vacuum import vacuum as rewrite_tables
 
 
 @click.group("db")

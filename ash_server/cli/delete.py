@@ -8,10 +8,10 @@ from uuid import UUID
 
 import rich_click as click
 
-from ash_server.cli.options import reject_empty
-from ash_server.cli.output.terminal import counted, stdout_console
+from ash_server.cli.common.options import reject_empty
+from ash_server.cli.common.output.terminal import counted, stdout_console
+from ash_server.cli.common.store import resolve_session, with_store
 from ash_server.cli.sessions import session_table
-from ash_server.cli.store import resolve_session, with_store
 from ash_server.errors import SessionNotFound
 from ash_server.store import Store
 from ash_shared.model.message import LAST_SEQUENCE

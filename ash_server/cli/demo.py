@@ -19,18 +19,18 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 
 from ash_server.api.http.server import address, listen, serve
 from ash_server.app import create_app
-from ash_server.cli.options import host_option, port_option
-from ash_server.cli.output.browser import open_browser
+from ash_server.cli.common.options import host_option, port_option
+from ash_server.cli.common.output.browser import open_browser
+from ash_server.cli.common.store import run_with_store
 from ash_server.cli.replay import RECORDING, with_due_times
 from ash_server.cli.serve import check_keys, settings_with, warn_outdated
-from ash_server.cli.store import run_with_store
-from ash_server.db.embedded.open import open_database
-from ash_server.db.sessions import session_id_for
 from ash_server.errors import DatabaseUnavailable, SessionNotFound
-from ash_server.ingest import prepare_message
-from ash_server.live.tasks import cancel_tasks
 from ash_server.settings import Settings
 from ash_server.store import Store
+from ash_server.store.embedded.open import open_database
+from ash_server.store.prepare import prepare_message
+from ash_server.store.sessions import session_id_for
+from ash_server.tasks import cancel_tasks
 from ash_server.transfer.importing.file_import import import_file
 
 TOUR = "tide-clock.jsonl"

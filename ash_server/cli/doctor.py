@@ -10,10 +10,12 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from ash_server.cli.options import json_option
-from ash_server.cli.output.terminal import counted, stdout_console, visible, visible_json
-from ash_server.db.connection import connect_command
-from ash_server.db.doctor import (
+from ash_server.cli.common.options import json_option
+from ash_server.cli.common.output.terminal import counted, stdout_console, visible, visible_json
+from ash_server.settings import Settings
+from ash_server.store.connections.pool import connect_command
+from ash_server.store.embedded.open import open_without_schema
+from ash_server.store.maintenance.doctor import (
     Diagnosis,
     Finding,
     Follower,
@@ -22,8 +24,6 @@ from ash_server.db.doctor import (
     TableSize,
     diagnose,
 )
-from ash_server.db.embedded.open import open_without_schema
-from ash_server.settings import Settings
 
 _LARGE_INDEXES = 10
 _QUERY_CHARACTERS = 80

@@ -13,12 +13,12 @@ import rich_click as click
 from rich.table import Table
 from rich.text import Text
 
-from ash_server.cli.options import json_option
-from ash_server.cli.output.terminal import counted, stdout_console, visible, visible_json, warn
-from ash_server.cli.store import with_store
-from ash_server.db.drift import MAX_SAMPLES, client_version_of, raw_type_of
-from ash_server.db.session_facts import to_datetime
+from ash_server.cli.common.options import json_option
+from ash_server.cli.common.output.terminal import counted, stdout_console, visible, visible_json, warn
+from ash_server.cli.common.store import with_store
 from ash_server.store import Store
+from ash_server.store.drift import MAX_SAMPLES, client_version_of, raw_type_of
+from ash_server.store.session_facts import to_datetime
 from ash_server.transfer.importing.transcript import open_transcript
 from ash_server.transfer.importing.transcript_files import find_files, find_homes
 from ash_shared import describe_message

@@ -10,15 +10,21 @@ import msgspec
 import rich_click as click
 from rich.text import Text
 
-from ash_server.cli.options import json_option, session_argument, sessions_argument
-from ash_server.cli.output.event_lines import headline
-from ash_server.cli.output.terminal import counted, print_next_page, stdout_console, visible, visible_json
-from ash_server.cli.page_options import after_option, page_limit_option
-from ash_server.cli.store import resolve_session, select_sessions, with_store
-from ash_server.db.events import EventFilter, StoredEvent, page_json, parse_types
-from ash_server.db.pagination import may_have_more
+from ash_server.cli.common.options import json_option, session_argument, sessions_argument
+from ash_server.cli.common.output.event_lines import headline
+from ash_server.cli.common.output.terminal import (
+    counted,
+    print_next_page,
+    stdout_console,
+    visible,
+    visible_json,
+)
+from ash_server.cli.common.page_options import after_option, page_limit_option
+from ash_server.cli.common.store import resolve_session, select_sessions, with_store
 from ash_server.errors import SessionNotFound
 from ash_server.store import Store
+from ash_server.store.log.events import EventFilter, StoredEvent, page_json, parse_types
+from ash_server.store.pagination import may_have_more
 
 
 class _EventsGroup(click.RichGroup):

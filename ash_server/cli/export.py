@@ -10,9 +10,9 @@ from uuid import UUID
 
 import rich_click as click
 
-from ash_server.cli.options import reject_empty
-from ash_server.cli.output.terminal import counted
-from ash_server.cli.store import resolve_session, with_store
+from ash_server.cli.common.options import reject_empty
+from ash_server.cli.common.output.terminal import counted
+from ash_server.cli.common.store import resolve_session, with_store
 from ash_server.store import Store
 from ash_server.transfer.exporting.jsonl import FORMATS, ExportFormat
 

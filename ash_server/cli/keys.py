@@ -9,15 +9,15 @@ from uuid import UUID
 import rich_click as click
 from rich.table import Table
 
-from ash_server.cli.options import reject_empty
-from ash_server.cli.output.terminal import stdout_console, visible
-from ash_server.cli.store import with_store
-from ash_server.db.keys import SCOPES, AuditEntry, AuditPage, Key, KeyScope, NewKey
-from ash_server.db.tenants import DEFAULT
+from ash_server.cli.common.options import reject_empty
+from ash_server.cli.common.output.terminal import stdout_console, visible
+from ash_server.cli.common.store import with_store
 from ash_server.errors import AshError
-from ash_server.key_texts import digest, new_key_text, read_or_create_secret, shown_prefix
+from ash_server.keys.digests import digest, new_key_text, read_or_create_secret, shown_prefix
 from ash_server.settings import Settings
 from ash_server.store import Store
+from ash_server.store.connections.tenants import DEFAULT
+from ash_server.store.keys import SCOPES, AuditEntry, AuditPage, Key, KeyScope, NewKey
 
 _SPAN = re.compile("([1-9][0-9]{0,4})([hdw])")
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}

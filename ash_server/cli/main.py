@@ -11,7 +11,7 @@ from ash_server.errors import missing_package_message
 try:
     import rich_click as click
 
-    from ash_server.cli.lazy_group import LazyCommand, LazyGroup
+    from ash_server.cli.common.lazy_group import LazyCommand, LazyGroup
 except ModuleNotFoundError as error:  # installed without the extra `server`
     raise SystemExit(f"ash: {missing_package_message(error)}") from None
 
@@ -101,13 +101,13 @@ def run() -> int:
     except Exception as error:
         if os.environ.get("ASH_DEBUG"):
             raise
-        from ash_server.cli.error_messages import error_message
+        from ash_server.cli.common.error_messages import error_message
 
         return _fail(error_message(error), 1)
 
 
 def _fail(reason: str, code: int) -> int:
-    from ash_server.cli.output.terminal import warn
+    from ash_server.cli.common.output.terminal import warn
 
     warn(reason)
     return code

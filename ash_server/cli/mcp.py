@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Self
 import rich_click as click
 
 from ash_client import AsyncAshClient, Retry
-from ash_server.cli.client import default_url, key_for
-from ash_server.cli.options import url_option
+from ash_server.cli.common.client import default_url, key_for
+from ash_server.cli.common.options import url_option
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage

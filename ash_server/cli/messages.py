@@ -9,14 +9,14 @@ import rich_click as click
 from click import get_current_context
 from click.core import ParameterSource
 
-from ash_server.cli.options import session_argument
-from ash_server.cli.output.message_view import show_message
-from ash_server.cli.output.terminal import print_next_page, stdout_console, visible, visible_json
-from ash_server.cli.page_options import after_option, page_limit_option
-from ash_server.cli.store import resolve_session, with_store
-from ash_server.db.messages import MessageFilter, StoredMessage, to_message
-from ash_server.db.pagination import may_have_more
+from ash_server.cli.common.options import session_argument
+from ash_server.cli.common.output.message_view import show_message
+from ash_server.cli.common.output.terminal import print_next_page, stdout_console, visible, visible_json
+from ash_server.cli.common.page_options import after_option, page_limit_option
+from ash_server.cli.common.store import resolve_session, with_store
 from ash_server.store import Store
+from ash_server.store.messages import MessageFilter, StoredMessage, to_message
+from ash_server.store.pagination import may_have_more
 from ash_shared import parse_message_content
 from ash_shared.model.blocks import CLASSES
 from ash_shared.model.message import Kind, Role

@@ -19,19 +19,19 @@ from ash_client.errors import NO_ANSWER
 from ash_client.requests import Request
 from ash_server.api.http.server import address, listen, serve
 from ash_server.app import create_app
-from ash_server.cli.client import server_at
+from ash_server.cli.common.client import server_at
+from ash_server.cli.common.options import reject_empty, url_option
+from ash_server.cli.common.output.browser import open_browser
+from ash_server.cli.common.output.terminal import warn
+from ash_server.cli.common.store import resolve_session, run_with_store, with_store
 from ash_server.cli.import_.files import import_paths
 from ash_server.cli.import_.options import ImportOptions
 from ash_server.cli.import_.report import warn_of_problems
-from ash_server.cli.options import reject_empty, url_option
-from ash_server.cli.output.browser import open_browser
-from ash_server.cli.output.terminal import warn
 from ash_server.cli.serve import check_keys
-from ash_server.cli.store import resolve_session, run_with_store, with_store
-from ash_server.db.embedded.open import open_database
 from ash_server.errors import AshError, SessionNotFound
 from ash_server.settings import Settings
 from ash_server.store import Store
+from ash_server.store.embedded.open import open_database
 from ash_server.transfer.exporting.html import ExportedPage, build_page, escape_script, join_events
 from ash_server.transfer.exporting.in_memory import InMemorySession, load_in_memory
 from ash_server.transfer.importing.transcript_files import external_id, find_homes, source_at

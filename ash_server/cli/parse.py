@@ -5,9 +5,9 @@ from typing import BinaryIO
 
 import rich_click as click
 
-from ash_server.cli.options import source_option
-from ash_server.cli.output.message_view import show_message
-from ash_server.cli.output.terminal import stdout_console, visible_json, warn
+from ash_server.cli.common.options import source_option
+from ash_server.cli.common.output.message_view import show_message
+from ash_server.cli.common.output.terminal import stdout_console, visible_json, warn
 from ash_server.transfer.importing.lines import MAX_LINE_BYTES, read_texts
 from ash_shared import Reading, read_message
 

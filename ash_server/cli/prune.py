@@ -5,11 +5,11 @@ from functools import partial
 
 import rich_click as click
 
+from ash_server.cli.common.options import reject_empty
+from ash_server.cli.common.output.terminal import stdout_console
+from ash_server.cli.common.store import with_store
 from ash_server.cli.delete import delete_sessions, describe_deleted, subagents_option, with_trees
-from ash_server.cli.options import reject_empty
-from ash_server.cli.output.terminal import stdout_console
 from ash_server.cli.sessions import read_moment, session_table
-from ash_server.cli.store import with_store
 from ash_server.store import Store
 from ash_shared.model.session import Session
 

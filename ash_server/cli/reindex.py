@@ -5,11 +5,11 @@ from functools import partial
 
 import rich_click as click
 
-from ash_server.cli.options import sessions_argument
-from ash_server.cli.store import select_sessions, with_store
-from ash_server.db.reindex import Reindexed
+from ash_server.cli.common.options import sessions_argument
+from ash_server.cli.common.store import select_sessions, with_store
 from ash_server.errors import SessionNotFound
 from ash_server.store import Store
+from ash_server.store.maintenance.reindex import Reindexed
 from ash_server.transfer.importing.identity import name_session
 
 

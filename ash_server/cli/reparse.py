@@ -12,11 +12,11 @@ import rich_click as click
 from rich.table import Table
 from rich.text import Text
 
-from ash_server.cli.options import json_option, sessions_argument
-from ash_server.cli.output.terminal import stdout_console, visible, visible_json
-from ash_server.cli.store import select_sessions, with_store
-from ash_server.db.reindex import Reread
+from ash_server.cli.common.options import json_option, sessions_argument
+from ash_server.cli.common.output.terminal import stdout_console, visible, visible_json
+from ash_server.cli.common.store import select_sessions, with_store
 from ash_server.store import Store
+from ash_server.store.maintenance.reindex import Reread
 
 _MAX_SAMPLES = 5
 

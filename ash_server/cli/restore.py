@@ -5,10 +5,10 @@ from pathlib import Path
 
 import rich_click as click
 
-from ash_server.cli.output.terminal import counted
-from ash_server.db.backup import restore_backup
-from ash_server.db.embedded.open import open_without_schema
+from ash_server.cli.common.output.terminal import counted
 from ash_server.settings import Settings
+from ash_server.store.embedded.open import open_without_schema
+from ash_server.store.maintenance.backup import restore_backup
 
 
 @click.command("restore")

@@ -11,8 +11,8 @@ from uuid import UUID
 import rich_click as click
 from rich.text import Text
 
-from ash_server.cli.options import json_option, reject_empty
-from ash_server.cli.output.terminal import (
+from ash_server.cli.common.options import json_option, reject_empty
+from ash_server.cli.common.output.terminal import (
     counted,
     print_next_page,
     stdout_console,
@@ -20,9 +20,9 @@ from ash_server.cli.output.terminal import (
     visible_json,
     warn,
 )
-from ash_server.cli.store import resolve_session, with_store
-from ash_server.db.search.query import SearchFilter, SearchScope
+from ash_server.cli.common.store import resolve_session, with_store
 from ash_server.store import Store
+from ash_server.store.search.query import SearchFilter, SearchScope
 from ash_shared.model.message import Role
 from ash_shared.model.pages import SearchPage, SearchResult
 from ash_shared.model.session import Session

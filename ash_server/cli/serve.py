@@ -14,14 +14,14 @@ from ash_server.api.http.server import address, listen_for_workers, serve
 from ash_server.api.http.tracing import configured_tracing
 from ash_server.api.http.workers import run_workers
 from ash_server.app import create_app
-from ash_server.cli.options import host_option, port_option
-from ash_server.cli.output.terminal import counted, warn
-from ash_server.cli.store import run_with_store
-from ash_server.db.embedded.open import open_database
-from ash_server.db.tenants import DEFAULT
+from ash_server.cli.common.options import host_option, port_option
+from ash_server.cli.common.output.terminal import counted, warn
+from ash_server.cli.common.store import run_with_store
 from ash_server.logs import configure_logging
 from ash_server.settings import Settings, check_exposure, parse_setting
 from ash_server.store import Store
+from ash_server.store.connections.tenants import DEFAULT
+from ash_server.store.embedded.open import open_database
 
 
 @click.command("serve")

@@ -13,12 +13,12 @@ import rich_click as click
 from rich.table import Table
 from rich.text import Text
 
-from ash_server.cli.options import json_option, reject_empty
-from ash_server.cli.output.terminal import print_next_page, stdout_console, visible, visible_json, warn
-from ash_server.cli.page_options import page_limit_option
-from ash_server.cli.store import with_store
-from ash_server.db.sessions import SessionFilter
+from ash_server.cli.common.options import json_option, reject_empty
+from ash_server.cli.common.output.terminal import print_next_page, stdout_console, visible, visible_json, warn
+from ash_server.cli.common.page_options import page_limit_option
+from ash_server.cli.common.store import with_store
 from ash_server.store import Store
+from ash_server.store.sessions import SessionFilter
 from ash_shared.model.session import Session, active_at, transcript_name
 
 _MIN_ID_LENGTH = 8

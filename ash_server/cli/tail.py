@@ -16,10 +16,10 @@ import rich_click as click
 from ash_client import ApiError, AshClient
 from ash_client.retry import retry_delays
 from ash_client.server_events import ServerEvent
-from ash_server.cli.client import find_session, is_unavailable, server_at, short_id, url_arguments
-from ash_server.cli.options import session_argument, url_option
-from ash_server.cli.output.event_lines import EventPrinter
-from ash_server.cli.output.terminal import stdout_console, visible_json, warn
+from ash_server.cli.common.client import find_session, is_unavailable, server_at, short_id, url_arguments
+from ash_server.cli.common.options import session_argument, url_option
+from ash_server.cli.common.output.event_lines import EventPrinter
+from ash_server.cli.common.output.terminal import stdout_console, visible_json, warn
 from ash_server.errors import SessionNotFound
 from ash_shared.model.event_types import CATALOGUE
 from ash_shared.model.message import LAST_SEQUENCE

@@ -16,12 +16,12 @@ import psycopg
 from psycopg import OperationalError
 from psycopg.errors import InsufficientPrivilege
 
-from ash_server.db.connection import connect_directly
-from ash_server.db.driver import Connection
-from ash_server.db.replication import ServerState, read_state
 from ash_server.errors import AshError
-from ash_server.live.tasks import BackgroundTask, cancel_tasks, ends_within
 from ash_server.store import Store
+from ash_server.store.connections.driver import Connection
+from ash_server.store.connections.pool import connect_directly
+from ash_server.store.connections.replication import ServerState, read_state
+from ash_server.tasks import BackgroundTask, cancel_tasks, ends_within
 
 SILENCE_SECONDS = 3.0
 """Time without an answer after which pending operations fail."""

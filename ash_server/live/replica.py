@@ -16,13 +16,13 @@ from uuid import UUID
 import psycopg
 from prometheus_client import Counter
 
-from ash_server.db.connection import check_schema
-from ash_server.db.driver import Connection
-from ash_server.db.replication import MISMATCHES, Known, Mismatch, ServerState, read_state
 from ash_server.errors import AshError, DatabaseUnavailable, SchemaMismatch
 from ash_server.live.heartbeat import Heartbeat
-from ash_server.live.tasks import wait_for_event
 from ash_server.store import Store
+from ash_server.store.connections.driver import Connection
+from ash_server.store.connections.pool import check_schema
+from ash_server.store.connections.replication import MISMATCHES, Known, Mismatch, ServerState, read_state
+from ash_server.tasks import wait_for_event
 
 MAX_LAG_SECONDS = 30.0
 """The lag of a replica above which it is not read."""

@@ -11,9 +11,9 @@ import time
 import psycopg
 
 from ash_server.errors import DatabaseUnavailable, SchemaMismatch
-from ash_server.live.hub import POLL_SECONDS
-from ash_server.live.tasks import BackgroundTask, wait_for_event
 from ash_server.store import Store
+from ash_server.store.log.subscriptions import POLL_SECONDS
+from ash_server.tasks import BackgroundTask, wait_for_event
 
 _COLLECT_SECONDS = 0.5
 """Changes are collected for this long; search requests do not wait for it."""

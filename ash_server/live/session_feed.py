@@ -15,11 +15,11 @@ from uuid import UUID
 import msgspec
 import psycopg
 
-from ash_server.db.tenants import Tenant
 from ash_server.errors import DatabaseUnavailable, SchemaMismatch
-from ash_server.live.hub import HEARTBEAT_SECONDS, IDLE_SECONDS, POLL_SECONDS, Hub
-from ash_server.live.tasks import BackgroundTask, wait_for_event
-from ash_server.repositories.sessions import SessionRepository
+from ash_server.store.connections.tenants import Tenant
+from ash_server.store.log.subscriptions import HEARTBEAT_SECONDS, IDLE_SECONDS, POLL_SECONDS, Hub
+from ash_server.store.repositories.sessions import SessionRepository
+from ash_server.tasks import BackgroundTask, wait_for_event
 from ash_shared.model.session import Session
 
 _log = logging.getLogger(__name__)

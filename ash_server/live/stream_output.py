@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
-from ash_server.db.event_ranges import LineContext, LogPosition, Span
-from ash_server.db.messages import texts_with_source
 from ash_server.live.websocket_topics import (
     EMPTY_TOPIC,
     covers,
@@ -15,6 +13,8 @@ from ash_server.live.websocket_topics import (
     messages_of_events,
     render_topic,
 )
+from ash_server.store.log.ranges import LineContext, LogPosition, Span
+from ash_server.store.messages import texts_with_source
 from ash_shared.conversation.live_messages import LiveMessages, Update
 
 _MAX_STEPS = 64

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from ash_shared.reading.read import read_text
+from ash_shared.parsing.parsed_text import read_text
 
 _SHOWN = re.compile(
     r"(.*_)?(id|uuid|type|role|model|object|status|reason|timestamp|at)|.*[a-z](Id|Uuid|Type|At|Reason)"

@@ -209,7 +209,7 @@ FORMS: tuple[Form, ...] = (
     Form("groq key", ("gsk_",), _matching(rf"gsk_[A-Za-z0-9]{{52,{_MAX_TOKEN}}}")),
     # https://docs.x.ai/docs/tutorial
     Form("xai key", ("xai-",), _matching(rf"xai-[A-Za-z0-9]{{80,{_MAX_TOKEN}}}")),
-    # ash_server/key_texts.py
+    # ash_server/keys/digests.py
     Form("ash key", ("ash_",), _matching(rf"ash_[A-Za-z0-9]{{40,{_MAX_TOKEN}}}")),
     # https://learn.microsoft.com/azure/storage/common/storage-configure-connection-string
     Form(

@@ -11,8 +11,8 @@ from ash_server.transfer.importing.transcript import Transcript, open_transcript
 from ash_server.transfer.importing.transcript_files import find_homes, find_transcripts, uncompressed
 from ash_shared.conversation.standard_messages import Fold, transform_messages
 from ash_shared.model.message import StandardMessage
-from ash_shared.reading.parse import describe_message
-from ash_shared.reading.read import identify
+from ash_shared.parsing.parse import describe_message
+from ash_shared.parsing.parsed_text import identify
 
 _TIMED = ("rollout-", "session-")
 """Prefixes of file names that contain a time before the id."""

@@ -14,10 +14,10 @@ from uuid import UUID
 
 from ash_client import ApiError, AsyncAshClient, MessageToAppend
 from ash_client.requests import append, batched, claim_transcript, compare_messages, complete_transcript
-from ash_server.db.transcripts import Claim
 from ash_server.errors import AshError, IdConflict, SequenceMismatch
 from ash_server.file_access import ANY_FILE, FileAccess
-from ash_server.ingest import line_id
+from ash_server.store.prepare import line_id
+from ash_server.store.transcripts import Claim
 from ash_server.transfer.importing.file_import import (
     ByteProgress,
     FileImport,

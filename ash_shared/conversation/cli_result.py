@@ -12,8 +12,8 @@ from ash_shared.conversation.transcript import split_transcript
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.content import TextContent, ToolUseContent
 from ash_shared.model.message import MessageError, StandardMessage
-from ash_shared.reading.json_text import decode_json, exact_text, is_blank, shown_text
-from ash_shared.reading.read import read_raw
+from ash_shared.parsing.parsed_text import read_raw
+from ash_shared.records.json_text import decode_json, exact_text, is_blank, shown_text
 
 T = TypeVar("T")
 Model = TypeVar("Model", bound=BaseModel)

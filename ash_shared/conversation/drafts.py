@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from uuid import UUID, uuid5
 
 from ash_shared.model.blocks import Block
-from ash_shared.providers._kit.repeated_blocks import MAX_FORMS, BlockForm, match_blocks
+from ash_shared.records.repeated_blocks import MAX_FORMS, BlockForm, match_blocks
 
 _NAMESPACE = UUID("5c7bd6a0-6d5c-4a5e-9d0b-0f4d8e1f6b11")
 """Namespace of the ids derived from a text; must never change."""

@@ -18,13 +18,13 @@ from ash_shared.conversation.shadows import find_shadows
 from ash_shared.conversation.transcript import Messages, texts_with_sources
 from ash_shared.model.blocks import Block, text_block
 from ash_shared.model.message import Facts, MessageError, MessageMetadata, StandardMessage, StandardTokenUsage
-from ash_shared.providers._kit.contract import Part, Record
-from ash_shared.providers._kit.steps import Origin as PromptOrigin
-from ash_shared.providers._kit.steps import Relation
-from ash_shared.reading.json_text import is_blank, shown_text
-from ash_shared.reading.read import Read, read_raw
-from ash_shared.reading.system_text import command_text, is_client_text, visible_text
-from ash_shared.reading.typed_blocks import typed_blocks
+from ash_shared.parsing.parsed_text import Read, read_raw
+from ash_shared.parsing.typed_blocks import typed_blocks
+from ash_shared.records.contract import Part, Record
+from ash_shared.records.json_text import is_blank, shown_text
+from ash_shared.records.steps import Origin as PromptOrigin
+from ash_shared.records.steps import Relation
+from ash_shared.records.system_text import command_text, is_client_text, visible_text
 
 
 def transform_messages(lines: Messages, source: str | None = None) -> list[StandardMessage]:

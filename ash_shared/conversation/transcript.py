@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from pydantic import BaseModel
 
-from ash_shared.reading.json_text import RawMessage, exact_text, is_json, message_text, split_lines
+from ash_shared.records.json_text import RawMessage, exact_text, is_json, message_text, split_lines
 
 MessageRow = tuple[RawMessage] | tuple[RawMessage, str | None]
 """A message, perhaps with its source, as a database driver returns a row."""

@@ -1,6 +1,6 @@
 """Turn the lines of a session, or the chunks of a stream, into chat events.
 
-Providers translate each record to steps (`ash_shared.providers._kit.steps`); the normaliser handles them one by one.
+Providers translate each record to steps (`ash_shared.records.steps`); the normaliser handles them one by one.
 Its `State` between two lines is small JSON: a session can be split anywhere and continued in another process, with the
 same events. A store keeps the beginnings of open texts apart from it (`Normalizer.save`). At the end of the input, open
 items are closed with the content they have; nothing is invented.

@@ -6,8 +6,8 @@ from typing import Any
 
 from ash_shared.eventlog import turns
 from ash_shared.eventlog.emitter import Log
-from ash_shared.providers._kit.json_fields import decode_arguments, text_at
-from ash_shared.providers._kit.steps import CurrentAgent
+from ash_shared.records.json_fields import decode_arguments, text_at
+from ash_shared.records.steps import CurrentAgent
 
 
 def follow_agent(log: Log, step: CurrentAgent) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from ash_shared.eventlog.state import UnfinishedJson
-from ash_shared.providers._kit.json_fields import parse_json_path
+from ash_shared.records.json_fields import parse_json_path
 
 _encode = msgspec.json.Encoder().encode
 

@@ -31,7 +31,7 @@ from ash_shared.eventlog.state import (
     evict_oldest,
 )
 from ash_shared.model.blocks import Block, is_audio, joined_text
-from ash_shared.providers._kit.steps import ChunkEnd, Part, Relation, Speaker
+from ash_shared.records.steps import ChunkEnd, Part, Relation, Speaker
 
 
 def emit_part(log: Log, part: Part) -> None:

@@ -10,8 +10,8 @@ from ash_shared.eventlog.emitter import Log
 from ash_shared.eventlog.state import MAX_HELD_COPIES, Call, HeldCopy, Place
 from ash_shared.model.blocks import Block, is_audio, pick, without
 from ash_shared.model.message import Facts
-from ash_shared.providers._kit.steps import Part, Speaker
-from ash_shared.reading.system_text import TaskNotice, is_client_text, task_notice, typed_text
+from ash_shared.records.steps import Part, Speaker
+from ash_shared.records.system_text import TaskNotice, is_client_text, task_notice, typed_text
 
 _TEXT_KEYS = ("phase", "variant", "citations", "stopReason")
 _RAW_REASONS = frozenset({"unknown_type", "malformed", "invalid_json", "limit"})

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 from ash_shared.eventlog.state import MAIN, Place, State
 from ash_shared.model.blocks import Block
 from ash_shared.model.message import Facts, Role
-from ash_shared.providers._kit.steps import Step
-from ash_shared.reading.json_text import RawMessage
-from ash_shared.reading.read import Read, read_raw
+from ash_shared.parsing.parsed_text import Read, read_raw
+from ash_shared.records.json_text import RawMessage
+from ash_shared.records.steps import Step
 
 Event = dict[str, Any]
 """A chat event in its wire form, not yet typed."""

@@ -21,8 +21,8 @@ from ash_shared.eventlog.state import OpenTextMissing, Place, decode_state, enco
 from ash_shared.model.blocks import Block
 from ash_shared.model.event_types import CATALOGUE
 from ash_shared.model.events import ChatEvent, read_event
-from ash_shared.providers._kit import steps
-from ash_shared.reading.json_text import RawMessage
+from ash_shared.records import steps
+from ash_shared.records.json_text import RawMessage
 
 NORMALIZER_VERSION = 7
 """Raised whenever stored lines give other events than before: `ash events rebuild` derives them again."""

@@ -4,8 +4,8 @@ from ash_shared.eventlog import emit_messages
 from ash_shared.eventlog.emitter import Log
 from ash_shared.eventlog.state import HeldCopy, State
 from ash_shared.model.blocks import joined_text
-from ash_shared.providers._kit.prompt_queue import begins_turn, is_abandoned
-from ash_shared.providers._kit.steps import Part
+from ash_shared.records.prompt_queue import begins_turn, is_abandoned
+from ash_shared.records.steps import Part
 
 
 def take(log: Log, part: Part) -> None:

@@ -13,9 +13,9 @@ import msgspec
 from msgspec.structs import replace
 
 from ash_shared.model.blocks import Block
-from ash_shared.providers._kit.prompt_queue import Phase, PromptQueue
-from ash_shared.providers._kit.repeated_blocks import BlockForm
-from ash_shared.providers._kit.steps import SlotKind, Speaker
+from ash_shared.records.prompt_queue import Phase, PromptQueue
+from ash_shared.records.repeated_blocks import BlockForm
+from ash_shared.records.steps import SlotKind, Speaker
 
 MAX_OPEN_TEXT = 1000
 """Characters of an open text in the state."""

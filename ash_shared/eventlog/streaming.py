@@ -15,8 +15,8 @@ from ash_shared.eventlog.dedupe.resent_messages import count_sent
 from ash_shared.eventlog.emitter import Log
 from ash_shared.eventlog.state import MAX_STREAMED_RESPONSES, Response, Slot, State, UnfinishedJson
 from ash_shared.model.blocks import Block, is_audio, without
-from ash_shared.providers._kit import steps
-from ash_shared.providers._kit.json_fields import decode_arguments, set_json_path
+from ash_shared.records import steps
+from ash_shared.records.json_fields import decode_arguments, set_json_path
 
 _EVENT_PREFIXES = {"audio": "audio", "text": "assistant", "thinking": "thinking", "input": "tool_input"}
 """Prefix of the event types by kind of slot."""

@@ -11,8 +11,8 @@ from ash_shared.eventlog.dedupe import copies
 from ash_shared.eventlog.emitter import Log
 from ash_shared.eventlog.state import MAX_ANSWERED, MAX_CALLS, Call, Place, State, Turn
 from ash_shared.model.blocks import Block, pick
-from ash_shared.providers._kit.json_fields import first_text
-from ash_shared.providers._kit.steps import Chunk, Part
+from ash_shared.records.json_fields import first_text
+from ash_shared.records.steps import Chunk, Part
 
 _RESULT_KEYS = {"agent_id": "agentId", "exit_code": "exitCode", "structured": "structured"}
 

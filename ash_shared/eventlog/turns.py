@@ -10,7 +10,7 @@ from ash_shared.eventlog import usage
 from ash_shared.eventlog.emitter import Log
 from ash_shared.eventlog.state import State, Turn
 from ash_shared.model.blocks import Block
-from ash_shared.providers._kit import steps
+from ash_shared.records import steps
 
 Trigger = Literal["user", "callback", "system"]
 

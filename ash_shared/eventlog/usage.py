@@ -13,8 +13,8 @@ from ash_shared.eventlog.state import (
     evict_oldest,
 )
 from ash_shared.model.blocks import Block
-from ash_shared.providers._kit.json_fields import TOKEN_COUNTS
-from ash_shared.providers._kit.steps import Part
+from ash_shared.records.json_fields import TOKEN_COUNTS
+from ash_shared.records.steps import Part
 
 
 def count_answer(turn: Turn, key: str, usage: Block) -> None:

@@ -7,7 +7,7 @@ from ash_shared.model.blocks import Block
 from ash_shared.model.event_types import CATALOGUE, Weight, types_where
 from ash_shared.model.events import failure_of
 from ash_shared.model.message import Role
-from ash_shared.reading.system_text import is_system_message, visible_text, wrapped_text
+from ash_shared.records.system_text import is_system_message, visible_text, wrapped_text
 
 PASSAGES_VERSION = 3
 """Raised whenever an event has other passages, or a passage other tokens, than before."""

@@ -13,6 +13,7 @@ from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.event_types import CATALOGUE
 from ash_shared.model.events import failure_of
 from ash_shared.model.message import StandardMessage, StandardTokenUsage
+from ash_shared.parsing.describe import prompt_name
 from ash_shared.projections._retractions import (
     Events,
     WireEvent,
@@ -23,8 +24,7 @@ from ash_shared.projections._retractions import (
     wire_events,
 )
 from ash_shared.projections.spending import Spending, spending_of
-from ash_shared.reading.describe import prompt_name
-from ash_shared.reading.system_text import typed_text
+from ash_shared.records.system_text import typed_text
 
 _YEAR_10000 = 253_402_300_800_000
 """Milliseconds since 1970."""

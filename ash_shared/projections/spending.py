@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from ash_shared.eventlog import OpenTurn
 from ash_shared.model.event_types import types_where
 from ash_shared.projections._retractions import Events, WireEvent, wire_events
-from ash_shared.providers._kit.json_fields import TOKEN_COUNTS
+from ash_shared.records.json_fields import TOKEN_COUNTS
 
 Counts = dict[str, int]
 

@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ash_shared.providers._kit.contract import Marks, Provider, Record, WireType
-from ash_shared.providers._kit.fingerprints import BODY_KEYS
+from ash_shared.records.contract import Marks, Provider, Record, WireType
+from ash_shared.records.fingerprints import BODY_KEYS
 
 
 class Providers(dict[str, Provider]):

@@ -32,7 +32,7 @@ from ash_shared.model.blocks import (
 from ash_shared.model.event_types import CATALOGUE, EventType
 from ash_shared.model.events import EVENT_TYPES, blocks_of, failure_of, read_event, text_of_json
 from ash_shared.model.message import Facts, Kind, Role
-from ash_shared.providers._kit.contract import (
+from ash_shared.records.contract import (
     Marks,
     Part,
     Provider,
@@ -45,8 +45,8 @@ from ash_shared.providers._kit.contract import (
     single_message_part,
     unknown_reading,
 )
-from ash_shared.providers._kit.fingerprints import ENVELOPE_KEYS, body_keys
-from ash_shared.providers._kit.json_fields import (
+from ash_shared.records.fingerprints import ENVELOPE_KEYS, body_keys
+from ash_shared.records.json_fields import (
     cost_at,
     count_at,
     is_one_of,
@@ -57,7 +57,7 @@ from ash_shared.providers._kit.json_fields import (
     token_usage,
     value_at,
 )
-from ash_shared.providers._kit.steps import Emit, Step
+from ash_shared.records.steps import Emit, Step
 
 _ROLES: Mapping[str, Speaker] = {"assistant": "assistant", "system": "system", "user": "user"}
 

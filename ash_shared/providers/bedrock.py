@@ -24,7 +24,7 @@ from ash_shared.model.blocks import (
     without,
 )
 from ash_shared.model.message import Facts
-from ash_shared.providers._kit.contract import (
+from ash_shared.records.contract import (
     Marks,
     Part,
     Provider,
@@ -34,8 +34,8 @@ from ash_shared.providers._kit.contract import (
     WireType,
     chunk_reading,
 )
-from ash_shared.providers._kit.fingerprints import BEDROCK_REQUEST_KEYS, body_keys
-from ash_shared.providers._kit.json_fields import (
+from ash_shared.records.fingerprints import BEDROCK_REQUEST_KEYS, body_keys
+from ash_shared.records.json_fields import (
     count_at,
     first_count,
     first_text,
@@ -45,7 +45,7 @@ from ash_shared.providers._kit.json_fields import (
     token_usage,
     value_at,
 )
-from ash_shared.providers._kit.steps import (
+from ash_shared.records.steps import (
     Chunk,
     ChunkEnd,
     Emit,

@@ -31,7 +31,7 @@ from ash_shared.model.blocks import (
     without,
 )
 from ash_shared.model.message import Facts, Role
-from ash_shared.providers._kit.contract import (
+from ash_shared.records.contract import (
     Marks,
     Part,
     Provider,
@@ -44,8 +44,8 @@ from ash_shared.providers._kit.contract import (
     speaker_of_role,
     unknown_reading,
 )
-from ash_shared.providers._kit.fingerprints import CLAUDE_LINE_KEYS, ENVELOPE_KEYS, body_keys, is_cursor_line
-from ash_shared.providers._kit.json_fields import (
+from ash_shared.records.fingerprints import CLAUDE_LINE_KEYS, ENVELOPE_KEYS, body_keys, is_cursor_line
+from ash_shared.records.json_fields import (
     count_at,
     first_text,
     input_at,
@@ -56,7 +56,7 @@ from ash_shared.providers._kit.json_fields import (
     token_usage,
     value_at,
 )
-from ash_shared.providers._kit.steps import Chunk, ChunkEnd, Step, TurnEnd, TurnStart, keyed_relation
+from ash_shared.records.steps import Chunk, ChunkEnd, Step, TurnEnd, TurnStart, keyed_relation
 
 _ROLES: Mapping[Any, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
 

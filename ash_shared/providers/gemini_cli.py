@@ -25,7 +25,7 @@ from ash_shared.model.blocks import (
     with_extra,
 )
 from ash_shared.model.message import Facts, Identity, Kind, Role
-from ash_shared.providers._kit.contract import (
+from ash_shared.records.contract import (
     Marks,
     Part,
     Provider,
@@ -37,8 +37,8 @@ from ash_shared.providers._kit.contract import (
     speaker_of_role,
     unknown_reading,
 )
-from ash_shared.providers._kit.fingerprints import ENVELOPE_KEYS, GEMINI_CLI_SESSION_KEYS, body_keys
-from ash_shared.providers._kit.gemini_parts import (
+from ash_shared.records.fingerprints import ENVELOPE_KEYS, GEMINI_CLI_SESSION_KEYS, body_keys
+from ash_shared.records.gemini_parts import (
     UsageKeys,
     as_list,
     gemini_usage,
@@ -47,7 +47,7 @@ from ash_shared.providers._kit.gemini_parts import (
     read_part,
     read_parts,
 )
-from ash_shared.providers._kit.json_fields import (
+from ash_shared.records.json_fields import (
     count_at,
     first_text,
     is_one_of,
@@ -61,7 +61,7 @@ from ash_shared.providers._kit.json_fields import (
     token_usage,
     value_at,
 )
-from ash_shared.providers._kit.steps import Chunk, ChunkEnd, Emit, Step, TurnEnd, TurnStart
+from ash_shared.records.steps import Chunk, ChunkEnd, Emit, Step, TurnEnd, TurnStart
 
 _ROLES: Mapping[Any, Role] = {
     "assistant": "assistant",

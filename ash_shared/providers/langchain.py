@@ -28,7 +28,7 @@ from ash_shared.model.blocks import (
     without,
 )
 from ash_shared.model.message import Facts, Role
-from ash_shared.providers._kit.contract import (
+from ash_shared.records.contract import (
     Marks,
     Part,
     Provider,
@@ -40,8 +40,8 @@ from ash_shared.providers._kit.contract import (
     speaker_of_role,
     unknown_reading,
 )
-from ash_shared.providers._kit.fingerprints import ENVELOPE_KEYS, body_keys
-from ash_shared.providers._kit.json_fields import (
+from ash_shared.records.fingerprints import ENVELOPE_KEYS, body_keys
+from ash_shared.records.json_fields import (
     count_at,
     decode_arguments,
     first_text,
@@ -56,7 +56,7 @@ from ash_shared.providers._kit.json_fields import (
     url_source,
     value_at,
 )
-from ash_shared.providers._kit.steps import Chunk, ChunkEnd, ResponseEnd, ResponseStart, Step, usage_step
+from ash_shared.records.steps import Chunk, ChunkEnd, ResponseEnd, ResponseStart, Step, usage_step
 
 _ROLES: Mapping[str, Role] = {
     "ai": "assistant",

@@ -29,7 +29,7 @@ from ash_shared.model.blocks import (
     without,
 )
 from ash_shared.model.message import Facts, Identity
-from ash_shared.providers._kit.contract import (
+from ash_shared.records.contract import (
     Marks,
     Part,
     Provider,
@@ -40,8 +40,8 @@ from ash_shared.providers._kit.contract import (
     control_reading,
     unknown_reading,
 )
-from ash_shared.providers._kit.fingerprints import body_keys
-from ash_shared.providers._kit.json_fields import (
+from ash_shared.records.fingerprints import body_keys
+from ash_shared.records.json_fields import (
     cost_at,
     count_at,
     items_at,
@@ -55,15 +55,7 @@ from ash_shared.providers._kit.json_fields import (
     url_source,
     value_at,
 )
-from ash_shared.providers._kit.steps import (
-    Chunk,
-    ChunkEnd,
-    CurrentAgent,
-    Emit,
-    ResponseEnd,
-    Step,
-    TurnEnd,
-)
+from ash_shared.records.steps import Chunk, ChunkEnd, CurrentAgent, Emit, ResponseEnd, Step, TurnEnd
 
 _WRAPPER_KEYS = frozenset({"path", "json"})
 _PATH = re.compile(r"(.*/)?(session|message|part)/.*")

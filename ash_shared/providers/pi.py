@@ -29,7 +29,7 @@ from ash_shared.model.blocks import (
     without,
 )
 from ash_shared.model.message import Facts, Identity, Role
-from ash_shared.providers._kit.contract import (
+from ash_shared.records.contract import (
     Marks,
     Part,
     Provider,
@@ -40,8 +40,8 @@ from ash_shared.providers._kit.contract import (
     control_reading,
     unknown_reading,
 )
-from ash_shared.providers._kit.fingerprints import ENVELOPE_KEYS, PI_MESSAGE_KEYS, body_keys
-from ash_shared.providers._kit.json_fields import (
+from ash_shared.records.fingerprints import ENVELOPE_KEYS, PI_MESSAGE_KEYS, body_keys
+from ash_shared.records.json_fields import (
     cost_at,
     count_at,
     first_text,
@@ -53,7 +53,7 @@ from ash_shared.providers._kit.json_fields import (
     token_usage,
     value_at,
 )
-from ash_shared.providers._kit.steps import (
+from ash_shared.records.steps import (
     Chunk,
     ChunkEnd,
     ResponseEnd,

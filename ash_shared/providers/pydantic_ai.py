@@ -23,7 +23,7 @@ from ash_shared.model.blocks import (
     with_extra,
 )
 from ash_shared.model.message import Facts, Identity, Role
-from ash_shared.providers._kit.contract import (
+from ash_shared.records.contract import (
     Marks,
     Part,
     Provider,
@@ -34,8 +34,8 @@ from ash_shared.providers._kit.contract import (
     speaker_of_role,
     unknown_reading,
 )
-from ash_shared.providers._kit.fingerprints import body_keys
-from ash_shared.providers._kit.json_fields import (
+from ash_shared.records.fingerprints import body_keys
+from ash_shared.records.json_fields import (
     cost_at,
     count_at,
     first_count,
@@ -51,15 +51,7 @@ from ash_shared.providers._kit.json_fields import (
     url_source,
     value_at,
 )
-from ash_shared.providers._kit.steps import (
-    ChunkEnd,
-    Origin,
-    ResponseEnd,
-    ResponseStart,
-    Step,
-    TurnEnd,
-    TurnState,
-)
+from ash_shared.records.steps import ChunkEnd, Origin, ResponseEnd, ResponseStart, Step, TurnEnd, TurnState
 
 
 def _translated(part: Block, typed: Block, *consumed: str) -> Block:

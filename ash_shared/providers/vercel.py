@@ -26,7 +26,7 @@ from ash_shared.model.blocks import (
     without,
 )
 from ash_shared.model.message import Facts
-from ash_shared.providers._kit.contract import (
+from ash_shared.records.contract import (
     Marks,
     Part,
     Provider,
@@ -36,8 +36,8 @@ from ash_shared.providers._kit.contract import (
     WireType,
     chunk_reading,
 )
-from ash_shared.providers._kit.fingerprints import ENVELOPE_KEYS, body_keys
-from ash_shared.providers._kit.json_fields import (
+from ash_shared.records.fingerprints import ENVELOPE_KEYS, body_keys
+from ash_shared.records.json_fields import (
     count_at,
     first_text,
     list_or_empty,
@@ -50,7 +50,7 @@ from ash_shared.providers._kit.json_fields import (
     url_source,
     value_at,
 )
-from ash_shared.providers._kit.steps import (
+from ash_shared.records.steps import (
     Chunk,
     ChunkEnd,
     Emit,

@@ -11,8 +11,8 @@ import httpx
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
-from ash_server.db.connection import connect as connect_to_database
-from ash_server.db.events import get_events_since
+from ash_server.store.connections.pool import connect as connect_to_database
+from ash_server.store.log.events import get_events_since
 from tests.waiting import TIMEOUT
 
 EventIds = list[tuple[int, str]]

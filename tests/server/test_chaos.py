@@ -21,11 +21,11 @@ import httpx
 import pytest
 
 from ash_client import ApiError, AsyncAshClient, MessageToAppend, Retry
-from ash_server.db.connection import connect
-from ash_server.db.events import append_events
-from ash_server.db.notify import notify
-from ash_server.db.sessions import create_session
 from ash_server.store import Store
+from ash_server.store.connections.pool import connect
+from ash_server.store.log.events import append_events
+from ash_server.store.log.notify import notify
+from ash_server.store.sessions import create_session
 from benchmarks.proxy import RoundRobinProxy
 from tests.ports import free_port
 from tests.server.api.conftest import SECRET, bearer, create_key

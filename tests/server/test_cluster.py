@@ -20,24 +20,24 @@ from psycopg._cursor_base import BaseCursor
 
 from ash_server import NewMessage, Store
 from ash_server.app import create_app
-from ash_server.db.deletion import _SET_STATE
-from ash_server.db.doctor import Finding, diagnose
-from ash_server.db.notify import last_sequences
-from ash_server.db.own_prompts import name_by_own_prompt
-from ash_server.db.reindex import Reindexed
-from ash_server.db.replication import Known
-from ash_server.db.search.query import CONDITIONS
-from ash_server.db.tables import metadata
-from ash_server.db.transcripts import Copy
-from ash_server.db.vacuum import vacuum
 from ash_server.errors import AshError, DatabaseUnavailable
 from ash_server.settings import Settings
+from ash_server.store.connections.replication import Known
+from ash_server.store.log.notify import last_sequences
+from ash_server.store.maintenance.deletion import _SET_STATE
+from ash_server.store.maintenance.doctor import Finding, diagnose
+from ash_server.store.maintenance.reindex import Reindexed
+from ash_server.store.maintenance.vacuum import vacuum
+from ash_server.store.own_prompts import name_by_own_prompt
+from ash_server.store.schema.tables import metadata
+from ash_server.store.search.query import CONDITIONS
+from ash_server.store.transcripts import Copy
 from ash_server.transfer.importing.file_import import import_file
 from ash_shared.eventlog.state import MAX_OPEN_TEXT
 from tests.cluster import only_on_cluster
 from tests.server.api.conftest import create_key, served
-from tests.server.db.test_distribution import ONLY_WITHOUT_CITUS, TABLES, constants
-from tests.server.db.test_open_texts import CHUNKS, END, START
+from tests.server.store.test_distribution import ONLY_WITHOUT_CITUS, TABLES, constants
+from tests.server.store.test_open_texts import CHUNKS, END, START
 from tests.waiting import TIMEOUT, until
 
 pytestmark = [only_on_cluster, pytest.mark.cluster]

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ash_server.cli.output.event_lines import _HEADLINES, _PRINTERS, EventPrinter
-from ash_server.db.event_writer import IssueCounts, _chunk_group
+from ash_server.cli.common.output.event_lines import _HEADLINES, _PRINTERS, EventPrinter
 from ash_server.live.websocket_topics import _BLOCKS, _role, _to_blocks
+from ash_server.store.log.writer import IssueCounts, _chunk_group
 from ash_shared.model.event_types import CATALOGUE, CHUNKS, types_where
 from tests.shared.event_examples import EXAMPLES, example
 

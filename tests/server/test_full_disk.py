@@ -13,9 +13,9 @@ import pytest
 from ash_client import ApiError, AshClient
 from ash_client.retry import Attempts
 from ash_server import NewMessage, Store
-from ash_server.cli.availability import Availability
-from ash_server.db.connection import direct_url
+from ash_server.cli.common.availability import Availability
 from ash_server.errors import DatabaseUnavailable, DiskFull
+from ash_server.store.connections.pool import direct_url
 from tests.cluster import on_citus
 from tests.server.api.conftest import app, server, settings  # noqa: F401  # fixtures
 from tests.server.cli.test_cli import environment, ran_here

@@ -28,13 +28,13 @@ def test_uses_no_connection(path: Path) -> None:
     ]
 
     assert [name for module, name in imported if "psycopg" in module and name in CONNECTION_TYPES] == []
-    assert [name for module, name in imported if module == "ash_server.db"] == []
+    assert [name for module, name in imported if module == "ash_server.store" and name != "Store"] == []
     assert [(module, name) for module, name in imported if takes_connection(module, name)] == []
 
 
 def takes_connection(module: str, name: str) -> bool:
     """True for `connect` and for functions of the storage layer with a parameter that is a connection."""
-    if not module.startswith(("ash_server.db.", "ash_server.queries.")):
+    if not module.startswith("ash_server.store."):
         return False
     value = getattr(import_module(module), name)
     if not inspect.isfunction(value):
@@ -44,10 +44,10 @@ def takes_connection(module: str, name: str) -> bool:
 
 
 def test_detects_functions_that_take_connection() -> None:
-    assert takes_connection("ash_server.db.messages", "append")
-    assert takes_connection("ash_server.db.connection", "connect")
-    assert takes_connection("ash_server.queries.standard_pages", "get_conversation")
-    assert not takes_connection("ash_server.db.messages", "to_message")
+    assert takes_connection("ash_server.store.messages", "append")
+    assert takes_connection("ash_server.store.connections.pool", "connect")
+    assert takes_connection("ash_server.store.conversation.standard_pages", "get_conversation")
+    assert not takes_connection("ash_server.store.messages", "to_message")
 
 
 def test_public_classes_and_types_have_names_of_their_own() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from ash_shared import describe_message, parse_message_content_json, transform_messages
 from ash_shared.eventlog import Context, Normalizer
-from ash_shared.reading.read import identify
+from ash_shared.parsing.parsed_text import identify
 from ash_shared.testing import vectors
 from tests.shared.logs import SESSION
 

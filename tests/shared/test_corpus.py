@@ -20,11 +20,11 @@ from ash_shared import (
     parse_message_content_json,
     read_message,
 )
+from ash_shared.parsing.describe import encode_blocks
+from ash_shared.parsing.parse import copy_blocks, find_blocks
+from ash_shared.parsing.parsed_text import read_raw
 from ash_shared.providers import discover
-from ash_shared.providers._kit.contract import CHUNK_PATTERN
-from ash_shared.reading.describe import encode_blocks
-from ash_shared.reading.parse import copy_blocks, find_blocks
-from ash_shared.reading.read import read_raw
+from ash_shared.records.contract import CHUNK_PATTERN
 from tests.shared.conftest import CORPUS
 from tests.shared.leaves import content_of, lost_leaves
 from tests.shared.texts import texts_of

@@ -40,8 +40,8 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RequestUsage
 
 from ash_client import ApiError
-from ash_server.ingest import NewMessage
 from ash_server.store import Store
+from ash_server.store.prepare import NewMessage
 from ash_shared import RawContent
 from ash_shared.model.session import Session
 from ash_stores import AshConversationStore

@@ -11,7 +11,7 @@ from typing import Any
 
 from playwright.async_api import Browser, Page
 
-from ash_server.db.sessions import session_id_for
+from ash_server.store.sessions import session_id_for
 from tests.server.cli.test_cli_serve import running, stopped
 from tests.viewer.browser import ABSENT, browsing, chromium
 

@@ -7,12 +7,12 @@ from urllib.parse import quote
 import pytest
 from playwright.async_api import Page, expect
 
-from ash_server import key_ring
 from ash_server.app import create_app
-from ash_server.db.keys import NewKey
-from ash_server.key_texts import digest, new_key_text, shown_prefix
+from ash_server.keys import ring
+from ash_server.keys.digests import digest, new_key_text, shown_prefix
 from ash_server.settings import Settings
 from ash_server.store import Store
+from ash_server.store.keys import NewKey
 from tests.server.api.conftest import served
 
 SECRET = "a secret of the tests"
@@ -37,7 +37,7 @@ async def key(store: Store) -> str:
 
 @pytest.fixture
 def keyed(database_url: str, key: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Keyed]:
-    monkeypatch.setattr(key_ring, "_REMEMBERED_SECONDS", 0.1)
+    monkeypatch.setattr(ring, "_REMEMBERED_SECONDS", 0.1)
     monkeypatch.setattr("ash_server.live.session_feed.HEARTBEAT_SECONDS", 0.1)
     with served(create_app(Settings(secret=SECRET), database_url=database_url)) as address:
         yield Keyed(address, key)

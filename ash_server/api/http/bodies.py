@@ -31,7 +31,7 @@ from ash_server.errors import (
 )
 from ash_server.settings import Settings
 from ash_shared.model.blocks import MAX_DEPTH
-from ash_shared.reading.json_text import MAX_VALUES, has_too_many_values
+from ash_shared.records.json_text import MAX_VALUES, has_too_many_values
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"

@@ -18,8 +18,8 @@ from ash_server.api.http.access import client_of
 from ash_server.api.http.headers import get_header
 from ash_server.api.http.problems import AnyRequest
 from ash_server.api.http.redaction import is_redacted
-from ash_server.db.messages import MessageBlocks, StoredMessage
-from ash_shared.reading.parse import PARSER_VERSION
+from ash_server.store.messages import MessageBlocks, StoredMessage
+from ash_shared.parsing.parse import PARSER_VERSION
 
 _encode = msgspec.msgpack.Encoder().encode
 

@@ -9,10 +9,10 @@ from litestar.params import HeaderParameter, SkipValidation
 from litestar.types import Scope
 
 from ash_server.api.http.access import client_of
-from ash_server.db.replication import Known
 from ash_server.errors import InvalidParameter
 from ash_server.live.replica import ReplicaReader
 from ash_server.store import Store
+from ash_server.store.connections.replication import Known
 
 InjectedStore: TypeAlias = NamedDependency[SkipValidation[Store]]
 InjectedReader: TypeAlias = NamedDependency[SkipValidation[ReplicaReader]]

@@ -3,7 +3,6 @@
 import logging
 import re
 import time
-from contextvars import ContextVar
 from functools import cache
 from typing import NamedTuple
 from uuid import uuid4
@@ -16,11 +15,9 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from ash_server.api.http.streaming import is_subscription
 from ash_server.api.http.tracing import Tracing
+from ash_server.logs import request_id
 
 HEADER = "X-Request-Id"
-
-request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
-"""The id of the current request: that of its header, else a new one."""
 
 _VALID_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 

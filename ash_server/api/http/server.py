@@ -20,8 +20,8 @@ from litestar import Litestar
 from ash_server.api.http.protocol import HttpProtocol
 from ash_server.api.http.streaming import MAX_CLIENT_FRAME_BYTES, is_subscription
 from ash_server.errors import AshError
-from ash_server.live.hub import HEARTBEAT_SECONDS
 from ash_server.logs import configure_logging, is_worker
+from ash_server.store.log.subscriptions import HEARTBEAT_SECONDS
 
 _SHUTDOWN_GRACE_SECONDS = 1
 _SUBSCRIBER_READ_TIMEOUT = 10

@@ -12,6 +12,10 @@ from pathlib import Path
 
 import rich_click as click
 
+from ash_server.cli.common.options import url_option
+from ash_server.cli.common.output.terminal import visible
+from ash_server.cli.common.private_files import OWNER_ONLY, write_file
+from ash_server.cli.common.server_keys import save_key
 from ash_server.cli.hooks.agents import AGENTS, HookedCLI
 from ash_server.cli.hooks.record import delete_record, read_original, write_record
 from ash_server.cli.hooks.run import LOG, log_error, send, start
@@ -21,10 +25,6 @@ from ash_server.cli.hooks.settings_file import (
     own_commands,
     remove_entries,
 )
-from ash_server.cli.options import url_option
-from ash_server.cli.output.terminal import visible
-from ash_server.cli.private_files import OWNER_ONLY, write_file
-from ash_server.cli.server_keys import save_key
 from ash_server.errors import AshError
 from ash_server.settings import Settings
 

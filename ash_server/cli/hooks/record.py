@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from ash_server.cli.private_files import write_file
+from ash_server.cli.common.private_files import write_file
 
 
 def write_record(home: Path, name: str, path: Path, before: str | None, after: str) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 from subprocess import DEVNULL, Popen
 from typing import Any
 
-from ash_server.cli.error_messages import error_message
-from ash_server.cli.private_files import OWNER_ONLY
+from ash_server.cli.common.error_messages import error_message
+from ash_server.cli.common.private_files import OWNER_ONLY
 from ash_server.file_access import FileAccess, current_user
 from ash_server.settings import Settings
 

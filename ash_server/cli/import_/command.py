@@ -5,8 +5,8 @@ from pathlib import Path
 
 import rich_click as click
 
+from ash_server.cli.common.options import json_option, source_option, warn_of_unknown_source, within_option
 from ash_server.cli.import_.options import MAX_JOBS, ImportOptions, default_jobs
-from ash_server.cli.options import json_option, source_option, warn_of_unknown_source, within_option
 from ash_server.file_access import ANY_FILE, FileAccess, current_user
 
 
@@ -82,9 +82,9 @@ def _discover(as_json: bool) -> int:
 
 def _import(paths: tuple[Path, ...], options: ImportOptions, as_json: bool) -> int:
     """Import the paths; without any, everything that is discovered."""
+    from ash_server.cli.common.store import with_store
     from ash_server.cli.import_.files import import_discovered, import_paths
     from ash_server.cli.import_.report import print_report, print_report_json, warn_of_problems
-    from ash_server.cli.store import with_store
 
     warn_of_unknown_source(options.source)
     report = with_store(

@@ -13,8 +13,8 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from ash_server.cli.output.terminal import stdout_console, visible, warn
-from ash_server.cli.store import with_store
+from ash_server.cli.common.output.terminal import stdout_console, visible, warn
+from ash_server.cli.common.store import with_store
 from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_server.transfer.importing.transcript import open_transcript

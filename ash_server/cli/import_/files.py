@@ -13,14 +13,14 @@ from uuid import UUID
 
 import click
 
+from ash_server.cli.common.output.terminal import counted, stderr_console, warn
 from ash_server.cli.import_.one_file import UnreadFile, import_one_file
 from ash_server.cli.import_.options import ImportOptions
 from ash_server.cli.import_.pipe import ImportJob
 from ash_server.cli.import_.processes import import_in_process
-from ash_server.cli.output.terminal import counted, stderr_console, warn
-from ash_server.db.transcripts import Copy
 from ash_server.file_access import ANY_FILE, FileAccess, real_path
 from ash_server.store import Store
+from ash_server.store.transcripts import Copy
 from ash_server.transfer.importing.compressed import text_size
 from ash_server.transfer.importing.file_import import ImportedFile
 from ash_server.transfer.importing.result import ImportResult

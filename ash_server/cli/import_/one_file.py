@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from ash_server.cli.error_messages import error_message
+from ash_server.cli.common.error_messages import error_message
 from ash_server.cli.import_.options import ImportOptions
 from ash_server.store import Store
 from ash_server.transfer.importing.file_import import ImportedFile, import_file

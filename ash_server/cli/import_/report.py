@@ -8,9 +8,9 @@ from uuid import UUID
 
 import click
 
+from ash_server.cli.common.output.terminal import counted, visible, warn
 from ash_server.cli.import_.files import ImportReport
-from ash_server.cli.output.terminal import counted, visible, warn
-from ash_server.db.transcripts import Copy
+from ash_server.store.transcripts import Copy
 from ash_server.transfer.importing.file_import import ImportedFile
 from ash_server.transfer.importing.result import ImportResult, LineProblem, Outcome
 

@@ -11,9 +11,9 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+from ash_server.cli.common.store import run_with_store
 from ash_server.cli.import_.one_file import import_one_file
 from ash_server.cli.import_.pipe import ImportJob, encode, receive
-from ash_server.cli.store import run_with_store
 from ash_server.store import Store
 
 

@@ -12,13 +12,13 @@ import rich_click as click
 from ash_client import ApiError, AshClient
 from ash_client.requests import get_session
 from ash_client.retry import NEVER
-from ash_server.cli.client import url_arguments
+from ash_server.cli.common.client import url_arguments
+from ash_server.cli.common.options import reject_empty, source_option, url_option, warn_of_unknown_source
+from ash_server.cli.common.output.terminal import counted, visible, warn
 from ash_server.cli.ingest.line_queue import LineQueue
 from ash_server.cli.ingest.passthrough import Interrupts, catch_interrupts, pass_through
 from ash_server.cli.ingest.progress import Progress
 from ash_server.cli.ingest.sender import IngestOptions, Sender
-from ash_server.cli.options import reject_empty, source_option, url_option, warn_of_unknown_source
-from ash_server.cli.output.terminal import counted, visible, warn
 from ash_server.cli.tail import tail_command
 from ash_server.settings import Settings
 from ash_server.transfer.importing.lines import MAX_LINE_BYTES

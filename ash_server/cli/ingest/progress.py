@@ -4,7 +4,7 @@ import sys
 import time
 from typing import TextIO
 
-from ash_server.cli.output.terminal import counted, warn
+from ash_server.cli.common.output.terminal import counted, warn
 
 _MAX_SHOWN_REFUSALS = 5
 _REPORT_SECONDS = 30.0

@@ -8,14 +8,14 @@ from uuid import UUID
 
 from ash_client import ApiError, MessageToAppend
 from ash_client.requests import MAX_BATCHED_BYTES, append_batch, append_text
-from ash_server.cli.availability import Availability
-from ash_server.cli.client import FATAL_STATUSES, as_uuid, find_by_id_prefix, server_at
-from ash_server.cli.error_messages import error_message
+from ash_server.cli.common.availability import Availability
+from ash_server.cli.common.client import FATAL_STATUSES, as_uuid, find_by_id_prefix, server_at
+from ash_server.cli.common.error_messages import error_message
 from ash_server.cli.ingest.line_queue import MAX_BATCH_BYTES, LineQueue, QueuedLine
 from ash_server.cli.ingest.progress import Progress
 from ash_server.cli.tail import tail_command
 from ash_server.transfer.importing.lines import MAX_LINE_BYTES
-from ash_shared.reading.read import read_raw
+from ash_shared.parsing.parsed_text import read_raw
 
 _MAX_HEAD_LINES = 100
 """Lines read to detect the format, as for a file."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import rich_click as click
 
-from ash_server.cli.options import (
+from ash_server.cli.common.options import (
     json_option,
     source_option,
     url_option,

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ash_client import ApiError, AsyncAshClient
-from ash_server.cli.availability import Availability
-from ash_server.cli.client import FATAL_STATUSES, RETRYABLE_STATUSES, default_url, key_for
-from ash_server.cli.error_messages import error_message
+from ash_server.cli.common.availability import Availability
+from ash_server.cli.common.client import FATAL_STATUSES, RETRYABLE_STATUSES, default_url, key_for
+from ash_server.cli.common.error_messages import error_message
+from ash_server.cli.common.output.terminal import counted, warn
 from ash_server.cli.import_.files import ImportReport, list_files, progress_bar, text_size_of
 from ash_server.cli.import_.one_file import UnreadFile
 from ash_server.cli.import_.report import warn_of_problems
-from ash_server.cli.output.terminal import counted, warn
-from ash_server.db.transcripts import Copy
 from ash_server.errors import AshError
 from ash_server.file_access import ANY_FILE, FileAccess, current_user
+from ash_server.store.transcripts import Copy
 from ash_server.transfer.importing.transcript import folder_of, open_transcript
 from ash_server.transfer.importing.transcript_files import Home, find_homes, find_transcripts
 from ash_server.transfer.pushing import Pushed, PushedFile, push_file

@@ -12,9 +12,9 @@ from string import Template
 from typing import NamedTuple
 
 from ash_server.errors import SessionNotFound, SessionTooLarge
-from ash_server.queries.redacted_rows import redact_event, redact_session
 from ash_server.redaction import redact_json
 from ash_server.store import Store
+from ash_server.store.conversation.redacted_rows import redact_event, redact_session
 from ash_server.viewer import BUNDLED_STYLE, Viewer, bundled_script, viewer
 from ash_shared.model.session import Session
 

@@ -6,11 +6,11 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ash_server.db.event_writer import PreparedEvent, columns, derive
-from ash_server.db.events import StoredEvent
-from ash_server.db.session_facts import SessionFacts, collect_facts, to_milliseconds
-from ash_server.db.sessions import session_id_for
-from ash_server.ingest import line_id, prepare_message
+from ash_server.store.log.events import StoredEvent
+from ash_server.store.log.writer import PreparedEvent, columns, derive
+from ash_server.store.prepare import line_id, prepare_message
+from ash_server.store.session_facts import SessionFacts, collect_facts, to_milliseconds
+from ash_server.store.sessions import session_id_for
 from ash_server.transfer.importing.lines import FileLine
 from ash_server.transfer.importing.parents import line_bytes, read_head
 from ash_server.transfer.importing.result import ImportResult, LineProblem, decode_line

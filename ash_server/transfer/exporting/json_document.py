@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 
-from ash_server.queries.redacted_rows import redact_session
 from ash_server.redaction import redact_json
 from ash_server.store import Store
+from ash_server.store.conversation.redacted_rows import redact_session
 from ash_shared.model.message import StandardMessage
 from ash_shared.model.session import Session
 

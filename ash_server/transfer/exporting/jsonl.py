@@ -6,8 +6,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from ash_server.offload import offload
-from ash_server.queries.redacted_rows import redact_event, redact_message
 from ash_server.store import Store
+from ash_server.store.conversation.redacted_rows import redact_event, redact_message
 
 Export = Callable[..., AsyncGenerator[bytes, None]]
 """Accepts the store, the id of a session, and the keyword `redacts`; yields the lines in pieces."""

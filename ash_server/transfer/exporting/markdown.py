@@ -12,15 +12,15 @@ from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any
 
-from ash_server.db.session_facts import to_datetime
-from ash_server.queries.redacted_rows import redact_session, redact_standard_message
 from ash_server.store import Store
+from ash_server.store.conversation.redacted_rows import redact_session, redact_standard_message
+from ash_server.store.session_facts import to_datetime
 from ash_server.transfer.exporting import citations
 from ash_server.transfer.exporting.markdown_escaping import embed_markdown
 from ash_shared.model.blocks import Block
 from ash_shared.model.message import StandardMessage
 from ash_shared.model.session import Session, active_at
-from ash_shared.reading.system_text import typed_text, wrapped_text
+from ash_shared.records.system_text import typed_text, wrapped_text
 
 _BACKTICKS = re.compile("`+")
 _SPEAKERS = {"user": "User", "assistant": "Assistant", "system": "System"}

@@ -11,11 +11,11 @@ from typing import NamedTuple
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
-from ash_server.db.transcripts import Copy, Relative
 from ash_server.errors import SessionChanged
 from ash_server.store import Store
+from ash_server.store.transcripts import Copy, Relative
 from ash_server.transfer.importing.common_records import ComparedRecord, longest_copy, record_marks
-from ash_shared.reading.read import identify
+from ash_shared.parsing.parsed_text import identify
 
 MAX_CACHED_RECORDS = 250_000
 """Records of sessions with relatives that are kept in memory, at about 400 bytes each."""

@@ -21,15 +21,15 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, get_args
 from uuid import UUID
 
-from ash_server.db.events import Appended
-from ash_server.db.messages import PreparedMessage, StoredMessage
-from ash_server.db.session_facts import to_milliseconds
-from ash_server.db.sessions import session_id_for
-from ash_server.db.transcripts import Claim, TranscriptNames
 from ash_server.errors import IdConflict, SequenceMismatch, SessionNotFound
 from ash_server.file_access import ANY_FILE, FileAccess
-from ash_server.ingest import line_id, prepare_message
 from ash_server.store import Store
+from ash_server.store.log.events import Appended
+from ash_server.store.messages import PreparedMessage, StoredMessage
+from ash_server.store.prepare import line_id, prepare_message
+from ash_server.store.session_facts import to_milliseconds
+from ash_server.store.sessions import session_id_for
+from ash_server.store.transcripts import Claim, TranscriptNames
 from ash_server.transfer.importing.compressed import text_size
 from ash_server.transfer.importing.copies import mark_copies
 from ash_server.transfer.importing.identity import SessionSearch, TextDiffers

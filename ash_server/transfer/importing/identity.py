@@ -7,11 +7,11 @@ they are one session, otherwise each has its own.
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
-from ash_server.db.messages import StoredMessage
-from ash_server.db.sessions import session_id_for
-from ash_server.db.transcripts import Claim, TranscriptNames
-from ash_server.ingest import line_id
 from ash_server.store import Store
+from ash_server.store.messages import StoredMessage
+from ash_server.store.prepare import line_id
+from ash_server.store.sessions import session_id_for
+from ash_server.store.transcripts import Claim, TranscriptNames
 from ash_server.transfer.importing.parents import MAX_HEAD_LINES, read_head
 from ash_shared.model.session import Session
 

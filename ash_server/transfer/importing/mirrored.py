@@ -8,9 +8,9 @@ import json
 from collections import Counter
 from typing import Literal, TypeAlias
 
-from ash_server.db.messages import StoredMessage
+from ash_server.store.messages import StoredMessage
 from ash_shared.model.message import RECORD_ID_PREFIX, Message
-from ash_shared.reading.read import identify
+from ash_shared.parsing.parsed_text import identify
 
 _Stored: TypeAlias = Literal["existing", "deleted"]
 

@@ -2,7 +2,7 @@
 
 from json import dumps
 
-from ash_server.db.transcripts import TranscriptNames
+from ash_server.store.transcripts import TranscriptNames
 from ash_server.transfer.importing.common_records import hash_text
 from ash_shared.model.message import Identity
 

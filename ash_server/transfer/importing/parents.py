@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
 
-from ash_server.db.sessions import session_id_for
-from ash_server.db.tenants import DEFAULT, Tenant
-from ash_server.db.transcripts import TranscriptNames
+from ash_server.store.connections.tenants import DEFAULT, Tenant
+from ash_server.store.sessions import session_id_for
+from ash_server.store.transcripts import TranscriptNames
 from ash_server.transfer.importing.lines import FileLine
 from ash_server.transfer.importing.names import NameCollector
 from ash_server.transfer.importing.transcript_files import Home, external_id, uncompressed
-from ash_shared.reading.describe import describe_read
-from ash_shared.reading.read import read_raw
+from ash_shared.parsing.describe import describe_read
+from ash_shared.parsing.parsed_text import read_raw
 
 MAX_HEAD_LINES = 100
 """Lines read to identify a file: a fixed number, so that the result does not change while the file grows."""

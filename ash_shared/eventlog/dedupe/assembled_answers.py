@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ash_shared.eventlog.dedupe.digests import message_digest
 from ash_shared.eventlog.state import Response, State, StreamedAnswer
 from ash_shared.model.blocks import Block, is_audio
-from ash_shared.providers._kit.steps import ChunkEnd, Emit, Part, ResponseEnd, ResponseStart, Step, TurnEnd
+from ash_shared.records.steps import ChunkEnd, Emit, Part, ResponseEnd, ResponseStart, Step, TurnEnd
 
 _COMPLETE_STEPS = frozenset({ChunkEnd, ResponseEnd, ResponseStart, Emit})
 _IDENTITY_KEYS = {"text": "text", "thinking": "thinking", "tool_use": "id"}

@@ -8,7 +8,7 @@ functions only decide; `emit_messages` emits.
 from ash_shared.eventlog.dedupe import repetitions
 from ash_shared.eventlog.dedupe.digests import text_digest
 from ash_shared.eventlog.state import MAX_TEXT_DIGESTS, Call, HeldCopy, State
-from ash_shared.providers._kit.steps import Part, Speaker
+from ash_shared.records.steps import Part, Speaker
 
 
 def take_original(state: State, role: Speaker, text: str) -> bool:

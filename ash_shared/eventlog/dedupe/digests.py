@@ -6,7 +6,7 @@ from zlib import crc32
 import msgspec
 
 from ash_shared.model.blocks import Block, is_audio
-from ash_shared.providers._kit.steps import Speaker
+from ash_shared.records.steps import Speaker
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 _IGNORED_KEYS = frozenset({"extra", "source_type"})

@@ -2,7 +2,7 @@
 
 from ash_shared.eventlog.dedupe.digests import checksum, text_digest
 from ash_shared.eventlog.state import State
-from ash_shared.providers._kit.steps import Part
+from ash_shared.records.steps import Part
 
 
 def is_repeated_event(state: State, once_key: str) -> bool:

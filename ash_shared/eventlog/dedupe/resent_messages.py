@@ -10,7 +10,7 @@ from ash_shared.eventlog.dedupe.digests import message_digest
 from ash_shared.eventlog.emitter import Log
 from ash_shared.eventlog.state import MAX_SENT_DIGESTS, State, evict_oldest
 from ash_shared.model.blocks import Block
-from ash_shared.providers._kit.steps import Part, Speaker
+from ash_shared.records.steps import Part, Speaker
 
 
 def without_resent(log: Log, part: Part) -> Part:

@@ -8,8 +8,8 @@ from ash_shared.eventlog.emitter import Log
 from ash_shared.eventlog.state import MAX_GROWING, MAX_REVISIONS, EmittedAnswer, State, evict_oldest
 from ash_shared.model.blocks import Block
 from ash_shared.model.event_types import types_where
-from ash_shared.providers._kit.repeated_blocks import MAX_FORMS, match_blocks
-from ash_shared.providers._kit.steps import Part
+from ash_shared.records.repeated_blocks import MAX_FORMS, match_blocks
+from ash_shared.records.steps import Part
 
 Unit = tuple[Block, Callable[[], None]]
 """A block or group of blocks of a part, and the function that emits it."""

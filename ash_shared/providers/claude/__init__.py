@@ -5,12 +5,12 @@ session files, whose entry types are published nowhere. Both spellings of a key 
 `tool_use_result` in the stream), and every record may carry keys that no published type names.
 """
 
-from ash_shared.providers._kit.contract import Marks, Provider
 from ash_shared.providers.claude.content import read_block
 from ash_shared.providers.claude.fast_path import FAST_PATH
 from ash_shared.providers.claude.messages import facts, identify
 from ash_shared.providers.claude.records import unwrap
 from ash_shared.providers.claude.wire_types import TYPES, recognize, wire_type
+from ash_shared.records.contract import Marks, Provider
 
 PROVIDER = Provider(
     source="claude",

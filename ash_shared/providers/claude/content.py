@@ -17,7 +17,7 @@ from ash_shared.model.blocks import (
     translated,
 )
 from ash_shared.model.message import Role
-from ash_shared.providers._kit.contract import Record
+from ash_shared.records.contract import Record
 
 ROLES: Mapping[Any, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
 

@@ -13,11 +13,11 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 from pydantic import ValidationError
 
 from ash_shared.model.blocks import MAX_BLOCKS, Block, bounded, text_block
-from ash_shared.providers._kit.contract import FastPath, Record
+from ash_shared.parsing.native_json import native_decoder
+from ash_shared.parsing.typed_blocks import block_validators
 from ash_shared.providers.claude.content import read_block
-from ash_shared.reading.json_text import decode_shallow, shallow_json
-from ash_shared.reading.native_json import native_decoder
-from ash_shared.reading.typed_blocks import block_validators
+from ash_shared.records.contract import FastPath, Record
+from ash_shared.records.json_text import decode_shallow, shallow_json
 
 T = TypeVar("T")
 

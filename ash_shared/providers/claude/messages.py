@@ -7,8 +7,10 @@ from typing import Any
 
 from ash_shared.model.blocks import Block, pick, read_content, text_block, wire_name
 from ash_shared.model.message import Facts, Identity
-from ash_shared.providers._kit.contract import Part, Record, RecordReading, speaker_of_role
-from ash_shared.providers._kit.json_fields import (
+from ash_shared.providers.claude.content import read_block
+from ash_shared.providers.claude.records import TOOL_RESULTS, message_role
+from ash_shared.records.contract import Part, Record, RecordReading, speaker_of_role
+from ash_shared.records.json_fields import (
     cost_at,
     count_at,
     first_count,
@@ -19,10 +21,8 @@ from ash_shared.providers._kit.json_fields import (
     token_usage,
     value_at,
 )
-from ash_shared.providers._kit.steps import Origin, Relation
-from ash_shared.providers.claude.content import read_block
-from ash_shared.providers.claude.records import TOOL_RESULTS, message_role
-from ash_shared.reading.system_text import is_client_text, prompt_text, task_notice, typed_text
+from ash_shared.records.steps import Origin, Relation
+from ash_shared.records.system_text import is_client_text, prompt_text, task_notice, typed_text
 
 
 def facts(record: Record) -> Facts:

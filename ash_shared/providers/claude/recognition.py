@@ -3,8 +3,10 @@
 from typing import Any
 
 from ash_shared.model.blocks import Block
-from ash_shared.providers._kit.contract import Record
-from ash_shared.providers._kit.fingerprints import (
+from ash_shared.providers.claude.content import BLOCK_TYPES, ROLES, read_block
+from ash_shared.providers.claude.records import is_token_count
+from ash_shared.records.contract import Record
+from ash_shared.records.fingerprints import (
     CHAT_MESSAGE_KEYS,
     CHAT_REQUEST_KEYS,
     CLAUDE_LINE_KEYS,
@@ -13,9 +15,7 @@ from ash_shared.providers._kit.fingerprints import (
     body_keys,
     is_cursor_line,
 )
-from ash_shared.providers._kit.json_fields import is_one_of, value_at
-from ash_shared.providers.claude.content import BLOCK_TYPES, ROLES, read_block
-from ash_shared.providers.claude.records import is_token_count
+from ash_shared.records.json_fields import is_one_of, value_at
 
 _RESPONSE_KEYS = frozenset({"model", "stop_reason", "usage"})
 _FOREIGN_KEYS = CHAT_MESSAGE_KEYS | {"kwargs", "lc", "message", "parts", "stopReason"}

@@ -16,9 +16,9 @@ from ash_shared.model.blocks import (
     wire_name,
 )
 from ash_shared.model.message import Role
-from ash_shared.providers._kit.contract import Record, RecordReading, control_reading, unknown_reading
-from ash_shared.providers._kit.json_fields import is_one_of
 from ash_shared.providers.claude.content import ROLES, read_block
+from ash_shared.records.contract import Record, RecordReading, control_reading, unknown_reading
+from ash_shared.records.json_fields import is_one_of
 
 
 def read_line(record: Record) -> RecordReading:

@@ -14,20 +14,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from ash_shared.model.blocks import Block, pick, raw_block, without
-from ash_shared.providers._kit.contract import Part, Record, RecordReading, single_message_part
-from ash_shared.providers._kit.json_fields import count_at, first_text, text_at, value_at
-from ash_shared.providers._kit.steps import (
-    Chunk,
-    ChunkEnd,
-    Emit,
-    ResponseEnd,
-    ResponseStart,
-    Scope,
-    Step,
-    TurnEnd,
-    TurnState,
-    call_chunk,
-)
 from ash_shared.providers.claude.content import read_block
 from ash_shared.providers.claude.messages import (
     assistant_parts,
@@ -39,6 +25,20 @@ from ash_shared.providers.claude.messages import (
     result_parts,
     standard_usage,
     user_parts,
+)
+from ash_shared.records.contract import Part, Record, RecordReading, single_message_part
+from ash_shared.records.json_fields import count_at, first_text, text_at, value_at
+from ash_shared.records.steps import (
+    Chunk,
+    ChunkEnd,
+    Emit,
+    ResponseEnd,
+    ResponseStart,
+    Scope,
+    Step,
+    TurnEnd,
+    TurnState,
+    call_chunk,
 )
 
 # Stream events

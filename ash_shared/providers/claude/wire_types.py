@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 
-from ash_shared.providers._kit.contract import (
+from ash_shared.providers.claude import messages, recognition, records, steps
+from ash_shared.providers.claude.content import BLOCK_TYPES
+from ash_shared.records.contract import (
     Record,
     RecordReading,
     WireType,
@@ -10,11 +12,9 @@ from ash_shared.providers._kit.contract import (
     control_reading,
     unknown_reading,
 )
-from ash_shared.providers._kit.fingerprints import ENVELOPE_KEYS
-from ash_shared.providers._kit.json_fields import text_at
-from ash_shared.providers._kit.steps import CurrentAgent, Step, TurnEnd, TurnStart
-from ash_shared.providers.claude import messages, recognition, records, steps
-from ash_shared.providers.claude.content import BLOCK_TYPES
+from ash_shared.records.fingerprints import ENVELOPE_KEYS
+from ash_shared.records.json_fields import text_at
+from ash_shared.records.steps import CurrentAgent, Step, TurnEnd, TurnStart
 
 
 def _agent_line_steps(record: Record, reading: RecordReading) -> list[Step]:

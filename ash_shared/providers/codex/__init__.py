@@ -13,20 +13,6 @@ from typing import Any
 
 from ash_shared.model.blocks import Block, text_block, translate, translated
 from ash_shared.model.message import Facts, Identity
-from ash_shared.providers._kit.contract import (
-    Marks,
-    Part,
-    Provider,
-    Record,
-    RecordReading,
-    WireType,
-    chunk_reading,
-    control_reading,
-    unknown_reading,
-)
-from ash_shared.providers._kit.fingerprints import ENVELOPE_KEYS, body_keys
-from ash_shared.providers._kit.json_fields import first_text, is_one_of, text_at, to_milliseconds, value_at
-from ash_shared.providers._kit.steps import TurnStart
 from ash_shared.providers.codex import messages, steps
 from ash_shared.providers.codex.bodies import BodyType, EventSteps, Steps
 from ash_shared.providers.codex.content import keep_item_keys, read_block
@@ -38,6 +24,20 @@ from ash_shared.providers.codex.events import (
 )
 from ash_shared.providers.codex.response_items import ITEM_LINES, ITEMS, UNKNOWN_ITEM_LINE
 from ash_shared.providers.codex.turn_items import read_turn_item
+from ash_shared.records.contract import (
+    Marks,
+    Part,
+    Provider,
+    Record,
+    RecordReading,
+    WireType,
+    chunk_reading,
+    control_reading,
+    unknown_reading,
+)
+from ash_shared.records.fingerprints import ENVELOPE_KEYS, body_keys
+from ash_shared.records.json_fields import first_text, is_one_of, text_at, to_milliseconds, value_at
+from ash_shared.records.steps import TurnStart
 
 
 def _read_compacted(record: Record) -> RecordReading:

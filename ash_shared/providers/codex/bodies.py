@@ -3,15 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from ash_shared.providers._kit.contract import (
-    Part,
-    Record,
-    RecordReading,
-    WireType,
-    chunk_reading,
-    control_reading,
-)
-from ash_shared.providers._kit.steps import Step
+from ash_shared.records.contract import Part, Record, RecordReading, WireType, chunk_reading, control_reading
+from ash_shared.records.steps import Step
 
 Steps = list[Step] | None
 """Steps of an item or event; None if the events are derived from its parts."""

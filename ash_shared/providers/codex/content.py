@@ -5,8 +5,8 @@ from typing import Any
 
 from ash_shared.model import blocks
 from ash_shared.model.blocks import Block, Translation, content_reader, control_block, translated
-from ash_shared.providers._kit.json_fields import mime_fields, url_source
-from ash_shared.providers._kit.responses_items import (
+from ash_shared.records.json_fields import mime_fields, url_source
+from ash_shared.records.responses_items import (
     CONTENT,
     SourceMakers,
     generated_image,

@@ -9,15 +9,6 @@ from typing import NamedTuple
 
 from ash_shared.model.blocks import Block, Translation, renamed, text_block, translate, translated
 from ash_shared.model.message import Kind, Role
-from ash_shared.providers._kit.contract import (
-    Record,
-    RecordReading,
-    WireType,
-    control_reading,
-    unknown_reading,
-)
-from ash_shared.providers._kit.json_fields import list_or_empty, text_at
-from ash_shared.providers._kit.steps import Emit, TurnEnd, TurnStart
 from ash_shared.providers.codex import messages, steps
 from ash_shared.providers.codex.bodies import (
     BodyReader,
@@ -31,6 +22,9 @@ from ash_shared.providers.codex.bodies import (
 from ash_shared.providers.codex.content import generated_image_result, keep_item_keys, read_block
 from ash_shared.providers.codex.response_items import read_item, row_of_item
 from ash_shared.providers.codex.turn_items import dynamic_result_fields, mcp_result_fields, read_turn_item
+from ash_shared.records.contract import Record, RecordReading, WireType, control_reading, unknown_reading
+from ash_shared.records.json_fields import list_or_empty, text_at
+from ash_shared.records.steps import Emit, TurnEnd, TurnStart
 
 
 def _translate_user_message(event: Record) -> list[Block]:

@@ -7,8 +7,9 @@ from msgspec.structs import replace
 
 from ash_shared.model.blocks import Block, pick
 from ash_shared.model.message import Role
-from ash_shared.providers._kit.contract import Part, Record, RecordReading, Speaker, speaker_of_role
-from ash_shared.providers._kit.json_fields import (
+from ash_shared.providers.codex.turn_items import SERVER_TOOLS, TEXT_ITEMS, item_type
+from ash_shared.records.contract import Part, Record, RecordReading, Speaker, speaker_of_role
+from ash_shared.records.json_fields import (
     count_at,
     message_error,
     subtract_counts,
@@ -16,10 +17,9 @@ from ash_shared.providers._kit.json_fields import (
     token_usage,
     value_at,
 )
-from ash_shared.providers._kit.responses_items import item_part, item_speaker
-from ash_shared.providers._kit.steps import Origin, Relation, keyed_relation
-from ash_shared.providers.codex.turn_items import SERVER_TOOLS, TEXT_ITEMS, item_type
-from ash_shared.reading.system_text import is_codex_context
+from ash_shared.records.responses_items import item_part, item_speaker
+from ash_shared.records.steps import Origin, Relation, keyed_relation
+from ash_shared.records.system_text import is_codex_context
 
 
 def own_item_parts(item: Record, reading: RecordReading) -> list[Part]:

@@ -20,13 +20,13 @@ from ash_shared.model.blocks import (
     translated,
 )
 from ash_shared.model.message import Kind, Role
-from ash_shared.providers._kit import responses_items
-from ash_shared.providers._kit.contract import Record, RecordReading, WireType, unknown_reading
-from ash_shared.providers._kit.json_fields import decode_arguments, input_at, text_at, value_at
-from ash_shared.providers._kit.responses_items import UNTYPED, call_output, item_role
 from ash_shared.providers.codex import messages, steps
 from ash_shared.providers.codex.bodies import BodyReader, BodyType, read_control, rows_under
 from ash_shared.providers.codex.content import keep_item_keys, read_list
+from ash_shared.records import responses_items
+from ash_shared.records.contract import Record, RecordReading, WireType, unknown_reading
+from ash_shared.records.json_fields import decode_arguments, input_at, text_at, value_at
+from ash_shared.records.responses_items import UNTYPED, call_output, item_role
 
 _ENVELOPE = frozenset({"created_at", "ordinal", "timestamp"})
 """Keys next to those of the item in lines without a payload."""

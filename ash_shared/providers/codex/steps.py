@@ -16,16 +16,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from ash_shared.model.blocks import Block, pick, text_block
-from ash_shared.providers._kit.contract import Part, Record, RecordReading
-from ash_shared.providers._kit.json_fields import (
-    count_at,
-    decode_arguments,
-    first_text,
-    list_or_empty,
-    text_at,
-    value_at,
-)
-from ash_shared.providers._kit.steps import Chunk, Emit, Relation, Scope, Step, TurnEnd
 from ash_shared.providers.codex import messages
 from ash_shared.providers.codex.bodies import EventSteps, Steps
 from ash_shared.providers.codex.turn_items import (
@@ -35,6 +25,16 @@ from ash_shared.providers.codex.turn_items import (
     item_type,
     value_in_either_case,
 )
+from ash_shared.records.contract import Part, Record, RecordReading
+from ash_shared.records.json_fields import (
+    count_at,
+    decode_arguments,
+    first_text,
+    list_or_empty,
+    text_at,
+    value_at,
+)
+from ash_shared.records.steps import Chunk, Emit, Relation, Scope, Step, TurnEnd
 
 # Items of the Responses API
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from ash_shared.model.blocks import Block, Translation, pick, text_block, translate, translated, without
 from ash_shared.model.message import Kind, Role
-from ash_shared.providers._kit.contract import Record, RecordReading, control_reading, unknown_reading
-from ash_shared.providers._kit.json_fields import list_or_empty
 from ash_shared.providers.codex.content import generated_image_result, keep_item_keys, read_list
+from ash_shared.records.contract import Record, RecordReading, control_reading, unknown_reading
+from ash_shared.records.json_fields import list_or_empty
 
 RUNNING_STATUSES = frozenset({"in_progress", "inProgress"})
 _WORD_START = re.compile(r"(?<=[a-z])(?=[A-Z])")

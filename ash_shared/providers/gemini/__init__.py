@@ -21,35 +21,6 @@ from ash_shared.model.blocks import (
     without,
 )
 from ash_shared.model.message import Facts, Role
-from ash_shared.providers._kit.contract import (
-    Marks,
-    Part,
-    Provider,
-    Record,
-    RecordReading,
-    WireType,
-    single_message_part,
-    speaker_of_role,
-    unknown_reading,
-)
-from ash_shared.providers._kit.fingerprints import body_keys
-from ash_shared.providers._kit.gemini_parts import (
-    UsageKeys,
-    gemini_usage,
-    is_part,
-    read_part,
-    read_parts,
-    value_in_either_case,
-)
-from ash_shared.providers._kit.json_fields import (
-    first_text,
-    is_one_of,
-    message_error,
-    text_at,
-    to_milliseconds,
-    value_at,
-)
-from ash_shared.providers._kit.steps import ChunkEnd, Step
 from ash_shared.providers.gemini.interaction_steps import event_steps, interaction_steps
 from ash_shared.providers.gemini.interactions import (
     event_parts,
@@ -63,6 +34,35 @@ from ash_shared.providers.gemini.interactions import (
     request_parts,
 )
 from ash_shared.providers.gemini.steps import response_steps
+from ash_shared.records.contract import (
+    Marks,
+    Part,
+    Provider,
+    Record,
+    RecordReading,
+    WireType,
+    single_message_part,
+    speaker_of_role,
+    unknown_reading,
+)
+from ash_shared.records.fingerprints import body_keys
+from ash_shared.records.gemini_parts import (
+    UsageKeys,
+    gemini_usage,
+    is_part,
+    read_part,
+    read_parts,
+    value_in_either_case,
+)
+from ash_shared.records.json_fields import (
+    first_text,
+    is_one_of,
+    message_error,
+    text_at,
+    to_milliseconds,
+    value_at,
+)
+from ash_shared.records.steps import ChunkEnd, Step
 
 _ROLES: Mapping[Any, Role] = {
     "assistant": "assistant",

@@ -10,19 +10,6 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from ash_shared.model.blocks import Block, pick
-from ash_shared.providers._kit.contract import Part, Record, RecordReading
-from ash_shared.providers._kit.json_fields import list_or_empty, text_at, value_at
-from ash_shared.providers._kit.steps import (
-    Chunk,
-    ChunkEnd,
-    Emit,
-    ResponseEnd,
-    ResponseStart,
-    Step,
-    TurnEnd,
-    call_chunk,
-    usage_step,
-)
 from ash_shared.providers.gemini.interactions import (
     SERVER_TOOLS,
     event_error,
@@ -32,6 +19,19 @@ from ash_shared.providers.gemini.interactions import (
     read_step,
     response_steps,
     step_speaker,
+)
+from ash_shared.records.contract import Part, Record, RecordReading
+from ash_shared.records.json_fields import list_or_empty, text_at, value_at
+from ash_shared.records.steps import (
+    Chunk,
+    ChunkEnd,
+    Emit,
+    ResponseEnd,
+    ResponseStart,
+    Step,
+    TurnEnd,
+    call_chunk,
+    usage_step,
 )
 
 _Reader = Callable[[Record], list[Step]]

@@ -20,15 +20,15 @@ from ash_shared.model.blocks import (
     translated,
 )
 from ash_shared.model.message import Role
-from ash_shared.providers._kit.contract import Part, Record, RecordReading, Speaker, chunk_reading
-from ash_shared.providers._kit.gemini_parts import (
+from ash_shared.records.contract import Part, Record, RecordReading, Speaker, chunk_reading
+from ash_shared.records.gemini_parts import (
     UsageKeys,
     as_list,
     gemini_usage,
     media_block,
     value_in_either_case,
 )
-from ash_shared.providers._kit.json_fields import (
+from ash_shared.records.json_fields import (
     decode_arguments,
     is_one_of,
     list_or_empty,

@@ -11,10 +11,10 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from ash_shared.model.blocks import Block, is_audio, pick, with_extra
-from ash_shared.providers._kit.contract import Part, Record
-from ash_shared.providers._kit.gemini_parts import value_in_either_case
-from ash_shared.providers._kit.json_fields import first_text, list_or_empty
-from ash_shared.providers._kit.steps import (
+from ash_shared.records.contract import Part, Record
+from ash_shared.records.gemini_parts import value_in_either_case
+from ash_shared.records.json_fields import first_text, list_or_empty
+from ash_shared.records.steps import (
     ALL_KINDS,
     Chunk,
     ChunkEnd,

@@ -4,19 +4,12 @@ Sources: the message, part and tool call unions of the `openai` package, and cap
 OpenRouter, Groq, DeepSeek, Mistral, xAI, Cerebras and Gemini's compatible endpoint.
 """
 
-from ash_shared.providers._kit.contract import (
-    Marks,
-    Provider,
-    Record,
-    WireType,
-    control_reading,
-    unknown_reading,
-)
-from ash_shared.providers._kit.json_fields import is_one_of, text_at
 from ash_shared.providers.openai_chat import messages, steps
 from ash_shared.providers.openai_chat.content import PARTS, ROLES, read_block
 from ash_shared.providers.openai_chat.messages import facts
 from ash_shared.providers.openai_chat.recognition import PART_TYPES, is_own
+from ash_shared.records.contract import Marks, Provider, Record, WireType, control_reading, unknown_reading
+from ash_shared.records.json_fields import is_one_of, text_at
 
 _CHUNK = WireType(messages.read_chunk, messages.chunk_parts, steps.chunk_steps)
 _COMPLETION = WireType(messages.read_completion, messages.completion_parts, steps.completion_steps)

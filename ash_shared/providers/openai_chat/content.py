@@ -24,8 +24,8 @@ from ash_shared.model.blocks import (
     without,
 )
 from ash_shared.model.message import Role
-from ash_shared.providers._kit.contract import Record
-from ash_shared.providers._kit.json_fields import (
+from ash_shared.records.contract import Record
+from ash_shared.records.json_fields import (
     first_text,
     input_at,
     list_or_empty,

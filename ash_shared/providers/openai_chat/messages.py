@@ -6,8 +6,9 @@ from msgspec.structs import replace
 
 from ash_shared.model.blocks import Block, bounded, text_block, translate, translated, with_extra
 from ash_shared.model.message import Facts, Role
-from ash_shared.providers._kit.contract import Part, Record, RecordReading, chunk_reading, speaker_of_role
-from ash_shared.providers._kit.json_fields import (
+from ash_shared.providers.openai_chat.content import ROLES, message_blocks, read_block, read_message
+from ash_shared.records.contract import Part, Record, RecordReading, chunk_reading, speaker_of_role
+from ash_shared.records.json_fields import (
     cost_at,
     count_at,
     first_text,
@@ -20,7 +21,6 @@ from ash_shared.providers._kit.json_fields import (
     token_usage,
     value_at,
 )
-from ash_shared.providers.openai_chat.content import ROLES, message_blocks, read_block, read_message
 
 
 def facts(record: Record) -> Facts:

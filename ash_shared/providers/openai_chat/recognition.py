@@ -7,16 +7,16 @@ part that no other format uses.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ash_shared.providers._kit.contract import Record
-from ash_shared.providers._kit.fingerprints import (
+from ash_shared.providers.openai_chat.content import PARTS, ROLES
+from ash_shared.providers.openai_chat.messages import is_transcription
+from ash_shared.records.contract import Record
+from ash_shared.records.fingerprints import (
     CHAT_MESSAGE_KEYS,
     CHAT_REQUEST_KEYS,
     CLAUDE_REQUEST_KEYS,
     body_keys,
 )
-from ash_shared.providers._kit.json_fields import is_one_of, value_at
-from ash_shared.providers.openai_chat.content import PARTS, ROLES
-from ash_shared.providers.openai_chat.messages import is_transcription
+from ash_shared.records.json_fields import is_one_of, value_at
 
 _FOREIGN_KEYS = frozenset({"kwargs", "lc", "message", "parts", "payload", "stopReason", "toolCalls"})
 _ANTHROPIC_KEYS = CLAUDE_REQUEST_KEYS | {"output_config"}

@@ -10,9 +10,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ash_shared.model.blocks import Block
-from ash_shared.providers._kit.contract import Part, Record, RecordReading
-from ash_shared.providers._kit.json_fields import first_text, list_or_empty, message_error, text_at, value_at
-from ash_shared.providers._kit.steps import (
+from ash_shared.providers.openai_chat.content import read_block
+from ash_shared.providers.openai_chat.messages import (
+    choice_blocks,
+    is_legacy_text,
+    response_cost,
+    response_usage,
+    standard_error,
+)
+from ash_shared.records.contract import Part, Record, RecordReading
+from ash_shared.records.json_fields import first_text, list_or_empty, message_error, text_at, value_at
+from ash_shared.records.steps import (
     ALL_KINDS,
     Chunk,
     ChunkEnd,
@@ -22,14 +30,6 @@ from ash_shared.providers._kit.steps import (
     Step,
     TurnEnd,
     TurnState,
-)
-from ash_shared.providers.openai_chat.content import read_block
-from ash_shared.providers.openai_chat.messages import (
-    choice_blocks,
-    is_legacy_text,
-    response_cost,
-    response_usage,
-    standard_error,
 )
 
 _CALLING_FINISH_REASONS = frozenset({"function_call", "tool_calls"})

@@ -6,19 +6,12 @@ and GitHub Copilot. Items are read by `_kit.responses_items`.
 
 from collections.abc import Callable, Iterator, Mapping
 
-from ash_shared.providers._kit.contract import (
-    Marks,
-    Provider,
-    Record,
-    WireType,
-    chunk_reading,
-    control_reading,
-)
-from ash_shared.providers._kit.fingerprints import ENVELOPE_KEYS
-from ash_shared.providers._kit.responses_items import FILE_SOURCES, ITEMS, UNTYPED, read_block
 from ash_shared.providers.openai_responses import messages, steps
 from ash_shared.providers.openai_responses.messages import facts
 from ash_shared.providers.openai_responses.recognition import is_message, is_response, recognizes_untyped
+from ash_shared.records.contract import Marks, Provider, Record, WireType, chunk_reading, control_reading
+from ash_shared.records.fingerprints import ENVELOPE_KEYS
+from ash_shared.records.responses_items import FILE_SOURCES, ITEMS, UNTYPED, read_block
 
 
 def _has_item_key(record: Record) -> bool:

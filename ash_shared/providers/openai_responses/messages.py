@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from ash_shared.model.blocks import Block, bounded, raw_block, read_content
 from ash_shared.model.message import Facts, Role
-from ash_shared.providers._kit.contract import Part, Record, RecordReading, chunk_reading
-from ash_shared.providers._kit.json_fields import (
+from ash_shared.records.contract import Part, Record, RecordReading, chunk_reading
+from ash_shared.records.json_fields import (
     count_at,
     first_text,
     list_or_empty,
@@ -19,7 +19,7 @@ from ash_shared.providers._kit.json_fields import (
     to_milliseconds,
     token_usage,
 )
-from ash_shared.providers._kit.responses_items import (
+from ash_shared.records.responses_items import (
     ITEMS,
     item_part,
     item_role,
@@ -30,7 +30,7 @@ from ash_shared.providers._kit.responses_items import (
     read_items,
     refusal_reason,
 )
-from ash_shared.reading.system_text import is_client_text
+from ash_shared.records.system_text import is_client_text
 
 
 def _contained_response(record: Record) -> Record:

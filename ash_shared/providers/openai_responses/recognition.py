@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from ash_shared.providers._kit.contract import Record
-from ash_shared.providers._kit.fingerprints import CHAT_MESSAGE_KEYS, body_keys
-from ash_shared.providers._kit.json_fields import is_one_of
-from ash_shared.providers._kit.responses_items import ITEMS, PARTS, ROLES, UNTYPED, item_type
+from ash_shared.records.contract import Record
+from ash_shared.records.fingerprints import CHAT_MESSAGE_KEYS, body_keys
+from ash_shared.records.json_fields import is_one_of
+from ash_shared.records.responses_items import ITEMS, PARTS, ROLES, UNTYPED, item_type
 
 _FOREIGN_KEYS = frozenset({"model", "stop_reason", "timestamp", "usage", "uuid"})
 _OWN_PARTS = PARTS.keys() - {"input_audio", "refusal"}

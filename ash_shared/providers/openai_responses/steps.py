@@ -12,8 +12,14 @@ from typing import Any, Literal, NamedTuple
 from msgspec.structs import replace
 
 from ash_shared.model.blocks import Block, pick
-from ash_shared.providers._kit.contract import Part, Record, RecordReading
-from ash_shared.providers._kit.json_fields import (
+from ash_shared.providers.openai_responses.messages import (
+    item_parts,
+    request_parts,
+    response_usage,
+    standard_error,
+)
+from ash_shared.records.contract import Part, Record, RecordReading
+from ash_shared.records.json_fields import (
     decode_arguments,
     is_one_of,
     list_or_empty,
@@ -21,8 +27,8 @@ from ash_shared.providers._kit.json_fields import (
     text_at,
     value_at,
 )
-from ash_shared.providers._kit.responses_items import item_role, item_type, read_item
-from ash_shared.providers._kit.steps import (
+from ash_shared.records.responses_items import item_role, item_type, read_item
+from ash_shared.records.steps import (
     Chunk,
     ChunkEnd,
     Emit,
@@ -32,12 +38,6 @@ from ash_shared.providers._kit.steps import (
     TurnEnd,
     call_chunk,
     usage_step,
-)
-from ash_shared.providers.openai_responses.messages import (
-    item_parts,
-    request_parts,
-    response_usage,
-    standard_error,
 )
 
 

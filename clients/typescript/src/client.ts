@@ -1,5 +1,6 @@
-import { type ApiRequest, Connection, SILENCE_SECONDS } from "./connection.js";
+import { Connection, SILENCE_SECONDS } from "./connection.js";
 import { ApiError, notAsh } from "./errors.js";
+import type { ApiRequest } from "./request.js";
 import { Attempts, NEVER, type Retry, wait } from "./retry.js";
 import { type ServerEvent, ServerEventParser } from "./server-events.js";
 import type {

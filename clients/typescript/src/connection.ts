@@ -2,6 +2,7 @@
 
 import { ApiError, answerError, notAsh } from "./errors.js";
 import { OwnWrites } from "./own-writes.js";
+import type { ApiRequest } from "./request.js";
 
 const TIMEOUT_SECONDS = 30;
 /** Seconds without even a heartbeat after which a stream is considered lost. */
@@ -16,20 +17,6 @@ const NOT_SENT = new Set([
   "ENOTFOUND",
   "UND_ERR_CONNECT_TIMEOUT",
 ]);
-
-/** A request of the API, as a value. */
-export interface ApiRequest {
-  method: "DELETE" | "GET" | "PATCH" | "POST";
-  /** The path, such as `/api/sessions`. */
-  path: string;
-  query?: object;
-  /** Sent as JSON. */
-  json?: unknown;
-  /** Sent as plain text. */
-  text?: string;
-  /** False if a repetition would have another effect; true by default. */
-  isRepeatable?: boolean;
-}
 
 export interface OpenOptions {
   accept?: string;

@@ -1,4 +1,4 @@
-import type { ApiRequest } from "./connection.js";
+import type { ApiRequest } from "./request.js";
 import type { AppendedMessage } from "./types.js";
 
 /** Longer than any lag of a replica that servers read from, which is at most 30 seconds. */

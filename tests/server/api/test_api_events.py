@@ -8,8 +8,8 @@ import pytest
 from httpx import AsyncClient
 
 from ash_server.api.projections import PROJECTIONS
-from ash_server.db.connection import connect
-from ash_server.db.rebuild_events import rebuild_events
+from ash_server.store.connections.pool import connect
+from ash_server.store.log.rebuild import rebuild_events
 from ash_shared.model.events import read_event
 
 NDJSON = {"Content-Type": "application/x-ndjson"}

@@ -9,8 +9,8 @@ import pytest
 from httpx import AsyncClient
 from litestar import Litestar
 
-from ash_server.db.connection import connect
-from ash_server.db.sessions import set_unterminated
+from ash_server.store.connections.pool import connect
+from ash_server.store.sessions import set_unterminated
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 LARGE = "x" * 1_000_000

@@ -11,9 +11,9 @@ from httpx import AsyncClient
 
 from ash_server import NewMessage, Store
 from ash_server.api.http import caching
-from ash_server.db.connection import connect
-from ash_server.db.messages import list_messages, to_message
-from ash_shared.reading.parse import PARSER_VERSION
+from ash_server.store.connections.pool import connect
+from ash_server.store.messages import list_messages, to_message
+from ash_shared.parsing.parse import PARSER_VERSION
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from httpx import AsyncClient
 
-from ash_shared.reading.parse import read_message
+from ash_shared.parsing.parse import read_message
 
 TEXTS = [
     "",

@@ -11,9 +11,9 @@ import pytest
 from httpx import AsyncClient
 
 import ash_server
-from ash_server.db.connection import connect
-from ash_server.db.rebuild_events import rebuild_events
-from ash_server.queries import projection_inputs
+from ash_server.store.connections.pool import connect
+from ash_server.store.conversation import projection_inputs
+from ash_server.store.log.rebuild import rebuild_events
 from ash_shared.conversation.standard_messages import transform_messages
 from ash_shared.projections import (
     to_anthropic_messages,

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from httpx import AsyncClient
 
-from ash_server.db.sessions import session_id_for
+from ash_server.store.sessions import session_id_for
 
 UNKNOWN = "/api/sessions/5d3c5a6e-0c0f-4d0a-9d5e-000000000000"
 

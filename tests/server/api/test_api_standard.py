@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from httpx import AsyncClient
 
-from ash_server.queries import standard_pages
+from ash_server.store.conversation import standard_pages
 from ash_shared.conversation.standard_messages import transform_messages
 from ash_shared.providers import discover
 

@@ -13,7 +13,7 @@ from ash_server.api.projections import PROJECTIONS
 from ash_server.app import create_app, openapi_json
 from ash_server.settings import Settings
 from ash_shared.model.events import read_event
-from ash_shared.reading.parse import parse_message_content
+from ash_shared.parsing.parse import parse_message_content
 from tests.server.api.conftest import BASE, SHARED, Access
 
 JSON = {"Content-Type": "application/json"}

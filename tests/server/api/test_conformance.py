@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, Phase, assume, settings
 from schemathesis.specs.openapi.checks import ignored_auth
 
 from ash_server.app import create_app, openapi_json
-from ash_server.db.search.tokens import read_query
 from ash_server.errors import InvalidParameter
+from ash_server.store.search.tokens import read_query
 from tests.server.api.conftest import Access, served
 from tests.waiting import TIMEOUT
 

@@ -18,10 +18,10 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from ash_server.api.events_websocket import Frame
-from ash_server.db.event_texts import encode_whole
-from ash_server.db.event_writer import derive
-from ash_server.db.events import StoredEvent
-from ash_server.live import hub
+from ash_server.store.log import subscriptions
+from ash_server.store.log.events import StoredEvent
+from ash_server.store.log.stored_json import encode_whole
+from ash_server.store.log.writer import derive
 from ash_shared import transform_messages
 from ash_shared.eventlog import Normalizer, read_line
 from tests.shared.conftest import CORPUS
@@ -244,13 +244,13 @@ def test_new_events_are_sent(base: str) -> None:
 
 
 def test_heartbeats_without_events(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "HEARTBEAT_SECONDS", 0.05)
+    monkeypatch.setattr(subscriptions, "HEARTBEAT_SECONDS", 0.05)
     with stream(base) as events:
         assert [next(events) for _ in range(4)][1:] == ['event: caught_up\ndata: {"sequence":0}', ":", ":"]
 
 
 def test_nothing_is_sent_between_heartbeats(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "IDLE_SECONDS", 0.001)
+    monkeypatch.setattr(subscriptions, "IDLE_SECONDS", 0.001)
     with stream(base) as events:
         until(events, "caught_up")
         post(base, make_event("summary", text="a"))

@@ -11,13 +11,13 @@ import psycopg
 import pytest
 
 from ash_server.app import create_app
-from ash_server.db.connection import PooledUrl, upgrade
-from ash_server.db.embedded.server import EmbeddedPostgres
 from ash_server.errors import WriteUnconfirmed
-from ash_server.ingest import NewMessage
 from ash_server.live.heartbeat import SILENCE_SECONDS, Heartbeat
 from ash_server.settings import Settings
 from ash_server.store import Store
+from ash_server.store.connections.pool import PooledUrl, upgrade
+from ash_server.store.embedded.server import EmbeddedPostgres
+from ash_server.store.prepare import NewMessage
 from tests.conftest import memory_folder
 from tests.frozen import frozen
 from tests.pooler import ABSENT, has_pgbouncer, pgbouncer

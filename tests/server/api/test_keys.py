@@ -19,16 +19,16 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect as connect_websocket
 
 from ash_client import ApiError, AsyncAshClient
-from ash_server import key_ring
 from ash_server.api.http.rate_limit import RateLimit
 from ash_server.app import create_app, openapi_json
-from ash_server.db.keys import SCOPES, KeyScope
 from ash_server.errors import KeyRequired, RateLimited
-from ash_server.key_texts import new_key_text
-from ash_server.live.hub import IDLE_SECONDS, Hub
+from ash_server.keys import ring
+from ash_server.keys.digests import new_key_text
 from ash_server.live.session_feed import SessionFeeds
 from ash_server.settings import Settings
 from ash_server.store import Store
+from ash_server.store.keys import SCOPES, KeyScope
+from ash_server.store.log.subscriptions import IDLE_SECONDS, Hub
 from tests.server.api.conftest import BASE, SECRET, bearer, create_key, served
 from tests.waiting import TIMEOUT, until
 
@@ -473,7 +473,7 @@ async def test_without_keys_only_this_machine_is_served(database_url: str) -> No
 async def test_first_key_ends_open_access(
     own_client: AsyncClient, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(key_ring, "_REMEMBERED_SECONDS", 0.0)
+    monkeypatch.setattr(ring, "_REMEMBERED_SECONDS", 0.0)
     before = await own_client.get("/api/sessions")
     await create_key(store, "first", "default", "read", days=-1)
     after = await own_client.get("/api/sessions")
@@ -592,7 +592,7 @@ async def test_audit_counts_refused_sign_ins(
     app: Litestar, store: Store, red: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There is one entry per address and minute, for the default tenant and without the key."""
-    monkeypatch.setattr(key_ring, "_MAX_REFUSED_ADDRESSES", 3)
+    monkeypatch.setattr(ring, "_MAX_REFUSED_ADDRESSES", 3)
     attempts = [(1, "192.0.2.7"), (1, "2001:db8::1"), (1, "192.0.2.7"), (1, "2001:db8::2"), (1, "x"),
                 (1, "198.51.100.1"), (1, "198.51.100.2"), (1, "192.0.2.7"), (2, "192.0.2.7")]  # fmt: skip
     offered = red.keys["wrong"]
@@ -600,7 +600,7 @@ async def test_audit_counts_refused_sign_ins(
     with served(app) as server:
         async with AsyncClient(base_url=server) as client:
             for minute, address in attempts:
-                monkeypatch.setattr(key_ring, "_current_minute", lambda minute=minute: minute)
+                monkeypatch.setattr(ring, "_current_minute", lambda minute=minute: minute)
                 headers = {"Origin": server, "X-Forwarded-For": address}
                 answer = await client.post("/login", data={"key": offered}, headers=headers)
                 assert answer.status_code == 401
@@ -628,10 +628,10 @@ async def test_audit_counts_refused_sign_ins(
 @pytest.fixture
 def keyed_server(app: Litestar, red: Team, blue: Team, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Streams check keys even while there is nothing to send."""
-    for module in ("ash_server.live.hub", "ash_server.live.session_feed"):
+    for module in ("ash_server.store.log.subscriptions", "ash_server.live.session_feed"):
         monkeypatch.setattr(f"{module}.HEARTBEAT_SECONDS", 3600.0)
         monkeypatch.setattr(f"{module}.IDLE_SECONDS", 0.1)
-    monkeypatch.setattr(key_ring, "_REMEMBERED_SECONDS", 0.1)
+    monkeypatch.setattr(ring, "_REMEMBERED_SECONDS", 0.1)
     with served(app) as address:
         yield address
 
@@ -642,7 +642,7 @@ async def revoke(store: Store, name: str, tenant: str) -> None:
 
 
 def test_revoked_keys_are_refused_within_five_seconds() -> None:
-    assert key_ring._REMEMBERED_SECONDS + IDLE_SECONDS < 5
+    assert ring._REMEMBERED_SECONDS + IDLE_SECONDS < 5
 
 
 @pytest.mark.parametrize("path", ["/api/sessions/stream", "/api/sessions/{}/events/stream"])
@@ -667,10 +667,10 @@ async def test_first_key_ends_streams_with_the_reason(
     app: Litestar, store: Store, session_id: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The streams are opened while the server still assumes that there are no keys."""
-    monkeypatch.setattr(key_ring, "_REMEMBERED_SECONDS", 3600.0)
-    monkeypatch.setattr("ash_server.live.hub.HEARTBEAT_SECONDS", 0.1)
+    monkeypatch.setattr(ring, "_REMEMBERED_SECONDS", 3600.0)
+    monkeypatch.setattr("ash_server.store.log.subscriptions.HEARTBEAT_SECONDS", 0.1)
     monkeypatch.setattr("ash_server.live.session_feed.HEARTBEAT_SECONDS", 0.1)
-    monkeypatch.setattr(key_ring, "_REMEMBERED_SECONDS", 600.0)
+    monkeypatch.setattr(ring, "_REMEMBERED_SECONDS", 600.0)
     start = {"type": "turn_start", "turnId": "t", "payload": {"trigger": "user"}}
     for event in (start, {"type": "assistant_chunk", "turnId": "t", "payload": {"text": "a"}}):
         await store.events.append(session_id, event)
@@ -941,7 +941,7 @@ async def test_cookie_changes_nothing_for_other_pages(
 async def test_revocation_ends_sign_in(
     keyed_client: AsyncClient, store: Store, red: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(key_ring, "_REMEMBERED_SECONDS", 0.0)
+    monkeypatch.setattr(ring, "_REMEMBERED_SECONDS", 0.0)
     await sign_in(keyed_client, red.keys["all"])
     before = await keyed_client.get("/api/sessions")
     await revoke(store, "all", "red")

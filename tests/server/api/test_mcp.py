@@ -21,7 +21,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import TextContent
 
 from ash_client import AsyncAshClient
-from ash_server.cli.server_keys import save_key
+from ash_server.cli.common.server_keys import save_key
 from ash_server.history_tools import MAX_PAGE, MAX_TEXT
 from ash_server.settings import Settings
 from ash_server.store import Store

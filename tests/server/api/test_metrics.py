@@ -9,8 +9,8 @@ from httpx import AsyncClient
 from litestar import Litestar
 from prometheus_client.parser import text_string_to_metric_families
 
-from ash_server import key_ring
 from ash_server.errors import KeyInvalid
+from ash_server.keys import ring
 from ash_server.settings import Settings
 from ash_server.store import Store
 from tests.cluster import not_on_cluster
@@ -99,7 +99,7 @@ class TestWithoutDatabase:
 
     @pytest.fixture
     def settings(self, monkeypatch: pytest.MonkeyPatch) -> Settings:
-        monkeypatch.setattr(key_ring, "_REMEMBERED_SECONDS", 0.0)
+        monkeypatch.setattr(ring, "_REMEMBERED_SECONDS", 0.0)
         return Settings(secret=KEY_SECRET)
 
     async def test_known_keys(
@@ -119,7 +119,7 @@ class TestWithoutDatabase:
         take_away(app, server_url, database_url)
         after = [await own_client.get("/metrics", headers=bearer(key)) for key in (admin, reader, unused)]
         sessions = await own_client.get("/api/sessions", headers=bearer(reader))
-        monkeypatch.setattr(key_ring, "_RECALLED_SECONDS", 0.0)
+        monkeypatch.setattr(ring, "_RECALLED_SECONDS", 0.0)
         later = await own_client.get("/metrics", headers=bearer(admin))
 
         assert [each.status_code for each in before] == [200, 403]
@@ -140,7 +140,7 @@ class TestWithoutDatabase:
         self, own_client: AsyncClient, app: Litestar, store: Store, server_url: str, database_url: str
     ) -> None:
         """With a key, unless it has expired meanwhile."""
-        keys: key_ring.KeyRing = app.state.key_ring
+        keys: ring.KeyRing = app.state.key_ring
         valid = await keys.identify(await create_key(store, "reader", "default", "read"), None)
         assert valid.key
         expired = valid._replace(key=valid.key._replace(expires_at=valid.key.created_at))
@@ -152,7 +152,7 @@ class TestWithoutDatabase:
     async def test_streams_go_on_without_keys(
         self, own_client: AsyncClient, app: Litestar, server_url: str, database_url: str
     ) -> None:
-        keys: key_ring.KeyRing = app.state.key_ring
+        keys: ring.KeyRing = app.state.key_ring
         anyone = await keys.identify(None, None)
         take_away(app, server_url, database_url)
 

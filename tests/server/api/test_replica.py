@@ -19,16 +19,16 @@ from prometheus_client import generate_latest
 
 from ash_client import AshClient, own_writes
 from ash_server.app import create_app
-from ash_server.db.connection import PooledUrl, upgrade
-from ash_server.db.doctor import Limits, diagnose
-from ash_server.db.embedded.binaries import find_binaries
-from ash_server.db.embedded.server import EmbeddedPostgres
-from ash_server.db.replication import MISMATCHES, SELECT_STATE, ServerState
 from ash_server.live import replica as replica_module
 from ash_server.live.heartbeat import Heartbeat
 from ash_server.live.replica import Replica
 from ash_server.settings import Settings
 from ash_server.store import Store
+from ash_server.store.connections.pool import PooledUrl, upgrade
+from ash_server.store.connections.replication import MISMATCHES, SELECT_STATE, ServerState
+from ash_server.store.embedded.binaries import find_binaries
+from ash_server.store.embedded.server import EmbeddedPostgres
+from ash_server.store.maintenance.doctor import Limits, diagnose
 from tests.conftest import memory_folder
 from tests.frozen import frozen
 from tests.pooler import ABSENT, has_pgbouncer, pgbouncer

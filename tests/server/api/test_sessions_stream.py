@@ -10,14 +10,14 @@ import httpx
 import pytest
 from psycopg import AsyncConnection
 
-from ash_server.db.messages import append
-from ash_server.db.notify import notify
-from ash_server.db.sessions import create_session, delete_session, get_session, update_session
-from ash_server.ingest import prepare_message
 from ash_server.live import session_feed
-from ash_server.live.hub import Hub
 from ash_server.live.session_feed import SessionFeed
 from ash_server.store import Store
+from ash_server.store.log.notify import notify
+from ash_server.store.log.subscriptions import Hub
+from ash_server.store.messages import append
+from ash_server.store.prepare import prepare_message
+from ash_server.store.sessions import create_session, delete_session, get_session, update_session
 from tests.cluster import fetch_as_owner
 from tests.server.live.test_hub import wait_for_listener
 from tests.server.test_chaos import KILL_LISTENER

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from ash_server.app import create_app
-from ash_server.live import hub
+from ash_server.store.log import subscriptions
 from ash_shared import to_ui_messages
 from ash_shared.eventlog import Normalizer, read_line
 from tests.node_packages import require_node_packages
@@ -344,8 +344,8 @@ def test_retraction_of_what_was_sent(base: str) -> None:
 def test_deletion_of_the_session(
     base: str, monkeypatch: pytest.MonkeyPatch, heartbeat_seconds: float
 ) -> None:
-    monkeypatch.setattr(hub, "POLL_SECONDS", 0.05)
-    monkeypatch.setattr(hub, "HEARTBEAT_SECONDS", heartbeat_seconds)
+    monkeypatch.setattr(subscriptions, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(subscriptions, "HEARTBEAT_SECONDS", heartbeat_seconds)
     post(base, START, PROMPT)
     with stream(base) as messages:
         types_until(messages, "data-message")
@@ -355,7 +355,7 @@ def test_deletion_of_the_session(
 
 
 def test_comments_while_nothing_happens(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "HEARTBEAT_SECONDS", 0.05)
+    monkeypatch.setattr(subscriptions, "HEARTBEAT_SECONDS", 0.05)
     post(base, START, PROMPT)
     with httpx.stream("GET", f"{base}/ui-stream") as response:
         texts = texts_of(response)

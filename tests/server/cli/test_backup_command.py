@@ -11,17 +11,17 @@ import psycopg
 import pytest
 
 import ash_server
-from ash_server.db.backup import restore_backup, write_backup
-from ash_server.db.connection import REVISION, libpq_url, upgrade
-from ash_server.db.embedded.binaries import find_binaries, major_version
 from ash_server.store import Store
+from ash_server.store.connections.pool import REVISION, libpq_url, upgrade
+from ash_server.store.embedded.binaries import find_binaries, major_version
+from ash_server.store.maintenance.backup import restore_backup, write_backup
 from ash_server.transfer.exporting.jsonl import FORMATS
 from ash_server.transfer.importing.file_import import import_file
 from tests.conftest import at_database, new_database
 from tests.server.cli.test_cli import Ran, ran_here
 
 SAMPLES = sorted((Path(ash_server.__file__).parent / "samples").glob("*.jsonl"))[:3]
-OLD_STORE = Path(__file__).parents[1] / "db" / "upgrade" / "schema_0004.sql"
+OLD_STORE = Path(__file__).parents[1] / "store" / "upgrade" / "schema_0004.sql"
 
 
 def run(tmp_path: Path, url: str | None, *arguments: str | Path, **variables: str) -> Ran:

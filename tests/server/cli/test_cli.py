@@ -19,11 +19,11 @@ import pytest
 
 import ash_server
 from ash_server.cli import main
-from ash_server.cli.lazy_group import LazyCommand
-from ash_server.db.connection import REVISION
-from ash_server.db.sessions import session_id_for
-from ash_server.ingest import line_id
+from ash_server.cli.common.lazy_group import LazyCommand
 from ash_server.store import Store
+from ash_server.store.connections.pool import REVISION
+from ash_server.store.prepare import line_id
+from ash_server.store.sessions import session_id_for
 from ash_shared.providers import discover
 from tests.conftest import POOLER
 from tests.server.transcripts import write_home
@@ -864,7 +864,7 @@ UNUSED_MODULES = {
         *("dotenv", "pydantic_settings"),  # unless there are files to read
     },
     "import ash_server.cli.import_.worker": {
-        *("alembic", "ash_server.db.search.tokens", "click", "litestar", "rich", "sqlalchemy"),
+        *("alembic", "ash_server.store.search.tokens", "click", "litestar", "rich", "sqlalchemy"),
     },
 }
 

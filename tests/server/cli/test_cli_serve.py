@@ -21,14 +21,14 @@ import pytest
 from psycopg import AsyncConnection
 
 from ash_server.cli.demo import TOUR
-from ash_server.db.connection import PooledUrl
-from ash_server.db.sessions import session_id_for
 from ash_server.store import Store
+from ash_server.store.connections.pool import PooledUrl
+from ash_server.store.sessions import session_id_for
 from ash_server.transfer.importing.file_import import import_file
 from ash_shared.eventlog import NORMALIZER_VERSION
 from ash_shared.model.blocks import CLASSES
 from tests.conftest import POOLER, at_database, new_database
-from tests.server.db.embedded.test_embedded import remaining_processes, server_processes
+from tests.server.store.embedded.test_embedded import remaining_processes, server_processes
 from tests.waiting import TIMEOUT, wait_until
 
 COMMAND = Path(sys.executable).with_name("ash")

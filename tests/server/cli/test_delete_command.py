@@ -10,9 +10,9 @@ import psycopg
 import pytest
 
 from ash_server.cli.delete import with_trees
-from ash_server.db.connection import libpq_url
-from ash_server.db.vacuum import vacuum
 from ash_server.store import Store
+from ash_server.store.connections.pool import libpq_url
+from ash_server.store.maintenance.vacuum import vacuum
 from tests.cluster import not_on_cluster
 from tests.server.cli.test_cli import Ran, ran_here
 from tests.waiting import wait_until

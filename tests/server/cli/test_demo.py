@@ -13,9 +13,9 @@ from litestar.testing import AsyncTestClient
 from ash_server.app import create_app
 from ash_server.cli import demo
 from ash_server.cli.demo import LIVE, LiveSession
-from ash_server.db.sessions import session_id_for
 from ash_server.settings import Settings
 from ash_server.store import Store
+from ash_server.store.sessions import session_id_for
 from ash_server.transfer.load import load_session
 from tests.waiting import TIMEOUT
 

@@ -10,10 +10,10 @@ import psycopg
 import pytest
 from psycopg import AsyncConnection
 
-from ash_server.db.events import append_events, get_events
-from ash_server.db.messages import append
-from ash_server.db.sessions import create_session, session_id_for
-from ash_server.ingest import prepare_message
+from ash_server.store.log.events import append_events, get_events
+from ash_server.store.messages import append
+from ash_server.store.prepare import prepare_message
+from ash_server.store.sessions import create_session, session_id_for
 from ash_shared.eventlog import NORMALIZER_VERSION
 from tests.server.cli.test_cli import SAMPLES, Ash, ash
 from tests.server.cli.test_cli_serve import running

@@ -12,9 +12,9 @@ import pytest
 
 from ash_client import AshClient
 from ash_server.app import create_app
-from ash_server.cli.client import key_for
+from ash_server.cli.common.client import key_for
+from ash_server.cli.common.server_keys import save_key
 from ash_server.cli.hooks.settings_file import SettingsFileInvalid, add_entries, own_commands, remove_entries
-from ash_server.cli.server_keys import save_key
 from ash_server.settings import Settings
 from ash_server.store import Store
 from tests.conftest import POOLER

@@ -12,11 +12,11 @@ from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_LZMA, ZipFile
 import psycopg
 import pytest
 
-from ash_server.db import backup_file
-from ash_server.db.backup import restore_backup, write_backup
-from ash_server.db.backup_file import InvalidBackup
-from ash_server.db.connection import upgrade
 from ash_server.store import Store
+from ash_server.store.connections.pool import upgrade
+from ash_server.store.maintenance import backup_file
+from ash_server.store.maintenance.backup import restore_backup, write_backup
+from ash_server.store.maintenance.backup_file import InvalidBackup
 from tests.conftest import at_database, new_database
 from tests.server.cli.test_backup_command import rows, run
 

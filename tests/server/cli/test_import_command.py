@@ -21,8 +21,8 @@ from psycopg import AsyncConnection
 from ash_server.cli.import_ import files, worker
 from ash_server.cli.import_.files import ImportReport, import_discovered, import_paths
 from ash_server.cli.import_.options import ImportOptions
-from ash_server.db.sessions import session_id_for
 from ash_server.store import Store
+from ash_server.store.sessions import session_id_for
 from ash_server.transfer.exporting.jsonl import export_messages
 from ash_server.transfer.importing import compressed, zstd
 from ash_server.transfer.importing.opencode import session_files

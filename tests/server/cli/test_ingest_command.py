@@ -19,7 +19,7 @@ import pytest
 
 from ash_server.cli.ingest import line_queue
 from ash_server.cli.ingest.line_queue import LineQueue
-from ash_server.db.sessions import session_id_for
+from ash_server.store.sessions import session_id_for
 from ash_shared.providers import discover
 from tests.server.cli.test_cli_serve import COMMAND, answer, serving
 from tests.waiting import TIMEOUT, wait_until

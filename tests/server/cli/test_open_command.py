@@ -11,8 +11,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from ash_server.cli.output import browser
-from ash_server.db.sessions import session_id_for
+from ash_server.cli.common.output import browser
+from ash_server.store.sessions import session_id_for
 from tests.conftest import at_database, new_database
 from tests.server.cli.test_cli import COMMAND, ran_here
 from tests.server.cli.test_cli_serve import answer, running, stopped

@@ -21,12 +21,12 @@ from rich.console import Console
 
 import ash_server
 from ash_server.cli import replay as recorded
-from ash_server.cli.output.event_lines import EventPrinter, headline
+from ash_server.cli.common.output.event_lines import EventPrinter, headline
 from ash_server.cli.replay import with_due_times
-from ash_server.db.connection import connect
-from ash_server.db.events import append_events
-from ash_server.db.notify import notify
-from ash_server.db.sessions import create_session, session_id_for
+from ash_server.store.connections.pool import connect
+from ash_server.store.log.events import append_events
+from ash_server.store.log.notify import notify
+from ash_server.store.sessions import create_session, session_id_for
 from ash_shared import Context, Normalizer, parse_jsonl
 from tests.conftest import POOLER
 from tests.ports import free_port

@@ -18,17 +18,17 @@ import psutil
 import pytest
 from psycopg import AsyncConnection
 
-from ash_server.db.connection import connect, open_pool, upgrade
-from ash_server.db.embedded.server import EmbeddedPostgres
-from ash_server.db.events import append_events
-from ash_server.db.messages import append
-from ash_server.db.notify import notify
-from ash_server.db.rebuild_events import rebuild_events
-from ash_server.db.sessions import create_session, delete_session, session_id_for
-from ash_server.ingest import prepare_message
-from ash_server.live import hub as live
-from ash_server.live.hub import Hub, _SubscribedSession, _Subscriber
 from ash_server.store import Store
+from ash_server.store.connections.pool import connect, open_pool, upgrade
+from ash_server.store.embedded.server import EmbeddedPostgres
+from ash_server.store.log import subscriptions as live
+from ash_server.store.log.events import append_events
+from ash_server.store.log.notify import notify
+from ash_server.store.log.rebuild import rebuild_events
+from ash_server.store.log.subscriptions import Hub, _SubscribedSession, _Subscriber
+from ash_server.store.messages import append
+from ash_server.store.prepare import prepare_message
+from ash_server.store.sessions import create_session, delete_session, session_id_for
 from ash_server.transfer.importing.file_import import import_file
 from tests.cluster import fetch_as_owner
 from tests.marking import slow_unless

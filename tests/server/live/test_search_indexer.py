@@ -2,9 +2,9 @@
 
 from psycopg import AsyncConnection
 
-from ash_server.db.search.index import indexer_lock
 from ash_server.live.search_indexer import SearchIndexer
 from ash_server.store import Store
+from ash_server.store.search.index import indexer_lock
 
 
 async def test_indexes_only_while_no_other_server_does(store: Store, connection: AsyncConnection) -> None:

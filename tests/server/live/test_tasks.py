@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from ash_server.live import tasks
-from ash_server.live.tasks import cancel_tasks, wait_for_event
+from ash_server import tasks
+from ash_server.tasks import cancel_tasks, wait_for_event
 from tests.waiting import TIMEOUT
 
 

@@ -7,13 +7,13 @@ from uuid import UUID
 import pytest
 from psycopg import AsyncConnection
 
-from ash_server.db import event_ranges
-from ash_server.db.event_ranges import get_turn, place_of
-from ash_server.db.events import append_events, check_cursor
-from ash_server.db.messages import append
-from ash_server.ingest import prepare_message
 from ash_server.live.websocket_topics import _BLOCKS, _to_blocks, to_topic
-from ash_shared.reading.parse import parse_message_content
+from ash_server.store.log import ranges
+from ash_server.store.log.events import append_events, check_cursor
+from ash_server.store.log.ranges import get_turn, place_of
+from ash_server.store.messages import append
+from ash_server.store.prepare import prepare_message
+from ash_shared.parsing.parse import parse_message_content
 
 PICTURE = {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}}
 PROMPT = '{"type":"user","uuid":"u1","message":{"role":"user","content":"How many?"}}'
@@ -56,7 +56,7 @@ END: tuple[str, dict[str, Any]] = ("turn_end", {})
 
 
 def test_all_content_events_have_blocks() -> None:
-    assert set(_BLOCKS) <= set(event_ranges._TOPIC_TYPES)
+    assert set(_BLOCKS) <= set(ranges._TOPIC_TYPES)
 
 
 async def test_answer_without_response_id(connection: AsyncConnection, session_id: UUID) -> None:
@@ -102,7 +102,7 @@ async def test_blocks_of_events(
 
 
 async def test_event_larger_than_a_span(connection: AsyncConnection, session_id: UUID) -> None:
-    answer = ("assistant_done", {"text": "x" * (event_ranges._MAX_BYTES + 1)})
+    answer = ("assistant_done", {"text": "x" * (ranges._MAX_BYTES + 1)})
     await post(connection, session_id, START, answer, END)
 
     topic = await last_turn(connection, session_id)
@@ -121,7 +121,7 @@ async def test_too_many_events_for_a_span(  # fixtures and table columns
     included: int,
     rest: dict[str, int],
 ) -> None:
-    monkeypatch.setattr(event_ranges, "_MAX_ENTRIES", 4)
+    monkeypatch.setattr(ranges, "_MAX_ENTRIES", 4)
     prompts = [("user_message", {"text": str(number)}) for number in range(count)]
     await post(connection, session_id, START, *prompts, END)
 
@@ -143,7 +143,7 @@ async def test_events_without_lines_continue_after_lines(
     posted: list[tuple[str, dict[str, Any]]],
     rest: dict[str, int],
 ) -> None:
-    monkeypatch.setattr(event_ranges, "_MAX_ENTRIES", 2)
+    monkeypatch.setattr(ranges, "_MAX_ENTRIES", 2)
     several = ",".join(f'{{"type":"text","text":"{number}"}}' for number in range(4))
     line = (
         f'{{"type":"assistant","uuid":"u1","message":{{"id":"m1","role":"assistant","content":[{several}]}}}}'
@@ -159,7 +159,7 @@ async def test_events_without_lines_continue_after_lines(
 async def test_too_large_events_for_a_span(
     connection: AsyncConnection, session_id: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_ranges, "_MAX_BYTES", 1000)
+    monkeypatch.setattr(ranges, "_MAX_BYTES", 1000)
     prompts = [("user_message", {"text": "x" * 400}) for _ in range(5)]
     await post(connection, session_id, START, *prompts, END)
 
@@ -177,7 +177,7 @@ async def test_too_many_lines_for_a_span(  # fixtures and table columns
     rest: dict[str, int],
 ) -> None:
     """Lines after the span and stream chunks are not part of the rest. Four fit, the last of which may continue."""
-    monkeypatch.setattr(event_ranges, "_MAX_BYTES", 400)
+    monkeypatch.setattr(ranges, "_MAX_BYTES", 400)
     answer = (
         '{"type":"assistant","uuid":"u%d","message":{"id":"m%d","role":"assistant","content":'
         '[{"type":"text","text":"a"}]}}'

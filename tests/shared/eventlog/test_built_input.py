@@ -8,7 +8,7 @@ import pytest
 
 from ash_shared.eventlog.built_input import add_value, json_end
 from ash_shared.eventlog.state import UnfinishedJson
-from ash_shared.providers._kit.json_fields import set_json_path
+from ash_shared.records.json_fields import set_json_path
 
 TABLE: dict[str, list[tuple[str, Any, str | None]]] = {
     "string in parts": [("$.a", 'x"', '{"a":"x\\"'), ("$.a", "é", "é"), ("$.a", "", "")],

@@ -16,7 +16,7 @@ from ash_shared.eventlog.state import MAX_OPEN_TEXT, OpenTextMissing
 from ash_shared.model.event_types import CHUNKS
 from ash_shared.model.events import read_event
 from ash_shared.model.message import Facts
-from ash_shared.providers._kit.steps import Chunk, ChunkEnd, SlotKind, Step
+from ash_shared.records.steps import Chunk, ChunkEnd, SlotKind, Step
 from tests.shared.logs import CONTENT_EVENTS, SavedSession, context
 
 COSTS = ("usage", "costUsd")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ash_shared.conversation.standard_messages import transform_messages
-from ash_shared.reading.parse import parse_message_content, parse_message_content_json
+from ash_shared.parsing.parse import parse_message_content, parse_message_content_json
 from tests.shared.logs import follow
 
 CALL = {"toolCallId": "t1", "toolName": "", "input": {}}

@@ -9,8 +9,8 @@ import pytest
 from ash_shared import read_message
 from ash_shared.conversation.standard_messages import transform_messages
 from ash_shared.model.message import Facts
-from ash_shared.providers._kit.responses_items import ITEMS, UNTYPED
 from ash_shared.providers.codex import PROVIDER
+from ash_shared.records.responses_items import ITEMS, UNTYPED
 
 Line = dict[str, Any]
 

@@ -9,7 +9,7 @@ import pytest
 
 from ash_shared.eventlog import Context, Normalizer
 from ash_shared.model.events import read_event
-from ash_shared.providers._kit.json_fields import set_json_path
+from ash_shared.records.json_fields import set_json_path
 from tests.shared.conftest import CORPUS
 from tests.shared.texts import texts_of
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ash_shared import parse_message_content
-from ash_shared.reading.parse import read_message
+from ash_shared.parsing.parse import read_message
 from tests.shared.transcripts import Short, short_messages
 
 Record = dict[str, Any]

@@ -411,7 +411,7 @@ def add_quay(provider: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.delitem(sys.modules, "ash_shared.providers.quay", raising=False)
     monkeypatch.setattr(providers, "__path__", [*providers.__path__, str(folder / "providers")])
     discovered = discover()
-    monkeypatch.setattr("ash_shared.reading.read._load_providers", lambda: discovered)
+    monkeypatch.setattr("ash_shared.parsing.parsed_text._load_providers", lambda: discovered)
 
 
 def test_guide_example_prints_documented_output(

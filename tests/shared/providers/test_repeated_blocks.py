@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ash_shared.providers._kit.repeated_blocks import form_of, match_blocks
+from ash_shared.records.repeated_blocks import form_of, match_blocks
 
 
 def text(words: str) -> dict[str, Any]:

@@ -16,10 +16,10 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.sync.client import connect
 
 from ash_server.app import create_app, openapi_json
-from ash_server.db.keys import SCOPES
 from ash_server.history_tools import _TOOLS
 from ash_server.settings import Settings
 from ash_server.store import Store
+from ash_server.store.keys import SCOPES
 from tests.conftest import at_database, new_database
 from tests.server.api.conftest import SECRET, bearer, create_key
 from tests.server.cli.test_cli_serve import running

@@ -11,10 +11,10 @@ from litestar.testing import AsyncTestClient
 from websockets.sync.client import connect
 
 from ash_server.app import create_app
-from ash_server.db.keys import NewKey
-from ash_server.key_texts import digest, new_key_text, shown_prefix
+from ash_server.keys.digests import digest, new_key_text, shown_prefix
 from ash_server.settings import Settings
 from ash_server.store import Store
+from ash_server.store.keys import NewKey
 from tests.waiting import TIMEOUT, until
 
 TOKEN = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0dF3gH6"

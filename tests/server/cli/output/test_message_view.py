@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ash_server.cli.output.message_view import show_message
-from ash_server.cli.output.terminal import visible
+from ash_server.cli.common.output.message_view import show_message
+from ash_server.cli.common.output.terminal import visible
 from ash_shared import parse_message_content
 
 BLOCKS: dict[str, tuple[Any, list[str]]] = {

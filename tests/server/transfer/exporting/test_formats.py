@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from psycopg import AsyncConnection
 
-from ash_server.db.connection import Pool
-from ash_server.db.events import append_events, get_events_since
-from ash_server.db.sessions import create_session, get_session, update_session
-from ash_server.queries import projection_inputs, standard_pages
-from ash_server.queries.projection_inputs import read_summary
 from ash_server.store import Store
+from ash_server.store.connections.pool import Pool
+from ash_server.store.conversation import projection_inputs, standard_pages
+from ash_server.store.conversation.projection_inputs import read_summary
+from ash_server.store.log.events import append_events, get_events_since
+from ash_server.store.sessions import create_session, get_session, update_session
 from ash_server.transfer.exporting import html
 from ash_server.transfer.exporting.html import ENTRY, escape_script, frame, write_html
 from ash_server.transfer.exporting.in_memory import load_in_memory

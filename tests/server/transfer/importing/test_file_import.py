@@ -13,12 +13,11 @@ import pytest
 import zstandard
 from psycopg import AsyncConnection
 
-from ash_server.db import messages
-from ash_server.db.messages import append, list_messages
-from ash_server.db.sessions import create_session, get_session, session_id_for, update_session
 from ash_server.errors import SessionNotFound
-from ash_server.ingest import line_id, prepare_message
-from ash_server.store import Store
+from ash_server.store import Store, messages
+from ash_server.store.messages import append, list_messages
+from ash_server.store.prepare import line_id, prepare_message
+from ash_server.store.sessions import create_session, get_session, session_id_for, update_session
 from ash_server.transfer.exporting.jsonl import export_messages
 from ash_server.transfer.importing import file_import, lines, result
 from ash_server.transfer.importing.file_import import import_file

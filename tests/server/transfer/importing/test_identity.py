@@ -15,8 +15,8 @@ from psycopg import AsyncConnection
 
 from ash_server.cli.import_.files import ImportReport, import_paths
 from ash_server.cli.import_.options import ImportOptions
-from ash_server.db.sessions import session_id_for
 from ash_server.store import Store
+from ash_server.store.sessions import session_id_for
 from ash_server.transfer.exporting.jsonl import export_messages
 from ash_server.transfer.importing import lines
 from ash_server.transfer.importing.file_import import import_file

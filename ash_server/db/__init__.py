@@ -1,1 +1,0 @@
-"""The store: everything that knows PostgreSQL."""

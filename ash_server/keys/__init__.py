@@ -1,0 +1,1 @@
+"""Keys: their digests, and the ones that a server remembers."""

@@ -1,0 +1,150 @@
+"""Database connections lent to the repositories, and translation of database errors."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
+from uuid import UUID
+from weakref import WeakValueDictionary
+
+from psycopg import AsyncConnection, OperationalError, errors
+
+from ash_server.errors import DatabaseUnavailable, DiskFull, SchemaMismatch, WriteUnconfirmed
+from ash_server.store.connections.pool import Pool
+from ash_server.store.connections.tenants import DEFAULT, Tenant
+
+_MAX_WRITERS_PER_SESSION = 2
+_WRITER_TIMEOUT = 5
+"""Seconds, the same as for a connection of the pool."""
+
+_STATEMENT_ENDED = "A statement took longer than ASH_STATEMENT_TIMEOUT allows, or was cancelled."
+_REPEAT = "the request may be repeated with the same ids, and is stored once."
+_LOST_WORKER = (
+    "Part of the database, a worker of the cluster, does not answer. Sessions on other workers can be read and "
+    f"written; {_REPEAT}"
+)
+
+_log = logging.getLogger(__name__)
+
+
+class Connections:
+    """Lends connections of a pool to the statements of one tenant, for the duration of one operation.
+
+    At most two connections per session go to writers, so that one busy or locked session cannot exhaust the pool.
+    Long reads use a pool of their own, so that a slow consumer does not block other operations.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        stream_pool: Pool,
+        owner_pool: Pool,
+        tenant: Tenant = DEFAULT,
+        *,
+        is_replica: bool = False,
+    ) -> None:
+        self.pool = pool
+        self.stream_pool = stream_pool
+        self.owner_pool = owner_pool
+        self.tenant = tenant
+        self.is_replica = is_replica
+        self._write_slots: WeakValueDictionary[UUID, asyncio.Semaphore] = WeakValueDictionary()
+
+    def for_tenant(self, tenant: Tenant) -> "Connections":
+        return Connections(self.pool, self.stream_pool, self.owner_pool, tenant, is_replica=self.is_replica)
+
+    def connection(self) -> AbstractAsyncContextManager[AsyncConnection]:
+        """Lend a connection for a short operation. Raises DatabaseUnavailable, SchemaMismatch."""
+        return _lend(self.pool, self.tenant)
+
+    def changes(self) -> AbstractAsyncContextManager[AsyncConnection]:
+        """Lend a connection for a short write. Raises WriteUnconfirmed, DiskFull, and the errors of `connection`."""
+        return _lend(self.pool, self.tenant, writes=True)
+
+    def owner(self) -> AbstractAsyncContextManager[AsyncConnection]:
+        """Lend a connection for tables of no tenant, such as keys. Raises DatabaseUnavailable, SchemaMismatch."""
+        return _lend(self.owner_pool, self.tenant)
+
+    def stream(self) -> AbstractAsyncContextManager[AsyncConnection]:
+        """Lend a connection for a long read. Raises DatabaseUnavailable, SchemaMismatch."""
+        return _lend(self.stream_pool, self.tenant)
+
+    @property
+    def pools(self) -> tuple[Pool, ...]:
+        return self.pool, self.stream_pool, self.owner_pool
+
+    def count(self) -> dict[str, int]:
+        """Return the connections of the pool that are `idle` and `used`, and the requests `waiting` for one."""
+        stats = self.pool.get_stats()
+        idle = stats["pool_available"]
+        return {"idle": idle, "used": stats["pool_size"] - idle, "waiting": stats["requests_waiting"]}
+
+    @asynccontextmanager
+    async def writer(self, session_id: UUID) -> AsyncGenerator[AsyncConnection, None]:
+        """Lend a connection to write to one session. Raises the same errors as `changes`."""
+        slot = self._write_slots.setdefault(session_id, asyncio.Semaphore(_MAX_WRITERS_PER_SESSION))
+        try:
+            async with asyncio.timeout(_WRITER_TIMEOUT):
+                await slot.acquire()
+        except TimeoutError:
+            raise DatabaseUnavailable("The session is being written to; try again.") from None
+        try:
+            async with self.changes() as conn:
+                yield conn
+        finally:
+            slot.release()
+
+
+@contextmanager
+def translate_errors() -> Iterator[None]:
+    """Raise DiskFull, DatabaseUnavailable or SchemaMismatch instead of the driver's errors."""
+    try:
+        yield
+    except errors.DiskFull as error:
+        _log.warning("the disk of the database is full")
+        raise DiskFull from error
+    except errors.QueryCanceled as error:
+        _log.warning("a statement was cancelled")
+        raise DatabaseUnavailable(_STATEMENT_ENDED) from error
+    except OperationalError as error:
+        reason, _, _ = str(error).partition("\n")
+        _log.warning("the database does not answer: %s: %s", type(error).__name__, reason)
+        raise DatabaseUnavailable(_LOST_WORKER if _is_of_worker(error) else None) from error
+    except (errors.UndefinedTable, errors.UndefinedColumn, errors.InsufficientPrivilege) as error:
+        _log.warning("the database schema does not match this version: %s", type(error).__name__)
+        raise SchemaMismatch from error
+
+
+@contextmanager
+def _confirm_writes() -> Iterator[None]:
+    """Raise WriteUnconfirmed if the connection is lost. The errors of writes say how to repeat them."""
+    try:
+        yield
+    except errors.DiskFull as error:
+        _log.warning("the disk of the database is full")
+        raise DiskFull(f"{DiskFull.title} Nothing is stored; {_REPEAT}") from error
+    except errors.QueryCanceled as error:
+        _log.warning("a statement was cancelled")
+        raise DatabaseUnavailable(f"{_STATEMENT_ENDED} Nothing is stored; {_REPEAT}") from error
+    except OperationalError as error:
+        is_lost = error.sqlstate is None or isinstance(error, (errors.AdminShutdown, errors.CrashShutdown))
+        if not is_lost:
+            raise
+        _log.warning("the connection to the database was lost during a write")
+        raise WriteUnconfirmed(
+            f"The connection was lost, so the write may or may not be stored; {_REPEAT}"
+        ) from error
+
+
+def _is_of_worker(error: OperationalError) -> bool:
+    """True if the coordinator of a cluster reports that one of its workers does not answer."""
+    is_of_connection = (error.sqlstate or "").startswith("08")  # PostgreSQL itself sends no such error
+    return is_of_connection or "while executing command on " in (error.diag.context or "")
+
+
+@asynccontextmanager
+async def _lend(pool: Pool, tenant: Tenant, *, writes: bool = False) -> AsyncGenerator[AsyncConnection, None]:
+    with translate_errors():
+        async with pool.connection(tenant=tenant) as conn:
+            with _confirm_writes() if writes else nullcontext():
+                yield conn

@@ -1,0 +1,1 @@
+"""Connections to PostgreSQL: pools, tenants, pipelines and replicas."""

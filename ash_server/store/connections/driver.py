@@ -1,0 +1,140 @@
+"""Connections that read results in fewer turns of the event loop, send fewer messages and encode lists faster."""
+
+import os
+import select
+import socket
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, suppress
+from functools import cached_property
+from typing import Any, TypeVar, cast
+
+import psycopg
+from psycopg import AsyncConnection, AsyncPipeline
+from psycopg.abc import PQGen
+from psycopg.generators import send
+from psycopg.pq import TransactionStatus
+from psycopg.waiting import Ready, Wait
+
+from ash_server.store.connections.lists import ListDumper
+
+RV = TypeVar("RV")
+
+HAS_CITUS = "to_regclass('pg_dist_partition') IS NOT NULL"
+"""SQL: true if the database may be part of a cluster."""
+
+PASS_ON_SETTINGS = "SELECT set_config('citus.propagate_set_commands', 'local', true)"
+"""Makes Citus send SET LOCAL commands of this transaction to the workers."""
+
+_MAX_READS = 64
+"""Reads between two turns of the event loop, of about 8 KB each."""
+
+
+class Connection(AsyncConnection):
+    """A connection that waits with the event loop only if nothing can be read.
+
+    psycopg waits for each packet of a result, which takes longer than reading it.
+    """
+
+    is_distributed = False
+    """True if the database has the extension citus."""
+
+    lock_timeout: str | None = None
+    """The lock timeout as a PostgreSQL setting; None waits without a limit."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.info.encoding == "utf-8":
+            self.adapters.register_dumper(list, ListDumper)
+
+    async def wait(self, gen: PQGen[RV], *args: Any, **kwargs: Any) -> RV:
+        return await super().wait(_read_eagerly(gen, self._poller), *args, **kwargs)
+
+    @asynccontextmanager
+    async def pipeline(self) -> AsyncGenerator[AsyncPipeline, None]:
+        self._pipeline = pipeline = cast("_Pipeline", self._pipeline or _Pipeline(self))
+        try:
+            async with super().pipeline():
+                yield pipeline
+        finally:
+            if pipeline.has_failed and not pipeline.level:
+                await self._forget_statements()
+
+    @property
+    def is_idle(self) -> bool:
+        """True outside transactions and pipelines."""
+        return not self.pgconn.pipeline_status and self.pgconn.transaction_status == TransactionStatus.IDLE
+
+    async def begin_on_workers(self) -> None:
+        """Make the workers of a cluster apply the lock timeout to this transaction.
+
+        Session rows are locked there, and Citus sends SET LOCAL commands to the workers, but no connection settings.
+        """
+        await self.execute(PASS_ON_SETTINGS)
+        if self.lock_timeout is not None:
+            await self.execute(f"SET LOCAL lock_timeout = '{self.lock_timeout}'".encode())
+
+    async def _forget_statements(self) -> None:
+        """Deallocate all prepared statements.
+
+        After an error, PostgreSQL skips the rest of the pipeline, but psycopg considers some skipped statements
+        prepared: `PrepareManager.maybe_add_to_cache` returns no key for a statement that ran before, so psycopg does
+        not check its result.
+        """
+        if self._prepared.clear() and self.pgconn.transaction_status == TransactionStatus.IDLE:
+            async with self.lock:
+                await self.wait(self._prepared.maintain_gen(self))
+
+    def abort(self) -> None:
+        """Shut down the socket, so that pending statements fail at once.
+
+        psycopg's methods to close and cancel need a server that answers.
+        """
+        if not self.closed:
+            with socket.socket(fileno=os.dup(self.pgconn.socket)) as duplicate, suppress(OSError):
+                duplicate.shutdown(socket.SHUT_RDWR)
+
+    @cached_property
+    def _poller(self) -> select.poll:
+        poller = select.poll()
+        poller.register(self.pgconn.socket, select.POLLIN)
+        return poller
+
+
+class _Pipeline(AsyncPipeline):
+    """A pipeline that ends with only a Sync, and records errors.
+
+    psycopg's pipeline sends a Flush after the Sync. If the Flush arrives after the answer, PgBouncer reserves a
+    connection to PostgreSQL for this client, which nothing releases while the client is idle.
+    """
+
+    has_failed = False
+    """True if PostgreSQL refused a statement."""
+
+    def _process_results(self, *args: Any) -> None:
+        try:
+            super()._process_results(*args)
+        except psycopg.Error:
+            self.has_failed = True
+            raise
+
+    def _exit_gen(self) -> PQGen[None]:
+        try:
+            self._enqueue_sync()
+            yield from self._communicate_gen()
+        finally:
+            yield from send(self.pgconn)  # the rest of a long statement, which did not fit into the socket
+            yield from self._fetch_gen(flush=False)
+
+
+def _read_eagerly(gen: PQGen[RV], poller: select.poll) -> Generator[Wait, Ready | int, RV]:
+    """Run a generator of psycopg, and let it read as long as there is something to read."""
+    try:
+        wanted = next(gen)
+        while True:
+            wanted = gen.send((yield wanted))
+            for _ in range(_MAX_READS):
+                if wanted != Wait.R or not poller.poll(0):
+                    break
+                wanted = gen.send(Ready.R)
+    except StopIteration as end:
+        return cast("RV", end.value)

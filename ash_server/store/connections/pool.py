@@ -1,0 +1,422 @@
+"""Connections, transactions and the schema."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from itertools import starmap
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self, TypeAlias, TypeVar
+from uuid import uuid4
+from weakref import WeakSet
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.errors import InsufficientPrivilege, UndefinedTable
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from ash_server.errors import AshError, DatabaseUnavailable, SchemaMismatch
+from ash_server.store.connections.driver import Connection
+from ash_server.store.connections.tenant_connections import (
+    POOLER,
+    SharedConnection,
+    TenantConnection,
+    apply_settings,
+    is_behind_pooler,
+)
+from ash_server.store.connections.tenants import DEFAULT, Tenant
+
+T = TypeVar("T")
+
+Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
+
+REVISION = "0023"
+"""The schema revision that this version requires."""
+
+LOCK_TIMEOUT = 4.0
+"""Seconds that a writer waits for another writer of the same session."""
+
+POOL_TIMEOUT = 5.0
+"""Seconds that an operation waits for a connection of the pool."""
+
+_ADDRESS = {"host", "hostaddr", "port"}
+
+_NETWORK_LIMITS = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
+"""libpq parameters (seconds; milliseconds for the last one) that end a connection within about 25 seconds if the other
+machine disappears. The system's defaults are minutes to hours."""
+
+_SETTINGS = {
+    "TimeZone": "UTC",
+    # With the default and a table that is not analysed yet, PostgreSQL reads and sorts a whole session for one page
+    # instead of reading the rows from the index in order.
+    "random_page_cost": "1",
+    # Compiling the query of a page, if its estimated cost is high, takes longer than running it.
+    "jit": "off",
+}
+
+_SELECT_REVISION = "SELECT version_num FROM alembic_version"
+
+# A wheel has the migrations inside the package, a checkout in its root.
+_MIGRATION_FOLDERS = (Path(__file__).parents[2] / "_alembic", Path(__file__).parents[3] / "alembic")
+
+
+class StatementOptions(NamedTuple):
+    timeout: int | None = None
+    """Seconds that a statement may take."""
+    prepare_threshold: int | Literal["never"] | None = None
+    """How often a statement runs before PostgreSQL keeps its plan. None means 5, or never with a pooler, which may not
+    know prepared statements."""
+
+    def threshold(self, *, is_pooled: bool) -> int | None:
+        """Return the value for psycopg."""
+        if self.prepare_threshold == "never" or (self.prepare_threshold is None and is_pooled):
+            return None
+        return 5 if self.prepare_threshold is None else self.prepare_threshold
+
+
+class PooledUrl(str):
+    """The URL of a database behind a pooler, such as PgBouncer, that lends its connections for a transaction each.
+
+    `direct` is the address of PostgreSQL itself, or of a pooler in session mode. User, password, database and options
+    are those of this URL where `direct` has none.
+    """
+
+    direct: str
+
+    def __new__(cls, url: str, direct: str) -> Self:
+        self = super().__new__(cls, url)
+        own = conninfo_to_dict(libpq_url(url))
+        inherited = {name: value for name, value in own.items() if name not in _ADDRESS}
+        self.direct = make_conninfo(libpq_url(direct), **{**inherited, **conninfo_to_dict(libpq_url(direct))})
+        return self
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
+        return type(self), (str(self), self.direct)
+
+
+class Pool(AsyncConnectionPool[TenantConnection]):
+    """Lends connections for one tenant each time, so that none keeps the tenant of its last use."""
+
+    def __init__(self, *args: Any, settings: Mapping[str, str], is_restricted: bool, **kwargs: Any) -> None:
+        super().__init__(*args, configure=self._prepare, **kwargs)
+        self._settings = settings
+        self._is_restricted = is_restricted
+        self._open_connections = WeakSet[TenantConnection]()
+        self._is_answering = asyncio.Event()
+        self._is_answering.set()
+
+    async def _prepare(self, conn: TenantConnection) -> None:
+        self._open_connections.add(conn)
+        await conn.configure(self._settings)
+
+    def suspend(self) -> None:
+        """Close all connections, so that pending operations fail, and lend none until `resume`."""
+        self._is_answering.clear()
+        for conn in list(self._open_connections):
+            conn.abort()
+
+    async def resume(self) -> None:
+        """Replace the closed connections, and lend again."""
+        await self.check()
+        self._is_answering.set()
+
+    @asynccontextmanager
+    async def connection(
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109  # as in the superclass
+        *,
+        tenant: Tenant = DEFAULT,
+    ) -> AsyncGenerator[TenantConnection, None]:
+        conn = await self._acquire(self.timeout if timeout is None else timeout)
+        try:
+            if self._is_restricted:
+                await conn.set_tenant(tenant)
+            yield conn
+        finally:
+            is_cancelled = conn.pgconn.pipeline_status
+            if is_cancelled:  # the next statement would wait for ever
+                conn.pgconn.finish()
+            await self.putconn(conn)
+
+    async def _acquire(self, seconds: float) -> TenantConnection:
+        """Raises PoolTimeout."""
+        deadline = time.monotonic() + seconds
+        if not self._is_answering.is_set():
+            await self._wait_for_answers(seconds)
+        conn = await self.getconn(deadline - time.monotonic())
+        if not self._is_answering.is_set():  # suspended meanwhile
+            await self.putconn(conn)
+            raise PoolTimeout(_SILENT)
+        return conn
+
+    async def _wait_for_answers(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._is_answering.wait()
+        except TimeoutError:
+            raise PoolTimeout(_SILENT) from None
+
+
+_SILENT = "no answer for some seconds, although its connections are open"
+
+
+def open_pool(
+    url: str,
+    *,
+    min_size: int = 1,
+    max_size: int = 10,
+    lock_timeout: float | None = LOCK_TIMEOUT,
+    statements: StatementOptions = StatementOptions(),  # noqa: B008  # immutable
+    as_owner: bool = False,
+) -> Pool:
+    """Return a pool that opens on entry (`async with`). Its connections are in autocommit mode, with times in UTC.
+
+    `lock_timeout` is in seconds; None waits for the locks of other writers without a limit. `as_owner` is for tables of
+    no tenant, such as keys: row-level security does not apply.
+    """
+
+    settings = {
+        **_SETTINGS,
+        **({} if lock_timeout is None else {"lock_timeout": f"{round(lock_timeout * 1000)}ms"}),
+        **({} if statements.timeout is None else {"statement_timeout": f"{statements.timeout}s"}),
+    }
+    is_pooled = isinstance(url, PooledUrl)
+    return Pool(
+        libpq_url(url),
+        is_restricted=not as_owner,
+        connection_class=SharedConnection if is_pooled else TenantConnection,
+        kwargs={
+            "autocommit": True,
+            "prepare_threshold": statements.threshold(is_pooled=is_pooled),
+            **network_limits(url),
+        },
+        settings=settings,
+        min_size=min_size,
+        max_size=max_size,
+        timeout=POOL_TIMEOUT,
+        reconnect_timeout=POOL_TIMEOUT,  # then operations retry; the pool's own delays keep growing
+        open=False,
+    )
+
+
+@asynccontextmanager
+async def one_transaction(conn: AsyncConnection) -> AsyncGenerator[None, None]:
+    """Run the statements in one pipeline, which is one transaction. BEGIN and COMMIT make small appends 20 % slower.
+
+    PostgreSQL commits at the end of the pipeline, even if this process fails or is cancelled after sending statements.
+    Such an error closes the connection, so that PostgreSQL rolls back. PostgreSQL does not commit statements if it
+    rejects one of them.
+
+    PostgreSQL runs the first statement of a pipeline without knowing that others follow, so Citus would commit it on
+    the worker and release its row locks. In a cluster, a statement without tables comes first.
+    """
+    try:
+        async with conn.pipeline():
+            try:
+                if isinstance(conn, Connection) and conn.is_distributed:
+                    await conn.begin_on_workers()
+                yield
+            except BaseException as error:
+                _close_on_client_failure(conn, error)
+                raise
+    except BaseException as error:  # cancelled while the pipeline ends, with results unread
+        _close_on_client_failure(conn, error)
+        raise
+
+
+async def change_row(conn: AsyncConnection, query: str, params: Sequence[Any] | Mapping[str, Any]) -> int:
+    """Change session rows, which writers may have locked. Returns the number of changed rows."""
+    is_alone = isinstance(conn, Connection) and conn.is_distributed and conn.is_idle
+    async with one_transaction(conn) if is_alone else nullcontext():
+        cursor = await conn.execute(query, params)
+    return cursor.rowcount
+
+
+def is_distributed(conn: AsyncConnection) -> bool:
+    """True if the database may be part of a Citus cluster."""
+    return getattr(conn, "is_distributed", False)
+
+
+async def fetch_all(
+    conn: AsyncConnection, row: Callable[..., T], query: str, params: Sequence[Any] | Mapping[str, Any]
+) -> list[T]:
+    """Return the rows of a query as objects that `row` makes of their columns. Faster than a row factory."""
+    cursor = await conn.execute(query, params, binary=True)
+    return list(starmap(row, await cursor.fetchall()))
+
+
+def _close_on_client_failure(conn: AsyncConnection, error: BaseException) -> None:
+    is_rejected_by_server = isinstance(error, psycopg.Error) and error.sqlstate
+    is_before_first_write = isinstance(error, AshError)
+    if not (is_rejected_by_server or is_before_first_write):
+        conn.pgconn.finish()
+
+
+async def connect(url: str) -> AsyncConnection:
+    """Open a session, configured like those of the pool, without a lock timeout and without row-level security.
+
+    It bypasses the pooler of a pooled URL. Raises DatabaseUnavailable if there is another one.
+    """
+    conn = await connect_directly(url)
+    try:
+        await _check_session(conn, url)
+        await apply_settings(conn, {**_SETTINGS, "ash.tenant": str(DEFAULT.number)})
+    except BaseException:  # also after a cancellation
+        await conn.close()
+        raise
+    return conn
+
+
+async def connect_directly(url: str, *, prepare_threshold: int | None = 5) -> Connection:
+    """Open a plain connection, without row-level security and without a check for a pooler."""
+    options: dict[str, Any] = network_limits(url)
+    return await Connection.connect(
+        direct_url(url), autocommit=True, prepare_threshold=prepare_threshold, **options
+    )
+
+
+def connect_command(url: str, *, autocommit: bool = True) -> psycopg.Connection:
+    """Open a plain connection for a command."""
+    return psycopg.connect(direct_url(url), autocommit=autocommit, **network_limits(url))
+
+
+def known_revisions() -> set[str]:
+    """Return the schema revisions that this version can create."""
+    return {path.name[:4] for path in (_migration_folder() / "versions").glob("[0-9]*.py")}
+
+
+def upgrade(url: str, revision: str = REVISION) -> None:
+    """Migrate the schema to this version, or to an earlier one; several processes may do so at once.
+
+    Raises SchemaMismatch, psycopg.Error.
+    """
+    with connect_command(url) as conn:
+        if current_revision_of(conn) != revision:
+            _migrate(url, revision)
+
+
+async def current_revision(conn: AsyncConnection) -> str | None:
+    """Return the revision of the schema, to compare with REVISION. None before the first upgrade."""
+    try:
+        row = await (await conn.execute(_SELECT_REVISION)).fetchone()
+    except UndefinedTable:
+        return None
+    return row[0] if row else None
+
+
+async def check_schema(conn: AsyncConnection) -> None:
+    """Raises SchemaMismatch if the schema is not the one this version needs."""
+    revision = await current_revision(conn)
+    if revision != REVISION:
+        raise SchemaMismatch(
+            f"the database has schema {revision or 'none'}, this Ash needs {REVISION}: run `ash db upgrade`, "
+            "or a newer Ash if that refuses"
+        )
+
+
+def libpq_url(url: str) -> str:
+    """Return the URL in libpq's form, without the driver of an SQLAlchemy URL."""
+    scheme, separator, rest = url.partition("://")
+    return f"postgresql{separator}{rest}" if scheme in ("postgresql+psycopg", "postgres") else url
+
+
+def direct_url(url: str) -> str:
+    """Return the address for a session, in libpq's form: that of a pooled URL without the pooler."""
+    return url.direct if isinstance(url, PooledUrl) else libpq_url(url)
+
+
+def network_limits(url: str) -> dict[str, Any]:
+    """Return the libpq parameters that end connections to a machine that is gone, except those that the URL sets."""
+    own = conninfo_to_dict(direct_url(url))
+    limits = {name: value for name, value in _NETWORK_LIMITS.items() if name not in own}
+    if "PGCONNECT_TIMEOUT" in os.environ:
+        limits.pop("connect_timeout", None)
+    return limits
+
+
+async def _check_session(conn: AsyncConnection, url: str) -> None:
+    """Raise DatabaseUnavailable if there is a pooler on which notifications of PostgreSQL do not arrive."""
+    if not await is_behind_pooler(conn):
+        return
+    if not isinstance(url, PooledUrl):
+        raise DatabaseUnavailable(POOLER)
+    if not await _receives_notifications(conn, url):
+        raise DatabaseUnavailable(
+            "ASH_DIRECT_URL must be the address of PostgreSQL itself, or of a pooler in session mode: notifications "
+            "do not arrive."
+        )
+
+
+async def _receives_notifications(conn: AsyncConnection, url: str) -> bool:
+    """Send one on another connection. PostgreSQL delivers it before it runs the next statement."""
+    received: list[psycopg.Notify] = []
+    channel = f"ash_{uuid4().hex}"
+    conn.add_notify_handler(received.append)
+    await conn.execute(f"LISTEN {channel}")
+    async with await Connection.connect(libpq_url(url), autocommit=True, **network_limits(url)) as other:
+        await other.execute(f"NOTIFY {channel}")
+    await conn.execute("SELECT")
+    await conn.execute(f"UNLISTEN {channel}")
+    conn.remove_notify_handler(received.append)
+    return bool(received)
+
+
+def current_revision_of(conn: psycopg.Connection) -> str | None:
+    """Like `current_revision`."""
+    try:
+        row = conn.execute(_SELECT_REVISION).fetchone()
+    except UndefinedTable:
+        return None
+    return row[0] if row else None
+
+
+def _migration_folder() -> Path:
+    return next(filter(Path.is_dir, _MIGRATION_FOLDERS))
+
+
+def _migrate(url: str, revision: str) -> None:
+    # Imported late: it takes half a second, and most databases are up to date.
+    from alembic import command
+    from alembic.config import Config
+    from alembic.util import CommandError
+    from sqlalchemy import NullPool, create_engine
+    from sqlalchemy.exc import DBAPIError
+
+    config = Config()
+    config.set_main_option("script_location", str(_migration_folder()).replace("%", "%%"))
+    engine = create_engine(
+        "postgresql+psycopg://",
+        creator=lambda: connect_command(url, autocommit=False),
+        poolclass=NullPool,
+    )
+    with engine.connect() as connection:
+        config.attributes["connection"] = connection
+        try:
+            command.upgrade(config, revision)
+        except CommandError as error:
+            raise SchemaMismatch(
+                f"the database has a schema of a newer Ash: run that version ({error})"
+            ) from error
+        except DBAPIError as error:
+            if isinstance(error.orig, InsufficientPrivilege):
+                raise _privilege_missing(error.orig) from error
+            raise error.orig or error from None
+
+
+def _privilege_missing(error: InsufficientPrivilege) -> SchemaMismatch:
+    """Return an error with the statements in the hint of migration 0016; without a hint, Ash is not the owner."""
+    statements = error.diag.message_hint
+    remedy = (
+        f"let an administrator run `{statements}`"
+        if statements
+        else "the user must own the database and its tables"
+    )
+    return SchemaMismatch(f"the database cannot be migrated: {error.diag.message_primary}; {remedy}")

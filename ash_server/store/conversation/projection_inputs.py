@@ -1,0 +1,163 @@
+"""Inputs of projections: the events of a stored session, read page by page, without the parts a projection ignores."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import aclosing, suppress
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from ash_server.errors import SessionTooLarge
+from ash_server.store.connections.pool import Connect
+from ash_server.store.conversation.redacted_rows import redact_event
+from ash_server.store.conversation.standard_pages import get_event_pages, get_pages
+from ash_server.store.conversation.subagent_spending import read_total_spending
+from ash_server.store.log.events import StoredEvent, check_cursor, get_open_turn
+from ash_server.store.messages import StoredMessage, list_messages
+from ash_server.store.sessions import get_session
+from ash_shared.eventlog import Event
+from ash_shared.model.event_types import CHUNKS, types_where
+from ash_shared.model.message import StandardMessage
+from ash_shared.projections import (
+    OtelAttributes,
+    SessionSummary,
+    count_models,
+    spending_of,
+    to_otel_genai,
+    to_session_summary,
+)
+from ash_shared.records.json_text import decode_json
+
+_PAGE, _PAGE_BYTES = 1000, 4 * 1024 * 1024
+_TOOL_LINES = 200
+"""Number of first stored lines in which definitions of tools are searched."""
+MAX_BYTES = 64 * 1024 * 1024
+"""Total size of the events, twice what any API accepts in a request."""
+
+_COMMON_FIELDS = frozenset({"parentToolCallId", "sidechain"})
+"""Payload fields that every projection reads."""
+_UNSUMMARISED_FIELDS = frozenset({"args", "content", "details", "raw", "result", "structured"})
+"""Payload fields that a summary never shows."""
+_HIDDEN_TYPES = types_where(lambda row: row.is_hidden)
+
+
+async def read_conversation(connect: Connect, session_id: UUID, *, redacts: bool = False) -> list[Event]:
+    """Return the events as projections to messages and prompts read them. Raises SessionNotFound, SessionTooLarge.
+
+    `redacts`: without secrets, because a projection may cut them, for example in the name of a tool.
+    """
+    return await _read_events(connect, session_id, _keep_for_conversation, redacts=redacts)
+
+
+async def read_whole_events(connect: Connect, session_id: UUID, *, redacts: bool = False) -> list[Event]:
+    """Return the events with all of their content. Raises SessionNotFound, SessionTooLarge."""
+    return await _read_events(connect, session_id, lambda event: event, redacts=redacts)
+
+
+async def read_summary(connect: Connect, session_id: UUID) -> SessionSummary:
+    """Raises SessionNotFound, SessionTooLarge."""
+    async with connect() as conn:
+        open_turn = await get_open_turn(conn, session_id)  # read first, so that its end is not missed
+        session = await get_session(conn, session_id)
+    copied = session.copied_messages or 0
+    events = await _read_events(connect, session_id, _keep_for_summary)
+    is_subagent = bool(session.agent_id)
+    after = copied if is_subagent else 0
+    models = await _count_models(connect, session_id, after) if session.message_count else Counter[str]()
+    summary = await asyncio.to_thread(
+        to_session_summary,
+        events,
+        open_turn=open_turn,
+        models=models,
+        copied_messages=copied,
+        is_subagent=is_subagent,
+    )
+    total = await read_total_spending(
+        connect, session_id, own=partial(spending_of, events, open_turn, copied)
+    )
+    return summary if total is None else summary.model_copy(update=total)
+
+
+async def _count_models(connect: Connect, session_id: UUID, after: int) -> Counter[str]:
+    """Count the answers after a stored message by model."""
+    models = Counter[str]()
+    async with aclosing(get_pages(connect, session_id, after=after)) as pages:
+        async for page in pages:
+            models += count_models(page)
+    return models
+
+
+async def read_otel_genai(connect: Connect, session_id: UUID) -> OtelAttributes:
+    """Raises SessionNotFound, SessionTooLarge."""
+    messages: list[StandardMessage] = []
+    size = 0
+    async with aclosing(get_pages(connect, session_id)) as pages:
+        async for page in pages:
+            messages += page
+            size += await asyncio.to_thread(_size_of_messages, page)
+            if size > MAX_BYTES:
+                raise SessionTooLarge
+    async with connect() as conn:
+        first = await list_messages(conn, session_id, limit=_TOOL_LINES)
+    return await asyncio.to_thread(
+        lambda: to_otel_genai(messages, conversation_id=str(session_id), records=_records_of_requests(first))
+    )
+
+
+def _size_of_messages(messages: Sequence[StandardMessage]) -> int:
+    return sum(len(message.model_dump_json(exclude={"original"})) for message in messages)
+
+
+def _records_of_requests(stored: Sequence[StoredMessage]) -> Iterator[Any]:
+    for message in stored:
+        if '"tools"' in message.content or '"model_provider"' in message.content:
+            with suppress(ValueError, RecursionError):
+                yield decode_json(message.content)
+
+
+def _keep_for_conversation(event: Event) -> Event:
+    if event["type"] not in _HIDDEN_TYPES:
+        return event
+    payload = event["payload"]
+    return {**event, "payload": {name: payload[name] for name in payload if name in _COMMON_FIELDS}}
+
+
+def _keep_for_summary(event: Event) -> Event:
+    payload = _keep_for_conversation(event)["payload"]
+    return {**event, "payload": {name: payload[name] for name in payload if name not in _UNSUMMARISED_FIELDS}}
+
+
+async def _read_events(
+    connect: Connect, session_id: UUID, keep: Callable[[Event], Event], *, redacts: bool = False
+) -> list[Event]:
+    """Read all pages. If the session is rebuilt during that, its new log follows after a `reset`."""
+    events: list[Event] = []
+    size = 0
+    async with connect() as conn:
+        await check_cursor(conn, session_id, 0)
+    async with aclosing(get_event_pages(connect, session_id, limit=_PAGE, max_bytes=_PAGE_BYTES)) as pages:
+        async for page in pages:
+            kept, kept_size = await asyncio.to_thread(_decode, page, keep, redacts=redacts)
+            events += kept
+            size += kept_size
+            if size > MAX_BYTES:
+                raise SessionTooLarge
+    return events
+
+
+def _decode(
+    page: Sequence[StoredEvent], keep: Callable[[Event], Event], *, redacts: bool
+) -> tuple[list[Event], int]:
+    """Return the reduced events of a page, without chunks, and their size in bytes."""
+    complete = (event for event in page if event.type not in CHUNKS)
+    shown = map(redact_event, complete) if redacts else complete
+    decoded = (msgspec.json.decode(event.wire_bytes()) for event in shown)
+    events = [keep(event) for event in decoded]
+    return events, sum(map(_size, events))
+
+
+def _size(event: Event) -> int:
+    return len(msgspec.json.encode(event))

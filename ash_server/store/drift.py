@@ -1,0 +1,182 @@
+"""Drift: unknown and malformed blocks in stored messages.
+
+One row per message and type of block that was unknown or malformed when the message was last read; most messages have
+none. Grouped rows show which client version introduced a block type, and when.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack
+from uuid import UUID
+
+from psycopg import AsyncConnection
+from psycopg.rows import dict_row
+from pydantic import Field
+
+from ash_server.errors import InvalidParameter
+from ash_server.store.session_facts import to_datetime
+from ash_server.store.text import check_text, storable
+from ash_shared.model.base import ABSENT, AshModel, Omittable
+from ash_shared.model.message import Description, Drift, Facts
+
+Reason = Literal["unknown_type", "malformed"]
+
+MAX_SAMPLES = 5
+"""Sample messages per group."""
+
+_MAX_TYPE_LENGTH = 200
+"""Characters; the type is part of an index key."""
+
+_INSERT = """
+    INSERT INTO drift (session_id, sequence, reason, raw_type, source, client_version, count, seen_at)
+    SELECT session_id, sequence, reason, raw_type, source, client_version, count,
+        coalesce(seen_at, (
+            SELECT created_at FROM messages
+            WHERE messages.session_id = %(session_id)b AND messages.sequence = new.sequence
+        ))
+    FROM session_counters, unnest(%(sequences)b::bigint[], %(reasons)b::text[], %(raw_types)b::text[],
+        %(sources)b::text[], %(client_versions)b::text[], %(times)b::int[], %(seen_at)b::timestamptz[])
+        AS new (sequence, reason, raw_type, source, client_version, count, seen_at)
+    WHERE session_id = %(session_id)b
+"""
+
+_REPORT = f"""
+    WITH seen AS (
+        SELECT drift.source, coalesce(drift.client_version, sessions.client_version, '') AS client_version,
+            raw_type, reason, count, seen_at, session_id, sequence
+        FROM drift JOIN sessions ON sessions.id = session_id
+        WHERE (%(source)s::text IS NULL OR drift.source = %(source)s)
+          AND (%(reason)s::text IS NULL OR reason = %(reason)s)
+          AND (%(since)s::timestamptz IS NULL OR seen_at >= %(since)s)
+    ), placed AS (
+        SELECT *, row_number() OVER (
+            PARTITION BY source, client_version, raw_type, reason
+            ORDER BY seen_at DESC, session_id, sequence DESC
+        ) AS place
+        FROM seen
+    )
+    SELECT source, nullif(client_version, '') AS "clientVersion", nullif(raw_type, '') AS "rawType", reason,
+        sum(count) AS count, min(seen_at) AS "firstSeen", max(seen_at) AS "lastSeen",
+        array_agg(session_id ORDER BY place) FILTER (WHERE place <= {MAX_SAMPLES}) AS sessions,
+        array_agg(sequence ORDER BY place) FILTER (WHERE place <= {MAX_SAMPLES}) AS sequences
+    FROM placed
+    GROUP BY source, client_version, raw_type, reason
+    ORDER BY max(seen_at) DESC, count DESC, source, client_version, raw_type, reason
+    LIMIT %(limit)s
+"""  # noqa: S608  # constant SQL
+
+_COUNT = (
+    "SELECT source, reason, sum(count)::bigint FROM drift GROUP BY source, reason ORDER BY source, reason"
+)
+
+
+class StoredPlace(AshModel):
+    """Where a message is stored."""
+
+    session_id: UUID = Field(alias="sessionId")
+    sequence: int
+
+
+class DriftGroup(AshModel):
+    """Blocks with the same source, client version, type and reason."""
+
+    source: str
+    """The format of the messages."""
+    client_version: Omittable[str] = Field(default=ABSENT, alias="clientVersion")
+    """The version of the tool that wrote the messages: the version in the message, else that of its session."""
+    raw_type: Omittable[str] = Field(default=ABSENT, alias="rawType")
+    """The type in the block; if there is none, its keys, such as `{id, name}`; absent for other values."""
+    reason: Reason
+    """`unknown_type`: Ash does not know the type. `malformed`: the block does not match the schema of its type."""
+    count: int
+    """Number of such blocks."""
+    first_seen: datetime = Field(alias="firstSeen")
+    """Timestamp of the first such message, else the time it was stored."""
+    last_seen: datetime = Field(alias="lastSeen")
+    samples: list[StoredPlace]
+    """Up to five messages with such a block, latest first."""
+
+
+class DriftReport(AshModel):
+    """Groups of unknown and malformed blocks, last seen first."""
+
+    drift: list[DriftGroup]
+
+
+class DriftFilter(TypedDict, total=False):
+    source: str | None
+    reason: Reason | None
+    since: datetime | None
+    """Only blocks seen at this time or later."""
+    limit: int
+    """Number of groups: 100 by default, at most 1,000."""
+
+
+class DescribedMessage(NamedTuple):
+    """The sequence of a message, and what the parser derived from it."""
+
+    sequence: int
+    described: Description
+
+
+class _Row(NamedTuple):
+    sequence: int
+    reason: str
+    raw_type: str
+    source: str
+    client_version: str | None
+    times: int
+    seen_at: datetime | None
+
+
+async def insert_drift(conn: AsyncConnection, session_id: UUID, messages: Iterable[DescribedMessage]) -> None:
+    """Store the drift of stored messages. Sends no statement if there is none, as is normal."""
+    rows = [row for each in messages if each.described.drift for row in _build_rows(each)]
+    if rows:
+        names = ("sequences", "reasons", "raw_types", "sources", "client_versions", "times", "seen_at")
+        columns = map(list, zip(*rows, strict=True))
+        await conn.execute(_INSERT, {"session_id": session_id, **dict(zip(names, columns, strict=True))})
+
+
+async def report_drift(conn: AsyncConnection, **filters: Unpack[DriftFilter]) -> DriftReport:
+    """Return groups, last seen first. Raises InvalidParameter."""
+    check_text(filters.get("source") or "", "source")
+    if not 1 <= filters.get("limit", 1) <= 1000:
+        raise InvalidParameter("limit must be 1 to 1000")
+    params = {"source": None, "reason": None, "since": None, "limit": 100, **filters}
+    async with conn.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(_REPORT, params)
+        return DriftReport(drift=[_to_group(row) for row in await cursor.fetchall()])
+
+
+async def count_drift(conn: AsyncConnection) -> list[tuple[str, str, int]]:
+    """Return the number of blocks by source and reason."""
+    return await (await conn.execute(_COUNT)).fetchall()
+
+
+def raw_type_of(drift: Drift) -> str:
+    return storable(drift.raw_type)[:_MAX_TYPE_LENGTH]
+
+
+def client_version_of(facts: Facts) -> str | None:
+    return storable(facts.client_version)[:_MAX_TYPE_LENGTH] or None if facts.client_version else None
+
+
+def _build_rows(message: DescribedMessage) -> Iterator[_Row]:
+    """Yield a row per reason and type; types that are equal after truncation share one."""
+    described, times = message.described, Counter[tuple[str, str]]()
+    for drift in described.drift:
+        times[drift.reason, raw_type_of(drift)] += drift.times
+    version = client_version_of(described.facts)
+    seen_at = to_datetime(described.facts.timestamp)
+    for (reason, raw_type), count in times.items():
+        yield _Row(message.sequence, reason, raw_type, described.source, version, count, seen_at)
+
+
+def _to_group(row: Mapping[str, Any]) -> DriftGroup:
+    present = {name: value for name, value in row.items() if value is not None}
+    samples = zip(present.pop("sessions"), present.pop("sequences"), strict=True)
+    return DriftGroup.model_validate(
+        {**present, "samples": [StoredPlace(session_id=id, sequence=sequence) for id, sequence in samples]}
+    )

@@ -1,0 +1,223 @@
+"""Keys of clients, sign-ins of browsers with a key, and the log of what keys did.
+
+The texts of keys and cookies are not stored, only their HMAC. Functions take a connection of the owner.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, Literal, NamedTuple, get_args
+from uuid import UUID
+
+from psycopg import AsyncConnection
+from psycopg.errors import DiskFull, UniqueViolation
+from psycopg.rows import args_row
+from pydantic import Field
+
+from ash_server.errors import AshError, InvalidParameter
+from ash_server.ids import named_uuid7, uuid7
+from ash_server.store.connections.tenants import DEFAULT, Tenant
+from ash_shared.model.base import ABSENT, AshModel, Omittable
+
+KeyScope = Literal["read", "write", "delete", "admin"]
+SCOPES: tuple[KeyScope, ...] = get_args(KeyScope)
+
+_MAX_NAME = 100
+
+_COLUMNS = """
+    keys.id, tenants.number, tenants.id, tenants.name, keys.name, prefix, scopes, keys.created_at, keys.expires_at,
+    revoked_at, last_used_at, redacts
+"""
+_IS_ACTIVE = "revoked_at IS NULL AND (keys.expires_at IS NULL OR keys.expires_at > statement_timestamp())"
+
+_CREATE = """
+    INSERT INTO keys (id, tenant, name, prefix, digest, scopes, expires_at, redacts)
+    VALUES (%s, %s, %s, %s, %s, %s, %s, %s)
+"""
+_LIST = f"""
+    SELECT {_COLUMNS} FROM keys JOIN tenants ON number = tenant
+    ORDER BY revoked_at IS NOT NULL, tenants.name, keys.name, keys.id
+"""  # noqa: S608  # constant SQL
+_FIND = f"""
+    SELECT {_COLUMNS} FROM keys JOIN tenants ON number = tenant
+    WHERE digest = %s AND {_IS_ACTIVE}
+"""  # noqa: S608
+_FIND_SIGNED_IN = f"""
+    SELECT {_COLUMNS} FROM sign_ins JOIN keys ON keys.id = key_id JOIN tenants ON number = tenant
+    WHERE sign_ins.digest = %s AND sign_ins.expires_at > statement_timestamp() AND {_IS_ACTIVE}
+"""  # noqa: S608
+_MARK_USED = """
+    UPDATE keys SET last_used_at = statement_timestamp()
+    WHERE id = %s AND (last_used_at IS NULL OR last_used_at < statement_timestamp() - interval '1 minute')
+"""
+_REVOKE = "UPDATE keys SET revoked_at = statement_timestamp() WHERE id = %s AND revoked_at IS NULL"
+_END_SIGN_INS = "DELETE FROM sign_ins WHERE key_id = %s OR expires_at < statement_timestamp()"
+_SIGN_IN = "INSERT INTO sign_ins (digest, key_id, expires_at) VALUES (%s, %s, %s)"
+_SIGN_OUT = "DELETE FROM sign_ins WHERE digest = %s"
+
+_RECORD = "INSERT INTO audit (id, tenant, key_id, action, target) VALUES (%s, %s, %s, %s, %s)"
+_RECORD_REFUSED = """
+    INSERT INTO audit (id, tenant, action, target, count) VALUES (%s, %s, 'sign_in.refused', %s, 1)
+    ON CONFLICT (id) DO UPDATE SET count = audit.count + 1
+"""
+_LIST_AUDIT = """
+    SELECT audit.id, audit.at, tenants.name, keys.name, keys.prefix, action, target, count
+    FROM audit JOIN tenants ON number = audit.tenant LEFT JOIN keys ON keys.id = key_id
+    WHERE (%(tenant)s::integer IS NULL OR audit.tenant = %(tenant)s) AND audit.id < %(before)s
+    ORDER BY audit.id DESC
+    LIMIT %(limit)s
+"""
+
+
+class KeyExists(AshError):
+    status, code, title = 409, "key_exists", "The tenant has a key with this name."
+
+
+class Key(NamedTuple):
+    """A key, without its text."""
+
+    id: UUID
+    tenant: Tenant
+    name: str
+    prefix: str
+    scopes: frozenset[KeyScope]
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+    redacts: bool
+    """Everything is shown without tokens, keys and passwords."""
+
+
+class NewKey(NamedTuple):
+    name: str
+    prefix: str
+    """The first characters of its text."""
+    digest: bytes
+    scopes: Sequence[KeyScope]
+    expires_at: datetime | None
+    redacts: bool = False
+
+
+class AuditEntry(AshModel):
+    """An action with a key, or of a command on the database."""
+
+    id: UUID
+    at: datetime
+    tenant: str
+    """The name of the tenant."""
+    key: Omittable[str] = ABSENT
+    """The name of the key; absent for commands on the database, and for refused sign-ins."""
+    key_prefix: Omittable[str] = Field(default=ABSENT, alias="keyPrefix")
+    """The first characters of the key."""
+    action: str
+    """`session.create`, `session.delete`, `session.export`, `message.delete`, `key.create`, `key.revoke`, `sign_in`,
+    `sign_out` or `sign_in.refused`."""
+    target: Omittable[str] = ABSENT
+    """The id of the session or of the key, `SESSION/SEQUENCE` of a message, or the address of a refused client."""
+    count: Omittable[int] = ABSENT
+    """The number of refused sign-ins from the address within a minute; only for `sign_in.refused`."""
+
+
+class AuditPage(AshModel):
+    """Entries of the audit log, newest first."""
+
+    audit: list[AuditEntry]
+    next_before: Omittable[UUID] = Field(default=ABSENT, alias="nextBefore")
+    """The `before` of the next page; absent on the last page."""
+
+
+async def create_key(conn: AsyncConnection, tenant: Tenant, new: NewKey) -> UUID:
+    """Return the id. Raises InvalidParameter, KeyExists."""
+    if not (0 < len(new.name) <= _MAX_NAME and new.name.isprintable()):
+        raise InvalidParameter(f"the name of a key has 1 to {_MAX_NAME} printable characters")
+    if not new.scopes or not set(new.scopes) <= set(SCOPES):
+        raise InvalidParameter(f"the scopes of a key are one or several of {', '.join(SCOPES)}")
+    id, scopes = uuid7(), sorted(set(new.scopes), key=SCOPES.index)
+    async with conn.transaction():
+        values = [id, tenant.number, new.name, new.prefix, new.digest, scopes, new.expires_at, new.redacts]
+        try:
+            await conn.execute(_CREATE, values)
+        except UniqueViolation:
+            raise KeyExists(f"the tenant {tenant.name} has a key {new.name!r}; revoke it first") from None
+        await record(conn, tenant, None, "key.create", str(id))
+    return id
+
+
+async def list_keys(conn: AsyncConnection) -> list[Key]:
+    """Return the keys of all tenants, revoked ones last."""
+    return [_to_key(row) for row in await (await conn.execute(_LIST)).fetchall()]
+
+
+async def has_keys(conn: AsyncConnection) -> bool:
+    """True if a key was ever created, even if all are revoked."""
+    row = await (await conn.execute("SELECT EXISTS (SELECT FROM keys)")).fetchone()
+    return bool(row and row[0])
+
+
+async def find_key(conn: AsyncConnection, digest: bytes, *, is_cookie: bool) -> Key | None:
+    """Return the key with this text, or that of the sign-in with this cookie, unless it is revoked or has expired."""
+    row = await (await conn.execute(_FIND_SIGNED_IN if is_cookie else _FIND, [digest])).fetchone()
+    if row is None:
+        return None
+    key = _to_key(row)
+    with suppress(DiskFull):  # reads must not fail
+        await conn.execute(_MARK_USED, [key.id])
+    return key
+
+
+async def revoke_key(conn: AsyncConnection, key: Key) -> None:
+    async with conn.transaction():
+        if (await conn.execute(_REVOKE, [key.id])).rowcount:
+            await conn.execute(_END_SIGN_INS, [key.id])
+            await record(conn, key.tenant, None, "key.revoke", str(key.id))
+
+
+async def sign_in(conn: AsyncConnection, key: Key, digest: bytes, expires_at: datetime) -> None:
+    async with conn.transaction():
+        await conn.execute(_SIGN_IN, [digest, key.id, expires_at])
+        await record(conn, key.tenant, key.id, "sign_in")
+
+
+async def sign_out(conn: AsyncConnection, key: Key, digest: bytes) -> None:
+    async with conn.transaction():
+        await conn.execute(_SIGN_OUT, [digest])
+        await record(conn, key.tenant, key.id, "sign_out")
+
+
+async def record(
+    conn: AsyncConnection, tenant: Tenant, key_id: UUID | None, action: str, target: str | None = None
+) -> None:
+    """Add an entry to the audit log."""
+    await conn.execute(_RECORD, [uuid7(), tenant.number, key_id, action, target])
+
+
+async def record_refused_sign_in(conn: AsyncConnection, address: str, minute: int) -> None:
+    """Add a refused sign-in to the audit log of the default tenant: one entry per address and minute, with a count."""
+    id = named_uuid7(minute * 60_000, address)
+    await conn.execute(_RECORD_REFUSED, [id, DEFAULT.number, address])
+
+
+async def list_audit(
+    conn: AsyncConnection, tenant: Tenant | None, *, before: UUID | None = None, limit: int = 100
+) -> AuditPage:
+    """Return a page of the entries of a tenant, or of all, newest first."""
+    params = {
+        "tenant": tenant and tenant.number,
+        "before": before or UUID(int=2**128 - 1),
+        "limit": limit + 1,
+    }
+    async with conn.cursor(row_factory=args_row(_to_entry)) as cursor:
+        entries = await (await cursor.execute(_LIST_AUDIT, params)).fetchall()
+    page = entries[:limit]
+    return AuditPage(audit=page, nextBefore=page[-1].id if len(entries) > limit else None)
+
+
+def _to_key(row: Sequence[Any]) -> Key:
+    id, number, tenant_id, tenant, name, prefix, scopes, *others = row
+    return Key(id, Tenant(number, tenant_id, tenant), name, prefix, frozenset(scopes), *others)
+
+
+def _to_entry(*values: Any) -> AuditEntry:
+    names = ("id", "at", "tenant", "key", "key_prefix", "action", "target", "count")
+    return AuditEntry(**{name: value for name, value in zip(names, values, strict=True) if value is not None})

@@ -1,0 +1,435 @@
+"""The event log of a session: events that are posted or derived from appended messages, read by sequence.
+
+The lock that orders messages also orders events, so a reader that continues after a sequence misses nothing. Events are
+stored as JSON without their sequences, which are inserted on read.
+
+Functions take a connection in autocommit mode (`connection.open_pool`); `ash_server.store.repositories` calls them.
+"""
+
+import re
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypedDict, Unpack
+from uuid import UUID
+
+import msgspec
+from psycopg import AsyncConnection
+from psycopg.errors import UniqueViolation
+
+from ash_server.errors import (
+    CursorAhead,
+    DuplicateInBatch,
+    IdConflict,
+    InvalidParameter,
+    SessionChanged,
+    SessionMismatch,
+    SessionNotFound,
+)
+from ash_server.store.connections.pool import Connect, fetch_all, is_distributed, one_transaction
+from ash_server.store.log.stored_json import FILLED, FILLED_SIZE, STORED_COLUMNS
+from ash_server.store.log.writer import (
+    LOCK,
+    STORED_EVENTS,
+    PreparedEvent,
+    columns,
+    ending,
+    last_posted,
+    lock,
+    milliseconds,
+    posted_columns,
+    read_counters,
+    session_name,
+    with_normalizer,
+    write_events,
+)
+from ash_server.store.pagination import END, MAX_PAGE_BYTES, bounded_query, check_options
+from ash_server.store.sessions import get_session
+from ash_server.store.text import check_text
+from ash_shared.eventlog import NOTED, Event, Normalizer, OpenTurn
+from ash_shared.model.event_types import CATALOGUE, CHUNKS
+from ash_shared.model.events import EVENT_TYPES
+
+_FETCH_SIZE, _FETCH_BYTES = 500, 1024 * 1024
+
+# Appends events that do not change the state of the normaliser. A single statement holds the lock only while it runs.
+# Citus cannot run this, because the shard of the rows is known only after the counters have been updated.
+_POST = """
+    WITH counted AS (
+        UPDATE session_counters
+        SET event_sequence = event_sequence + %(count)b,
+            errors = errors + %(errors)b, unrecognised = unrecognised + %(unrecognised)b,
+            has_chunks = has_chunks OR %(has_chunks)b
+        WHERE session_id = %(session_id)b
+        RETURNING event_sequence - %(count)b AS last, message_sequence
+    ), touched AS (
+        UPDATE sessions SET updated_at = statement_timestamp() WHERE id = %(session_id)b AND %(touches)b
+    ), posted AS (
+        INSERT INTO events (session_id, sequence, type, message_sequence, origin, given_id, piece_of, fields)
+        SELECT %(session_id)b, last + number, type, message_sequence, 'posted', given_id, piece_of, fields
+        FROM counted, unnest(%(types)b::text[], %(given_ids)b::text[], %(pieces)b::text[], %(fields)b::text[])
+            WITH ORDINALITY AS new (type, given_id, piece_of, fields, number)
+    )
+    SELECT last FROM counted
+"""
+
+_TOUCH = "UPDATE sessions SET updated_at = statement_timestamp() WHERE id = %b"
+
+_PAGE = f"""
+    SELECT session_id, sequence, type, message_sequence, origin, {STORED_COLUMNS}
+    FROM events AS entry
+    WHERE session_id = %(session_id)b AND sequence > %(after)b AND sequence < %(before)b
+      AND (%(types)b::text[] IS NULL OR type = ANY(%(types)b))
+      AND (%(agent)b::text IS NULL OR convert_from({FILLED}, 'UTF8') ~ %(agent)b)
+      AND (NOT %(collapse)b OR type NOT LIKE '%%chunk' OR NOT EXISTS (
+          SELECT FROM events AS whole
+          WHERE whole.session_id = %(session_id)b AND whole.piece_of = entry.piece_of
+            AND whole.sequence > entry.sequence
+            AND whole.piece_of IS NOT NULL AND whole.type NOT LIKE '%%chunk'
+      ))
+"""  # noqa: S608  # constant SQL
+
+_COLUMNS = f"""
+    sequence, type, CASE WHEN origin = 'line' THEN message_sequence END AS message_sequence, {FILLED} AS content
+"""
+_FIRST = bounded_query(_COLUMNS, _PAGE, size=FILLED_SIZE)
+_LAST = bounded_query(_COLUMNS, _PAGE, "sequence DESC", FILLED_SIZE)
+_FIRST_OF_MESSAGE = """
+    SELECT sequence FROM events WHERE session_id = %b AND message_sequence >= %b ORDER BY sequence LIMIT 1
+"""
+# Ids of derived events are not indexed: they are needed only if a client lost its sequences.
+_DERIVED_WITH_ID = """
+    SELECT NULL, sequence FROM events
+    WHERE session_id = %(session_id)b AND (event_id::text = %(id)b OR left(fields, %(length)b) = %(start)b)
+    ORDER BY sequence DESC LIMIT 1
+"""
+_NAMES = "SELECT id::text, external_id, provider_session_id FROM sessions WHERE id = %b"
+_SEQUENCE = re.compile("[0-9]{1,16}")
+_LAST_SEQUENCE = "SELECT event_sequence FROM session_counters WHERE session_id = %b"
+_BOUNDS = "SELECT events_dropped + 1, event_sequence FROM session_counters WHERE session_id = %b"
+_STATE = "SELECT normalizer_state FROM session_counters WHERE session_id = %b"
+
+
+class Appended(NamedTuple):
+    """Where a message or a posted event is stored."""
+
+    id: str
+    sequence: int
+    created: bool
+    """False if it was stored before."""
+    deleted: bool = False
+    """True for a message that was stored before and deleted; it is not stored again."""
+
+
+class StoredEvent(msgspec.Struct, gc=False):
+    """A row of a session's log."""
+
+    sequence: int
+    type: str
+    message_sequence: int | None
+    """The message it was derived from; None for posted events."""
+    content: bytes
+    """The event as JSON, without its sequences."""
+
+    def wire(self) -> str:
+        """Return the event as JSON, with its sequences."""
+        return self.wire_bytes().decode()
+
+    def wire_bytes(self) -> bytes:
+        """Return `wire` in UTF-8."""
+        derived = b"" if self.message_sequence is None else b'"messageSequence":%d,' % self.message_sequence
+        return b'{"sequence":%d,%b%b' % (self.sequence, derived, self.content[1:])
+
+
+def page_json(events: Iterable[StoredEvent], cursors: Mapping[str, int]) -> bytes:
+    """Return the JSON of a page with the cursors of its neighbours."""
+    listed = b",".join([event.wire_bytes() for event in events])
+    fields = "".join(f',"{name}":{sequence}' for name, sequence in cursors.items()).encode()
+    return b'{"events":[%b]%b}' % (listed, fields)
+
+
+class EventFilter(TypedDict, total=False):
+    """Options of a page of events; `after`, `before` and `limit` as in `MessageFilter`."""
+
+    after: int | str
+    """A sequence; for `EventStore` also the id of an event."""
+    before: int | None
+    at: int | None
+    """Select the page around this sequence."""
+    message: int | None
+    """Select the page around the first event of this message, or of the next message with events."""
+    limit: int
+    collapse: bool
+    """Leave out chunks whose complete text follows."""
+    types: Sequence[str] | None
+    """Only events of these types."""
+    agent: str | None
+    """Only events that name this agent or its session."""
+
+
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
+
+
+async def append_events(conn: AsyncConnection, session_id: UUID, events: Sequence[Event]) -> list[Appended]:
+    """Store all events or none. Their envelopes are valid (`ingest.prepare_event`).
+
+    Raises IdConflict, DuplicateInBatch, SessionNotFound, SessionMismatch, NulByte, InvalidUtf8.
+    """
+    await _check_session(conn, session_id, events)
+    sent, name, now = events, session_name(session_id), milliseconds()
+    events = [_with_envelope(event, name, now) for event in sent]
+    _check(events)
+    if NOTED.isdisjoint(event["type"] for event in events) and not is_distributed(conn):
+        try:
+            return await _post(conn, session_id, events)
+        except UniqueViolation:
+            pass
+    return await _post_new(conn, session_id, events, sent)
+
+
+async def end_session(conn: AsyncConnection, session_id: UUID) -> int:
+    """Close everything open and return the number of events appended for that. Raises SessionNotFound."""
+    async with one_transaction(conn):
+        counters = await lock(conn, session_id)
+        last = counters.message_sequence
+        posted = await last_posted(conn, session_id, last)
+
+        async def derive_events(normalizer: Normalizer) -> list[PreparedEvent]:
+            return ending(normalizer, session_id, last, posted)
+
+        new, saved = await with_normalizer(conn, session_id, counters, derive_events)
+        if new or counters.normalizer_state is not None:
+            rows = columns(new, has_chunks=counters.has_chunks)
+            await write_events(conn, session_id, counters, rows, saved)
+        if new:
+            await conn.execute(_TOUCH, [session_id])
+    return len(new)
+
+
+async def get_events(
+    conn: AsyncConnection, session_id: UUID, **page: Unpack[EventFilter]
+) -> list[StoredEvent]:
+    """Return a page in ascending order. Raises SessionNotFound."""
+    params = _to_params(session_id, page)
+    middle = await _find_middle(conn, params, page)
+    if middle is not None:
+        rows = await _fetch_around(conn, params, middle)
+    elif page.get("before") is not None:
+        rows = (await _fetch_events(conn, _LAST, params))[::-1]
+    else:
+        rows = await _fetch_events(conn, _FIRST, params)
+    if not rows:
+        await get_session(conn, session_id)
+    return rows
+
+
+async def get_events_since(
+    conn: AsyncConnection,
+    session_id: UUID,
+    after: int,
+    *,
+    limit: int = 500,
+    max_bytes: int = MAX_PAGE_BYTES,
+    collapse: bool = False,
+) -> list[StoredEvent]:
+    """Return the next events after a sequence. An unknown session has none."""
+    params = _to_params(session_id, {"after": after, "limit": limit, "collapse": collapse})
+    return await _fetch_events(conn, _FIRST, {**params, "bytes": max_bytes})
+
+
+async def stream_events(connect: Connect, session_id: UUID) -> AsyncGenerator[StoredEvent, None]:
+    """Yield all events in order, as of one moment, in bounded memory. An unknown session yields nothing.
+
+    No connection is held while the caller handles an event. Raises SessionChanged if the log is deleted or rebuilt.
+    """
+    async with connect() as conn:
+        first, last = await (await conn.execute(_BOUNDS, [session_id])).fetchone() or (1, 0)
+    after = first - 1
+    while after < last:
+        async with connect() as conn:
+            page = await get_events_since(
+                conn, session_id, after, limit=min(_FETCH_SIZE, last - after), max_bytes=_FETCH_BYTES
+            )
+        if not page or page[0].sequence != after + 1:
+            raise SessionChanged
+        for event in page:
+            yield event
+        after = page[-1].sequence
+
+
+async def get_open_turn(conn: AsyncConnection, session_id: UUID) -> OpenTurn | None:
+    """Return the turn that has not ended. Raises SessionNotFound."""
+    row = await (await conn.execute(_STATE, [session_id])).fetchone()
+    if not row:
+        raise SessionNotFound
+    return Normalizer(state=row[0]).open_turn()
+
+
+def parse_types(text: str) -> list[str]:
+    """Split a comma-separated list of event types. Raises InvalidParameter for an unknown type."""
+    types = text.split(",")
+    if not EVENT_TYPES.issuperset(types):
+        message = f"It must be one or more of {', '.join(CATALOGUE)}, separated by commas."
+        raise InvalidParameter(f"'type': {message}", errors=[{"path": "type", "message": message}])
+    return types
+
+
+async def check_cursor(conn: AsyncConnection, session_id: UUID, after: int) -> int:
+    """Return the last sequence of the log. Raises SessionNotFound, CursorAhead if the cursor is past it."""
+    row = await (await conn.execute(_LAST_SEQUENCE, [session_id])).fetchone()
+    if not row:
+        raise SessionNotFound
+    last: int = row[0]
+    if after > last:
+        raise CursorAhead(f"the last sequence is {last}", currentSequence=last)
+    return last
+
+
+def parse_cursor(text: str) -> int | str:
+    """Return the sequence that a text is, else the text, which is then the id of an event. Raises InvalidParameter."""
+    if not _SEQUENCE.fullmatch(text):
+        return text
+    if int(text) >= END:
+        raise _invalid_cursor(f"It must be 0 to {END - 1}.")
+    return int(text)
+
+
+async def resolve_cursor(conn: AsyncConnection, session_id: UUID, after: int | str) -> int:
+    """Return the sequence of an event with this id; sequences stay as they are.
+
+    Raises SessionNotFound, InvalidParameter.
+    """
+    if isinstance(after, int):
+        return after
+    check_text(after, "after")
+    known = await (await conn.execute(STORED_EVENTS, [[after], session_id])).fetchone()
+    if known is None:
+        start = msgspec.json.encode({"id": after}).decode().removesuffix("}")
+        derived = {"session_id": session_id, "id": after, "start": start, "length": len(start)}
+        known = await (await conn.execute(_DERIVED_WITH_ID, derived)).fetchone()
+    if known is None:
+        await get_session(conn, session_id)
+        raise _invalid_cursor("It must be a sequence or the id of an event of this session.")
+    return int(known[1])
+
+
+def _invalid_cursor(message: str) -> InvalidParameter:
+    return InvalidParameter(f"'after': {message}", errors=[{"path": "after", "message": message}])
+
+
+def _with_envelope(event: Event, session: str, now: int) -> Event:
+    stored = {"timestamp": now, **event, "sessionId": session}
+    stored.pop("sequence", None)
+    stored.pop("messageSequence", None)
+    return stored
+
+
+async def _check_session(conn: AsyncConnection, session_id: UUID, events: Sequence[Event]) -> None:
+    """Raise SessionMismatch for an event that names another session than by its id, external id or provider's id."""
+    name = session_name(session_id)
+    named = {
+        index: id
+        for index, event in enumerate(events)
+        if (id := event.get("sessionId")) not in (None, "", name)
+    }
+    if named:
+        known = await (await conn.execute(_NAMES, [session_id])).fetchone()
+        if known is None:
+            raise SessionNotFound
+        for index, id in named.items():
+            if id not in known and id.lower() != name:
+                raise SessionMismatch(index=index)
+
+
+def _check(events: Sequence[Event]) -> None:
+    ids: set[str] = set()
+    for index, event in enumerate(events):
+        check_text(event["id"], "the id", index)
+        if event["type"] not in EVENT_TYPES:
+            check_text(event["type"], "the type", index)
+        if event["id"] in ids:
+            raise DuplicateInBatch(index=index)
+        ids.add(event["id"])
+
+
+async def _post(conn: AsyncConnection, session_id: UUID, events: Sequence[Event]) -> list[Appended]:
+    counted = {"session_id": session_id, "count": len(events), "touches": _touches(events)}
+    posted = await conn.execute(_POST, {**counted, **posted_columns(events)})
+    last = await posted.fetchone()
+    if last is None:
+        raise SessionNotFound
+    return [Appended(event["id"], sequence, True) for sequence, event in enumerate(events, last[0] + 1)]
+
+
+def _touches(events: Iterable[Event]) -> bool:
+    """True if some events are not chunks, and so count as activity of their session."""
+    return not CHUNKS.issuperset(event["type"] for event in events)
+
+
+async def _post_new(
+    conn: AsyncConnection, session_id: UUID, events: Sequence[Event], sent: Sequence[Event]
+) -> list[Appended]:
+    """Store the events that are not stored yet, under the lock."""
+    async with one_transaction(conn):
+        locked = await conn.execute(LOCK, [session_id])
+        matches = await conn.execute(STORED_EVENTS, [[event["id"] for event in events], session_id])
+        counters = await read_counters(locked)
+        stored = {row[0]: (row[1], row[2]) for row in await matches.fetchall()}
+        appended, new, last = [], [], counters.event_sequence
+        normalizer = Normalizer(state=counters.normalizer_state)
+        for index, event in enumerate(events):
+            known = stored.get(event["id"])
+            if known is not None and not _is_same(known[1], event, timed="timestamp" in sent[index]):
+                raise IdConflict(index=index)
+            if known is None:
+                last += 1
+                new.append(PreparedEvent(event, counters.message_sequence))
+                if event["type"] in NOTED:
+                    normalizer.observe(event)
+            appended.append(Appended(event["id"], known[0] if known else last, known is None))
+        if new:
+            rows = columns(new, has_chunks=counters.has_chunks)
+            await write_events(conn, session_id, counters, rows, normalizer.save())
+            if _touches(each.event for each in new):
+                await conn.execute(_TOUCH, [session_id])
+    return appended
+
+
+def _is_same(stored: str, event: Event, *, timed: bool) -> bool:
+    """True if the event equals the stored one; sent without a timestamp (`timed` False), in all but the timestamp."""
+    known = msgspec.json.decode(stored)
+    repeated = event if timed else {**event, "timestamp": known["timestamp"]}
+    return _encode_sorted(known) == _encode_sorted(repeated)
+
+
+def _to_params(session_id: UUID, page: EventFilter) -> dict[str, Any]:
+    defaults = {"after": 0, "before": END, "limit": 100, "collapse": False, "bytes": MAX_PAGE_BYTES}
+    options = {"types": None, **defaults, **check_options(page), "session_id": session_id}
+    return {**options, "agent": _agent_pattern(page.get("agent"))}
+
+
+def _agent_pattern(agent: str | None) -> str | None:
+    """Return the pattern of the fields that name an agent, in the JSON of an event."""
+    if agent is None:
+        return None
+    check_text(agent, "agent")
+    names = "agentId|fromAgentId|fromSessionId|targetAgentId|targetSessionId"
+    return f'"({names})":{re.escape(msgspec.json.encode(agent).decode())}'
+
+
+async def _find_middle(conn: AsyncConnection, params: Mapping[str, Any], page: EventFilter) -> int | None:
+    """Return the sequence requested by `at` or `message`; END if neither the message nor a later one has events."""
+    message = page.get("message")
+    if message is None:
+        return page.get("at")
+    row = await (await conn.execute(_FIRST_OF_MESSAGE, [params["session_id"], message])).fetchone()
+    return row[0] if row else END
+
+
+async def _fetch_around(conn: AsyncConnection, params: dict[str, Any], at: int) -> list[StoredEvent]:
+    before = {**params, "before": at, "limit": params["limit"] // 2}
+    rows = (await _fetch_events(conn, _LAST, before))[::-1] if before["limit"] else []
+    rest = {**params, "after": at - 1, "limit": params["limit"] - len(rows)}
+    return rows + await _fetch_events(conn, _FIRST, rest)
+
+
+async def _fetch_events(conn: AsyncConnection, query: str, params: Mapping[str, Any]) -> list[StoredEvent]:
+    return await fetch_all(conn, StoredEvent, query, params)

@@ -1,0 +1,267 @@
+"""Derive the events of a session again from its messages with the current normaliser.
+
+One transaction: readers see the old log until it commits and then continue after it, beginning with a `reset` event.
+Posted events are moved to their places in the new log.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple, TypeVar
+from uuid import UUID, uuid5
+
+import msgspec
+from psycopg import AsyncConnection, AsyncServerCursor
+from psycopg.rows import args_row
+
+from ash_server.offload import offload
+from ash_server.store.log import open_texts
+from ash_server.store.log.writer import (
+    INSERT,
+    Counters,
+    IssueCounts,
+    PreparedEvent,
+    columns,
+    derive,
+    ending,
+    lock,
+    milliseconds,
+    resolve_id_conflicts,
+)
+from ash_server.store.maintenance.reindex import set_by_writer
+from ash_server.store.session_facts import to_milliseconds
+from ash_shared.eventlog import FIRST_LINES, NORMALIZER_VERSION, NOTED, Line, Normalizer, read_line
+from ash_shared.model.event_types import CHUNKS
+from ash_shared.model.message import Role
+
+Row = TypeVar("Row")
+
+_FETCH_SIZE = 100
+_BATCH_SIZE = 500
+"""Events per INSERT."""
+
+_MESSAGES = """
+    SELECT sequence, content, messages.source, role, role_given, source_given,
+        least(messages.created_at, file_modified_at) AS written_at
+    FROM messages JOIN sessions ON sessions.id = session_id
+    WHERE session_id = %b AND kind <> 'deleted' ORDER BY sequence
+"""
+
+_OTHERS = """
+    SELECT sequence, type, message_sequence, origin, given_id,
+        CASE WHEN origin = 'posted' AND type = ANY(%b) THEN fields END AS content
+    FROM events WHERE session_id = %b AND sequence <= %b AND origin <> 'line'
+    ORDER BY sequence
+"""
+
+_DELETE = "DELETE FROM events WHERE session_id = %b AND origin = 'line'"
+_DELETE_ENDS = "DELETE FROM events WHERE session_id = %b AND sequence <= %b AND origin = 'end'"
+
+_MOVE = "UPDATE events SET sequence = %b WHERE session_id = %b AND sequence = %b"
+
+_COUNT = """
+    UPDATE session_counters
+    SET event_sequence = %b, events_dropped = %b, normalizer_state = %b, normalizer_version = %b,
+        errors = %b, unrecognised = %b, has_chunks = %b
+    WHERE session_id = %b
+"""
+
+_OUTDATED = """
+    SELECT session_id FROM session_counters
+    WHERE message_sequence > 0 AND normalizer_version IS DISTINCT FROM %b
+    ORDER BY session_id
+"""
+
+
+@dataclass(slots=True)
+class StoredLine:
+    """A message to derive events from."""
+
+    sequence: int
+    content: str
+    source: str
+    role: Role
+    role_given: bool | None
+    source_given: bool | None
+    written_at: datetime
+    """When it was stored; the modification time of its file if that is earlier."""
+
+    @property
+    def now(self) -> int:
+        """The time of events whose record names none."""
+        return to_milliseconds(self.written_at)
+
+    def read(self) -> Line:
+        return read_line(self.content, *set_by_writer(self))
+
+
+@dataclass(slots=True)
+class UnderivedEvent:
+    """An event that is not derived from a message."""
+
+    sequence: int
+    type: str
+    message_sequence: int
+    origin: str
+    given_id: str | None
+    content: str | None
+    """The JSON of a posted event that affects derived ones."""
+
+
+class End(NamedTuple):
+    """A place where everything open was closed: after a message, and after the last event posted since."""
+
+    message_sequence: int
+    posted: str
+
+
+class Rebuilt(NamedTuple):
+    messages: int
+    events: int
+    """Number of events in the new log, including the reset."""
+
+
+async def rebuild_events(conn: AsyncConnection, session_id: UUID) -> Rebuilt:
+    """Rebuild the log of a session, blocking its writers. Raises SessionNotFound."""
+    async with conn.transaction():
+        return await rebuild_locked(conn, session_id, await lock(conn, session_id))
+
+
+async def rebuild_locked(conn: AsyncConnection, session_id: UUID, counters: Counters) -> Rebuilt:
+    """Rebuild a log under the lock, in the transaction of the caller."""
+    await conn.execute(_DELETE, [session_id])
+    work = _Rebuild(conn, session_id, counters.event_sequence)
+    await work.run()
+    last = counters.event_sequence + work.written
+    saved = work.normalizer.save()
+    derived = [last, counters.event_sequence, saved.state, NORMALIZER_VERSION]
+    await conn.execute(_COUNT, [*derived, *work.issues, work.has_chunks, session_id])
+    await conn.execute(_DELETE_ENDS, [session_id, counters.event_sequence])
+    await open_texts.delete(conn, session_id)
+    await open_texts.write(conn, session_id, saved)
+    return Rebuilt(work.messages, work.written)
+
+
+async def outdated_sessions(conn: AsyncConnection) -> list[UUID]:
+    """Return the sessions whose events were derived by another version, or not at all."""
+    rows = await conn.execute(_OUTDATED, [NORMALIZER_VERSION])
+    return [row[0] for row in await rows.fetchall()]
+
+
+class StoredInput:
+    """The input of the log of a session, as it is when the reading begins."""
+
+    def __init__(self, conn: AsyncConnection, session_id: UUID, last: int) -> None:
+        """`last` is the last event."""
+        self._conn = conn
+        self._session_id = session_id
+        self._last = last
+
+    async def announce(self, normalizer: Normalizer) -> None:
+        """Announce the first messages to a normaliser, as an append does."""
+        query = f"{_MESSAGES} LIMIT {FIRST_LINES}"
+        rows = self._stream_rows("first", StoredLine, query, [self._session_id])
+        if first := [line async for line in rows]:
+            normalizer.expect((line.read() for line in first), first[0].now)
+
+    async def entries(self) -> AsyncGenerator[StoredLine | UnderivedEvent | End, None]:
+        """Yield the messages, the posted events and the ends in the order of the log, in bounded memory."""
+        others = self._stream_rows(
+            "others", UnderivedEvent, _OTHERS, [list(NOTED), self._session_id, self._last]
+        )
+        messages = self._stream_rows("messages", StoredLine, _MESSAGES, [self._session_id])
+        async with aclosing(others), aclosing(messages):
+            other, end, posted = await anext(others, None), None, (0, "")
+            while True:
+                message = await anext(messages, None)
+                while other is not None and (message is None or other.message_sequence < message.sequence):
+                    if other.origin == "posted":
+                        posted, end = (other.message_sequence, other.given_id or ""), None
+                        yield other
+                    elif end != other.message_sequence:  # one group of events closes everything
+                        end = other.message_sequence
+                        yield End(end, posted[1] if posted[0] == end else "")
+                    other = await anext(others, None)
+                if message is None:
+                    return
+                end = None
+                await asyncio.sleep(0)  # a server has other requests
+                yield message
+
+    async def _stream_rows(
+        self, name: str, kind: Callable[..., Row], query: str, params: Sequence[Any]
+    ) -> AsyncGenerator[Row, None]:
+        cursor = AsyncServerCursor[Row](self._conn, name, row_factory=args_row(kind))
+        cursor.itersize = _FETCH_SIZE
+        async with cursor:
+            await cursor.execute(query, params, binary=True)
+            async for row in cursor:
+                yield row
+
+
+class _Rebuild:
+    """One pass over one session."""
+
+    def __init__(self, conn: AsyncConnection, session_id: UUID, last: int) -> None:
+        self.normalizer = Normalizer()
+        self.messages = 0
+        self.written = 0
+        self.issues = IssueCounts(0, 0)
+        self.has_chunks = False
+        self._conn = conn
+        self._session_id = session_id
+        self._last = last
+        self._pending: list[PreparedEvent] = []
+
+    async def run(self) -> None:
+        reset_id = str(uuid5(self._session_id, f"reset/{self._last}"))
+        reset = {"id": reset_id, "timestamp": milliseconds(), "sessionId": str(self._session_id)}
+        self._pending.append(
+            PreparedEvent({**reset, "type": "reset", "payload": {}}, 0, "end", has_own_id=False)
+        )
+        stored = StoredInput(self._conn, self._session_id, self._last)
+        await stored.announce(self.normalizer)
+        now = milliseconds()
+        async with aclosing(stored.entries()) as entries:
+            async for entry in entries:
+                match entry:
+                    case StoredLine():
+                        now = entry.now
+                        await self._derive(entry)
+                    case UnderivedEvent():
+                        await self._move(entry)
+                    case End():
+                        self._pending += ending(self.normalizer, self._session_id, *entry, now)
+        await self._flush()
+
+    async def _derive(self, line: StoredLine) -> None:
+        self.messages += 1
+        place = self._session_id, line.sequence
+        read = await offload(StoredLine.read, line)
+        self._pending += derive(self.normalizer, *place, read, line.now, text=line.content)
+        if len(self._pending) >= _BATCH_SIZE:
+            await self._flush()
+
+    async def _move(self, posted: UnderivedEvent) -> None:
+        await self._flush()
+        event = {"type": posted.type}
+        if posted.content is not None:
+            event = msgspec.json.decode(posted.content)
+            self.normalizer.observe(event)
+        self.issues = self.issues.add([event])
+        self.has_chunks |= posted.type in CHUNKS
+        self.written += 1
+        await self._conn.execute(_MOVE, [self._last + self.written, self._session_id, posted.sequence])
+
+    async def _flush(self) -> None:
+        new = await resolve_id_conflicts(self._conn, self._session_id, self._pending)
+        if new:
+            named = {"session_id": self._session_id, "last_event": self._last + self.written}
+            rows = columns(new, has_chunks=self.has_chunks)
+            await self._conn.execute(INSERT, {**named, **rows})
+            self.has_chunks |= rows["has_chunks"]
+        self.issues = self.issues.add(each.event for each in new)
+        self.written += len(new)
+        self._pending = []

@@ -1,0 +1,381 @@
+"""Derive events and write them as rows, for appends, posts and rebuilds.
+
+The row lock of the session's counters orders the session: a writer takes it before it reads and holds it until it
+commits.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import count
+from typing import Any, Literal, NamedTuple, TypeVar
+from uuid import UUID, uuid5
+
+from psycopg import AsyncConnection, AsyncCursor
+
+from ash_server.errors import SessionNotFound
+from ash_server.ids import named_ids
+from ash_server.store.log import open_texts
+from ash_server.store.log.stored_json import StoredJson, encode_text, encode_whole, encoder_of
+from ash_server.store.text import storable
+from ash_shared.eventlog import NORMALIZER_VERSION, Context, Event, Line, Normalizer
+from ash_shared.eventlog.normalizer import SavedState
+from ash_shared.eventlog.state import OpenTextMissing
+from ash_shared.model.event_types import CATALOGUE, CHUNKS, ChunkGroup
+from ash_shared.model.events import failure_of
+from ash_shared.records.steps import Part
+
+T = TypeVar("T")
+
+EventOrigin = Literal["line", "posted", "end"]
+
+_COUNTERS = "message_sequence, event_sequence, normalizer_state, normalizer_version, has_chunks"
+
+LOCK = f"SELECT {_COUNTERS} FROM session_counters WHERE session_id = %b FOR UPDATE"  # noqa: S608  # constant SQL
+
+LOCK_WITH_METADATA = f"""
+    SELECT {_COUNTERS}, metadata
+    FROM session_counters JOIN sessions ON id = session_id
+    WHERE session_id = %b FOR UPDATE OF session_counters FOR NO KEY UPDATE OF sessions
+"""  # noqa: S608  # constant SQL
+"""The row of the session can also change without a lock of the counters."""
+
+INSERT = """
+    INSERT INTO events
+        (session_id, sequence, type, message_sequence, origin, given_id, piece_of, fields, places, event_id, event_time)
+    SELECT session_id, %(last_event)b::bigint + number, type, new.message_sequence, origin, given_id, piece_of, fields,
+        places::int[], event_id::uuid, event_time
+    FROM session_counters, unnest(%(types)b::text[], %(message_sequences)b::bigint[], %(origins)b::text[],
+        %(given_ids)b::text[], %(pieces)b::text[], %(fields)b::text[], %(places)b::text[], %(event_ids)b::text[],
+        %(event_times)b::bigint[])
+        WITH ORDINALITY AS new (type, message_sequence, origin, given_id, piece_of, fields, places, event_id,
+            event_time, number)
+    WHERE session_id = %(session_id)b
+"""
+"""The rows come from the session's counters, so that Citus sends the statement to one shard."""
+
+_COUNT = """
+    UPDATE session_counters
+    SET message_sequence = message_sequence + %(messages)b, event_sequence = event_sequence + %(events)b,
+        normalizer_state = %(state)b,
+        normalizer_version = CASE WHEN message_sequence = 0 THEN %(version)b ELSE normalizer_version END,
+        errors = errors + %(errors)b, unrecognised = unrecognised + %(unrecognised)b,
+        has_chunks = has_chunks OR %(has_chunks)b
+    WHERE session_id = %(session_id)b
+"""
+
+_WRITE = f"WITH inserted AS ({INSERT}) {_COUNT}"
+
+
+def stored_query(table: str, id_column: str, content_column: str = "content") -> str:
+    """Return SQL for the id, the sequence and the content of those of a session's entries that have one of some ids.
+
+    It looks up ids one by one: before the table is analysed, `id = ANY(…)` is planned as a scan of the whole session,
+    which makes a long import quadratic. LIMIT keeps the planner from joining the two. OFFSET hides the number of ids
+    from the planner, which would plan the query again for each short list. The parameters are the ids and the session.
+    """
+    return f"""
+        SELECT stored.*
+        FROM (SELECT %b::text[] AS ids OFFSET 0) AS args,
+            unnest(ids) AS arg_id,
+            LATERAL (
+                SELECT {id_column}, sequence, {content_column}
+                FROM {table}
+                WHERE session_id = %b AND {id_column} = arg_id
+                LIMIT 1
+            ) AS stored
+    """  # noqa: S608  # constant SQL
+
+
+# Events with an id of their own are stored whole.
+STORED_EVENTS = stored_query("events", "given_id", "fields")
+
+# Events derived from a message precede the events posted after it, so the last event is decisive.
+_LAST_POSTED = """
+    SELECT CASE WHEN origin = 'posted' AND message_sequence = %b THEN given_id END
+    FROM events WHERE session_id = %b AND origin <> 'end'
+    ORDER BY sequence DESC LIMIT 1
+"""
+
+
+class PreparedEvent(NamedTuple):
+    """An event ready for storage."""
+
+    event: Event
+    message_sequence: int = 0
+    origin: EventOrigin = "posted"
+    has_own_id: bool = True
+    """True if the writer set the id, False if it was derived."""
+    stored: StoredJson | None = None
+    """Its JSON as stored; None: it is stored whole, and not yet encoded."""
+
+
+class Counters(NamedTuple):
+    """The locked row that orders a session."""
+
+    message_sequence: int
+    event_sequence: int
+    normalizer_state: str | None
+    normalizer_version: int | None
+    has_chunks: bool
+    """True if the log may have chunks."""
+
+
+async def lock(conn: AsyncConnection, session_id: UUID) -> Counters:
+    """Raises SessionNotFound."""
+    return await read_counters(await conn.execute(LOCK, [session_id]))
+
+
+async def read_counters(locked: AsyncCursor) -> Counters:
+    """Return the result of LOCK. Raises SessionNotFound."""
+    return Counters(*await _read_locked(locked))
+
+
+async def read_counters_and_metadata(locked: AsyncCursor) -> tuple[Counters, str]:
+    """Return the result of LOCK_WITH_METADATA. Raises SessionNotFound."""
+    *counters, metadata = await _read_locked(locked)
+    return Counters(*counters), metadata
+
+
+async def _read_locked(locked: AsyncCursor) -> tuple[Any, ...]:
+    row = await locked.fetchone()
+    if not row:
+        raise SessionNotFound
+    return row
+
+
+class StreamIds(NamedTuple):
+    """The ids of the caller for the turn and the response of the lines of an append."""
+
+    turn_id: str | None = None
+    response_id: str | None = None
+
+
+async def with_normalizer(
+    conn: AsyncConnection,
+    session_id: UUID,
+    counters: Counters,
+    derive_events: Callable[[Normalizer], Awaitable[list[PreparedEvent]]],
+    lines: Iterable[Line] = (),
+) -> tuple[list[PreparedEvent], SavedState]:
+    """Return the events, and the state after them. The beginnings of open texts are read only if one of them ends.
+
+    `lines` are the lines of the events, most of which show whether they end an open text.
+    """
+    normalizer = Normalizer(state=counters.normalizer_state)
+    try:
+        normalizer.check_open_texts(lines)
+        events = await derive_events(normalizer)
+    except OpenTextMissing:
+        texts = await open_texts.read(conn, session_id)
+        normalizer = Normalizer(state=counters.normalizer_state, open_texts=texts)
+        events = await derive_events(normalizer)
+    return events, normalizer.save()
+
+
+def derive(  # noqa: PLR0913  # one argument per input
+    normalizer: Normalizer,
+    session_id: UUID,
+    sequence: int,
+    line: Line,
+    now: int,
+    ids: StreamIds = StreamIds(),  # noqa: B008  # immutable
+    *,
+    text: str | None = None,
+) -> list[PreparedEvent]:
+    """Return the events of one message, encoded.
+
+    `now` is the timestamp of events whose record has none, `text` the text of the message if it is stored with them.
+    """
+    new_id = _id_generator(session_id, f"{sequence}/")
+    context = Context(session_name(session_id), new_id, lambda: now, *ids)
+    events = normalizer.follow(line, context)
+    if not events:
+        return []
+    has_own_id = any(isinstance(step, Part) and step.relation == "event" for step in line.steps)
+    encode = encode_whole if text is None or has_own_id else encoder_of(text)
+    return [PreparedEvent(event, sequence, "line", has_own_id, encode(event)) for event in events]
+
+
+def ending(
+    normalizer: Normalizer, session_id: UUID, sequence: int, posted: str = "", now: int | None = None
+) -> list[PreparedEvent]:
+    """Return the events that close everything open after message `sequence` and the events posted since.
+
+    `posted` is the id of the last of these; empty without any. The new ids are derived from both arguments, which a
+    rebuild does not change. They are unique: nothing can open between two ends at the same position.
+    """
+    timestamp = milliseconds() if now is None else now
+    place = f"{sequence}/end/{posted}/" if posted else f"{sequence}/end/"
+    context = Context(session_name(session_id), _id_generator(session_id, place), lambda: timestamp)
+    return [PreparedEvent(event, sequence, "end", has_own_id=False) for event in normalizer.close(context)]
+
+
+async def last_posted(conn: AsyncConnection, session_id: UUID, sequence: int) -> str:
+    """Return the id of the last event posted since the last message, `sequence`; empty if there is none."""
+    row = await (await conn.execute(_LAST_POSTED, [sequence, session_id])).fetchone()
+    return (row[0] if row else None) or ""
+
+
+def _id_generator(session_id: UUID, place: str) -> Callable[[], str]:
+    """Return a function whose nth call returns the id named `f"{place}{n}"`, from 0."""
+    derive_id, numbers = named_ids(session_id), count()
+    return lambda: derive_id(f"{place}{next(numbers)}")
+
+
+session_name = lru_cache(maxsize=256)(str)
+
+
+def milliseconds() -> int:
+    return time.time_ns() // 1_000_000
+
+
+async def write_events(
+    conn: AsyncConnection,
+    session_id: UUID,
+    counters: Counters,
+    rows: Mapping[str, Any],
+    saved: SavedState,
+    *,
+    messages: int = 0,
+) -> None:
+    """Append events, update the counters and save the state of the normaliser, under the lock.
+
+    `rows` are the `columns` of the events, `messages` is the number of messages stored with them.
+    """
+    params = {
+        "session_id": session_id,
+        "messages": messages,
+        "events": len(rows["fields"]),
+        "state": saved.state,
+        "version": NORMALIZER_VERSION,
+        **rows,
+        **{name: without_nulls(rows[name]) for name in _SPARSE_COLUMNS},
+    }
+    if rows["fields"]:
+        await conn.execute(_WRITE, {**params, "last_event": counters.event_sequence})
+    else:
+        await conn.execute(_COUNT, params)
+    await open_texts.write(conn, session_id, saved)
+
+
+_SPARSE_COLUMNS = ("given_ids", "pieces", "places")
+"""The columns that are often NULL in all rows of an append."""
+
+
+def columns(new: Sequence[PreparedEvent], *, has_chunks: bool = False) -> dict[str, Any]:
+    """Return the columns of the new rows as lists, and the numbers to add to the counters.
+
+    Groups of chunks are indexed, so they are left out if there are no chunks in the log (`has_chunks`) or among the new
+    events. Posted events keep theirs: a rebuild, which may derive chunks before them, does not compute them again.
+    """
+    events = [each.event for each in new]
+    stored = [each.stored or encode_whole(each.event) for each in new]
+    shared = _columns_of_types(events)
+    has_groups = has_chunks or shared["has_chunks"]
+    return {
+        **shared,
+        "message_sequences": [each.message_sequence for each in new],
+        "origins": [each.origin for each in new],
+        "given_ids": [each.event["id"] if each.has_own_id else None for each in new],
+        "pieces": [
+            _chunk_group(each.event) if has_groups or each.origin == "posted" else None for each in new
+        ],
+        "fields": [each.fields for each in stored],
+        "places": [each.places for each in stored],
+        "event_ids": [each.event_id for each in stored],
+        "event_times": [each.event_time for each in stored],
+    }
+
+
+def without_nulls(column: list[T | None]) -> list[T | None] | None:
+    """Return a column for `unnest`; None if all its values are NULL, which takes less time to send and to read."""
+    return None if column.count(None) == len(column) else column
+
+
+def posted_columns(events: Sequence[Event]) -> dict[str, Any]:
+    """Return those of the `columns` in which posted events differ; these are stored whole."""
+    return {
+        **_columns_of_types(events),
+        "given_ids": [event["id"] for event in events],
+        "pieces": list(map(_chunk_group, events)),
+        "fields": [encode_text(event) for event in events],
+    }
+
+
+def _columns_of_types(events: Sequence[Event]) -> dict[str, Any]:
+    names = [event["type"] for event in events]
+    types = {name: storable(name) for name in set(names)}
+    issues = IssueCounts() if _ISSUES.keys().isdisjoint(types) else IssueCounts().add(events)
+    return {
+        "types": [types[name] for name in names],
+        "has_chunks": not CHUNKS.isdisjoint(types),
+        **issues._asdict(),
+    }
+
+
+class IssueCounts(NamedTuple):
+    """Numbers of errors and of unrecognised records among events."""
+
+    errors: int = 0
+    unrecognised: int = 0
+
+    def add(self, events: Iterable[Event]) -> "IssueCounts":
+        errors, unrecognised = self
+        for event in events:
+            issue = _ISSUES.get(event["type"])
+            errors += issue == "error" or (issue == "failure" and failure_of(event["payload"]) is not None)
+            unrecognised += issue == "unrecognised"
+        return IssueCounts(errors, unrecognised)
+
+
+_ISSUES = {name: row.issue for name, row in CATALOGUE.items() if row.issue is not None}
+
+
+async def resolve_id_conflicts(
+    conn: AsyncConnection, session_id: UUID, new: Sequence[PreparedEvent]
+) -> Sequence[PreparedEvent]:
+    """Replace ids that stored lines contain if they are in use or cannot be stored; derive new ids from the line."""
+    own_ids = [each.event["id"] for each in new if each.has_own_id and _is_storable(each)]
+    if not any(each.has_own_id for each in new):
+        return new
+    stored = await conn.execute(STORED_EVENTS, [own_ids, session_id])
+    taken, numbers = {row[0] for row in await stored.fetchall()}, count()
+    resolved = list[PreparedEvent]()
+    for each in new:
+        if each.has_own_id and (each.event["id"] in taken or not _is_storable(each)):
+            id = str(uuid5(session_id, f"{each.message_sequence}/taken/{next(numbers)}"))
+            resolved.append(each._replace(event={**each.event, "id": id}, has_own_id=False, stored=None))
+        else:
+            taken.update([each.event["id"]] if each.has_own_id else ())
+            resolved.append(each)
+    return resolved
+
+
+def _is_storable(new: PreparedEvent) -> bool:
+    id: str = new.event["id"]
+    return storable(id) == id
+
+
+def _chunk_group(event: Event) -> str | None:
+    group = _CHUNK_GROUPS.get(event["type"])
+    if group is None:
+        return None
+    key, payload = group.kind, event["payload"]
+    for name in group.fields:
+        key += f"\0{event.get(name) or payload.get(name) or ''}"
+    return _group_digest(key)
+
+
+@lru_cache(maxsize=1024)
+def _group_digest(key: str) -> str:
+    return blake2b(key.encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+_CHUNK_GROUPS: Mapping[str, ChunkGroup] = {
+    name: group
+    for name, row in CATALOGUE.items()
+    if (group := CATALOGUE[row.chunk_of or name].chunks) is not None
+}
+"""Kind and key fields of the group of an event. A complete event supersedes the earlier chunks of its group."""

@@ -1,0 +1,1 @@
+"""Operations on a whole store: backup, checks, vacuum, reindexing and deletion."""

@@ -1,0 +1,107 @@
+"""Distribution of the tables of sessions over the nodes of a Citus cluster, by session.
+
+The rows of a session stay together, so every statement on one session runs on one node. The other tables stay on the
+coordinator, to which Ash connects.
+"""
+
+import psycopg
+from psycopg import sql
+from psycopg.errors import InsufficientPrivilege
+
+from ash_server.errors import AshError
+from ash_server.store.connections.tenants import role_of, role_statements
+
+DEFAULT_SHARDS = 32
+
+DISTRIBUTED = {
+    "sessions": "id",
+    "session_counters": "session_id",
+    "messages": "session_id",
+    "events": "session_id",
+    "open_texts": "session_id",
+    "drift": "session_id",
+    "search": "session_id",
+    "search_progress": "session_id",
+}
+"""The distributed tables and the columns with the session, `sessions` first: the others are placed like it."""
+
+ON_COORDINATOR = ("alembic_version", "tenants", "keys", "sign_ins", "audit")
+"""Few rows, and no statement reads them together with those of sessions."""
+
+_HAS_CITUS = "SELECT EXISTS (SELECT FROM pg_proc WHERE proname = 'create_distributed_table')"
+_TENANTS = "SELECT number FROM tenants ORDER BY number"
+_ROLES = "SELECT rolname FROM pg_roles"
+_DONE = "SELECT logicalrelid::regclass::text FROM pg_dist_partition"
+_HAS_OWN_ROWS = "SELECT pg_relation_size(%s::regclass) > 0"
+
+# Policies of distributed tables must not have subqueries.
+_POLICY = "ALTER POLICY tenant ON {table} USING (tenant = current_setting('ash.tenant')::integer)"
+_DISTRIBUTE = "SELECT create_distributed_table('{table}', '{column}', {place})"
+# The rows are copied; the originals stay in the table of the coordinator, where no statement reads them.
+_TRUNCATE = "SELECT truncate_local_data_after_distributing_table('{table}')"
+
+
+class NoCitus(AshError):
+    status, code, title = 500, "no_citus", "The database has no extension citus."
+
+
+class SuperuserNeeded(AshError):
+    status, code, title = 500, "superuser_needed", "Only a superuser may run the statement."
+
+
+def plan_distribution(conn: psycopg.Connection, shards: int) -> list[str]:
+    """Return the statements that distribute what is not distributed yet, each a transaction of its own."""
+    done: set[str] = set()
+    if _has_citus(conn):
+        done = {name for (name,) in conn.execute(_DONE).fetchall()}
+    missing = {table: column for table, column in DISTRIBUTED.items() if table not in done}
+    return [
+        *_role_statements(conn),
+        *(_POLICY.format(table=table) for table in missing),
+        *(
+            _DISTRIBUTE.format(table=table, column=column, place=_place(table, shards))
+            for table, column in missing.items()
+        ),
+        *(_TRUNCATE.format(table=table) for table in _with_own_rows(conn)),
+    ]
+
+
+def distribute_by(conn: psycopg.Connection, statement: str) -> None:
+    """Run one statement of the plan. Raises SuperuserNeeded."""
+    try:
+        conn.execute(statement)
+    except InsufficientPrivilege as error:
+        user = sql.Identifier(conn.info.user).as_string(conn)
+        missing = [each.replace("CURRENT_USER", user) for each in _role_statements(conn) or [statement]]
+        raise SuperuserNeeded(
+            f"{error.diag.message_primary}: let a superuser run `{'; '.join(missing)};`, and repeat the command"
+        ) from error
+
+
+def check_citus(conn: psycopg.Connection) -> None:
+    """Raises NoCitus."""
+    if not _has_citus(conn):
+        raise NoCitus(
+            "the database has no extension citus: install it on all nodes, and run `CREATE EXTENSION citus`"
+        )
+
+
+def _has_citus(conn: psycopg.Connection) -> bool:
+    ((has_function,),) = conn.execute(_HAS_CITUS).fetchall()
+    return bool(has_function)
+
+
+def _role_statements(conn: psycopg.Connection) -> list[str]:
+    roles = {name for (name,) in conn.execute(_ROLES).fetchall()}
+    numbers = [number for (number,) in conn.execute(_TENANTS).fetchall() if role_of(number) not in roles]
+    return [statement for number in numbers for statement in role_statements(number)]
+
+
+def _with_own_rows(conn: psycopg.Connection) -> list[str]:
+    """Return the tables that have or had rows on the coordinator, those that refer to others first."""
+    sizes = {table: conn.execute(_HAS_OWN_ROWS, [table]).fetchall() for table in reversed(DISTRIBUTED)}
+    return [table for table, ((has_rows,),) in sizes.items() if has_rows]
+
+
+def _place(table: str, shards: int) -> str:
+    return f"shard_count := {shards}" if table == "sessions" else "colocate_with := 'sessions'"

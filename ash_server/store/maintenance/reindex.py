@@ -1,0 +1,219 @@
+"""Read stored messages again with the current parser, to compare or to update the columns derived from them.
+
+Never writes texts, ids, sequences, or fields that the writer set (`role_given`, `source_given`). Rows older than schema
+0002 do not record the latter: a source other than `unknown` counts as set, together with the role of that message.
+"""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+from uuid import UUID
+
+from psycopg import AsyncConnection
+from psycopg.rows import args_row
+
+from ash_server.store.drift import DescribedMessage, insert_drift
+from ash_server.store.log.writer import lock
+from ash_server.store.own_prompts import name_by_own_prompt
+from ash_server.store.pagination import bounded_query
+from ash_server.store.session_facts import REPLACE, SessionFacts, collect_facts
+from ash_shared.model.message import Description, Kind, Role
+from ash_shared.parsing.parse import PARSER_VERSION, BlocksPlace, describe_with_place
+from ash_shared.parsing.parsed_text import read_raw
+
+_PAGE_SIZE = 500
+_PAGE_BYTES = 8 * 1024 * 1024
+_IDS_PAGE_SIZE = 1000
+
+_IDS = "SELECT id FROM sessions WHERE id > %b ORDER BY id LIMIT %b"
+_BEFORE_ALL = UUID(int=0)
+
+_PAGE = bounded_query(
+    "sequence, content, source, role, kind, block_types, parser_version, digest, role_given, source_given, "
+    "blocks_start, blocks_size",
+    "SELECT * FROM messages WHERE session_id = %(session_id)b AND sequence > %(after)b AND kind <> 'deleted'",
+)
+
+_UPDATE_MESSAGES = """
+    UPDATE messages
+    SET source = new.source, role = new.role, kind = new.kind, digest = new.digest,
+        block_types = string_to_array(new.block_types, ','), parser_version = %(parser_version)b,
+        blocks_start = new.blocks_start, blocks_size = new.blocks_size
+    FROM unnest(%(sequences)b::bigint[], %(sources)b::text[], %(roles)b::text[], %(kinds)b::text[],
+        %(block_types)b::text[], %(digests)b::bytea[], %(blocks_starts)b::int[], %(blocks_sizes)b::int[])
+        AS new (sequence, source, role, kind, block_types, digest, blocks_start, blocks_size)
+    WHERE messages.session_id = %(session_id)b AND messages.sequence = new.sequence
+"""
+
+_DELETE_DRIFT = "DELETE FROM drift WHERE session_id = %b AND sequence = ANY(%b)"
+
+_UPDATE_SESSION = f"UPDATE sessions SET {REPLACE} WHERE id = %(session_id)b"  # noqa: S608  # constant SQL
+
+
+class WrittenMessage(Protocol):
+    """The columns of a message that a writer may set."""
+
+    @property
+    def source(self) -> str: ...
+    @property
+    def role(self) -> Role: ...
+    @property
+    def role_given(self) -> bool | None: ...
+    @property
+    def source_given(self) -> bool | None: ...
+
+
+class Stored(NamedTuple):
+    """A stored message with its derived columns."""
+
+    sequence: int
+    content: str
+    source: str
+    role: Role
+    kind: Kind
+    block_types: list[str]
+    parser_version: int
+    digest: bytes | None
+    role_given: bool | None
+    source_given: bool | None
+    blocks_start: int | None
+    blocks_size: int | None
+
+
+class Reread(NamedTuple):
+    """The stored columns of a message, and the columns that the current parser derives."""
+
+    stored: Stored
+    now: Description
+    """Includes the role and the source that the writer set."""
+    blocks: BlocksPlace | None
+
+    def changed(self) -> tuple[str, ...]:
+        """Return the names of what changed. Changes of `blocks` alone are detected only with a stored digest."""
+        stored, now = self.stored, self.now
+        pairs = {
+            "source": (stored.source, now.source),
+            "kind": (stored.kind, now.kind),
+            "role": (stored.role, now.role),
+            "types": (tuple(stored.block_types), now.block_types),
+        }
+        names = tuple(name for name, (before, after) in pairs.items() if before != after)
+        return names or (("blocks",) if stored.digest not in (None, now.digest) else ())
+
+    def is_current(self) -> bool:
+        return (
+            self.stored.parser_version == PARSER_VERSION
+            and self.stored.digest == self.now.digest
+            and (self.stored.blocks_start, self.stored.blocks_size) == (self.blocks or (None, None))
+            and not self.changed()
+        )
+
+
+class Reindexed(NamedTuple):
+    """Numbers of messages read, and of those written."""
+
+    read: int
+    written: int
+
+
+async def session_ids(conn: AsyncConnection) -> AsyncGenerator[UUID, None]:
+    """Yield all session ids in ascending order."""
+    last = _BEFORE_ALL
+    while ids := await next_session_ids(conn, last):
+        for last in ids:
+            yield last
+
+
+async def next_session_ids(conn: AsyncConnection, after: UUID) -> list[UUID]:
+    """Return up to 1,000 session ids after this one, in ascending order."""
+    rows = await (await conn.execute(_IDS, [after, _IDS_PAGE_SIZE])).fetchall()
+    return [row[0] for row in rows]
+
+
+async def reread(
+    conn: AsyncConnection, session_id: UUID, after: int = 0
+) -> AsyncGenerator[list[Reread], None]:
+    """Yield pages of the messages after a sequence, read by the current parser."""
+    bounds = {"limit": _PAGE_SIZE, "bytes": _PAGE_BYTES}
+    while stored := await _fetch_page(conn, {"session_id": session_id, "after": after, **bounds}):
+        yield [_reread_message(each) for each in stored]
+        after = stored[-1].sequence
+
+
+async def reindex_messages(conn: AsyncConnection, session_id: UUID) -> Reindexed:
+    """Derive everything but events again from the messages of a session. Raises SessionNotFound.
+
+    Blocks writers only while it writes a page and while it reads the last page. Can be repeated if interrupted.
+    """
+    work = _Reindexing(conn, session_id)
+    await work.process_pages()
+    async with conn.transaction():
+        await lock(conn, session_id)
+        await work.process_pages()
+        await conn.execute(_UPDATE_SESSION, {"session_id": session_id, **work.facts._asdict()})
+        await name_by_own_prompt(conn, session_id)
+    return Reindexed(work.read, work.written)
+
+
+class _Reindexing:
+    """One pass over one session."""
+
+    def __init__(self, conn: AsyncConnection, session_id: UUID) -> None:
+        self.facts = SessionFacts()
+        self.read = 0
+        self.written = 0
+        self._conn = conn
+        self._session_id = session_id
+        self._last = 0
+
+    async def process_pages(self) -> None:
+        """Continue after the last message processed."""
+        async for page in reread(self._conn, self._session_id, self._last):
+            outdated = [each for each in page if not each.is_current()]
+            if outdated:
+                await self._write_page(outdated)
+            self.facts = self.facts.merge(collect_facts([each.now for each in page]))
+            self.read += len(page)
+            self.written += len(outdated)
+            self._last = page[-1].stored.sequence
+
+    async def _write_page(self, page: Sequence[Reread]) -> None:
+        async with self._conn.transaction():
+            await lock(self._conn, self._session_id)
+            await self._conn.execute(_UPDATE_MESSAGES, {"session_id": self._session_id, **_columns(page)})
+            sequences = [each.stored.sequence for each in page]
+            await self._conn.execute(_DELETE_DRIFT, [self._session_id, sequences])
+            described = [DescribedMessage(each.stored.sequence, each.now) for each in page]
+            await insert_drift(self._conn, self._session_id, described)
+
+
+def _columns(page: Sequence[Reread]) -> dict[str, Any]:
+    return {
+        "parser_version": PARSER_VERSION,
+        "sequences": [each.stored.sequence for each in page],
+        "sources": [each.now.source for each in page],
+        "roles": [each.now.role for each in page],
+        "kinds": [each.now.kind for each in page],
+        "block_types": [",".join(each.now.block_types) for each in page],
+        "digests": [each.now.digest for each in page],
+        "blocks_starts": [each.blocks and each.blocks.start for each in page],
+        "blocks_sizes": [each.blocks and each.blocks.size for each in page],
+    }
+
+
+def _reread_message(stored: Stored) -> Reread:
+    source, role = set_by_writer(stored)
+    now, blocks = describe_with_place(stored.content, read_raw(stored.content, source), source)
+    return Reread(stored, now if role is None else now._replace(role=role), blocks)
+
+
+def set_by_writer(stored: WrittenMessage) -> tuple[str | None, Role | None]:
+    """Return the source and the role of a message if its writer set them; None for a derived one."""
+    source = stored.source if stored.source_given is not False and stored.source != "unknown" else None
+    keeps_role = source is not None if stored.role_given is None else stored.role_given
+    return source, stored.role if keeps_role else None
+
+
+async def _fetch_page(conn: AsyncConnection, params: Mapping[str, Any]) -> list[Stored]:
+    async with conn.cursor(binary=True, row_factory=args_row(Stored)) as cursor:
+        await cursor.execute(_PAGE, params)
+        return await cursor.fetchall()

@@ -1,0 +1,57 @@
+"""Keyset pagination in both directions, bounded by number of rows and by bytes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ash_server.errors import InvalidParameter
+from ash_server.offload import HasContent
+from ash_shared.model.message import LAST_SEQUENCE
+
+END = LAST_SEQUENCE + 1
+"""A sequence after every entry."""
+
+MAX_PAGE_BYTES = 32 * 1024 * 1024
+"""A page ends with the entry that exceeds this many bytes of text, regardless of `limit`."""
+
+_RANGES = {
+    "after": range(END),
+    "before": range(1, END),
+    "at": range(1, END),
+    "message": range(1, END),
+    "limit": range(1, 1001),
+}
+
+
+def bounded_query(
+    columns: str, page: str, order: str = "sequence", size: str = "octet_length(entry.content)"
+) -> str:
+    """Return SQL for the first `limit` rows of a query, cut after the row at which the sum of `size` exceeds `bytes`.
+
+    Sizes are summed without reading the contents. The arguments are constant SQL, in which a row is `entry`; `columns`
+    are computed only for the rows of the result.
+    """
+    return f"""
+        SELECT {columns}
+        FROM (
+            SELECT *,
+                coalesce(sum({size}) OVER (ORDER BY {order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)
+                    AS bytes_before
+            FROM ({page} ORDER BY {order} LIMIT %(limit)b) AS entry
+        ) AS entry
+        WHERE bytes_before < %(bytes)b::bigint
+        ORDER BY {order}
+    """  # noqa: S608  # constant SQL
+
+
+def check_options(page: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that are not None. Raises InvalidParameter for one out of range."""
+    options = {name: value for name, value in page.items() if value is not None}
+    for name, allowed in _RANGES.items():
+        if name in options and options[name] not in allowed:
+            raise InvalidParameter(f"{name} must be {allowed.start} to {allowed.stop - 1}")
+    return options
+
+
+def may_have_more(page: Sequence[HasContent], limit: int, max_bytes: int = MAX_PAGE_BYTES) -> bool:
+    """True if more rows may follow a page that was read with these limits."""
+    return len(page) == limit or sum(len(entry.content) for entry in page) * 4 >= max_bytes

@@ -1,0 +1,110 @@
+"""Full-text search over all sessions, and maintenance of its index."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Unpack
+from uuid import UUID
+
+from psycopg import AsyncConnection
+
+from ash_server.store.borrowed import Connections
+from ash_server.store.search import index, query, within
+from ash_server.store.search.query import SearchFilter
+from ash_server.store.search.within import HitFilter, SessionHitPage
+from ash_shared.model.pages import SearchPage
+
+_CATCH_UP_SECONDS = 0.25
+_CHECK_SECONDS = 10.0
+"""Time between two looks at all sessions; in between, only at those that changed."""
+
+
+class SearchRepository:
+    """Searches the events of all sessions."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self._lock = asyncio.Lock()
+        self._requested = 0
+        """Number of calls of `catch_up` so far."""
+        self._completed = 0
+        """The number of these calls that finished runs cover."""
+        self._pending = 0
+        self._checked_until: datetime | None = None
+        """Up to this time of the database, all changes are indexed."""
+        self._check_due = 0.0
+
+    async def search(self, q: str, **filters: Unpack[SearchFilter]) -> SearchPage:
+        """Index pending events for at most a quarter of a second, then return a page of results, newest first.
+
+        Each word of `q` is matched as a prefix; `"…"` is a phrase, `-word` excludes, `or` separates alternatives.
+        `pending` on the page counts events that are not indexed yet. Raises InvalidParameter, SessionNotFound.
+        """
+        pending = await self.catch_up()
+        page = await self.find(q, **filters)
+        return page.model_copy(update={"pending": pending}) if pending else page
+
+    async def find(self, q: str, **filters: Unpack[SearchFilter]) -> SearchPage:
+        """Like `search`, but search only events that are already indexed."""
+        async with self._connections.connection() as conn:
+            return await query.find(conn, q, **filters)
+
+    async def find_in_session(self, session_id: UUID, q: str, **filters: Unpack[HitFilter]) -> SessionHitPage:
+        """Index pending events as `search` does, then return a page of hits in the order of the log.
+
+        Raises InvalidParameter, SessionNotFound.
+        """
+        pending = await self.catch_up()
+        async with self._connections.connection() as conn:
+            page = await within.find_in_session(conn, session_id, q, **filters)
+        return page.model_copy(update={"pending": pending}) if pending else page
+
+    async def catch_up(self) -> int:
+        """Index pending events for at most a quarter of a second and return how many remain.
+
+        Calls made during a run share the next run. On a replica, only count them.
+        """
+        if self._connections.is_replica:
+            return await self.count_pending()
+        self._requested += 1
+        requested = self._requested
+        async with self._lock:
+            if requested > self._completed:
+                covered = self._requested
+                async with self._connections.connection() as conn:
+                    is_done = await self._index_for_a_moment(conn)
+                    self._pending = 0 if is_done else await index.count_pending(conn)
+                self._completed = covered
+        return self._pending
+
+    async def _index_for_a_moment(self, conn: AsyncConnection) -> bool:
+        if self._checked_until is not None and time.monotonic() < self._check_due:
+            return await index.index_pending(conn, seconds=_CATCH_UP_SECONDS, since=self._checked_until)
+        now = await index.read_time(conn)
+        is_done = await index.index_pending(conn, seconds=_CATCH_UP_SECONDS)
+        self._checked_until = now if is_done else None
+        self._check_due = time.monotonic() + _CHECK_SECONDS
+        return is_done
+
+    @asynccontextmanager
+    async def indexer_lock(self) -> AsyncGenerator[bool, None]:
+        """Yield True if no other server indexes in the background, and keep others from it until exit."""
+        async with self._connections.stream() as conn, index.indexer_lock(conn) as is_held:
+            yield is_held
+
+    async def index_pending(self) -> bool:
+        """Index all pending events except those of sessions another process is indexing. True if none remain."""
+        async with self._connections.connection() as conn:
+            return await index.index_pending(conn)
+
+    async def count_pending(self) -> int:
+        """Return the number of events not indexed yet."""
+        async with self._connections.connection() as conn:
+            return await index.count_pending(conn)
+
+    async def reindex(self, session_id: UUID) -> None:
+        """Index all events of the session again."""
+        async with self._connections.connection() as conn:
+            await index.reindex_words(conn, session_id)

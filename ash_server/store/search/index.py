@@ -1,0 +1,270 @@
+"""Index the words of events for full-text search.
+
+Events are indexed after the append, page by page, so an append neither waits for indexing nor fails because of it.
+`search_progress` stores the last indexed event of each session; later events are pending, and a search reports their
+number. The process that indexes a session locks its row; other processes skip locked rows. Of several servers, one at
+a time runs the background indexer; searches also index what is pending.
+
+Functions take a connection in autocommit mode (`connection.open_pool`).
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Any, Literal, NamedTuple
+from uuid import UUID
+
+import msgspec
+from psycopg import AsyncConnection
+from psycopg.rows import args_row
+
+from ash_server.redaction import redact_json
+from ash_server.redaction.chunks import hide_event_texts
+from ash_server.store.log.stored_json import FILLED, FILLED_SIZE, STORED_COLUMNS
+from ash_server.store.pagination import bounded_query, may_have_more
+from ash_server.store.search.tokens import vectors
+from ash_shared.model.event_types import Weight
+from ash_shared.model.message import Role
+from ash_shared.projections.search_text import PASSAGES_VERSION, SILENT, Passage, passages, role_of
+
+Readers = Literal["all", "redacted", "unredacted"]
+"""The clients that can find a row: those that see redacted texts must not find the words of secrets."""
+
+_PAGE, _PAGE_BYTES = 500, 256 * 1024
+"""Events indexed in one transaction."""
+MAX_INLINE = 64 * 1024
+"""Characters; larger batches of events are read in a thread."""
+_MAX_SESSIONS = 200
+
+_PENDING_SESSIONS = """
+    search_progress AS progress JOIN session_counters AS counters USING (session_id)
+    WHERE counters.event_sequence > CASE WHEN version < %(version)b THEN 0 ELSE progress.event_sequence END
+"""
+"""FROM clause that selects sessions with pending events."""
+
+_CHANGED = "AND session_id IN (SELECT id FROM sessions WHERE updated_at > %(since)b)"
+
+# The smallest backlog first, so that new messages are found during a large import.
+_LIST_PENDING, _LIST_CHANGED = (
+    f"""
+    SELECT session_id
+    FROM {_PENDING_SESSIONS} {changed}
+    ORDER BY version < %(version)b, counters.event_sequence - progress.event_sequence
+    LIMIT %(limit)b
+    """  # noqa: S608  # constant SQL
+    for changed in ("", _CHANGED)
+)
+
+# A transaction of an append takes less than a minute.
+_NOW = "SELECT statement_timestamp() - interval '1 minute'"
+
+COUNT_PENDING = f"""
+    SELECT coalesce(sum(
+        counters.event_sequence - CASE WHEN version < %(version)b THEN counters.events_dropped
+            ELSE greatest(progress.event_sequence, counters.events_dropped) END
+    ), 0)::bigint
+    FROM {_PENDING_SESSIONS}
+"""  # noqa: S608  # constant SQL
+
+_LOCK = f"""
+    SELECT CASE WHEN version < %(version)b THEN 0 ELSE progress.event_sequence END, progress.events_dropped,
+        counters.event_sequence, counters.events_dropped, statement_timestamp()
+    FROM {_PENDING_SESSIONS} AND session_id = %(session_id)b
+    FOR UPDATE OF progress SKIP LOCKED
+"""  # noqa: S608  # constant SQL
+
+_EVENTS = bounded_query(
+    f"sequence, type, {FILLED} AS content",
+    f"""
+    SELECT session_id, sequence, type, message_sequence, {STORED_COLUMNS} FROM events
+    WHERE session_id = %(session_id)b AND sequence > %(after)b AND type <> ALL(%(silent)b)
+    """,  # noqa: S608  # constant SQL
+    size=FILLED_SIZE,
+)
+
+_DELETE = "DELETE FROM search WHERE session_id = %b AND sequence > %b AND sequence <= %b"
+
+_WRITE = """
+    INSERT INTO search (session_id, sequence, part, weight, readers, role, at, words)
+    SELECT session_id, sequence, part, weight, readers, role, at, words::tsvector
+    FROM session_counters, unnest(%(sequences)b::bigint[], %(parts)b::int2[], %(weights)b::text[],
+        %(readers)b::text[], %(roles)b::text[], %(ats)b::timestamptz[], %(words)b::text[])
+        AS new (sequence, part, weight, readers, role, at, words)
+    WHERE session_id = %(session_id)b
+"""
+
+_ADVANCE = """
+    UPDATE search_progress SET event_sequence = %(last)b, events_dropped = %(dropped)b, version = %(version)b
+    WHERE session_id = %(session_id)b
+"""
+
+_TRY_LOCK = "SELECT pg_try_advisory_xact_lock(%b)"
+_INDEXER = 6_213_850_417
+"""Number of the lock of the background indexer, chosen at random."""
+
+_RESTART = "UPDATE search_progress SET event_sequence = 0 WHERE session_id = %b"
+
+
+class _Progress(NamedTuple):
+    """How far a session is indexed, and the end of its log."""
+
+    last: int
+    dropped: int
+    last_event: int
+    events_dropped: int
+    now: datetime
+
+
+@dataclass(slots=True)
+class _Event:
+    sequence: int
+    type: str
+    content: bytes
+
+
+class SearchedEvent(msgspec.Struct):
+    """The searched fields of a stored event."""
+
+    id: str
+    timestamp: int
+    type: str
+    payload: Any
+
+
+decode_event = msgspec.json.Decoder(SearchedEvent).decode
+
+
+@asynccontextmanager
+async def indexer_lock(conn: AsyncConnection) -> AsyncGenerator[bool, None]:
+    """Yield True if no other process holds the lock of the background indexer, which this one then holds until exit."""
+    async with conn.transaction():
+        row = await (await conn.execute(_TRY_LOCK, [_INDEXER])).fetchone()
+        yield bool(row and row[0])
+
+
+async def index_pending(
+    conn: AsyncConnection, *, seconds: float = float("inf"), since: datetime | None = None
+) -> bool:
+    """Index pending events page by page for at most this time and return True if none remain.
+
+    Only looks at sessions that changed since a time of `read_time`, if one is passed. Sessions that another process is
+    indexing are skipped.
+    """
+    end = time.monotonic() + seconds
+    params = {"version": PASSAGES_VERSION, "limit": _MAX_SESSIONS, "since": since}
+    query = _LIST_PENDING if since is None else _LIST_CHANGED
+    while rows := await (await conn.execute(query, params)).fetchall():
+        has_progress = False
+        for (session_id,) in rows:
+            while await _index_page(conn, session_id):
+                has_progress = True
+                if time.monotonic() >= end:
+                    return False
+        if not has_progress:
+            return False
+    return True
+
+
+async def read_time(conn: AsyncConnection) -> datetime:
+    """Return a time of the database before which every change is visible."""
+    rows: list[tuple[datetime]] = await (await conn.execute(_NOW)).fetchall()
+    return rows[0][0]
+
+
+async def count_pending(conn: AsyncConnection) -> int:
+    """Return the number of events that are not indexed."""
+    row = await (await conn.execute(COUNT_PENDING, {"version": PASSAGES_VERSION})).fetchone()
+    return row[0] if row else 0
+
+
+async def reindex_words(conn: AsyncConnection, session_id: UUID) -> None:
+    """Index a session again; searches use its old words until they are replaced."""
+    await conn.execute(_RESTART, [session_id])
+    while await _index_page(conn, session_id):
+        pass
+
+
+async def _index_page(conn: AsyncConnection, session_id: UUID) -> bool:
+    """Index a page. Return False if nothing is pending or another process is indexing the session."""
+    async with conn.transaction():
+        keys = {"session_id": session_id, "version": PASSAGES_VERSION}
+        row = await (await conn.execute(_LOCK, keys)).fetchone()
+        if not row:
+            return False
+        progress = _Progress(*row)
+        after = max(progress.last, progress.events_dropped)
+        events = await _read_events(conn, session_id, after)
+        is_cut = may_have_more(events, _PAGE, _PAGE_BYTES)
+        last = max(progress.last_event if not is_cut else 0, events[-1].sequence if events else after)
+        if progress.dropped < progress.events_dropped:
+            await conn.execute(_DELETE, [session_id, 0, progress.events_dropped])
+        await conn.execute(_DELETE, [session_id, after, last])
+        await _write_rows(conn, session_id, events, progress.now)
+        reached = {"last": last, "dropped": progress.events_dropped}
+        await conn.execute(_ADVANCE, {**keys, **reached})
+    return True
+
+
+async def _read_events(conn: AsyncConnection, session_id: UUID, after: int) -> list[_Event]:
+    bounds = {"after": after, "limit": _PAGE, "bytes": _PAGE_BYTES, "silent": sorted(SILENT)}
+    async with conn.cursor(binary=True, row_factory=args_row(_Event)) as cursor:
+        await cursor.execute(_EVENTS, {"session_id": session_id, **bounds})
+        return await cursor.fetchall()
+
+
+async def _write_rows(
+    conn: AsyncConnection, session_id: UUID, events: Sequence[_Event], now: datetime
+) -> None:
+    is_large = sum(len(event.content) for event in events) > MAX_INLINE
+    rows = await asyncio.to_thread(_build_rows, events, now) if is_large else _build_rows(events, now)
+    if rows:
+        names = ("sequences", "parts", "weights", "readers", "roles", "ats", "words")
+        columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+        await conn.execute(_WRITE, {"session_id": session_id, **columns})
+
+
+def _build_rows(
+    events: Sequence[_Event], now: datetime
+) -> list[tuple[int, int, Weight, Readers, Role, datetime, str]]:
+    """Return the rows to insert, in the order of the columns."""
+    rows = []
+    for event in events:
+        decoded = decode_event(event.content)
+        at = datetime.fromtimestamp(min(decoded.timestamp / 1000, now.timestamp()), UTC)
+        role = role_of(event.type)
+        parts = [
+            (weight, readers, words)
+            for readers, shown in _shown_events(event, decoded)
+            for weight, several in groupby(passages_of(shown), _weight_of)
+            for words in vectors(passage.text for passage in several)
+        ]
+        rows += [
+            (event.sequence, part, weight, readers, role, at, words)
+            for part, (weight, readers, words) in enumerate(parts)
+        ]
+    return rows
+
+
+def _shown_events(event: _Event, decoded: SearchedEvent) -> list[tuple[Readers, SearchedEvent]]:
+    """Return the versions of the event for each kind of reader: only one for most events, which have no secrets."""
+    redacted = redacted_event(event.type, event.content)
+    if redacted == event.content.decode():
+        return [("all", decoded)]
+    return [("unredacted", decoded), ("redacted", decode_event(redacted))]
+
+
+def redacted_event(type: str, content: bytes) -> str:
+    return redact_json(hide_event_texts(type, content).decode())
+
+
+def passages_of(event: SearchedEvent) -> list[Passage]:
+    """Return the searched texts of an event, ordered by weight."""
+    return sorted(passages({"type": event.type, "payload": event.payload}), key=_weight_of)
+
+
+def _weight_of(passage: Passage) -> Weight:
+    return passage.weight

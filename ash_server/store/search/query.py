@@ -1,0 +1,271 @@
+"""Full-text search over indexed events, newest first.
+
+The index has no texts: snippets are cut from the stored events of each page. Functions take a connection in autocommit
+mode (`connection.open_pool`).
+"""
+
+import asyncio
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack
+from uuid import UUID
+
+from psycopg import AsyncConnection
+from psycopg.rows import args_row
+
+from ash_server.errors import InvalidParameter
+from ash_server.store.log.stored_json import FILLED_SIZE, filled
+from ash_server.store.pagination import bounded_query
+from ash_server.store.search.index import (
+    MAX_INLINE,
+    Readers,
+    SearchedEvent,
+    decode_event,
+    passages_of,
+    redacted_event,
+)
+from ash_server.store.search.snippets import Snippet, snippet
+from ash_server.store.search.tokens import Hits, ParsedQuery, read_query
+from ash_server.store.sessions import get_session
+from ash_server.store.text import check_text
+from ash_shared.model.event_types import Weight
+from ash_shared.model.message import LAST_SEQUENCE, Role
+from ash_shared.model.pages import SearchPage, SearchResult
+
+SearchScope = Literal["said", "conversation", "results", "everything"]
+"""The texts to search. `said`: user and assistant messages; `conversation`: also thinking and tool calls; `results`:
+tool results and all other texts."""
+
+MAX_RESULTS = 100
+
+_MAX_SNIPPET_BYTES = 4 * 1024 * 1024
+"""Bytes of events read for the snippets of one page."""
+
+_MATCHES = "words @@ %(query)b::tsquery"
+_PLACES: Mapping[SearchScope, str] = {
+    "said": f"weight = 'A' AND {_MATCHES}",
+    "conversation": f"weight <> 'D' AND {_MATCHES}",
+    "results": f"weight = 'D' AND {_MATCHES}",
+    # Each side has its own index.
+    "everything": f"(weight <> 'D' AND {_MATCHES} OR weight = 'D' AND {_MATCHES})",
+}
+CONDITIONS: Mapping[SearchScope, str] = {
+    place: f"{condition} AND readers <> %(others)b" for place, condition in _PLACES.items()
+}
+# Sessions are joined to the results of the page only: their number is known, and that of the matches is a guess.
+_QUERIES = {
+    place: f"""
+        SELECT result.session_id, sequence, weights, role, at, matches, title, external_id, source
+        FROM (
+            SELECT * FROM (
+                SELECT session_id, sequence, array_agg(DISTINCT weight) AS weights, role, at,
+                    row_number() OVER (PARTITION BY session_id ORDER BY at DESC, sequence DESC) AS place,
+                    count(*) OVER (PARTITION BY session_id) AS matches
+                FROM tenant_search AS search
+                WHERE {condition}
+                  AND (%(session_id)b::uuid IS NULL OR session_id = %(session_id)b)
+                  AND (%(role)b::text IS NULL OR role = %(role)b)
+                  AND (%(since)b::timestamptz IS NULL OR at >= %(since)b)
+                  AND (%(until)b::timestamptz IS NULL OR at < %(until)b)
+                GROUP BY session_id, sequence, role, at
+            ) AS matching
+            WHERE place <= %(per_session)b
+              AND (%(source)b::text IS NULL OR session_id IN (SELECT id FROM sessions WHERE source = %(source)b))
+              AND (at, session_id, sequence) < (%(at)b::timestamptz, %(id)b::uuid, %(sequence)b::bigint)
+            ORDER BY at DESC, session_id DESC, sequence DESC
+            LIMIT %(limit)b
+        ) AS result JOIN sessions ON id = result.session_id
+        ORDER BY at DESC, result.session_id DESC, sequence DESC
+    """  # noqa: S608  # constant SQL
+    for place, condition in CONDITIONS.items()
+}
+
+_PICKED = bounded_query(
+    "place, session_id, sequence",
+    """
+    SELECT place, events.*
+    FROM unnest(%(sessions)b::uuid[], %(sequences)b::bigint[])
+        WITH ORDINALITY AS matches (session_id, sequence, place)
+    JOIN events USING (session_id, sequence)
+    """,
+    "place",
+    FILLED_SIZE,
+)
+_READ_EVENTS = f"""
+    SELECT place, CASE WHEN origin = 'line' THEN message_sequence END, {filled("entry.session_id")}
+    FROM ({_PICKED}) AS picked JOIN events AS entry USING (session_id, sequence)
+    ORDER BY place
+"""  # noqa: S608  # constant SQL
+
+
+class SearchFilter(TypedDict, total=False):
+    """Options of a search."""
+
+    place: SearchScope
+    source: str | None
+    role: Role | None
+    session_id: UUID | None
+    since: datetime | None
+    until: datetime | None
+    per_session: int | None
+    """Only this many results per session, the newest."""
+    after: str | None
+    limit: int
+    redact: bool
+    """Match and show redacted texts only."""
+
+
+def other_readers(*, redacts: bool) -> Readers:
+    """Return the kind of rows that a search excludes."""
+    return "unredacted" if redacts else "redacted"
+
+
+async def find(conn: AsyncConnection, q: str, **filters: Unpack[SearchFilter]) -> SearchPage:
+    """Return a page, newest first. Raises InvalidParameter, SessionNotFound."""
+    parsed = read_query(q)
+    source, limit = filters.get("source"), filters.get("limit", 20)
+    check_text(source or "", "source")
+    if not 1 <= limit <= MAX_RESULTS:
+        raise InvalidParameter(f"limit must be 1 to {MAX_RESULTS}")
+    after = filters.get("after")
+    params = {
+        **dict.fromkeys(("session_id", "role", "since", "until", "source")),
+        **filters,
+        "query": parsed.query,
+        "others": other_readers(redacts=filters.get("redact", False)),
+        "per_session": filters.get("per_session") or 2**31 - 1,
+        "limit": limit + 1,
+        **(_read_cursor(after) if after else _NEWEST),
+    }
+    async with conn.cursor(binary=True, row_factory=args_row(_Match)) as cursor:
+        await cursor.execute(_QUERIES[filters.get("place", "conversation")], params, prepare=False)
+        rows = await cursor.fetchall()
+    if not rows and params["session_id"]:
+        await get_session(conn, params["session_id"])
+    return await _to_page(conn, rows, limit, parsed, redacted=filters.get("redact", False))
+
+
+@dataclass(slots=True)
+class IndexedMatch:
+    """A matching event, as far as the index knows it."""
+
+    session_id: UUID
+    sequence: int
+    weights: list[Weight]
+    role: Role
+    at: datetime
+
+
+@dataclass(slots=True)
+class _Match(IndexedMatch):
+    matches: int
+    title: str | None
+    external_id: str | None
+    source: str
+
+
+class FoundEvent(NamedTuple):
+    """The stored event of a match."""
+
+    message_sequence: int | None
+    id: str
+    type: str
+    snippet: Snippet
+
+
+async def _to_page(
+    conn: AsyncConnection, matches: Sequence[_Match], limit: int, parsed: ParsedQuery, *, redacted: bool
+) -> SearchPage:
+    hits = await describe(conn, matches[:limit], parsed, redacted=redacted)
+    results = [_to_result(match, hit) for match, hit in zip(matches, hits, strict=False)]
+    has_more = 0 < len(results) < len(matches)
+    return SearchPage(results=results, nextAfter=_to_cursor(matches[len(results) - 1]) if has_more else None)
+
+
+def _to_result(match: _Match, hit: FoundEvent) -> SearchResult:
+    return SearchResult(
+        session_id=match.session_id,
+        title=match.title,
+        external_id=None if match.title else match.external_id,
+        source=match.source,
+        sequence=hit.message_sequence,
+        event_id=hit.id,
+        event_sequence=match.sequence,
+        type=hit.type,
+        role=match.role,
+        created_at=match.at,
+        snippet=hit.snippet.text,
+        marks=hit.snippet.utf16_marks(),
+        matches=match.matches,
+    )
+
+
+async def describe(
+    conn: AsyncConnection, matches: Sequence[IndexedMatch], parsed: ParsedQuery, *, redacted: bool
+) -> list[FoundEvent]:
+    """Return the events of the first matches, as many as may be read for one page."""
+    places = {
+        "sessions": [each.session_id for each in matches],
+        "sequences": [each.sequence for each in matches],
+        "limit": len(matches),
+        "bytes": _MAX_SNIPPET_BYTES,
+    }
+    rows = await (await conn.execute(_READ_EVENTS, places, binary=True)).fetchall()
+    is_large = redacted or sum(len(content) for _, _, content in rows) > MAX_INLINE
+    weights = [matches[place - 1].weights for place, _, _ in rows]
+    work = partial(_describe_all, rows, weights, parsed.hits, redacted=redacted)
+    return await asyncio.to_thread(work) if is_large else work()
+
+
+def _describe_all(
+    rows: Iterable[tuple[int, int | None, bytes]],
+    weights: Iterable[list[Weight]],
+    hits: Hits,
+    *,
+    redacted: bool,
+) -> list[FoundEvent]:
+    return [
+        _describe(
+            message_sequence,
+            _decode_shown(content, redacted=redacted),
+            allowed,
+            hits,
+        )
+        for (_, message_sequence, content), allowed in zip(rows, weights, strict=True)
+    ]
+
+
+def _decode_shown(content: bytes, *, redacted: bool) -> SearchedEvent:
+    event = decode_event(content)
+    return decode_event(redacted_event(event.type, content)) if redacted else event
+
+
+def _describe(
+    message_sequence: int | None,
+    event: SearchedEvent,
+    weights: list[Weight],
+    hits: Hits,
+) -> FoundEvent:
+    texts = (each.text for each in passages_of(event) if each.weight in weights)
+    return FoundEvent(message_sequence, event.id, event.type, snippet(texts, hits))
+
+
+def _to_cursor(last: _Match) -> str:
+    return urlsafe_b64encode(f"{last.at.isoformat()} {last.session_id} {last.sequence}".encode()).decode()
+
+
+def _read_cursor(cursor: str) -> dict[str, Any]:
+    try:
+        at, id, sequence = urlsafe_b64decode(cursor).decode().split(" ")
+        moment = datetime.fromisoformat(at).astimezone(UTC).isoformat()
+        if not 0 <= int(sequence) <= LAST_SEQUENCE:
+            raise ValueError
+        return {"at": moment, "id": UUID(id), "sequence": int(sequence)}
+    except (ValueError, OverflowError):
+        raise InvalidParameter("after is not the cursor of a search") from None
+
+
+_NEWEST = {"at": "infinity", "id": UUID(int=2**128 - 1), "sequence": LAST_SEQUENCE}

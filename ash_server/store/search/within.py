@@ -1,0 +1,139 @@
+"""Search within one session: its matching events by their place in the log, numbered from 1.
+
+Functions take a connection in autocommit mode (`connection.open_pool`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict, Unpack
+from uuid import UUID
+
+from psycopg import AsyncConnection
+from psycopg.rows import args_row
+from pydantic import Field
+
+from ash_server.store.search.query import (
+    CONDITIONS,
+    FoundEvent,
+    IndexedMatch,
+    SearchScope,
+    describe,
+    other_readers,
+)
+from ash_server.store.search.tokens import read_query
+from ash_server.store.sessions import get_session
+from ash_shared.model.base import ABSENT, AshModel, Omittable
+from ash_shared.model.pages import MatchedEvent
+
+MAX_HITS = 100
+"""The most hits of a page."""
+
+_QUERIES = {
+    place: f"""
+        WITH hits AS (
+            SELECT session_id, sequence, array_agg(DISTINCT weight) AS weights, role, at,
+                row_number() OVER (ORDER BY sequence) AS number, count(*) OVER () AS total
+            FROM search
+            WHERE session_id = %(session_id)b AND {condition}
+            GROUP BY session_id, sequence, role, at
+        ), first AS (
+            SELECT greatest(
+                %(after)b::bigint,
+                coalesce(min(number) FILTER (WHERE sequence >= %(at)b::bigint), max(number)) - %(limit)b / 2 - 1
+            ) AS after
+            FROM hits
+        )
+        SELECT session_id, sequence, weights, role, at, number, total
+        FROM hits, first
+        WHERE number > first.after AND number <= first.after + %(limit)b
+        ORDER BY number
+    """  # noqa: S608  # constant SQL
+    for place, condition in CONDITIONS.items()
+}
+
+_COUNTS = {
+    place: f"SELECT count(DISTINCT sequence) FROM search WHERE session_id = %(session_id)b AND {condition}"  # noqa: S608
+    for place, condition in CONDITIONS.items()
+}
+
+
+class SessionHit(MatchedEvent):
+    """A matching event of a session."""
+
+    number: int
+    """Its place among the hits, from 1."""
+
+
+class SessionHitPage(AshModel):
+    """A page of hits, in the order of the log."""
+
+    hits: list[SessionHit]
+    total: int
+    """Number of all hits of the session."""
+    next_after: Omittable[int] = Field(default=ABSENT, alias="nextAfter")
+    """The `after` of the next page; absent on the last page."""
+    pending: Omittable[int] = ABSENT
+    """Number of stored events that are not indexed yet; absent if there are none."""
+
+
+class HitFilter(TypedDict, total=False):
+    """Options of a search within a session."""
+
+    place: SearchScope
+    after: int
+    """Only hits after this number."""
+    at: int
+    """Select the page around the first hit at or after this event sequence, else the last hits."""
+    limit: int
+    redact: bool
+    """Match and show redacted texts only."""
+
+
+@dataclass(slots=True)
+class _Hit(IndexedMatch):
+    number: int
+    total: int
+
+
+async def find_in_session(
+    conn: AsyncConnection, session_id: UUID, q: str, **filters: Unpack[HitFilter]
+) -> SessionHitPage:
+    """Return a page of hits in the order of the log. Raises InvalidParameter, SessionNotFound."""
+    parsed = read_query(q)
+    params: dict[str, Any] = {
+        "session_id": session_id,
+        "query": parsed.query,
+        "others": other_readers(redacts=filters.get("redact", False)),
+        "after": filters.get("after", 0),
+        "at": filters.get("at", 0),
+        "limit": filters.get("limit", 50),
+    }
+    place = filters.get("place", "everything")
+    async with conn.cursor(binary=True, row_factory=args_row(_Hit)) as cursor:
+        await cursor.execute(_QUERIES[place], params, prepare=False)
+        rows = await cursor.fetchall()
+    if rows:
+        return _to_page(rows, await describe(conn, rows, parsed, redacted=filters.get("redact", False)))
+    await get_session(conn, session_id)
+    counted = await conn.execute(_COUNTS[place], params, prepare=False)
+    return SessionHitPage(hits=[], total=(await counted.fetchone() or [0])[0])
+
+
+def _to_page(rows: Sequence[_Hit], events: Sequence[FoundEvent]) -> SessionHitPage:
+    hits = [_to_hit(row, event) for row, event in zip(rows, events, strict=False)]
+    total, last = rows[0].total, hits[-1].number
+    return SessionHitPage(hits=hits, total=total, nextAfter=last if last < total else None)
+
+
+def _to_hit(row: _Hit, event: FoundEvent) -> SessionHit:
+    return SessionHit(
+        number=row.number,
+        sequence=event.message_sequence,
+        event_id=event.id,
+        event_sequence=row.sequence,
+        type=event.type,
+        role=row.role,
+        created_at=row.at,
+        snippet=event.snippet.text,
+        marks=event.snippet.utf16_marks(),
+    )

@@ -1,0 +1,143 @@
+"""Facts about a session derived from its messages: times, title, source, client.
+
+The rank of a title decides whether it is replaced: a tool's title replaces the first prompt and earlier titles of
+the tool; a name that the person gave in the tool replaces these and earlier names; a title set in Ash stays.
+
+`collect_facts`, `SessionFacts.merge` and the SQL have the same rules, for speed in three forms; a test compares them.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from ash_server.store.text import storable
+from ash_shared.model.message import Description
+from ash_shared.records.system_text import typed_text
+
+UNNAMED, FROM_PROMPT, FROM_TOOL, RENAMED, FROM_PERSON = 0, 1, 2, 3, 4
+"""The ranks of titles. RENAMED: by the person, in the tool; FROM_PERSON: by a person, in Ash."""
+
+_REPLACED_BY_LATER = (FROM_TOOL, RENAMED)
+"""Ranks of titles that later ones of the same rank replace."""
+
+_MAX_LENGTH = 200
+
+_TIMES = range(1, 253_402_300_800_000)
+"""Plausible timestamps in milliseconds since 1970: before the year 10000."""
+
+
+class SessionFacts(NamedTuple):
+    """Facts from some messages of a session. None means that no message has the fact."""
+
+    source: str = "unknown"
+    """The first known source."""
+    first_at: datetime | None = None
+    last_at: datetime | None = None
+    title: str | None = None
+    title_rank: int = UNNAMED
+    first_prompt: str | None = None
+    client_version: str | None = None
+    provider_session_id: str | None = None
+    agent_id: str | None = None
+    """Empty for a main session."""
+
+    def merge(self, later: "SessionFacts") -> "SessionFacts":
+        """Return the facts of these messages followed by later ones."""
+        is_later = later.title_rank == self.title_rank and later.title_rank in _REPLACED_BY_LATER
+        named = later if later.title_rank > self.title_rank or is_later else self
+        return SessionFacts(
+            source=later.source if self.source == "unknown" else self.source,
+            first_at=min(filter(None, (self.first_at, later.first_at)), default=None),
+            last_at=max(filter(None, (self.last_at, later.last_at)), default=None),
+            title=named.title,
+            title_rank=named.title_rank,
+            first_prompt=self.first_prompt or later.first_prompt,
+            client_version=later.client_version or self.client_version,
+            provider_session_id=later.provider_session_id or self.provider_session_id,
+            agent_id=later.agent_id if self.agent_id is None else self.agent_id,
+        )
+
+
+MERGE = f"""
+    source = CASE WHEN source = 'unknown' THEN %(source)b ELSE source END,
+    first_at = least(first_at, %(first_at)b),
+    last_at = greatest(last_at, %(last_at)b),
+    title = CASE
+        WHEN %(title_rank)b::int2 > title_rank
+            OR (%(title_rank)b::int2 = title_rank AND title_rank IN {_REPLACED_BY_LATER})
+        THEN %(title)b ELSE title END,
+    title_rank = greatest(title_rank, %(title_rank)b::int2),
+    first_prompt = coalesce(first_prompt, %(first_prompt)b),
+    client_version = coalesce(%(client_version)b, client_version),
+    provider_session_id = coalesce(%(provider_session_id)b, provider_session_id),
+    agent_id = coalesce(agent_id, %(agent_id)b)
+"""
+"""`SessionFacts.merge` in SQL, to update a session's row when messages are appended."""
+
+REPLACE = f"""
+    source = CASE WHEN source = 'unknown' THEN %(source)b ELSE source END,
+    first_at = %(first_at)b,
+    last_at = %(last_at)b,
+    title = CASE WHEN title_rank = {FROM_PERSON} THEN title ELSE %(title)b END,
+    title_rank = CASE WHEN title_rank = {FROM_PERSON} THEN title_rank ELSE %(title_rank)b::int2 END,
+    first_prompt = %(first_prompt)b,
+    client_version = %(client_version)b,
+    provider_session_id = %(provider_session_id)b,
+    agent_id = %(agent_id)b
+"""
+"""SQL to set a session's row to the facts of all its messages."""
+
+
+def collect_facts(messages: Sequence[Description]) -> SessionFacts:
+    times = [
+        time
+        for each in messages
+        for time in (each.facts.timestamp, each.facts.last_timestamp)
+        if time is not None and time in _TIMES
+    ]
+    prompt = _first_text(each.prompt for each in messages)
+    title, rank = _title(messages, prompt)
+    return SessionFacts(
+        source=next((each.source for each in messages if each.source != "unknown"), "unknown"),
+        first_at=to_datetime(min(times)) if times else None,
+        last_at=to_datetime(max(times)) if times else None,
+        title=title,
+        title_rank=rank,
+        first_prompt=prompt,
+        client_version=_first_text(each.facts.client_version for each in reversed(messages)),
+        provider_session_id=_first_text(each.facts.session_id for each in reversed(messages)),
+        agent_id=_agent_id(messages),
+    )
+
+
+def _agent_id(messages: Sequence[Description]) -> str | None:
+    """Return the first agent that a message names; empty for a main session."""
+    first = next((each.facts.agent for each in messages if each.facts.agent is not None), None)
+    return first and _first_text([first])
+
+
+def to_datetime(milliseconds: int | None) -> datetime | None:
+    """Return the time of a timestamp; None if it is implausible."""
+    if milliseconds is None or milliseconds not in _TIMES:
+        return None
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+def to_milliseconds(moment: datetime) -> int:
+    """Return the timestamp of a time."""
+    return round(moment.timestamp() * 1000)
+
+
+def _title(messages: Sequence[Description], prompt: str | None) -> tuple[str | None, int]:
+    facts = [each.facts for each in reversed(messages) if each.facts.title is not None]
+    for rank in (RENAMED, FROM_TOOL):
+        titles = (each.title or "" for each in facts if each.is_title_of_person == (rank == RENAMED))
+        if named := _first_text(map(typed_text, titles)):
+            return named, rank
+    return prompt, FROM_PROMPT if prompt else UNNAMED
+
+
+def _first_text(texts: Iterable[str | None]) -> str | None:
+    """Return the first non-blank text, shortened and on one line."""
+    lines = (" ".join(storable(text).split()) for text in texts if text)
+    return next((line[:_MAX_LENGTH] for line in lines if line), None)

@@ -1,0 +1,228 @@
+"""The store: every read and write of sessions, messages and events.
+
+```python
+from ash_server import Store
+
+async with Store.open(url) as store:  # None: the embedded PostgreSQL
+    session = await store.sessions.create(source="claude", external_id="run-7")
+    await store.messages.append(session.id, ['{"type": "user", ...}'])
+    for message in await store.messages.list_messages_parsed(session.id, after=0, limit=100):
+        print(message.content, message.parsed)
+    async for event in store.events.subscribe(session.id, after=0):
+        ...
+```
+
+The REST API, the command line and the exports use the same class. `Store.open` checks the schema; the server and the
+commands, which check it themselves, use `Store.connect`. Routes receive the store as the dependency `store`.
+
+Each method borrows a connection for as long as it runs, so many tasks may use the store concurrently. A write wakes the
+subscribers of this process at once, and those of other processes within 20 ms or when the store closes. Every error is
+an `ash_server.errors.AshError`; any method may raise DatabaseUnavailable and SchemaMismatch, and a write DiskFull and
+WriteUnconfirmed.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from psycopg import OperationalError
+
+from ash_server.errors import DatabaseUnavailable, TenantNotFound
+from ash_server.settings import Settings
+from ash_server.store.borrowed import Connections
+from ash_server.store.connections import tenants
+from ash_server.store.connections.cluster import count_workers
+from ash_server.store.connections.pool import (
+    LOCK_TIMEOUT,
+    StatementOptions,
+    check_schema,
+    connect,
+    is_distributed,
+    open_pool,
+)
+from ash_server.store.connections.tenants import Tenant
+from ash_server.store.embedded.open import open_embedded
+from ash_server.store.log.subscriptions import Hub
+from ash_server.store.repositories.conversation import ConversationReader
+from ash_server.store.repositories.drift import DriftRepository
+from ash_server.store.repositories.events import EventStore
+from ash_server.store.repositories.keys import KeyRepository
+from ash_server.store.repositories.messages import MessageRepository
+from ash_server.store.repositories.sessions import SessionRepository
+from ash_server.store.repositories.transcripts import TranscriptRepository
+
+if TYPE_CHECKING:
+    from ash_server.store.repositories.search import SearchRepository
+    from ash_server.store.repositories.statistics import Statistics
+
+REPLICA_TIMEOUT = 3.0
+"""Seconds that a read waits for a connection to a replica before the primary answers it."""
+_MAX_STREAMS = 4
+"""Connections of the pool for long reads (`Connections.stream`)."""
+_MAX_OWNERS = 2
+"""Connections of the pool for tables of no tenant (`Connections.owner`)."""
+
+
+class Store:
+    """The repositories of one tenant in a database, as opened by `Store.open`: those of the default tenant."""
+
+    sessions: SessionRepository
+    messages: MessageRepository
+    events: EventStore
+    conversation: ConversationReader
+    drift: DriftRepository
+    transcripts: TranscriptRepository
+    keys: KeyRepository
+
+    def __init__(self, connections: Connections, hub: Hub) -> None:
+        self.hub = hub
+        """Wakes subscribers. Also used by the live feeds of the server."""
+        self.tenant = connections.tenant
+        self._connections = connections
+        wake = partial(hub.wake, tenant=self.tenant)
+        self.sessions = SessionRepository(connections, wake)
+        self.messages = MessageRepository(connections, wake)
+        self.events = EventStore(connections, hub)
+        self.conversation = ConversationReader(connections)
+        self.drift = DriftRepository(connections)
+        self.transcripts = TranscriptRepository(connections)
+        self.keys = KeyRepository(connections)
+        self._by_tenant = {self.tenant: self}
+
+    @cached_property
+    def search(self) -> "SearchRepository":
+        from ash_server.store.repositories.search import (
+            SearchRepository,  # takes long, and few commands search
+        )
+
+        return SearchRepository(self._connections)
+
+    def for_tenant(self, tenant: Tenant) -> "Store":
+        """Return the repositories of another tenant, with the same connections."""
+        store = self._by_tenant.get(tenant)
+        if store is None:
+            store = Store(self._connections.for_tenant(tenant), self.hub)
+            store._by_tenant = self._by_tenant
+            self._by_tenant[tenant] = store
+        return store
+
+    async def list_tenants(self) -> list[Tenant]:
+        async with self._connections.owner() as conn:
+            return await tenants.list_tenants(conn)
+
+    async def get_tenant(self, name: str) -> Tenant:
+        """Raises TenantNotFound."""
+        async with self._connections.owner() as conn:
+            tenant = await tenants.get_tenant(conn, name)
+        if tenant is None:
+            raise TenantNotFound(f"no tenant is named {name!r}; `ash keys create` creates tenants")
+        return tenant
+
+    @property
+    def url(self) -> str:
+        """The URL of the database, with which another process can open the same store."""
+        return self.hub.url
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, url: str | None = None, *, home: Path | None = None, lock_timeout: float | None = LOCK_TIMEOUT
+    ) -> "AsyncGenerator[Store, None]":
+        """Open the database at this PostgreSQL URL; without one, the embedded server below `home`.
+
+        The embedded database is created and migrated as needed, and its server stops with its last user. `home` is
+        ASH_HOME by default, and `~/.ash` if that is not set. Any other database must be migrated first
+        (`ash db upgrade`). `lock_timeout` is the number of seconds that a write waits for other writers of its
+        session; None means no limit.
+
+        Raises DatabaseUnavailable, SchemaMismatch.
+        """
+        async with (
+            _available_database(url, home) as database_url,
+            cls.connect(database_url, lock_timeout) as store,
+        ):
+            yield store
+
+    @classmethod
+    @asynccontextmanager
+    async def connect(
+        cls,
+        url: str,
+        lock_timeout: float | None = LOCK_TIMEOUT,
+        *,
+        pool_size: int = 10,
+        is_replica: bool = False,
+        statements: StatementOptions = StatementOptions(),  # noqa: B008  # immutable
+    ) -> "AsyncGenerator[Store, None]":
+        """Like `open`, but connect at the first use and without checking the schema (see `check_schema`).
+
+        The search of a replica does not index first what is pending.
+        """
+        pool_of = partial(open_pool, url, statements=statements)
+        async with (
+            pool_of(max_size=pool_size, lock_timeout=lock_timeout) as pool,
+            pool_of(min_size=0, max_size=_MAX_STREAMS, lock_timeout=lock_timeout) as stream_pool,
+            pool_of(min_size=0, max_size=_MAX_OWNERS, as_owner=True) as owner_pool,
+            Hub(url, pool) as hub,
+        ):
+            connections = Connections(pool, stream_pool, owner_pool, is_replica=is_replica)
+            for each in connections.pools if is_replica else ():
+                each.timeout = REPLICA_TIMEOUT
+            yield cls(connections, hub)
+
+    async def check_schema(self) -> None:
+        """Raises DatabaseUnavailable, SchemaMismatch."""
+        async with self._connections.owner() as conn:
+            await check_schema(conn)
+
+    def suspend(self) -> None:
+        """Make pending operations fail; new ones wait for `resume` until their timeout."""
+        for pool in self._connections.pools:
+            pool.suspend()
+
+    async def resume(self) -> None:
+        for pool in self._connections.pools:
+            await pool.resume()
+
+    async def count_workers(self) -> tuple[int, int]:
+        """Return the number of workers of a distributed database, and the number that do not answer."""
+        async with self._connections.owner() as conn:
+            return await count_workers(conn) if is_distributed(conn) else (0, 0)
+
+    def count_connections(self) -> dict[str, int]:
+        """Return the connections of the pool that are `idle` and `used`, and the requests `waiting` for one."""
+        return self._connections.count()
+
+    async def read_statistics(self) -> "Statistics":
+        """Read figures about the whole store. Raises DatabaseUnavailable, SchemaMismatch."""
+        from ash_server.store.repositories.statistics import read_statistics  # imports the search index
+
+        return await read_statistics(self._connections)
+
+
+@asynccontextmanager
+async def _available_database(url: str | None, home: Path | None) -> AsyncGenerator[str, None]:
+    """Yield the URL of a database with the current schema; without a URL, run the embedded server while entered."""
+    if url is None:
+        folder = home or Settings.load().home
+        # Starting and stopping the server would block the event loop, so both run in a thread.
+        server = open_embedded(folder)
+        embedded_url = await asyncio.to_thread(server.__enter__)
+        try:
+            yield embedded_url
+        finally:
+            await asyncio.to_thread(server.__exit__, None, None, None)
+    else:
+        await _check_schema(url)
+        yield url
+
+
+async def _check_schema(url: str) -> None:
+    try:
+        async with await connect(url) as conn:
+            await check_schema(conn)
+    except OperationalError as error:
+        raise DatabaseUnavailable(f"the database does not answer: {error}") from error

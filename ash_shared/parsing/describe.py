@@ -1,0 +1,103 @@
+"""Describe a text for storage: kind, role, block types, facts, prompt, drift and digest."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from hashlib import blake2b
+from itertools import chain
+
+import msgspec
+
+from ash_shared.model.blocks import Block
+from ash_shared.model.message import Description, Drift
+from ash_shared.parsing.parsed_text import Read
+from ash_shared.records.system_text import prompt_text
+
+MAX_PROMPT = 200
+"""Maximum length of a prompt in characters."""
+_MAX_PROMPT_SOURCE = 50 * MAX_PROMPT
+"""Characters of a text that are searched for the words of the prompt."""
+_MAX_KEYS = 20
+"""Keys that distinguish a block without a type."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+def encode_blocks(read: Read) -> bytes:
+    """Return the blocks of a reading as compact JSON."""
+    return _encode(read.reading.blocks)
+
+
+def describe_read(read: Read, source: str | None, encoded: bytes | None = None) -> Description:
+    """Return the description of a text from its reading. Never raises.
+
+    `source` is the declared format, `encoded` the result of `encode_blocks`, if known.
+    """
+    kind, role, blocks = read.reading.kind, read.reading.role, read.reading.blocks
+    types = {block["type"] for block in blocks}
+    encoded = encode_blocks(read) if encoded is None else encoded
+    may_have_prompt = kind == "record" or (kind == "message" and role == "user" and "text" in types)
+    return Description(
+        source=read.source(source),
+        kind=kind,
+        role=role,
+        block_types=tuple(sorted(types)),
+        facts=read.facts(),
+        prompt=_find_prompt(read) if may_have_prompt else None,
+        drift=_count_drift(blocks),
+        digest=blake2b(b'["%b","%b",%b]' % (kind.encode(), role.encode(), encoded), digest_size=16).digest(),
+    )
+
+
+def _find_prompt(read: Read) -> str | None:
+    """Return the first text that a person wrote, shortened to one line."""
+    for block in _user_blocks(read):
+        if name := prompt_name(block["text"]):
+            return name
+    return None
+
+
+def prompt_name(text: str) -> str:
+    """Return the beginning of a prompt in one line, to name a session; empty if a person wrote nothing of it, or only a
+    command that controls the client."""
+    typed = prompt_text(text)
+    words = _without_markup(" ".join(typed[:_MAX_PROMPT_SOURCE].split()))
+    if len(words) > MAX_PROMPT:
+        return words[: MAX_PROMPT - 1] + "…"
+    if not words or len(typed) <= _MAX_PROMPT_SOURCE:
+        return words
+    return words.rpartition(" ")[0] + "…"  # redaction would not recognise a cut secret
+
+
+def _without_markup(words: str) -> str:
+    """Return a text without its tags if it begins with one, as HTML and XML do."""
+    return " ".join(_MARKUP.sub(" ", words).split()) if _MARKUP.match(words) else words
+
+
+_MARKUP = re.compile(
+    r"<!--.*?(?:-->|\Z)|<(style|script)\b.*?(?:</\1>|\Z)|<[!?/]?[a-z][^<>]*>", re.DOTALL | re.IGNORECASE
+)
+
+
+def _user_blocks(read: Read) -> Iterator[Block]:
+    """Yield the texts of prompts, except queued ones, which may wait for the next turn and get another record then."""
+    for part in chain.from_iterable(each.parts() for each in read.elements or [read]):
+        if part.role == "user" and part.origin != "synthetic" and part.relation != "held_copy":
+            yield from (block for block in part.blocks if block["type"] == "text" and "variant" not in block)
+
+
+def _count_drift(blocks: list[Block]) -> tuple[Drift, ...]:
+    """Count the unknown and malformed blocks by reason and type, or by keys if they have no type."""
+    drifted = [
+        (block["reason"], block.get("rawType") or _list_keys(block.get("raw")))
+        for block in blocks
+        if block["type"] == "raw" and block.get("reason") in {"unknown_type", "malformed"}
+    ]
+    if not drifted:
+        return ()
+    return tuple(Drift(reason, name, count) for (reason, name), count in sorted(Counter(drifted).items()))
+
+
+def _list_keys(raw: object) -> str:
+    """Return `{id, name}` for an object, an empty text for other values."""
+    return f"{{{', '.join(sorted(raw)[:_MAX_KEYS])}}}" if isinstance(raw, dict) and raw else ""

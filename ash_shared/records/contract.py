@@ -1,0 +1,135 @@
+"""The provider interface, and the readings that providers return."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+from ash_shared.model.blocks import Block, raw_block, wire_name
+from ash_shared.model.content import RawReason
+from ash_shared.model.message import Facts, Identity, Kind, Role
+from ash_shared.records.steps import Part as Part
+from ash_shared.records.steps import Speaker as Speaker
+from ash_shared.records.steps import Step
+
+Record = dict[str, Any]
+"""The decoded JSON object of one stored text."""
+
+
+class RecordReading(Struct, frozen=True):
+    """The result of reading one record."""
+
+    kind: Kind
+    role: Role
+    blocks: list[Block]
+    is_checked: bool = False
+    """True if the blocks are known to be valid."""
+
+
+def control_reading(record: Any, name: str | None = "") -> RecordReading:
+    """Return the reading of a known record that is not part of the conversation.
+
+    `name` replaces the record's `wire_name` in the raw block; None leaves the type out.
+    """
+    return _raw_reading("record", "system", "control", record, name)
+
+
+def unknown_reading(record: Any, name: str | None = "") -> RecordReading:
+    return _raw_reading("record", "system", "unknown_type", record, name)
+
+
+def chunk_reading(record: Any, name: str | None = "") -> RecordReading:
+    return _raw_reading("chunk", "assistant", "stream_fragment", record, name)
+
+
+CHUNK_PATTERN = r'"(error|response)"|"usage"\s*:\s*\{'
+"""A regular expression for Python and PostgreSQL. It matches all chunks that add to standard messages (usage, errors,
+facts of a response), and some others, because some vendors write an empty usage in each chunk."""
+
+
+def _raw_reading(kind: Kind, role: Role, reason: RawReason, record: Any, name: str | None) -> RecordReading:
+    raw_type = wire_name(record) if name == "" else name
+    return RecordReading(kind, role, [raw_block(reason, record, raw_type)], is_checked=True)
+
+
+def speaker_of_role(role: Role) -> Speaker:
+    """Return the speaker of a message with this role; for tool results, the user."""
+    return "user" if role == "tool" else role
+
+
+def single_message_part(record: Record, reading: RecordReading) -> list[Part]:
+    """Return one part with the blocks of a message; no part for other kinds of records."""
+    if reading.kind != "message":
+        return []
+    return [Part(role=speaker_of_role(reading.role), blocks=reading.blocks)]
+
+
+@dataclass(frozen=True, slots=True)
+class FastPath:
+    """Partial decoders for the most frequent texts of a format.
+
+    Each returns None for any other text and never raises.
+    """
+
+    parse: Callable[[str | bytes], list[Any] | None]
+    """Return the content objects of a text. The result equals that of full reading, which it replaces."""
+    parse_json: Callable[[str | bytes], bytes | None]
+    """Return the blocks of a text as a JSON array, under the same conditions."""
+    decode_partly: Callable[[str | bytes], Record | None]
+    """Return the keys that `read` needs. Used if the text as a whole cannot be decoded."""
+
+
+class WireType(Struct, frozen=True):
+    """How the records of one wire type are read, and what they add to their session: a row of a provider's table.
+
+    The functions may raise AttributeError, LookupError or TypeError if a record does not match its type.
+    """
+
+    read: Callable[[Record], RecordReading]
+    """Read a record; one that does not match becomes one `raw` block. Raises LimitExceeded if a list is too long."""
+    parts: Callable[[Record, RecordReading], list[Part]] = single_message_part
+    """Return its parts of the session's standard messages. If it raises, they are derived from the reading alone."""
+    steps: Callable[[Record, RecordReading], list[Step] | None] = lambda record, reading: None
+    """Return what the record adds to the event log, e.g. stream fragments and the start and end of turns. None
+    means that the events are derived from the parts. If the function raises, a chunk becomes one `raw` block, and for
+    other records the events are derived from the parts."""
+    matches: Callable[[Record], bool] = lambda record: True
+    """Return True if a record with the marks of this wire type is of this format. Never raises."""
+
+
+class Marks(NamedTuple):
+    """A prefilter for `Provider.recognize`, which is called only for records with one of these types or keys."""
+
+    types: Collection[str] = ()
+    """Values of `type`. Only the part before the first dot is compared."""
+    typed_keys: Collection[str] = ()
+    """Keys of records whose `type` is a string."""
+    untyped_keys: Collection[str] = ()
+    """Keys of other records."""
+    body_keys: Collection[str] = ()
+    """The only `fingerprints.body_keys` that an untyped record may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """Everything Ash knows about one wire format."""
+
+    source: str
+    """The value of `source` on sessions and messages."""
+    recognize: Callable[[Record], WireType | None]
+    """Return the row of a record of this format, judged by the record alone; None for other records. Never raises."""
+    wire_type: Callable[[Record], WireType]
+    """Return the row of a record that was declared to be of this format. Never raises."""
+    read_block: Callable[[Any], Block]
+    """Read one bare content block. Raises only LimitExceeded, if a nested list is too long."""
+    marks: Marks | None = None
+    """None disables the prefilter."""
+    recognizes_list: Callable[[list[Any]], bool] | None = None
+    """Return True if a top-level list is one record of this format; it is then read as `{"list": [...]}`. In any other
+    list each element is a record."""
+    facts: Callable[[Record], Facts] = lambda record: Facts()
+    """Return the metadata of a record (id, time, model). Never raises."""
+    identify: Callable[[Record], Identity] = lambda record: Identity()
+    """Return what identifies the record in copies, and more names of its transcript than `facts`. Never raises."""
+    fast_path: FastPath | None = None

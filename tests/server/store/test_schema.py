@@ -1,0 +1,144 @@
+"""The migrated schema matches the code and can be sharded by session."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psycopg
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from psycopg import AsyncConnection
+from sqlalchemy import CheckConstraint, NullPool, create_engine
+
+from ash_server.store.connections.pool import REVISION
+from ash_server.store.schema.tables import metadata
+from tests.cluster import not_on_cluster
+
+ROOT = Path(__file__).parents[3]
+
+# Selects keys and unique indexes that do not begin with the session id, and sequences that all sessions share.
+UNSHARDABLE = """
+    WITH keys AS (
+        SELECT conrelid AS relation, conname AS name, conkey[1] AS first
+        FROM pg_constraint WHERE contype IN ('p', 'u', 'f')
+        UNION ALL
+        SELECT indrelid, indexrelid::regclass::name, indkey[0]
+        FROM pg_index WHERE indisunique AND indexrelid NOT IN (SELECT conindid FROM pg_constraint)
+    )
+    SELECT name
+    FROM keys
+    JOIN pg_class ON pg_class.oid = relation
+    LEFT JOIN pg_attribute ON attrelid = relation AND attnum = first AND attnum > 0
+    WHERE relnamespace = 'public'::regnamespace
+      AND relname NOT IN ('alembic_version', 'tenants', 'keys', 'sign_ins', 'audit')
+      AND attname IS DISTINCT FROM CASE relname WHEN 'sessions' THEN 'id' ELSE 'session_id' END
+    UNION ALL
+    SELECT relname FROM pg_class WHERE relkind = 'S' AND relnamespace = 'public'::regnamespace
+    ORDER BY 1
+"""
+
+BAD_TABLE = """
+    CREATE TABLE bad (
+        id bigserial PRIMARY KEY,
+        session_id uuid REFERENCES sessions,
+        parent_id uuid REFERENCES sessions,
+        name text UNIQUE,
+        note text,
+        UNIQUE (session_id, name)
+    );
+    CREATE UNIQUE INDEX bad_note_idx ON bad (lower(note));
+"""
+
+
+async def unshardable(connection: AsyncConnection) -> list[str]:
+    return [name for (name,) in await (await connection.execute(UNSHARDABLE)).fetchall()]
+
+
+async def test_schema_can_be_sharded_by_session(connection: AsyncConnection) -> None:
+    assert await unshardable(connection) == []
+
+
+@not_on_cluster("roles of tenants create no tables")
+async def test_detects_table_that_cannot_be_sharded(connection: AsyncConnection) -> None:
+    await connection.execute(BAD_TABLE)
+
+    assert await unshardable(connection) == [
+        "bad_id_seq",
+        "bad_name_key",
+        "bad_note_idx",
+        "bad_parent_id_fkey",
+        "bad_pkey",
+    ]
+
+
+def test_tables_match_migrations(database_url: str) -> None:
+    engine = create_engine(
+        "postgresql+psycopg://", creator=lambda: psycopg.connect(database_url), poolclass=NullPool
+    )
+    with engine.connect() as connection:
+        options = {"compare_type": True, "compare_server_default": True}
+        differences = compare_metadata(MigrationContext.configure(connection, opts=options), metadata)
+
+    assert differences == []
+
+
+async def test_check_constraints_match_migrations(connection: AsyncConnection) -> None:
+    """Alembic does not compare them."""
+    cursor = await connection.execute(
+        "SELECT conname FROM pg_constraint WHERE contype = 'c' AND connamespace = 'public'::regnamespace"
+    )
+    declared = {
+        str(constraint.name)
+        for table in metadata.tables.values()
+        for constraint in table.constraints
+        if isinstance(constraint, CheckConstraint)
+    }
+
+    assert {name for (name,) in await cursor.fetchall()} == declared
+
+
+async def test_content_uses_lz4_if_available(connection: AsyncConnection) -> None:
+    cursor = await connection.execute(
+        """
+        SELECT CASE attcompression WHEN 'l' THEN 'lz4' ELSE 'pglz' END = enumvals[cardinality(enumvals)]
+        FROM pg_attribute, pg_settings
+        WHERE attrelid = 'messages'::regclass AND attname = 'content' AND name = 'default_toast_compression'
+        """
+    )
+
+    assert await cursor.fetchone() == (True,)
+
+
+async def test_events_are_not_compressed_without_lz4(connection: AsyncConnection) -> None:
+    cursor = await connection.execute(
+        """
+        SELECT (attcompression, attstorage) = CASE enumvals[cardinality(enumvals)]
+            WHEN 'lz4' THEN ('l'::"char", 'x'::"char") ELSE (''::"char", 'e'::"char") END
+        FROM pg_attribute, pg_settings
+        WHERE attrelid = 'events'::regclass AND attname = 'fields' AND name = 'default_toast_compression'
+        """
+    )
+
+    assert await cursor.fetchone() == (True,)
+
+
+def test_revision_is_newest_migration() -> None:
+    assert ScriptDirectory(str(ROOT / "alembic")).get_current_head() == REVISION
+
+
+def test_alembic_command_works_in_checkout(bare_database_url: str) -> None:
+    environment = {**os.environ, "ASH_DATABASE_URL": bare_database_url}
+
+    def alembic(*arguments: str) -> str:
+        command = [sys.executable, "-m", "alembic", *arguments]
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    assert "CREATE TABLE messages" in alembic("upgrade", "head", "--sql")
+    alembic("upgrade", "head")
+    assert "No new upgrade operations detected." in alembic("check")
+    assert f"{REVISION} (head)" in alembic("current")
+    alembic("downgrade", "base")
+    assert alembic("current") == ""

@@ -1,0 +1,534 @@
+"""The store: what its repositories accept, return and refuse."""
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from psycopg import AsyncConnection
+
+from ash_server import NewMessage, Store
+from ash_server.errors import (
+    AshError,
+    CursorAhead,
+    DatabaseUnavailable,
+    DuplicateInBatch,
+    IdConflict,
+    InvalidBody,
+    InvalidId,
+    InvalidParameter,
+    InvalidUtf8,
+    MessageNotFound,
+    NulByte,
+    SchemaMismatch,
+    SequenceMismatch,
+    SessionNotFound,
+)
+from ash_server.store.borrowed import translate_errors
+from ash_server.store.connections.pool import StatementOptions, direct_url, upgrade
+from ash_server.store.sessions import AmbiguousSession, session_id_for
+from ash_shared.model.events import ChatEvent, read_event
+from ash_shared.model.message import Message
+from tests.server.live.test_hub import has_listener, wait_for_listener
+
+PROMPT = '{"type": "user", "uuid": "u1", "message": {"role": "user", "content": "hi"}}'
+ANSWER = (
+    '{"type": "assistant", "uuid": "u2", "message": {"role": "assistant", "content": '
+    '[{"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}]}}'
+)
+TYPES = ["turn_start", "user_message", "tool_call"]
+"""The types of the events of PROMPT and ANSWER."""
+
+REFERENCE = Path(__file__).parents[3] / "docs" / "store.md"
+
+
+@pytest.fixture
+async def store(database_url: str) -> AsyncIterator[Store]:
+    async with Store.open(database_url) as store:
+        yield store
+
+
+@pytest.fixture
+async def session(store: Store) -> UUID:
+    return (await store.sessions.create()).id
+
+
+def blocks_of(message: Message) -> list[str]:
+    assert isinstance(message.parsed, list)
+    return [block.type for block in message.parsed]
+
+
+async def next_events(subscription: AsyncGenerator[ChatEvent, None], count: int) -> list[str]:
+    return [(await anext(subscription)).type for _ in range(count)]
+
+
+# --- Opening
+
+
+async def test_opens_the_embedded_server(tmp_path: Path) -> None:
+    for _ in range(2):  # created, then opened again
+        async with Store.open(home=tmp_path) as store:
+            session = await store.sessions.create(external_id="a")
+    assert session.id == session_id_for("unknown", "a")
+
+
+async def test_rejects_a_database_without_the_schema(bare_database_url: str) -> None:
+    with pytest.raises(SchemaMismatch, match="ash db upgrade"):
+        async with Store.open(bare_database_url):
+            pass
+    async with Store.connect(bare_database_url) as store:
+        with pytest.raises(SchemaMismatch):
+            await store.check_schema()
+        with pytest.raises(SchemaMismatch):
+            await store.sessions.create()
+        upgrade(bare_database_url)
+        await store.check_schema()
+
+
+async def test_reports_a_database_that_does_not_answer(tmp_path: Path) -> None:
+    with pytest.raises(DatabaseUnavailable, match="does not answer"):
+        async with Store.open(f"postgresql://postgres@/ash?host={tmp_path}"):
+            pass
+
+
+def test_logs_the_first_line_of_an_error_of_the_connection(caplog: pytest.LogCaptureFixture) -> None:
+    reason = "server closed the connection unexpectedly"
+    with pytest.raises(DatabaseUnavailable), translate_errors():
+        raise psycopg.OperationalError(f"{reason}\n\tThis probably means the server terminated abnormally")
+    assert caplog.messages == [f"the database does not answer: OperationalError: {reason}"]
+
+
+async def test_statement_timeout(database_url: str) -> None:
+    statements = StatementOptions(timeout=1)
+    with psycopg.connect(database_url) as other:
+        other.execute("LOCK TABLE sessions")
+        async with Store.connect(database_url, None, statements=statements) as store:
+            with pytest.raises(DatabaseUnavailable, match="longer than ASH_STATEMENT_TIMEOUT allows"):
+                await store.sessions.create()
+
+
+def test_import_is_cheap() -> None:
+    """`import ash_server` loads no module, and the store neither the web framework nor the command line."""
+    script = """
+import sys
+import ash_server
+assert "psycopg" not in sys.modules and "pydantic" not in sys.modules
+from ash_server import NewMessage, Store
+search = "ash_server.store.search.tokens"
+loaded = {"litestar", "click", "rich_click", "rich", "uvicorn", "sqlalchemy", "alembic", search} & sys.modules.keys()
+assert not loaded, loaded
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_unknown_names_are_attribute_errors() -> None:
+    import ash_server
+
+    with pytest.raises(AttributeError, match="no attribute 'Shop'"):
+        ash_server.Shop  # noqa: B018
+
+
+# --- Messages
+
+
+async def test_appends_and_reads_messages(store: Store, session: UUID) -> None:
+    appended = await store.messages.append(session, [PROMPT, ANSWER])
+    parsed = await store.messages.list_messages_parsed(session, after=0, limit=100)
+    raw = await store.messages.list_messages(session, kinds=("message",), role=None, type="tool_use")
+
+    assert [(each.sequence, each.created) for each in appended] == [(1, True), (2, True)]
+    assert [(each.content, blocks_of(each)) for each in parsed] == [
+        (PROMPT, ["text"]),
+        (ANSWER, ["tool_use"]),
+    ]
+    assert [each.content for each in raw] == [ANSWER]
+    assert await store.messages.get_message(session, 2) == raw[0]
+    assert await store.messages.get_message_parsed(session, 2) == parsed[1]
+    assert [each async for each in store.messages.stream_messages(session, after=1)] == raw
+
+
+ACCEPTED: dict[str, tuple[str | bytes | NewMessage, dict[str, Any]]] = {
+    "text": ("hello", {"content": "hello", "source": "unknown", "role": "user"}),
+    "bytes": ("né".encode(), {"content": "né"}),
+    "a Claude line": (PROMPT, {"content": PROMPT, "source": "claude", "role": "user", "kind": "message"}),
+    "its own id": (NewMessage("hello", id="run-7/1"), {"id": "run-7/1"}),
+    "its own role": (NewMessage("hello", role="assistant"), {"role": "assistant"}),
+    "its own source": (NewMessage("{}", source="house"), {"source": "house", "content": "{}"}),
+    "an empty text": ("", {"content": ""}),
+}
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+async def test_accepts_texts_and_new_messages(store: Store, session: UUID, name: str) -> None:
+    new, fields = ACCEPTED[name]
+
+    [appended] = await store.messages.append(session, [new])
+    stored = await store.messages.get_message(session, appended.sequence)
+
+    assert stored.id == appended.id
+    assert {field: getattr(stored, field) for field in fields} == fields
+
+
+REFUSED: dict[str, tuple[list[str | bytes | NewMessage], type[AshError], int]] = {
+    "a NUL character": (["a", "b\0"], NulByte, 1),
+    "a lone surrogate": (["a", "\ud800"], InvalidUtf8, 1),
+    "bytes that are not UTF-8": (["a", b"\xff"], InvalidUtf8, 1),
+    "an empty id": ([NewMessage("a", id="")], InvalidId, 0),
+    "one id for two messages": ([NewMessage("a", id="1"), NewMessage("a", id="1")], DuplicateInBatch, 1),
+    "the id of another text": (["a", NewMessage("b", id="taken")], IdConflict, 1),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+async def test_rejects_the_whole_batch(store: Store, session: UUID, name: str) -> None:
+    new, error, index = REFUSED[name]
+    await store.messages.append(session, [NewMessage("a", id="taken")])
+
+    with pytest.raises(error) as caught:
+        await store.messages.append(session, new)
+
+    assert caught.value.index == index
+    assert (await store.sessions.get(session)).message_count == 1
+
+
+@pytest.mark.parametrize("new", [PROMPT, b"a", [{"type": "user"}], [None], [1]])
+async def test_rejects_other_types(store: Store, session: UUID, new: Any) -> None:
+    with pytest.raises(TypeError, match="not"):
+        await store.messages.append(session, new)
+
+
+async def test_repeating_an_append_changes_nothing(store: Store, session: UUID) -> None:
+    batch: list[str | bytes | NewMessage] = [PROMPT, NewMessage("plain", id="1")]
+    first = await store.messages.append(session, batch, expected_sequence=0)
+    again = await store.messages.append(session, batch, expected_sequence=0)
+
+    assert again == [each._replace(created=False) for each in first]
+    with pytest.raises(SequenceMismatch):
+        await store.messages.append(session, ["new"], expected_sequence=0)
+
+
+async def test_append_can_end_the_session(store: Store, session: UUID) -> None:
+    await store.messages.append(session, [PROMPT, ANSWER], end=True)
+
+    assert [event.type for event in await store.events.get_events(session)] == [*TYPES, "turn_end"]
+    assert await store.events.end(session) == 0
+
+
+async def test_rejects_unknown_ids(store: Store, session: UUID) -> None:
+    missing = uuid4()
+    for call in (
+        store.sessions.get(missing),
+        store.sessions.update(missing, title="a"),
+        store.sessions.delete(missing),
+        store.sessions.recreate(missing, source="a", external_id="b"),
+        store.messages.append(missing, ["a"]),
+        store.messages.list_messages(missing),
+        store.messages.get_message(missing, 1),
+        store.messages.reindex(missing),
+        store.events.append(missing, {"type": "summary", "payload": {"text": "a"}}),
+        store.events.get_events(missing),
+        store.events.check_cursor(missing, 0),
+        store.events.get_open_turn(missing),
+        store.events.get_running_turn(missing),
+        store.events.end(missing),
+        store.events.rebuild(missing),
+        store.conversation.get_page(missing),
+        store.conversation.read_events(missing),
+        store.conversation.read_summary(missing),
+        store.search.search("a", session_id=missing),
+        anext(store.events.subscribe(missing)),
+    ):
+        with pytest.raises(SessionNotFound):
+            await call
+    with pytest.raises(MessageNotFound):
+        await store.messages.get_message(session, 1)
+    assert await store.messages.get_contents(session, ["a"]) == {}
+    assert await store.sessions.existing_ids([missing, session]) == {session}
+    assert [each.id for each in await store.sessions.get_many([missing, session])] == [session]
+
+
+async def test_rejects_invalid_limits_and_cursors(store: Store, session: UUID) -> None:
+    for call in (
+        store.messages.list_messages(session, limit=0),
+        store.messages.list_messages_parsed(session, limit=1001),
+        store.messages.list_messages(session, after=-1),
+        store.events.get_events(session, before=0),
+        store.sessions.list_sessions(limit=0),
+        store.sessions.list_sessions(after="?"),
+        store.drift.report(limit=0),
+        store.search.find("a", limit=0),
+    ):
+        with pytest.raises(InvalidParameter):
+            await call
+
+
+# --- Sessions
+
+
+async def test_creates_a_session_once(store: Store) -> None:
+    first = await store.sessions.get_or_create(source="claude", external_id="run-7", title="One")
+    again = await store.sessions.get_or_create(source="claude", external_id="run-7", title="Two")
+
+    assert (first.created, again.created, again.session) == (True, False, first.session)
+    assert await store.sessions.create(source="claude", external_id="run-7") == first.session
+    assert (await store.sessions.create()).id != (await store.sessions.create()).id
+
+
+async def test_finds_and_lists_sessions(store: Store) -> None:
+    ids = [
+        (await store.sessions.create(source=source, external_id=name)).id
+        for source, name in (("claude", "a"), ("codex", "a"), ("codex", "b"))
+    ]
+
+    assert (await store.sessions.find_one("b")).id == ids[2]
+    assert (await store.sessions.find_one(str(ids[0]))).id == ids[0]
+    with pytest.raises(AmbiguousSession):
+        await store.sessions.find_one("a")
+    with pytest.raises(SessionNotFound):
+        await store.sessions.find_one("c")
+    page = await store.sessions.list_sessions(source="codex", limit=1)
+    rest = await store.sessions.list_sessions(source="codex", limit=1, after=str(page.next_after))
+    assert [each.id for each in (*page.sessions, *rest.sessions)] == [ids[2], ids[1]]
+    assert [each.id async for each in store.sessions.list_all()] == ids[::-1]
+    assert [each async for each in store.sessions.list_ids()] == sorted(ids)
+    assert (await store.sessions.list_changed()).keys() == set(ids)
+
+
+async def test_changes_and_deletes_a_session(store: Store) -> None:
+    parent = await store.sessions.create()
+    session = await store.sessions.create(external_id="a", metadata={"team": "x"})
+    await store.messages.append(session.id, [PROMPT])
+    await store.sessions.set_parent(session.id, parent.id)
+    await store.sessions.set_unterminated(session.id, True)
+
+    changed = await store.sessions.update(session.id, title="Named")
+    assert (changed.title, changed.metadata, changed.parent_id) == ("Named", {"team": "x"}, parent.id)
+    assert await store.sessions.is_unterminated(session.id)
+
+    empty = await store.sessions.recreate(session.id, source="unknown", external_id="a")
+    assert (empty.id, empty.title, empty.message_count) == (session.id, "Named", 0)
+
+    await store.sessions.delete(session.id)
+    with pytest.raises(SessionNotFound):
+        await store.sessions.get(session.id)
+
+
+# --- Events
+
+
+async def test_appends_and_reads_events(store: Store, session: UUID) -> None:
+    typed = read_event(
+        {"id": "e1", "timestamp": 5, "sessionId": "", "type": "summary", "payload": {"text": "a"}}
+    )
+    first = await store.events.append(session, typed)
+    rest = await store.events.append_batch(
+        session,
+        [
+            {"type": "house", "payload": {"n": 1}},
+            {"id": "e3", "type": "error", "payload": {"code": "a", "message": "b"}},
+        ],
+    )
+    events = await store.events.get_events(session)
+
+    assert (first.id, [each.sequence for each in rest]) == ("e1", [2, 3])
+    assert [(each.id, each.type, each.sequence) for each in events] == [
+        ("e1", "summary", 1),
+        (rest[0].id, "house", 2),
+        ("e3", "error", 3),
+    ]
+    assert {each.session_id for each in events} == {str(session)}
+    assert await store.events.get_events_since(session, 1, limit=1) == [events[1]]
+    assert await store.events.get_events_since(session, 3) == []
+    stored = await store.events.get_stored_events(session, types=["error"])
+    assert [read_event(json.loads(each.wire())) for each in stored] == [events[2]]
+    assert [each.sequence async for each in store.events.stream_stored_events(session)] == [1, 2, 3]
+    assert await store.events.append(session, typed) == first._replace(created=False)
+
+
+BAD_EVENTS: dict[str, tuple[Any, str]] = {
+    "no object": ([1], "$"),
+    "not a number": (
+        {"type": "user_audio", "payload": {"transcription": "", "durationMs": float("nan")}},
+        "$",
+    ),
+    "no JSON": ({"type": "house", "payload": {"at": {1, 2}}}, "$"),
+    "another session": ({"type": "house", "sessionId": 5, "payload": {}}, "$.sessionId"),
+    "no type": ({"payload": {}}, "$.type"),
+    "a payload of another type": ({"type": "summary", "payload": {"text": 1}}, "$.payload.text"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_EVENTS)
+async def test_rejects_invalid_events(store: Store, session: UUID, name: str) -> None:
+    event, path = BAD_EVENTS[name]
+    with pytest.raises(InvalidBody) as caught:
+        await store.events.append_batch(session, [{"type": "house", "payload": {}}, event])
+
+    assert (caught.value.index, caught.value.extra["errors"][0]["path"]) == (1, path)
+    assert await store.events.get_events(session) == []
+
+
+async def test_stores_what_a_reader_of_json_would_see(store: Store, session: UUID) -> None:
+    payload = {"pair": (1, 2), 3: "number", "whole": 10**30}
+    await store.events.append(session, {"type": "house", "payload": payload})
+
+    [event] = await store.events.get_events(session)
+    assert event.payload == {"pair": [1, 2], "3": "number", "whole": 10**30}
+
+
+async def test_reads_after_the_id_of_an_event(store: Store, session: UUID) -> None:
+    await store.messages.append(session, [PROMPT, ANSWER])
+    await store.events.append(session, {"id": "12", "type": "house", "payload": {}})
+    events = await store.events.get_events(session)
+
+    for place, event in enumerate(events[:-1], start=1):
+        assert await store.events.get_events_since(session, event.id) == events[place:]
+        assert await anext(store.events.subscribe(session, event.id)) == events[place]
+    assert await store.events.get_events_since(session, "12") == []
+    for unknown in ("e0", events[0].id[:-1], "%", ""):
+        with pytest.raises(InvalidParameter):
+            await store.events.get_events_since(session, unknown)
+
+
+async def test_rebuilds_the_log(store: Store, session: UUID) -> None:
+    await store.messages.append(session, [PROMPT, ANSWER])
+    rebuilt = await store.events.rebuild(session)
+
+    assert (rebuilt.messages, rebuilt.events) == (2, 4)
+    assert [each.type for each in await store.events.get_events(session)] == ["reset", *TYPES]
+    assert await store.events.list_outdated() == []
+
+
+# --- Subscriptions
+
+
+async def test_subscribers_get_stored_events_then_new_ones(store: Store, session: UUID) -> None:
+    await store.messages.append(session, [PROMPT])
+    async with aclosing(store.events.subscribe(session, after=1)) as subscription:
+        assert await next_events(subscription, 1) == ["user_message"]
+        await store.messages.append(session, [ANSWER])
+        assert await next_events(subscription, 1) == ["tool_call"]
+        await store.events.end(session)
+        assert await next_events(subscription, 1) == ["turn_end"]
+
+
+async def test_closing_a_store_sends_pending_notifications(
+    store: Store, session: UUID, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ash_server.store.log.subscriptions.POLL_SECONDS", 3600)
+    async with aclosing(store.events.subscribe(session)) as subscription:
+        async with Store.open(database_url) as other:
+            await other.messages.append(session, [PROMPT])
+        assert await next_events(subscription, 2) == TYPES[:2]
+        async with Store.open(database_url) as other:
+            await other.messages.append(session, [ANSWER])
+        assert await next_events(subscription, 1) == TYPES[2:]
+
+
+async def test_first_subscriber_starts_listening(
+    store: Store, session: UUID, connection: AsyncConnection
+) -> None:
+    await store.messages.append(session, [PROMPT])
+    assert not await has_listener(connection)
+    async with aclosing(store.events.subscribe(session)) as subscription:
+        await next_events(subscription, 2)
+        await wait_for_listener(connection)
+
+
+async def test_subscriptions_end_with_the_session_and_the_store(database_url: str) -> None:
+    async with Store.open(database_url) as store:
+        deleted, kept = [(await store.sessions.create()).id for _ in range(2)]
+        subscriptions = [store.events.subscribe(each) for each in (deleted, kept)]
+        for session_id, subscription in zip((deleted, kept), subscriptions, strict=True):
+            await store.messages.append(session_id, [PROMPT])
+            await next_events(subscription, 2)
+        await store.sessions.delete(deleted)
+        assert [each async for each in subscriptions[0]] == []
+    assert [each async for each in subscriptions[1]] == []
+
+
+async def test_rejects_a_cursor_past_the_end(store: Store, session: UUID) -> None:
+    with pytest.raises(CursorAhead):
+        await anext(store.events.subscribe(session, after=1))
+
+
+async def test_locked_session_does_not_exhaust_the_pool(
+    store: Store, session: UUID, connection: AsyncConnection
+) -> None:
+    """With twice as many writers waiting for one session as the pool has connections."""
+    other = (await store.sessions.create()).id
+    async with asyncio.TaskGroup() as tasks, connection.transaction():
+        await connection.execute("SELECT FROM session_counters WHERE session_id = %s FOR UPDATE", [session])
+        waiting = [tasks.create_task(store.messages.append(session, [PROMPT])) for _ in range(20)]
+        await store.messages.append(other, [PROMPT])
+        assert not any(task.done() for task in waiting)
+    assert [task.result()[0].sequence for task in waiting] == [1] * 20
+
+
+# --- Documentation
+
+
+def test_reference_example_prints_the_documented_output(database_url: str) -> None:
+    program, output = re.findall(r"```(?:python)?\n(.*?)```", REFERENCE.read_text(), re.DOTALL)[:2]
+    done = subprocess.run(
+        [sys.executable, "-c", program, direct_url(database_url)], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout == output
+
+
+def test_reference_documents_every_method(store: Store) -> None:
+    repositories = {name: value for name, value in vars(store).items() if name in Store.__annotations__}
+    methods = [
+        method for each in repositories.values() for method in vars(type(each)) if not method.startswith("_")
+    ]
+
+    text = REFERENCE.read_text()
+    assert repositories.keys() == Store.__annotations__.keys()
+    assert [method for method in methods if not re.search(rf"[`.]{method}\(", text)] == []
+
+
+# --- Search, conversation and drift
+
+
+async def test_finds_messages_just_stored(store: Store, session: UUID) -> None:
+    await store.messages.append(session, [PROMPT])
+
+    assert (await store.search.find("hi")).results == []
+    assert await store.search.count_pending() == 2
+    [result] = (await store.search.search("hi")).results
+    assert (result.session_id, result.event_sequence, result.type) == (session, 2, "user_message")
+    assert await store.search.index_pending()
+    await store.search.reindex(session)
+    assert len((await store.search.find("hi", session_id=session)).results) == 1
+
+
+async def test_reads_the_conversation(store: Store, session: UUID) -> None:
+    await store.messages.append(session, [PROMPT, ANSWER])
+    page = await store.conversation.get_page(session)
+    summary = await store.conversation.read_summary(session)
+
+    assert [message.role for message in page.messages] == ["user", "assistant"]
+    assert page.next_after is None
+    assert [page async for page in store.conversation.stream_pages(session)] == [page.messages]
+    assert (summary.turns, summary.tool_calls) == (1, {"Bash": 1})
+    assert [event["type"] for event in await store.conversation.read_events(session)] == TYPES
+
+
+async def test_reports_drift_and_reparses(store: Store, session: UUID) -> None:
+    strange = '{"type":"assistant","message":{"role":"assistant","content":[{"type":"holo_frame"}]}}'
+    await store.messages.append(session, [strange])
+
+    [group] = (await store.drift.report(source="claude")).drift
+    assert (group.raw_type, group.count) == ("holo_frame", 1)
+    [[message]] = [page async for page in store.messages.reread(session)]
+    assert message.is_current()
+    assert await store.messages.reindex(session) == (1, 0)

@@ -1,0 +1,80 @@
+"""Recognition by marks finds the same provider as asking all providers in order."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ash_shared.parsing.parsed_text import read_raw
+from ash_shared.providers import discover
+from ash_shared.records.contract import Provider, Record
+from ash_shared.testing import vectors
+from tests.shared.texts import texts_of
+
+PROVIDERS = discover()
+NAMES = sorted(
+    {name for provider in PROVIDERS.values() if provider.marks for names in provider.marks for name in names}
+)
+
+
+def first_provider(record: Record) -> Provider | None:
+    return next((provider for provider in PROVIDERS.values() if provider.recognize(record)), None)
+
+
+def marked_provider(record: Record) -> Provider | None:
+    match = PROVIDERS.recognize(record)
+    return match[0] if match else None
+
+
+def mismatches(records: Iterator[Record]) -> list[Record]:
+    return [record for record in records if marked_provider(record) is not first_provider(record)]
+
+
+def variants(text: str) -> Iterator[Record]:
+    """Yield the records of a text, complete and without each of their keys."""
+    try:
+        value = msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        return
+    for record in value if isinstance(value, list) else [value]:
+        if isinstance(record, dict):
+            yield record
+            yield from ({name: record[name] for name in record if name != dropped} for dropped in record)
+
+
+def test_marks_agree_with_recognition_on_vectors() -> None:
+    assert mismatches(record for vector in vectors() for record in variants(vector.raw)) == []
+
+
+def test_marks_agree_with_recognition_on_samples(corpus_folder: Path) -> None:
+    assert mismatches(record for _, text in texts_of(corpus_folder) for record in variants(text)) == []
+
+
+names = st.sampled_from([*NAMES, "response.new", "data-new", "item.completed"])
+values = st.recursive(
+    st.none() | st.integers() | names,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(names, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(deadline=None)
+@given(st.dictionaries(names | st.just("type"), values, max_size=5))
+def test_marks_agree_with_recognition_on_random_records(record: Record) -> None:
+    assert mismatches(iter([record])) == []
+
+
+def test_recognized_record_reads_the_same_if_its_source_is_declared() -> None:
+    records = [record for vector in vectors() for record in variants(vector.raw) if first_provider(record)]
+
+    readings = [(read_raw(record, None), record) for record in records]
+
+    assert [
+        record for read, record in readings if read.reading != read_raw(record, read.source(None)).reading
+    ] == []
+
+
+def test_every_provider_has_marks() -> None:
+    assert [source for source, provider in PROVIDERS.items() if not provider.marks] == []
