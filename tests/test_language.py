@@ -48,10 +48,8 @@ BUDGETS: dict[str, dict[str, float]] = {
     "alembic": {"whose": 42, "of which": 35, "what is": 22},
     "benchmarks, tools, examples": {"that of": 7, "whose": 9, "of it": 32},
     "tests": {"that of": 8, "whose": 18, "of it": 27, "of which": 14, "what is": 11},
-    "README": {"that of": 14, "of it": 26, "what is": 11},
     "CHANGELOG": {"that of": 10},
     "docs": {"that of": 13, "whose": 9, "of it": 24, "what is": 14},
-    "decisions": {"that of": 12, "whose": 13, "of it": 20, "what is": 18},
 }
 
 
