@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, Self, TypeVar, Unpack
 
-import httpx
+import httpx2
 
 from ash_client import connection, requests
 from ash_client.connection import SILENCE_SECONDS
@@ -43,7 +43,7 @@ class AsyncAshClient:
         """Without a trailing slash."""
         self._retry = retry
         self._written = OwnWrites()
-        self._http = httpx.AsyncClient(**connection.options(self.url, key))
+        self._http = httpx2.AsyncClient(**connection.options(self.url, key))
 
     @classmethod
     def from_env(cls, *, retry: Retry = Retry()) -> Self:  # noqa: B008  # immutable
@@ -266,7 +266,7 @@ class AsyncAshClient:
         *,
         accept: str = "application/json",
         silence: float = connection.TIMEOUT_SECONDS,
-    ) -> AsyncGenerator[httpx.Response, None]:
+    ) -> AsyncGenerator[httpx2.Response, None]:
         """Send a request once, and yield the response before its body is read."""
         with connection.translated_errors(self.url):
             async with self._http.stream(

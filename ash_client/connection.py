@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 from pydantic_core import from_json
 
 from ash_client.errors import NO_ANSWER, ApiError, answer_error
@@ -63,7 +63,7 @@ def options(url: str, key: str | None) -> dict[str, Any]:
     return {
         "headers": {} if key is None else {"Authorization": f"Bearer {key}"},
         "timeout": TIMEOUT_SECONDS,
-        "limits": httpx.Limits(keepalive_expiry=_KEEPALIVE_SECONDS),
+        "limits": httpx2.Limits(keepalive_expiry=_KEEPALIVE_SECONDS),
         "base_url": url,
         "trust_env": not _is_loopback(address.hostname or ""),
         "verify": _tls(address.scheme),
@@ -84,23 +84,23 @@ def arguments(request: Request[Any], written: OwnWrites, accept: str, silence: f
             "Accept": accept,
             "Accept-Encoding": "identity",
         },
-        "timeout": httpx.Timeout(TIMEOUT_SECONDS, read=silence),
+        "timeout": httpx2.Timeout(TIMEOUT_SECONDS, read=silence),
     }
 
 
 @contextmanager
 def translated_errors(url: str) -> Iterator[None]:
-    """Raise ApiError instead of the errors of httpx."""
+    """Raise ApiError instead of the errors of httpx2."""
     try:
         yield
-    except httpx.TransportError as error:
-        was_sent = not isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout))
+    except httpx2.TransportError as error:
+        was_sent = not isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout))
         reason = str(error) or type(error).__name__
         message = f"{url} does not answer: {reason}"
         raise ApiError(NO_ANSWER, reason, message=message, was_sent=was_sent) from error
 
 
-def to_error(response: httpx.Response, body: bytes) -> ApiError:
+def to_error(response: httpx2.Response, body: bytes) -> ApiError:
     return answer_error(response.status_code, response.headers, body)
 
 
@@ -117,7 +117,7 @@ def closed(url: str, event: ServerEvent | None = None) -> ApiError:
 @cache
 def _tls(scheme: str) -> ssl.SSLContext:
     """Return the TLS context. Certificates are read once, and only for https: that takes 20 ms."""
-    return httpx.create_ssl_context() if scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    return httpx2.create_ssl_context() if scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def _is_loopback(host: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, Self, TypeVar, Unpack
 
-import httpx
+import httpx2
 
 from ash_client import connection, requests
 from ash_client.connection import SILENCE_SECONDS
@@ -43,7 +43,7 @@ class AshClient:
         """Without a trailing slash."""
         self._retry = retry
         self._written = OwnWrites()
-        self._http = httpx.Client(**connection.options(self.url, key))
+        self._http = httpx2.Client(**connection.options(self.url, key))
 
     @classmethod
     def from_env(cls, *, retry: Retry = Retry()) -> Self:  # noqa: B008  # immutable
@@ -253,7 +253,7 @@ class AshClient:
         *,
         accept: str = "application/json",
         silence: float = connection.TIMEOUT_SECONDS,
-    ) -> Iterator[httpx.Response]:
+    ) -> Iterator[httpx2.Response]:
         """Send a request once, and yield the response before its body is read."""
         with (
             connection.translated_errors(self.url),

@@ -12,7 +12,7 @@ from threading import Event, Thread
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
-import httpx
+import httpx2
 import psutil
 
 from ash_client import AsyncAshClient
@@ -262,9 +262,9 @@ async def _rate(client: AsyncAshClient, session: UUID, seconds: float) -> float:
 
 
 @asynccontextmanager
-async def _http(deployment: Deployment) -> AsyncIterator[httpx.AsyncClient]:
+async def _http(deployment: Deployment) -> AsyncIterator[httpx2.AsyncClient]:
     key = {"Authorization": f"Bearer {deployment.keys[TENANTS[0]]}"}
-    async with httpx.AsyncClient(base_url=deployment.server.address, headers=key, timeout=120) as http:
+    async with httpx2.AsyncClient(base_url=deployment.server.address, headers=key, timeout=120) as http:
         yield http
 
 

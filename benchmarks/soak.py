@@ -18,7 +18,7 @@ from statistics import linear_regression, median, quantiles
 from typing import Any, NamedTuple
 from uuid import UUID
 
-import httpx
+import httpx2
 import psutil
 
 from ash_client import ApiError, AsyncAshClient
@@ -65,7 +65,7 @@ class Latency(NamedTuple):
 class Load:
     """The requests of one tenant."""
 
-    def __init__(self, client: AsyncAshClient, http: httpx.AsyncClient, key: str) -> None:
+    def __init__(self, client: AsyncAshClient, http: httpx2.AsyncClient, key: str) -> None:
         self._client = client
         self._http = http
         self._key = key
@@ -167,7 +167,9 @@ class Soak:
             for tenant in TENANTS:
                 key = self._deployment.keys[tenant]
                 client = await stack.enter_async_context(AsyncAshClient(server.address, key))
-                http = await stack.enter_async_context(httpx.AsyncClient(base_url=server.address, timeout=30))
+                http = await stack.enter_async_context(
+                    httpx2.AsyncClient(base_url=server.address, timeout=30)
+                )
                 loads.append(Load(client, http, key))
                 await loads[-1].start()
             self._began = time.monotonic()
@@ -190,14 +192,14 @@ class Soak:
         began = self._now()
         try:
             await act(load)
-        except (ApiError, httpx.HTTPError) as error:
+        except (ApiError, httpx2.HTTPError) as error:
             self.failures[f"{kind}: {error}"] += 1
         else:
             self.latencies.append(Latency(began, kind, self._now() - began))
 
     async def _sample_repeatedly(self) -> None:
         key = {"Authorization": f"Bearer {self._deployment.keys[METRICS]}"}
-        async with httpx.AsyncClient(
+        async with httpx2.AsyncClient(
             base_url=self._deployment.server.address, headers=key, timeout=30
         ) as http:
             while self._now() < self._size.seconds:

@@ -16,7 +16,7 @@ import docker
 import psycopg
 import pytest
 from docker.errors import DockerException
-from httpx._config import DEFAULT_TIMEOUT_CONFIG
+from httpx2._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import settings
 from psycopg import AsyncConnection
 from psycopg.conninfo import make_conninfo

@@ -12,7 +12,7 @@ from dataclasses import fields
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 import pytest
 
 from ash_server.app import create_app
@@ -67,7 +67,7 @@ async def test_caddy_adds_tls(tmp_path: Path, database_url: str, store: Store) -
     app = create_app(Settings(secret=SECRET, public_url=url), database_url=database_url)
     with served(app) as upstream, caddy(tmp_path, url, upstream) as root:
         await until(root.exists)
-        async with httpx.AsyncClient(base_url=url, verify=ssl.create_default_context(cafile=root)) as client:
+        async with httpx2.AsyncClient(base_url=url, verify=ssl.create_default_context(cafile=root)) as client:
             await until(lambda: answers(client))
             refused = await client.get("/api/sessions")
             signed_in = await client.post("/login", data={"key": key, "next": "/"}, headers={"Origin": url})
@@ -110,8 +110,8 @@ def caddy(folder: Path, url: str, upstream: str) -> Iterator[Path]:
             process.terminate()
 
 
-async def answers(client: httpx.AsyncClient) -> bool:
+async def answers(client: httpx2.AsyncClient) -> bool:
     try:
         return (await client.get("/health/live")).status_code == 200
-    except httpx.TransportError:
+    except httpx2.TransportError:
         return False

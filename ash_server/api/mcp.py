@@ -5,7 +5,7 @@ from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import httpx
+import httpx2
 from litestar import Controller, Request, post
 from litestar.types import ASGIApp, Receive, Scope
 from litestar.types import Send as SendMessage
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _ADDRESS = "http://127.0.0.1"
 
-_http: ContextVar[httpx.AsyncClient] = ContextVar("http")
+_http: ContextVar[httpx2.AsyncClient] = ContextVar("http")
 """Sends requests to the API of this process, with the key of the current request."""
 
 
@@ -35,12 +35,12 @@ class McpController(Controller):
         key = request.headers.get("authorization")
         headers = {} if key is None else {"Authorization": key}
         params = {PARAMETER: "1"} if is_redacted(request.scope) else {}
-        api = httpx.ASGITransport(app=request.app, raise_app_exceptions=False)  # type: ignore[arg-type]
+        api = httpx2.ASGITransport(app=request.app, raise_app_exceptions=False)  # type: ignore[arg-type]
 
         async def answer(scope: Scope, receive: Receive, send: SendMessage) -> None:
             manager, protocol = _new_protocol(await asyncio.to_thread(_tool_server))
             async with (
-                httpx.AsyncClient(transport=api, base_url=_ADDRESS, headers=headers, params=params) as http,
+                httpx2.AsyncClient(transport=api, base_url=_ADDRESS, headers=headers, params=params) as http,
                 manager.run(),
             ):
                 _http.set(http)

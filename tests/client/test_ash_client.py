@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 import ash_client
@@ -413,7 +413,7 @@ def proxy(
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             limit = cuts(number)
             with (
-                httpx.Client() as client,
+                httpx2.Client() as client,
                 client.stream(
                     self.command, target + self.path, content=body, headers=forwarded(self.headers)
                 ) as answer,

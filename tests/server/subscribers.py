@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
-import httpx
+import httpx2
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
@@ -67,7 +67,7 @@ class Subscriber:
     async def _try(self) -> None:
         try:
             await self._read()
-        except (httpx.HTTPError, WebSocketException, OSError, ConnectionError):
+        except (httpx2.HTTPError, WebSocketException, OSError, ConnectionError):
             await asyncio.sleep(0.05)
 
     def _connect(self) -> None:
@@ -89,7 +89,7 @@ class SseSubscriber(Subscriber):
     async def _read(self) -> None:
         headers = {"Last-Event-ID": str(self.after), **self._headers}
         async with (
-            httpx.AsyncClient(timeout=httpx.Timeout(TIMEOUT, read=None)) as client,
+            httpx2.AsyncClient(timeout=httpx2.Timeout(TIMEOUT, read=None)) as client,
             client.stream("GET", f"{self._url}/stream", headers=headers) as answer,
         ):
             answer.raise_for_status()

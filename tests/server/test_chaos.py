@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import UUID
 
-import httpx
+import httpx2
 import pytest
 
 from ash_client import ApiError, AsyncAshClient, MessageToAppend, Retry
@@ -75,12 +75,12 @@ class Chaos:
         ]
 
     async def write_to_server(self) -> None:
-        async with httpx.AsyncClient() as client:
+        async with httpx2.AsyncClient() as client:
             while self.written < EVENTS:
                 await self._post(client, self.batch())
                 await asyncio.sleep(self.random.uniform(0, 0.06))
 
-    async def _post(self, client: httpx.AsyncClient, batch: list[dict[str, object]]) -> None:
+    async def _post(self, client: httpx2.AsyncClient, batch: list[dict[str, object]]) -> None:
         while True:
             try:
                 assert self.server
@@ -88,7 +88,7 @@ class Chaos:
                 response = await client.post(url, json=batch)
                 if response.is_success:
                     return
-            except httpx.HTTPError:
+            except httpx2.HTTPError:
                 await asyncio.sleep(0.05)
 
     async def write_to_database(self) -> None:
@@ -213,7 +213,7 @@ class Fleet:
 
     async def statuses(self, key: str) -> set[int]:
         """Return the statuses with which the servers answer requests with this key."""
-        async with httpx.AsyncClient(headers=bearer(key)) as client:
+        async with httpx2.AsyncClient(headers=bearer(key)) as client:
             answers = [await client.get(f"{address}/api/sessions?limit=1") for address in self.addresses]
         return {each.status_code for each in answers}
 

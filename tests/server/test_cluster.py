@@ -14,7 +14,7 @@ from uuid import UUID, uuid4
 
 import psycopg
 import pytest
-from httpx import AsyncClient
+from httpx2 import AsyncClient
 from psycopg import AsyncConnection, AsyncServerCursor
 from psycopg._cursor_base import BaseCursor
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
-import httpx
+import httpx2
 import psycopg
 import pytest
 
@@ -70,17 +70,17 @@ def test_full_disk_of_a_server(
     tmp_path: Path,
 ) -> None:
     random = Random(7)
-    created = httpx.post(f"{server}/api/sessions", json={}).json()
+    created = httpx2.post(f"{server}/api/sessions", json={}).json()
     messages = f"{server}/api/sessions/{created['id']}/messages"
 
-    def append(number: int) -> httpx.Response:
+    def append(number: int) -> httpx2.Response:
         message = {"id": str(number), "content": random.randbytes(50_000).hex()}
-        return httpx.post(messages, json=message)
+        return httpx2.post(messages, json=message)
 
     number = 1
     while (refused := append(number)).status_code == 201:
         number += 1
-    read = httpx.get(messages).json()["messages"]
+    read = httpx2.get(messages).json()["messages"]
     file = tmp_path / "large.txt"
     file.write_text(random.randbytes(50_000).hex())
     imported = ran_here(("import", str(file)), environment(tmp_path, database_url, {}), tmp_path)

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 import pytest
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request, expect
 
@@ -146,13 +146,13 @@ def ash(server_url: str, template: str, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture
-async def client(ash: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=ash) as client:
+async def client(ash: str) -> AsyncIterator[httpx2.AsyncClient]:
+    async with httpx2.AsyncClient(base_url=ash) as client:
         yield client
 
 
 @pytest.fixture
-async def session(client: httpx.AsyncClient) -> Session:
+async def session(client: httpx2.AsyncClient) -> Session:
     """An empty session, whose events are posted before or while its page is open."""
     created = await client.post("/api/sessions", json={"source": "test", "title": "Paths on Windows"})
     return Session(client, created.json()["id"])

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-import httpx
+import httpx2
 
 Event = dict[str, Any]
 
@@ -16,7 +16,7 @@ _NDJSON = {"Content-Type": "application/x-ndjson"}
 class Session:
     """A session whose events are posted before or while its page is open."""
 
-    client: httpx.AsyncClient
+    client: httpx2.AsyncClient
     id: str
     numbers: Any = field(default_factory=lambda: count(1))
 

@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from playwright.async_api import Browser, Page, expect
 
@@ -102,7 +102,7 @@ MOVING = """
 async def samples(ash: str) -> dict[str, str]:
     """The addresses of sessions with sample content, by name."""
     addresses = {}
-    async with httpx.AsyncClient(base_url=ash) as client:
+    async with httpx2.AsyncClient(base_url=ash) as client:
         for path in SAMPLES:
             created = await client.post("/api/sessions", json={"source": SOURCE, "title": path.stem})
             id = created.raise_for_status().json()["id"]
@@ -184,7 +184,7 @@ async def test_sessions_page(
 ) -> None:
     violations = {}
     for what, query in {"all": {"source": SOURCE}, "a search": {"source": SOURCE, "q": "the"}}.items():
-        address = str(httpx.URL(ash, path="/", params=query))
+        address = str(httpx2.URL(ash, path="/", params=query))
         async with visiting(browser, complaints, address, look) as page:
             await page.evaluate(OPEN)
             await settle(page)
@@ -203,7 +203,7 @@ async def test_keyboard_reaches_every_control(
 ) -> None:
     addresses = {
         "a session": samples["tide-clock"],
-        "all sessions": str(httpx.URL(ash, path="/", params={"source": SOURCE})),
+        "all sessions": str(httpx2.URL(ash, path="/", params={"source": SOURCE})),
     }
     async with visiting(browser, complaints, addresses[place], look) as page:
         await page.evaluate(OPEN)
@@ -249,7 +249,7 @@ async def unfinished(ash: str) -> str:
         {"id": f"e{n}", "turnId": "t", "timestamp": int(time.time() * 1000), "type": type, "payload": payload}
         for n, (type, payload) in enumerate(inside)
     ]
-    async with httpx.AsyncClient(base_url=ash) as client:
+    async with httpx2.AsyncClient(base_url=ash) as client:
         created = await client.post("/api/sessions", json={"source": "test", "title": "Unfinished"})
         id = created.raise_for_status().json()["id"]
         body = "\n".join(map(json.dumps, events))

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from playwright.async_api import Page, expect
 
@@ -36,7 +36,7 @@ async def add_openai_items(ash: str, _: Path) -> str:
 async def test_session_of_adapter_reads_right(
     page: Page,
     ash: str,
-    client: httpx.AsyncClient,
+    client: httpx2.AsyncClient,
     tmp_path: Path,
     write: Callable[[str, Path], Awaitable[str]],
     answer: str,

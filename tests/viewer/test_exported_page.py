@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from playwright.async_api import Page, expect
 
@@ -21,7 +21,7 @@ SHOWN = "document.querySelector('.chat-log').innerHTML"
 @pytest.fixture
 def session(ash: str, request: pytest.FixtureRequest) -> str:
     """The address of a session with a transcript."""
-    with httpx.Client(base_url=ash) as client:
+    with httpx2.Client(base_url=ash) as client:
         id = client.post("/api/sessions", json={}).json()["id"]
         path: Path = request.param
         client.post(
@@ -34,7 +34,7 @@ def session(ash: str, request: pytest.FixtureRequest) -> str:
 def file(session: str, tmp_path: Path) -> str:
     """The file URL of the exported page."""
     file = tmp_path / "session.html"
-    file.write_bytes(httpx.get(f"{session}.html").content)
+    file.write_bytes(httpx2.get(f"{session}.html").content)
     return file.as_uri()
 
 
@@ -69,7 +69,7 @@ async def test_exported_page_equals_the_session_page(
 
 async def test_exported_page_is_never_live(page: Page, ash: str) -> None:
     """A session that was written just before the export is not shown as live either."""
-    async with httpx.AsyncClient(base_url=ash) as client:
+    async with httpx2.AsyncClient(base_url=ash) as client:
         id = (await client.post("/api/sessions", json={})).json()["id"]
         call = {"toolCallId": "c", "toolName": "Bash", "args": {"command": "make"}}
         events = [
@@ -89,7 +89,7 @@ HOSTILE = "</script><img src=x onerror=alert(1)><!--<script>\u2028 $events https
 
 
 async def test_exported_page_escapes_hostile_text(page: Page, ash: str) -> None:
-    async with httpx.AsyncClient(base_url=ash) as client:
+    async with httpx2.AsyncClient(base_url=ash) as client:
         created = await client.post("/api/sessions", json={"title": HOSTILE, "metadata": {HOSTILE: HOSTILE}})
         id = created.json()["id"]
         events = [

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 import pytest
 from playwright.async_api import Page, Route, expect
 
@@ -437,7 +437,7 @@ async def test_live_mark_while_events_arrive(page: Page, session: Session) -> No
 
 @pytest.mark.parametrize("is_timed", [True, False])
 async def test_imported_session_is_not_live(
-    page: Page, client: httpx.AsyncClient, session: Session, is_timed: bool
+    page: Page, client: httpx2.AsyncClient, session: Session, is_timed: bool
 ) -> None:
     """If its records have no times, the file's time counts, although its events have the time of the import."""
     called = assistant("m", "u2", {"type": "tool_use", "id": "c", "name": "Bash", "input": {"command": "ls"}})
@@ -618,7 +618,7 @@ async def test_reconnect_delivers_missed_events_once(
 
 
 async def test_recreated_session_is_reloaded(
-    page: Page, client: httpx.AsyncClient, complaints: list[str]
+    page: Page, client: httpx2.AsyncClient, complaints: list[str]
 ) -> None:
     fields = {"source": "test", "externalId": "again"}
     session = Session(client, (await client.post("/api/sessions", json=fields)).json()["id"])
@@ -676,7 +676,7 @@ LINES: list[Event] = [
 
 
 @pytest.fixture
-async def long(client: httpx.AsyncClient, ash: str) -> Session:
+async def long(client: httpx2.AsyncClient, ash: str) -> Session:
     """A long session, shared by tests that only read it."""
     fields = {"source": "claude", "externalId": "long", "title": "A long one"}
     created = await client.post("/api/sessions", json=fields)

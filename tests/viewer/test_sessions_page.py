@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 from uuid import uuid4
 
-import httpx
+import httpx2
 import pytest
 from playwright.async_api import Locator, Page, Route, expect
 
@@ -44,7 +44,7 @@ TITLES = "() => [...document.querySelectorAll('.session-item > a > .session-titl
 class Store:
     """Sessions with a unique source, so that a test lists only its own."""
 
-    client: httpx.AsyncClient
+    client: httpx2.AsyncClient
     source: str = field(default_factory=lambda: f"test {uuid4()}")
     numbers: Any = field(default_factory=lambda: count(1))
 
@@ -71,7 +71,7 @@ class Store:
 
 @pytest.fixture
 async def store(ash: str) -> AsyncIterator[Store]:
-    async with httpx.AsyncClient(base_url=ash) as client:
+    async with httpx2.AsyncClient(base_url=ash) as client:
         yield Store(client)
 
 
@@ -205,7 +205,7 @@ async def test_filters_are_in_the_address(page: Page, store: Store) -> None:
 
     async def sees(query: dict[str, str], *titles: str) -> None:
         await expect(shown).to_have_text(titles)
-        url = httpx.URL(page.url)
+        url = httpx2.URL(page.url)
         assert dict(url.params) == {"source": store.source, **query}
 
     await sees({}, "Of today", "Of yesterday", "Of long ago")
@@ -237,7 +237,7 @@ async def test_empty_results_show_a_notice(page: Page, store: Store) -> None:
     await page.click(".state .action")
 
     await expect(page.locator(".session-title").first).to_be_visible()
-    assert httpx.URL(page.url).query == b""
+    assert httpx2.URL(page.url).query == b""
 
 
 async def test_empty_store_shows_how_to_fill_it(page: Page, store: Store) -> None:
@@ -387,7 +387,7 @@ async def test_search_finds_titles_and_messages(page: Page, store: Store) -> Non
     ]
     assert await page.text_content(".snippet") == "Where is the kingfisher <b>now</b>?"
     assert await page.locator("mark").all_text_contents() == ["kingfisher"]
-    assert httpx.URL(page.url).params["q"] == "kingfisher"
+    assert httpx2.URL(page.url).params["q"] == "kingfisher"
 
     await page.get_by_label("in tool results too").check()
     await expect(page.locator(".hit")).to_have_count(3)
@@ -420,7 +420,7 @@ async def test_typing_a_search_adds_one_history_entry(page: Page, store: Store) 
         await page.go_back()
         urls.append(page.url)
 
-    assert [httpx.URL(url).params.get("q") for url in urls] == [None, "kingfishers", None]
+    assert [httpx2.URL(url).params.get("q") for url in urls] == [None, "kingfishers", None]
 
 
 async def test_rows_update_live(page: Page, store: Store) -> None:

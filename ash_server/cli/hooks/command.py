@@ -57,7 +57,7 @@ def install(name: str, url: str | None, *, is_confirmed: bool) -> int:
     \b
     ASH_URL=https://ash.example.com ASH_KEY=ash_… ash hooks install claude
     """
-    # Not imported for the hooks themselves: httpx takes as long as all the rest.
+    # Not imported for the hooks themselves: httpx2 takes as long as all the rest.
     from ash_client.connection import check_url
 
     agent, url = AGENTS[name], url or os.environ.get("ASH_URL")

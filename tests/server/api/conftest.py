@@ -14,9 +14,8 @@ from typing import Any, Literal, NamedTuple
 import psycopg
 import pytest
 import uvicorn
-from httpx import AsyncClient
+from httpx2 import AsyncClient
 from litestar import Litestar
-from litestar.testing import AsyncTestClient
 from psycopg.conninfo import conninfo_to_dict
 
 from ash_server.api.http.server import address, listen, server_config
@@ -28,8 +27,8 @@ from ash_server.store.connections.pool import direct_url
 from ash_server.store.keys import SCOPES, NewKey
 from tests.cluster import on_citus
 from tests.conftest import at_database, empty_database, new_database
+from tests.server.app_client import app_client
 
-BASE = "http://127.0.0.1:4100"
 SECRET = "a secret of the tests"
 
 SHARED: Literal["function", "session"] = "function" if on_citus() else "session"
@@ -99,7 +98,7 @@ def shared_database_url(server_url: str, template: str) -> Iterator[str]:
 @pytest.fixture(scope=SHARED)
 async def client(shared_database_url: str) -> AsyncIterator[AsyncClient]:
     app = create_app(Settings(), database_url=shared_database_url)
-    async with AsyncTestClient(app, base_url=BASE, raise_server_exceptions=False) as client:
+    async with app_client(app, raise_app_exceptions=False) as client:
         yield client
 
 
@@ -122,7 +121,7 @@ def app(database_url: str, settings: Settings) -> Litestar:
 
 @pytest.fixture
 async def own_client(app: Litestar) -> AsyncIterator[AsyncClient]:
-    async with AsyncTestClient(app, base_url=BASE, raise_server_exceptions=False) as client:
+    async with app_client(app, raise_app_exceptions=False) as client:
         yield client
 
 

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from httpx import AsyncClient
+from httpx2 import AsyncClient
 
 
 def line(second: int, *blocks: dict[str, Any], **more: Any) -> dict[str, str]:

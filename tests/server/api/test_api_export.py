@@ -4,9 +4,9 @@ import socket
 from urllib.parse import urlsplit
 from uuid import UUID
 
-import httpx
+import httpx2
 import pytest
-from httpx import AsyncClient
+from httpx2 import AsyncClient
 from litestar import Litestar
 
 from ash_server.store.connections.pool import connect
@@ -58,15 +58,15 @@ async def test_chunks_are_exported(client: AsyncClient, session: str) -> None:
 
 @pytest.mark.slow
 def test_stalled_downloads_do_not_block_other_requests(server: str, app: Litestar) -> None:
-    session = f"{server}/api/sessions/{httpx.post(f'{server}/api/sessions', json={}).json()['id']}"
+    session = f"{server}/api/sessions/{httpx2.post(f'{server}/api/sessions', json={}).json()['id']}"
     for _ in range(8):
-        httpx.post(f"{session}/messages", json=[{"content": LARGE}] * 7).raise_for_status()
+        httpx2.post(f"{session}/messages", json=[{"content": LARGE}] * 7).raise_for_status()
     stalled = [_ask(f"{session}/export") for _ in range(4)]
 
-    listed = httpx.get(f"{session}/messages", params={"limit": 1})
+    listed = httpx2.get(f"{session}/messages", params={"limit": 1})
     for reader in stalled:
         reader.close()
-    exported = httpx.get(f"{session}/export")
+    exported = httpx2.get(f"{session}/export")
 
     assert listed.status_code == 200
     assert len(exported.content) == 56 * (len(LARGE) + 1)

@@ -5,17 +5,15 @@ from importlib.metadata import version
 
 import psycopg
 import pytest
-from httpx import AsyncClient
+from httpx2 import AsyncClient
 from litestar import Litestar
-from litestar.testing import AsyncTestClient
 
 from ash_server.app import create_app
 from ash_server.settings import Settings
 from ash_shared.model.health import API_VERSION
 from tests.cluster import not_on_cluster
 from tests.constraints import refused
-
-BASE = "http://127.0.0.1:4100"
+from tests.server.app_client import app_client
 
 
 @not_on_cluster("its health includes its workers")
@@ -30,7 +28,7 @@ async def test_healthy_server(client: AsyncClient) -> None:
 async def offline_client() -> AsyncIterator[AsyncClient]:
     """A server without a database."""
     app = create_app(Settings(), database_url="postgresql://127.0.0.1:1/nowhere")
-    async with AsyncTestClient(app, base_url=BASE, raise_server_exceptions=False) as client:
+    async with app_client(app, raise_app_exceptions=False) as client:
         connections = app.state.store._connections
         for pool in (connections.pool, connections.stream_pool, connections.owner_pool):
             pool.timeout = 0.1
@@ -64,7 +62,7 @@ async def test_without_database_responds_with_retry_after(offline_client: AsyncC
 
 async def test_missing_schema_is_not_ready(bare_database_url: str) -> None:
     app = create_app(Settings(), database_url=bare_database_url)
-    async with AsyncTestClient(app, base_url=BASE, raise_server_exceptions=False) as client:
+    async with app_client(app, raise_app_exceptions=False) as client:
         for address in ("/health/ready", "/api/sessions"):
             response = await client.get(address)
             assert (response.status_code, response.json()["code"]) == (503, "schema_mismatch")

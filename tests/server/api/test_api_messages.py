@@ -7,7 +7,7 @@ from uuid import UUID, uuid5
 
 import msgspec
 import pytest
-from httpx import AsyncClient
+from httpx2 import AsyncClient
 
 from ash_server import NewMessage, Store
 from ash_server.api.http import caching

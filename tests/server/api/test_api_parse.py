@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from httpx import AsyncClient
+from httpx2 import AsyncClient
 
 from ash_shared.parsing.parse import read_message
 

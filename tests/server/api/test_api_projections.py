@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from httpx import AsyncClient
+from httpx2 import AsyncClient
 
 import ash_server
 from ash_server.store.connections.pool import connect

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from httpx import AsyncClient
+from httpx2 import AsyncClient
 from psycopg import AsyncConnection
 
 from ash_server.live import search_indexer

@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from httpx import AsyncClient
+from httpx2 import AsyncClient
 
 from ash_server.store.sessions import session_id_for
 

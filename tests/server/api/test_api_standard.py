@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from httpx import AsyncClient
+from httpx2 import AsyncClient
 
 from ash_server.store.conversation import standard_pages
 from ash_shared.conversation.standard_messages import transform_messages

@@ -6,15 +6,15 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from httpx import AsyncClient
-from litestar.testing import AsyncTestClient
+from httpx2 import AsyncClient
 
 from ash_server.api.projections import PROJECTIONS
 from ash_server.app import create_app, openapi_json
 from ash_server.settings import Settings
 from ash_shared.model.events import read_event
 from ash_shared.parsing.parse import parse_message_content
-from tests.server.api.conftest import BASE, SHARED, Access
+from tests.server.api.conftest import SHARED, Access
+from tests.server.app_client import app_client
 
 JSON = {"Content-Type": "application/json"}
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -24,7 +24,7 @@ NDJSON = {"Content-Type": "application/x-ndjson"}
 async def client(access: Access) -> AsyncIterator[AsyncClient]:
     """A client without and one with a key."""
     app = create_app(access.settings, database_url=access.database_url)
-    async with AsyncTestClient(app, base_url=BASE, raise_server_exceptions=False) as client:
+    async with app_client(app, raise_app_exceptions=False) as client:
         client.headers.update(access.headers)
         yield client
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 from uuid import UUID
 
-import httpx
+import httpx2
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, assume, settings
@@ -65,7 +65,7 @@ def server(access: Access) -> Iterator[Server]:
     """A server without and one with keys."""
     with (
         served(create_app(access.settings, database_url=access.database_url)) as address,
-        httpx.Client(base_url=f"{address}/api", headers=access.headers) as client,
+        httpx2.Client(base_url=f"{address}/api", headers=access.headers) as client,
     ):
         session_id = client.post("/sessions", json=NAMED).json()["id"]
         lines = [{"content": text} for text in ("plain", "[1]", '{"type":"user","message":{"content":"a"}}')]

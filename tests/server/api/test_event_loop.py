@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any, cast
 
 import pytest
-from httpx import ASGITransport, AsyncClient, Response
+from httpx2 import ASGITransport, AsyncClient, Response
 from litestar import Litestar
 
 MAX_CALLS = 80_000

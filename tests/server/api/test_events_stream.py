@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID, uuid4
 
-import httpx
+import httpx2
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
@@ -73,7 +73,7 @@ POSTED = [
 
 @pytest.fixture
 def session_id(shared_server: str) -> str:
-    return str(httpx.post(f"{shared_server}/api/sessions", json={}).json()["id"])
+    return str(httpx2.post(f"{shared_server}/api/sessions", json={}).json()["id"])
 
 
 @pytest.fixture
@@ -82,24 +82,24 @@ def base(shared_server: str, session_id: str) -> str:
 
 
 def post(base: str, *events: dict[str, Any]) -> None:
-    httpx.post(f"{base}/events", json=list(events)).raise_for_status()
+    httpx2.post(f"{base}/events", json=list(events)).raise_for_status()
 
 
 def post_lines(base: str, *lines: str, end: bool = True) -> None:
     headers = {"Content-Type": "application/x-ndjson"}
     address = f"{base}/chunks?end={json.dumps(end)}"
-    httpx.post(address, content="\n".join(lines).encode(), headers=headers).raise_for_status()
+    httpx2.post(address, content="\n".join(lines).encode(), headers=headers).raise_for_status()
 
 
 @contextmanager
 def stream(base: str, query: str = "", **headers: str) -> Iterator[Iterator[str]]:
     """Open the stream and yield its events as text."""
-    with httpx.stream("GET", f"{base}/events/stream?{query}", headers=headers) as response:
+    with httpx2.stream("GET", f"{base}/events/stream?{query}", headers=headers) as response:
         response.raise_for_status()
         yield events_of(response)
 
 
-def events_of(response: httpx.Response) -> Iterator[str]:
+def events_of(response: httpx2.Response) -> Iterator[str]:
     text = ""
     for piece in response.iter_text():
         text += piece
@@ -159,8 +159,8 @@ def test_all_routes_return_events_in_full(base: str, session_id: str) -> None:
     expected = whole_events(session_id, *timed)
     wires = [event.wire() for event in expected]
 
-    listed = httpx.get(f"{base}/events").text
-    exported = httpx.get(f"{base}/export?format=events").content
+    listed = httpx2.get(f"{base}/events").text
+    exported = httpx2.get(f"{base}/export?format=events").content
     with stream(base) as events:
         sent = until(events, "event: caught_up")
     with socket(base) as connected:
@@ -179,7 +179,7 @@ def test_stream_format(base: str, session_id: str) -> None:
     types = ["assistant_chunk", "two\r\nlines\t", "caught_up", "closed", "é"]
     post(base, *({"id": type, "timestamp": 1, "type": type, "payload": {"text": "a"}} for type in types))
 
-    with httpx.stream("GET", f"{base}/events/stream") as response:
+    with httpx2.stream("GET", f"{base}/events/stream") as response:
         received = until(events_of(response), "event: caught_up")
 
     def data(sequence: int) -> str:
@@ -302,7 +302,7 @@ REFUSED = [
 def test_rejects_invalid_stream_requests(
     base: str, query: str, headers: dict[str, str], status: int, code: str
 ) -> None:
-    response = httpx.get(f"{base}/events/stream?{query}", headers=headers)
+    response = httpx2.get(f"{base}/events/stream?{query}", headers=headers)
 
     assert (response.status_code, response.json()["code"]) == (status, code)
     assert response.headers["content-type"] == "application/problem+json"
@@ -311,7 +311,7 @@ def test_rejects_invalid_stream_requests(
 def test_rejects_a_repeated_cursor(base: str) -> None:
     headers = [("Last-Event-ID", "0"), ("Last-Event-ID", "0")]
 
-    assert httpx.get(f"{base}/events/stream", headers=headers).status_code == 400
+    assert httpx2.get(f"{base}/events/stream", headers=headers).status_code == 400
 
 
 @pytest.mark.parametrize(("query", "headers", "status", "code"), REFUSED)
@@ -343,7 +343,7 @@ def test_unknown_session(shared_server: str) -> None:
     with pytest.raises(InvalidStatus) as refused, socket(base):
         pass
 
-    assert refused.value.response.status_code == httpx.get(f"{base}/events/stream").status_code == 404
+    assert refused.value.response.status_code == httpx2.get(f"{base}/events/stream").status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -367,7 +367,7 @@ def test_local_origins_are_allowed(base: str, origin: str) -> None:
 
 
 def test_without_an_upgrade(base: str) -> None:
-    response = httpx.get(f"{base}/events/ws?after=0")
+    response = httpx2.get(f"{base}/events/ws?after=0")
 
     assert (response.status_code, response.json()["code"]) == (426, "upgrade_required")
 
@@ -382,7 +382,7 @@ def test_event_frames_equal_listed_events(base: str) -> None:
         post(base, POSTED[3])
         received += frames(connected, "event")
 
-    listed = httpx.get(f"{base}/events?after=1").json()["events"]
+    listed = httpx2.get(f"{base}/events?after=1").json()["events"]
     assert [frame["data"] for frame in received if frame["type"] == "event"] == listed
     assert received[2] == {"type": "caught_up", "data": {"sequence": 3}}
 
@@ -410,7 +410,7 @@ def test_topics_of_stored_lines(base: str, session_id: str) -> None:
             new += frames(connected, "stream_output")
         new += frames(connected, "message_complete")
 
-    stored = httpx.get(f"{base}/standard-messages").json()["messages"]
+    stored = httpx2.get(f"{base}/standard-messages").json()["messages"]
     complete = {"type": f"session.{session_id}.message_complete", "data": {"messages": stored[:4]}}
     assert complete in stored_frames
     assert conversation(stored[:4]) == CONVERSATION
@@ -423,7 +423,7 @@ def test_topics_of_stored_lines(base: str, session_id: str) -> None:
 def follow(base: str, lines: list[str], per_request: int = 2) -> list[dict[str, Any]]:
     """Write lines in small requests and return the frames that a subscriber receives."""
     headers = {"Content-Type": "application/x-ndjson"}
-    with socket(base) as connected, httpx.Client(base_url=base, headers=headers) as client:
+    with socket(base) as connected, httpx2.Client(base_url=base, headers=headers) as client:
         frames(connected, "caught_up")
         for first in range(0, len(lines), per_request):
             body = "\n".join(lines[first : first + per_request]).encode()
@@ -485,7 +485,7 @@ def added_up(received: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 def originals_of(base: str) -> list[dict[str, Any]]:
     messages, after = list[dict[str, Any]](), 0
     while after is not None:
-        page = httpx.get(f"{base}/standard-messages?limit=1000&after={after}").json()
+        page = httpx2.get(f"{base}/standard-messages?limit=1000&after={after}").json()
         messages += page["messages"]
         after = page.get("nextAfter")
     return [message for message in messages if "shadowOf" not in message["metadata"]]
@@ -510,7 +510,7 @@ def test_topics_add_up_to_the_standard_messages(base: str, name: str) -> None:
 def test_output_of_transcripts_adds_up(shared_server: str, folder: str) -> None:
     def adds_up(file: Path) -> bool:
         lines = file.read_text(errors="replace").replace("\0", "").splitlines()
-        created = httpx.post(f"{shared_server}/api/sessions", json={}).json()
+        created = httpx2.post(f"{shared_server}/api/sessions", json={}).json()
         base = f"{shared_server}/api/sessions/{created['id']}"
         received = follow(base, lines, per_request=max(2, len(lines) // 6))
         return sums(output_of(received)) == sums(originals_of(base))
@@ -609,7 +609,7 @@ def test_topics_of_events_with_unusual_values(base: str) -> None:
 def test_topics_of_stream_chunks(base: str) -> None:
     with socket(base) as connected:
         frames(connected, "caught_up")
-        httpx.post(f"{base}/messages", json={"content": '{"role":"user","content":"How many?"}'})
+        httpx2.post(f"{base}/messages", json={"content": '{"role":"user","content":"How many?"}'})
         post_lines(base, *CHUNKS)
         received = frames(connected, "message_complete")
 
@@ -631,7 +631,7 @@ def test_turn_too_long_for_one_frame(base: str, lines_per_message: int) -> None:
     with socket(base) as connected:
         data = frames(connected, "message_complete")[-1]["data"]
 
-    rest = httpx.get(f"{base}/standard-messages?after={data['nextAfter']}").json()["messages"]
+    rest = httpx2.get(f"{base}/standard-messages?after={data['nextAfter']}").json()["messages"]
     whole = [json.loads(each.model_dump_json()) for each in transform_messages([LINES[0], *long])]
     assert data["messages"] + rest == whole
     assert 1 < len(data["messages"]) < len(whole)

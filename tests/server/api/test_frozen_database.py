@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
 
-import httpx
+import httpx2
 import psycopg
 import pytest
 
@@ -42,7 +42,7 @@ def postgres() -> Iterator[EmbeddedPostgres]:
         yield server
 
 
-def problem(answer: httpx.Response) -> tuple[int, str]:
+def problem(answer: httpx2.Response) -> tuple[int, str]:
     return answer.status_code, answer.json()["code"]
 
 
@@ -51,7 +51,7 @@ async def test_requests_end_while_the_database_is_frozen(postgres: EmbeddedPostg
     """Requests sent before the server notices also end. A write can be repeated with its id, and streams continue."""
     app = create_app(Settings(), database_url=postgres.url("ash"))
     with served(app) as address:
-        async with httpx.AsyncClient(base_url=address) as client:
+        async with httpx2.AsyncClient(base_url=address) as client:
             id = UUID((await client.post("/api/sessions", json={})).json()["id"])
             messages = f"/api/sessions/{id}/messages"
             followers = [SseSubscriber(address, id), WebSocketSubscriber(address, id)]
@@ -116,7 +116,7 @@ def is_idle(store: Store) -> bool:
 async def test_workers_with_the_embedded_database(postgres: EmbeddedPostgres) -> None:
     home = postgres._data.parent
     with running("serve", "--port", "0", "--workers", "2", home=home) as server:
-        async with httpx.AsyncClient(base_url=server.address) as client:
+        async with httpx2.AsyncClient(base_url=server.address) as client:
             with frozen(postgres):
                 answers = await asyncio.gather(*(client.get("/health/ready") for _ in range(8)))
             await until(lambda: _is_ready(client))
@@ -124,7 +124,7 @@ async def test_workers_with_the_embedded_database(postgres: EmbeddedPostgres) ->
     assert [problem(each) for each in answers] == [UNAVAILABLE] * 8
 
 
-async def _is_ready(client: httpx.AsyncClient) -> bool:
+async def _is_ready(client: httpx2.AsyncClient) -> bool:
     return (await client.get("/health/ready")).is_success
 
 

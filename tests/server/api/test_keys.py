@@ -11,10 +11,9 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 import websockets
-from httpx import AsyncClient, Response
+from httpx2 import AsyncClient, Response
 from litestar import Litestar
 from litestar.routes import HTTPRoute, WebSocketRoute
-from litestar.testing import AsyncTestClient
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect as connect_websocket
 
@@ -29,7 +28,8 @@ from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_server.store.keys import SCOPES, KeyScope
 from ash_server.store.log.subscriptions import IDLE_SECONDS, Hub
-from tests.server.api.conftest import BASE, SECRET, bearer, create_key, served
+from tests.server.api.conftest import SECRET, bearer, create_key, served
+from tests.server.app_client import BASE, app_client
 from tests.waiting import TIMEOUT, until
 
 OPERATIONS = [
@@ -86,7 +86,7 @@ async def blue(store: Store) -> Team:
 
 @pytest.fixture
 async def keyed_client(app: Litestar, red: Team, blue: Team) -> AsyncIterator[AsyncClient]:
-    async with AsyncTestClient(app, base_url=BASE, raise_server_exceptions=False) as client:
+    async with app_client(app, raise_app_exceptions=False) as client:
         client.follow_redirects = False
         yield client
 
@@ -464,7 +464,7 @@ async def test_without_keys_only_this_machine_is_served(database_url: str) -> No
         Settings(host="0.0.0.0", allow_unauthenticated=True),
         Settings(public_url="https://ash.example"),
     ):
-        async with AsyncTestClient(create_app(settings, database_url=database_url), base_url=BASE) as client:
+        async with app_client(create_app(settings, database_url=database_url)) as client:
             statuses.append((await client.get("/api/sessions")).status_code)
 
     assert statuses == [200, 401, 200, 401]
@@ -499,7 +499,7 @@ async def test_full_disk_refuses_no_key(keyed_client: AsyncClient, database_url:
 
 async def test_missing_secret_refuses_keys(database_url: str, red: Team, tmp_path: Any) -> None:
     app = create_app(Settings(home=tmp_path), database_url=database_url)
-    async with AsyncTestClient(app, base_url=BASE) as client:
+    async with app_client(app) as client:
         response = await client.get("/api/sessions", headers=bearer(red.keys["all"]))
 
     assert (response.status_code, response.json()["code"]) == (503, "secret_missing")
@@ -854,7 +854,7 @@ async def test_browser_signs_in_and_out(keyed_client: AsyncClient, red: Team, bl
 
 async def test_cookie_is_secure_behind_tls(app: Litestar, red: Team) -> None:
     base = "https://127.0.0.1:4100"
-    async with AsyncTestClient(app, base_url=base) as client:
+    async with app_client(app, base_url=base) as client:
         client.follow_redirects = False
         signed_in = await sign_in(client, red.keys["all"], origin=base)
         listed = await client.get("/api/sessions")

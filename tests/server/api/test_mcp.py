@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import httpx
 import httpx2
 import pytest
 from litestar import Litestar
@@ -136,7 +135,7 @@ async def test_tools_return_what_the_api_returns(server: str, session_id: str) -
         ),
         ("read_session_summary", {"session_id": session_id}, f"{path}/projections/session-summary"),
     ]
-    async with connected(server) as client, httpx.AsyncClient(base_url=server) as http:
+    async with connected(server) as client, httpx2.AsyncClient(base_url=server) as http:
         for tool, arguments, address in cases:
             expected = (await http.get(address)).json()
             if "sequence" in expected:
@@ -204,7 +203,7 @@ async def test_unknown_tool_is_an_error_of_the_protocol(server: str) -> None:
 
 
 async def test_answers_messages_at_the_same_time(server: str) -> None:
-    async with httpx.AsyncClient(base_url=server, headers=PROTOCOL_HEADERS) as http:
+    async with httpx2.AsyncClient(base_url=server, headers=PROTOCOL_HEADERS) as http:
         answers = await asyncio.gather(*(http.post("/mcp", json=HELLO) for _ in range(20)))
 
     counts = {(each.status_code, len(each.json()["result"]["tools"])) for each in answers}
@@ -212,7 +211,7 @@ async def test_answers_messages_at_the_same_time(server: str) -> None:
 
 
 async def test_accepts_only_messages_of_the_protocol(server: str) -> None:
-    async with httpx.AsyncClient(base_url=server, headers=PROTOCOL_HEADERS) as http:
+    async with httpx2.AsyncClient(base_url=server, headers=PROTOCOL_HEADERS) as http:
         statuses = {
             "GET": (await http.get("/mcp")).status_code,
             "DELETE": (await http.delete("/mcp")).status_code,
@@ -246,7 +245,7 @@ class TestWithKeys:
         return await create_team(store, "red")
 
     async def test_needs_a_key_that_may_read(self, server: str, red: Team) -> None:
-        async with httpx.AsyncClient(base_url=server, headers=PROTOCOL_HEADERS) as http:
+        async with httpx2.AsyncClient(base_url=server, headers=PROTOCOL_HEADERS) as http:
             statuses = {
                 name: (await http.post("/mcp", json=HELLO, headers=bearer(key) if key else {})).status_code
                 for name, key in {"none": None, **red.keys}.items()

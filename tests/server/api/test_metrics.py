@@ -2,10 +2,10 @@
 
 from functools import partial
 
-import httpx
+import httpx2
 import psycopg
 import pytest
-from httpx import AsyncClient
+from httpx2 import AsyncClient
 from litestar import Litestar
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -29,7 +29,7 @@ ROUTE = "/api/sessions/{session_id}/messages"
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
-def read(metrics: httpx.Response) -> Samples:
+def read(metrics: httpx2.Response) -> Samples:
     families = text_string_to_metric_families(metrics.text)
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value
@@ -81,14 +81,14 @@ async def test_counts_requests_and_stored_entries(own_client: AsyncClient) -> No
 
 
 def test_counts_open_streams(server: str) -> None:
-    session = httpx.post(f"{server}/api/sessions", json={}).json()["id"]
+    session = httpx2.post(f"{server}/api/sessions", json={}).json()["id"]
     addresses = {"events": f"/api/sessions/{session}/events/stream", "sessions": "/api/sessions/stream"}
 
     def has_open(name: str, number: int) -> bool:
-        return read(httpx.get(f"{server}/metrics"))[key("ash_streams_open", to=name)] == number
+        return read(httpx2.get(f"{server}/metrics"))[key("ash_streams_open", to=name)] == number
 
     for name, address in addresses.items():
-        with httpx.stream("GET", f"{server}{address}"):
+        with httpx2.stream("GET", f"{server}{address}"):
             wait_until(partial(has_open, name, 1))
         wait_until(partial(has_open, name, 0))
 

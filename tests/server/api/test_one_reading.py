@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 import pytest
-from httpx import AsyncClient
+from httpx2 import AsyncClient
 
 from ash_shared import transform_messages
 from tests.shared.conftest import CORPUS

@@ -12,9 +12,8 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from httpx import AsyncClient
+from httpx2 import AsyncClient
 from litestar import Litestar
-from litestar.testing import AsyncTestClient
 from prometheus_client import generate_latest
 
 from ash_client import AshClient, own_writes
@@ -32,7 +31,8 @@ from ash_server.store.maintenance.doctor import Limits, diagnose
 from tests.conftest import memory_folder
 from tests.frozen import frozen
 from tests.pooler import ABSENT, has_pgbouncer, pgbouncer
-from tests.server.api.conftest import BASE, served
+from tests.server.api.conftest import served
+from tests.server.app_client import app_client
 from tests.server.subscribers import stored_events
 from tests.waiting import until, wait_until
 
@@ -125,7 +125,7 @@ def app(cluster: Cluster) -> Litestar:
 @pytest.fixture
 async def own_client(app: Litestar) -> AsyncIterator[AsyncClient]:
     """A client of a server that reads from the replica."""
-    async with AsyncTestClient(app, base_url=BASE, raise_server_exceptions=False) as client:
+    async with app_client(app, raise_app_exceptions=False) as client:
         await until(lambda: app.state.replica.status.is_used)
         yield client
 
@@ -338,7 +338,7 @@ async def test_only_a_replica_of_the_primary_is_read(cluster: Cluster) -> None:
 async def _checked_replica(url: str, read_url: str) -> Any:
     """Return the health of a server's replica after its first check, without the lag."""
     app = create_app(Settings(read_url=read_url), database_url=url)
-    async with AsyncTestClient(app, base_url=BASE) as client:
+    async with app_client(app) as client:
         await until(lambda: app.state.replica.status.is_used or app.state.replica.status.reason in MISMATCHES)
         created = (await client.post("/api/sessions", json={})).json()["id"]
         if not app.state.replica.status.is_used:
@@ -376,7 +376,7 @@ def test_a_role_without_rights_can_compare_servers(cluster: Cluster) -> None:
 async def test_a_promotion_ends_the_use_of_the_replica(caplog: pytest.LogCaptureFixture) -> None:
     with new_primary() as primary, replica_of(primary) as replica:
         app = create_app(Settings(read_url=replica.url("ash")), database_url=primary.url("ash"))
-        async with AsyncTestClient(app, base_url=BASE) as client:
+        async with app_client(app) as client:
             await until(lambda: app.state.replica.status.is_used)
             with psycopg.connect(replica.url(), autocommit=True) as conn:
                 conn.execute("SELECT pg_promote()")
@@ -394,7 +394,7 @@ async def test_a_promotion_ends_the_use_of_the_replica(caplog: pytest.LogCapture
 async def test_reads_from_a_replica_behind_a_pooler(cluster: Cluster) -> None:
     with pgbouncer(cluster.read_url) as read_url:
         app = create_app(Settings(read_url=read_url), database_url=PooledUrl(cluster.url, cluster.url))
-        async with AsyncTestClient(app, base_url=BASE) as client:
+        async with app_client(app) as client:
             await until(lambda: app.state.replica.status.is_used)
             session = await new_session(client)
             await append(client, session, TEXT)
@@ -456,7 +456,7 @@ async def test_a_replica_with_another_schema_is_not_read(
     database_url: str, bare_database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     app = create_app(Settings(read_url=bare_database_url), database_url=database_url)
-    async with AsyncTestClient(app, base_url=BASE) as client:
+    async with app_client(app) as client:
         await until(lambda: "the database has schema none" in caplog.text)
 
         assert (await client.get("/api/sessions")).json() == {"sessions": []}

@@ -8,14 +8,14 @@ from urllib.parse import quote
 from uuid import uuid4
 
 import pytest
-from httpx import AsyncClient
-from litestar.testing import AsyncTestClient
+from httpx2 import AsyncClient
 
 from ash_server.app import create_app, openapi_json
 from ash_server.history_tools import _TOOLS
 from ash_server.settings import Settings
 from ash_server.store import Store
 from tests.server.api.conftest import SECRET, bearer, create_key
+from tests.server.app_client import app_client
 from tests.waiting import until
 
 DIGITS = "31415926535897932384626433832795"
@@ -156,7 +156,7 @@ async def client(store: Store) -> AsyncIterator[AsyncClient]:
     )
     await store.messages.append(session.id, [json.dumps(line) for line in LINES])
     app = create_app(Settings(secret=SECRET), database_url=store.url)
-    async with AsyncTestClient(app, base_url="http://127.0.0.1:4100") as client:
+    async with app_client(app) as client:
         client.headers.update(bearer(key))
         client.session_id = session.id  # type: ignore[attr-defined]
         await until(partial(finds, client, "/api/search", q="heron"))

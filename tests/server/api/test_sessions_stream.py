@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
 
-import httpx
+import httpx2
 import pytest
 from psycopg import AsyncConnection
 
@@ -250,14 +250,14 @@ async def test_ends_when_the_server_stops(hub: Hub, subscriber: Subscriber) -> N
 
 
 def test_stream_over_http(shared_server: str) -> None:
-    with httpx.stream("GET", f"{shared_server}/api/sessions/stream") as response:
+    with httpx2.stream("GET", f"{shared_server}/api/sessions/stream") as response:
         assert response.status_code == 200
         assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
         lines = response.iter_lines()
         first = [next(lines) for _ in range(5)]
-        created = httpx.post(f"{shared_server}/api/sessions", json={"title": "Birds"}).json()
+        created = httpx2.post(f"{shared_server}/api/sessions", json={"title": "Birds"}).json()
         data = next(line for line in lines if created["id"] in line)
-        httpx.delete(f"{shared_server}/api/sessions/{created['id']}")
+        httpx2.delete(f"{shared_server}/api/sessions/{created['id']}")
         deleted = next(line for line in lines if line == f'data: {{"id":"{created["id"]}"}}')
 
     assert first == ["retry: 1000", "", "event: caught_up", "data: {}", ""]
@@ -276,6 +276,6 @@ def test_stream_over_http(shared_server: str) -> None:
 def test_rejects_invalid_requests(
     shared_server: str, query: str, headers: dict[str, str], status: int, code: str
 ) -> None:
-    response = httpx.get(f"{shared_server}/api/sessions/stream?{query}", headers=headers)
+    response = httpx2.get(f"{shared_server}/api/sessions/stream?{query}", headers=headers)
 
     assert (response.status_code, response.json()["code"]) == (status, code)

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from datetime import datetime
 
-import httpx
+import httpx2
 import pytest
 
 from tests.waiting import TIMEOUT
@@ -43,8 +43,8 @@ MESSAGES = [
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 def test_reads_every_message_once(server: str) -> None:
-    session = httpx.post(f"{server}/api/sessions", json={}).json()["id"]
-    httpx.post(f"{server}/api/sessions/{session}/messages", json=MESSAGES).raise_for_status()
+    session = httpx2.post(f"{server}/api/sessions", json={}).json()["id"]
+    httpx2.post(f"{server}/api/sessions/{session}/messages", json=MESSAGES).raise_for_status()
 
     ran = subprocess.run(
         ["node", "--input-type=module", "--eval", CLIENT, server, session],
@@ -65,10 +65,10 @@ def test_reads_every_message_once(server: str) -> None:
 
 
 def test_same_requests_from_python(server: str) -> None:
-    session = httpx.post(f"{server}/api/sessions", json={}).json()["id"]
-    httpx.post(f"{server}/api/sessions/{session}/messages", json=MESSAGES).raise_for_status()
+    session = httpx2.post(f"{server}/api/sessions", json={}).json()["id"]
+    httpx2.post(f"{server}/api/sessions/{session}/messages", json=MESSAGES).raise_for_status()
 
-    page = httpx.get(f"{server}/api/sessions/{session}/messages", params={"limit": 2, "after": 1}).json()[
+    page = httpx2.get(f"{server}/api/sessions/{session}/messages", params={"limit": 2, "after": 1}).json()[
         "messages"
     ]
 

@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from ash_server.app import create_app
@@ -56,21 +56,21 @@ FOLLOWED = {"status": 200, "header": "v1"}
 @pytest.fixture
 def base(shared_server: str) -> str:
     """The address of a new session."""
-    id = httpx.post(f"{shared_server}/api/sessions", json={}).json()["id"]
+    id = httpx2.post(f"{shared_server}/api/sessions", json={}).json()["id"]
     return f"{shared_server}/api/sessions/{id}"
 
 
 def post(base: str, *events: Any) -> None:
-    httpx.post(f"{base}/events", json=events).raise_for_status()
+    httpx2.post(f"{base}/events", json=events).raise_for_status()
 
 
 def post_lines(base: str, lines: Iterable[str]) -> None:
     body = "\n".join(lines).encode()
-    httpx.post(f"{base}/chunks?end=false", content=body, headers=NDJSON).raise_for_status()
+    httpx2.post(f"{base}/chunks?end=false", content=body, headers=NDJSON).raise_for_status()
 
 
 def projected(base: str, **headers: str) -> Any:
-    response = httpx.get(f"{base}/projections/ui-messages", headers=headers)
+    response = httpx2.get(f"{base}/projections/ui-messages", headers=headers)
     return response.raise_for_status().json()["messages"]
 
 
@@ -87,16 +87,16 @@ COMMENT = ":"
 @contextmanager
 def stream(base: str, **headers: str) -> Iterator[Iterator[str]]:
     """Open the stream and yield its messages as text, without the comments sent while nothing happens."""
-    with httpx.stream("GET", f"{base}/ui-stream", headers=headers) as response:
+    with httpx2.stream("GET", f"{base}/ui-stream", headers=headers) as response:
         assert response.status_code == 200
         yield messages_of(response)
 
 
-def messages_of(response: httpx.Response) -> Iterator[str]:
+def messages_of(response: httpx2.Response) -> Iterator[str]:
     return filter(COMMENT.__ne__, texts_of(response))
 
 
-def texts_of(response: httpx.Response) -> Iterator[str]:
+def texts_of(response: httpx2.Response) -> Iterator[str]:
     """Yield messages and comments."""
     text = ""
     for piece in response.iter_text():
@@ -129,7 +129,7 @@ def test_client_follows_a_recorded_session(ai_sdk: Path, base: str) -> None:
     second = Follower(ai_sdk, base)
     for number in range(middle, len(RECORDING), 7):
         post_lines(base, RECORDING[number : number + 7])
-    httpx.post(f"{base}/end").raise_for_status()
+    httpx2.post(f"{base}/end").raise_for_status()
 
     results = [first.result(), second.result()]
     after = Follower(ai_sdk, base)
@@ -171,7 +171,7 @@ def test_client_follows_prompts_of_a_turn(ai_sdk: Path, base: str) -> None:
 
 def test_client_with_a_key(ai_sdk: Path, keyed_access: Access) -> None:
     app = create_app(keyed_access.settings, database_url=keyed_access.database_url)
-    with served(app) as server, httpx.Client(headers=keyed_access.headers) as client:
+    with served(app) as server, httpx2.Client(headers=keyed_access.headers) as client:
         base = f"{server}/api/sessions/{client.post(f'{server}/api/sessions', json={}).json()['id']}"
         client.post(f"{base}/events", json=[START, PROMPT, event("assistant_chunk", text="Only ")])
         follower = Follower(ai_sdk, base, keyed_access.headers["Authorization"].removeprefix("Bearer "))
@@ -222,7 +222,7 @@ def test_validation_accepts_the_corpus(ai_sdk: Path) -> None:
 
 def test_stream_format(base: str) -> None:
     post(base, START, PROMPT, event("assistant_chunk", text="é"))
-    with httpx.stream("GET", f"{base}/ui-stream") as response:
+    with httpx2.stream("GET", f"{base}/ui-stream") as response:
         messages = messages_of(response)
         received = [next(messages) for _ in range(5)]
         post(base, event("assistant_done", text="é."), event("turn_end", costUsd=0.5))
@@ -283,7 +283,7 @@ def test_nothing_runs(base: str, events: list[Any], lines: list[str]) -> None:
     if lines:
         post_lines(base, lines)
 
-    response = httpx.get(f"{base}/ui-stream")
+    response = httpx2.get(f"{base}/ui-stream")
 
     assert (response.status_code, response.content) == (204, b"")
 
@@ -349,15 +349,15 @@ def test_deletion_of_the_session(
     post(base, START, PROMPT)
     with stream(base) as messages:
         types_until(messages, "data-message")
-        httpx.delete(base).raise_for_status()
+        httpx2.delete(base).raise_for_status()
         assert types_until(messages, "data: [DONE]")[-2:] == ["error", "data: [DONE]"]
-    assert httpx.get(f"{base}/ui-stream").json()["code"] == "session_not_found"
+    assert httpx2.get(f"{base}/ui-stream").json()["code"] == "session_not_found"
 
 
 def test_comments_while_nothing_happens(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscriptions, "HEARTBEAT_SECONDS", 0.05)
     post(base, START, PROMPT)
-    with httpx.stream("GET", f"{base}/ui-stream") as response:
+    with httpx2.stream("GET", f"{base}/ui-stream") as response:
         texts = texts_of(response)
         assert next(texts) != COMMENT
         assert [next(texts), next(texts)] == [COMMENT, COMMENT]
@@ -367,7 +367,7 @@ def test_turn_that_is_too_large(base: str, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("ash_server.api.ui_stream.MAX_BYTES", 1000)
     post(base, START, PROMPT, event("thinking_done", text="x" * 1000))
 
-    response = httpx.get(f"{base}/ui-stream")
+    response = httpx2.get(f"{base}/ui-stream")
 
     assert (response.status_code, response.json()["code"]) == (422, "session_too_large")
 
@@ -383,7 +383,7 @@ def test_long_texts(base: str) -> None:
 def test_counts_as_an_open_stream(base: str) -> None:
     def has_open(number: int) -> bool:
         server = base.partition("/api/")[0]
-        return f'ash_streams_open{{to="events"}} {number}' in httpx.get(f"{server}/metrics").text
+        return f'ash_streams_open{{to="events"}} {number}' in httpx2.get(f"{server}/metrics").text
 
     wait_until(lambda: has_open(0))
     post(base, START, PROMPT)

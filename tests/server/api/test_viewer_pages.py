@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from httpx import AsyncClient, Response
-from litestar.testing import AsyncTestClient
+from httpx2 import AsyncClient, Response
 
 import ash_server.viewer
 from ash_server.api import viewer_pages
@@ -17,6 +16,7 @@ from ash_server.app import create_app
 from ash_server.settings import Settings
 from ash_server.transfer.exporting.html import frame
 from ash_server.viewer import viewer
+from tests.server.app_client import app_client
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 PROVIDERS_ID = "5e1f7c92-4a0b-4f37-9d25-8c1a6f3e0b74"
@@ -268,9 +268,7 @@ async def test_unknown_suffix(client: AsyncClient, session_id: str) -> None:
 
 async def test_error_page_without_database() -> None:
     app = create_app(Settings(), database_url="postgresql://127.0.0.1:1/nowhere")
-    async with AsyncTestClient(
-        app, base_url="http://127.0.0.1:4100", raise_server_exceptions=False
-    ) as client:
+    async with app_client(app, raise_app_exceptions=False) as client:
         page = await client.get("/sessions/nothing", headers=BROWSER)
 
     assert (page.status_code, page.headers["content-type"]) == (503, "text/html; charset=utf-8")

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from httpx import AsyncClient
-from litestar.testing import AsyncTestClient
+from httpx2 import AsyncClient
 
 from ash_server.app import create_app
 from ash_server.cli import demo
@@ -17,6 +16,7 @@ from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_server.store.sessions import session_id_for
 from ash_server.transfer.load import load_session
+from tests.server.app_client import app_client
 from tests.waiting import TIMEOUT
 
 ID = session_id_for("claude", LIVE)
@@ -32,7 +32,7 @@ async def watched_demo(database_url: str, store: Store, monkeypatch: pytest.Monk
     live = LiveSession(ID)
     app = create_app(Settings(), database_url=database_url, background=live.running)
     app.asgi_handler = live.watched(app.asgi_handler)
-    async with AsyncTestClient(app, base_url="http://127.0.0.1:4100") as client:
+    async with app_client(app) as client:
         yield client
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from litestar.testing import AsyncTestClient
 from psycopg import NotSupportedError, errors
 from psycopg.conninfo import conninfo_to_dict
 
@@ -28,6 +27,7 @@ from ash_server.transfer.exporting.jsonl import export_messages
 from tests.cluster import COUNT_LOCK_WAITS, on_citus
 from tests.conftest import at_database
 from tests.pooler import ABSENT, PATH, haproxy, has_pgbouncer, pgbouncer
+from tests.server.app_client import app_client
 from tests.tenant_statements import OWNED_BY_SERVER
 from tests.waiting import until
 
@@ -279,7 +279,7 @@ async def test_works_without_a_pooler(direct: str, red: Tenant) -> None:
 
 async def test_server_reads_and_writes_through_the_pooler(pooled: PooledUrl) -> None:
     app = create_app(Settings(), database_url=pooled)
-    async with AsyncTestClient(app, base_url="http://127.0.0.1:4100") as client:
+    async with app_client(app) as client:
         session = (await client.post("/api/sessions", json={})).json()["id"]
         await client.post(f"/api/sessions/{session}/messages", json=[{"content": line("a", 1)}])
         page = await client.get(f"/api/sessions/{session}/messages")

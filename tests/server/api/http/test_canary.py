@@ -9,7 +9,7 @@ from threading import Thread
 from typing import Any
 from uuid import uuid4
 
-import httpx
+import httpx2
 import psycopg
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
@@ -73,7 +73,7 @@ async def test_contents_appear_nowhere(
         async with Store.open(url) as store:
             key = await create_key(store, CANARY, "default", *SCOPES)
         settings = {"ASH_LOG_LEVEL": "debug", "ASH_LOG_FORMAT": log_format, "ASH_SECRET": SECRET}
-        errors: list[httpx.Response] = []
+        errors: list[httpx2.Response] = []
         ids: set[str] = set()
         with serving(url, tmp_path, **settings) as (address, log):
             for failure in FAILURES:
@@ -82,7 +82,7 @@ async def test_contents_appear_nowhere(
                 more, session_id = call_everything(address, key)
                 errors += more
                 ids.add(session_id)
-            async with httpx.AsyncClient(base_url=address, headers=bearer(key)) as client:
+            async with httpx2.AsyncClient(base_url=address, headers=bearer(key)) as client:
                 others = [await client.get(path) for path in ("/metrics", "/openapi.json")]
 
     shown = {
@@ -109,9 +109,9 @@ def serving(url: str, home: Path, **variables: str) -> Iterator[tuple[str, list[
         reader.join()
 
 
-def call_everything(address: str, key: str) -> tuple[list[httpx.Response], str]:
+def call_everything(address: str, key: str) -> tuple[list[httpx2.Response], str]:
     """Call every operation, tool and path with canaries; return the error responses and the id of a session."""
-    with httpx.Client(base_url=address, headers=HEADERS | bearer(key)) as client:
+    with httpx2.Client(base_url=address, headers=HEADERS | bearer(key)) as client:
         session_id, responses = create_session(client)
         send_frames(address, key, session_id)
         call_tools(client, session_id)
@@ -138,7 +138,7 @@ def call_everything(address: str, key: str) -> tuple[list[httpx.Response], str]:
     return [response for response in responses if response.is_error], session_id
 
 
-def send(client: httpx.Client, method: str, path: str, **options: Any) -> httpx.Response:
+def send(client: httpx2.Client, method: str, path: str, **options: Any) -> httpx2.Response:
     """Return the response without its body, which may be endless, unless it is an error."""
     with client.stream(method, path, **options) as response:
         if response.is_error:
@@ -146,7 +146,7 @@ def send(client: httpx.Client, method: str, path: str, **options: Any) -> httpx.
     return response
 
 
-def create_session(client: httpx.Client) -> tuple[str, list[httpx.Response]]:
+def create_session(client: httpx2.Client) -> tuple[str, list[httpx2.Response]]:
     """Create a session with the canary in each field, and return its id."""
     fields = {"source": CANARY, "externalId": CANARY, "title": CANARY, "metadata": {CANARY: CANARY}}
     created = client.post("/api/sessions", json=fields)
@@ -190,7 +190,7 @@ def with_canary(value: Any) -> Iterator[Any]:
             yield copy
 
 
-def call_tools(client: httpx.Client, session_id: str) -> None:
+def call_tools(client: httpx2.Client, session_id: str) -> None:
     """Call all MCP tools, and unknown ones, with the canary and the id in each argument."""
     calls = [
         *((name, {"q": CANARY, "source": CANARY}) for name in _TOOLS),

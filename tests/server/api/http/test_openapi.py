@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import schemathesis
-from httpx import AsyncClient
+from httpx2 import AsyncClient
 
 from ash_server.app import openapi_json
 from ash_shared.model.content import MessageContent

@@ -3,14 +3,13 @@
 from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
-from httpx import AsyncClient, Response
-from litestar.testing import AsyncTestClient
+from httpx2 import AsyncClient, Response
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from ash_server.app import create_app
 from ash_server.settings import Settings
-from tests.server.api.conftest import BASE
+from tests.server.app_client import BASE, app_client
 from tests.waiting import TIMEOUT
 
 BODY = {"content": "a"}
@@ -64,7 +63,7 @@ async def test_accepts_its_own_host_names_only(
 )
 async def test_host_names_depend_on_the_listening_address(settings: Settings, host: str, status: int) -> None:
     app = create_app(settings, database_url="postgresql://127.0.0.1:1/nowhere")
-    async with AsyncTestClient(app) as client:
+    async with app_client(app) as client:
         response = await client.get("/health/live", headers={"Host": host})
 
     assert response.status_code == status

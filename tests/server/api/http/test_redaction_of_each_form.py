@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from uuid import uuid4
 
-import httpx
+import httpx2
 import pytest
 from websockets.sync.client import connect
 
@@ -134,7 +134,7 @@ def test_no_response_shows_a_part(shared_server: str, session_id: str) -> None:
         f"/api/search?q=heron&in=everything&limit=100&sessionId={session_id}",
     ]
     texts, plain = dict[str, str](), dict[str, str]()
-    with httpx.Client(base_url=shared_server, timeout=TIMEOUT) as http:
+    with httpx2.Client(base_url=shared_server, timeout=TIMEOUT) as http:
         wait_until(lambda: "pending" not in http.get(f"/api/sessions/{session_id}/search?q=heron").json())
         for address in addresses:
             texts[address] = http.get(redacted(address)).raise_for_status().text
@@ -158,7 +158,7 @@ def test_no_name_shows_a_part(shared_server: str, named: list[str]) -> None:
         *(f"/api/sessions/{id}/projections/session-summary" for id in named),
         *(f"/sessions/{id}{suffix}" for id in named for suffix in ("", ".md")),
     ]
-    with httpx.Client(base_url=shared_server, timeout=TIMEOUT) as http:
+    with httpx2.Client(base_url=shared_server, timeout=TIMEOUT) as http:
         texts = {address: http.get(redacted(address)).raise_for_status().text for address in addresses}
         plain = http.get(addresses[0]).text
 
@@ -170,7 +170,7 @@ def redacted(address: str) -> str:
     return f"{address}{'&' if '?' in address else '?'}redact=1"
 
 
-def call_tool(http: httpx.Client, name: str, id: str) -> str:
+def call_tool(http: httpx2.Client, name: str, id: str) -> str:
     arguments = {
         "list_sessions": {"limit": 100},
         "search": {"q": "heron", "session_id": id, "limit": 50},
@@ -192,7 +192,7 @@ def test_no_stream_shows_a_part(shared_server: str, session_id: str) -> None:
     with connect(f"{address}/events/ws?redact=1".replace("http", "ws", 1), open_timeout=TIMEOUT) as socket:
         while not frames or "caught_up" not in frames[-1]:
             frames.append(str(socket.recv(TIMEOUT)))
-    with httpx.stream("GET", f"{address}/events/stream?redact=1", timeout=TIMEOUT) as events:
+    with httpx2.stream("GET", f"{address}/events/stream?redact=1", timeout=TIMEOUT) as events:
         lines = list[str]()
         for line in events.iter_lines():
             lines.append(line)
@@ -208,5 +208,5 @@ def test_no_stream_shows_a_part(shared_server: str, session_id: str) -> None:
 
 def first_piece(address: str) -> str:
     """Return the content of the running turn so far."""
-    with httpx.stream("GET", address, timeout=TIMEOUT) as turn:
+    with httpx2.stream("GET", address, timeout=TIMEOUT) as turn:
         return next(turn.iter_text())

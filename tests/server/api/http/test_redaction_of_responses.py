@@ -4,10 +4,9 @@ import json
 from functools import partial
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
-from httpx import AsyncClient
-from litestar.testing import AsyncTestClient
+from httpx2 import AsyncClient
 from websockets.sync.client import connect
 
 from ash_server.app import create_app
@@ -15,6 +14,7 @@ from ash_server.keys.digests import digest, new_key_text, shown_prefix
 from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_server.store.keys import NewKey
+from tests.server.app_client import app_client
 from tests.waiting import TIMEOUT, until
 
 TOKEN = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0dF3gH6"
@@ -271,11 +271,11 @@ async def test_a_comparison_shows_no_text(client: AsyncClient) -> None:
 
 
 def test_streams_are_redacted(shared_server: str) -> None:
-    id = httpx.post(f"{shared_server}/api/sessions", json={}).json()["id"]
-    httpx.post(f"{shared_server}/api/sessions/{id}/messages", json={"content": LINE})
+    id = httpx2.post(f"{shared_server}/api/sessions", json={}).json()["id"]
+    httpx2.post(f"{shared_server}/api/sessions/{id}/messages", json={"content": LINE})
     address = f"{shared_server}/api/sessions/{id}/events"
 
-    with httpx.stream("GET", f"{address}/stream?redact=1") as stream:
+    with httpx2.stream("GET", f"{address}/stream?redact=1") as stream:
         lines = []
         for line in stream.iter_lines():
             lines.append(line)
@@ -286,7 +286,7 @@ def test_streams_are_redacted(shared_server: str) -> None:
         while not frames or "caught_up" not in frames[-1]:
             frames.append(str(socket.recv()))
 
-    with httpx.stream("GET", f"{shared_server}/api/sessions/{id}/ui-stream?redact=1") as stream:
+    with httpx2.stream("GET", f"{shared_server}/api/sessions/{id}/ui-stream?redact=1") as stream:
         prompt = [next(stream.iter_lines())]
 
     for texts in (lines, frames, prompt):
@@ -327,7 +327,7 @@ async def test_redacting_key(store: Store) -> None:
     await store.messages.append(session.id, [LINE])
     app = create_app(Settings(secret=secret), database_url=store.url)
 
-    async with AsyncTestClient(app, base_url="http://127.0.0.1:4100") as client:
+    async with app_client(app) as client:
         for address in (f"/api/sessions/{session.id}/export", "/api/search?q=heron", "/api/sessions"):
             for query in ("", "redact=0", "redact=1"):
                 separator = "&" if "?" in address else "?"

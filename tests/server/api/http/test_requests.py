@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
-from httpx import AsyncClient
+from httpx2 import AsyncClient
 
 from ash_server.logs import configure_logging
 from ash_server.settings import Settings
@@ -44,10 +44,10 @@ def test_server_logs_requests_as_json(server_url: str, template: str, tmp_path: 
         url = at_database(server_url, name)
         with running("serve", "--port", "0", home=tmp_path, ASH_DATABASE_URL=url, **settings) as ash:
             address = ash.address
-            session = f"{address}/api/sessions/{httpx.post(f'{address}/api/sessions', json={}).json()['id']}"
-            httpx.post(f"{session}/messages", json={"content": LINE}, headers={"X-Request-Id": "r1"})
-            httpx.post(f"{session}/messages", content=CANARY, headers={"X-Request-Id": "r2"})
-            httpx.get(f"{address}/{CANARY}", headers={"X-Request-Id": "r3"})
+            session = f"{address}/api/sessions/{httpx2.post(f'{address}/api/sessions', json={}).json()['id']}"
+            httpx2.post(f"{session}/messages", json={"content": LINE}, headers={"X-Request-Id": "r1"})
+            httpx2.post(f"{session}/messages", content=CANARY, headers={"X-Request-Id": "r2"})
+            httpx2.get(f"{address}/{CANARY}", headers={"X-Request-Id": "r3"})
             ash.process.terminate()
             _, stderr = ash.process.communicate()
 

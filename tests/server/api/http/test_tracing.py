@@ -5,8 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from httpx import AsyncClient
-from litestar.testing import AsyncTestClient
+from httpx2 import AsyncClient
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -14,7 +13,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from ash_server.api.http.tracing import Tracing, configured_tracing
 from ash_server.app import create_app
 from ash_server.settings import Settings, SettingsError
-from tests.server.api.conftest import BASE
+from tests.server.app_client import app_client
 
 CANARY = "canary-4d7e"
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -30,7 +29,7 @@ async def traced_client(database_url: str, exporter: InMemorySpanExporter) -> As
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     app = create_app(Settings(), database_url=database_url, tracing=Tracing(provider))
-    async with AsyncTestClient(app, base_url=BASE, raise_server_exceptions=False) as client:
+    async with app_client(app, raise_app_exceptions=False) as client:
         yield client
 
 

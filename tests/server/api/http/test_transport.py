@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 import psycopg
 import pytest
 
@@ -50,7 +50,7 @@ def answer_to(server: str, request: bytes) -> str:
 @pytest.fixture
 def messages(server: str) -> str:
     """The path of a session's messages."""
-    return f"/api/sessions/{httpx.post(f'{server}/api/sessions', json={}).json()['id']}/messages"
+    return f"/api/sessions/{httpx2.post(f'{server}/api/sessions', json={}).json()['id']}/messages"
 
 
 def test_limits_chunked_bodies(server: str, messages: str) -> None:
@@ -107,7 +107,7 @@ def test_disconnect_during_the_body_stores_nothing(server: str, messages: str) -
             head(server, messages, "Content-Type: application/x-ndjson", "Content-Length: 100") + b"a\n" * 20
         )
 
-    assert httpx.get(server + messages).json() == {"messages": []}
+    assert httpx2.get(server + messages).json() == {"messages": []}
 
 
 def test_body_timeout(server: str, messages: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +122,7 @@ def test_body_timeout(server: str, messages: str, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize(("chunks", "status"), [("0\r\n\r\n", 200), ("2\r\n{}\r\n0\r\n\r\n", 400)])
 def test_chunks_of_an_operation_without_body(server: str, messages: str, chunks: str, status: int) -> None:
-    httpx.post(server + messages, json={"content": "a"})
+    httpx2.post(server + messages, json={"content": "a"})
 
     response = answer_to(
         server, head(server, f"{messages}/pop", "Transfer-Encoding: chunked") + chunks.encode()
@@ -135,13 +135,13 @@ def test_operation_without_body_waits_for_the_end_of_a_request(
     server: str, messages: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An incomplete request deletes nothing."""
-    httpx.post(server + messages, json={"content": "a"})
+    httpx2.post(server + messages, json={"content": "a"})
     monkeypatch.setattr(protocol, "BODY_TIMEOUT_SECONDS", 0.2)
 
     response = answer_to(server, head(server, f"{messages}/pop", "Transfer-Encoding: chunked"))
 
     assert response.startswith("HTTP/1.1 408 ")
-    assert len(httpx.get(server + messages).json()["messages"]) == 1
+    assert len(httpx2.get(server + messages).json()["messages"]) == 1
 
 
 class Place(NamedTuple):
@@ -159,7 +159,7 @@ class Place(NamedTuple):
 def place(access: Access) -> Iterator[Place]:
     """A session of a server without and one with keys."""
     with served(create_app(access.settings, database_url=access.database_url)) as server:
-        created = httpx.post(f"{server}/api/sessions", json={}, headers=access.headers).json()
+        created = httpx2.post(f"{server}/api/sessions", json={}, headers=access.headers).json()
         yield Place(server, f"/api/sessions/{created['id']}/messages", access.headers)
 
 
@@ -170,7 +170,7 @@ def test_slow_bodies_do_not_block_other_requests(place: Place) -> None:
         for part in (request, b"a", b"\n", b"b"):
             for sock in slow:
                 sock.sendall(part)
-            answer = httpx.post(place.server + place.messages, json={"content": "a"}, headers=place.headers)
+            answer = httpx2.post(place.server + place.messages, json={"content": "a"}, headers=place.headers)
             assert answer.status_code == 201
 
 
@@ -329,7 +329,7 @@ def test_header_timeout(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_http_1_0_gets_no_chunks(server: str, messages: str) -> None:
     for _ in range(3):
-        httpx.post(server + messages, json={"content": "x" * 100_000})
+        httpx2.post(server + messages, json={"content": "x" * 100_000})
     path = messages.replace("/messages", "/export")
 
     def answer(version: str) -> tuple[str, str]:
@@ -347,7 +347,7 @@ def test_http_1_0_gets_no_chunks(server: str, messages: str) -> None:
 
 def test_readers_that_stall_hold_no_connection(server: str, messages: str) -> None:
     for _ in range(60):
-        httpx.post(server + messages, json={"content": "x" * 1_000_000})
+        httpx2.post(server + messages, json={"content": "x" * 1_000_000})
     request = head(server, messages.replace("/messages", "/export"), method="GET")
     with ExitStack() as stalled:
         for _ in range(12):
@@ -355,7 +355,7 @@ def test_readers_that_stall_hold_no_connection(server: str, messages: str) -> No
             sock.sendall(request)
             assert sock.recv(16)
         assert len(answer_to(server, request)) > 60_000_000
-        assert httpx.get(server + messages, params={"limit": 1}).status_code == 200
+        assert httpx2.get(server + messages, params={"limit": 1}).status_code == 200
 
 
 @not_on_cluster("distributed tables have no triggers")
@@ -367,6 +367,6 @@ def test_a_full_disk_is_named(server: str, messages: str, database_url: str) -> 
     """
     with psycopg.connect(database_url, autocommit=True) as conn:
         conn.execute(full)
-    response = httpx.post(server + messages, json={"content": "a"})
+    response = httpx2.post(server + messages, json={"content": "a"})
 
     assert (response.status_code, response.json()["code"]) == (507, "disk_full")
