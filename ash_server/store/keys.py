@@ -17,6 +17,7 @@ from pydantic import Field
 from ash_server.errors import AshError, InvalidParameter
 from ash_server.ids import named_uuid7, uuid7
 from ash_server.store.connections.tenants import DEFAULT, Tenant
+from ash_server.store.statements import statements
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 
 KeyScope = Literal["read", "write", "delete", "admin"]
@@ -24,49 +25,7 @@ SCOPES: tuple[KeyScope, ...] = get_args(KeyScope)
 
 _MAX_NAME = 100
 
-_COLUMNS = """
-    keys.id, tenants.number, tenants.id, tenants.name, keys.name, prefix, scopes, keys.created_at, keys.expires_at,
-    revoked_at, last_used_at, redacts
-"""
-_IS_ACTIVE = "revoked_at IS NULL AND (keys.expires_at IS NULL OR keys.expires_at > statement_timestamp())"
-
-_CREATE = """
-    INSERT INTO keys (id, tenant, name, prefix, digest, scopes, expires_at, redacts)
-    VALUES (%s, %s, %s, %s, %s, %s, %s, %s)
-"""
-_LIST = f"""
-    SELECT {_COLUMNS} FROM keys JOIN tenants ON number = tenant
-    ORDER BY revoked_at IS NOT NULL, tenants.name, keys.name, keys.id
-"""  # noqa: S608  # constant SQL
-_FIND = f"""
-    SELECT {_COLUMNS} FROM keys JOIN tenants ON number = tenant
-    WHERE digest = %s AND {_IS_ACTIVE}
-"""  # noqa: S608
-_FIND_SIGNED_IN = f"""
-    SELECT {_COLUMNS} FROM sign_ins JOIN keys ON keys.id = key_id JOIN tenants ON number = tenant
-    WHERE sign_ins.digest = %s AND sign_ins.expires_at > statement_timestamp() AND {_IS_ACTIVE}
-"""  # noqa: S608
-_MARK_USED = """
-    UPDATE keys SET last_used_at = statement_timestamp()
-    WHERE id = %s AND (last_used_at IS NULL OR last_used_at < statement_timestamp() - interval '1 minute')
-"""
-_REVOKE = "UPDATE keys SET revoked_at = statement_timestamp() WHERE id = %s AND revoked_at IS NULL"
-_END_SIGN_INS = "DELETE FROM sign_ins WHERE key_id = %s OR expires_at < statement_timestamp()"
-_SIGN_IN = "INSERT INTO sign_ins (digest, key_id, expires_at) VALUES (%s, %s, %s)"
-_SIGN_OUT = "DELETE FROM sign_ins WHERE digest = %s"
-
-_RECORD = "INSERT INTO audit (id, tenant, key_id, action, target) VALUES (%s, %s, %s, %s, %s)"
-_RECORD_REFUSED = """
-    INSERT INTO audit (id, tenant, action, target, count) VALUES (%s, %s, 'sign_in.refused', %s, 1)
-    ON CONFLICT (id) DO UPDATE SET count = audit.count + 1
-"""
-_LIST_AUDIT = """
-    SELECT audit.id, audit.at, tenants.name, keys.name, keys.prefix, action, target, count
-    FROM audit JOIN tenants ON number = audit.tenant LEFT JOIN keys ON keys.id = key_id
-    WHERE (%(tenant)s::integer IS NULL OR audit.tenant = %(tenant)s) AND audit.id < %(before)s
-    ORDER BY audit.id DESC
-    LIMIT %(limit)s
-"""
+SQL = statements(__file__)
 
 
 class KeyExists(AshError):
@@ -137,7 +96,7 @@ async def create_key(conn: AsyncConnection, tenant: Tenant, new: NewKey) -> UUID
     async with conn.transaction():
         values = [id, tenant.number, new.name, new.prefix, new.digest, scopes, new.expires_at, new.redacts]
         try:
-            await conn.execute(_CREATE, values)
+            await conn.execute(SQL.create_key, values)
         except UniqueViolation:
             raise KeyExists(f"the tenant {tenant.name} has a key {new.name!r}; revoke it first") from None
         await record(conn, tenant, None, "key.create", str(id))
@@ -146,42 +105,44 @@ async def create_key(conn: AsyncConnection, tenant: Tenant, new: NewKey) -> UUID
 
 async def list_keys(conn: AsyncConnection) -> list[Key]:
     """Return the keys of all tenants, revoked ones last."""
-    return [_to_key(row) for row in await (await conn.execute(_LIST)).fetchall()]
+    return [_to_key(row) for row in await (await conn.execute(SQL.list_keys)).fetchall()]
 
 
 async def has_keys(conn: AsyncConnection) -> bool:
     """True if a key was ever created, even if all are revoked."""
-    row = await (await conn.execute("SELECT EXISTS (SELECT FROM keys)")).fetchone()
+    row = await (await conn.execute(SQL.has_keys)).fetchone()
     return bool(row and row[0])
 
 
 async def find_key(conn: AsyncConnection, digest: bytes, *, is_cookie: bool) -> Key | None:
     """Return the key with this text, or that of the sign-in with this cookie, unless it is revoked or has expired."""
-    row = await (await conn.execute(_FIND_SIGNED_IN if is_cookie else _FIND, [digest])).fetchone()
+    row = await (
+        await conn.execute(SQL.find_signed_in_key if is_cookie else SQL.find_key, [digest])
+    ).fetchone()
     if row is None:
         return None
     key = _to_key(row)
     with suppress(DiskFull):  # reads must not fail
-        await conn.execute(_MARK_USED, [key.id])
+        await conn.execute(SQL.mark_used, [key.id])
     return key
 
 
 async def revoke_key(conn: AsyncConnection, key: Key) -> None:
     async with conn.transaction():
-        if (await conn.execute(_REVOKE, [key.id])).rowcount:
-            await conn.execute(_END_SIGN_INS, [key.id])
+        if (await conn.execute(SQL.revoke_key, [key.id])).rowcount:
+            await conn.execute(SQL.end_sign_ins, [key.id])
             await record(conn, key.tenant, None, "key.revoke", str(key.id))
 
 
 async def sign_in(conn: AsyncConnection, key: Key, digest: bytes, expires_at: datetime) -> None:
     async with conn.transaction():
-        await conn.execute(_SIGN_IN, [digest, key.id, expires_at])
+        await conn.execute(SQL.sign_in, [digest, key.id, expires_at])
         await record(conn, key.tenant, key.id, "sign_in")
 
 
 async def sign_out(conn: AsyncConnection, key: Key, digest: bytes) -> None:
     async with conn.transaction():
-        await conn.execute(_SIGN_OUT, [digest])
+        await conn.execute(SQL.sign_out, [digest])
         await record(conn, key.tenant, key.id, "sign_out")
 
 
@@ -189,13 +150,13 @@ async def record(
     conn: AsyncConnection, tenant: Tenant, key_id: UUID | None, action: str, target: str | None = None
 ) -> None:
     """Add an entry to the audit log."""
-    await conn.execute(_RECORD, [uuid7(), tenant.number, key_id, action, target])
+    await conn.execute(SQL.record, [uuid7(), tenant.number, key_id, action, target])
 
 
 async def record_refused_sign_in(conn: AsyncConnection, address: str, minute: int) -> None:
     """Add a refused sign-in to the audit log of the default tenant: one entry per address and minute, with a count."""
     id = named_uuid7(minute * 60_000, address)
-    await conn.execute(_RECORD_REFUSED, [id, DEFAULT.number, address])
+    await conn.execute(SQL.record_refused_sign_in, [id, DEFAULT.number, address])
 
 
 async def list_audit(
@@ -208,7 +169,7 @@ async def list_audit(
         "limit": limit + 1,
     }
     async with conn.cursor(row_factory=args_row(_to_entry)) as cursor:
-        entries = await (await cursor.execute(_LIST_AUDIT, params)).fetchall()
+        entries = await (await cursor.execute(SQL.list_audit, params)).fetchall()
     page = entries[:limit]
     return AuditPage(audit=page, nextBefore=page[-1].id if len(entries) > limit else None)
 

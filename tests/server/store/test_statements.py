@@ -1,0 +1,179 @@
+"""SQL in files: the format, the statements of each module, and PostgreSQL's opinion of them."""
+
+import ast
+import importlib
+import pkgutil
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import psycopg
+import pytest
+from hatchling.builders.wheel import WheelBuilder
+
+import ash_server.store
+from ash_server.store.connections.pool import direct_url
+from ash_server.store.statements import Part, Sql, Statements, open_placeholders, parse_statements
+
+ROOT = Path(__file__).parents[3]
+FILES = sorted((ROOT / "ash_server").rglob("*.sql"))
+
+TEXT = """
+-- Statements of a test.
+
+-- fragment: columns
+-- The columns of a row.
+id, title
+
+-- name: get
+-- One row.
+SELECT {columns}
+-- The first one.
+FROM sessions
+WHERE id = %(id)s AND metadata <> '{}' LIMIT {limit}
+
+-- fragment: first
+-- The first row of {query}.
+SELECT * FROM ({query}) AS rows ORDER BY {order} LIMIT {limit}
+"""
+
+
+def parse(text: str, **values: Part) -> Statements:
+    return parse_statements(Path("test.sql"), text, values)
+
+
+def test_reads_statements_and_fragments() -> None:
+    sql = parse(TEXT, limit=5)
+
+    assert {name: sql[name] for name in sql} == {
+        "columns": "id, title",
+        "get": "SELECT id, title\nFROM sessions\nWHERE id = %(id)s AND metadata <> '{}' LIMIT 5",
+        "first": "SELECT * FROM ({query}) AS rows ORDER BY {order} LIMIT 5",
+    }
+    assert sql.get is sql["get"]
+    assert sql.fragments == {"columns", "first"}
+
+
+def test_fills_a_fragment_with_sql_and_literals() -> None:
+    first = parse(TEXT, limit=5).first
+
+    assert first.fill(query=Sql("SELECT"), order="it's") == (
+        "SELECT * FROM (SELECT) AS rows ORDER BY 'it''s' LIMIT 5"
+    )
+    for parts in ({"query": 1}, {"query": 1, "order": 2, "table": 3}):
+        with pytest.raises(ValueError, match=r"no value for it: (order|table)"):
+            first.fill(**parts)
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "message"),
+    [
+        ("-- name: a\n{b}", {}, "nothing before a defines b"),
+        ("-- name: a\n{b}\n-- fragment: b\nid", {}, "nothing before a defines b"),
+        ("-- name: a\nSELECT\n-- name: a\nSELECT", {}, "a is defined twice"),
+        ("-- name: a\nSELECT", {"a": 1}, "a is defined twice"),
+        ("-- name: a\nSELECT", {"b": 1}, "no statement uses b"),
+        ("-- name: path\nSELECT", {}, "path is an attribute"),
+        ("SELECT\n-- name: a\nSELECT", {}, "SQL before the first name"),
+    ],
+)
+def test_refuses_a_file(text: str, values: dict[str, Part], message: str) -> None:
+    with pytest.raises(ValueError, match=rf"test\.sql: {message}"):
+        parse(text, **values)
+
+
+def test_refuses_an_unknown_name() -> None:
+    with pytest.raises(AttributeError, match=r"test\.sql has no statement 'get_all'"):
+        parse(TEXT, limit=5).get_all  # noqa: B018  # the attribute is looked up
+
+
+# --- The files of the package
+
+
+def modules() -> Iterator[ModuleType]:
+    for module in pkgutil.walk_packages(ash_server.store.__path__, "ash_server.store."):
+        yield importlib.import_module(module.name)
+
+
+def names_used(path: Path) -> set[str]:
+    """Return the names that a module uses as `SQL.name` or `SQL["name"]`, or another one as `module.SQL.name`."""
+    used = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Attribute(value=ast.Name(id="SQL"), attr=name):
+                used.add(name)
+            case ast.Subscript(value=ast.Name(id="SQL"), slice=ast.Constant(value=str() as name)):
+                used.add(name)
+    for other in (ROOT / "ash_server").rglob("*.py"):
+        used |= set(re.findall(rf"\b{path.stem}\.SQL\.(\w+)", other.read_text()))
+    return used
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_modules_use_each_statement(path: Path) -> None:
+    sql = importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts)).SQL
+    used = names_used(path.with_suffix(".py"))
+
+    assert sql.path == path
+    assert {*sql} - used - open_placeholders(path.read_text()) == set()
+    assert used - {*sql} == set()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_each_statement_has_a_description(path: Path) -> None:
+    headers = re.findall(r"^-- (?:name|fragment): (\w+)\n(.*)$", path.read_text(), re.MULTILINE)
+
+    assert [name for name, line in headers if not line.startswith("-- ")] == []
+
+
+def prepared(sql: str) -> bytes:
+    """Return a statement with the placeholders of PostgreSQL."""
+    names: list[str] = []
+
+    def number(found: re.Match[str]) -> str:
+        if found[0] == "%%":
+            return "%"
+        name = found[1] or str(len(names))
+        if name not in names:
+            names.append(name)
+        return f"${names.index(name) + 1}"
+
+    return re.sub(r"%(?:\((\w+)\))?[sbt]|%%", number, sql).encode()
+
+
+UNTYPED: dict[str, str] = {}
+"""Statements that need the type of a parameter, which psycopg sends."""
+
+
+def test_postgresql_accepts_each_statement(database_url: str) -> None:
+    refused: dict[str, str] = {}
+    with psycopg.connect(direct_url(database_url), autocommit=True) as conn:
+        for module in modules():
+            for name, sql in executable(module):
+                result = conn.pgconn.prepare(b"", prepared(sql))
+                if result.status != psycopg.pq.ExecStatus.COMMAND_OK:
+                    refused[f"{module.__name__}.{name}"] = result.error_message.decode()
+
+    assert refused == UNTYPED
+
+
+def executable(module: ModuleType) -> Iterator[tuple[str, Sql]]:
+    """Yield the statements of a module's file, and those that the module makes of fragments."""
+    for name, value in vars(module).items():
+        if isinstance(value, Statements):
+            yield from ((each, value[each]) for each in value if each not in value.fragments)
+        elif isinstance(value, Sql):
+            yield name, value
+        elif isinstance(value, dict):
+            yield from ((f"{name}.{key}", each) for key, each in value.items() if isinstance(each, Sql))
+
+
+def test_wheel_contains_the_files(tmp_path: Path) -> None:
+    [wheel] = WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
+
+    names = zipfile.ZipFile(wheel).namelist()
+    assert [name for name in names if name.endswith(".sql")] == [
+        str(path.relative_to(ROOT)) for path in FILES
+    ]
