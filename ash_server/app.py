@@ -11,43 +11,43 @@ from litestar.di import Provide
 from litestar.plugins.pydantic import PydanticPlugin
 
 from ash_server.api.audit import AuditController
-from ash_server.api.chunks import ChunkController
-from ash_server.api.docs_pages import DocsController
 from ash_server.api.drift import DriftController
-from ash_server.api.end import EndController, Ended
-from ash_server.api.events import EventController, NewEvent, PostedEvents
-from ash_server.api.events_stream import EventStreamController
-from ash_server.api.events_websocket import EventWebSocketController, Frame
-from ash_server.api.export import ExportController
 from ash_server.api.health import HealthController
-from ash_server.api.http.access import check_key
 from ash_server.api.http.bodies import check_no_body
 from ash_server.api.http.dependencies import provide_reader, provide_store
+from ash_server.api.http.guards.access import check_key
+from ash_server.api.http.guards.origin_guard import cors_config, origin_guard
+from ash_server.api.http.guards.query_guard import check_path_and_query
+from ash_server.api.http.guards.rate_limit import RateLimit
 from ash_server.api.http.headers import add_default_headers
-from ash_server.api.http.openapi import ModelReferences, OpenApiDocumentConfig
-from ash_server.api.http.origin_guard import cors_config, origin_guard
+from ash_server.api.http.openapi.document import ModelReferences, OpenApiDocumentConfig
 from ash_server.api.http.problems import HANDLERS, Problem
-from ash_server.api.http.query_guard import check_path_and_query
-from ash_server.api.http.rate_limit import RateLimit
 from ash_server.api.http.redaction import Redaction
 from ash_server.api.http.requests import Requests
 from ash_server.api.http.tracing import Tracing
 from ash_server.api.http.websocket_errors import WebSocketErrors
-from ash_server.api.item_counts import ItemCountController
-from ash_server.api.login import LoginController
 from ash_server.api.mcp import McpController
-from ash_server.api.messages import Commit, MessageController, MessageDigest
 from ash_server.api.metrics import GaugeSetter, MetricsController
+from ash_server.api.pages.docs_pages import DocsController
+from ash_server.api.pages.login import LoginController
+from ash_server.api.pages.viewer_pages import AssetController, PageController
 from ash_server.api.parse import ParseController, ParseRequest
-from ash_server.api.projections import GenAiAttributes, ProjectedMessages, ProjectionController
 from ash_server.api.search import SearchController
-from ash_server.api.session_search import SessionSearchController
-from ash_server.api.sessions import NewSession, SessionController, SessionPatch
-from ash_server.api.sessions_stream import SessionStreamController
-from ash_server.api.standard_messages import StandardMessageController, StandardMessagePage
+from ash_server.api.sessions.chunks import ChunkController
+from ash_server.api.sessions.end import EndController, Ended
+from ash_server.api.sessions.events import EventController, NewEvent, PostedEvents
+from ash_server.api.sessions.export import ExportController
+from ash_server.api.sessions.item_counts import ItemCountController
+from ash_server.api.sessions.messages import Commit, MessageController, MessageDigest
+from ash_server.api.sessions.projections import GenAiAttributes, ProjectedMessages, ProjectionController
+from ash_server.api.sessions.session_search import SessionSearchController
+from ash_server.api.sessions.sessions import NewSession, SessionController, SessionPatch
+from ash_server.api.sessions.standard_messages import StandardMessageController, StandardMessagePage
+from ash_server.api.streams.events_stream import EventStreamController
+from ash_server.api.streams.events_websocket import EventWebSocketController, Frame
+from ash_server.api.streams.sessions_stream import SessionStreamController
+from ash_server.api.streams.ui_stream import UiStreamController
 from ash_server.api.transcripts import CompletedTranscript, TranscriptController, TranscriptFields
-from ash_server.api.ui_stream import UiStreamController
-from ash_server.api.viewer_pages import AssetController, PageController
 from ash_server.keys.ring import KeyRing
 from ash_server.live.heartbeat import Heartbeat
 from ash_server.live.replica import open_replica

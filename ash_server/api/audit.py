@@ -6,10 +6,10 @@ from uuid import UUID
 from litestar import Controller, Request, get
 from litestar.params import QueryParameter
 
-from ash_server.api.http.access import client_of, needs
 from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedStore
-from ash_server.api.http.openapi_operations import json_of, operation
+from ash_server.api.http.guards.access import client_of, needs
+from ash_server.api.http.openapi.operations import json_of, operation
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.store.keys import AuditPage
 

@@ -8,7 +8,7 @@ from litestar.params import QueryParameter
 
 from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedReader
-from ash_server.api.http.openapi_operations import ONE_LINE, json_of, operation
+from ash_server.api.http.openapi.operations import ONE_LINE, json_of, operation
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.redaction import compared
 from ash_server.errors import NulByte

@@ -7,7 +7,7 @@ from typing import Any
 from litestar import Controller, get
 from litestar.datastructures import State
 
-from ash_server.api.http.access import PUBLIC
+from ash_server.api.http.guards.access import PUBLIC
 from ash_server.api.http.problems import COMMON_ERRORS, error_responses
 from ash_server.errors import DatabaseUnavailable, SchemaMismatch
 from ash_server.live.replica import ReplicaStatus

@@ -12,7 +12,7 @@ from litestar.types import Send as SendMessage
 
 from ash_client import requests as client_requests
 from ash_client.errors import answer_error
-from ash_server.api.http.access import needs
+from ash_server.api.http.guards.access import needs
 from ash_server.api.http.redaction import PARAMETER, is_redacted
 
 if TYPE_CHECKING:

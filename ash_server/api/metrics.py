@@ -25,9 +25,9 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from ash_server.api.http.access import WITHOUT_DATABASE, client_of, needs
 from ash_server.api.http.dependencies import InjectedStore
-from ash_server.api.http.openapi_operations import operation, text
+from ash_server.api.http.guards.access import WITHOUT_DATABASE, client_of, needs
+from ash_server.api.http.openapi.operations import operation, text
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.errors import DatabaseUnavailable, SchemaMismatch, ScopeMissing
 from ash_server.live.replica import Replica

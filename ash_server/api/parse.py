@@ -7,9 +7,9 @@ from litestar import Controller, Request, post
 from litestar.datastructures import State
 from msgspec import Meta, Struct
 
-from ash_server.api.http.access import needs
 from ash_server.api.http.bodies import BODY_ERRORS, JSON, check_size, decode_body, read_body
-from ash_server.api.http.openapi_operations import json_of, operation
+from ash_server.api.http.guards.access import needs
+from ash_server.api.http.openapi.operations import json_of, operation
 from ash_server.api.http.problems import COMMON_ERRORS, KEY_ERRORS, error_responses
 from ash_server.errors import MessageTooLarge, OriginNotAllowed
 from ash_server.offload import offload

@@ -14,12 +14,12 @@ from litestar import Controller, Request, post
 from litestar.params import FromPath
 from msgspec import Meta, Struct
 
-from ash_server.api.http.access import record
 from ash_server.api.http.bodies import BODY_ERRORS, JSON, decode_body, read_body
 from ash_server.api.http.dependencies import InjectedStore
-from ash_server.api.http.openapi_operations import WITHOUT_NUL, json_of, operation
+from ash_server.api.http.guards.access import record
+from ash_server.api.http.openapi.operations import WITHOUT_NUL, json_of, operation
 from ash_server.api.http.problems import WRITE_ERRORS, error_responses
-from ash_server.api.sessions import SESSION_CONTENT, without_prompt
+from ash_server.api.sessions.sessions import SESSION_CONTENT, without_prompt
 from ash_server.errors import NulByte, SessionNotFound
 from ash_server.store.prepare import Source, line_id
 from ash_server.store.sessions import session_id_for

@@ -17,7 +17,7 @@ import rich_click as click
 from litestar import Litestar
 from litestar.types import ASGIApp, Receive, Scope, Send
 
-from ash_server.api.http.server import address, listen, serve
+from ash_server.api.http.server.serve import address, listen, serve
 from ash_server.app import create_app
 from ash_server.cli.common.options import host_option, port_option
 from ash_server.cli.common.output.browser import open_browser

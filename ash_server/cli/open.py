@@ -17,7 +17,7 @@ import rich_click as click
 from ash_client import ApiError, AshClient
 from ash_client.errors import NO_ANSWER
 from ash_client.requests import Request
-from ash_server.api.http.server import address, listen, serve
+from ash_server.api.http.server.serve import address, listen, serve
 from ash_server.app import create_app
 from ash_server.cli.common.client import server_at
 from ash_server.cli.common.options import reject_empty, url_option

@@ -10,9 +10,9 @@ from typing import Any
 
 import rich_click as click
 
-from ash_server.api.http.server import address, listen_for_workers, serve
+from ash_server.api.http.server.serve import address, listen_for_workers, serve
+from ash_server.api.http.server.workers import run_workers
 from ash_server.api.http.tracing import configured_tracing
-from ash_server.api.http.workers import run_workers
 from ash_server.app import create_app
 from ash_server.cli.common.options import host_option, port_option
 from ash_server.cli.common.output.terminal import counted, warn

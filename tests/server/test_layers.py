@@ -61,6 +61,21 @@ def test_public_classes_and_types_have_names_of_their_own() -> None:
     assert [name for name, count in defined.items() if count > 1] == []
 
 
+MAX_MODULES = 14
+FLAT_FOLDERS = {"ash_server/cli": "a file per command", "ash_shared/projections": "a file per projection"}
+
+
+def test_folders_are_small() -> None:
+    modules = Counter(
+        str(path.parent.relative_to(ROOT))
+        for package in ("ash_shared", "ash_client", "ash_stores", "ash_server")
+        for path in (ROOT / package).rglob("*.py")
+        if path.name != "__init__.py"
+    )
+
+    assert {folder for folder, count in modules.items() if count > MAX_MODULES} == FLAT_FOLDERS.keys()
+
+
 def type_names(source: str) -> Iterator[str]:
     """Return the public names in camel case that a module defines."""
     for node in ast.parse(source).body:

@@ -13,7 +13,7 @@ import pytest
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request, expect
 
 import ash_server
-from ash_server.api.viewer_pages import PAGE_POLICY
+from ash_server.api.pages.viewer_pages import PAGE_POLICY
 from tests.server.cli.test_cli_serve import serving
 from tests.viewer.browser import ABSENT, browsing, chromium, http_server
 from tests.viewer.sessions import Session

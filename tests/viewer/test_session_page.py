@@ -15,7 +15,7 @@ import httpx2
 import pytest
 from playwright.async_api import Page, Route, expect
 
-from ash_server.api import viewer_pages
+from ash_server.api.pages import viewer_pages
 from tests.viewer.browser import still
 from tests.viewer.logs import SERVER
 from tests.viewer.sessions import Event, Session

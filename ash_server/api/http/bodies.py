@@ -13,8 +13,8 @@ from litestar import Request
 from litestar.exceptions import InternalServerException
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 
+from ash_server.api.http.guards.origin_guard import AnyConnection
 from ash_server.api.http.headers import get_header
-from ash_server.api.http.origin_guard import AnyConnection
 from ash_server.api.http.problems import without_value
 from ash_server.errors import (
     AshError,

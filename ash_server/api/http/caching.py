@@ -14,7 +14,7 @@ import msgspec
 from litestar import Response
 from litestar.types import Scope
 
-from ash_server.api.http.access import client_of
+from ash_server.api.http.guards.access import client_of
 from ash_server.api.http.headers import get_header
 from ash_server.api.http.problems import AnyRequest
 from ash_server.api.http.redaction import is_redacted

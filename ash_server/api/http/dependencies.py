@@ -8,7 +8,7 @@ from litestar.di import NamedDependency
 from litestar.params import HeaderParameter, SkipValidation
 from litestar.types import Scope
 
-from ash_server.api.http.access import client_of
+from ash_server.api.http.guards.access import client_of
 from ash_server.errors import InvalidParameter
 from ash_server.live.replica import ReplicaReader
 from ash_server.store import Store

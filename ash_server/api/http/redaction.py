@@ -11,8 +11,8 @@ from litestar.enums import ScopeType
 from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
-from ash_server.api.http.access import shows_redacted
 from ash_server.api.http.bodies import NDJSON
+from ash_server.api.http.guards.access import shows_redacted
 from ash_server.api.http.streaming import EVENT_STREAM
 from ash_server.errors import InvalidParameter
 from ash_server.redaction import MAX_INLINE, RedactedLines, redact, redact_text

@@ -2,7 +2,7 @@ import { getJson, withQuery } from "../lib/api.js";
 import { parseJson } from "../lib/json-view.js";
 
 const NEWEST = Number.MAX_SAFE_INTEGER;
-/** Few, so that they are shown soon: as in `ash_server/api/viewer_pages.py`, which preloads them. */
+/** Few, so that they are shown soon: as in `ash_server/api/pages/viewer_pages.py`, which preloads them. */
 const FIRST_PAGE = 150;
 const PAGE = 1000;
 

@@ -18,7 +18,7 @@ from httpx2 import AsyncClient
 from litestar import Litestar
 from psycopg.conninfo import conninfo_to_dict
 
-from ash_server.api.http.server import address, listen, server_config
+from ash_server.api.http.server.serve import address, listen, server_config
 from ash_server.app import create_app
 from ash_server.keys.digests import digest, new_key_text, shown_prefix
 from ash_server.settings import Settings

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from httpx2 import AsyncClient
 
-from ash_server.api.projections import PROJECTIONS
+from ash_server.api.sessions.projections import PROJECTIONS
 from ash_server.store.connections.pool import connect
 from ash_server.store.log.rebuild import rebuild_events
 from ash_shared.model.events import read_event

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from httpx2 import AsyncClient
 
-from ash_server.api.projections import PROJECTIONS
+from ash_server.api.sessions.projections import PROJECTIONS
 from ash_server.app import create_app, openapi_json
 from ash_server.settings import Settings
 from ash_shared.model.events import read_event

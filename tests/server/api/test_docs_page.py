@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from httpx2 import AsyncClient
 
-import ash_server.api
+import ash_server.api.pages
 
-FOLDER = Path(ash_server.api.__file__).parent / "swagger"
+FOLDER = Path(ash_server.api.pages.__file__).parent / "swagger"
 
 
 def test_vendored_files_are_unchanged() -> None:

@@ -17,7 +17,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from ash_server.api.events_websocket import Frame
+from ash_server.api.streams.events_websocket import Frame
 from ash_server.store.log import subscriptions
 from ash_server.store.log.events import StoredEvent
 from ash_server.store.log.stored_json import encode_whole

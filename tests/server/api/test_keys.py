@@ -18,7 +18,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect as connect_websocket
 
 from ash_client import ApiError, AsyncAshClient
-from ash_server.api.http.rate_limit import RateLimit
+from ash_server.api.http.guards.rate_limit import RateLimit
 from ash_server.app import create_app, openapi_json
 from ash_server.errors import KeyRequired, RateLimited
 from ash_server.keys import ring

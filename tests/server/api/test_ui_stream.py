@@ -364,7 +364,7 @@ def test_comments_while_nothing_happens(base: str, monkeypatch: pytest.MonkeyPat
 
 
 def test_turn_that_is_too_large(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ash_server.api.ui_stream.MAX_BYTES", 1000)
+    monkeypatch.setattr("ash_server.api.streams.ui_stream.MAX_BYTES", 1000)
     post(base, START, PROMPT, event("thinking_done", text="x" * 1000))
 
     response = httpx2.get(f"{base}/ui-stream")

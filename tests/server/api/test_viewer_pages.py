@@ -10,8 +10,8 @@ import pytest
 from httpx2 import AsyncClient, Response
 
 import ash_server.viewer
-from ash_server.api import viewer_pages
-from ash_server.api.viewer_pages import PAGE_POLICY
+from ash_server.api.pages import viewer_pages
+from ash_server.api.pages.viewer_pages import PAGE_POLICY
 from ash_server.app import create_app
 from ash_server.settings import Settings
 from ash_server.transfer.exporting.html import frame

@@ -117,7 +117,7 @@ def ash(server: str) -> Iterator[AshClient]:
 async def test_waits_while_its_key_is_limited(
     laptop: Path, database_url: str, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ash_server.api.http.rate_limit.BURST_SECONDS", 0)
+    monkeypatch.setattr("ash_server.api.http.guards.rate_limit.BURST_SECONDS", 0)
     key = await create_key(store, "laptop", "red", "read", "write")
     path = write(laptop / TRANSCRIPT, said(1, "one"), said(2, "two"))
     settings = Settings(secret=SECRET, rate_limit=2)

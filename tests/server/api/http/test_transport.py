@@ -14,7 +14,7 @@ import httpx2
 import psycopg
 import pytest
 
-from ash_server.api.http import protocol
+from ash_server.api.http.server import protocol
 from ash_server.app import create_app
 from tests.cluster import not_on_cluster
 from tests.server.api.conftest import Access, served

@@ -8,7 +8,7 @@ from litestar.params import FromPath, QueryParameter
 
 from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedReader
-from ash_server.api.http.openapi_operations import json_of, operation
+from ash_server.api.http.openapi.operations import json_of, operation
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.redaction import is_redacted
 from ash_server.api.search import Query, SearchPlace

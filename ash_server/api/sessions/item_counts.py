@@ -7,7 +7,7 @@ from litestar.params import FromPath
 
 from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedReader
-from ash_server.api.http.openapi_operations import json_of, operation
+from ash_server.api.http.openapi.operations import json_of, operation
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.errors import SessionNotFound
 from ash_server.store.conversation.item_counts import ItemCounts

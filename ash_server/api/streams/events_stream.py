@@ -16,12 +16,11 @@ from litestar import Controller, Request, get
 from litestar.params import FromPath, HeaderParameter, QueryParameter
 from litestar.response import Stream
 
-from ash_server.api.events import After
-from ash_server.api.http.access import find_refusal
 from ash_server.api.http.dependencies import InjectedStore
+from ash_server.api.http.guards.access import find_refusal
+from ash_server.api.http.guards.origin_guard import check_origin
 from ash_server.api.http.headers import get_header
-from ash_server.api.http.openapi_operations import operation, text
-from ash_server.api.http.origin_guard import check_origin
+from ash_server.api.http.openapi.operations import operation, text
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.redaction import compared, is_redacted
 from ash_server.api.http.streaming import (
@@ -32,6 +31,7 @@ from ash_server.api.http.streaming import (
     closed_event,
     mark_as_subscription,
 )
+from ash_server.api.sessions.events import After
 from ash_server.errors import CursorAhead, InvalidParameter, OriginNotAllowed, ServerStopped, SessionNotFound
 from ash_server.store import Store
 from ash_server.store.conversation.redacted_rows import hide_event_chunks

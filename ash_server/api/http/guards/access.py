@@ -8,9 +8,9 @@ from ipaddress import IPv4Address, IPv6Network, ip_address
 from litestar.handlers import BaseRouteHandler
 from litestar.types import Scope as RequestScope
 
+from ash_server.api.http.guards.origin_guard import AnyConnection, has_same_origin
+from ash_server.api.http.guards.rate_limit import RateLimit
 from ash_server.api.http.headers import get_header
-from ash_server.api.http.origin_guard import AnyConnection, has_same_origin
-from ash_server.api.http.rate_limit import RateLimit
 from ash_server.errors import AshError, DatabaseUnavailable, OriginNotAllowed, ScopeMissing
 from ash_server.keys.ring import Client, KeyRing
 from ash_server.store.connections.tenants import DEFAULT

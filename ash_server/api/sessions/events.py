@@ -27,7 +27,7 @@ from ash_server.api.http.bodies import (
     read_body,
 )
 from ash_server.api.http.dependencies import InjectedReader, InjectedStore
-from ash_server.api.http.openapi_operations import (
+from ash_server.api.http.openapi.operations import (
     ONE_LINE,
     WITHOUT_NUL,
     json_batch_of,
@@ -37,7 +37,7 @@ from ash_server.api.http.openapi_operations import (
 )
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.api.http.redaction import compared, is_redacted
-from ash_server.api.messages import appended_response, parse_lines
+from ash_server.api.sessions.messages import appended_response, parse_lines
 from ash_server.errors import (
     AshError,
     BatchTooLarge,

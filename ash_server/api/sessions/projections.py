@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedReader
-from ash_server.api.http.openapi_operations import json_of_any, operation, text
+from ash_server.api.http.openapi.operations import json_of_any, operation, text
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.redaction import is_redacted
 from ash_server.errors import NotFound, SessionNotFound, SessionTooLarge

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import uvicorn
 from litestar import Litestar
 
-from ash_server.api.http.protocol import HttpProtocol
+from ash_server.api.http.server.protocol import HttpProtocol
 from ash_server.api.http.streaming import MAX_CLIENT_FRAME_BYTES, is_subscription
 from ash_server.errors import AshError
 from ash_server.logs import configure_logging, is_worker

@@ -7,10 +7,10 @@ from litestar import Controller, Request, get
 from litestar.params import FromPath, QueryParameter
 from litestar.response import Stream
 
-from ash_server.api.http.access import record
 from ash_server.api.http.bodies import NDJSON
 from ash_server.api.http.dependencies import InjectedReader
-from ash_server.api.http.openapi_operations import operation, text
+from ash_server.api.http.guards.access import record
+from ash_server.api.http.openapi.operations import operation, text
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.redaction import is_redacted, mark_as_redacted
 from ash_server.api.http.streaming import buffered, start_stream

@@ -10,7 +10,7 @@ from pydantic import Field, TypeAdapter
 
 from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedReader
-from ash_server.api.http.openapi_operations import json_of, operation
+from ash_server.api.http.openapi.operations import json_of, operation
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.errors import SessionNotFound
 from ash_server.store.conversation.standard_pages import Conversation

@@ -8,7 +8,8 @@ from urllib.parse import parse_qs, quote
 from litestar import Controller, HttpMethod, Response, post, route
 from litestar.datastructures import Cookie, State
 
-from ash_server.api.http.access import (
+from ash_server.api.http.bodies import read_body
+from ash_server.api.http.guards.access import (
     COOKIE,
     PUBLIC,
     SECURE_COOKIE,
@@ -17,10 +18,9 @@ from ash_server.api.http.access import (
     is_secure,
     session_cookie,
 )
-from ash_server.api.http.bodies import read_body
+from ash_server.api.http.guards.query_guard import ANY_QUERY
 from ash_server.api.http.problems import AnyRequest
-from ash_server.api.http.query_guard import ANY_QUERY
-from ash_server.api.viewer_pages import HTML, MAX_NEXT, PAGE_POLICY, render_shell
+from ash_server.api.pages.viewer_pages import HTML, MAX_NEXT, PAGE_POLICY, render_shell
 from ash_server.errors import KeyInvalid, KeyRequired
 from ash_server.keys.digests import random_text
 from ash_server.keys.ring import KeyRing

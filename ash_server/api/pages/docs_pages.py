@@ -6,8 +6,8 @@ from pathlib import Path
 from litestar import Controller, Response, get
 from litestar.params import FromPath
 
-from ash_server.api.http.access import PUBLIC
 from ash_server.api.http.compression import static_file
+from ash_server.api.http.guards.access import PUBLIC
 from ash_server.api.http.problems import AnyRequest
 from ash_server.errors import NotFound
 

@@ -9,10 +9,10 @@ from litestar import Controller, Request, get
 from litestar.datastructures import State
 from litestar.response import Stream
 
-from ash_server.api.http.access import find_refusal
 from ash_server.api.http.dependencies import InjectedStore
-from ash_server.api.http.openapi_operations import operation, text
-from ash_server.api.http.origin_guard import check_origin
+from ash_server.api.http.guards.access import find_refusal
+from ash_server.api.http.guards.origin_guard import check_origin
+from ash_server.api.http.openapi.operations import operation, text
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.streaming import (
     EVENT_STREAM,

@@ -18,7 +18,6 @@ from litestar.openapi.spec.enums import OpenAPIType
 from litestar.params import FromPath, PathParameter, QueryParameter
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from ash_server.api.http.access import may_read, needs, record
 from ash_server.api.http.bodies import (
     BODY_ERRORS,
     JSON,
@@ -34,7 +33,8 @@ from ash_server.api.http.bodies import (
 )
 from ash_server.api.http.caching import cache_headers, has_current, not_modified, tag_of_messages
 from ash_server.api.http.dependencies import InjectedReader, InjectedStore
-from ash_server.api.http.openapi_operations import (
+from ash_server.api.http.guards.access import may_read, needs, record
+from ash_server.api.http.openapi.operations import (
     ONE_LINE,
     json_batch_of,
     json_of,
@@ -46,7 +46,7 @@ from ash_server.api.http.parameters import ExpectedSequence, OnlyRole
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.api.http.redaction import is_redacted
 from ash_server.api.metrics import count_appended
-from ash_server.api.sessions import check_metadata_depth
+from ash_server.api.sessions.sessions import check_metadata_depth
 from ash_server.errors import (
     BatchTooLarge,
     BodyTimeout,

@@ -18,10 +18,10 @@ from litestar.openapi import ResponseSpec
 from litestar.params import FromPath
 from litestar.response import Stream
 
-from ash_server.api.http.access import find_refusal
 from ash_server.api.http.dependencies import InjectedStore
-from ash_server.api.http.openapi_operations import operation, text
-from ash_server.api.http.origin_guard import check_origin
+from ash_server.api.http.guards.access import find_refusal
+from ash_server.api.http.guards.origin_guard import check_origin
+from ash_server.api.http.openapi.operations import operation, text
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.redaction import is_redacted
 from ash_server.api.http.streaming import EVENT_STREAM, SSE_HEADERS, FindRefusal, mark_as_subscription

@@ -10,10 +10,10 @@ from litestar.openapi import ResponseSpec
 from litestar.params import FromPath, QueryParameter
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from ash_server.api.http.access import may_read, needs, record
 from ash_server.api.http.bodies import BODY_ERRORS, JSON, decode_body, read_body
 from ash_server.api.http.dependencies import InjectedReader, InjectedStore
-from ash_server.api.http.openapi_operations import ONE_LINE, WITHOUT_NUL, json_of, operation
+from ash_server.api.http.guards.access import may_read, needs, record
+from ash_server.api.http.openapi.operations import ONE_LINE, WITHOUT_NUL, json_of, operation
 from ash_server.api.http.parameters import ExpectedSequence, PageCursor
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.api.http.redaction import compared, is_redacted

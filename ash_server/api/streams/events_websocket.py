@@ -18,14 +18,14 @@ from litestar.openapi import ResponseSpec
 from litestar.params import FromPath
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
-from ash_server.api.events import After
-from ash_server.api.http.access import find_refusal
 from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedStore
-from ash_server.api.http.openapi_operations import json_of, operation
+from ash_server.api.http.guards.access import find_refusal
+from ash_server.api.http.openapi.operations import json_of, operation
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.redaction import compared, is_redacted
 from ash_server.api.http.streaming import MAX_CLIENT_FRAME_BYTES, mark_as_subscription
+from ash_server.api.sessions.events import After
 from ash_server.errors import (
     CursorAhead,
     DatabaseUnavailable,

@@ -10,10 +10,10 @@ from litestar.params import FromPath, QueryParameter
 
 from ash_server.api.http.bodies import BODY_ERRORS, NDJSON, check_count, read_body
 from ash_server.api.http.dependencies import InjectedStore
-from ash_server.api.http.openapi_operations import ONE_LINE, operation, text
+from ash_server.api.http.openapi.operations import ONE_LINE, operation, text
 from ash_server.api.http.parameters import ExpectedSequence
 from ash_server.api.http.problems import WRITE_ERRORS, error_responses
-from ash_server.api.messages import appended_response, check_sizes, parse_lines
+from ash_server.api.sessions.messages import appended_response, check_sizes, parse_lines
 from ash_server.errors import (
     BatchTooLarge,
     EmptyBatch,

@@ -19,14 +19,14 @@ from litestar.params import FromPath
 from litestar.response import Stream
 from litestar.types import ExceptionHandlersMap
 
-from ash_server.api.http.access import PUBLIC, client_of, record
 from ash_server.api.http.bodies import JSON, NDJSON
 from ash_server.api.http.caching import has_current, not_modified
 from ash_server.api.http.compression import static_file
 from ash_server.api.http.dependencies import InjectedStore
+from ash_server.api.http.guards.access import PUBLIC, client_of, record
+from ash_server.api.http.guards.query_guard import ANY_QUERY
 from ash_server.api.http.headers import get_header
 from ash_server.api.http.problems import HANDLERS, AnyRequest
-from ash_server.api.http.query_guard import ANY_QUERY
 from ash_server.api.http.redaction import PARAMETER, compared, is_redacted, mark_as_redacted
 from ash_server.api.http.streaming import buffered, start_stream
 from ash_server.errors import NotFound, SessionNotFound
