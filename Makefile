@@ -8,21 +8,21 @@ help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 # Users get the server's dependencies; the development environment includes them, so either satisfies `demo`.
-.venv/.server: requirements/server.txt pyproject.toml
+.venv/.server: requirements/server.txt requirements/build.txt pyproject.toml
 	@test -e .venv/.dev || sh requirements/install.sh "$(PYTHON)" .venv server
 	@touch $@
 
-.venv/.dev: requirements/dev.txt pyproject.toml
+.venv/.dev: requirements/dev.txt requirements/build.txt pyproject.toml
 	@sh requirements/install.sh "$(PYTHON)" .venv dev
 	@touch .venv/.server $@
 
 # The compared systems need older versions of the server's dependencies and have a separate environment.
-.venv-bench/.bench: requirements/bench.txt pyproject.toml
+.venv-bench/.bench: requirements/bench.txt requirements/build.txt pyproject.toml
 	@sh requirements/install.sh "$(PYTHON)" .venv-bench bench
 	@touch $@
 
 # openai-agents needs an older version of websockets, too; its example runs in this environment.
-.venv-agents/.agents: requirements/openai-agents.txt pyproject.toml
+.venv-agents/.agents: requirements/openai-agents.txt requirements/build.txt pyproject.toml
 	@sh requirements/install.sh "$(PYTHON)" .venv-agents openai-agents
 	@touch $@
 

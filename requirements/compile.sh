@@ -6,9 +6,10 @@ compile() {
     uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
         --no-annotate "$@" --output-file "requirements/$out.txt"
 }
-compile server pyproject.toml --extra server --extra embedded --extra build
-compile dev pyproject.toml --extra server --extra embedded --extra build --extra otel --extra dev --constraint requirements/server.txt
+compile build --group build
+compile server pyproject.toml --extra server --extra embedded --excludes requirements/unused.txt
+compile dev pyproject.toml --extra server --extra embedded --extra otel --extra dev --constraint requirements/server.txt
 # The benchmark peers need older versions of the server's dependencies and have a separate environment.
-compile bench pyproject.toml --extra server --extra embedded --extra build --extra bench
-compile openai-agents pyproject.toml --extra stores --extra build --group openai-agents
+compile bench pyproject.toml --extra server --extra embedded --extra bench
+compile openai-agents pyproject.toml --extra stores --group openai-agents
 compile sbom --group sbom

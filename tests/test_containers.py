@@ -98,8 +98,27 @@ def test_installed_packages_are_pinned() -> None:
 
     assert [{"--require-hashes", "--no-deps"} & set(shlex.split(step)) for step in installs] == [
         {"--require-hashes", "--no-deps"},
+        {"--require-hashes", "--no-deps"},
         {"--no-deps"},
     ]
+
+
+def test_image_contains_no_build_tools() -> None:
+    """Only /opt/ash is copied to the image."""
+    steps = [step for run in arguments_of("RUN") for step in run.split("&&")]
+    pips = {
+        name: step.split()[0]
+        for name in ("build.txt", "server.txt", ".whl")
+        for step in steps
+        if name in step
+    }
+
+    assert pips == {
+        "build.txt": "/opt/build/bin/pip",
+        "server.txt": "/opt/ash/bin/pip",
+        ".whl": "/opt/ash/bin/pip",
+    }
+    assert [each for each in arguments_of("COPY") if "--from" in each] == ["--from=build /opt/ash /opt/ash"]
 
 
 def test_copied_paths_exist_and_are_in_the_build_context() -> None:

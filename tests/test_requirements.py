@@ -1,0 +1,25 @@
+"""The packages of a server are pinned, all of them and no others."""
+
+import subprocess
+import sys
+
+from tests.pinned_imports import REQUIREMENTS, names
+
+
+def test_a_server_needs_no_other_packages() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.pinned_imports"],
+        cwd=REQUIREMENTS.parent,
+        capture_output=True,
+        text=True,
+    )
+
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_a_server_has_no_packages_for_builds_and_tests() -> None:
+    """httpx is among the unused packages: there is one HTTP client, httpx2."""
+    others = names("build") | names("unused") | {"faker", "httpcore", "watchfiles"}
+
+    assert {"hatchling", "httpx", "polyfactory"} <= others
+    assert names("server") & others == set()
