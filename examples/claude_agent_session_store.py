@@ -1,7 +1,7 @@
 """Keep the sessions of the Claude Agent SDK in Ash, and list them: `python examples/claude_agent_session_store.py`.
 
-Needs a server (`ash serve`) at ASH_URL, and `pip install claude-agent-sdk`. CLAUDE_CLI names another CLI than that of
-the SDK.
+Needs a server (`ash serve`) at ASH_URL, and `pip install claude-agent-sdk`. CLAUDE_CLI is the
+path of the CLI, if it is not the SDK's.
 """
 
 import asyncio

@@ -48,7 +48,7 @@ export interface ClientOptions {
 export interface FollowOptions {
   /** Only events after this sequence; 0 by default. */
   after?: number;
-  /** Omit chunks of a stream whose complete content is stored. */
+  /** Omit chunks of a stream if the complete content is stored. */
   collapse?: boolean;
   /** Ends the iteration. */
   signal?: AbortSignal;
@@ -99,7 +99,7 @@ export class AshClient {
     return this.send({ method: "GET", path: sessionPath(session) });
   }
 
-  /** Create a session; with an `externalId`, return the existing one of this source and name. */
+  /** Create a session; with an `externalId`, return the existing session of this source and name. */
   createSession(fields: NewSession = {}): Promise<Session> {
     const isRepeatable = typeof fields.externalId === "string";
     return this.send({ method: "POST", path: "/api/sessions", json: fields, isRepeatable });
@@ -141,9 +141,9 @@ export class AshClient {
   /**
    * Append messages and change metadata in one transaction, if the session ends with this sequence.
    *
-   * `metadata` is merged into that of the session, key by key; null removes a key. A repeated commit, whose messages are
-   * stored, changes nothing; if only some are stored, the metadata stays as it is. Without messages, only the metadata
-   * changes. Throws ApiError `sequence_mismatch`, whose problem has the `currentSequence`.
+   * `metadata` is merged into the session's metadata, key by key; null removes a key. If all messages are already stored,
+   * nothing changes; if only some are stored, the metadata stays as it is. Without messages, only the metadata changes.
+   * Throws ApiError `sequence_mismatch`; its problem contains the `currentSequence`.
    */
   commit(
     session: string,
@@ -272,7 +272,7 @@ export class AshClient {
     return messages;
   }
 
-  /** Yield the server-sent events of one connection. Throws ApiError when it is lost. */
+  /** Yield the server-sent events of a connection. Throws ApiError when it is lost. */
   async *#streamEvents(session: string, query: object, signal?: AbortSignal): AsyncGenerator<ServerEvent, void> {
     const parser = new ServerEventParser();
     const request: ApiRequest = { method: "GET", path: `${sessionPath(session)}/events/stream`, query };
@@ -333,7 +333,7 @@ async function* withIds(
   for await (const message of messages) yield withId(message, source);
 }
 
-/** Return a message whose repeated append stores it once. */
+/** Return a message that repeated appends store once. */
 function withId(message: string | NewMessage, source?: string): NewMessage {
   const fields = typeof message === "string" ? { content: message } : message;
   return { fallbackId: randomId(), ...(source === undefined ? {} : { source }), ...fields };

@@ -1,4 +1,4 @@
-/** One HTTP request with `fetch`, whose failures are ApiError. */
+/** One HTTP request with `fetch`; failures are ApiError. */
 
 import { ApiError, answerError, notAsh } from "./errors.js";
 import { OwnWrites } from "./own-writes.js";

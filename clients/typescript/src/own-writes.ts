@@ -5,7 +5,7 @@ import type { AppendedMessage } from "./types.js";
 const CURRENT_MILLISECONDS = 60_000;
 const MAX_SESSIONS = 1000;
 
-/** The writes of a client, so that it reads no older state from a server whose replica lags. */
+/** The writes of a client, so that it reads no older state from a server with a lagging replica. */
 export class OwnWrites {
   /** The last sequence that was appended to each session. */
   readonly #sequences = new Map<string, number>();

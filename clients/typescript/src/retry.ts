@@ -12,7 +12,7 @@ const NOT_PROCESSED = new Set([429, 503]);
 const WRITE_UNCONFIRMED = "write_unconfirmed";
 
 export interface Retry {
-  /** Seconds for which one request is repeated, by default 30; Infinity: until it succeeds; 0: never. */
+  /** Seconds to repeat a request, by default 30; Infinity: until it succeeds; 0: never. */
   seconds?: number;
   /** Statuses of errors that may be temporary. A server that does not answer is always temporary. */
   statuses?: readonly number[];
@@ -22,7 +22,7 @@ export interface Retry {
 
 export const NEVER: Retry = { seconds: 0 };
 
-/** The attempts of one request, or of the connections of one stream. */
+/** The attempts of a request, or of a stream's connections. */
 export class Attempts {
   readonly #retry: Required<Retry>;
   readonly #isRepeatable: boolean;
