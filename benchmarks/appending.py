@@ -48,14 +48,14 @@ _INSERT_MESSAGES = """
     FROM unnest(%b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::bytea[])
         AS new (id, content, role, kind, source, block_types, digest)
 """
-_EVENT_COLUMNS = "session_id, type, message_sequence, origin, given_id, piece_of, fields"
+_EVENT_COLUMNS = "session_id, type, message_sequence, origin, explicit_id, chunk_group, stored_json"
 _INSERT_EVENTS = f"""
     INSERT INTO plain_events ({_EVENT_COLUMNS})
-    SELECT %b, type, message_sequence, origin, given_id, piece_of, fields
+    SELECT %b, type, message_sequence, origin, explicit_id, chunk_group, stored_json
     FROM unnest(%b::text[], %b::bigint[], %b::text[], %b::text[], %b::text[], %b::text[])
-        AS new (type, message_sequence, origin, given_id, piece_of, fields)
+        AS new (type, message_sequence, origin, explicit_id, chunk_group, stored_json)
 """
-_COLUMNS_OF_EVENTS = ("types", "message_sequences", "origins", "given_ids", "pieces", "fields")
+_COLUMNS_OF_EVENTS = ("types", "message_sequences", "origins", "explicit_ids", "chunk_groups", "stored_jsons")
 _COPY_EVENTS = f"COPY plain_events ({_EVENT_COLUMNS}) FROM STDIN (FORMAT BINARY)"
 _COPY_TYPES = ("uuid", "text", "int8", "text", "text", "text", "text")
 

@@ -23,7 +23,7 @@ from benchmarks.table import Row
 
 _SIZE = "SELECT pg_total_relation_size(%s::regclass)"
 _COPY_WHOLE = """
-    INSERT INTO events (session_id, sequence, type, message_sequence, origin, given_id, piece_of, fields)
+    INSERT INTO events (session_id, sequence, type, message_sequence, origin, explicit_id, chunk_group, stored_json)
     SELECT %s, sequence, type, message_sequence, origin, given_id, piece_of, content
     FROM events_full WHERE session_id = %s
 """

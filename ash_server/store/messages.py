@@ -76,15 +76,15 @@ _WRITE = f"""
     WITH inserted AS (
         INSERT INTO messages
             (session_id, sequence, id, content, role, kind, source, block_types, parser_version, created_at,
-            digest, role_given, source_given, blocks_start, blocks_size)
+            digest, has_explicit_role, has_explicit_source, blocks_start, blocks_size)
         SELECT session_id, %(last)b::bigint + place, id, content, role, kind, source,
             string_to_array(block_types, ','), %(parser_version)b, statement_timestamp(),
-            digest, role_given, source_given, blocks_start, blocks_size
+            digest, has_explicit_role, has_explicit_source, blocks_start, blocks_size
         FROM session_counters, unnest(%(ids)b::text[], %(contents)b::text[], %(roles)b::text[], %(kinds)b::text[],
-            %(sources)b::text[], %(block_types)b::text[], %(digests)b::bytea[], %(roles_given)b::bool[],
-            %(sources_given)b::bool[], %(blocks_starts)b::int[], %(blocks_sizes)b::int[])
-            WITH ORDINALITY AS new (id, content, role, kind, source, block_types, digest, role_given,
-                source_given, blocks_start, blocks_size, place)
+            %(sources)b::text[], %(block_types)b::text[], %(digests)b::bytea[], %(have_explicit_roles)b::bool[],
+            %(have_explicit_sources)b::bool[], %(blocks_starts)b::int[], %(blocks_sizes)b::int[])
+            WITH ORDINALITY AS new (id, content, role, kind, source, block_types, digest, has_explicit_role,
+                has_explicit_source, blocks_start, blocks_size, place)
         WHERE session_id = %(session_id)b
     )
     UPDATE sessions
@@ -147,9 +147,9 @@ class PreparedMessage(NamedTuple):
     content: str
     described: Description
     """Includes the role and the source that the writer set."""
-    role_given: bool = False
+    has_explicit_role: bool = False
     """True if the writer set the role, False if it was derived."""
-    source_given: bool = False
+    has_explicit_source: bool = False
     line: Line = EMPTY_LINE
     """The text as input of the event log."""
     blocks: BlocksPlace | None = None
@@ -505,8 +505,8 @@ async def _write_messages(
         "sources": [each.source for each in described],
         "block_types": [",".join(each.block_types) for each in described],
         "digests": [each.digest for each in described],
-        "roles_given": [message.role_given for message in new],
-        "sources_given": [message.source_given for message in new],
+        "have_explicit_roles": [message.has_explicit_role for message in new],
+        "have_explicit_sources": [message.has_explicit_source for message in new],
         "blocks_starts": without_nulls([message.blocks and message.blocks.start for message in new]),
         "blocks_sizes": without_nulls([message.blocks and message.blocks.size for message in new]),
         **collect_facts(described)._asdict(),
@@ -536,7 +536,7 @@ async def _write_events(
     lines = (message.line for message in new)
     derived, saved = await with_normalizer(conn, session_id, counters, derive_events, lines)
     events = await resolve_id_conflicts(conn, session_id, derived)
-    rows = columns(events, has_chunks=counters.has_chunks)
+    rows = columns(events, may_have_chunks=counters.may_have_chunks)
     await write_events(conn, session_id, counters, rows, saved, messages=len(new))
 
 

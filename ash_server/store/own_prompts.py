@@ -17,9 +17,9 @@ _COPIED = """
 _UPDATE = f"""
     UPDATE sessions SET
         first_prompt = %(first_prompt)b,
-        title = CASE WHEN title_rank > {FROM_PROMPT} THEN title ELSE %(first_prompt)b END,
-        title_rank = CASE
-            WHEN title_rank > {FROM_PROMPT} THEN title_rank
+        title = CASE WHEN title_priority > {FROM_PROMPT} THEN title ELSE %(first_prompt)b END,
+        title_priority = CASE
+            WHEN title_priority > {FROM_PROMPT} THEN title_priority
             WHEN %(first_prompt)b::text IS NULL THEN {UNNAMED}
             ELSE {FROM_PROMPT}
         END

@@ -89,8 +89,8 @@ def prepare_message(
         id_given=id is not None,
         content=raw,
         described=described._replace(role=role) if role else described,
-        role_given=role is not None,
-        source_given=source is not None,
+        has_explicit_role=role is not None,
+        has_explicit_source=source is not None,
         line=line_of(read, source, role, facts=described.facts),
         blocks=blocks,
     )

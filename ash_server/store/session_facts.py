@@ -34,7 +34,7 @@ class SessionFacts(NamedTuple):
     first_at: datetime | None = None
     last_at: datetime | None = None
     title: str | None = None
-    title_rank: int = UNNAMED
+    title_priority: int = UNNAMED
     first_prompt: str | None = None
     client_version: str | None = None
     provider_session_id: str | None = None
@@ -43,14 +43,14 @@ class SessionFacts(NamedTuple):
 
     def merge(self, later: "SessionFacts") -> "SessionFacts":
         """Return the facts of these messages followed by later ones."""
-        is_later = later.title_rank == self.title_rank and later.title_rank in _REPLACED_BY_LATER
-        named = later if later.title_rank > self.title_rank or is_later else self
+        is_later = later.title_priority == self.title_priority and later.title_priority in _REPLACED_BY_LATER
+        named = later if later.title_priority > self.title_priority or is_later else self
         return SessionFacts(
             source=later.source if self.source == "unknown" else self.source,
             first_at=min(filter(None, (self.first_at, later.first_at)), default=None),
             last_at=max(filter(None, (self.last_at, later.last_at)), default=None),
             title=named.title,
-            title_rank=named.title_rank,
+            title_priority=named.title_priority,
             first_prompt=self.first_prompt or later.first_prompt,
             client_version=later.client_version or self.client_version,
             provider_session_id=later.provider_session_id or self.provider_session_id,
@@ -63,10 +63,10 @@ MERGE = f"""
     first_at = least(first_at, %(first_at)b),
     last_at = greatest(last_at, %(last_at)b),
     title = CASE
-        WHEN %(title_rank)b::int2 > title_rank
-            OR (%(title_rank)b::int2 = title_rank AND title_rank IN {_REPLACED_BY_LATER})
+        WHEN %(title_priority)b::int2 > title_priority
+            OR (%(title_priority)b::int2 = title_priority AND title_priority IN {_REPLACED_BY_LATER})
         THEN %(title)b ELSE title END,
-    title_rank = greatest(title_rank, %(title_rank)b::int2),
+    title_priority = greatest(title_priority, %(title_priority)b::int2),
     first_prompt = coalesce(first_prompt, %(first_prompt)b),
     client_version = coalesce(%(client_version)b, client_version),
     provider_session_id = coalesce(%(provider_session_id)b, provider_session_id),
@@ -78,8 +78,8 @@ REPLACE = f"""
     source = CASE WHEN source = 'unknown' THEN %(source)b ELSE source END,
     first_at = %(first_at)b,
     last_at = %(last_at)b,
-    title = CASE WHEN title_rank = {FROM_PERSON} THEN title ELSE %(title)b END,
-    title_rank = CASE WHEN title_rank = {FROM_PERSON} THEN title_rank ELSE %(title_rank)b::int2 END,
+    title = CASE WHEN title_priority = {FROM_PERSON} THEN title ELSE %(title)b END,
+    title_priority = CASE WHEN title_priority = {FROM_PERSON} THEN title_priority ELSE %(title_priority)b::int2 END,
     first_prompt = %(first_prompt)b,
     client_version = %(client_version)b,
     provider_session_id = %(provider_session_id)b,
@@ -102,7 +102,7 @@ def collect_facts(messages: Sequence[Description]) -> SessionFacts:
         first_at=to_datetime(min(times)) if times else None,
         last_at=to_datetime(max(times)) if times else None,
         title=title,
-        title_rank=rank,
+        title_priority=rank,
         first_prompt=prompt,
         client_version=_first_text(each.facts.client_version for each in reversed(messages)),
         provider_session_id=_first_text(each.facts.session_id for each in reversed(messages)),

@@ -44,7 +44,7 @@ _COLUMNS = """
     CASE WHEN path IS DISTINCT FROM external_id THEN path END AS path, copy_of, copied_messages,
     nullif(agent_id, '') AS agent_id,
     CASE WHEN first_prompt IS DISTINCT FROM title THEN first_prompt END AS prompt,
-    message_sequence AS message_count, event_sequence - events_dropped AS event_count,
+    message_sequence AS message_count, event_sequence - last_dropped_sequence AS event_count,
     errors AS error_count, unrecognised AS unrecognised_count
 """
 _READ = f"SELECT {_COLUMNS} FROM sessions JOIN session_counters ON session_id = id"  # noqa: S608  # constant SQL
@@ -66,8 +66,8 @@ _CHILDREN = f"""
 """  # noqa: S608  # constant SQL
 
 _CREATE = """
-    INSERT INTO sessions (id, source, external_id, parent_id, parent_external_id, title, title_rank, metadata)
-    VALUES (%(id)s, %(source)s, %(external_id)s, %(parent_id)s, %(parent_external_id)s, %(title)s, %(title_rank)s,
+    INSERT INTO sessions (id, source, external_id, parent_id, parent_external_id, title, title_priority, metadata)
+    VALUES (%(id)s, %(source)s, %(external_id)s, %(parent_id)s, %(parent_external_id)s, %(title)s, %(title_priority)s,
         %(metadata)s)
     ON CONFLICT (id) DO NOTHING
     RETURNING id
@@ -113,7 +113,7 @@ _HEADS = f"""
 _UPDATE = """
     UPDATE sessions
     SET title = CASE WHEN %(retitle)s THEN %(title)s ELSE title END,
-        title_rank = CASE WHEN %(retitle)s THEN %(title_rank)s ELSE title_rank END,
+        title_priority = CASE WHEN %(retitle)s THEN %(title_priority)s ELSE title_priority END,
         metadata = coalesce(%(metadata)s, metadata),
         updated_at = statement_timestamp()
     WHERE id = %(id)s
@@ -140,14 +140,14 @@ _SET_FILE_TIME = """
 """
 
 _SET_UNTERMINATED = """
-    UPDATE sessions SET unterminated = %(unterminated)s
+    UPDATE sessions SET lacks_final_newline = %(unterminated)s
     WHERE id = %(id)s AND (%(last_message)s::text IS NULL OR EXISTS (
         SELECT FROM session_counters JOIN messages USING (session_id)
         WHERE session_id = %(id)s AND sequence = message_sequence AND messages.id = %(last_message)s))
 """
 
 _SET_BY_WRITER = """
-    SELECT parent_id, parent_external_id, CASE WHEN title_rank = %s THEN title END, metadata
+    SELECT parent_id, parent_external_id, CASE WHEN title_priority = %s THEN title END, metadata
     FROM sessions WHERE id = %s
 """
 
@@ -372,7 +372,7 @@ async def update_session(
         "id": session_id,
         "retitle": "title" in changes,
         "title": title,
-        "title_rank": _rank(title),
+        "title_priority": _rank(title),
         "metadata": None if metadata is None else _encode(metadata),
     }
     await change_row(conn, _UPDATE, params)
@@ -449,7 +449,7 @@ async def _find_by_provider(conn: AsyncConnection, reference: str) -> list[Sessi
 
 async def is_unterminated(conn: AsyncConnection, session_id: UUID) -> bool:
     """True if the imported file had no final newline. Raises SessionNotFound."""
-    cursor = await conn.execute("SELECT unterminated FROM sessions WHERE id = %s", [session_id])
+    cursor = await conn.execute("SELECT lacks_final_newline FROM sessions WHERE id = %s", [session_id])
     if not (row := await cursor.fetchone()):
         raise SessionNotFound
     return bool(row[0])
@@ -540,7 +540,7 @@ def _to_params(fields: SessionFields, tenant: Tenant) -> dict[str, Any]:
         "parent_id": fields.get("parent_id"),
         "parent_external_id": fields.get("parent_external_id"),
         "title": title,
-        "title_rank": _rank(title),
+        "title_priority": _rank(title),
         "metadata": _encode(fields.get("metadata") or {}),
     }
 

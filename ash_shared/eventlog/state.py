@@ -1,8 +1,8 @@
 """The state of the normaliser between two lines, and its limits.
 
 It is small JSON: a stream may be split anywhere and continued in another process. Emitted texts are kept as digests,
-and only the end of an open text is in the state. The state is stored with its session: the names of its fields in JSON
-must not change.
+and only the end of an open text is in the state. The state is stored with its session, so renaming a
+field needs a migration.
 """
 
 from collections.abc import Iterator
@@ -36,50 +36,12 @@ MAX_TOTALLED = 100
 MAX_AGENTS = 64
 
 
-_STORED_NAMES = {
-    "arguments": "given",
-    "block_digests": "said",
-    "calls_by_output_slot": "outputs",
-    "calls_without_id": "nameless",
-    "clock_lag": "lag",
-    "copy_digests": "copied",
-    "cost_by_answer": "costs",
-    "cost_session": "paid_by",
-    "emitted_answers": "answers",
-    "emitted_revisions": "told",
-    "emitted_slots": "told",
-    "fields": "more",
-    "has_built_arguments": "is_built",
-    "has_call_id": "is_named",
-    "has_explicit_end": "ends_by_word",
-    "held_copies": "held",
-    "is_complete": "is_whole",
-    "is_explicit": "is_begun",
-    "last_streamed": "streamed",
-    "last_usage_digest": "counted",
-    "once_digests": "once",
-    "original_digests": "said",
-    "parent_call": "lane",
-    "pending_results": "results",
-    "roles_by_key": "speakers",
-    "sent_counts": "sent",
-    "session_cost": "costs",
-    "streamed_checksum": "checksum",
-    "streamed_length": "pieces",
-    "streamed_responses": "pieced",
-    "totalled_counts": "added_up",
-    "usage_by_answer": "usage",
-    "was_streamed": "is_pieced",
-}
-"""The names in JSON of fields that are stored under another name."""
-
-
 def evict_oldest(entries: dict[str, Any], maximum: int) -> None:
     if len(entries) > maximum:
         del entries[next(iter(entries))]
 
 
-class _Stored(msgspec.Struct, omit_defaults=True, rename=_STORED_NAMES):
+class _Stored(msgspec.Struct, omit_defaults=True):
     """A part of the state."""
 
 

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
 
-REVISION = "0023"
+REVISION = "0024"
 """The schema revision that this version requires."""
 
 LOCK_TIMEOUT = 4.0

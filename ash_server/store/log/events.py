@@ -57,16 +57,17 @@ _POST = """
         UPDATE session_counters
         SET event_sequence = event_sequence + %(count)b,
             errors = errors + %(errors)b, unrecognised = unrecognised + %(unrecognised)b,
-            has_chunks = has_chunks OR %(has_chunks)b
+            may_have_chunks = may_have_chunks OR %(may_have_chunks)b
         WHERE session_id = %(session_id)b
         RETURNING event_sequence - %(count)b AS last, message_sequence
     ), touched AS (
         UPDATE sessions SET updated_at = statement_timestamp() WHERE id = %(session_id)b AND %(touches)b
     ), posted AS (
-        INSERT INTO events (session_id, sequence, type, message_sequence, origin, given_id, piece_of, fields)
-        SELECT %(session_id)b, last + number, type, message_sequence, 'posted', given_id, piece_of, fields
-        FROM counted, unnest(%(types)b::text[], %(given_ids)b::text[], %(pieces)b::text[], %(fields)b::text[])
-            WITH ORDINALITY AS new (type, given_id, piece_of, fields, number)
+        INSERT INTO events (session_id, sequence, type, message_sequence, origin, explicit_id, chunk_group, stored_json)
+        SELECT %(session_id)b, last + number, type, message_sequence, 'posted', explicit_id, chunk_group, stored_json
+        FROM counted, unnest(%(types)b::text[], %(explicit_ids)b::text[], %(chunk_groups)b::text[],
+            %(stored_jsons)b::text[])
+            WITH ORDINALITY AS new (type, explicit_id, chunk_group, stored_json, number)
     )
     SELECT last FROM counted
 """
@@ -81,9 +82,9 @@ _PAGE = f"""
       AND (%(agent)b::text IS NULL OR convert_from({FILLED}, 'UTF8') ~ %(agent)b)
       AND (NOT %(collapse)b OR type NOT LIKE '%%chunk' OR NOT EXISTS (
           SELECT FROM events AS whole
-          WHERE whole.session_id = %(session_id)b AND whole.piece_of = entry.piece_of
+          WHERE whole.session_id = %(session_id)b AND whole.chunk_group = entry.chunk_group
             AND whole.sequence > entry.sequence
-            AND whole.piece_of IS NOT NULL AND whole.type NOT LIKE '%%chunk'
+            AND whole.chunk_group IS NOT NULL AND whole.type NOT LIKE '%%chunk'
       ))
 """  # noqa: S608  # constant SQL
 
@@ -98,13 +99,13 @@ _FIRST_OF_MESSAGE = """
 # Ids of derived events are not indexed: they are needed only if a client lost its sequences.
 _DERIVED_WITH_ID = """
     SELECT NULL, sequence FROM events
-    WHERE session_id = %(session_id)b AND (event_id::text = %(id)b OR left(fields, %(length)b) = %(start)b)
+    WHERE session_id = %(session_id)b AND (event_id::text = %(id)b OR left(stored_json, %(length)b) = %(start)b)
     ORDER BY sequence DESC LIMIT 1
 """
 _NAMES = "SELECT id::text, external_id, provider_session_id FROM sessions WHERE id = %b"
 _SEQUENCE = re.compile("[0-9]{1,16}")
 _LAST_SEQUENCE = "SELECT event_sequence FROM session_counters WHERE session_id = %b"
-_BOUNDS = "SELECT events_dropped + 1, event_sequence FROM session_counters WHERE session_id = %b"
+_BOUNDS = "SELECT last_dropped_sequence + 1, event_sequence FROM session_counters WHERE session_id = %b"
 _STATE = "SELECT normalizer_state FROM session_counters WHERE session_id = %b"
 
 
@@ -197,7 +198,7 @@ async def end_session(conn: AsyncConnection, session_id: UUID) -> int:
 
         new, saved = await with_normalizer(conn, session_id, counters, derive_events)
         if new or counters.normalizer_state is not None:
-            rows = columns(new, has_chunks=counters.has_chunks)
+            rows = columns(new, may_have_chunks=counters.may_have_chunks)
             await write_events(conn, session_id, counters, rows, saved)
         if new:
             await conn.execute(_TOUCH, [session_id])
@@ -386,7 +387,7 @@ async def _post_new(
                     normalizer.observe(event)
             appended.append(Appended(event["id"], known[0] if known else last, known is None))
         if new:
-            rows = columns(new, has_chunks=counters.has_chunks)
+            rows = columns(new, may_have_chunks=counters.may_have_chunks)
             await write_events(conn, session_id, counters, rows, normalizer.save())
             if _touches(each.event for each in new):
                 await conn.execute(_TOUCH, [session_id])

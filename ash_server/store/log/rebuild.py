@@ -43,15 +43,15 @@ _BATCH_SIZE = 500
 """Events per INSERT."""
 
 _MESSAGES = """
-    SELECT sequence, content, messages.source, role, role_given, source_given,
+    SELECT sequence, content, messages.source, role, has_explicit_role, has_explicit_source,
         least(messages.created_at, file_modified_at) AS written_at
     FROM messages JOIN sessions ON sessions.id = session_id
     WHERE session_id = %b AND kind <> 'deleted' ORDER BY sequence
 """
 
 _OTHERS = """
-    SELECT sequence, type, message_sequence, origin, given_id,
-        CASE WHEN origin = 'posted' AND type = ANY(%b) THEN fields END AS content
+    SELECT sequence, type, message_sequence, origin, explicit_id,
+        CASE WHEN origin = 'posted' AND type = ANY(%b) THEN stored_json END AS content
     FROM events WHERE session_id = %b AND sequence <= %b AND origin <> 'line'
     ORDER BY sequence
 """
@@ -63,8 +63,8 @@ _MOVE = "UPDATE events SET sequence = %b WHERE session_id = %b AND sequence = %b
 
 _COUNT = """
     UPDATE session_counters
-    SET event_sequence = %b, events_dropped = %b, normalizer_state = %b, normalizer_version = %b,
-        errors = %b, unrecognised = %b, has_chunks = %b
+    SET event_sequence = %b, last_dropped_sequence = %b, normalizer_state = %b, normalizer_version = %b,
+        errors = %b, unrecognised = %b, may_have_chunks = %b
     WHERE session_id = %b
 """
 
@@ -83,8 +83,8 @@ class StoredLine:
     content: str
     source: str
     role: Role
-    role_given: bool | None
-    source_given: bool | None
+    has_explicit_role: bool | None
+    has_explicit_source: bool | None
     written_at: datetime
     """When it was stored; the modification time of its file if that is earlier."""
 
@@ -105,7 +105,7 @@ class UnderivedEvent:
     type: str
     message_sequence: int
     origin: str
-    given_id: str | None
+    explicit_id: str | None
     content: str | None
     """The JSON of a posted event that affects derived ones."""
 
@@ -137,7 +137,7 @@ async def rebuild_locked(conn: AsyncConnection, session_id: UUID, counters: Coun
     last = counters.event_sequence + work.written
     saved = work.normalizer.save()
     derived = [last, counters.event_sequence, saved.state, NORMALIZER_VERSION]
-    await conn.execute(_COUNT, [*derived, *work.issues, work.has_chunks, session_id])
+    await conn.execute(_COUNT, [*derived, *work.issues, work.may_have_chunks, session_id])
     await conn.execute(_DELETE_ENDS, [session_id, counters.event_sequence])
     await open_texts.delete(conn, session_id)
     await open_texts.write(conn, session_id, saved)
@@ -178,7 +178,7 @@ class StoredInput:
                 message = await anext(messages, None)
                 while other is not None and (message is None or other.message_sequence < message.sequence):
                     if other.origin == "posted":
-                        posted, end = (other.message_sequence, other.given_id or ""), None
+                        posted, end = (other.message_sequence, other.explicit_id or ""), None
                         yield other
                     elif end != other.message_sequence:  # one group of events closes everything
                         end = other.message_sequence
@@ -209,7 +209,7 @@ class _Rebuild:
         self.messages = 0
         self.written = 0
         self.issues = IssueCounts(0, 0)
-        self.has_chunks = False
+        self.may_have_chunks = False
         self._conn = conn
         self._session_id = session_id
         self._last = last
@@ -251,7 +251,7 @@ class _Rebuild:
             event = msgspec.json.decode(posted.content)
             self.normalizer.observe(event)
         self.issues = self.issues.add([event])
-        self.has_chunks |= posted.type in CHUNKS
+        self.may_have_chunks |= posted.type in CHUNKS
         self.written += 1
         await self._conn.execute(_MOVE, [self._last + self.written, self._session_id, posted.sequence])
 
@@ -259,9 +259,9 @@ class _Rebuild:
         new = await resolve_id_conflicts(self._conn, self._session_id, self._pending)
         if new:
             named = {"session_id": self._session_id, "last_event": self._last + self.written}
-            rows = columns(new, has_chunks=self.has_chunks)
+            rows = columns(new, may_have_chunks=self.may_have_chunks)
             await self._conn.execute(INSERT, {**named, **rows})
-            self.has_chunks |= rows["has_chunks"]
+            self.may_have_chunks |= rows["may_have_chunks"]
         self.issues = self.issues.add(each.event for each in new)
         self.written += len(new)
         self._pending = []

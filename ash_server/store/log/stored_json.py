@@ -1,11 +1,11 @@
 """Store events without what other columns and the text of their message contain.
 
 The JSON of a derived event begins with its id, its time, its session and its type. These are columns of its row, and
-`fields` has the JSON that follows.
+`stored_json` has the JSON that follows.
 
-Most large values of a derived event stand byte for byte in the text of its message. `fields` then has an empty value of
-the same type, and `places` lists for each one where it is in `fields` and which bytes of `messages.content` it stands
-for. Queries fill them in: the event is the same as if it had been stored whole.
+Most large values of a derived event stand byte for byte in the text of its message. `stored_json` then has an empty
+value of the same type, and `text_ranges` lists for each one where it is in `stored_json` and which bytes of
+`messages.content` it stands for. Queries fill them in: the event is the same as if it had been stored whole.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ import msgspec
 from ash_shared.eventlog import Event
 
 MIN_SIZE = 256
-"""Bytes of JSON; a smaller value is stored whole, since a place takes 40 bytes and a lookup of the message."""
+"""Bytes of JSON; a smaller value is stored whole, since a range takes 40 bytes and a lookup of the message."""
 
 _MAX_SHARE = 16
 """A value is stored whole if its message is more than this many times as large: PostgreSQL reads the whole text to
@@ -33,26 +33,26 @@ append."""
 _SEARCHED = 64
 """Bytes of a value to search for first: bytes.find prepares a long pattern at a cost of microseconds."""
 
-_MAX_PLACES = 2
+_MAX_RANGES = 2
 """Values of one event that refer to the text; further ones are stored whole."""
 
 
-def _place(number: int, field: int) -> str:
-    return f"entry.places[{number}][{field}]"
+def _range(number: int, field: int) -> str:
+    return f"entry.text_ranges[{number}][{field}]"
 
 
 def _filled_from(number: int) -> str:
-    """Return SQL for the value of a place and all that follows it."""
-    value = f"substr(text, {_place(number, 2)} + 1, {_place(number, 3)})"
-    after = f"{_place(number, 1)} + 3"
-    rest = f"substr(fields, {after})"
-    if number < _MAX_PLACES:
-        between = f"substr(fields, {after}, {_place(number + 1, 1)} - {_place(number, 1)} - 2)"
+    """Return SQL for the value of a range and all that follows it."""
+    value = f"substr(text, {_range(number, 2)} + 1, {_range(number, 3)})"
+    after = f"{_range(number, 1)} + 3"
+    rest = f"substr(json, {after})"
+    if number < _MAX_RANGES:
+        between = f"substr(json, {after}, {_range(number + 1, 1)} - {_range(number, 1)} - 2)"
         rest = f"coalesce({between} || {_filled_from(number + 1)}, {rest})"
     return f"({value} || {rest})"
 
 
-STORED_COLUMNS = "fields, places, event_id, event_time"
+STORED_COLUMNS = "stored_json, text_ranges, event_id, event_time"
 """The columns of `entry`, besides the other ones of its key and its message, that FILLED and FILLED_SIZE read."""
 
 _HEAD = """
@@ -68,30 +68,30 @@ def filled(session: str) -> str:
     the shard of a row of another subquery.
     """
     return f"""
-    {_HEAD} || CASE WHEN entry.places IS NULL THEN convert_to(entry.fields, 'UTF8') ELSE coalesce((
-        SELECT substr(fields, 1, {_place(1, 1)}) || {_filled_from(1)}
+    {_HEAD} || CASE WHEN entry.text_ranges IS NULL THEN convert_to(entry.stored_json, 'UTF8') ELSE coalesce((
+        SELECT substr(json, 1, {_range(1, 1)}) || {_filled_from(1)}
         FROM (
-            SELECT convert_to(entry.fields, 'UTF8') AS fields, convert_to(messages.content, 'UTF8') AS text
+            SELECT convert_to(entry.stored_json, 'UTF8') AS json, convert_to(messages.content, 'UTF8') AS text
             FROM messages
             WHERE messages.session_id = {session} AND messages.sequence = entry.message_sequence
             OFFSET 0
         ) AS bytes
-    ), convert_to(entry.fields, 'UTF8')) END
+    ), convert_to(entry.stored_json, 'UTF8')) END
 """  # noqa: S608  # constant SQL
 
 
 FILLED = filled("%(session_id)b")
 """SQL for the JSON of `entry`, a row of `events` of the session in the parameters."""
 
-_ADDED = [f"coalesce({_place(number, 3)} - 2, 0)" for number in range(1, _MAX_PLACES + 1)]
+_ADDED = [f"coalesce({_range(number, 3)} - 2, 0)" for number in range(1, _MAX_RANGES + 1)]
 
 _HEAD_SIZE = "coalesce(119 + length(entry.event_time::text) + octet_length(entry.type), 0)"
 
-FILLED_SIZE = f"octet_length(entry.fields) + {' + '.join(_ADDED)} + {_HEAD_SIZE}"
+FILLED_SIZE = f"octet_length(entry.stored_json) + {' + '.join(_ADDED)} + {_HEAD_SIZE}"
 """SQL for the bytes of `FILLED`, which reads no text."""
 
 _MARK = b"\x01"
-"""Precedes an empty value until its place is known; encoded JSON does not contain control characters."""
+"""Precedes an empty value until its range is known; encoded JSON does not contain control characters."""
 _EMPTY = {kind: msgspec.Raw(_MARK + msgspec.json.encode(kind())) for kind in (str, list, dict)}
 
 _HEAD_FIELDS = 4
@@ -103,12 +103,12 @@ _encode = msgspec.json.Encoder().encode
 class StoredJson(NamedTuple):
     """The JSON of an event as it is stored."""
 
-    fields: str
-    places: str | None = None
-    """Array of PostgreSQL: (offset in `fields`, offset in the text, size), in UTF-8 bytes; None without values of the
+    json: str
+    ranges: str | None = None
+    """Array of PostgreSQL: (offset in `json`, offset in the text, size), in UTF-8 bytes; None without values of the
     text."""
     event_id: str | None = None
-    """None if `fields` is the whole JSON."""
+    """None if `json` is the whole JSON."""
     event_time: int | None = None
 
 
@@ -149,10 +149,10 @@ class MessageText:
         ranges: list[tuple[int, int]] = []
         fields = _without_head(event)
         fields["payload"] = {name: self._replace(value, ranges) for name, value in event["payload"].items()}
-        encoded, places = _encode(fields)[1:], None
+        encoded, text_ranges = _encode(fields)[1:], None
         if ranges:
-            encoded, places = _without_marks(encoded, ranges)
-        return StoredJson(encoded.decode(), places, event["id"], event["timestamp"])
+            encoded, text_ranges = _without_marks(encoded, ranges)
+        return StoredJson(encoded.decode(), text_ranges, event["id"], event["timestamp"])
 
     def _replace(self, value: Any, ranges: list[tuple[int, int]], depth: int = 1) -> Any:
         """Return the value to encode instead, with marked empty values for those that are added to `ranges`."""
@@ -160,7 +160,7 @@ class MessageText:
         if kind not in _EMPTY or (kind is str and len(value) * 6 + 2 < self._least):
             return value
         encoded = _encode(value)
-        is_full = len(ranges) == _MAX_PLACES or self._misses > _MAX_MISSES
+        is_full = len(ranges) == _MAX_RANGES or self._misses > _MAX_MISSES
         if len(encoded) < self._least or is_full:
             return msgspec.Raw(encoded)
         start = self._find(encoded)
@@ -186,11 +186,11 @@ class MessageText:
 
 
 def _without_marks(encoded: bytes, ranges: list[tuple[int, int]]) -> tuple[bytes, str]:
-    """Return the JSON without the marks of empty values, and the places of these values."""
+    """Return the JSON without the marks of empty values, and the ranges of these values."""
     parts = encoded.split(_MARK)
-    places: list[str] = []
+    text_ranges: list[str] = []
     at = 0
     for part, (start, size) in zip(parts, ranges, strict=False):
         at += len(part)
-        places.append(f"{{{at},{start},{size}}}")
-    return b"".join(parts), f"{{{','.join(places)}}}"
+        text_ranges.append(f"{{{at},{start},{size}}}")
+    return b"".join(parts), f"{{{','.join(text_ranges)}}}"

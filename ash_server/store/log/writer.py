@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 EventOrigin = Literal["line", "posted", "end"]
 
-_COUNTERS = "message_sequence, event_sequence, normalizer_state, normalizer_version, has_chunks"
+_COUNTERS = "message_sequence, event_sequence, normalizer_state, normalizer_version, may_have_chunks"
 
 LOCK = f"SELECT {_COUNTERS} FROM session_counters WHERE session_id = %b FOR UPDATE"  # noqa: S608  # constant SQL
 
@@ -43,14 +43,16 @@ LOCK_WITH_METADATA = f"""
 
 INSERT = """
     INSERT INTO events
-        (session_id, sequence, type, message_sequence, origin, given_id, piece_of, fields, places, event_id, event_time)
-    SELECT session_id, %(last_event)b::bigint + number, type, new.message_sequence, origin, given_id, piece_of, fields,
-        places::int[], event_id::uuid, event_time
+        (session_id, sequence, type, message_sequence, origin, explicit_id, chunk_group, stored_json, text_ranges,
+            event_id, event_time)
+    SELECT session_id, %(last_event)b::bigint + number, type, new.message_sequence, origin, explicit_id, chunk_group,
+        stored_json, text_ranges::int[], event_id::uuid, event_time
     FROM session_counters, unnest(%(types)b::text[], %(message_sequences)b::bigint[], %(origins)b::text[],
-        %(given_ids)b::text[], %(pieces)b::text[], %(fields)b::text[], %(places)b::text[], %(event_ids)b::text[],
+        %(explicit_ids)b::text[], %(chunk_groups)b::text[], %(stored_jsons)b::text[],
+        %(text_ranges)b::text[], %(event_ids)b::text[],
         %(event_times)b::bigint[])
-        WITH ORDINALITY AS new (type, message_sequence, origin, given_id, piece_of, fields, places, event_id,
-            event_time, number)
+        WITH ORDINALITY AS new (type, message_sequence, origin, explicit_id, chunk_group, stored_json,
+            text_ranges, event_id, event_time, number)
     WHERE session_id = %(session_id)b
 """
 """The rows come from the session's counters, so that Citus sends the statement to one shard."""
@@ -61,7 +63,7 @@ _COUNT = """
         normalizer_state = %(state)b,
         normalizer_version = CASE WHEN message_sequence = 0 THEN %(version)b ELSE normalizer_version END,
         errors = errors + %(errors)b, unrecognised = unrecognised + %(unrecognised)b,
-        has_chunks = has_chunks OR %(has_chunks)b
+        may_have_chunks = may_have_chunks OR %(may_have_chunks)b
     WHERE session_id = %(session_id)b
 """
 
@@ -89,11 +91,11 @@ def stored_query(table: str, id_column: str, content_column: str = "content") ->
 
 
 # Events with an id of their own are stored whole.
-STORED_EVENTS = stored_query("events", "given_id", "fields")
+STORED_EVENTS = stored_query("events", "explicit_id", "stored_json")
 
 # Events derived from a message precede the events posted after it, so the last event is decisive.
 _LAST_POSTED = """
-    SELECT CASE WHEN origin = 'posted' AND message_sequence = %b THEN given_id END
+    SELECT CASE WHEN origin = 'posted' AND message_sequence = %b THEN explicit_id END
     FROM events WHERE session_id = %b AND origin <> 'end'
     ORDER BY sequence DESC LIMIT 1
 """
@@ -118,7 +120,7 @@ class Counters(NamedTuple):
     event_sequence: int
     normalizer_state: str | None
     normalizer_version: int | None
-    has_chunks: bool
+    may_have_chunks: bool
     """True if the log may have chunks."""
 
 
@@ -247,43 +249,44 @@ async def write_events(
     params = {
         "session_id": session_id,
         "messages": messages,
-        "events": len(rows["fields"]),
+        "events": len(rows["stored_jsons"]),
         "state": saved.state,
         "version": NORMALIZER_VERSION,
         **rows,
         **{name: without_nulls(rows[name]) for name in _SPARSE_COLUMNS},
     }
-    if rows["fields"]:
+    if rows["stored_jsons"]:
         await conn.execute(_WRITE, {**params, "last_event": counters.event_sequence})
     else:
         await conn.execute(_COUNT, params)
     await open_texts.write(conn, session_id, saved)
 
 
-_SPARSE_COLUMNS = ("given_ids", "pieces", "places")
+_SPARSE_COLUMNS = ("explicit_ids", "chunk_groups", "text_ranges")
 """The columns that are often NULL in all rows of an append."""
 
 
-def columns(new: Sequence[PreparedEvent], *, has_chunks: bool = False) -> dict[str, Any]:
+def columns(new: Sequence[PreparedEvent], *, may_have_chunks: bool = False) -> dict[str, Any]:
     """Return the columns of the new rows as lists, and the numbers to add to the counters.
 
-    Groups of chunks are indexed, so they are left out if there are no chunks in the log (`has_chunks`) or among the new
-    events. Posted events keep theirs: a rebuild, which may derive chunks before them, does not compute them again.
+    Groups of chunks are indexed, so they are left out if there are no chunks in the log (`may_have_chunks`) or
+    among the new events. Posted events keep theirs: a rebuild, which may derive chunks before them, does not compute
+    them again.
     """
     events = [each.event for each in new]
     stored = [each.stored or encode_whole(each.event) for each in new]
     shared = _columns_of_types(events)
-    has_groups = has_chunks or shared["has_chunks"]
+    has_groups = may_have_chunks or shared["may_have_chunks"]
     return {
         **shared,
         "message_sequences": [each.message_sequence for each in new],
         "origins": [each.origin for each in new],
-        "given_ids": [each.event["id"] if each.has_own_id else None for each in new],
-        "pieces": [
+        "explicit_ids": [each.event["id"] if each.has_own_id else None for each in new],
+        "chunk_groups": [
             _chunk_group(each.event) if has_groups or each.origin == "posted" else None for each in new
         ],
-        "fields": [each.fields for each in stored],
-        "places": [each.places for each in stored],
+        "stored_jsons": [each.json for each in stored],
+        "text_ranges": [each.ranges for each in stored],
         "event_ids": [each.event_id for each in stored],
         "event_times": [each.event_time for each in stored],
     }
@@ -298,9 +301,9 @@ def posted_columns(events: Sequence[Event]) -> dict[str, Any]:
     """Return those of the `columns` in which posted events differ; these are stored whole."""
     return {
         **_columns_of_types(events),
-        "given_ids": [event["id"] for event in events],
-        "pieces": list(map(_chunk_group, events)),
-        "fields": [encode_text(event) for event in events],
+        "explicit_ids": [event["id"] for event in events],
+        "chunk_groups": list(map(_chunk_group, events)),
+        "stored_jsons": [encode_text(event) for event in events],
     }
 
 
@@ -310,7 +313,7 @@ def _columns_of_types(events: Sequence[Event]) -> dict[str, Any]:
     issues = IssueCounts() if _ISSUES.keys().isdisjoint(types) else IssueCounts().add(events)
     return {
         "types": [types[name] for name in names],
-        "has_chunks": not CHUNKS.isdisjoint(types),
+        "may_have_chunks": not CHUNKS.isdisjoint(types),
         **issues._asdict(),
     }
 

@@ -34,7 +34,7 @@ from ash_shared.parsing.parsed_text import read_raw
 _BURY = """
     UPDATE messages
     SET kind = 'deleted', content = '', role = 'system', source = 'unknown', block_types = '{}', digest = NULL,
-        role_given = NULL, source_given = NULL, blocks_start = NULL, blocks_size = NULL
+        has_explicit_role = NULL, has_explicit_source = NULL, blocks_start = NULL, blocks_size = NULL
     WHERE session_id = %b AND sequence = %b
 """
 
@@ -46,8 +46,8 @@ _EVENTS = f"""
 """  # noqa: S608  # constant SQL
 
 _EMPTY = """
-    UPDATE events SET type = 'retraction', piece_of = NULL, places = NULL, fields = new.fields
-    FROM unnest(%b::bigint[], %b::text[]) AS new (sequence, fields)
+    UPDATE events SET type = 'retraction', chunk_group = NULL, text_ranges = NULL, stored_json = new.json
+    FROM unnest(%b::bigint[], %b::text[]) AS new (sequence, json)
     WHERE events.session_id = %b AND events.sequence = new.sequence
 """
 
@@ -187,7 +187,7 @@ def _read(stored: StoredLine) -> tuple[Description, Line]:
 def _comparable(state: str | None) -> Mapping[str, Any]:
     """Return a state without the fields that depend on the time and the number of appends."""
     fields: dict[str, Any] = _decode(state or "{}")
-    return {name: fields[name] for name in fields if name not in ("lag", "stored_texts")}
+    return {name: fields[name] for name in fields if name not in ("clock_lag", "stored_texts")}
 
 
 class _Comparison:

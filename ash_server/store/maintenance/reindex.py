@@ -1,7 +1,8 @@
 """Read stored messages again with the current parser, to compare or to update the columns derived from them.
 
-Never writes texts, ids, sequences, or fields that the writer set (`role_given`, `source_given`). Rows older than schema
-0002 do not record the latter: a source other than `unknown` counts as set, together with the role of that message.
+Never writes texts, ids, sequences, or fields that the writer set (`has_explicit_role`,
+`has_explicit_source`). Rows older than schema 0002 do not record the latter: a source other than `unknown` counts as
+set, together with the role of that message.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -28,8 +29,8 @@ _IDS = "SELECT id FROM sessions WHERE id > %b ORDER BY id LIMIT %b"
 _BEFORE_ALL = UUID(int=0)
 
 _PAGE = bounded_query(
-    "sequence, content, source, role, kind, block_types, parser_version, digest, role_given, source_given, "
-    "blocks_start, blocks_size",
+    "sequence, content, source, role, kind, block_types, parser_version, digest, "
+    "has_explicit_role, has_explicit_source, blocks_start, blocks_size",
     "SELECT * FROM messages WHERE session_id = %(session_id)b AND sequence > %(after)b AND kind <> 'deleted'",
 )
 
@@ -57,9 +58,9 @@ class WrittenMessage(Protocol):
     @property
     def role(self) -> Role: ...
     @property
-    def role_given(self) -> bool | None: ...
+    def has_explicit_role(self) -> bool | None: ...
     @property
-    def source_given(self) -> bool | None: ...
+    def has_explicit_source(self) -> bool | None: ...
 
 
 class Stored(NamedTuple):
@@ -73,8 +74,8 @@ class Stored(NamedTuple):
     block_types: list[str]
     parser_version: int
     digest: bytes | None
-    role_given: bool | None
-    source_given: bool | None
+    has_explicit_role: bool | None
+    has_explicit_source: bool | None
     blocks_start: int | None
     blocks_size: int | None
 
@@ -208,8 +209,8 @@ def _reread_message(stored: Stored) -> Reread:
 
 def set_by_writer(stored: WrittenMessage) -> tuple[str | None, Role | None]:
     """Return the source and the role of a message if its writer set them; None for a derived one."""
-    source = stored.source if stored.source_given is not False and stored.source != "unknown" else None
-    keeps_role = source is not None if stored.role_given is None else stored.role_given
+    source = stored.source if stored.has_explicit_source is not False and stored.source != "unknown" else None
+    keeps_role = source is not None if stored.has_explicit_role is None else stored.has_explicit_role
     return source, stored.role if keeps_role else None
 
 

@@ -64,15 +64,15 @@ _NOW = "SELECT statement_timestamp() - interval '1 minute'"
 
 COUNT_PENDING = f"""
     SELECT coalesce(sum(
-        counters.event_sequence - CASE WHEN version < %(version)b THEN counters.events_dropped
-            ELSE greatest(progress.event_sequence, counters.events_dropped) END
+        counters.event_sequence - CASE WHEN version < %(version)b THEN counters.last_dropped_sequence
+            ELSE greatest(progress.event_sequence, counters.last_dropped_sequence) END
     ), 0)::bigint
     FROM {_PENDING_SESSIONS}
 """  # noqa: S608  # constant SQL
 
 _LOCK = f"""
-    SELECT CASE WHEN version < %(version)b THEN 0 ELSE progress.event_sequence END, progress.events_dropped,
-        counters.event_sequence, counters.events_dropped, statement_timestamp()
+    SELECT CASE WHEN version < %(version)b THEN 0 ELSE progress.event_sequence END, progress.last_dropped_sequence,
+        counters.event_sequence, counters.last_dropped_sequence, statement_timestamp()
     FROM {_PENDING_SESSIONS} AND session_id = %(session_id)b
     FOR UPDATE OF progress SKIP LOCKED
 """  # noqa: S608  # constant SQL
@@ -98,7 +98,7 @@ _WRITE = """
 """
 
 _ADVANCE = """
-    UPDATE search_progress SET event_sequence = %(last)b, events_dropped = %(dropped)b, version = %(version)b
+    UPDATE search_progress SET event_sequence = %(last)b, last_dropped_sequence = %(dropped)b, version = %(version)b
     WHERE session_id = %(session_id)b
 """
 
@@ -115,7 +115,7 @@ class _Progress(NamedTuple):
     last: int
     dropped: int
     last_event: int
-    events_dropped: int
+    last_dropped_sequence: int
     now: datetime
 
 
@@ -196,15 +196,15 @@ async def _index_page(conn: AsyncConnection, session_id: UUID) -> bool:
         if not row:
             return False
         progress = _Progress(*row)
-        after = max(progress.last, progress.events_dropped)
+        after = max(progress.last, progress.last_dropped_sequence)
         events = await _read_events(conn, session_id, after)
         is_cut = may_have_more(events, _PAGE, _PAGE_BYTES)
         last = max(progress.last_event if not is_cut else 0, events[-1].sequence if events else after)
-        if progress.dropped < progress.events_dropped:
-            await conn.execute(_DELETE, [session_id, 0, progress.events_dropped])
+        if progress.dropped < progress.last_dropped_sequence:
+            await conn.execute(_DELETE, [session_id, 0, progress.last_dropped_sequence])
         await conn.execute(_DELETE, [session_id, after, last])
         await _write_rows(conn, session_id, events, progress.now)
-        reached = {"last": last, "dropped": progress.events_dropped}
+        reached = {"last": last, "dropped": progress.last_dropped_sequence}
         await conn.execute(_ADVANCE, {**keys, **reached})
     return True
 

@@ -73,7 +73,7 @@ def _decode_lines(lines: Iterable[FileLine], result: ImportResult) -> Iterator[t
 
 def _collapsed(written: Mapping[str, Any]) -> Iterator[str]:
     """Yield the events in wire form, without chunks that are followed by their complete event."""
-    columns = ("types", "message_sequences", "fields", "pieces")
+    columns = ("types", "message_sequences", "stored_jsons", "chunk_groups")
     rows = list(enumerate(zip(*(written[name] for name in columns), strict=True), 1))
     complete = {piece: sequence for sequence, (type, _, _, piece) in rows if type not in CHUNKS}
     for sequence, (type, message_sequence, content, piece) in rows:

@@ -137,7 +137,7 @@ def whole_events(session_id: str, *texts: str) -> list[StoredEvent]:
     """Return the events of these texts as they are when nothing refers to the text of a message."""
     normalizer, id = Normalizer(), UUID(session_id)
     prepared = [
-        (each, encode_whole(each.event).fields)
+        (each, encode_whole(each.event).json)
         for sequence, text in enumerate(texts, 1)
         for each in derive(normalizer, id, sequence, read_line(text), 0)
     ]

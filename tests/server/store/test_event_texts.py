@@ -57,11 +57,11 @@ def spaced(value: Any) -> str:
 def filled(stored: StoredJson, text: str) -> bytes:
     """Fill in the beginning and the values in Python."""
     whole, before = b'{"id":"e","timestamp":1,"sessionId":"s","type":"tool_result",', 0
-    fields, source = stored.fields.encode(), text.encode()
-    for at, start, size in places_of(stored.places):
-        whole += fields[before:at] + source[start : start + size]
+    json_text, source = stored.json.encode(), text.encode()
+    for at, start, size in ranges_of(stored.ranges):
+        whole += json_text[before:at] + source[start : start + size]
         before = at + 2
-    return whole + fields[before:]
+    return whole + json_text[before:]
 
 
 # Name: (payload, text of the message, payload as stored).
@@ -97,20 +97,20 @@ def test_encodes_event_without_values_of_the_text(name: str) -> None:
     payload, text, stored_payload = ENCODED[name]
     stored = MessageText(text).encode(event(**payload))
 
-    assert json.loads(f"{{{stored.fields}") == {"turnId": "t", "payload": stored_payload}
+    assert json.loads(f"{{{stored.json}") == {"turnId": "t", "payload": stored_payload}
     assert (stored.event_id, stored.event_time) == ("e", 1)
-    assert (stored.places is None) == (payload == stored_payload)
-    assert filled(stored, text) == encode_whole(event(**payload)).fields.encode()
+    assert (stored.ranges is None) == (payload == stored_payload)
+    assert filled(stored, text) == encode_whole(event(**payload)).json.encode()
 
 
-def test_number_of_places_is_bounded() -> None:
+def test_number_of_text_ranges_is_bounded() -> None:
     """The SQL that fills them in has a part for each."""
     values = {f"v{number}": f"{number}{LONG}" for number in range(6)}
     text = compact(values)
     stored = MessageText(text).encode(event(**values))
 
-    assert len(places_of(stored.places)) == 2
-    assert filled(stored, text) == encode_whole(event(**values)).fields.encode()
+    assert len(ranges_of(stored.ranges)) == 2
+    assert filled(stored, text) == encode_whole(event(**values)).json.encode()
 
 
 def test_number_of_vain_searches_is_bounded() -> None:
@@ -119,7 +119,7 @@ def test_number_of_vain_searches_is_bounded() -> None:
         MessageText(compact(LONG)).encode(event(**values, last=LONG)) for values in ({}, absent)
     )
 
-    assert (within.places is None, beyond.places is None) == (False, True)
+    assert (within.ranges is None, beyond.ranges is None) == (False, True)
 
 
 def test_values_are_found_in_order() -> None:
@@ -127,11 +127,11 @@ def test_values_are_found_in_order() -> None:
     stored = MessageText(compact([LONG, LONG])).encode(event(a=LONG, b=LONG))
     size = len(compact(LONG).encode())
 
-    assert [place[1:] for place in places_of(stored.places)] == [[1, size], [size + 2, size]]
+    assert [each[1:] for each in ranges_of(stored.ranges)] == [[1, size], [size + 2, size]]
 
 
-def places_of(places: str | None) -> list[list[int]]:
-    decoded: list[list[int]] = json.loads((places or "{}").translate(str.maketrans("{}", "[]")))
+def ranges_of(ranges: str | None) -> list[list[int]]:
+    decoded: list[list[int]] = json.loads((ranges or "{}").translate(str.maketrans("{}", "[]")))
     return decoded
 
 
@@ -154,7 +154,7 @@ def expected_events(session_id: UUID, texts: Iterable[str]) -> list[bytes]:
     lines = [prepare_message(session_id, text, id=str(number)).line for number, text in enumerate(texts)]
     normalizer.expect(lines, NOW)
     return [
-        encode_whole(each.event).fields.encode()
+        encode_whole(each.event).json.encode()
         for sequence, line in enumerate(lines, 1)
         for each in derive(normalizer, session_id, sequence, line, NOW)
     ]
@@ -184,7 +184,7 @@ async def full_contents(connection: AsyncConnection, session_id: UUID) -> list[b
 
 async def sizes(connection: AsyncConnection, session_id: UUID) -> tuple[int, int]:
     """Return the number of events that refer, and the bytes of all events as stored."""
-    query = "SELECT count(places), sum(octet_length(fields)) FROM events WHERE session_id = %b"
+    query = "SELECT count(text_ranges), sum(octet_length(stored_json)) FROM events WHERE session_id = %b"
     row = await (await connection.execute(query, [session_id])).fetchone()
     return row or (0, 0)
 
@@ -257,9 +257,11 @@ async def test_fills_in_several_values(connection: AsyncConnection) -> None:
     blocks = [{"type": "text", "text": f"{number}{LONG}"} for number in range(6)]
     texts = [spaced(json.loads(result_line(blocks)))]
     session_id = await store_texts(connection, texts)
-    places = await connection.execute("SELECT array_length(places, 1) FROM events WHERE type = 'tool_result'")
+    ranges = await connection.execute(
+        "SELECT array_length(text_ranges, 1) FROM events WHERE type = 'tool_result'"
+    )
 
-    assert await places.fetchall() == [(2,)]
+    assert await ranges.fetchall() == [(2,)]
     await check_reads(connection, session_id, expected_events(session_id, texts))
 
 
@@ -288,7 +290,8 @@ async def test_value_of_an_earlier_line_is_stored_whole(connection: AsyncConnect
     texts = list(map(compact, parts))
     session_id = await store_texts(connection, texts)
     stored = await connection.execute(
-        "SELECT type, places IS NULL FROM events WHERE session_id = %b AND type LIKE 'assistant%%' ORDER BY sequence",
+        "SELECT type, text_ranges IS NULL FROM events "
+        "WHERE session_id = %b AND type LIKE 'assistant%%' ORDER BY sequence",
         [session_id],
     )
 

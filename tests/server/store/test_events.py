@@ -432,7 +432,7 @@ def stream_chunk(delta: dict[str, Any], **choice: Any) -> str:
 STREAM = [stream_chunk({"content": "One "}), stream_chunk({"content": "file."})]
 STREAM_END = stream_chunk({}, finish_reason="stop")
 
-GROUPED = "SELECT type FROM events WHERE session_id = %b AND piece_of IS NOT NULL ORDER BY sequence"
+GROUPED = "SELECT type FROM events WHERE session_id = %b AND chunk_group IS NOT NULL ORDER BY sequence"
 
 
 async def test_only_logs_with_chunks_index_the_events_that_supersede_them(

@@ -41,7 +41,7 @@ def test_describes_text_by_reading_it() -> None:
 def test_given_role_and_source_take_precedence() -> None:
     prepared = prepare_message(SESSION, ANSWER, id="mine", role="system", source="house")
 
-    assert (prepared.role_given, prepared.source_given) == (True, True)
+    assert (prepared.has_explicit_role, prepared.has_explicit_source) == (True, True)
     assert prepared.described == describe_message(ANSWER, "house")._replace(role="system")
     assert (prepared.described.role, prepared.described.source) == ("system", "house")
 

@@ -40,21 +40,21 @@ PLAIN = "plain words"
 
 DERIVED = """
     SELECT sequence, source, role, kind, block_types, parser_version, digest, blocks_start, blocks_size,
-        role_given, source_given
+        has_explicit_role, has_explicit_source
     FROM messages WHERE session_id = %s ORDER BY sequence
 """
 KEPT = "SELECT id, content, created_at FROM messages WHERE session_id = %s ORDER BY sequence"
 SESSION = (
-    "SELECT source, title, title_rank, first_prompt, first_at, last_at, client_version, provider_session_id, "
+    "SELECT source, title, title_priority, first_prompt, first_at, last_at, client_version, provider_session_id, "
     "updated_at"
 )
 
 # Rows as an older version may have stored them, with an older parser version and fewer fields.
 OLDER = """
     UPDATE messages SET source = 'unknown', role = 'system', kind = 'record', block_types = '{raw}',
-        parser_version = 0, digest = NULL, role_given = NULL, source_given = NULL,
+        parser_version = 0, digest = NULL, has_explicit_role = NULL, has_explicit_source = NULL,
         blocks_start = NULL, blocks_size = NULL;
-    UPDATE sessions SET source = 'unknown', title = NULL, title_rank = 0, first_at = NULL, last_at = NULL,
+    UPDATE sessions SET source = 'unknown', title = NULL, title_priority = 0, first_at = NULL, last_at = NULL,
         client_version = NULL, provider_session_id = NULL, first_prompt = NULL;
     DELETE FROM drift;
 """
@@ -104,7 +104,7 @@ async def test_reindex_derives_same_fields_as_append(connection: AsyncConnection
     assert await reindex_messages(connection, session_id) == Reindexed(3, 3)
     derived, *others = await everything(connection, session_id)
     assert others == before[1:]
-    # The columns role_given and source_given stay NULL: they do not follow from the content.
+    # The columns has_explicit_role and has_explicit_source stay NULL: they do not follow from the content.
     assert derived == [(*row[:-2], None, None) for row in before[0]]
     assert await changes(connection, session_id) == [(1, ()), (2, ()), (3, ())]
     assert await reindex_messages(connection, session_id) == Reindexed(3, 0)
@@ -129,8 +129,11 @@ OUTDATED: dict[str, tuple[str, tuple[str, ...]]] = {
     "the types": ("SET block_types = '{raw}', digest = '\\x00'", ("types",)),
     "the kind and the role": ("SET kind = 'record', role = 'system', digest = '\\x00'", ("kind", "role")),
     "the source": ("SET source = 'pi'", ("source",)),
-    "the source, considered given": ("SET source = 'house', source_given = NULL", ()),
-    "the role, considered given": ("SET role = 'tool', role_given = NULL, source_given = NULL", ()),
+    "the source, considered given": ("SET source = 'house', has_explicit_source = NULL", ()),
+    "the role, considered given": (
+        "SET role = 'tool', has_explicit_role = NULL, has_explicit_source = NULL",
+        (),
+    ),
 }
 
 

@@ -117,7 +117,7 @@ async def test_events_are_not_compressed_without_lz4(connection: AsyncConnection
         SELECT (attcompression, attstorage) = CASE enumvals[cardinality(enumvals)]
             WHEN 'lz4' THEN ('l'::"char", 'x'::"char") ELSE (''::"char", 'e'::"char") END
         FROM pg_attribute, pg_settings
-        WHERE attrelid = 'events'::regclass AND attname = 'fields' AND name = 'default_toast_compression'
+        WHERE attrelid = 'events'::regclass AND attname = 'stored_json' AND name = 'default_toast_compression'
         """
     )
 

@@ -186,7 +186,7 @@ SEEDS = 150
 GIVEN = [
     SessionFacts(),
     SessionFacts(source="pi"),
-    SessionFacts(title="a person's", title_rank=FROM_PERSON),
+    SessionFacts(title="a person's", title_priority=FROM_PERSON),
 ]
 """Facts that the creator of a session gave."""
 
@@ -194,7 +194,7 @@ OUTDATED = SessionFacts(
     first_at=TIMES[0],
     last_at=TIMES[9],
     title="outdated",
-    title_rank=FROM_TOOL,
+    title_priority=FROM_TOOL,
     first_prompt="outdated",
     client_version="0",
     provider_session_id="outdated",
@@ -226,7 +226,7 @@ def any_facts(choose: random.Random) -> SessionFacts:
         first_at=first_at,
         last_at=last_at,
         title=title,
-        title_rank=rank,
+        title_priority=rank,
         first_prompt=choose.choice([None, "say", "more"]),
         client_version=choose.choice([None, "1", "2"]),
         provider_session_id=choose.choice([None, "a", "b"]),

@@ -276,8 +276,8 @@ _SEARCH = {**_NEWEST, "query": "77", "others": "redacted", "per_session": 2**31 
 @pytest.mark.parametrize(
     ("query", "params", "index"),
     [
-        (_QUERIES["conversation"], _SEARCH, "search_said_idx"),
-        (_QUERIES["results"], _SEARCH, "search_rest_idx"),
+        (_QUERIES["conversation"], _SEARCH, "search_conversation_idx"),
+        (_QUERIES["results"], _SEARCH, "search_results_idx"),
         (_LIST, {"active_at": "infinity", "id": UUID(int=2**128 - 1), "limit": 10}, "sessions_activity_idx"),
         (_CANDIDATE, {"key": "77", "ids": [], "rejected": []}, "sessions_lineage_idx"),
     ],

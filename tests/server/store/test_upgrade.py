@@ -213,7 +213,7 @@ async def test_rejects_older_schema(old_store: str) -> None:
 
 def load_store(url: str, path: Path) -> None:
     """Create a database with the schema of a store, and only its rows."""
-    upgrade(url, path.stem.removeprefix("store_"))
+    upgrade(url, path.stem.rpartition("_")[2])
     with psycopg.connect(url) as conn:
         tables = conn.execute(
             "SELECT string_agg(tablename, ',') FROM pg_tables "

@@ -12,36 +12,36 @@ from ash_shared.eventlog.normalizer import Normalizer
 STORED: dict[str, Any] = {
     "turn": {
         "id": "t",
-        "ends_by_word": True,
+        "has_explicit_end": True,
         "phase": "running",
         "has_text": True,
-        "usage": {"": {"input_tokens": 1}},
-        "added_up": {"d1": [1, 2]},
+        "usage_by_answer": {"": {"input_tokens": 1}},
+        "totalled_counts": {"d1": [1, 2]},
         "usage_by_agent": {
             "a": {"answer": "d14", "last": {"input_tokens": 1}, "earlier": {"input_tokens": 2}}
         },
         "cost": 0.5,
-        "costs": {"d2": 0.25},
-        "pieces": 3,
-        "checksum": 4,
+        "cost_by_answer": {"d2": 0.25},
+        "streamed_length": 3,
+        "streamed_checksum": 4,
     },
     "turns": 2,
     "responses": {
         "": {
             "id": "r",
-            "told": ["0"],
-            "outputs": {"1": "c"},
-            "is_begun": True,
+            "emitted_slots": ["0"],
+            "calls_by_output_slot": {"1": "c"},
+            "is_explicit": True,
             "is_over": True,
-            "is_pieced": True,
-            "said": ["d3"],
+            "was_streamed": True,
+            "block_digests": ["d3"],
         }
     },
     "slots": [
         {
             "name": "1",
             "kind": "input",
-            "lane": "p",
+            "parent_call": "p",
             "response": "r",
             "text": "{",
             "beginning_length": 8,
@@ -49,12 +49,12 @@ STORED: dict[str, Any] = {
             "audio_chunks": 2,
             "call": "c",
             "tool": "Bash",
-            "given": {"a": 1},
-            "more": {"executor": "server"},
-            "is_whole": True,
-            "is_built": True,
+            "arguments": {"a": 1},
+            "fields": {"executor": "server"},
+            "is_complete": True,
+            "has_built_arguments": True,
             "unfinished": {"containers": [["a"], 2], "is_in_string": True},
-            "is_named": False,
+            "has_call_id": False,
         }
     ],
     "stored_texts": 1,
@@ -68,16 +68,16 @@ STORED: dict[str, Any] = {
             "is_hosted": True,
         }
     },
-    "nameless": ["c"],
-    "results": {"c": {"exit_code": 1}},
-    "held": [
+    "calls_without_id": ["c"],
+    "pending_results": {"c": {"exit_code": 1}},
+    "held_copies": [
         {
             "role": "user",
             "text": "Hi",
             "blocks": [{"type": "text", "text": "Hi"}],
             "turn": 1,
             "response": "r",
-            "lane": "p",
+            "parent_call": "p",
             "record": "u",
             "timestamp": 6,
             "synthetic": True,
@@ -85,23 +85,23 @@ STORED: dict[str, Any] = {
         }
     ],
     "queue": {"delivered": 1, "records_deliveries": True},
-    "said": ["d4"],
-    "copied": ["d5"],
-    "told": {"assistant/k": {"d6": "e1"}},
-    "answers": {"p": {"key": "m", "forms": [["text", "", 12, 3]], "events": ["e2"], "record": "d14"}},
+    "original_digests": ["d4"],
+    "copy_digests": ["d5"],
+    "emitted_revisions": {"assistant/k": {"d6": "e1"}},
+    "emitted_answers": {"p": {"key": "m", "forms": [["text", "", 12, 3]], "events": ["e2"], "record": "d14"}},
     "sidechain_calls": {"d13": "c"},
-    "pieced": ["r"],
-    "streamed": {"id": "r", "said": ["d7"]},
-    "sent": {"d8": 1},
-    "once": ["d9"],
-    "speakers": {"k": "user"},
+    "streamed_responses": ["r"],
+    "last_streamed": {"id": "r", "block_digests": ["d7"]},
+    "sent_counts": {"d8": 1},
+    "once_digests": ["d9"],
+    "roles_by_key": {"k": "user"},
     "prompts_by_parent": {"d11": "u1"},
     "first_prompts": {"d12": "u1"},
     "agent": "plan",
-    "counted": "d10",
-    "costs": 1.5,
-    "paid_by": "s",
-    "lag": 7,
+    "last_usage_digest": "d10",
+    "session_cost": 1.5,
+    "cost_session": "s",
+    "clock_lag": 7,
     "is_interrupted": True,
     "has_records": True,
 }
@@ -122,9 +122,9 @@ STRUCTS: dict[str, type[msgspec.Struct]] = {
     "responses": state.Response,
     "slots": state.Slot,
     "calls": state.Call,
-    "answers": state.EmittedAnswer,
-    "held": state.HeldCopy,
-    "streamed": state.StreamedAnswer,
+    "emitted_answers": state.EmittedAnswer,
+    "held_copies": state.HeldCopy,
+    "last_streamed": state.StreamedAnswer,
 }
 
 
@@ -133,7 +133,7 @@ def test_covers_every_stored_field(name: str) -> None:
     value: Any = STORED
     for key in filter(None, name.split("/")):
         value = value[key]
-    if name in ("responses", "calls", "answers", "turn/usage_by_agent"):
+    if name in ("responses", "calls", "emitted_answers", "turn/usage_by_agent"):
         (value,) = value.values()
     elif isinstance(value, list):
         (value,) = value

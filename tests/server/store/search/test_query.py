@@ -279,7 +279,7 @@ async def rows(connection: AsyncConnection, session_id: UUID) -> list[Any]:
 
 
 async def progress(connection: AsyncConnection, session_id: UUID) -> Any:
-    query = "SELECT event_sequence, events_dropped, version FROM search_progress WHERE session_id = %s"
+    query = "SELECT event_sequence, last_dropped_sequence, version FROM search_progress WHERE session_id = %s"
     return await (await connection.execute(query, [session_id])).fetchone()
 
 
