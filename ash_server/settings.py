@@ -104,19 +104,41 @@ def _parse(texts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _read_files(environ: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the settings of `.env` and of secret files."""
-    dotenv = _DOTENV if _DOTENV.is_file() else None
-    secrets = _secrets_folder(environ)
-    if dotenv is None and secrets is None:
-        return {}
-    # Imported late: it takes 40 ms, and few commands run where there are such files.
-    from ash_server.settings_files import UnreadableFiles, read_files
+    """Return the settings of secret files and of `.env`, which has priority."""
+    texts: dict[str, str] = {}
+    if folder := _secrets_folder(environ):
+        texts.update(_read_from(folder, _read_secrets))
+    if _DOTENV.is_file():
+        texts.update(_read_from(_DOTENV, _read_dotenv))
+    return texts
 
+
+def _read_from(place: Path, read: Callable[[Path], Mapping[str, str | None]]) -> Mapping[str, str]:
     try:
-        return read_files(tuple(_PARSERS), dotenv, secrets)
-    except UnreadableFiles as error:
-        places = " and ".join(str(place.absolute()) for place in (dotenv, secrets) if place)
-        raise SettingsError(f"the settings in {places} cannot be read: {error}") from error
+        texts = read(place)
+    except OSError as error:
+        raise _unreadable(place, error.strerror or "") from error
+    except UnicodeDecodeError as error:  # its message may quote a secret
+        raise _unreadable(place, "they are not text in UTF-8") from error
+    return _variables({name.upper(): text for name, text in texts.items() if text})
+
+
+def _unreadable(place: Path, reason: str) -> SettingsError:
+    return SettingsError(f"the settings in {place.absolute()} cannot be read: {reason}")
+
+
+def _read_dotenv(path: Path) -> Mapping[str, str | None]:
+    # Imported late: it takes as long as this module, and few commands run where there is such a file.
+    from dotenv import dotenv_values
+
+    return dotenv_values(path, encoding="utf-8")
+
+
+def _read_secrets(folder: Path) -> Mapping[str, str]:
+    """Read the files named after settings; others may be of other programs."""
+    names = {f"ash_{name}" for name in _PARSERS}
+    files = [path for path in folder.iterdir() if path.name.lower() in names and path.is_file()]
+    return {path.name: path.read_text("utf-8").strip() for path in files}
 
 
 def _secrets_folder(environ: Mapping[str, str]) -> Path | None:

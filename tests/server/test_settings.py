@@ -159,7 +159,10 @@ def test_clients_of_a_server_read_no_files(folder: Path) -> None:
 
 
 def test_secret_files_of_containers_need_no_setting(folder: Path) -> None:
-    write_files(folder / "run-secrets", ash_database_url="postgresql://ada:pw@db/ash\n", other="x")
+    secrets = folder / "run-secrets"
+    write_files(secrets, ash_database_url="postgresql://ada:pw@db/ash\n", other="x")
+    (secrets / "key.der").write_bytes(b"\xff")
+    (secrets / "ash_home").mkdir()
 
     assert Settings.load({}) == Settings(database_url="postgresql://ada:pw@db/ash")
 
@@ -178,6 +181,19 @@ def test_errors_in_files(folder: Path, content: bytes, message: str) -> None:
         Settings.load({})
 
     assert str(error.value) == message.replace("FOLDER", str(folder))
+
+
+def test_errors_in_secret_files(folder: Path) -> None:
+    """The message names the folder with the error, not the readable file beside it."""
+    (folder / ".env").write_text("ASH_PORT=5000")
+    write_files(folder / "run-secrets")
+    (folder / "run-secrets" / "ash_secret").write_bytes(b"\xff")
+
+    with pytest.raises(SettingsError) as error:
+        Settings.load({})
+
+    reason = "cannot be read: they are not text in UTF-8"
+    assert str(error.value) == f"the settings in {folder / 'run-secrets'} {reason}"
 
 
 def test_a_named_folder_of_secret_files_must_exist() -> None:

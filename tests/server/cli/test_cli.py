@@ -861,7 +861,7 @@ UNUSED_MODULES = {
     "import sys; sys.argv = ['ash', '--help']; import ash_server.cli.main as m; m.run()": STORE,
     "import sys; sys.argv = ['ash', 'import', '--help']; import ash_server.cli.main as m; m.run()": STORE,
     "import ash_server.cli.sessions; from ash_server.settings import Settings; Settings.load({})": {
-        *("dotenv", "pydantic_settings"),  # unless there are files to read
+        "dotenv",  # unless there is a file `.env`
     },
     "import ash_server.cli.import_.worker": {
         *("alembic", "ash_server.store.search.tokens", "click", "litestar", "rich", "sqlalchemy"),
