@@ -341,7 +341,7 @@ def _with_id(message: str | bytes | MessageToAppend, source: str | None) -> Mess
     new: MessageToAppend = {"content": message} if isinstance(message, str) else {**message}
     if source is not None:
         new.setdefault("source", source)
-    if "id" not in new and describe_message(new["content"], new.get("source")).facts.uuid is None:
+    if "id" not in new and describe_message(new["content"], new.get("source")).header.uuid is None:
         new["id"] = str(uuid4())
     return new
 

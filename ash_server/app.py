@@ -63,7 +63,7 @@ from ash_server.store.prepare import NewMessage
 from ash_server.store.search.within import SessionHit, SessionHitPage
 from ash_shared.conversation.cli_result import ExecutionResponse
 from ash_shared.model.health import Health
-from ash_shared.model.message import Message, Reading
+from ash_shared.model.message import Message, ParsedMessage
 from ash_shared.model.pages import (
     AppendedMessages,
     EventPage,
@@ -129,7 +129,7 @@ _MODELS = (
     PostedEvents,
     Problem,
     ProjectedMessages,
-    Reading,
+    ParsedMessage,
     SearchPage,
     SearchResult,
     Session,

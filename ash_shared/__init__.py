@@ -1,4 +1,4 @@
-"""Ash's library: read stored agent messages as typed content.
+"""Ash's library: parse stored agent messages as typed content.
 
 Pure functions and values: no I/O, no clock, no generated ids, no environment.
 """
@@ -23,13 +23,13 @@ from ash_shared.model.events import EVENT_TYPES, ChatEvent, KnownEvent, OtherEve
 from ash_shared.model.message import (
     Description,
     Drift,
-    Facts,
     Kind,
     Message,
     MessageError,
     MessageMetadata,
     ParsedLine,
-    Reading,
+    ParsedMessage,
+    RecordHeader,
     Role,
     StandardMessage,
     StandardTokenUsage,
@@ -38,9 +38,9 @@ from ash_shared.parsing.parse import (
     PARSER_VERSION,
     describe_message,
     parse_jsonl,
+    parse_message,
     parse_message_content,
     parse_message_content_json,
-    read_message,
 )
 from ash_shared.projections import (
     SessionSummary,
@@ -66,7 +66,6 @@ __all__ = [
     "Description",
     "Drift",
     "ExecutionResponse",
-    "Facts",
     "FileContent",
     "ImageContent",
     "Kind",
@@ -78,9 +77,10 @@ __all__ = [
     "Normalizer",
     "OtherEvent",
     "ParsedLine",
+    "ParsedMessage",
     "RawContent",
     "RawReason",
-    "Reading",
+    "RecordHeader",
     "Role",
     "SessionSummary",
     "StandardMessage",
@@ -94,10 +94,10 @@ __all__ = [
     "is_system_message",
     "parse_cli_output",
     "parse_jsonl",
+    "parse_message",
     "parse_message_content",
     "parse_message_content_json",
     "read_event",
-    "read_message",
     "split_lines",
     "to_anthropic_messages",
     "to_claude_prompt",

@@ -13,7 +13,7 @@ from ash_server.store.connections.pool import upgrade
 from ash_server.store.embedded.server import EmbeddedPostgres
 from ash_server.store.messages import PreparedMessage, append
 from ash_server.store.sessions import create_session
-from ash_shared.model.message import Description, Facts
+from ash_shared.model.message import Description, RecordHeader
 from ash_shared.parsing.parse import find_blocks
 
 _TABLES = """
@@ -89,4 +89,4 @@ def agent_message(text: str) -> PreparedMessage:
     )
 
 
-_DESCRIBED = Description("claude", "message", "assistant", ("text",), Facts(), None, (), bytes(16))
+_DESCRIBED = Description("claude", "message", "assistant", ("text",), RecordHeader(), None, (), bytes(16))

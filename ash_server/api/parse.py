@@ -14,8 +14,8 @@ from ash_server.api.http.problems import COMMON_ERRORS, KEY_ERRORS, error_respon
 from ash_server.errors import MessageTooLarge, OriginNotAllowed
 from ash_server.offload import offload
 from ash_server.store.prepare import Source
-from ash_shared.model.message import Reading
-from ash_shared.parsing.parse import read_message
+from ash_shared.model.message import ParsedMessage
+from ash_shared.parsing.parse import parse_message
 
 _CLAUDE_LINE = (
     '{"type":"assistant","message":{"role":"assistant","content":['
@@ -62,8 +62,8 @@ class ParseController(Controller):
             }
         ),
     )
-    async def parse(self, request: Request[Any, Any, Any], state: State) -> Reading:
+    async def parse(self, request: Request[Any, Any, Any], state: State) -> ParsedMessage:
         body = await read_body(request, JSON)
         message = decode_body(body.text, _decoder)
         check_size(message.content, state.settings)
-        return await offload(lambda text: read_message(text.content, text.source), message)
+        return await offload(lambda text: parse_message(text.content, text.source), message)

@@ -124,7 +124,7 @@ def _read_file(file: Path, kinds: defaultdict[_Kind, _Counts]) -> int:
     file_version, number = None, 0
     for number, line in enumerate(open_transcript(file).lines(), 1):  # noqa: B007  # the last one is the count
         described = describe_message(line.data or b"")
-        version, seen = client_version_of(described.facts), to_datetime(described.facts.timestamp)
+        version, seen = client_version_of(described.header), to_datetime(described.header.timestamp)
         file_version = version or file_version
         for drift in described.drift:
             kind = _Kind(described.source, version, raw_type_of(drift), drift.reason)

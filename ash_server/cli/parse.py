@@ -9,7 +9,7 @@ from ash_server.cli.common.options import source_option
 from ash_server.cli.common.output.message_view import show_message
 from ash_server.cli.common.output.terminal import stdout_console, visible_json, warn
 from ash_server.transfer.importing.lines import MAX_LINE_BYTES, read_texts
-from ash_shared import Reading, read_message
+from ash_shared import ParsedMessage, parse_message
 
 
 @click.command("parse")
@@ -34,14 +34,14 @@ def command(file: BinaryIO, source: str | None, as_json: bool | None) -> int:
             warn(f"line {line.place.number} is longer than {MAX_LINE_BYTES} bytes: skipped")
             code = 1
         elif line.data.strip():
-            show(line.place.number, read_message(line.data, source))
+            show(line.place.number, parse_message(line.data, source))
     return code
 
 
-def _show_json(_: int, reading: Reading) -> None:
+def _show_json(_: int, reading: ParsedMessage) -> None:
     click.echo(visible_json(reading.model_dump_json()))
 
 
-def _show_view(number: int, reading: Reading) -> None:
+def _show_view(number: int, reading: ParsedMessage) -> None:
     heading = (f"#{number}", reading.role, reading.kind, reading.source)
     show_message(stdout_console(), heading, reading.parsed)

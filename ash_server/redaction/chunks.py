@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from ash_shared.parsing.parsed_text import read_text
+from ash_shared.parsing.parsed_text import parse_text
 
 _SHOWN = re.compile(
     r"(.*_)?(id|uuid|type|role|model|object|status|reason|timestamp|at)|.*[a-z](Id|Uuid|Type|At|Reason)"
@@ -38,7 +38,7 @@ def _hide_unknown_chunk(content: bytes) -> bytes:
     record = payload.get("raw")
     if not isinstance(record, dict):
         return content
-    if read_text(_encode(record), payload.get("source")).reading.kind != "chunk":
+    if parse_text(_encode(record), payload.get("source")).content.kind != "chunk":
         return content
     try:
         hidden = _hide(record)

@@ -18,7 +18,7 @@ from ash_server.errors import InvalidParameter
 from ash_server.store.session_facts import to_datetime
 from ash_server.store.text import check_text, storable
 from ash_shared.model.base import ABSENT, AshModel, Omittable
-from ash_shared.model.message import Description, Drift, Facts
+from ash_shared.model.message import Description, Drift, RecordHeader
 
 Reason = Literal["unknown_type", "malformed"]
 
@@ -159,7 +159,7 @@ def raw_type_of(drift: Drift) -> str:
     return storable(drift.raw_type)[:_MAX_TYPE_LENGTH]
 
 
-def client_version_of(facts: Facts) -> str | None:
+def client_version_of(facts: RecordHeader) -> str | None:
     return storable(facts.client_version)[:_MAX_TYPE_LENGTH] or None if facts.client_version else None
 
 
@@ -168,8 +168,8 @@ def _build_rows(message: DescribedMessage) -> Iterator[_Row]:
     described, times = message.described, Counter[tuple[str, str]]()
     for drift in described.drift:
         times[drift.reason, raw_type_of(drift)] += drift.times
-    version = client_version_of(described.facts)
-    seen_at = to_datetime(described.facts.timestamp)
+    version = client_version_of(described.header)
+    seen_at = to_datetime(described.header.timestamp)
     for (reason, raw_type), count in times.items():
         yield _Row(message.sequence, reason, raw_type, described.source, version, count, seen_at)
 

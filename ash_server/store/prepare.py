@@ -17,7 +17,7 @@ from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
 from ash_shared.model.events import EVENT_TYPES, ChatEvent, read_event
 from ash_shared.model.message import Role
 from ash_shared.parsing.parse import describe_with_place
-from ash_shared.parsing.parsed_text import read_raw
+from ash_shared.parsing.parsed_text import parse_raw
 
 MAX_EVENT_DEPTH = MAX_DEPTH + 2
 """Maximum depth of an event. Its payload may contain a record of the maximum depth, MAX_DEPTH, two levels down."""
@@ -82,16 +82,16 @@ def prepare_message(
     repeated line is stored once. Without a `uuid` it is the `fallback_id`, or random, so that the text is stored each
     time.
     """
-    read = read_raw(raw, source)
-    described, blocks = describe_with_place(raw, read, source)
+    parsed = parse_raw(raw, source)
+    described, blocks = describe_with_place(raw, parsed, source)
     return PreparedMessage(
-        id=id if id is not None else _derive_id(session_id, described.facts.uuid, raw, fallback_id),
+        id=id if id is not None else _derive_id(session_id, described.header.uuid, raw, fallback_id),
         id_given=id is not None,
         content=raw,
         described=described._replace(role=role) if role else described,
         has_explicit_role=role is not None,
         has_explicit_source=source is not None,
-        line=line_of(read, source, role, facts=described.facts),
+        line=line_of(parsed, source, role, header=described.header),
         blocks=blocks,
     )
 

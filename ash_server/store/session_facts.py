@@ -92,7 +92,7 @@ def collect_facts(messages: Sequence[Description]) -> SessionFacts:
     times = [
         time
         for each in messages
-        for time in (each.facts.timestamp, each.facts.last_timestamp)
+        for time in (each.header.timestamp, each.header.last_timestamp)
         if time is not None and time in _TIMES
     ]
     prompt = _first_text(each.prompt for each in messages)
@@ -104,15 +104,15 @@ def collect_facts(messages: Sequence[Description]) -> SessionFacts:
         title=title,
         title_priority=rank,
         first_prompt=prompt,
-        client_version=_first_text(each.facts.client_version for each in reversed(messages)),
-        provider_session_id=_first_text(each.facts.session_id for each in reversed(messages)),
+        client_version=_first_text(each.header.client_version for each in reversed(messages)),
+        provider_session_id=_first_text(each.header.session_id for each in reversed(messages)),
         agent_id=_agent_id(messages),
     )
 
 
 def _agent_id(messages: Sequence[Description]) -> str | None:
     """Return the first agent that a message names; empty for a main session."""
-    first = next((each.facts.agent for each in messages if each.facts.agent is not None), None)
+    first = next((each.header.agent for each in messages if each.header.agent is not None), None)
     return first and _first_text([first])
 
 
@@ -129,7 +129,7 @@ def to_milliseconds(moment: datetime) -> int:
 
 
 def _title(messages: Sequence[Description], prompt: str | None) -> tuple[str | None, int]:
-    facts = [each.facts for each in reversed(messages) if each.facts.title is not None]
+    facts = [each.header for each in reversed(messages) if each.header.title is not None]
     for rank in (RENAMED, FROM_TOOL):
         titles = (each.title or "" for each in facts if each.is_title_of_person == (rank == RENAMED))
         if named := _first_text(map(typed_text, titles)):

@@ -64,7 +64,7 @@ class _Beginning(NamedTuple):
             identity = identify(text, transcript.source)
             names |= {identity.session, identity.origin}
             described = describe_message(text, transcript.source)
-            time = described.facts.timestamp if time is None else time
+            time = described.header.timestamp if time is None else time
             marks = record_marks(identity, text)
             if marks is not None:
                 records.append(ComparedRecord(marks, number, described.kind == "message"))
@@ -119,4 +119,4 @@ def _ends_with(file: Path, id: str) -> bool:
 
 def _session_id(file: Path) -> str | None:
     lines = islice(open_transcript(file).lines(), 1)
-    return next((describe_message(line.data or b"").facts.session_id for line in lines), None)
+    return next((describe_message(line.data or b"").header.session_id for line in lines), None)

@@ -12,7 +12,7 @@ from ash_shared.conversation.transcript import split_transcript
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.content import TextContent, ToolUseContent
 from ash_shared.model.message import MessageError, StandardMessage
-from ash_shared.parsing.parsed_text import read_raw
+from ash_shared.parsing.parsed_text import parse_raw
 from ash_shared.records.json_text import decode_json, exact_text, is_blank, shown_text
 
 T = TypeVar("T")
@@ -102,8 +102,8 @@ def _last_answer(messages: list[StandardMessage]) -> str | None:
 
 def _plain_answer(stdout: str | bytes) -> list[StandardMessage]:
     """Return the output of a run as one message if it is plain text; no message if any line may be JSON."""
-    reads = [read_raw(text, None) for text in split_transcript(stdout) if not is_blank(text)]
-    if not reads or any(read.record is not None or read.reading.kind != "message" for read in reads):
+    lines = [parse_raw(text, None) for text in split_transcript(stdout) if not is_blank(text)]
+    if not lines or any(line.record is not None or line.content.kind != "message" for line in lines):
         return []
     answer = transform_messages([shown_text(stdout).strip()])
     return [message.model_copy(update={"role": "assistant"}) for message in answer]
@@ -133,7 +133,7 @@ def _last_session(messages: list[StandardMessage]) -> str | None:
 
 def _first_session(stdout: str | bytes, source: str | None) -> str | None:
     """Return the session id of a run without messages."""
-    sessions = (read_raw(text, source).facts().session_id for text in split_transcript(stdout))
+    sessions = (parse_raw(text, source).header().session_id for text in split_transcript(stdout))
     return next(filter(None, sessions), None)
 
 
@@ -157,7 +157,7 @@ def _parse_answer(
 
 def _structured_outputs(stdout: str | bytes, messages: list[StandardMessage]) -> Iterator[Any]:
     """Yield the structured outputs of a run of Claude, the last first."""
-    records = [read_raw(text, "claude").record or {} for text in split_transcript(stdout)]
+    records = [parse_raw(text, "claude").record or {} for text in split_transcript(stdout)]
     outputs = (record.get("structured_output") for record in reversed(records))
     yield from (output for output in outputs if output is not None)
     for block in reversed([block for message in messages for block in message.content]):

@@ -65,7 +65,7 @@ class LiveMessages:
         self.size = 0
         """Characters of the lines."""
         for raw, source in head:
-            self._fold.add_facts(raw, source)
+            self._fold.add_header(raw, source)
         self._add_lines(before)
         for draft in self._take_changed():
             self._record(draft, self._final_usage(draft, is_complete=is_turn_over))
@@ -124,8 +124,8 @@ class LiveMessages:
             update.replaced.append(sent.id)
             sent = self._start_over(draft)
         blocks, new_usage = draft.blocks[len(sent.blocks) :], usage if sent.usage is None else None
-        has_new_facts = (draft.metadata, draft.error) != (sent.metadata, sent.error)
-        if not sent.originals or blocks or new_usage or has_new_facts:
+        has_new_metadata = (draft.metadata, draft.error) != (sent.metadata, sent.error)
+        if not sent.originals or blocks or new_usage or has_new_metadata:
             part = copy(draft)
             part.blocks, part.usage = blocks, new_usage
             part.originals = draft.originals[sent.originals :]
@@ -139,6 +139,6 @@ class LiveMessages:
         return self._sent[draft.number]
 
     def _record(self, draft: Draft, usage: Block | None) -> None:
-        facts = (list(draft.blocks), usage, dict(draft.metadata), draft.error, len(draft.originals))
+        header = (list(draft.blocks), usage, dict(draft.metadata), draft.error, len(draft.originals))
         sent = self._sent[draft.number]
-        self._sent[draft.number] = _Sent(sent.id, sent.id_name, *facts)
+        self._sent[draft.number] = _Sent(sent.id, sent.id_name, *header)

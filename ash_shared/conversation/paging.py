@@ -39,7 +39,7 @@ def transform_page(
     """
     fold = Fold()
     for raw, source in head:
-        fold.add_facts(raw, source)
+        fold.add_header(raw, source)
     for raw, source in before:
         fold.add(raw, source)
     for raw, source in lines:

@@ -17,8 +17,14 @@ from ash_shared.conversation.queued_drafts import QueuedDrafts
 from ash_shared.conversation.shadows import find_shadows
 from ash_shared.conversation.transcript import Messages, texts_with_sources
 from ash_shared.model.blocks import Block, text_block
-from ash_shared.model.message import Facts, MessageError, MessageMetadata, StandardMessage, StandardTokenUsage
-from ash_shared.parsing.parsed_text import Read, read_raw
+from ash_shared.model.message import (
+    MessageError,
+    MessageMetadata,
+    RecordHeader,
+    StandardMessage,
+    StandardTokenUsage,
+)
+from ash_shared.parsing.parsed_text import ParsedText, parse_raw
 from ash_shared.parsing.typed_blocks import typed_blocks
 from ash_shared.records.contract import Part, Record
 from ash_shared.records.json_text import is_blank, shown_text
@@ -45,9 +51,9 @@ def transform_messages(lines: Messages, source: str | None = None) -> list[Stand
 class _Origin(NamedTuple):
     """The record of a part."""
 
-    read: Read
-    facts: Facts
-    """The facts of the record, with the id and time of the part if it has its own."""
+    parsed: ParsedText
+    header: RecordHeader
+    """The header of the record, with the id and time of the part if it has its own."""
     source: str
     name: "PartName"
 
@@ -87,24 +93,24 @@ class Fold:
         """The calls of subagents' lines that name none, by the id of the line."""
         self._queue = QueuedDrafts()
 
-    def add_facts(self, raw: str | bytes, source: str | None) -> None:
-        """Read only the facts of a line about its session."""
-        for read in _flatten(read_raw(raw, source)):
-            self._update_session(read.facts())
+    def add_header(self, raw: str | bytes, source: str | None) -> None:
+        """Update the session's own fields from the header of a line, and add no message."""
+        for parsed in _flatten(parse_raw(raw, source)):
+            self._update_session(parsed.header())
 
     def add(self, raw: str | bytes, source: str | None) -> None:
         self._line += 1
         if is_blank(raw):
             return
         line, number = StoredText(raw), count()
-        for read in _flatten(read_raw(raw, source)):
-            facts = read.facts()
-            self._update_session(facts)
-            if not self._is_duplicate_line(facts, line):
-                for part in read.parts():
+        for parsed in _flatten(parse_raw(raw, source)):
+            header = parsed.header()
+            self._update_session(header)
+            if not self._is_duplicate_line(header, line):
+                for part in parsed.parts():
                     name = PartName(line, next(number))
-                    source_name = shown_text(read.source(source))
-                    self._add_part(part, _Origin(read, part.facts_in(facts), source_name, name))
+                    source_name = shown_text(parsed.source(source))
+                    self._add_part(part, _Origin(parsed, part.header_in(header), source_name, name))
 
     def messages(self, *, start: int = 0, end: int | None = None) -> list[StandardMessage]:
         """Return the messages that begin on the lines from `start` up to but excluding `end`; by default all."""
@@ -140,23 +146,23 @@ class Fold:
         """True if the next lines may continue the message and revise its usage."""
         return bool(draft.forms) and any(draft is answer for answer in self._answers.values())
 
-    def _is_duplicate_line(self, facts: Facts, line: StoredText) -> bool:
+    def _is_duplicate_line(self, header: RecordHeader, line: StoredText) -> bool:
         """True if the same line, with the same record id, was added before."""
-        if facts.uuid is None:
+        if header.uuid is None:
             return False
-        is_duplicate = (facts.uuid, line.digest) in self._lines_seen
-        self._lines_seen.add((facts.uuid, line.digest))
+        is_duplicate = (header.uuid, line.digest) in self._lines_seen
+        self._lines_seen.add((header.uuid, line.digest))
         return is_duplicate
 
-    def _update_session(self, facts: Facts) -> None:
-        values = {"sessionId": facts.session_id, "cliVersion": facts.client_version, "model": facts.model}
+    def _update_session(self, header: RecordHeader) -> None:
+        values = {"sessionId": header.session_id, "cliVersion": header.client_version, "model": header.model}
         self._session.update({key: value for key, value in values.items() if value})
 
     def _add_part(self, part: Part, origin: _Origin) -> None:
         if part.relation in _LINKS:
             _LINKS[part.relation](self, part, origin)
             return
-        part = _as_typed(self._with_call(part, origin.facts.uuid), origin.source)
+        part = _as_typed(self._with_call(part, origin.header.uuid), origin.source)
         self._retract(part)
         if part.role is None:
             for call, fields in part.result_fields():
@@ -197,8 +203,8 @@ class Fold:
         """Add a message for a queued prompt at this point."""
         is_synthetic = bool(queued.metadata.get("synthetic"))
         part = Part(role="user", blocks=queued.blocks, origin="synthetic" if is_synthetic else sent)
-        facts = origin.facts._replace(uuid=None, timestamp=queued.timestamp)
-        source = origin._replace(facts=facts, name=queued.name)
+        header = origin.header._replace(uuid=None, timestamp=queued.timestamp)
+        source = origin._replace(header=header, name=queued.name)
         draft = self._new_draft(part, source)
         self._extend(draft, part, source)
         draft.originals = list(queued.originals)
@@ -266,13 +272,13 @@ class Fold:
             line=self._line,
             turn=self.turn,
             name=origin.name,
-            id=origin.facts.uuid,
+            id=origin.header.uuid,
             source=origin.source,
             role=part.role or "system",
             joins_previous=part.relation == "continuation",
             is_copy=part.is_copy,
             is_queued=part.relation == "held_copy",
-            blocks=[] if part.role else list(origin.read.reading.blocks),
+            blocks=[] if part.role else list(origin.parsed.content.blocks),
             metadata={key: self._session.get(key) for key in _SESSION_FIELDS[part.role == "assistant"]},
         )
         self._index_by_id.setdefault(draft.id or "", draft.number)
@@ -294,19 +300,19 @@ class Fold:
 
     def _extend(self, draft: Draft, part: Part, origin: _Origin) -> None:
         self._changed.add(draft.number)
-        is_new, original = not draft.originals, _original_of(part, origin.read)
+        is_new, original = not draft.originals, _original_of(part, origin.parsed)
         is_repeated = part.is_revision and part.blocks == draft.blocks
         is_same = not is_new and (original is draft.originals[-1] or is_repeated)
         if part.is_revision:
             draft.blocks = list(part.blocks)
         elif part.relation == "growth":
-            self._grow(draft, part, origin.facts.uuid)
+            self._grow(draft, part, origin.header.uuid)
         elif part.role is not None:
             draft.blocks += part.blocks
         draft.metadata.update(_metadata_of(part))
         draft.error = part.error or draft.error
         if draft.timestamp is None and (is_new or part.role is not None):
-            draft.timestamp = origin.facts.timestamp
+            draft.timestamp = origin.header.timestamp
         if part.usage is not None and part.relation != "turn_end":
             draft.usage = part.usage
             # Usage ends an answer: the next part begins another.
@@ -359,11 +365,11 @@ class Fold:
 
 
 _LINKS: Mapping[Relation, Callable[[Fold, Part, _Origin], None]] = {
-    "branch": lambda fold, part, origin: fold._start_branch(part, origin.facts.uuid),
+    "branch": lambda fold, part, origin: fold._start_branch(part, origin.header.uuid),
     "delivery_log": lambda fold, part, origin: fold._queue.record_deliveries(),
     "removal": Fold._remove_prompt,
-    "root": lambda fold, part, origin: fold._start_conversation(part, origin.facts.uuid),
-    "sidechain": lambda fold, part, origin: fold._enter_sidechain(part, origin.facts.uuid),
+    "root": lambda fold, part, origin: fold._start_conversation(part, origin.header.uuid),
+    "sidechain": lambda fold, part, origin: fold._enter_sidechain(part, origin.header.uuid),
     "take": lambda fold, part, origin: fold._queue.take(part),
     "withdrawal": lambda fold, part, origin: fold._note(fold._queue.withdraw(part)),
 }
@@ -419,19 +425,19 @@ def _merge_ranges(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]
             end = last
 
 
-def _flatten(read: Read) -> Iterator[Read]:
-    if read.elements:
-        for element in read.elements:
+def _flatten(parsed: ParsedText) -> Iterator[ParsedText]:
+    if parsed.elements:
+        for element in parsed.elements:
             yield from _flatten(element)
     else:
-        yield read
+        yield parsed
 
 
-def _original_of(part: Part, read: Read) -> Any:
+def _original_of(part: Part, parsed: ParsedText) -> Any:
     """Return the decoded record, or the piece of it that became the part; the text if there is no record."""
     if part.original is not None:
         return part.original
-    return read.reading.blocks[0].get("text") if read.record is None else read.record
+    return parsed.content.blocks[0].get("text") if parsed.record is None else parsed.record
 
 
 def _build_message(id: str, draft: Draft) -> StandardMessage:

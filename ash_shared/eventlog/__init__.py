@@ -7,7 +7,7 @@ items are closed with the content they have; nothing is invented.
 
 | word | meaning | module |
 |---|---|---|
-| line | the steps of one stored text; `Log` collects its events | `emitter` |
+| line | the steps of one stored text; `LineOutput` collects its events | `emitter` |
 | turn | from a prompt to the last event it caused; ends explicitly or when the next one begins | `turns` |
 | response | one answer of the model; the main conversation and each subagent have their own | `streaming` |
 | slot | one streamed item of a response: a chunk event for each chunk, one event when complete | `streaming` |
@@ -19,11 +19,11 @@ items are closed with the content they have; nothing is invented.
 Content that a session holds more than once becomes one event: see `dedupe`.
 
 Modules import downwards only: normalizer > complete_messages > posted_events, streaming > emit_messages > tool_calls >
-turns > usage > dedupe > emitter > state. The exception is `Log.close_open`: the end of a turn closes open slots,
+turns > usage > dedupe > emitter > state. The exception is `LineOutput.close_open`: the end of a turn closes open slots,
 and emitting their events needs a turn.
 """
 
-from ash_shared.eventlog.emitter import Context, Event, Line, line_of, read_line
+from ash_shared.eventlog.emitter import Context, Event, Line, line_of, parse_line
 from ash_shared.eventlog.normalizer import FIRST_LINES, NORMALIZER_VERSION, Normalizer, OpenTurn
 from ash_shared.eventlog.posted_events import NOTED
 
@@ -37,5 +37,5 @@ __all__ = [
     "Normalizer",
     "OpenTurn",
     "line_of",
-    "read_line",
+    "parse_line",
 ]

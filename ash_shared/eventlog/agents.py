@@ -5,16 +5,16 @@ import re
 from typing import Any
 
 from ash_shared.eventlog import turns
-from ash_shared.eventlog.emitter import Log
+from ash_shared.eventlog.emitter import LineOutput
 from ash_shared.records.json_fields import decode_arguments, text_at
 from ash_shared.records.steps import CurrentAgent
 
 
-def follow_agent(log: Log, step: CurrentAgent) -> None:
+def follow_agent(output: LineOutput, step: CurrentAgent) -> None:
     """Emit a switch if a record that was not known names another agent than the one before."""
-    if step.key not in log.state.roles_by_key and log.state.agent != step.name:
-        turns.end_if_over(log)
-        _switch(log, step.name, is_first=not log.state.agent)
+    if step.key not in output.state.roles_by_key and output.state.agent != step.name:
+        turns.end_if_over(output)
+        _switch(output, step.name, is_first=not output.state.agent)
 
 
 def started_agent(tool: str, result: Any) -> str | None:
@@ -24,17 +24,17 @@ def started_agent(tool: str, result: Any) -> str | None:
     return text_at(decode_arguments(result), "agent_id")
 
 
-def follow_handoff(log: Log, tool: str, result: Any) -> None:
+def follow_handoff(output: LineOutput, tool: str, result: Any) -> None:
     """Emit the switch that the result of a handoff tool states; its agent before may be unknown."""
     target = _handoff_target(tool, result)
-    if target is not None and target != log.state.agent:
-        _switch(log, target)
+    if target is not None and target != output.state.agent:
+        _switch(output, target)
 
 
-def _switch(log: Log, to: str, *, is_first: bool = False) -> None:
-    previous, log.state.agent = log.state.agent, to
+def _switch(output: LineOutput, to: str, *, is_first: bool = False) -> None:
+    previous, output.state.agent = output.state.agent, to
     if not is_first:
-        log.emit("agent_switch", {**({"fromAgentId": previous} if previous else {}), "toAgentId": to})
+        output.emit("agent_switch", {**({"fromAgentId": previous} if previous else {}), "toAgentId": to})
 
 
 def _handoff_target(tool: str, result: Any) -> str | None:

@@ -19,7 +19,7 @@ from ash_shared.eventlog.dedupe import copies, repetitions
 from ash_shared.eventlog.dedupe.digests import text_digest
 from ash_shared.eventlog.dedupe.resent_messages import without_resent
 from ash_shared.eventlog.dedupe.revisions import Unit, emit_units
-from ash_shared.eventlog.emitter import Log
+from ash_shared.eventlog.emitter import LineOutput
 from ash_shared.eventlog.state import (
     MAX_FIRST_PROMPTS,
     MAX_PROMPTS,
@@ -34,30 +34,34 @@ from ash_shared.model.blocks import Block, is_audio, joined_text
 from ash_shared.records.steps import ChunkEnd, Part, Relation, Speaker
 
 
-def emit_part(log: Log, part: Part) -> None:
+def emit_part(output: LineOutput, part: Part) -> None:
     """Emit the events of a part, and record its results, usage and costs."""
-    if log.sidechain_call and part.parent_call is None:
-        part = replace(part, parent_call=log.sidechain_call)
+    if output.sidechain_call and part.parent_call is None:
+        part = replace(part, parent_call=output.sidechain_call)
     special = _SPECIAL_PARTS.get(part.relation)
     if special is not None:
-        special(log, part)
-    elif part.relation == "turn_end" and log.state.is_interrupted:
-        _count_costs(log, part)
+        special(output, part)
+    elif part.relation == "turn_end" and output.state.is_interrupted:
+        _count_costs(output, part)
     else:
-        _emit_content(log, part)
+        _emit_content(output, part)
 
 
-def _emit_content(log: Log, part: Part) -> None:
-    uuid, speaker = log.facts.uuid, _speaker_of(log.state, part)
-    log.facts = part.facts_in(log.facts)
+def _emit_content(output: LineOutput, part: Part) -> None:
+    uuid, speaker = output.header.uuid, _speaker_of(output.state, part)
+    output.header = part.header_in(output.header)
     if part.blocks and speaker is not None:
-        new = part if part.original is None and log.state.sent_counts is None else without_resent(log, part)
+        new = (
+            part
+            if part.original is None and output.state.sent_counts is None
+            else without_resent(output, part)
+        )
         if not new.blocks:
             return
-        _EMITTERS[speaker](log, new)
-    _emit_annotations(log, part)
-    if log.facts.uuid != uuid:
-        log.facts = log.facts._replace(uuid=uuid)
+        _EMITTERS[speaker](output, new)
+    _emit_annotations(output, part)
+    if output.header.uuid != uuid:
+        output.header = output.header._replace(uuid=uuid)
 
 
 def _speaker_of(state: State, part: Part) -> Speaker | None:
@@ -71,67 +75,67 @@ def _speaker_of(state: State, part: Part) -> Speaker | None:
     return known
 
 
-def _emit_annotations(log: Log, part: Part) -> None:
+def _emit_annotations(output: LineOutput, part: Part) -> None:
     """Emit the retraction and the error of a part, and record its results and costs."""
     if part.retracts:
-        log.emit("retraction", {"messageIds": list(part.retracts)})
+        output.emit("retraction", {"messageIds": list(part.retracts)})
     if part.role is None:
         for id, fields in part.result_fields():
-            tool_calls.add_to_result(log.state, id, fields)
-    if part.error is not None and not copies.is_duplicate_error(log.state, part, part.error["message"]):
+            tool_calls.add_to_result(output.state, id, fields)
+    if part.error is not None and not copies.is_duplicate_error(output.state, part, part.error["message"]):
         if part.role == "assistant":
-            turns.activate_turn(log)
-        log.emit("error", dict(part.error))
-    _count_costs(log, part)
+            turns.activate_turn(output)
+        output.emit("error", dict(part.error))
+    _count_costs(output, part)
 
 
-def _count_costs(log: Log, part: Part) -> None:
-    turn = log.state.turn
+def _count_costs(output: LineOutput, part: Part) -> None:
+    turn = output.state.turn
     if part.relation == "turn_end":
-        turns.end_explicit_turn(log, part.usage, part.cost)
+        turns.end_explicit_turn(output, part.usage, part.cost)
         return
     if part.cost is not None:
         usage.add_cost(turn, part)
     if part.usage is not None:
-        turns.count_usage(log, part, part.usage)
+        turns.count_usage(output, part, part.usage)
 
 
-def _start_branch(log: Log, part: Part) -> None:
+def _start_branch(output: LineOutput, part: Part) -> None:
     """Retract an earlier prompt that follows the same record as this one."""
-    state, prompt = log.state, log.facts.uuid
+    state, prompt = output.state, output.header.uuid
     if part.key is None or prompt is None:
         return
     parent = text_digest(part.key)
-    _retract_version(log, state.prompts_by_parent.pop(parent, ""), prompt)
+    _retract_version(output, state.prompts_by_parent.pop(parent, ""), prompt)
     state.prompts_by_parent[parent] = prompt
     evict_oldest(state.prompts_by_parent, MAX_PROMPTS)
 
 
-def _start_conversation(log: Log, part: Part) -> None:
+def _start_conversation(output: LineOutput, part: Part) -> None:
     """Retract an earlier first prompt, if this record is one."""
-    first_prompts, session = log.state.first_prompts, text_digest(part.key or "")
-    prompt = (log.facts.uuid or "") if part.origin == "prompt" else ""
-    _retract_version(log, first_prompts.pop(session, ""), prompt)
+    first_prompts, session = output.state.first_prompts, text_digest(part.key or "")
+    prompt = (output.header.uuid or "") if part.origin == "prompt" else ""
+    _retract_version(output, first_prompts.pop(session, ""), prompt)
     first_prompts[session] = prompt
     evict_oldest(first_prompts, MAX_FIRST_PROMPTS)
 
 
-def _retract_version(log: Log, earlier: str, prompt: str) -> None:
+def _retract_version(output: LineOutput, earlier: str, prompt: str) -> None:
     """Retract an earlier version of a prompt with everything after it."""
     if earlier and prompt and earlier != prompt:
-        turns.end_previous_turn(log)
-        log.emit("retraction", {"fromMessageId": earlier})
+        turns.end_previous_turn(output)
+        output.emit("retraction", {"fromMessageId": earlier})
 
 
-def _enter_sidechain(log: Log, part: Part) -> None:
+def _enter_sidechain(output: LineOutput, part: Part) -> None:
     """Find the call of a subagent's line: that of the line before it, or the one with its prompt."""
-    state, line = log.state, part.facts_in(log.facts).uuid
+    state, line = output.state, part.header_in(output.header).uuid
     call = (
         _call_with_prompt(state, part)
         if part.key is None
         else state.sidechain_calls.get(text_digest(part.key))
     )
-    log.sidechain_call = call or ""
+    output.sidechain_call = call or ""
     if call is not None and line is not None:
         state.sidechain_calls[text_digest(line)] = call
         evict_oldest(state.sidechain_calls, MAX_SIDECHAIN_LINES)
@@ -144,38 +148,38 @@ def _call_with_prompt(state: State, part: Part) -> str | None:
     return next((id for id in pending if id not in taken), None)
 
 
-def _emit_plain_text(log: Log, part: Part) -> None:
+def _emit_plain_text(output: LineOutput, part: Part) -> None:
     """Emit a text that is not a record: input in a session of texts, but noise in a session of records."""
     text = part.blocks[0]["text"]
-    if not log.state.has_records:
-        emit_messages.emit_user_message(log, part.blocks, "", is_prompt=True, synthetic=False)
+    if not output.state.has_records:
+        emit_messages.emit_user_message(output, part.blocks, "", is_prompt=True, synthetic=False)
     elif text.strip():
-        log.emit("raw", {"source": log.line.source, "raw": text})
+        output.emit("raw", {"source": output.line.source, "raw": text})
 
 
-def _pass_event(log: Log, part: Part) -> None:
-    if posted_events.is_shown_output(log.state, part.original):
+def _pass_event(output: LineOutput, part: Part) -> None:
+    if posted_events.is_shown_output(output.state, part.original):
         return
-    event = {**part.original, "sessionId": log.context.session_id}
+    event = {**part.original, "sessionId": output.context.session_id}
     if "id" not in event:
-        event = {"id": log.new_id(), **event}
+        event = {"id": output.new_id(), **event}
     if "timestamp" not in event:
-        event["timestamp"] = log.context.timestamp()
-    log.events.append(event)
-    posted_events.observe(log, event)
+        event["timestamp"] = output.context.timestamp()
+    output.events.append(event)
+    posted_events.observe(output, event)
 
 
-_SPECIAL_PARTS: Mapping[Relation, Callable[[Log, Part], None]] = {
+_SPECIAL_PARTS: Mapping[Relation, Callable[[LineOutput, Part], None]] = {
     "branch": _start_branch,
-    "delivery_log": lambda log, part: queued_prompts.record_deliveries(log),
+    "delivery_log": lambda output, part: queued_prompts.record_deliveries(output),
     "event": _pass_event,
-    "interruption": lambda log, part: turns.interrupt_turn(log, "error", "always", part.error),
+    "interruption": lambda output, part: turns.interrupt_turn(output, "error", "always", part.error),
     "plain_text": _emit_plain_text,
     "removal": queued_prompts.remove,
     "root": _start_conversation,
     "sidechain": _enter_sidechain,
     "take": queued_prompts.take,
-    "truncation": lambda log, part: log.emit("retraction", {"fromMessageId": part.retracts[0]}),
+    "truncation": lambda output, part: output.emit("retraction", {"fromMessageId": part.retracts[0]}),
     "withdrawal": queued_prompts.withdraw,
 }
 
@@ -183,23 +187,23 @@ _SPECIAL_PARTS: Mapping[Relation, Callable[[Log, Part], None]] = {
 # The assistant.
 
 
-def _emit_assistant_part(log: Log, part: Part) -> None:
+def _emit_assistant_part(output: LineOutput, part: Part) -> None:
     text = _spoken_text(part)
-    if part.slot is not None and _is_emitted(log.state, part, part.slot):
+    if part.slot is not None and _is_emitted(output.state, part, part.slot):
         return
-    if part.relation == "recap" and repetitions.is_recap(log.state, text):
-        streaming.end_chunks(log, ChunkEnd(kinds=("text",)))
+    if part.relation == "recap" and repetitions.is_recap(output.state, text):
+        streaming.end_chunks(output, ChunkEnd(kinds=("text",)))
         return
-    if not _is_new_answer(log, text, part):
+    if not _is_new_answer(output, text, part):
         return
     if not part.parent_call:
-        queued_prompts.release_taken(log)
-    place = _place_of(log, part)
+        queued_prompts.release_taken(output)
+    place = _place_of(output, part)
     units: list[Unit] = [
-        (block, partial(emit_messages.emit_block, log, part, block, place)) for block in part.blocks
+        (block, partial(emit_messages.emit_block, output, part, block, place)) for block in part.blocks
     ]
-    emit_units(log, part, units)
-    streaming.record_complete(log.state, part)
+    emit_units(output, part, units)
+    streaming.record_complete(output.state, part)
 
 
 def _is_emitted(state: State, part: Part, slot: str) -> bool:
@@ -207,24 +211,26 @@ def _is_emitted(state: State, part: Part, slot: str) -> bool:
     return response is not None and response.has_emitted_inside(slot)
 
 
-def _place_of(log: Log, part: Part) -> Place:
-    parent_call, given_id = part.parent_call or "", log.context.response_id
-    return Place(parent_call, given_id or part.message_id or part.key or log.state.response_id(parent_call))
+def _place_of(output: LineOutput, part: Part) -> Place:
+    parent_call, given_id = part.parent_call or "", output.context.response_id
+    return Place(
+        parent_call, given_id or part.message_id or part.key or output.state.response_id(parent_call)
+    )
 
 
-def _is_new_answer(log: Log, text: str, part: Part) -> bool:
+def _is_new_answer(output: LineOutput, text: str, part: Part) -> bool:
     """True if a part must be emitted now. Its open slots are discarded, unless it is a held or dropped copy."""
-    if text and part.is_copy and not _is_new_ending(log, text, part):
+    if text and part.is_copy and not _is_new_ending(output, text, part):
         return False
-    streaming.discard_slots(log, part)
-    return not text or part.is_copy or emit_messages.accept_original(log, "assistant", text)
+    streaming.discard_slots(output, part)
+    return not text or part.is_copy or emit_messages.accept_original(output, "assistant", text)
 
 
-def _is_new_ending(log: Log, text: str, copy: Part) -> bool:
+def _is_new_ending(output: LineOutput, text: str, copy: Part) -> bool:
     """True if a copy ends its turn and must be emitted, because the turn has no text. Other copies are held."""
     if copy.relation == "turn_end":
-        return not _has_spoken(log.state)
-    _hold_copy(log, "assistant", text, copy)
+        return not _has_spoken(output.state)
+    _hold_copy(output, "assistant", text, copy)
     return False
 
 
@@ -234,19 +240,19 @@ def _has_spoken(state: State) -> bool:
     return is_held or (state.turn is not None and state.turn.has_text)
 
 
-def _hold_copy(log: Log, role: Literal["user", "assistant"], text: str, part: Part) -> None:
+def _hold_copy(output: LineOutput, role: Literal["user", "assistant"], text: str, part: Part) -> None:
     held = HeldCopy(
         role,
         text,
         part.blocks,
-        log.state.turns,
+        output.state.turns,
         response=part.key or part.message_id,
         parent_call=part.parent_call or "",
-        record=log.facts.uuid,
-        timestamp=log.facts.timestamp,
+        record=output.header.uuid,
+        timestamp=output.header.timestamp,
         synthetic=part.origin == "synthetic",
     )
-    emit_messages.hold_copy(log, held)
+    emit_messages.hold_copy(output, held)
 
 
 def _spoken_text(part: Part) -> str:
@@ -259,23 +265,23 @@ def _spoken_text(part: Part) -> str:
 # The user and the system.
 
 
-def _emit_user_part(log: Log, part: Part) -> None:
+def _emit_user_part(output: LineOutput, part: Part) -> None:
     text = _spoken_text(part)
     results = [block for block in part.blocks if block["type"] == "tool_result"]
-    if results or not text or _is_new_prompt(log, text, part):
-        streaming.end_complete_slots(log, part.parent_call or "")
-        emit_units(log, part, _user_units(log, part, results))
+    if results or not text or _is_new_prompt(output, text, part):
+        streaming.end_complete_slots(output, part.parent_call or "")
+        emit_units(output, part, _user_units(output, part, results))
 
 
 _Content: TypeAlias = Block | list[Block]
 _EmitContent: TypeAlias = Callable[..., None]
 
 
-def _user_units(log: Log, part: Part, results: list[Block]) -> list[Unit]:
+def _user_units(output: LineOutput, part: Part, results: list[Block]) -> list[Unit]:
     """Return units of the results of a part, of all its other blocks, and of each of its recordings."""
     parent_call = part.parent_call or ""
     units: list[Unit] = [
-        (block, partial(tool_calls.emit_result, log, part, block, parent_call)) for block in results
+        (block, partial(tool_calls.emit_result, output, part, block, parent_call)) for block in results
     ]
     others = [block for block in part.blocks if block["type"] != "tool_result"]
     written = [block for block in others if not is_audio(block)]
@@ -283,7 +289,7 @@ def _user_units(log: Log, part: Part, results: list[Block]) -> list[Unit]:
     is_synthetic = part.origin == "synthetic"
 
     def unit(block: Block, emit: _EmitContent, content: _Content) -> Unit:
-        return block, partial(emit, log, content, parent_call, is_prompt=is_prompt, synthetic=is_synthetic)
+        return block, partial(emit, output, content, parent_call, is_prompt=is_prompt, synthetic=is_synthetic)
 
     if written:
         units.append(unit({_USER_CONTENT: written}, emit_messages.emit_user_message, written))
@@ -294,29 +300,29 @@ _USER_CONTENT = "said"
 """Key of the content of a user message for its digest; digests are stored with sessions."""
 
 
-def _is_new_prompt(log: Log, text: str, part: Part) -> bool:
+def _is_new_prompt(output: LineOutput, text: str, part: Part) -> bool:
     """True if a user message must be emitted; a held copy is emitted later, if its original does not come."""
     if part.relation == "held_copy":
-        _hold_copy(log, "user", text, part)
+        _hold_copy(output, "user", text, part)
         return False
     if part.is_copy:
-        return copies.accept_copy(log.state, "user", text)
-    if queued_prompts.is_sent(log, part, text):
+        return copies.accept_copy(output.state, "user", text)
+    if queued_prompts.is_sent(output, part, text):
         return True
-    return not queued_prompts.is_repeated(log, part, text) and emit_messages.accept_original(
-        log, "user", text
+    return not queued_prompts.is_repeated(output, part, text) and emit_messages.accept_original(
+        output, "user", text
     )
 
 
-def _emit_system_part(log: Log, part: Part) -> None:
+def _emit_system_part(output: LineOutput, part: Part) -> None:
     for block in part.blocks:
         if block["type"] == "raw":
-            emit_messages.emit_raw(log, block)
+            emit_messages.emit_raw(output, block)
         elif block["type"] == "text" and not (block.get("variant") == "error" and part.error is not None):
-            emit_messages.emit_system_text(log, block["text"], block.get("variant"))
+            emit_messages.emit_system_text(output, block["text"], block.get("variant"))
 
 
-_EMITTERS: Mapping[Speaker, Callable[[Log, Part], None]] = {
+_EMITTERS: Mapping[Speaker, Callable[[LineOutput, Part], None]] = {
     "assistant": _emit_assistant_part,
     "system": _emit_system_part,
     "user": _emit_user_part,

@@ -1,12 +1,12 @@
-"""The input of the normaliser, one line at a time, and the log that collects its events."""
+"""The input of the normaliser, one line at a time, and the output that collects its events."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ash_shared.eventlog.state import MAIN, Place, State
 from ash_shared.model.blocks import Block
-from ash_shared.model.message import Facts, Role
-from ash_shared.parsing.parsed_text import Read, read_raw
+from ash_shared.model.message import RecordHeader, Role
+from ash_shared.parsing.parsed_text import ParsedText, parse_raw
 from ash_shared.records.json_text import RawMessage
 from ash_shared.records.steps import Step
 
@@ -31,37 +31,43 @@ class Line(NamedTuple):
     """The steps that one stored text adds to the log. They depend on the text only."""
 
     steps: Sequence[Step]
-    facts: Facts
+    header: RecordHeader
     source: str
 
 
 _MAX_LIVE_LAG = 60_000
 """Milliseconds by which timestamps of a live session may differ from the clock."""
 
-EMPTY_LINE = Line((), Facts(), "unknown")
+EMPTY_LINE = Line((), RecordHeader(), "unknown")
 
 
-def read_line(raw: RawMessage, source: str | None = None, role: Role | None = None) -> Line:
+def parse_line(raw: RawMessage, source: str | None = None, role: Role | None = None) -> Line:
     """Return the steps of a message; `role` is the role its sender stated. Never raises on texts."""
-    return line_of(read_raw(raw, source), source, role)
+    return line_of(parse_raw(raw, source), source, role)
 
 
 def line_of(
-    read: Read, source: str | None = None, role: Role | None = None, *, facts: Facts | None = None
+    parsed: ParsedText,
+    source: str | None = None,
+    role: Role | None = None,
+    *,
+    header: RecordHeader | None = None,
 ) -> Line:
-    """Same as `read_line`, for a text that was read already; `facts` avoids extracting them again."""
-    return Line(read.steps(source, role), read.facts() if facts is None else facts, read.source(source))
+    """Same as `parse_line`, for a parsed text; `header` avoids extracting it again."""
+    return Line(
+        parsed.steps(source, role), parsed.header() if header is None else header, parsed.source(source)
+    )
 
 
-class Log:
+class LineOutput:
     """The events of the current line, and the state of its session."""
 
     __slots__ = (
         "close_open",
         "context",
         "events",
-        "facts",
         "has_local_ids",
+        "header",
         "line",
         "parent_call",
         "resendable",
@@ -69,22 +75,22 @@ class Log:
         "state",
     )
 
-    def __init__(self, state: State, close_open: "Callable[[Log], None]") -> None:
+    def __init__(self, state: State, close_open: "Callable[[LineOutput], None]") -> None:
         """`close_open` ends all open slots and releases held copies; the end of a turn calls it."""
         self.state, self.close_open = state, close_open
         self.start_line(EMPTY_LINE, Context("", str, int))
 
     def start_line(self, line: Line, context: Context) -> None:
         self.line, self.context = line, context
-        self.facts = line.facts
+        self.header = line.header
         """Facts of the event being emitted: a line may hold several messages, and held copies are emitted later."""
         self.parent_call, self.has_local_ids = "", False
         """Set by `Scope`."""
         self.sidechain_call = ""
         """The call of the subagent of this line, which does not name it."""
         self.events: list[Event] = []
-        if line.facts.timestamp is not None:
-            self.set_lag(line.facts.timestamp, context.timestamp())
+        if line.header.timestamp is not None:
+            self.set_lag(line.header.timestamp, context.timestamp())
         self.resendable = dict(self.state.sent_counts) if self.state.sent_counts else {}
         """How often each digest may be repeated by this line without being new."""
 
@@ -97,8 +103,8 @@ class Log:
         return self.context.generate_event_id()
 
     def emit(self, wire: str, payload: Block, place: Place = MAIN, *, id: str | None = None) -> None:
-        facts, turn, (parent_call, response) = self.facts, self.state.turn, place
-        timestamp = facts.timestamp
+        header, turn, (parent_call, response) = self.header, self.state.turn, place
+        timestamp = header.timestamp
         if timestamp is None:
             timestamp = self.context.timestamp() - self.state.clock_lag
         event: Event = {
@@ -111,7 +117,7 @@ class Log:
             event["turnId"] = turn.id
         if response:
             event["responseId"] = response
-        if facts.uuid is not None:
-            event["recordId"] = facts.uuid
+        if header.uuid is not None:
+            event["recordId"] = header.uuid
         event["payload"] = {**payload, "parentToolCallId": parent_call} if parent_call else payload
         self.events.append(event)

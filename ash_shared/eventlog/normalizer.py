@@ -16,7 +16,7 @@ from ash_shared.eventlog import (
     usage,
 )
 from ash_shared.eventlog.dedupe import assembled_answers, repetitions
-from ash_shared.eventlog.emitter import EMPTY_LINE, Context, Event, Line, Log, read_line
+from ash_shared.eventlog.emitter import EMPTY_LINE, Context, Event, Line, LineOutput, parse_line
 from ash_shared.eventlog.state import OpenTextMissing, Place, decode_state, encode_state, with_whole_texts
 from ash_shared.model.blocks import Block
 from ash_shared.model.event_types import CATALOGUE
@@ -78,26 +78,26 @@ class Normalizer:
         without them it raises OpenTextMissing, and this normaliser cannot be used any more.
         """
         self._source = source
-        self._log = Log(decode_state(state), streaming.close_open)
+        self._output = LineOutput(decode_state(state), streaming.close_open)
         self._stored_lengths = {
-            slot.text_number: slot.beginning_length for slot in self._log.state.slots if slot.text_number
+            slot.text_number: slot.beginning_length for slot in self._output.state.slots if slot.text_number
         }
-        for slot in self._log.state.slots:
+        for slot in self._output.state.slots:
             if slot.text_number in open_texts:
                 slot.beginning.append(open_texts[slot.text_number])
 
     def expect(self, lines: Iterable[Line], now: int) -> None:
         """Read the first timestamp of a session ahead, for the lines before it that have none."""
-        timestamps = (line.facts.timestamp for line in islice(lines, FIRST_LINES))
+        timestamps = (line.header.timestamp for line in islice(lines, FIRST_LINES))
         if (first := next(filter(None, timestamps), None)) is not None:
-            self._log.set_lag(first, now)
+            self._output.set_lag(first, now)
 
     def check_open_texts(self, lines: Iterable[Line]) -> None:
         """Raise OpenTextMissing if one of the next lines needs the beginning of an open text, instead of in `follow`.
 
         Without it, `follow` may still raise: a text also ends with its turn.
         """
-        missing = [slot for slot in self._log.state.slots if slot.is_beginning_missing]
+        missing = [slot for slot in self._output.state.slots if slot.is_beginning_missing]
         if not missing:
             return
         for slot, line in product(missing, lines):
@@ -109,7 +109,7 @@ class Normalizer:
 
         Never raises on texts; raises TypeError for what is neither a text nor JSON.
         """
-        return list(map(read_event, self.follow(read_line(chunk, self._source), context)))
+        return list(map(read_event, self.follow(parse_line(chunk, self._source), context)))
 
     def end(self, context: Context) -> list[ChatEvent]:
         """Return the events that close open items at the end of the input."""
@@ -117,11 +117,11 @@ class Normalizer:
 
     def state(self) -> str | None:
         """Return the state for another normaliser to continue with; None if nothing is open."""
-        return encode_state(with_whole_texts(self._log.state))
+        return encode_state(with_whole_texts(self._output.state))
 
     def save(self) -> SavedState:
         """Return the state in parts of bounded size, for another normaliser to continue with."""
-        state = self._log.state
+        state = self._output.state
         added: list[OpenText] = []
         for slot in state.slots:
             if slot.beginning_length and not slot.text_number:
@@ -136,41 +136,41 @@ class Normalizer:
 
     def open_turn(self) -> OpenTurn | None:
         """Return the open turn, if any."""
-        turn = self._log.state.turn
+        turn = self._output.state.turn
         return None if turn is None else OpenTurn(turn.id, usage.costs_of_turn(turn), turn.is_over)
 
     def follow(self, line: Line, context: Context) -> list[Event]:
-        """Same as `normalize`, for a line that was read already; events in wire form."""
-        log = self._log
-        log.start_line(line, context)
-        turns.leave_other_turn(log)
-        answer = log.state.last_streamed
+        """Same as `normalize`, for a parsed line; events in wire form."""
+        output = self._output
+        output.start_line(line, context)
+        turns.leave_other_turn(output)
+        answer = output.state.last_streamed
         for step in (
-            line.steps if answer is None else assembled_answers.without_copy(log.state, answer, line.steps)
+            line.steps if answer is None else assembled_answers.without_copy(output.state, answer, line.steps)
         ):
-            _HANDLERS[step.__class__](log, step)
+            _HANDLERS[step.__class__](output, step)
         if line.source != "unknown" or any(step.__class__ in _STREAM_STEPS for step in line.steps):
-            log.state.has_records = True
-        return log.events
+            output.state.has_records = True
+        return output.events
 
     def close(self, context: Context) -> list[Event]:
         """Same as `end`, with events in wire form."""
-        log = self._log
-        log.start_line(EMPTY_LINE, context)
-        is_cut = log.state.is_cut()
-        log.close_open(log)
-        emit_messages.release_answers(log)
-        queued_prompts.settle_all(log)
-        turn = log.state.turn
+        output = self._output
+        output.start_line(EMPTY_LINE, context)
+        is_cut = output.state.is_cut()
+        output.close_open(output)
+        emit_messages.release_answers(output)
+        queued_prompts.settle_all(output)
+        turn = output.state.turn
         if turn is not None:
             is_cut = is_cut or (turn.has_explicit_end and not turn.is_over)
-            turns.end_unfinished_turn(log, turn, is_cut=is_cut)
-        log.state = log.state.after_the_end()
-        return log.events
+            turns.end_unfinished_turn(output, turn, is_cut=is_cut)
+        output.state = output.state.after_the_end()
+        return output.events
 
     def observe(self, event: Event) -> None:
         """Update the state with an event that a client posted: derived events continue its turn."""
-        posted_events.observe(self._log, event)
+        posted_events.observe(self._output, event)
 
 
 _STREAM_STEPS = (steps.Chunk, steps.ResponseStart, steps.ResponseEnd)
@@ -181,38 +181,38 @@ _TURN_TRIGGERS: Mapping[str, turns.Trigger] = {
 """Events that belong to a turn, with the trigger of the turn that they start if none is open."""
 
 
-def _emit_event(log: Log, step: steps.Emit) -> None:
+def _emit_event(output: LineOutput, step: steps.Emit) -> None:
     payload = step.payload
     once_key = f"agent/{payload['messageId']}" if step.type == "agent_message" else ""
-    if repetitions.is_repeated_event(log.state, once_key):
+    if repetitions.is_repeated_event(output.state, once_key):
         return
     if step.type in _TURN_TRIGGERS:
-        turn = turns.activate_turn(log, _TURN_TRIGGERS[step.type])
-        if log.has_local_ids:
+        turn = turns.activate_turn(output, _TURN_TRIGGERS[step.type])
+        if output.has_local_ids:
             payload = {**payload, "messageId": turns.scoped_id(payload["messageId"], turn)}
-    repetitions.record_event(log.state, once_key)
-    log.emit(step.type, payload, Place(log.sidechain_call))
+    repetitions.record_event(output.state, once_key)
+    output.emit(step.type, payload, Place(output.sidechain_call))
 
 
-def _set_scope(log: Log, step: steps.Scope) -> None:
-    log.parent_call, log.has_local_ids = step.parent_call, step.has_local_ids
-    log.sidechain_call = ""
+def _set_scope(output: LineOutput, step: steps.Scope) -> None:
+    output.parent_call, output.has_local_ids = step.parent_call, step.has_local_ids
+    output.sidechain_call = ""
 
 
-def _set_facts(log: Log, step: steps.RecordStart) -> None:
-    log.facts = step.facts
+def _set_header(output: LineOutput, step: steps.RecordStart) -> None:
+    output.header = step.header
 
 
-_HANDLERS: Mapping[type, Callable[[Log, Any], None]] = {
+_HANDLERS: Mapping[type, Callable[[LineOutput, Any], None]] = {
     steps.Chunk: streaming.add_chunk,
     steps.ChunkEnd: streaming.end_chunks,
     steps.CurrentAgent: agents.follow_agent,
     steps.Emit: _emit_event,
     steps.Part: complete_messages.emit_part,
-    steps.RecordStart: _set_facts,
+    steps.RecordStart: _set_header,
     steps.ResponseEnd: streaming.end_response,
     steps.ResponseStart: streaming.start_response,
     steps.Scope: _set_scope,
     steps.TurnEnd: turns.end_turn_explicitly,
-    steps.TurnStart: lambda log, step: turns.start_explicit_turn(log, step.trigger, step.id),
+    steps.TurnStart: lambda output, step: turns.start_explicit_turn(output, step.trigger, step.id),
 }

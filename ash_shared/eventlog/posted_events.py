@@ -4,17 +4,17 @@ from collections.abc import Callable, Mapping
 
 from ash_shared.eventlog import tool_calls, turns
 from ash_shared.eventlog.dedupe import copies
-from ash_shared.eventlog.emitter import Event, Log
+from ash_shared.eventlog.emitter import Event, LineOutput
 from ash_shared.eventlog.state import Call, State, Turn
 from ash_shared.model.blocks import Block
 from ash_shared.model.event_types import CHUNKS, types_where
 
 
-def observe(log: Log, event: Event) -> None:
+def observe(output: LineOutput, event: Event) -> None:
     """Update the state with a posted event; malformed ones are ignored."""
     update, payload = _OBSERVERS.get(event["type"]), event.get("payload")
     if update is not None and payload.__class__ is dict:
-        update(log, event, payload)
+        update(output, event, payload)
 
 
 def is_shown_output(state: State, event: Event) -> bool:
@@ -31,18 +31,18 @@ def _end_of_output(payload: Block) -> int | None:
     return offset + len(chunk) if isinstance(chunk, str) and isinstance(offset, int) else None
 
 
-def _turn_id(log: Log) -> str | None:
-    return log.state.turn.id if log.state.turn is not None else None
+def _turn_id(output: LineOutput) -> str | None:
+    return output.state.turn.id if output.state.turn is not None else None
 
 
-def _observe_turn_start(log: Log, event: Event, payload: Block) -> None:
+def _observe_turn_start(output: LineOutput, event: Event, payload: Block) -> None:
     turn = _turn_started_by(event)
-    if turn is not None and turn != _turn_id(log):
-        if not log.state.slots:
-            turns.clear_turn(log)
-        turns.open_turn(log, turn, has_explicit_end=event["type"] == "turn_start")
+    if turn is not None and turn != _turn_id(output):
+        if not output.state.slots:
+            turns.clear_turn(output)
+        turns.open_turn(output, turn, has_explicit_end=event["type"] == "turn_start")
     if event["type"] == "user_message" and payload.get("text").__class__ is str:
-        copies.accept_copy(log.state, "user", payload["text"])  # the stream may repeat it
+        copies.accept_copy(output.state, "user", payload["text"])  # the stream may repeat it
 
 
 def _turn_started_by(event: Event) -> str | None:
@@ -52,39 +52,39 @@ def _turn_started_by(event: Event) -> str | None:
     return turn if isinstance(turn, str) and turn else None
 
 
-def _observe_turn_end(log: Log, event: Event, payload: Block) -> None:
-    if event.get("turnId", _turn_id(log)) == _turn_id(log):
-        turns.clear_turn(log)
+def _observe_turn_end(output: LineOutput, event: Event, payload: Block) -> None:
+    if event.get("turnId", _turn_id(output)) == _turn_id(output):
+        turns.clear_turn(output)
 
 
-def _observe_assistant(log: Log, event: Event, payload: Block) -> None:
+def _observe_assistant(output: LineOutput, event: Event, payload: Block) -> None:
     """Mark the turn as running; open the turn of the event if none is open."""
-    if log.state.turn is None:
-        _observe_turn_start(log, event, payload)
-    turn = log.state.turn
+    if output.state.turn is None:
+        _observe_turn_start(output, event, payload)
+    turn = output.state.turn
     if turn is not None and event.get("turnId", turn.id) == turn.id:
-        _continue_turn(log, turn, event, payload)
+        _continue_turn(output, turn, event, payload)
 
 
-def _continue_turn(log: Log, turn: Turn, event: Event, payload: Block) -> None:
+def _continue_turn(output: LineOutput, turn: Turn, event: Event, payload: Block) -> None:
     if turn.phase == "fresh":
         turn.phase = "running"
     if event["type"] == "assistant_done" and "parentToolCallId" not in payload:
         turn.has_text = True
     id, tool = payload.get("toolCallId"), payload.get("toolName")
     if event["type"] == "tool_call" and id.__class__ is str and tool.__class__ is str:
-        tool_calls.record_call(log.state, id, tool)
+        tool_calls.record_call(output.state, id, tool)
 
 
-def _observe_output(log: Log, event: Event, payload: Block) -> None:
-    call, end = _call_of(log.state, payload), _end_of_output(payload)
+def _observe_output(output: LineOutput, event: Event, payload: Block) -> None:
+    call, end = _call_of(output.state, payload), _end_of_output(payload)
     if call is not None and end is not None:
         call.written = max(call.written, end)
 
 
-def _observe_result(log: Log, event: Event, payload: Block) -> None:
-    if _call_of(log.state, payload) is not None:
-        tool_calls.mark_answered(log.state, payload["toolCallId"])
+def _observe_result(output: LineOutput, event: Event, payload: Block) -> None:
+    if _call_of(output.state, payload) is not None:
+        tool_calls.mark_answered(output.state, payload["toolCallId"])
 
 
 def _call_of(state: State, payload: Block) -> Call | None:
@@ -92,17 +92,17 @@ def _call_of(state: State, payload: Block) -> Call | None:
     return state.calls.get(id) if id.__class__ is str else None
 
 
-def _observe_switch(log: Log, event: Event, payload: Block) -> None:
+def _observe_switch(output: LineOutput, event: Event, payload: Block) -> None:
     if payload.get("toAgentId").__class__ is str:
-        log.state.agent = payload["toAgentId"]
+        output.state.agent = payload["toAgentId"]
 
 
-def _observe_reset(log: Log, event: Event, payload: Block) -> None:
+def _observe_reset(output: LineOutput, event: Event, payload: Block) -> None:
     """Start over: the events after a reset are a new reading of the whole session."""
-    log.state = State(has_records=log.state.has_records, stored_texts=log.state.stored_texts)
+    output.state = State(has_records=output.state.has_records, stored_texts=output.state.stored_texts)
 
 
-_OBSERVERS: Mapping[str, Callable[[Log, Event, Block], None]] = {
+_OBSERVERS: Mapping[str, Callable[[LineOutput, Event, Block], None]] = {
     **dict.fromkeys(("turn_start", "user_message"), _observe_turn_start),
     **dict.fromkeys(types_where(lambda row: row.is_noted and row.role == "assistant"), _observe_assistant),
     "agent_switch": _observe_switch,

@@ -12,7 +12,7 @@ from ash_shared.eventlog import emit_messages, queued_prompts, tool_calls, turns
 from ash_shared.eventlog.built_input import add_value, json_end
 from ash_shared.eventlog.dedupe import assembled_answers, repetitions
 from ash_shared.eventlog.dedupe.resent_messages import count_sent
-from ash_shared.eventlog.emitter import Log
+from ash_shared.eventlog.emitter import LineOutput
 from ash_shared.eventlog.state import MAX_STREAMED_RESPONSES, Response, Slot, State, UnfinishedJson
 from ash_shared.model.blocks import Block, is_audio, without
 from ash_shared.records import steps
@@ -27,18 +27,18 @@ _SLOT_KINDS: Mapping[str, steps.SlotKind] = {"text": "text", "thinking": "thinki
 # Responses.
 
 
-def start_response(log: Log, step: steps.ResponseStart) -> None:
-    known = log.state.responses.get(log.parent_call)
+def start_response(output: LineOutput, step: steps.ResponseStart) -> None:
+    known = output.state.responses.get(output.parent_call)
     if known is not None and _continues(known, step):
         known.id = known.id or step.id
         return
     if known is not None:
-        end_response_slots(log, log.parent_call)
-    turns.end_if_over(log)
-    log.state.is_interrupted = False
-    tool_calls.mark_left(log.state)
+        end_response_slots(output, output.parent_call)
+    turns.end_if_over(output)
+    output.state.is_interrupted = False
+    tool_calls.mark_left(output.state)
     is_explicit = step.begins in ("always", "unless_same_id")
-    log.state.responses[log.parent_call] = Response(step.id, is_explicit=is_explicit)
+    output.state.responses[output.parent_call] = Response(step.id, is_explicit=is_explicit)
 
 
 def _continues(known: Response, step: steps.ResponseStart) -> bool:
@@ -53,36 +53,36 @@ def _continues(known: Response, step: steps.ResponseStart) -> bool:
     }[step.begins]
 
 
-def end_response(log: Log, step: steps.ResponseEnd) -> None:
-    if any(slot.parent_call == log.parent_call for slot in log.state.slots):
+def end_response(output: LineOutput, step: steps.ResponseEnd) -> None:
+    if any(slot.parent_call == output.parent_call for slot in output.state.slots):
         return
-    response = log.state.response(log.parent_call)
+    response = output.state.response(output.parent_call)
     response.is_over = True
     if step.turn not in ("ends_incomplete", "restarts"):
-        _record_response(log, response)
-    waits = step.turn == "ends_unless_call_pending" and tool_calls.has_pending(log.state)
+        _record_response(output, response)
+    waits = step.turn == "ends_unless_call_pending" and tool_calls.has_pending(output.state)
     if step.turn not in ("continues", "restarts") and not waits:
-        turns.mark_over(log.state)
+        turns.mark_over(output.state)
 
 
-def _record_response(log: Log, response: Response) -> None:
+def _record_response(output: LineOutput, response: Response) -> None:
     """Record a completely streamed response, which later records may repeat."""
-    state = log.state
+    state = output.state
     if response.id is not None and response.emitted_slots:
         known = [id for id in state.streamed_responses if id != response.id]
         state.streamed_responses = [*known, response.id][-MAX_STREAMED_RESPONSES:]
-    if not log.parent_call:
+    if not output.parent_call:
         assembled_answers.record_end(state, response)
 
 
 # Chunks.
 
 
-def add_chunk(log: Log, chunk: steps.Chunk) -> None:
+def add_chunk(output: LineOutput, chunk: steps.Chunk) -> None:
     if chunk.kind in _OUTPUT_KINDS:
-        tool_calls.emit_output(log, chunk)
+        tool_calls.emit_output(output, chunk)
         return
-    slot = _find_or_open_slot(log, chunk)
+    slot = _find_or_open_slot(output, chunk)
     if slot is None:
         return
     slot.fields = _merge_fields(slot.fields, chunk.fields)
@@ -90,7 +90,7 @@ def add_chunk(log: Log, chunk: steps.Chunk) -> None:
     if chunk.is_last and (slot.is_complete or not slot.was_streamed):
         _add_complete(slot, chunk, added)
     elif added:
-        _emit_chunk(log, slot, added, chunk.fields)
+        _emit_chunk(output, slot, added, chunk.fields)
 
 
 _OUTPUT_KINDS = ("output", "output_so_far")
@@ -104,9 +104,9 @@ def _add_complete(slot: Slot, chunk: steps.Chunk, added: str) -> None:
         slot.fields = _merge_fields(slot.fields, {"content": [chunk.block]})
 
 
-def _emit_chunk(log: Log, slot: Slot, added: str, fields: Mapping[str, Any]) -> None:
+def _emit_chunk(output: LineOutput, slot: Slot, added: str, fields: Mapping[str, Any]) -> None:
     if slot.kind == "audio":
-        log.emit("audio_chunk", {"data": added, "seq": slot.audio_chunks, **fields}, slot.place)
+        output.emit("audio_chunk", {"data": added, "seq": slot.audio_chunks, **fields}, slot.place)
         slot.audio_chunks += 1
         return
     payload: Block = {"text": added}
@@ -114,49 +114,49 @@ def _emit_chunk(log: Log, slot: Slot, added: str, fields: Mapping[str, Any]) -> 
         payload = {"toolCallId": slot.call, "toolName": slot.tool, "chunk": added, "offset": slot.length}
     slot.add_text(added)
     if slot.kind == "text" and not slot.parent_call:
-        repetitions.record_streamed_text(log.state, added)
-    log.emit(f"{_EVENT_PREFIXES[slot.kind]}_chunk", {**payload, **fields}, slot.place)
+        repetitions.record_streamed_text(output.state, added)
+    output.emit(f"{_EVENT_PREFIXES[slot.kind]}_chunk", {**payload, **fields}, slot.place)
 
 
-def _find_or_open_slot(log: Log, chunk: steps.Chunk) -> Slot | None:
+def _find_or_open_slot(output: LineOutput, chunk: steps.Chunk) -> Slot | None:
     """Return the slot of a chunk, opening it if necessary; None if it was emitted already."""
-    state, parent_call = log.state, log.parent_call
+    state, parent_call = output.state, output.parent_call
     for slot in state.slots:
         if slot.name == chunk.slot and slot.parent_call == parent_call:
             if not _is_other_call(slot, chunk):
                 return slot
-            end_slot(log, slot)
+            end_slot(output, slot)
             break
     response = state.response(parent_call)
     if not chunk.anonymous_slot and response.has_emitted(chunk.slot):
         return None
-    return _open_slot(log, chunk, response)
+    return _open_slot(output, chunk, response)
 
 
-def _open_slot(log: Log, chunk: steps.Chunk, response: Response) -> Slot:
-    state = log.state
+def _open_slot(output: LineOutput, chunk: steps.Chunk, response: Response) -> Slot:
+    state = output.state
     if response.is_over and response.id is not None and state.turn is not None:
         response.is_over = False  # one of several parallel responses had ended
         if state.turn.is_over:
             state.turn.phase = "running"
-    slot = _new_slot(log, chunk, response)
+    slot = _new_slot(output, chunk, response)
     response.was_streamed = True
     state.last_streamed = None
     state.slots.append(slot)
     return slot
 
 
-def _new_slot(log: Log, chunk: steps.Chunk, response: Response) -> Slot:
-    turns.activate_turn(log)
+def _new_slot(output: LineOutput, chunk: steps.Chunk, response: Response) -> Slot:
+    turns.activate_turn(output)
     call = chunk.call
     id = call.get("id") or ""
     has_call_id = chunk.kind != "input" or bool(id)
     return Slot(
         chunk.slot,
         cast("steps.SlotKind", chunk.kind),
-        parent_call=log.parent_call,
-        response=log.context.response_id or chunk.response or response.id,
-        call=id if has_call_id else log.new_id(),
+        parent_call=output.parent_call,
+        response=output.context.response_id or chunk.response or response.id,
+        call=id if has_call_id else output.new_id(),
         tool=call.get("name") or "",
         arguments="" if chunk.path else call.get("input", ""),
         has_call_id=has_call_id,
@@ -221,10 +221,10 @@ def _merge_fields(fields: Block, added: Mapping[str, Any]) -> Block:
 # Ends.
 
 
-def end_chunks(log: Log, step: steps.ChunkEnd) -> None:
-    for slot in list(log.state.slots):
-        if slot.parent_call == log.parent_call and _is_ended(slot, step):
-            _complete_slot(log, slot, step)
+def end_chunks(output: LineOutput, step: steps.ChunkEnd) -> None:
+    for slot in list(output.state.slots):
+        if slot.parent_call == output.parent_call and _is_ended(slot, step):
+            _complete_slot(output, slot, step)
 
 
 def _is_ended(slot: Slot, step: steps.ChunkEnd) -> bool:
@@ -240,14 +240,14 @@ def needs_whole_text(slot: Slot, step: steps.Step) -> bool:
     return _is_ended(slot, step)
 
 
-def _complete_slot(log: Log, slot: Slot, step: steps.ChunkEnd) -> None:
+def _complete_slot(output: LineOutput, slot: Slot, step: steps.ChunkEnd) -> None:
     if step.text is not None:
         _stop_building_text(slot)
         slot.replace_text(step.text)
     slot.fields = {**slot.fields, **_end_fields(slot, step.fields)}
     slot.is_complete = True
     if not step.wait_for_part:
-        end_slot(log, slot)
+        end_slot(output, slot)
 
 
 def _end_fields(slot: Slot, fields: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -258,65 +258,65 @@ def _end_fields(slot: Slot, fields: Mapping[str, Any]) -> Mapping[str, Any]:
     return without(dict(fields), *others, *(["partial"] if slot.is_complete else []))
 
 
-def close_open(log: Log) -> None:
+def close_open(output: LineOutput) -> None:
     """End all open slots and release copies within the turn.
 
     Queued prompts stay held, because they begin another turn.
     """
-    turn = log.state.turn
+    turn = output.state.turn
     phase = None if turn is None else turn.phase
     if turn is not None and turn.is_over:
         turn.phase = "running"  # else the first event would end it
-    _end_all_slots(log)
+    _end_all_slots(output)
     if turn is not None and phase is not None:
         turn.phase = phase
 
 
-def _end_all_slots(log: Log) -> None:
-    for parent_call in dict.fromkeys(slot.parent_call for slot in log.state.slots):
-        end_response_slots(log, parent_call)
-    tool_calls.emit_held_results(log)
-    emit_messages.release_answers(log)
-    queued_prompts.settle_removed(log)
+def _end_all_slots(output: LineOutput) -> None:
+    for parent_call in dict.fromkeys(slot.parent_call for slot in output.state.slots):
+        end_response_slots(output, parent_call)
+    tool_calls.emit_held_results(output)
+    emit_messages.release_answers(output)
+    queued_prompts.settle_removed(output)
 
 
-def end_response_slots(log: Log, parent_call: str) -> None:
+def end_response_slots(output: LineOutput, parent_call: str) -> None:
     """End the open slots of a conversation with the content they have."""
-    for slot in [slot for slot in log.state.slots if slot.parent_call == parent_call]:
-        end_slot(log, slot, {} if slot.is_complete else {"partial": True})
+    for slot in [slot for slot in output.state.slots if slot.parent_call == parent_call]:
+        end_slot(output, slot, {} if slot.is_complete else {"partial": True})
 
 
-def end_slot(log: Log, slot: Slot, end_fields: Block | None = None) -> None:
-    log.state.slots.remove(slot)
+def end_slot(output: LineOutput, slot: Slot, end_fields: Block | None = None) -> None:
+    output.state.slots.remove(slot)
     text = slot.whole_text()
-    response, block = log.state.response(slot.parent_call), _block_of_slot(slot, text)
+    response, block = output.state.response(slot.parent_call), _block_of_slot(slot, text)
     response.record_emitted(slot.name)
     assembled_answers.record_blocks(response, [block])
-    count_sent(log.state, "assistant", block)
+    count_sent(output.state, "assistant", block)
     fields = {**slot.fields, **(end_fields or {})}
     if text:
         fields.pop("redacted", None)
     if slot.kind == "input":
-        _emit_call_of_slot(log, slot, fields)
+        _emit_call_of_slot(output, slot, fields)
     elif slot.kind == "audio":
         blocks = fields.pop("content", [])
         if slot.audio_chunks or blocks:
-            emit_messages.emit_audio(log, blocks, fields, slot.place)
+            emit_messages.emit_audio(output, blocks, fields, slot.place)
     elif text or not slot.fields.keys().isdisjoint(_READABLE_WITHOUT_TEXT):
         wire = f"{_EVENT_PREFIXES[slot.kind]}_done"
-        emit_messages.emit_text(log, wire, {"text": text, **fields}, slot.place)
+        emit_messages.emit_text(output, wire, {"text": text, **fields}, slot.place)
 
 
 _READABLE_WITHOUT_TEXT = ("redacted", "signature")
 """Fields of reasoning that is emitted even if its text is empty."""
 
 
-def _emit_call_of_slot(log: Log, slot: Slot, fields: Block) -> None:
+def _emit_call_of_slot(output: LineOutput, slot: Slot, fields: Block) -> None:
     if not (slot.tool or slot.length):
         return
-    emit_messages.emit_call(log, slot.call, slot.tool, _arguments_of(slot), fields, slot.place)
-    if not slot.has_call_id and slot.call not in log.state.calls_without_id:
-        log.state.calls_without_id.append(slot.call)
+    emit_messages.emit_call(output, slot.call, slot.tool, _arguments_of(slot), fields, slot.place)
+    if not slot.has_call_id and slot.call not in output.state.calls_without_id:
+        output.state.calls_without_id.append(slot.call)
 
 
 def _block_of_slot(slot: Slot, text: str) -> Block:
@@ -328,25 +328,25 @@ def _block_of_slot(slot: Slot, text: str) -> Block:
     return {"type": slot.kind, slot.kind: text}
 
 
-def discard_slots(log: Log, part: steps.Part) -> None:
+def discard_slots(output: LineOutput, part: steps.Part) -> None:
     """Discard the slots whose complete content a message has. Slots before them, and those of another answer, have no
     message: end them."""
-    state, parent_call = log.state, part.parent_call or ""
+    state, parent_call = output.state, part.parent_call or ""
     if part.slot is not None:
         state.slots = [slot for slot in state.slots if not slot.is_below(part.slot, parent_call)]
         return
     if not state.slots:
         return
     if _has_other_answer(state, part, parent_call):
-        end_response_slots(log, parent_call)
+        end_response_slots(output, parent_call)
     for block in part.blocks:
         slot = _find_slot_of(state, block, parent_call)
         if slot is not None:
-            end_complete_slots(log, parent_call, before=slot)
+            end_complete_slots(output, parent_call, before=slot)
             state.slots.remove(slot)
             state.response(parent_call).record_emitted(slot.name)
         elif block["type"] != "thinking":
-            end_complete_slots(log, parent_call, kind="thinking")
+            end_complete_slots(output, parent_call, kind="thinking")
 
 
 def _has_other_answer(state: State, part: steps.Part, parent_call: str) -> bool:
@@ -357,16 +357,16 @@ def _has_other_answer(state: State, part: steps.Part, parent_call: str) -> bool:
 
 
 def end_complete_slots(
-    log: Log, parent_call: str, *, before: Slot | None = None, kind: steps.SlotKind | None = None
+    output: LineOutput, parent_call: str, *, before: Slot | None = None, kind: steps.SlotKind | None = None
 ) -> None:
     """End the slots that wait for a message (all, or of one kind), because later content follows."""
-    turn = log.state.turn
+    turn = output.state.turn
     if turn is None or turn.is_over:
         return  # the end of the turn ends its slots
-    slots = [slot for slot in log.state.slots if slot.parent_call == parent_call]
+    slots = [slot for slot in output.state.slots if slot.parent_call == parent_call]
     for slot in slots if before is None else slots[: slots.index(before)]:
         if slot.is_complete and kind in (None, slot.kind):
-            end_slot(log, slot)
+            end_slot(output, slot)
 
 
 def _find_slot_of(state: State, block: Block, parent_call: str) -> Slot | None:

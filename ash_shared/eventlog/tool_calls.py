@@ -8,7 +8,7 @@ from typing import Any
 
 from ash_shared.eventlog import agents, turns
 from ash_shared.eventlog.dedupe import copies
-from ash_shared.eventlog.emitter import Log
+from ash_shared.eventlog.emitter import LineOutput
 from ash_shared.eventlog.state import MAX_ANSWERED, MAX_CALLS, Call, Place, State, Turn
 from ash_shared.model.blocks import Block, pick
 from ash_shared.records.json_fields import first_text
@@ -56,9 +56,9 @@ def has_pending(state: State) -> bool:
     return any(call.state == "asked" and not call.is_hosted for call in state.calls.values())
 
 
-def emit_output(log: Log, chunk: Chunk) -> None:
-    state, turn = log.state, turns.activate_turn(log)
-    id = _call_of_output(log, turn, chunk)
+def emit_output(output: LineOutput, chunk: Chunk) -> None:
+    state, turn = output.state, turns.activate_turn(output)
+    id = _call_of_output(output, turn, chunk)
     if not id:
         return
     call = state.calls.get(id)
@@ -69,34 +69,34 @@ def emit_output(log: Log, chunk: Chunk) -> None:
     if added and call.state != "answered":
         payload = {"toolCallId": id, "chunk": added, "offset": call.written, **chunk.fields}
         call.written += len(added)
-        log.emit("tool_output_chunk", payload, Place(log.parent_call))
+        output.emit("tool_output_chunk", payload, Place(output.parent_call))
 
 
-def _call_of_output(log: Log, turn: Turn, chunk: Chunk) -> str:
+def _call_of_output(output: LineOutput, turn: Turn, chunk: Chunk) -> str:
     """Return the id of the call that produces this output, which only the first chunk of a slot may contain."""
     wire_id = chunk.call.get("id")
-    id = (turns.scoped_id(wire_id, turn) if log.has_local_ids else wire_id) or ""
+    id = (turns.scoped_id(wire_id, turn) if output.has_local_ids else wire_id) or ""
     if not chunk.slot:
         return id
-    calls_by_slot = log.state.response(log.parent_call).calls_by_output_slot
+    calls_by_slot = output.state.response(output.parent_call).calls_by_output_slot
     return calls_by_slot.setdefault(chunk.slot, id) if id else calls_by_slot.get(chunk.slot, "")
 
 
 # Results.
 
 
-def emit_result(log: Log, part: Part, block: Block, parent_call: str) -> None:
-    state, id = log.state, _call_of_result(log, part, block, parent_call)
+def emit_result(output: LineOutput, part: Part, block: Block, parent_call: str) -> None:
+    state, id = output.state, _call_of_result(output, part, block, parent_call)
     if copies.is_duplicate_result(state, part, id):
         return
     if id is not None and copies.is_held_result(state, part, id):
         add_to_result(state, id, block)
         return
-    event_id = log.new_id()
+    event_id = output.new_id()
     payload = _result_payload(state, part, block, id, event_id)
-    log.emit("tool_result", payload, Place(parent_call), id=event_id)
+    output.emit("tool_result", payload, Place(parent_call), id=event_id)
     if id in state.calls and not parent_call and "error" not in payload:
-        agents.follow_handoff(log, state.calls[id].tool, payload["result"])
+        agents.follow_handoff(output, state.calls[id].tool, payload["result"])
 
 
 def _result_payload(state: State, part: Part, block: Block, id: str | None, event_id: str) -> Block:
@@ -110,11 +110,11 @@ def _result_payload(state: State, part: Part, block: Block, id: str | None, even
     return payload if agent is None else {**payload, "agentId": agent}
 
 
-def _call_of_result(log: Log, part: Part, block: Block, parent_call: str) -> str | None:
+def _call_of_result(output: LineOutput, part: Part, block: Block, parent_call: str) -> str | None:
     """Return the id of the call of a result; a result without a known call answers the oldest call without an id."""
-    state, turn = log.state, turns.activate_turn(log)
+    state, turn = output.state, turns.activate_turn(output)
     id = block.get("tool_use_id")
-    if log.has_local_ids:
+    if output.has_local_ids:
         id = turns.scoped_id(id, turn)
     if id is None and part.slot is not None:
         id = state.response(parent_call).calls_by_output_slot.get(part.slot)
@@ -147,12 +147,12 @@ def add_to_result(state: State, id: str, fields: Block) -> None:
         state.pending_results.setdefault(id, {}).update(fields)
 
 
-def emit_held_results(log: Log) -> None:
+def emit_held_results(output: LineOutput) -> None:
     """Emit held copies of results whose original has not come."""
-    for id, block in list(log.state.pending_results.items()):
-        known = log.state.calls.get(id)
+    for id, block in list(output.state.pending_results.items()):
+        known = output.state.calls.get(id)
         if known is not None and known.state != "answered" and block.get("type") == "tool_result":
-            emit_result(log, Part(role="user"), block, "")
+            emit_result(output, Part(role="user"), block, "")
 
 
 def _failure_text(block: Block) -> str:

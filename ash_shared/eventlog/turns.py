@@ -7,7 +7,7 @@ when the next one begins. Usage may follow a final answer, so `turn_end` is emit
 from typing import Literal
 
 from ash_shared.eventlog import usage
-from ash_shared.eventlog.emitter import Log
+from ash_shared.eventlog.emitter import LineOutput
 from ash_shared.eventlog.state import State, Turn
 from ash_shared.model.blocks import Block
 from ash_shared.records import steps
@@ -23,8 +23,8 @@ def scoped_id(id: str | None, turn: Turn) -> str | None:
 # Begin.
 
 
-def open_turn(log: Log, id: str, *, has_explicit_end: bool) -> Turn:
-    state = log.state
+def open_turn(output: LineOutput, id: str, *, has_explicit_end: bool) -> Turn:
+    state = output.state
     state.turn = turn = Turn(id, has_explicit_end=has_explicit_end)
     state.is_interrupted = False
     state.turns += 1
@@ -33,53 +33,55 @@ def open_turn(log: Log, id: str, *, has_explicit_end: bool) -> Turn:
     return turn
 
 
-def start_turn(log: Log, trigger: Trigger, id: str | None = None, *, has_explicit_end: bool = False) -> Turn:
-    event_id = log.new_id()
-    turn = open_turn(log, log.context.turn_id or id or event_id, has_explicit_end=has_explicit_end)
-    log.emit("turn_start", {"trigger": trigger}, id=event_id)
+def start_turn(
+    output: LineOutput, trigger: Trigger, id: str | None = None, *, has_explicit_end: bool = False
+) -> Turn:
+    event_id = output.new_id()
+    turn = open_turn(output, output.context.turn_id or id or event_id, has_explicit_end=has_explicit_end)
+    output.emit("turn_start", {"trigger": trigger}, id=event_id)
     return turn
 
 
-def leave_other_turn(log: Log) -> None:
+def leave_other_turn(output: LineOutput) -> None:
     """End the open turn if the caller names another one."""
-    turn = log.state.turn
-    if turn is not None and log.context.turn_id is not None and not _is_named(log, turn):
-        end_unfinished_turn(log, turn, is_cut=log.state.is_cut())
+    turn = output.state.turn
+    if turn is not None and output.context.turn_id is not None and not _is_named(output, turn):
+        end_unfinished_turn(output, turn, is_cut=output.state.is_cut())
 
 
-def _is_named(log: Log, turn: Turn) -> bool:
+def _is_named(output: LineOutput, turn: Turn) -> bool:
     """True if the caller names the turn, which then lasts as long as it does."""
-    return turn.id == log.context.turn_id
+    return turn.id == output.context.turn_id
 
 
-def start_explicit_turn(log: Log, trigger: Trigger, id: str | None = None) -> None:
-    turn = log.state.turn
-    if turn is not None and (turn.phase == "fresh" or _is_named(log, turn)):
+def start_explicit_turn(output: LineOutput, trigger: Trigger, id: str | None = None) -> None:
+    turn = output.state.turn
+    if turn is not None and (turn.phase == "fresh" or _is_named(output, turn)):
         turn.has_explicit_end = True
     elif turn is None or id is None or id != turn.id:
-        end_previous_turn(log)
-        start_turn(log, trigger, id, has_explicit_end=True)
+        end_previous_turn(output)
+        start_turn(output, trigger, id, has_explicit_end=True)
 
 
-def start_prompted_turn(log: Log) -> None:
+def start_prompted_turn(output: LineOutput) -> None:
     """Start a turn for a prompt, unless the open one has just begun or will be ended explicitly."""
-    turn = log.state.turn
-    if turn is not None and _is_named(log, turn):
+    turn = output.state.turn
+    if turn is not None and _is_named(output, turn):
         return
     if turn is None or turn.is_over or not (turn.phase == "fresh" or turn.has_explicit_end):
-        end_previous_turn(log)
-        start_turn(log, "user")
+        end_previous_turn(output)
+        start_turn(output, "user")
 
 
-def ensure_turn(log: Log, trigger: Trigger = "system") -> Turn:
+def ensure_turn(output: LineOutput, trigger: Trigger = "system") -> Turn:
     """Return the turn of the next event; start one if none is open."""
-    end_if_over(log)
-    return log.state.turn or start_turn(log, trigger)
+    end_if_over(output)
+    return output.state.turn or start_turn(output, trigger)
 
 
-def activate_turn(log: Log, trigger: Trigger = "system") -> Turn:
+def activate_turn(output: LineOutput, trigger: Trigger = "system") -> Turn:
     """Return the turn of an event of the assistant or a tool, marked as running."""
-    turn = ensure_turn(log, trigger)
+    turn = ensure_turn(output, trigger)
     turn.phase = "running"
     return turn
 
@@ -87,22 +89,22 @@ def activate_turn(log: Log, trigger: Trigger = "system") -> Turn:
 # End.
 
 
-def end_turn(log: Log, *, partial: bool = False) -> None:
-    turn = log.state.turn
+def end_turn(output: LineOutput, *, partial: bool = False) -> None:
+    turn = output.state.turn
     if turn is None:
         return
-    log.close_open(log)
+    output.close_open(output)
     payload = usage.costs_of_turn(turn)
     if partial or turn.phase == "stopped":
         payload["partial"] = True
-    log.emit("turn_end", payload)
-    clear_turn(log)
+    output.emit("turn_end", payload)
+    clear_turn(output)
 
 
-def end_if_over(log: Log) -> None:
-    turn = log.state.turn
-    if turn is not None and turn.is_over and not _is_named(log, turn):
-        end_turn(log)
+def end_if_over(output: LineOutput) -> None:
+    turn = output.state.turn
+    if turn is not None and turn.is_over and not _is_named(output, turn):
+        end_turn(output)
 
 
 def mark_over(state: State) -> None:
@@ -111,10 +113,10 @@ def mark_over(state: State) -> None:
         state.turn.phase = "over"
 
 
-def clear_turn(log: Log) -> None:
+def clear_turn(output: LineOutput) -> None:
     """Clear the state of the turn. Pending calls stay: they may be answered later. So do originals of the user, whose
     copies may follow in the next turn; those of answers (a) and errors (e) have their copies in the same turn."""
-    state = log.state
+    state = output.state
     state.turn = None
     state.responses, state.slots, state.pending_results = {}, [], {}
     state.emitted_answers = {}
@@ -126,77 +128,80 @@ def clear_turn(log: Log) -> None:
     state.calls_without_id = [id for id in state.calls_without_id if id in state.calls]
 
 
-def end_previous_turn(log: Log) -> None:
+def end_previous_turn(output: LineOutput) -> None:
     """End the turn before another begins; it is interrupted if it is incomplete."""
-    turn = log.state.turn
+    turn = output.state.turn
     if turn is not None:
-        is_cut = not turn.is_over and (turn.has_explicit_end or log.state.is_cut())
-        end_unfinished_turn(log, turn, is_cut=is_cut)
+        is_cut = not turn.is_over and (turn.has_explicit_end or output.state.is_cut())
+        end_unfinished_turn(output, turn, is_cut=is_cut)
 
 
-def end_unfinished_turn(log: Log, turn: Turn, *, is_cut: bool) -> None:
+def end_unfinished_turn(output: LineOutput, turn: Turn, *, is_cut: bool) -> None:
     if is_cut:
-        log.close_open(log)
-        log.emit("interrupt", {"reason": "error"})
-    waits = any(call.state in ("asked", "left") for call in log.state.calls.values())
-    end_turn(log, partial=is_cut or (waits and not turn.is_over))
+        output.close_open(output)
+        output.emit("interrupt", {"reason": "error"})
+    waits = any(call.state in ("asked", "left") for call in output.state.calls.values())
+    end_turn(output, partial=is_cut or (waits and not turn.is_over))
 
 
-def end_turn_explicitly(log: Log, step: steps.TurnEnd) -> None:
+def end_turn_explicitly(output: LineOutput, step: steps.TurnEnd) -> None:
     if step.interrupt is not None:
-        interrupt_turn(log, step.interrupt, step.mode)
+        interrupt_turn(output, step.interrupt, step.mode)
     elif step.mode == "if_over":
-        end_if_over(log)
+        end_if_over(output)
     else:
-        end_explicit_turn(log)
+        end_explicit_turn(output)
 
 
-def interrupt_turn(log: Log, reason: str, mode: str, error: Block | None = None) -> None:
+def interrupt_turn(output: LineOutput, reason: str, mode: str, error: Block | None = None) -> None:
     """Interrupt the turn; if none is open and a repetition is possible, only end it."""
-    turn = log.state.turn
+    turn = output.state.turn
     is_open = turn is not None and not turn.is_over
-    if is_open or not (mode in _IF_OPEN or log.state.is_interrupted):
-        _emit_interrupt(log, reason, mode, error)
+    if is_open or not (mode in _IF_OPEN or output.state.is_interrupted):
+        _emit_interrupt(output, reason, mode, error)
     elif mode != "stop_if_open":
-        end_explicit_turn(log)
+        end_explicit_turn(output)
 
 
 _IF_OPEN = ("if_open", "stop_if_open")
 
 
-def _emit_interrupt(log: Log, reason: str, mode: str, error: Block | None) -> None:
-    turn = ensure_turn(log)
-    log.close_open(log)
+def _emit_interrupt(output: LineOutput, reason: str, mode: str, error: Block | None) -> None:
+    turn = ensure_turn(output)
+    output.close_open(output)
     if error is not None:
-        log.emit("error", error)
-    log.emit("interrupt", {"reason": reason})
+        output.emit("error", error)
+    output.emit("interrupt", {"reason": reason})
     waits_for_end = mode == "stop" and turn.has_explicit_end
     if waits_for_end or mode == "stop_if_open":
         turn.phase = "stopped"
     else:
-        end_explicit_turn(log, partial=True)
-    log.state.is_interrupted = True
+        end_explicit_turn(output, partial=True)
+    output.state.is_interrupted = True
 
 
 def end_explicit_turn(
-    log: Log, total: Block | None = None, total_cost: float | None = None, *, partial: bool = False
+    output: LineOutput, total: Block | None = None, total_cost: float | None = None, *, partial: bool = False
 ) -> None:
     """End the turn with its total usage, or else the sum of its answers, and with the total cost of the session."""
-    turn, cost = log.state.turn, usage.cost_since_last(log.state, total_cost, log.facts.session_id or "")
+    turn, cost = (
+        output.state.turn,
+        usage.cost_since_last(output.state, total_cost, output.header.session_id or ""),
+    )
     if turn is None:
         return
     if total is not None:
         turn.usage_by_answer, turn.usage_by_agent = {"": total}, {}
     turn.cost = turn.cost if cost is None else cost
-    end_turn(log, partial=partial)
+    end_turn(output, partial=partial)
 
 
-def count_usage(log: Log, part: steps.Part, counts: Block) -> None:
+def count_usage(output: LineOutput, part: steps.Part, counts: Block) -> None:
     """Count the usage of a part; usage of the open response may be the first sign of a turn."""
     if part.role is None and part.relation == "revision":
-        open_response = log.state.response_id(log.parent_call) or "open"
-        usage.revise_answer(log.state.turn or ensure_turn(log), open_response, counts)
+        open_response = output.state.response_id(output.parent_call) or "open"
+        usage.revise_answer(output.state.turn or ensure_turn(output), open_response, counts)
     else:
-        usage.count_part(log.state, log.state.turn, part, counts)
+        usage.count_part(output.state, output.state.turn, part, counts)
     if part.role is None and part.relation != "copy":
-        end_if_over(log)
+        end_if_over(output)

@@ -1,7 +1,7 @@
 """Content blocks as plain dicts, the output of the providers before typing or encoding.
 
-`is_valid` accepts exactly the dicts that the pydantic class of their `type` accepts, so that reading to objects and
-reading to JSON share one translation.
+`is_valid` accepts exactly the dicts that the pydantic class of their `type` accepts, so that parsing to objects and
+parsing to JSON share one translation.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -30,7 +30,7 @@ Block = dict[str, Any]
 Translation = Callable[[Any], Block | list[Block]]
 """Translates a wire object into blocks. Raises KeyError, TypeError or AttributeError if the object is malformed."""
 
-Reader = Callable[[Any], Block]
+BlockParser = Callable[[Any], Block]
 """Reads one element of a content list, of any type."""
 
 _CONTAINERS = frozenset({dict, list})
@@ -193,31 +193,31 @@ def with_extra(block: Block, rest: Block) -> Block:
     return {**block, "extra": {**extra, name: clashing} if clashing else extra}
 
 
-def read_list(content: Any, read_block: Reader) -> list[Block]:
+def parse_list(content: Any, parse_block: BlockParser) -> list[Block]:
     """Read a content list. Raises TypeError for other values."""
     if content.__class__ is not list:
         raise TypeError
-    return [read_block(block) for block in bounded(content)]
+    return [parse_block(block) for block in bounded(content)]
 
 
-def read_content(content: Any, read_block: Reader) -> list[Block]:
+def parse_content(content: Any, parse_block: BlockParser) -> list[Block]:
     """Read the content of a message, a text or a list of blocks. Raises TypeError for other values."""
-    return [text_block(content)] if content.__class__ is str else read_list(content, read_block)
+    return [text_block(content)] if content.__class__ is str else parse_list(content, parse_block)
 
 
-def read_nested(block: Block, read_block: Reader) -> Block:
+def parse_nested(block: Block, parse_block: BlockParser) -> Block:
     """Return a native block with the nested content list of a tool result translated."""
     if block["type"] != "tool_result" or block.get("content").__class__ is not list:
         return block
-    blocks = read_list(block["content"], read_block)
+    blocks = parse_list(block["content"], parse_block)
     is_unchanged = all(new is old for new, old in zip(blocks, block["content"], strict=True))
     return block if is_unchanged else {**block, "content": blocks}
 
 
-def content_reader(translations: Mapping[str, Translation]) -> Reader:
-    """Return a function that reads one element of a content list with the translations of a format."""
+def content_parser(translations: Mapping[str, Translation]) -> BlockParser:
+    """Return a function that parses one element of a content list with the translations of a format."""
 
-    def read(block: Any) -> Block:
+    def parse(block: Any) -> Block:
         if is_native(block):
             return block
         if block.__class__ is str:
@@ -229,9 +229,9 @@ def content_reader(translations: Mapping[str, Translation]) -> Reader:
             return translate(wire_type, block, translations[wire_type])[0]
         if wire_type not in CLASSES:
             return raw_block("unknown_type", block, wire_type)
-        return read_nested(block, read) if is_valid(block) else raw_block("malformed", block, wire_type)
+        return parse_nested(block, parse) if is_valid(block) else raw_block("malformed", block, wire_type)
 
-    return read
+    return parse
 
 
 def nests_deeper(value: Any, levels: int) -> bool:

@@ -1,4 +1,4 @@
-"""Stored messages, readings, and standard messages."""
+"""Stored messages, parsed messages, and standard messages."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -43,8 +43,8 @@ class Message(AshModel):
     """The content as typed blocks, computed on read."""
 
 
-class Reading(AshModel):
-    """The result of reading one message."""
+class ParsedMessage(AshModel):
+    """The result of parsing one message."""
 
     source: str
     """The declared format, or else the recognised one."""
@@ -131,8 +131,8 @@ class StandardMessage(AshModel):
     """The decoded records of the message; for a record of several messages, the part of this one."""
 
 
-class Facts(NamedTuple):
-    """Metadata of a record; None for values that the record does not contain."""
+class RecordHeader(NamedTuple):
+    """Id, time, model and session of a record; None for values that the record does not contain."""
 
     uuid: str | None = None
     """The provider's id of the record, intended to be unique in its session."""
@@ -154,14 +154,14 @@ class Facts(NamedTuple):
     """The subagent whose session this is, by the id in its parent's transcript; empty for a main session."""
 
 
-def merge_facts(records: Sequence[Facts]) -> Facts:
-    """Merge the facts of several records of one text: the first of each kind, except the last title and time."""
+def merge_headers(records: Sequence[RecordHeader]) -> RecordHeader:
+    """Merge the headers of a text's records: the first value of each field, but the last title and time."""
     times = [time for each in records for time in (each.timestamp, each.last_timestamp) if time is not None]
-    named = next((each for each in reversed(records) if each.title is not None), Facts())
+    named = next((each for each in reversed(records) if each.title is not None), RecordHeader())
     first = (
         next((value for value in values if value is not None), None) for values in zip(*records, strict=True)
     )
-    return Facts._make(first)._replace(
+    return RecordHeader._make(first)._replace(
         uuid=None,
         title=named.title,
         is_title_of_person=named.is_title_of_person,
@@ -205,12 +205,12 @@ class Description(NamedTuple):
     role: Role
     block_types: tuple[str, ...]
     """The distinct block types, sorted."""
-    facts: Facts
+    header: RecordHeader
     prompt: str | None
     """The beginning of the user's text, used as the title of a session without a title."""
     drift: tuple[Drift, ...]
     digest: bytes
-    """A 16-byte digest of kind, role and blocks, which changes if the message reads differently."""
+    """A 16-byte digest of kind, role and blocks, which changes if the message parses differently."""
 
 
 class ParsedLine(NamedTuple):
@@ -219,4 +219,4 @@ class ParsedLine(NamedTuple):
     number: int
     """The line number from 1, including blank lines."""
     raw: str
-    reading: Reading
+    message: ParsedMessage

@@ -1,4 +1,4 @@
-"""Describe a text for storage: kind, role, block types, facts, prompt, drift and digest."""
+"""Describe a text for storage: kind, role, block types, header, prompt, drift and digest."""
 
 import re
 from collections import Counter
@@ -10,7 +10,7 @@ import msgspec
 
 from ash_shared.model.blocks import Block
 from ash_shared.model.message import Description, Drift
-from ash_shared.parsing.parsed_text import Read
+from ash_shared.parsing.parsed_text import ParsedText
 from ash_shared.records.system_text import prompt_text
 
 MAX_PROMPT = 200
@@ -23,35 +23,35 @@ _MAX_KEYS = 20
 _encode = msgspec.json.Encoder().encode
 
 
-def encode_blocks(read: Read) -> bytes:
-    """Return the blocks of a reading as compact JSON."""
-    return _encode(read.reading.blocks)
+def encode_blocks(parsed: ParsedText) -> bytes:
+    """Return the blocks of a parsed text as compact JSON."""
+    return _encode(parsed.content.blocks)
 
 
-def describe_read(read: Read, source: str | None, encoded: bytes | None = None) -> Description:
-    """Return the description of a text from its reading. Never raises.
+def describe_parsed(parsed: ParsedText, source: str | None, encoded: bytes | None = None) -> Description:
+    """Return the description of a parsed text. Never raises.
 
     `source` is the declared format, `encoded` the result of `encode_blocks`, if known.
     """
-    kind, role, blocks = read.reading.kind, read.reading.role, read.reading.blocks
+    kind, role, blocks = parsed.content.kind, parsed.content.role, parsed.content.blocks
     types = {block["type"] for block in blocks}
-    encoded = encode_blocks(read) if encoded is None else encoded
+    encoded = encode_blocks(parsed) if encoded is None else encoded
     may_have_prompt = kind == "record" or (kind == "message" and role == "user" and "text" in types)
     return Description(
-        source=read.source(source),
+        source=parsed.source(source),
         kind=kind,
         role=role,
         block_types=tuple(sorted(types)),
-        facts=read.facts(),
-        prompt=_find_prompt(read) if may_have_prompt else None,
+        header=parsed.header(),
+        prompt=_find_prompt(parsed) if may_have_prompt else None,
         drift=_count_drift(blocks),
         digest=blake2b(b'["%b","%b",%b]' % (kind.encode(), role.encode(), encoded), digest_size=16).digest(),
     )
 
 
-def _find_prompt(read: Read) -> str | None:
+def _find_prompt(parsed: ParsedText) -> str | None:
     """Return the first text that a person wrote, shortened to one line."""
-    for block in _user_blocks(read):
+    for block in _user_blocks(parsed):
         if name := prompt_name(block["text"]):
             return name
     return None
@@ -79,9 +79,9 @@ _MARKUP = re.compile(
 )
 
 
-def _user_blocks(read: Read) -> Iterator[Block]:
+def _user_blocks(parsed: ParsedText) -> Iterator[Block]:
     """Yield the texts of prompts, except queued ones, which may wait for the next turn and get another record then."""
-    for part in chain.from_iterable(each.parts() for each in read.elements or [read]):
+    for part in chain.from_iterable(each.parts() for each in parsed.elements or [parsed]):
         if part.role == "user" and part.origin != "synthetic" and part.relation != "held_copy":
             yield from (block for block in part.blocks if block["type"] == "text" and "variant" not in block)
 

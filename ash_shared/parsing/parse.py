@@ -10,9 +10,9 @@ from typing import NamedTuple
 import msgspec
 
 from ash_shared.model.content import MessageContent
-from ash_shared.model.message import Description, ParsedLine, Reading
-from ash_shared.parsing.describe import describe_read, encode_blocks
-from ash_shared.parsing.parsed_text import Read, fast_paths, read_raw, read_text
+from ash_shared.model.message import Description, ParsedLine, ParsedMessage
+from ash_shared.parsing.describe import describe_parsed, encode_blocks
+from ash_shared.parsing.parsed_text import ParsedText, fast_paths, parse_raw, parse_text
 from ash_shared.parsing.typed_blocks import typed_blocks
 from ash_shared.records.json_text import (
     RawMessage,
@@ -45,7 +45,7 @@ def parse_message_content(raw: RawMessage, source: str | None = None) -> list[Me
         content = path.parse(text)
         if content is not None:
             return content
-    return typed_blocks(read_text(text, source).reading.blocks)
+    return typed_blocks(parse_text(text, source).content.blocks)
 
 
 def parse_message_content_json(raw: RawMessage, source: str | None = None) -> bytes:
@@ -59,7 +59,7 @@ def parse_message_content_json(raw: RawMessage, source: str | None = None) -> by
         content = path.parse_json(text)
         if content is not None:
             return content
-    return _encode(read_text(text, source).reading.blocks)
+    return _encode(parse_text(text, source).content.blocks)
 
 
 class BlocksPlace(NamedTuple):
@@ -73,7 +73,7 @@ def find_blocks(raw: str, source: str | None, encoded: bytes | None = None) -> B
     """Return the place from which `copy_blocks` makes the result of `parse_message_content_json`. Never raises.
 
     None if the result is not a copy, or if the text is many times as large, since a store reads all of it. `encoded` is
-    the result of `encode_blocks`, if known: a text that contains it is not read again.
+    the result of `encode_blocks`, if known: a text that contains it is not parsed again.
     """
     paths = fast_paths(raw, source)
     if not paths:
@@ -105,36 +105,38 @@ def copy_blocks(copied: bytes) -> bytes:
     return _TEXT_START + copied + _TEXT_END if copied.startswith(b'"') else copied
 
 
-def read_message(raw: RawMessage, source: str | None = None) -> Reading:
+def parse_message(raw: RawMessage, source: str | None = None) -> ParsedMessage:
     """Return the typed blocks of one message with its source, kind and role. Never raises on texts."""
-    read = read_raw(raw, source)
-    reading = read.reading
+    parsed = parse_raw(raw, source)
+    content = parsed.content
     fields = {
-        "source": read.source(source),
-        "kind": reading.kind,
-        "role": reading.role,
-        "parsed": typed_blocks(reading.blocks),
+        "source": parsed.source(source),
+        "kind": content.kind,
+        "role": content.role,
+        "parsed": typed_blocks(content.blocks),
     }
-    return Reading.model_validate(fields)  # faster than keyword arguments
+    return ParsedMessage.model_validate(fields)  # faster than keyword arguments
 
 
 def describe_message(raw: RawMessage, source: str | None = None) -> Description:
     """Return the properties of one message that the store records. Never raises on texts."""
-    return describe_read(read_raw(raw, source), source)
+    return describe_parsed(parse_raw(raw, source), source)
 
 
-def describe_with_place(raw: str, read: Read, source: str | None) -> tuple[Description, BlocksPlace | None]:
-    """Return the description of a text from its reading, and the place of the blocks of a message. Never raises."""
-    encoded = encode_blocks(read)
-    described = describe_read(read, source, encoded)
+def describe_with_place(
+    raw: str, parsed: ParsedText, source: str | None
+) -> tuple[Description, BlocksPlace | None]:
+    """Return the description of a parsed text, and the place of the blocks of a message. Never raises."""
+    encoded = encode_blocks(parsed)
+    described = describe_parsed(parsed, source, encoded)
     is_message = described.kind == "message"
     return described, find_blocks(raw, described.source, encoded) if is_message else None
 
 
 def parse_jsonl(text: str | bytes, source: str | None = None) -> Iterator[ParsedLine]:
-    """Yield the readings of the non-blank lines of a JSONL text, in order. Never raises."""
+    """Parse the non-blank lines of a JSONL text, in order. Never raises."""
     text = exact_text(text)
     lines: Sequence[str | bytes] = split_lines(text) if isinstance(text, str) else text.split(b"\n")
     for number, raw in enumerate(lines, start=1):
         if not is_blank(raw):
-            yield ParsedLine(number, shown_text(raw), read_message(raw, source))
+            yield ParsedLine(number, shown_text(raw), parse_message(raw, source))

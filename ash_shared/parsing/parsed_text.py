@@ -1,6 +1,6 @@
-"""Read a stored text with the provider that recognises it.
+"""Parse a stored text with the provider that recognises it.
 
-Reading never raises and never drops or adds data: a record that no provider recognises, or that does not match its
+Parsing never raises and never drops or adds data: a record that no provider recognises, or that does not match its
 type, becomes one `raw` block with the unchanged record.
 """
 
@@ -20,14 +20,14 @@ from ash_shared.model.blocks import (
     text_block,
     wire_name,
 )
-from ash_shared.model.message import Facts, Identity, Kind, Role, merge_facts
+from ash_shared.model.message import Identity, Kind, RecordHeader, Role, merge_headers
 from ash_shared.providers import Providers, discover
 from ash_shared.records.contract import (
     FastPath,
+    ParsedRecord,
     Part,
     Provider,
     Record,
-    RecordReading,
     WireType,
     single_message_part,
     speaker_of_role,
@@ -44,7 +44,7 @@ from ash_shared.records.json_text import (
 from ash_shared.records.steps import Emit, RecordStart, Scope, Step, TurnEnd, is_valid_step
 
 _NATIVE_SOURCE = "claude"
-"""The source whose provider reads values that no provider recognises, as blocks: its blocks are native."""
+"""The source of native blocks: its provider parses values that no provider recognises."""
 
 
 @cache
@@ -72,15 +72,15 @@ def fast_paths(text: str | bytes, source: str | None) -> Sequence[FastPath]:
     return () if has_too_many_values(text) else _FAST_PATHS[source]
 
 
-class Read(Struct, frozen=True):
-    """The reading of one text, with its decoded record, provider and wire type, if any."""
+class ParsedText(Struct, frozen=True):
+    """A parsed text, with its decoded record, provider and wire type, if any."""
 
-    reading: RecordReading
+    content: ParsedRecord
     provider: Provider | None = None
     record: Record | None = None
     wire_type: WireType | None = None
-    elements: Sequence["Read"] = ()
-    """The readings of the elements of a top-level list, or of several values on one line."""
+    elements: Sequence["ParsedText"] = ()
+    """The parsed elements of a top-level list, or of several values on one line."""
     is_glued: bool = False
     """True if one line contains several values, each a separate record."""
 
@@ -88,22 +88,24 @@ class Read(Struct, frozen=True):
         """Return the declared source, or else the recognised one."""
         return declared or (self.provider.source if self.provider else "unknown")
 
-    def facts(self) -> Facts:
-        """Return the metadata of the record. Never raises.
+    def header(self) -> RecordHeader:
+        """Return the header of the record. Never raises.
 
-        For a list: the metadata of its first element without the `uuid`, and the time of its last element. For several
-        records on one line: the merged metadata, without the `uuid`.
+        For a list: the header of its first element without the `uuid`, and the time of its last element. For several
+        records on one line: the merged headers, without the `uuid`.
         """
         if self.is_glued:
-            return merge_facts([element.facts() for element in self.elements])
+            return merge_headers([element.header() for element in self.elements])
         if self.elements:
-            last = self.elements[-1].facts()
+            last = self.elements[-1].header()
             return (
                 self.elements[0]
-                .facts()
+                .header()
                 ._replace(uuid=None, last_timestamp=last.last_timestamp or last.timestamp)
             )
-        return self.provider.facts(self.record) if self.provider and self.record is not None else Facts()
+        return (
+            self.provider.header(self.record) if self.provider and self.record is not None else RecordHeader()
+        )
 
     def identity(self) -> Identity:
         """Return what identifies the record and its transcript in another file. Never raises."""
@@ -114,11 +116,11 @@ class Read(Struct, frozen=True):
     def parts(self) -> list[Part]:
         """Return the parts that the text adds to the standard messages of its session. Never raises."""
         if self.wire_type is None or self.record is None:
-            return single_message_part({}, self.reading)
+            return single_message_part({}, self.content)
         try:
-            return self.wire_type.parts(self.record, self.reading)
+            return self.wire_type.parts(self.record, self.content)
         except (AttributeError, LookupError, TypeError, ValueError):
-            return single_message_part(self.record, self.reading)
+            return single_message_part(self.record, self.content)
 
     def steps(self, declared: str | None = None, role: Role | None = None) -> list[Step]:
         """Return the steps that the text adds to the event log. Never raises.
@@ -131,39 +133,39 @@ class Read(Struct, frozen=True):
                 for element in self.elements
                 for step in _element_steps(element, declared, is_record=self.is_glued)
             ]
-        if self.record is None and self.reading.kind == "message" and role is None:
-            return _plain_text_steps(self.reading.blocks[0]["text"], declared)
+        if self.record is None and self.content.kind == "message" and role is None:
+            return _plain_text_steps(self.content.blocks[0]["text"], declared)
         steps = self._provider_steps()
         if steps is not None:
             return steps
         parts = self.parts()
         if role is not None and self.provider is None and parts:
-            parts = [Part(role=speaker_of_role(role), blocks=self.reading.blocks)]
-        if parts or self.reading.kind != "record":
+            parts = [Part(role=speaker_of_role(role), blocks=self.content.blocks)]
+        if parts or self.content.kind != "record":
             return [*parts]
         # No standard message contains this record, but the event log does.
-        return [Part(role="system", blocks=self.reading.blocks)]
+        return [Part(role="system", blocks=self.content.blocks)]
 
     def _provider_steps(self) -> list[Step] | None:
         """Return the provider's steps, if any. Invalid steps, and a malformed stream chunk, become a `raw` block."""
         if self.wire_type is None or self.record is None:
             return None
         try:
-            steps = self.wire_type.steps(self.record, self.reading)
+            steps = self.wire_type.steps(self.record, self.content)
             if steps is None or all(map(is_valid_step, steps)):
                 return steps
         except (AttributeError, LookupError, TypeError, ValueError):
-            if self.reading.kind != "chunk":
+            if self.content.kind != "chunk":
                 return None
         malformed = raw_block("malformed", self.record, wire_name(self.record))
         return [Part(role="system", blocks=[malformed])]
 
 
-def _element_steps(element: Read, declared: str | None, *, is_record: bool) -> list[Step]:
+def _element_steps(element: ParsedText, declared: str | None, *, is_record: bool) -> list[Step]:
     """Return the steps of one element. A scope ends with its element."""
     steps = element.steps(declared)
     ended = [*steps, Scope()] if steps and steps[0].__class__ is Scope else steps
-    return [RecordStart(element.facts()), *ended] if is_record else ended
+    return [RecordStart(element.header()), *ended] if is_record else ended
 
 
 def _plain_text_steps(text: str, declared: str | None) -> list[Step]:
@@ -191,10 +193,10 @@ def _plain_text_steps(text: str, declared: str | None) -> list[Step]:
 def _data_line_steps(data: str, declared: str | None) -> list[Step] | None:
     """Return the steps of the record in a `data:` line; None if no provider recognises it."""
     try:
-        read = _read_value(decode_json(data), declared)
+        parsed = _parse_value(decode_json(data), declared)
     except (ValueError, RecursionError):
         return None
-    return None if read.provider is None else read.steps(declared)
+    return None if parsed.provider is None else parsed.steps(declared)
 
 
 _SSE_LINE = re.compile(r":|(?:event|id|retry):")
@@ -205,21 +207,23 @@ _API_EVENT_LINE = re.compile(
 """An `event:` line of a known API. Other lines are SSE only with a declared source: a prompt may begin like them."""
 
 
-def read_raw(message: RawMessage, source: str | None) -> Read:
+def parse_raw(message: RawMessage, source: str | None) -> ParsedText:
     """Read one message; `source` is its declared format, if known. Never raises on texts."""
-    return read_text(message_text(message), source)
+    return parse_text(message_text(message), source)
 
 
-def read_text(raw: str | bytes, source: str | None) -> Read:
-    """Same as `read_raw`, for a text."""
+def parse_text(raw: str | bytes, source: str | None) -> ParsedText:
+    """Same as `parse_raw`, for a text."""
     try:
-        return _read_value(decode_json(raw), source)
+        return _parse_value(decode_json(raw), source)
     except (ValueError, RecursionError) as error:
         text = shown_text(raw)
-        return _read_partly(raw, source) or _read_glued(text, source, error) or _read_undecodable(text, error)
+        return (
+            _parse_partly(raw, source) or _parse_glued(text, source, error) or _parse_undecodable(text, error)
+        )
 
 
-def _read_partly(raw: str | bytes, source: str | None) -> Read | None:
+def _parse_partly(raw: str | bytes, source: str | None) -> ParsedText | None:
     """Read a record whose content a fast path can decode, although the text as a whole cannot be decoded."""
     if has_too_many_values(raw):
         return None
@@ -229,13 +233,13 @@ def _read_partly(raw: str | bytes, source: str | None) -> Read | None:
         record = provider.fast_path.decode_partly(raw)
         if record is not None:
             try:
-                return _read_with(provider, provider.wire_type(record), record)
+                return _parse_with(provider, provider.wire_type(record), record)
             except (ValueError, RecursionError):
                 return None
     return None
 
 
-def _read_glued(text: str, source: str | None, error: Exception) -> Read | None:
+def _parse_glued(text: str, source: str | None, error: Exception) -> ParsedText | None:
     """Read several values that a program wrote on one line after an unterminated line.
 
     Text after the last complete value is malformed.
@@ -243,57 +247,57 @@ def _read_glued(text: str, source: str | None, error: Exception) -> Read | None:
     if isinstance(error, LimitExceeded | RecursionError) or not looks_like_json(text):
         return None
     values = split_values(text)
-    elements = [_read_part(value, source) for value in values]
+    elements = [_parse_part(value, source) for value in values]
     if not _has_records(elements, source):
         return None
     try:
-        return _read_elements(elements, is_glued=True)
+        return _parse_elements(elements, is_glued=True)
     except LimitExceeded:
         return None
 
 
-def _has_records(elements: Sequence[Read], source: str | None) -> bool:
+def _has_records(elements: Sequence[ParsedText], source: str | None) -> bool:
     """True if the values belong to a known format. Otherwise, they may be text that a person typed."""
     is_declared = source in _load_providers()
     return bool(elements) and (is_declared or any(element.provider for element in elements))
 
 
-def _read_part(value: str, source: str | None) -> Read:
+def _parse_part(value: str, source: str | None) -> ParsedText:
     try:
-        return _read_value(decode_json(value), source)
+        return _parse_value(decode_json(value), source)
     except (LimitExceeded, RecursionError):
-        return _non_message_read(raw_block("limit", value))
+        return _parsed_block(raw_block("limit", value))
     except ValueError:
-        return _non_message_read(raw_block("malformed", value, "invalid_json"))
+        return _parsed_block(raw_block("malformed", value, "invalid_json"))
 
 
-def _read_undecodable(text: str, error: Exception) -> Read:
+def _parse_undecodable(text: str, error: Exception) -> ParsedText:
     if isinstance(error, LimitExceeded | RecursionError):
-        return _non_message_read(raw_block("limit", text))
+        return _parsed_block(raw_block("limit", text))
     if looks_like_json(text):
-        return _non_message_read(raw_block("invalid_json", text))
-    return _user_message_read(text)
+        return _parsed_block(raw_block("invalid_json", text))
+    return _parsed_prompt(text)
 
 
-def _non_message_read(block: Block) -> Read:
-    return Read(RecordReading("record", "system", [block]))
+def _parsed_block(block: Block) -> ParsedText:
+    return ParsedText(ParsedRecord("record", "system", [block]))
 
 
-def _user_message_read(text: str) -> Read:
-    return Read(RecordReading("message", "user", [text_block(text)]))
+def _parsed_prompt(text: str) -> ParsedText:
+    return ParsedText(ParsedRecord("message", "user", [text_block(text)]))
 
 
-def _read_value(value: Any, source: str | None) -> Read:
+def _parse_value(value: Any, source: str | None) -> ParsedText:
     if value.__class__ is dict:
-        return _read_record(value, source)
+        return _parse_record(value, source)
     if value.__class__ is list:
-        return _read_list(value, source)
+        return _parse_list(value, source)
     if value.__class__ is str:
-        return _user_message_read(value)
-    return _non_message_read(raw_block("unknown_type", value))
+        return _parsed_prompt(value)
+    return _parsed_block(raw_block("unknown_type", value))
 
 
-def _read_list(values: list[Any], source: str | None) -> Read:
+def _parse_list(values: list[Any], source: str | None) -> ParsedText:
     """Read a top-level list as one record if a provider recognises it, else each element as a record or block."""
     if len(values) > MAX_BLOCKS:
         raise LimitExceeded
@@ -302,36 +306,37 @@ def _read_list(values: list[Any], source: str | None) -> Read:
     declared_provider = providers.get(source or "", list_provider)
     if list_provider is not None and declared_provider is list_provider:
         record = {"list": values}
-        return _read_with(list_provider, list_provider.wire_type(record), record)
+        return _parse_with(list_provider, list_provider.wire_type(record), record)
     elements = [
-        _read_bare_block(value) if isinstance(value, list) else _read_value(value, source) for value in values
+        _parse_bare_block(value) if isinstance(value, list) else _parse_value(value, source)
+        for value in values
     ]
-    return _read_elements(elements)
+    return _parse_elements(elements)
 
 
-def _read_elements(elements: Sequence[Read], *, is_glued: bool = False) -> Read:
-    """Combine the readings of several values. Raises LimitExceeded."""
-    blocks = [block for element in elements for block in element.reading.blocks]
+def _parse_elements(elements: Sequence[ParsedText], *, is_glued: bool = False) -> ParsedText:
+    """Combine several parsed values. Raises LimitExceeded."""
+    blocks = [block for element in elements for block in element.content.blocks]
     if len(blocks) > MAX_BLOCKS:
         raise LimitExceeded
-    readings = [element.reading for element in elements]
-    first_roles: Mapping[Kind, Role] = {reading.kind: reading.role for reading in reversed(readings)}
+    contents = [element.content for element in elements]
+    first_roles: Mapping[Kind, Role] = {content.kind: content.role for content in reversed(contents)}
     kind: Kind = next((kind for kind in _KINDS_BY_PRIORITY if kind in first_roles), "record")
     first_provider = next((element.provider for element in elements if element.provider), None)
-    reading = RecordReading(kind, first_roles.get(kind, "system"), blocks)
-    return Read(reading, first_provider, elements=elements, is_glued=is_glued)
+    content = ParsedRecord(kind, first_roles.get(kind, "system"), blocks)
+    return ParsedText(content, first_provider, elements=elements, is_glued=is_glued)
 
 
 _KINDS_BY_PRIORITY: tuple[Kind, ...] = ("message", "chunk", "record")
 """The kind of a list is the first of these that an element has; its role is that of the first such element."""
 
 
-def _read_bare_block(value: Any) -> Read:
-    return _non_message_read(_load_providers()[_NATIVE_SOURCE].read_block(value))
+def _parse_bare_block(value: Any) -> ParsedText:
+    return _parsed_block(_load_providers()[_NATIVE_SOURCE].parse_block(value))
 
 
 def identify(raw: str, source: str | None) -> Identity:
-    """Return `Read.identity` of a text, without reading its content. Never raises."""
+    """Return `ParsedText.identity` of a text, without parsing its content. Never raises."""
     try:
         value = decode_json(raw)
     except (LimitExceeded, RecursionError):
@@ -350,14 +355,14 @@ def _identify(provider: Provider | None, record: Record) -> Identity:
     if provider is None:
         return Identity()
     identity = provider.identify(record)
-    return identity._replace(session=identity.session or provider.facts(record).session_id)
+    return identity._replace(session=identity.session or provider.header(record).session_id)
 
 
-def _read_record(record: Record, source: str | None) -> Read:
+def _parse_record(record: Record, source: str | None) -> ParsedText:
     if "ev" in record:
         record = _open_envelope(record)
     row = _find_row(record, source)
-    return _read_bare_block(record) if row is None else _read_with(*row, record)
+    return _parse_bare_block(record) if row is None else _parse_with(*row, record)
 
 
 def _open_envelope(record: Record) -> Record:
@@ -374,13 +379,13 @@ def _find_row(record: Record, source: str | None) -> tuple[Provider, WireType] |
     return providers.recognize(record) if declared is None else (declared, declared.wire_type(record))
 
 
-def _read_with(provider: Provider, wire_type: WireType, record: Record) -> Read:
+def _parse_with(provider: Provider, wire_type: WireType, record: Record) -> ParsedText:
     """Read a record with its provider; a record that does not match its type becomes one `malformed` block."""
     try:
-        reading = wire_type.read(record)
-        if reading.is_checked or are_valid(reading.blocks):
-            return Read(reading, provider, record, wire_type)
+        content = wire_type.parse(record)
+        if content.is_checked or are_valid(content.blocks):
+            return ParsedText(content, provider, record, wire_type)
     except (AttributeError, LookupError, TypeError):
         pass
     malformed = raw_block("malformed", record, wire_name(record))
-    return Read(RecordReading("record", "system", [malformed]), provider, record, wire_type)
+    return ParsedText(ParsedRecord("record", "system", [malformed]), provider, record, wire_type)

@@ -17,10 +17,10 @@ from ash_shared.model.blocks import (
     Block,
     is_native,
     is_valid,
+    parse_list,
+    parse_nested,
     pick,
     raw_block,
-    read_list,
-    read_nested,
     renamed,
     text_block,
     translate,
@@ -31,19 +31,19 @@ from ash_shared.model.blocks import (
 )
 from ash_shared.model.event_types import CATALOGUE, EventType
 from ash_shared.model.events import EVENT_TYPES, blocks_of, failure_of, read_event, text_of_json
-from ash_shared.model.message import Facts, Kind, Role
+from ash_shared.model.message import Kind, RecordHeader, Role
 from ash_shared.records.contract import (
     Marks,
+    ParsedRecord,
     Part,
     Provider,
     Record,
-    RecordReading,
     Speaker,
     WireType,
-    chunk_reading,
-    control_reading,
+    chunk_record,
+    control_record,
     single_message_part,
-    unknown_reading,
+    unknown_record,
 )
 from ash_shared.records.fingerprints import ENVELOPE_KEYS, body_keys
 from ash_shared.records.json_fields import (
@@ -67,11 +67,11 @@ PayloadTranslation = Callable[[Block], Block | list[Block]]
 def _text_translation(
     event: str, name: str = "text", *, variant: str | None = None
 ) -> Callable[[Block], Block]:
-    def read(payload: Block) -> Block:
+    def parse(payload: Block) -> Block:
         typed = {**text_block(text_of_json(payload[name]), variant), **pick(payload, "phase", "variant")}
         return _translated_payload(payload, typed, {name, "phase", "variant"}, event)
 
-    return read
+    return parse
 
 
 def _translated_payload(payload: Block, typed: Block, consumed: set[str], event: str) -> Block:
@@ -81,31 +81,31 @@ def _translated_payload(payload: Block, typed: Block, consumed: set[str], event:
 
 def _message_translation(event: str) -> Callable[[Block], list[Block]]:
     """Translate a message by its content blocks if it has any; the first has the other fields of the payload."""
-    read_text = _text_translation(event)
+    parse_text = _text_translation(event)
 
-    def read(payload: Block) -> list[Block]:
+    def parse(payload: Block) -> list[Block]:
         if payload.get("content").__class__ is not list:
-            return [read_text(payload)]
-        content = read_list(payload["content"], read_block)
+            return [parse_text(payload)]
+        content = parse_list(payload["content"], parse_block)
         first, *others = blocks_of({"text": payload["text"], "content": content})
         fields = pick(payload, "phase", "variant") if first["type"] == "text" else {}
         return [with_extra({**first, **fields}, without(payload, "text", "content", *fields)), *others]
 
-    return read
+    return parse
 
 
 def _translate_user_audio(payload: Block) -> list[Block]:
     """Translate a spoken message to its transcription, unless that is unknown, and the recording."""
     if payload.get("content").__class__ is not list:
-        return [_read_transcription(payload)]
-    content = read_list(payload["content"], read_block)
-    words = _read_transcription(without(payload, "content"))
+        return [_parse_transcription(payload)]
+    content = parse_list(payload["content"], parse_block)
+    words = _parse_transcription(without(payload, "content"))
     if words["text"] or not content:
         return [words, *content]
     return [with_extra(content[0], without(payload, "content", "transcription")), *content[1:]]
 
 
-_read_transcription = _text_translation("user_audio", "transcription", variant="transcript")
+_parse_transcription = _text_translation("user_audio", "transcription", variant="transcript")
 
 
 def _translate_thinking(payload: Block) -> Block:
@@ -135,7 +135,7 @@ def _result_content(payload: Block) -> Block:
     result = payload["result"]
     if result.__class__ is not list:
         return {"content": result}
-    blocks = read_list(result, read_block)
+    blocks = parse_list(result, parse_block)
     is_data = "structured" not in payload and all(block["type"] == "raw" for block in blocks)
     return {"structured": result} if is_data and blocks else {"content": blocks}
 
@@ -156,16 +156,16 @@ _PAYLOAD_TRANSLATIONS: Mapping[str, PayloadTranslation] = {
 }
 
 
-def _event_reader(name: str, row: EventType) -> Callable[[Record], RecordReading]:
+def _event_parser(name: str, row: EventType) -> Callable[[Record], ParsedRecord]:
     if row.message_role is None:
-        reading = chunk_reading if row.chunk_of else control_reading
-        return lambda record: reading(record, name)
+        parsed = chunk_record if row.chunk_of else control_record
+        return lambda record: parsed(record, name)
     role, translation = row.message_role, _PAYLOAD_TRANSLATIONS[name]
     kind: Kind = "record" if role == "system" else "message"
-    return lambda record: RecordReading(kind, role, translate(name, record["payload"], translation))
+    return lambda record: ParsedRecord(kind, role, translate(name, record["payload"], translation))
 
 
-def read_block(block: Any) -> Block:
+def parse_block(block: Any) -> Block:
     """Read one element of a content list; blocks outside Ash's vocabulary are unknown."""
     if is_native(block):
         return block
@@ -176,17 +176,17 @@ def read_block(block: Any) -> Block:
         return raw_block("unknown_type", block, wire_name(block) if wire_type else None)
     if not is_valid(block):
         return raw_block("malformed", block, wire_type)
-    return read_nested(block, read_block)
+    return parse_nested(block, parse_block)
 
 
-def _read_standard_message(record: Record) -> RecordReading:
-    return RecordReading("message", _ROLES[record["role"]], read_list(record["content"], read_block))
+def _parse_standard_message(record: Record) -> ParsedRecord:
+    return ParsedRecord("message", _ROLES[record["role"]], parse_list(record["content"], parse_block))
 
 
-def _read_bare_block(record: Record) -> RecordReading:
-    block = read_block(record)
+def _parse_bare_block(record: Record) -> ParsedRecord:
+    block = parse_block(record)
     is_raw = block["type"] == "raw"
-    return RecordReading("record" if is_raw else "message", "system" if is_raw else "user", [block])
+    return ParsedRecord("record" if is_raw else "message", "system" if is_raw else "user", [block])
 
 
 def _is_standard_message(record: Record) -> bool:
@@ -219,8 +219,8 @@ def recognize(record: Record) -> WireType | None:
     return wire_type(record) if is_own else None
 
 
-def facts(record: Record) -> Facts:
-    return Facts(
+def header(record: Record) -> RecordHeader:
+    return RecordHeader(
         uuid=text_at(record, "id"),
         timestamp=to_milliseconds(record.get("timestamp")),
         session_id=text_at(record, "sessionId") or text_at(record, "metadata", "sessionId"),
@@ -229,14 +229,14 @@ def facts(record: Record) -> Facts:
     )
 
 
-def _standard_message_parts(record: Record, reading: RecordReading) -> list[Part]:
+def _standard_message_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     metadata = without(record["metadata"], "source")
     cost = metadata.get("costUsd")
     error = record.get("error")
     return [
         Part(
             role=_ROLES[record["role"]],
-            blocks=reading.blocks,
+            blocks=parsed.blocks,
             usage=_standard_usage(record.get("usage")),
             cost=cost if isinstance(cost, int | float) else None,
             message_id=text_at(metadata, "messageId"),
@@ -270,13 +270,13 @@ def _event_error(error: Any) -> Block:
     )
 
 
-def _assistant_parts(record: Record, reading: RecordReading) -> list[Part]:
+def _assistant_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     stop_reason = text_at(record, "payload", "stopReason")
     key = text_at(record, "responseId")
     return [
         Part(
             role="assistant",
-            blocks=reading.blocks,
+            blocks=parsed.blocks,
             key=key,
             message_id=key,
             parent_call=text_at(record, "payload", "parentToolCallId"),
@@ -286,22 +286,22 @@ def _assistant_parts(record: Record, reading: RecordReading) -> list[Part]:
     ]
 
 
-def _system_parts(record: Record, reading: RecordReading) -> list[Part]:
-    return [Part(role="system", blocks=reading.blocks)]
+def _system_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
+    return [Part(role="system", blocks=parsed.blocks)]
 
 
-def _turn_end_parts(record: Record, reading: RecordReading) -> list[Part]:
+def _turn_end_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     payload = record["payload"]
     usage, metadata = _standard_usage(payload.get("usage")), {"costUsd": cost_at(payload, "costUsd")}
     return [Part(role=None, usage=usage, metadata=metadata, relation="turn_end")]
 
 
-def _error_parts(record: Record, reading: RecordReading) -> list[Part]:
+def _error_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     payload = record["payload"]
     return [Part(role=None, error=_event_error(payload))]
 
 
-def _retraction_parts(record: Record, reading: RecordReading) -> list[Part]:
+def _retraction_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     retracted = [
         name
         for names in ("eventIds", "messageIds")
@@ -311,18 +311,18 @@ def _retraction_parts(record: Record, reading: RecordReading) -> list[Part]:
     return [Part(role=None, retracts=tuple(retracted))]
 
 
-_PARTS_BY_ROLE: Mapping[Role | None, Callable[[Record, RecordReading], list[Part]]] = {
+_PARTS_BY_ROLE: Mapping[Role | None, Callable[[Record, ParsedRecord], list[Part]]] = {
     "assistant": _assistant_parts,
     "system": _system_parts,
 }
-_PARTS_BY_TYPE: Mapping[str, Callable[[Record, RecordReading], list[Part]]] = {
+_PARTS_BY_TYPE: Mapping[str, Callable[[Record, ParsedRecord], list[Part]]] = {
     "error": _error_parts,
     "retraction": _retraction_parts,
     "turn_end": _turn_end_parts,
 }
 
 
-def _event_steps(record: Record, reading: RecordReading) -> list[Step]:
+def _event_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     event = {
         name: value
         for name, value in without(record, "messageSequence", "sequence").items()
@@ -337,13 +337,13 @@ def _event_steps(record: Record, reading: RecordReading) -> list[Step]:
 
 def _event_row(name: str, row: EventType) -> WireType:
     by_role = _PARTS_BY_ROLE.get(row.message_role, single_message_part)
-    return WireType(_event_reader(name, row), _PARTS_BY_TYPE.get(name, by_role), _event_steps)
+    return WireType(_event_parser(name, row), _PARTS_BY_TYPE.get(name, by_role), _event_steps)
 
 
 _EVENTS: Mapping[str, WireType] = {name: _event_row(name, row) for name, row in CATALOGUE.items()}
-_BARE_BLOCK = WireType(_read_bare_block)
-_STANDARD_MESSAGE = WireType(_read_standard_message, _standard_message_parts)
-_UNKNOWN_EVENT = WireType(lambda record: unknown_reading(record, record["type"]), steps=_event_steps)
+_BARE_BLOCK = WireType(_parse_bare_block)
+_STANDARD_MESSAGE = WireType(_parse_standard_message, _standard_message_parts)
+_UNKNOWN_EVENT = WireType(lambda record: unknown_record(record, record["type"]), steps=_event_steps)
 
 
 def wire_type(record: Record) -> WireType:
@@ -364,6 +364,6 @@ PROVIDER = Provider(
         body_keys={"_original", "error"},
     ),
     wire_type=wire_type,
-    read_block=read_block,
-    facts=facts,
+    parse_block=parse_block,
+    header=header,
 )

@@ -23,16 +23,16 @@ from ash_shared.model.blocks import (
     with_extra,
     without,
 )
-from ash_shared.model.message import Facts
+from ash_shared.model.message import RecordHeader
 from ash_shared.records.contract import (
     Marks,
+    ParsedRecord,
     Part,
     Provider,
     Record,
-    RecordReading,
     Speaker,
     WireType,
-    chunk_reading,
+    chunk_record,
 )
 from ash_shared.records.fingerprints import BEDROCK_REQUEST_KEYS, body_keys
 from ash_shared.records.json_fields import (
@@ -95,7 +95,7 @@ def _translate_tool_result(block: Block) -> Block:
     typed = {
         "type": "tool_result",
         **renamed(result, tool_use_id="toolUseId"),
-        **({"content": read_list(content)} if content or not json else {}),
+        **({"content": parse_list(content)} if content or not json else {}),
         **({"is_error": result["status"] == "error"} if "status" in result else {}),
         **({"structured": json[0] if len(json) == 1 else json} if json else {}),
     }
@@ -144,7 +144,7 @@ def _translate_image(block: Block) -> Block:
 
 
 def _media_translation(kind: str) -> Callable[[Block], Block]:
-    def read(block: Block) -> Block:
+    def parse(block: Block) -> Block:
         media = block[kind]
         media_type = _media_type(kind, media.get("format"))
         typed = {
@@ -157,7 +157,7 @@ def _media_translation(kind: str) -> Callable[[Block], Block]:
         }
         return _with_extra_keys(block, kind, typed, "source", "name", "context")
 
-    return read
+    return parse
 
 
 def _media_type(kind: str, format: Any) -> str | None:
@@ -179,7 +179,7 @@ def _translate_guard_content(block: Block) -> Block:
 def _translate_citations(block: Block) -> list[Block]:
     """Translate cited texts; the first block gets all citations."""
     content = block["citationsContent"]
-    texts = read_list(content["content"])
+    texts = parse_list(content["content"])
     if not texts or texts[0]["type"] != "text":
         raise KeyError("content")
     typed = {**texts[0], **pick(content, "citations")}
@@ -223,7 +223,7 @@ def _raw_type(block: Any) -> str | None:
     return next(iter(block)) if len(block) == 1 else wire_name(block)
 
 
-def _read_blocks(block: Any) -> list[Block]:
+def _parse_blocks(block: Any) -> list[Block]:
     if is_native(block):
         return [block]
     if block.__class__ is str:
@@ -234,51 +234,51 @@ def _read_blocks(block: Any) -> list[Block]:
     return translate(kind, block, _TRANSLATIONS[kind])
 
 
-def read_block(block: Any) -> Block:
+def parse_block(block: Any) -> Block:
     """Read one bare content block. If it translates to several blocks, it becomes a single `raw` block instead."""
-    blocks = _read_blocks(block)
+    blocks = _parse_blocks(block)
     return blocks[0] if len(blocks) == 1 else raw_block("control", block, _block_kind(block))
 
 
-def read_list(content: list[Any]) -> list[Block]:
+def parse_list(content: list[Any]) -> list[Block]:
     if content.__class__ is not list:
         raise TypeError
-    return bounded([parsed for block in content for parsed in _read_blocks(block)])
+    return bounded([parsed for block in content for parsed in _parse_blocks(block)])
 
 
 def _speaker_blocks(message: Record) -> _SpeakerBlocks:
-    return _ROLES[message["role"]], read_list(message["content"])
+    return _ROLES[message["role"]], parse_list(message["content"])
 
 
 def _request_messages(record: Record) -> list[_SpeakerBlocks]:
     """Return the messages of a request, starting with the system text; tools and parameters are not content."""
-    system: list[_SpeakerBlocks] = [("system", read_list(record["system"]))] if record.get("system") else []
+    system: list[_SpeakerBlocks] = [("system", parse_list(record["system"]))] if record.get("system") else []
     return system + [_speaker_blocks(message) for message in record["messages"]]
 
 
-def _read_request(record: Record) -> RecordReading:
+def _parse_request(record: Record) -> ParsedRecord:
     blocks = [block for _, blocks in _request_messages(record) for block in blocks]
-    return RecordReading("message", "user", bounded(blocks))
+    return ParsedRecord("message", "user", bounded(blocks))
 
 
-def _read_response(record: Record) -> RecordReading:
+def _parse_response(record: Record) -> ParsedRecord:
     role, blocks = _speaker_blocks({"role": "assistant", **record["output"]["message"]})
-    return RecordReading("message", role, blocks)
+    return ParsedRecord("message", role, blocks)
 
 
-def _read_message(record: Record) -> RecordReading:
+def _parse_message(record: Record) -> ParsedRecord:
     role, blocks = _speaker_blocks(record)
     only_results = bool(blocks) and {block["type"] for block in blocks} == {"tool_result"}
-    return RecordReading("message", "tool" if only_results and role == "user" else role, blocks)
+    return ParsedRecord("message", "tool" if only_results and role == "user" else role, blocks)
 
 
-def _read_error(record: Record) -> RecordReading:
+def _parse_error(record: Record) -> ParsedRecord:
     typed = text_block(record["message"], "error")
-    return RecordReading("record", "system", [with_extra(typed, without(record, "message"))])
+    return ParsedRecord("record", "system", [with_extra(typed, without(record, "message"))])
 
 
-def _read_fragment(record: Record) -> RecordReading:
-    return chunk_reading(record, next(iter(record)))
+def _parse_fragment(record: Record) -> ParsedRecord:
+    return chunk_record(record, next(iter(record)))
 
 
 def _is_usage(record: Record) -> bool:
@@ -315,7 +315,7 @@ def _is_error(record: Record) -> bool:
     return record.keys() <= {"message", "__type"} and text_at(record, "message") is not None
 
 
-def _request_parts(record: Record, reading: RecordReading) -> list[Part]:
+def _request_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     sources = [record["system"], *record["messages"]] if record.get("system") else record["messages"]
     return [
         Part(role=role, blocks=blocks, original=source)
@@ -323,16 +323,16 @@ def _request_parts(record: Record, reading: RecordReading) -> list[Part]:
     ]
 
 
-def _error_parts(record: Record, reading: RecordReading) -> list[Part]:
+def _error_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     return [Part(role=None, error=message_error(text_at(record, "__type") or "error", record["message"]))]
 
 
-def _response_parts(record: Record, reading: RecordReading) -> list[Part]:
+def _response_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     stop_sequence = text_at(record, "additionalModelResponseFields", "stop_sequence")
     return [
         Part(
             role="assistant",
-            blocks=reading.blocks,
+            blocks=parsed.blocks,
             usage=_standard_usage(record),
             metadata={"stop_reason": text_at(record, "stopReason"), "stop_sequence": stop_sequence},
             error=_refusal_error(record),
@@ -364,12 +364,12 @@ def _standard_usage(record: Record) -> Block | None:
 # and some writers omit the end.
 
 
-def _response_steps(record: Record, reading: RecordReading) -> list[Step]:
-    [part] = _response_parts(record, reading)
+def _response_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
+    [part] = _response_parts(record, parsed)
     return [ResponseStart(None), replace(part, error=None), *_end_response(record), TurnEnd(mode="if_over")]
 
 
-def _exception_steps(record: Record, reading: RecordReading) -> list[Step]:
+def _exception_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     [(code, error)] = record.items()
     return [Emit("error", message_error(code, text_at(error, "message")))]
 
@@ -446,11 +446,11 @@ def _event(
 ) -> WireType:
     """Return the row of a stream event, which is an object under its name."""
     return WireType(
-        _read_fragment, steps=lambda record, reading: make_steps(*record.values()), matches=matches
+        _parse_fragment, steps=lambda record, parsed: make_steps(*record.values()), matches=matches
     )
 
 
-_EXCEPTION = WireType(_read_fragment, steps=_exception_steps)
+_EXCEPTION = WireType(_parse_fragment, steps=_exception_steps)
 
 _EVENTS: Mapping[str, WireType] = {
     "contentBlockDelta": _event(_continue_block),
@@ -466,13 +466,13 @@ _EVENTS: Mapping[str, WireType] = {
     "validationException": _EXCEPTION,
 }
 _BODIES: Mapping[str, WireType] = {
-    "output": WireType(_read_response, _response_parts, _response_steps, _is_response),
-    "messages": WireType(_read_request, _request_parts, matches=_is_request),
-    "message": WireType(_read_error, _error_parts, matches=_is_error),
-    "content": WireType(_read_message, matches=_is_message),
+    "output": WireType(_parse_response, _response_parts, _response_steps, _is_response),
+    "messages": WireType(_parse_request, _request_parts, matches=_is_request),
+    "message": WireType(_parse_error, _error_parts, matches=_is_error),
+    "content": WireType(_parse_message, matches=_is_message),
 }
 """Responses, requests, errors and messages, by a key that they all have; the first row that matches counts."""
-_BLOCK = WireType(lambda record: RecordReading("record", "system", _read_blocks(record)))
+_BLOCK = WireType(lambda record: ParsedRecord("record", "system", _parse_blocks(record)))
 
 
 def wire_type(record: Record) -> WireType:
@@ -512,6 +512,6 @@ PROVIDER = Provider(
         body_keys=BEDROCK_REQUEST_KEYS.union(*_BODY_KEY_SETS),
     ),
     wire_type=wire_type,
-    read_block=read_block,
-    facts=lambda record: Facts(model=text_at(record, "modelId")),  # the API has it only in the URL
+    parse_block=parse_block,
+    header=lambda record: RecordHeader(model=text_at(record, "modelId")),  # the API has it only in the URL
 )

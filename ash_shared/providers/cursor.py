@@ -18,10 +18,10 @@ from ash_shared.model.blocks import (
     Block,
     Translation,
     is_native,
+    parse_content,
+    parse_nested,
     pick,
     raw_block,
-    read_content,
-    read_nested,
     renamed,
     text_block,
     translate,
@@ -30,19 +30,19 @@ from ash_shared.model.blocks import (
     with_extra,
     without,
 )
-from ash_shared.model.message import Facts, Role
+from ash_shared.model.message import RecordHeader, Role
 from ash_shared.records.contract import (
     Marks,
+    ParsedRecord,
     Part,
     Provider,
     Record,
-    RecordReading,
     Speaker,
     WireType,
-    chunk_reading,
-    control_reading,
+    chunk_record,
+    control_record,
     speaker_of_role,
-    unknown_reading,
+    unknown_record,
 )
 from ash_shared.records.fingerprints import CLAUDE_LINE_KEYS, ENVELOPE_KEYS, body_keys, is_cursor_line
 from ash_shared.records.json_fields import (
@@ -61,7 +61,7 @@ from ash_shared.records.steps import Chunk, ChunkEnd, Step, TurnEnd, TurnStart, 
 _ROLES: Mapping[Any, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
 
 
-def read_block(block: Any) -> Block:
+def parse_block(block: Any) -> Block:
     if is_native(block):
         return block
     if block.__class__ is str:
@@ -80,7 +80,7 @@ def _translate_transcript_call(block: Record) -> Block:
 def _translate_transcript_result(block: Record) -> Block:
     names = ("tool_use_id", "is_error")
     typed = {"type": "tool_result", **pick(block, *names), "content": block["content"]}
-    return translated(block, read_nested(typed, read_block), (*names, "content"), "tool-result")
+    return translated(block, parse_nested(typed, parse_block), (*names, "content"), "tool-result")
 
 
 _NATIVE_TYPES = frozenset({"text", "thinking", "tool_use", "image", "file", "raw"})
@@ -88,7 +88,7 @@ _NATIVE_TYPES = frozenset({"text", "thinking", "tool_use", "image", "file", "raw
 _TRANSLATIONS: Mapping[Any, Translation] = {
     "tool-result": _translate_transcript_result,
     "tool_call": _translate_transcript_call,
-    "tool_result": lambda block: read_nested(block, read_block),
+    "tool_result": lambda block: parse_nested(block, parse_block),
 }
 
 
@@ -99,7 +99,7 @@ def _split_call(record: Record) -> tuple[str, Record, Record]:
     return names[0], calls[names[0]], without(calls, names[0])
 
 
-def _read_tool_call(record: Record) -> list[Block]:
+def _parse_tool_call(record: Record) -> list[Block]:
     """Return a call and, if completed, its result; for a completed call without arguments, only the result."""
     wire_type, call, siblings = _split_call(record)
     result = [_tool_result_block(record, wire_type, call["result"])] if call.get("result") is not None else []
@@ -109,42 +109,42 @@ def _read_tool_call(record: Record) -> list[Block]:
 
 
 def _tool_use_block(call: Record, record: Record, wire_type: str, result: list[Block]) -> Block:
-    translation = _CALL_READERS.get(wire_type, _read_named_tool)
-    outcome = _parse_result(call["result"])[0] if result else None
+    translation = _CALL_READERS.get(wire_type, _parse_named_tool)
+    outcome = _decode_result(call["result"])[0] if result else None
     typed, consumed = translation(call, wire_type)
     status = {"status": outcome} if outcome else {}
     block: Block = {"type": "tool_use", **renamed(record, id="call_id"), **typed, **status}
     return translated(call, block, {*consumed, "result"}, wire_type)
 
 
-def _read_named_tool(call: Record, wire_type: str) -> tuple[Block, tuple[str, ...]]:
+def _parse_named_tool(call: Record, wire_type: str) -> tuple[Block, tuple[str, ...]]:
     return {"name": wire_type.removesuffix("ToolCall"), "input": call["args"]}, ("args",)
 
 
-def _read_function(call: Record, wire_type: str) -> tuple[Block, tuple[str, ...]]:
+def _parse_function(call: Record, wire_type: str) -> tuple[Block, tuple[str, ...]]:
     """Read a call of a tool that has no specific format; its arguments are JSON text."""
     arguments, consumed = input_at(call, "arguments")
     return {"name": call["name"], "input": arguments}, ("name", *consumed)
 
 
-def _read_mcp_call(call: Record, wire_type: str) -> tuple[Block, tuple[str, ...]]:
+def _parse_mcp_call(call: Record, wire_type: str) -> tuple[Block, tuple[str, ...]]:
     """Read an MCP call. The object that contains the server and the arguments is kept in `extra`."""
     args = call["args"]
     name = first_text(args, ("toolName", "name"))
     if name is None or "args" not in args:
-        return _read_named_tool(call, wire_type)
+        return _parse_named_tool(call, wire_type)
     server = text_at(args, "providerIdentifier")
     server_fields = {"server_name": server} if server else {}
     return {"name": name, "input": args["args"], "executor": "mcp", **server_fields}, ()
 
 
 _CALL_READERS: Mapping[str, Callable[[Record, str], tuple[Block, tuple[str, ...]]]] = {
-    "function": _read_function,
-    "mcpToolCall": _read_mcp_call,
+    "function": _parse_function,
+    "mcpToolCall": _parse_mcp_call,
 }
 
 
-def _parse_result(result: Any) -> tuple[str | None, Any]:
+def _decode_result(result: Any) -> tuple[str | None, Any]:
     """Return the outcome of a call and its details: the first key of the result whose value is an object, and this
     object. If there is none, return None and the result."""
     entries = result.items() if result.__class__ is dict else ()
@@ -171,7 +171,7 @@ _IS_ERROR: Mapping[Any, bool] = {
 
 
 def _tool_result_block(record: Record, wire_type: str, result: Any) -> Block:
-    outcome, details = _parse_result(result)
+    outcome, details = _decode_result(result)
     content = _result_content(details)
     code = value_at(details, "exitCode")
     failed = True if value_at(details, "isError") is True else _IS_ERROR.get(outcome)
@@ -203,27 +203,27 @@ def _result_content(details: Any) -> Any:
 _RESULT_TEXT_KEYS = ("resultForModel", "content", "errorMessage", "error", "reason", "message")
 
 
-def _read_line(record: Record) -> RecordReading:
+def _parse_line(record: Record) -> ParsedRecord:
     message = record["message"]
     role_names = (text_at(message, "role"), text_at(record, "role"), text_at(record, "type"))
     role = next((_ROLES[name] for name in role_names if name in _ROLES), None)
     if role is None:
         raise TypeError
-    return RecordReading("message", role, read_content(message["content"], read_block))
+    return ParsedRecord("message", role, parse_content(message["content"], parse_block))
 
 
-def _read_tool(record: Record) -> RecordReading:
-    blocks = translate("tool_call", record, _read_tool_call)
+def _parse_tool(record: Record) -> ParsedRecord:
+    blocks = translate("tool_call", record, _parse_tool_call)
     role: Role = "tool" if blocks[0]["type"] == "tool_result" else "assistant"
-    return RecordReading("message", role, blocks)
+    return ParsedRecord("message", role, blocks)
 
 
-def _read_result(record: Record) -> RecordReading:
+def _parse_result(record: Record) -> ParsedRecord:
     """Read the end of a run; its text is the concatenation of all responses."""
     text = record.get("result")
     if text.__class__ is not str:
-        return control_reading(record)
-    return RecordReading("record", "system", [text_block(text, "result")])
+        return control_record(record)
+    return ParsedRecord("record", "system", [text_block(text, "result")])
 
 
 def _is_result(record: Record) -> bool:
@@ -247,23 +247,23 @@ def _is_transcript(record: Record) -> bool:
     )
 
 
-def facts(record: Record) -> Facts:
+def header(record: Record) -> RecordHeader:
     """Return the metadata of a line. Lines have no ids."""
-    return Facts(
+    return RecordHeader(
         timestamp=to_milliseconds(record.get("timestamp_ms")),
         session_id=text_at(record, "session_id"),
         model=text_at(record, "model"),
     )
 
 
-def _line_parts(record: Record, reading: RecordReading) -> list[Part]:
-    if reading.kind != "message":
+def _line_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
+    if parsed.kind != "message":
         return []
-    role = speaker_of_role(reading.role)
+    role = speaker_of_role(parsed.role)
     return [
         Part(
             role=role,
-            blocks=reading.blocks,
+            blocks=parsed.blocks,
             message_id=text_at(record, "model_call_id"),
             metadata={"model": text_at(record, "model") if role == "assistant" else None},
             relation="copy" if _is_delta(record) and role == "assistant" else "new",
@@ -275,20 +275,20 @@ def _is_delta(record: Record) -> bool:
     return "timestamp_ms" in record and "model_call_id" not in record
 
 
-def _tool_parts(record: Record, reading: RecordReading) -> list[Part]:
+def _tool_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     """Return the parts of a call and of its result. The completed call replaces the started one."""
     id = text_at(record, "call_id")
-    results = [block for block in reading.blocks if block["type"] == "tool_result"]
-    calls = [block for block in reading.blocks if block["type"] != "tool_result"]
+    results = [block for block in parsed.blocks if block["type"] == "tool_result"]
+    calls = [block for block in parsed.blocks if block["type"] != "tool_result"]
     response, relation = text_at(record, "model_call_id"), keyed_relation(id)
     call_part = Part(role="assistant", blocks=calls, key=id, message_id=response, relation=relation)
     result_part = Part(role="user", blocks=results, key=id, relation=relation)
     return [part for part in (call_part, result_part) if part.blocks]
 
 
-def _result_parts(record: Record, reading: RecordReading) -> list[Part]:
+def _result_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     failed = record.get("is_error") is True
-    texts = [block for block in reading.blocks if block["type"] == "text"]
+    texts = [block for block in parsed.blocks if block["type"] == "text"]
     error = message_error(wire_name(record) or "error", text_at(record, "result")) if failed else None
     role: Speaker | None = "system" if failed else "assistant" if texts else None
     usage = _standard_usage(record.get("usage"))
@@ -306,7 +306,7 @@ def _standard_usage(usage: Any) -> Block | None:
     )
 
 
-def _turn_parts(record: Record, reading: RecordReading) -> list[Part]:
+def _turn_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     """Return a part for the error of a failed turn. Other ends of turns have none."""
     status = text_at(record, "status")
     if status in (None, "success", "completed"):
@@ -314,85 +314,85 @@ def _turn_parts(record: Record, reading: RecordReading) -> list[Part]:
     return [Part(role=None, error=message_error(status, text_at(record, "error")))]
 
 
-def _thinking_delta_steps(record: Record, reading: RecordReading) -> list[Step]:
+def _thinking_delta_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     return [Chunk("thinking", text_at(record, "text") or "", "thinking", anonymous_slot=True)]
 
 
-def _assistant_steps(record: Record, reading: RecordReading) -> list[Step]:
+def _assistant_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     """Return the steps of an assistant line, which ends open thinking."""
-    [part] = _line_parts(record, reading)
-    texts = [block["text"] for block in reading.blocks if block["type"] == "text"]
-    if _is_delta(record) and len(texts) == len(reading.blocks):
+    [part] = _line_parts(record, parsed)
+    texts = [block["text"] for block in parsed.blocks if block["type"] == "text"]
+    if _is_delta(record) and len(texts) == len(parsed.blocks):
         text_step: Step = Chunk("text", "".join(texts), "text", anonymous_slot=True)
     else:
         text_step = replace(part, relation="recap" if "timestamp_ms" not in record else "new")
     return [ChunkEnd(kinds=("thinking",)), text_step]
 
 
-def _call_started_steps(record: Record, reading: RecordReading) -> list[Step]:
+def _call_started_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     """Return the steps of a started call, which ends all open items."""
-    return [ChunkEnd(), *_call_completed_steps(record, reading)]
+    return [ChunkEnd(), *_call_completed_steps(record, parsed)]
 
 
-def _call_completed_steps(record: Record, reading: RecordReading) -> list[Step]:
+def _call_completed_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     """Return the steps of a call and its result. A completed call without an id was already emitted when it started."""
-    tool_parts = [replace(part, key=None, relation="revision") for part in _tool_parts(record, reading)]
+    tool_parts = [replace(part, key=None, relation="revision") for part in _tool_parts(record, parsed)]
     is_emitted = text_at(record, "call_id") is None and record.get("subtype") == "completed"
     has_emitted_call = is_emitted and len(tool_parts) > 1
     return [part for part in tool_parts if not (has_emitted_call and part.role == "assistant")]
 
 
-def _result_steps(record: Record, reading: RecordReading) -> list[Step]:
+def _result_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     """End a run. Its text is emitted only if the turn had none; for a failed run, the text is the error message."""
-    [part] = _result_parts(record, reading)
+    [part] = _result_parts(record, parsed)
     if part.error is not None:
         return [replace(part, blocks=[])]
     return [ChunkEnd(), part]
 
 
-def _turn_ended_steps(record: Record, reading: RecordReading) -> list[Step]:
+def _turn_ended_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     if text_at(record, "status") in {"aborted", "canceled", "cancelled", "interrupted"}:
         return [TurnEnd("user_cancel")]
-    return [*_turn_parts(record, reading), TurnEnd()]
+    return [*_turn_parts(record, parsed), TurnEnd()]
 
 
 TYPES: Mapping[str, WireType] = {
-    "assistant": WireType(_read_line, _line_parts, _assistant_steps, matches=is_cursor_line),
-    "interaction_query": WireType(control_reading, matches=lambda record: "session_id" in record),
-    "result": WireType(_read_result, _result_parts, _result_steps, matches=_is_result),
-    "system": WireType(unknown_reading, matches=_is_init),
+    "assistant": WireType(_parse_line, _line_parts, _assistant_steps, matches=is_cursor_line),
+    "interaction_query": WireType(control_record, matches=lambda record: "session_id" in record),
+    "result": WireType(_parse_result, _result_parts, _result_steps, matches=_is_result),
+    "system": WireType(unknown_record, matches=_is_init),
     "thinking": WireType(
-        control_reading,
+        control_record,
         matches=lambda record: record.get("subtype").__class__ is str and "session_id" in record,
     ),
     "tool_call": WireType(
-        _read_tool,
+        _parse_tool,
         _tool_parts,
         _call_completed_steps,
         matches=lambda record: record.get("tool_call").__class__ is dict,
     ),
     "turn_ended": WireType(
-        control_reading,
+        control_record,
         _turn_parts,
         _turn_ended_steps,
         matches=lambda record: record.get("status").__class__ is str,
     ),
-    "user": WireType(_read_line, _line_parts, matches=is_cursor_line),
+    "user": WireType(_parse_line, _line_parts, matches=is_cursor_line),
 }
 """Lines by `type`."""
 
 _SUBTYPES: Mapping[tuple[str, str | None], WireType] = {
-    ("system", "init"): WireType(control_reading, steps=lambda record, reading: [TurnStart()]),
+    ("system", "init"): WireType(control_record, steps=lambda record, parsed: [TurnStart()]),
     ("thinking", "completed"): WireType(
-        control_reading, steps=lambda record, reading: [ChunkEnd(kinds=("thinking",))]
+        control_record, steps=lambda record, parsed: [ChunkEnd(kinds=("thinking",))]
     ),
-    ("thinking", "delta"): WireType(chunk_reading, steps=_thinking_delta_steps),
-    ("tool_call", "started"): WireType(_read_tool, _tool_parts, _call_started_steps),
+    ("thinking", "delta"): WireType(chunk_record, steps=_thinking_delta_steps),
+    ("tool_call", "started"): WireType(_parse_tool, _tool_parts, _call_started_steps),
 }
 """Lines with a row of their own, by type and subtype; other subtypes have the row of the type."""
 
-_TRANSCRIPT_LINE = WireType(_read_line, _line_parts)
-_UNKNOWN = WireType(unknown_reading)
+_TRANSCRIPT_LINE = WireType(_parse_line, _line_parts)
+_UNKNOWN = WireType(unknown_record)
 
 
 def wire_type(record: Record) -> WireType:
@@ -418,6 +418,6 @@ PROVIDER = Provider(
     recognize=recognize,
     marks=Marks(TYPES, untyped_keys={"role"}),
     wire_type=wire_type,
-    read_block=read_block,
-    facts=facts,
+    parse_block=parse_block,
+    header=header,
 )

@@ -24,18 +24,18 @@ from ash_shared.model.blocks import (
     wire_name,
     with_extra,
 )
-from ash_shared.model.message import Facts, Identity, Kind, Role
+from ash_shared.model.message import Identity, Kind, RecordHeader, Role
 from ash_shared.records.contract import (
     Marks,
+    ParsedRecord,
     Part,
     Provider,
     Record,
-    RecordReading,
     Speaker,
     WireType,
-    control_reading,
+    control_record,
     speaker_of_role,
-    unknown_reading,
+    unknown_record,
 )
 from ash_shared.records.fingerprints import ENVELOPE_KEYS, GEMINI_CLI_SESSION_KEYS, body_keys
 from ash_shared.records.gemini_parts import (
@@ -44,8 +44,8 @@ from ash_shared.records.gemini_parts import (
     gemini_usage,
     is_client_result,
     is_part,
-    read_part,
-    read_parts,
+    parse_part,
+    parse_parts,
 )
 from ash_shared.records.json_fields import (
     count_at,
@@ -80,18 +80,18 @@ def _message_type(message: Any) -> Any:
     return value_at(message, "type") or value_at(message, "role")
 
 
-def _read_message(message: Any) -> RecordReading:
+def _parse_message(message: Any) -> ParsedRecord:
     name = _message_type(message)
     if not is_one_of(name, _ROLES):
         wire_type = wire_name(message) if message.__class__ is dict else None
-        return RecordReading("record", "system", [raw_block("unknown_type", message, wire_type)])
+        return ParsedRecord("record", "system", [raw_block("unknown_type", message, wire_type)])
     role, blocks = _ROLES[name], translate(name, message, _message_blocks)
-    return RecordReading("record" if role == "system" else "message", role, blocks)
+    return ParsedRecord("record" if role == "system" else "message", role, blocks)
 
 
 def _message_blocks(message: Record) -> list[Block]:
     """Return the blocks in chronological order: thoughts, text, calls."""
-    content = read_parts(message["content"] if "content" in message else message["parts"])
+    content = parse_parts(message["content"] if "content" in message else message["parts"])
     variant = _VARIANTS.get(_message_type(message))
     if variant:
         content = [{"variant": variant, **block} if block["type"] == "text" else block for block in content]
@@ -118,7 +118,7 @@ _ENDED_STATUSES = frozenset({"success", "error", "cancelled"})
 
 def _translate_call(call: Record) -> list[Block]:
     """Return a call and, if it has ended, its result, which is in the same object."""
-    result_blocks = read_parts(call.get("result"))
+    result_blocks = parse_parts(call.get("result"))
     ended = bool(result_blocks) or is_one_of(call.get("status"), _ENDED_STATUSES)
     executor = {"executor": "agent"} if call.get("agentId") else {}
     common = pick(call, "id", "name", "status")
@@ -146,9 +146,9 @@ def _result_block(call: Record, result_blocks: list[Block]) -> Block:
     return with_extra(block, display)
 
 
-def _read_document(record: Record) -> RecordReading:
-    blocks = [block for message in _document_messages(record) for block in _read_message(message).blocks]
-    return RecordReading("message", "user", bounded(blocks))
+def _parse_document(record: Record) -> ParsedRecord:
+    blocks = [block for message in _document_messages(record) for block in _parse_message(message).blocks]
+    return ParsedRecord("message", "user", bounded(blocks))
 
 
 def _document_messages(record: Record) -> list[Any]:
@@ -159,12 +159,12 @@ _ENVELOPE = ("type", "timestamp")
 """Keys of every event; they are not content and stay in the stored text."""
 
 
-def _read_message_event(record: Record) -> RecordReading:
-    return RecordReading("message", _ROLES[record["role"]], [text_block(record["content"])])
+def _parse_message_event(record: Record) -> ParsedRecord:
+    return ParsedRecord("message", _ROLES[record["role"]], [text_block(record["content"])])
 
 
-def _block_reader(kind: Kind, role: Role, item: Translation) -> Callable[[Record], RecordReading]:
-    return lambda record: RecordReading(kind, role, translate(record["type"], record, item))
+def _block_parser(kind: Kind, role: Role, item: Translation) -> Callable[[Record], ParsedRecord]:
+    return lambda record: ParsedRecord(kind, role, translate(record["type"], record, item))
 
 
 def _translate_tool_use(event: Record) -> Block:
@@ -187,11 +187,11 @@ def _translate_notice(event: Record) -> Block:
     return translated(event, typed, (*_ENVELOPE, "message"), "error")
 
 
-def _read_output(record: Record) -> RecordReading:
+def _parse_output(record: Record) -> ParsedRecord:
     """Read the document printed by `--output-format json`."""
     response = record.get("response")
     block = text_block(response) if response.__class__ is str else raw_block("control", record)
-    return RecordReading("message", "assistant", [block])
+    return ParsedRecord("message", "assistant", [block])
 
 
 def _event_check(*keys: str) -> Callable[[Record], bool]:
@@ -255,12 +255,12 @@ def _is_output(record: Record) -> bool:
     return models.__class__ is dict and not record.keys().isdisjoint(("response", "error"))
 
 
-def facts(record: Record) -> Facts:
+def header(record: Record) -> RecordHeader:
     """Return the metadata of a record. Message ids are not unique, because a message is written again when it grows."""
     fields = record["$set"] if record.get("$set").__class__ is dict else record
     times = ("timestamp", "startTime", "start_time", "lastUpdated")
     message_times = (value_at(message, "timestamp") for message in items_at(fields, "messages"))
-    return Facts(
+    return RecordHeader(
         timestamp=to_milliseconds(first_text(fields, times)),
         session_id=first_text(fields, ("sessionId", "session_id")),
         model=text_at(fields, "model") or text_at(fields, "meta", "model"),
@@ -270,11 +270,11 @@ def facts(record: Record) -> Facts:
     )
 
 
-def _agent_of_session(header: Record) -> str | None:
+def _agent_of_session(first_line: Record) -> str | None:
     """Return the id of a subagent's session, which is that of the agent. Headers of early versions have no kind."""
-    kind = header.get("kind") if "projectHash" in header else None
+    kind = first_line.get("kind") if "projectHash" in first_line else None
     if kind == "subagent":
-        return text_at(header, "sessionId")
+        return text_at(first_line, "sessionId")
     return "" if kind == "main" else None
 
 
@@ -282,29 +282,29 @@ def identify(record: Record) -> Identity:
     return Identity(project=text_at(record, "projectHash"))
 
 
-def _document_parts(record: Record, reading: RecordReading) -> list[Part]:
+def _document_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     return [
         replace(part, original=message)
         for message in _document_messages(record)
-        for part in _message_parts(message, _read_message(message))
+        for part in _message_parts(message, _parse_message(message))
     ]
 
 
 _USAGE_KEYS = UsageKeys(prompt="input", tool="tool", cached="cached", answer="output", thoughts="thoughts")
 
 
-def _message_parts(message: Any, reading: RecordReading) -> list[Part]:
+def _message_parts(message: Any, parsed: ParsedRecord) -> list[Part]:
     """Return the part of a message and, if it has results of client tools, a part for these."""
     id = text_at(message, "id")
-    response = [block for block in reading.blocks if not is_client_result(block)]
-    results = [block for block in reading.blocks if is_client_result(block)]
-    role = speaker_of_role(reading.role)
+    response = [block for block in parsed.blocks if not is_client_result(block)]
+    results = [block for block in parsed.blocks if is_client_result(block)]
+    role = speaker_of_role(parsed.role)
     time = to_milliseconds(value_at(message, "timestamp") or value_at(message, "ts"))
     message_part = Part(
         role=role,
         blocks=_without_blanks(response),
         key=id,
-        facts=Facts(uuid=id, timestamp=time),
+        header=RecordHeader(uuid=id, timestamp=time),
         usage=gemini_usage(value_at(message, "tokens"), _USAGE_KEYS),
         message_id=id if role == "assistant" else None,
         metadata={"model": text_at(message, "model")},
@@ -313,8 +313,8 @@ def _message_parts(message: Any, reading: RecordReading) -> list[Part]:
     )
     if not results:
         return [message_part]
-    key, own = id and f"{id}/results", Facts(timestamp=time)
-    result_part = Part(role="user", blocks=results, key=key, facts=own, relation=message_part.relation)
+    key, own = id and f"{id}/results", RecordHeader(timestamp=time)
+    result_part = Part(role="user", blocks=results, key=key, header=own, relation=message_part.relation)
     return [message_part, result_part] if response or role != "user" else [result_part]
 
 
@@ -332,25 +332,25 @@ def _message_error(message: Any) -> Block | None:
     return message_error("error", text or None)
 
 
-def _rewind_parts(record: Record, reading: RecordReading) -> list[Part]:
+def _rewind_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     id = text_at(record, "$rewindTo")
     return [] if id is None else [Part(role=None, retracts=(id,), relation="truncation")]
 
 
-def _item_parts(record: Record, reading: RecordReading) -> list[Part]:
+def _item_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     """Return the part of a response item or a tool result; events have no response id."""
-    role: Speaker = "assistant" if reading.role == "assistant" else "user"
-    joins_previous = role == "assistant" or reading.role == "tool"
-    return [Part(role=role, blocks=reading.blocks, relation="continuation" if joins_previous else "new")]
+    role: Speaker = "assistant" if parsed.role == "assistant" else "user"
+    joins_previous = role == "assistant" or parsed.role == "tool"
+    return [Part(role=role, blocks=parsed.blocks, relation="continuation" if joins_previous else "new")]
 
 
-def _notice_parts(record: Record, reading: RecordReading) -> list[Part]:
+def _notice_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     error = message_error("error", text_at(record, "message"))
     is_error = record["severity"] == "error"
-    return [Part(role="system", blocks=reading.blocks, error=error if is_error else None)]
+    return [Part(role="system", blocks=parsed.blocks, error=error if is_error else None)]
 
 
-def _result_parts(record: Record, reading: RecordReading) -> list[Part]:
+def _result_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     usage = _stats_usage(record.get("stats"))
     return [Part(role=None, usage=usage, error=_run_error(record), relation="turn_end")]
 
@@ -377,25 +377,25 @@ _RUN_USAGE_KEYS = UsageKeys(
 )
 
 
-def _output_parts(record: Record, reading: RecordReading) -> list[Part]:
+def _output_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     """Return the part of the output document, with its usage if only one model was used."""
     models = value_at(record, "stats", "models")
     is_single = models.__class__ is dict and len(models) == 1
     name, metrics = next(iter(models.items())) if is_single else (None, None)
-    blocks = [block for block in reading.blocks if block["type"] == "text"]
+    blocks = [block for block in parsed.blocks if block["type"] == "text"]
     usage, error = gemini_usage(value_at(metrics, "tokens"), _RUN_USAGE_KEYS), _run_error(record)
     return [Part(role="assistant", blocks=blocks, usage=usage, metadata={"model": name}, error=error)]
 
 
-def _document_steps(record: Record, reading: RecordReading) -> list[Step]:
+def _document_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     messages = _document_messages(record)
-    return [step for message in messages for step in _message_steps(message, _read_message(message))]
+    return [step for message in messages for step in _message_steps(message, _parse_message(message))]
 
 
-def _message_steps(message: Any, reading: RecordReading) -> list[Step]:
+def _message_steps(message: Any, parsed: ParsedRecord) -> list[Step]:
     """Return the steps of a message record, which may repeat an earlier version of the message."""
     ends = [TurnEnd("user_cancel", mode="if_open")] if _is_cancelled(message) else []
-    return [*(_with_agents(part, message) for part in _message_parts(message, reading)), *ends]
+    return [*(_with_agents(part, message) for part in _message_parts(message, parsed)), *ends]
 
 
 def _with_agents(part: Part, message: Any) -> Part:
@@ -423,51 +423,51 @@ def _is_cancelled(message: Any) -> bool:
     return bool(calls) and all(text_at(call, "status") == "cancelled" for call in calls)
 
 
-def _message_event_steps(record: Record, reading: RecordReading) -> list[Step]:
-    if reading.role == "assistant" and record.get("delta") is True:
+def _message_event_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
+    if parsed.role == "assistant" and record.get("delta") is True:
         return [Chunk("text", record["content"], "text", anonymous_slot=True)]
-    return _item_steps(record, reading)
+    return _item_steps(record, parsed)
 
 
-def _item_steps(record: Record, reading: RecordReading) -> list[Step]:
+def _item_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     """Complete the open text, as every event but a text delta does."""
-    return [ChunkEnd(), *_item_parts(record, reading)]
+    return [ChunkEnd(), *_item_parts(record, parsed)]
 
 
-def _notice_steps(record: Record, reading: RecordReading) -> list[Step]:
+def _notice_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     """Emit a notice as an error event; notices do not end the turn."""
     return [ChunkEnd(), Emit("error", message_error(record["severity"], text_at(record, "message")))]
 
 
-def _result_steps(record: Record, reading: RecordReading) -> list[Step]:
+def _result_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     """End a run, as an interruption if the user cancelled it."""
-    [part] = _result_parts(record, reading)
+    [part] = _result_parts(record, parsed)
     if text_at(record, "error", "type") != "FatalCancellationError":
         return [ChunkEnd(), part]
     interruption = TurnEnd("user_cancel", mode="stop_if_open")
     return [ChunkEnd(), Part(role=None, error=part.error), interruption, replace(part, error=None)]
 
 
-_MESSAGE = WireType(_read_message, _message_parts, _message_steps, matches=_is_message)
+_MESSAGE = WireType(_parse_message, _message_parts, _message_steps, matches=_is_message)
 
 TYPES: Mapping[str, WireType] = {
     **dict.fromkeys(("gemini", "info", "model", "user", "warning"), _MESSAGE),
-    "error": WireType(_block_reader("record", "system", _translate_notice), _notice_parts, _notice_steps),
+    "error": WireType(_block_parser("record", "system", _translate_notice), _notice_parts, _notice_steps),
     "init": WireType(
-        control_reading,
-        steps=lambda record, reading: [ChunkEnd(), TurnStart()],
+        control_record,
+        steps=lambda record, parsed: [ChunkEnd(), TurnStart()],
         matches=_event_check("session_id", "model", "timestamp"),
     ),
-    "message": WireType(_read_message_event, _item_parts, _message_event_steps, matches=_is_message_event),
-    "result": WireType(control_reading, _result_parts, _result_steps, matches=_is_result_event),
+    "message": WireType(_parse_message_event, _item_parts, _message_event_steps, matches=_is_message_event),
+    "result": WireType(control_record, _result_parts, _result_steps, matches=_is_result_event),
     "tool_result": WireType(
-        _block_reader("message", "tool", _translate_tool_result),
+        _block_parser("message", "tool", _translate_tool_result),
         _item_parts,
         _item_steps,
         matches=_event_check("tool_id", "status"),
     ),
     "tool_use": WireType(
-        _block_reader("message", "assistant", _translate_tool_use),
+        _block_parser("message", "assistant", _translate_tool_use),
         _item_parts,
         _item_steps,
         matches=_event_check("tool_id", "tool_name", "parameters"),
@@ -476,20 +476,20 @@ TYPES: Mapping[str, WireType] = {
 """Records by `type`; an `error` without a severity is a message record."""
 
 _UNTYPED: Mapping[str, WireType] = {
-    "$set": WireType(control_reading, matches=lambda record: record["$set"].__class__ is dict),
+    "$set": WireType(control_record, matches=lambda record: record["$set"].__class__ is dict),
     "$rewindTo": WireType(
-        control_reading,
+        control_record,
         _rewind_parts,
-        lambda record, reading: [TurnEnd(), *_rewind_parts(record, reading)],
+        lambda record, parsed: [TurnEnd(), *_rewind_parts(record, parsed)],
         matches=lambda record: record["$rewindTo"].__class__ is str,
     ),
-    "messages": WireType(_read_document, _document_parts, _document_steps, matches=_is_document),
-    "history": WireType(_read_document, _document_parts, _document_steps, matches=_is_history),
-    "projectHash": WireType(control_reading, matches=_is_header),
+    "messages": WireType(_parse_document, _document_parts, _document_steps, matches=_is_document),
+    "history": WireType(_parse_document, _document_parts, _document_steps, matches=_is_history),
+    "projectHash": WireType(control_record, matches=_is_header),
     "stats": WireType(
-        _read_output,
+        _parse_output,
         _output_parts,
-        lambda record, reading: [*_output_parts(record, reading), TurnEnd()],
+        lambda record, parsed: [*_output_parts(record, parsed), TurnEnd()],
         matches=_is_output,
     ),
 }
@@ -505,18 +505,18 @@ def _find_row(record: Record) -> WireType | None:
     return row if row is not None and row.matches(record) else None
 
 
-def _read_incomplete(record: Record) -> RecordReading:
+def _parse_incomplete(record: Record) -> ParsedRecord:
     has_content = "content" in record or "parts" in record
     is_message = has_content and is_one_of(record.get("type"), _ROLES)
-    return _read_message(record) if is_message else unknown_reading(record)
+    return _parse_message(record) if is_message else unknown_record(record)
 
 
 _INCOMPLETE_EVENTS: Mapping[str, WireType] = {
-    name: WireType(unknown_reading, row.parts, row.steps) for name, row in TYPES.items() if name not in _ROLES
+    name: WireType(unknown_record, row.parts, row.steps) for name, row in TYPES.items() if name not in _ROLES
 }
 """Events without the keys of their type, which still end the turn or the open text."""
 _INCOMPLETE = WireType(
-    _read_incomplete, lambda record, reading: _output_parts(record, reading) if "stats" in record else []
+    _parse_incomplete, lambda record, parsed: _output_parts(record, parsed) if "stats" in record else []
 )
 """Other records without the keys of their type, and records of unknown types."""
 
@@ -553,7 +553,7 @@ PROVIDER = Provider(
         body_keys=_UNTYPED_KEYS | GEMINI_CLI_SESSION_KEYS,
     ),
     wire_type=wire_type,
-    read_block=read_part,
-    facts=facts,
+    parse_block=parse_part,
+    header=header,
     identify=identify,
 )

@@ -27,18 +27,18 @@ from ash_shared.model.blocks import (
     with_extra,
     without,
 )
-from ash_shared.model.message import Facts, Role
+from ash_shared.model.message import RecordHeader, Role
 from ash_shared.records.contract import (
     Marks,
+    ParsedRecord,
     Part,
     Provider,
     Record,
-    RecordReading,
     WireType,
-    chunk_reading,
-    control_reading,
+    chunk_record,
+    control_record,
     speaker_of_role,
-    unknown_reading,
+    unknown_record,
 )
 from ash_shared.records.fingerprints import ENVELOPE_KEYS, body_keys
 from ash_shared.records.json_fields import (
@@ -79,7 +79,7 @@ class _Message(NamedTuple):
     fields: Record
 
 
-def _parse_message(record: Any) -> _Message | None:
+def _decode_message(record: Any) -> _Message | None:
     """Return the message in any of its three forms; None for anything else."""
     if record.__class__ is not dict:
         return None
@@ -107,7 +107,7 @@ def _translate_image(block: Block) -> Block:
 
 
 def _file_translation(wire_type: str) -> Callable[[Block], Block]:
-    def read(block: Block) -> Block:
+    def parse(block: Block) -> Block:
         name = _filename_key(block)
         mime_type = block.get("mime_type")
         typed = {
@@ -119,7 +119,7 @@ def _file_translation(wire_type: str) -> Callable[[Block], Block]:
         }
         return translated(block, typed, {*_SOURCE_KEYS, *(() if name is None else (name,))}, wire_type)
 
-    return read
+    return parse
 
 
 def _filename_key(block: Block) -> str | None:
@@ -180,13 +180,13 @@ def _translate_summary(part: Block) -> Block:
 
 
 def _call_translation(wire_type: str, *, executor: str | None = None) -> Callable[[Block], Block]:
-    def read(call: Block) -> Block:
+    def parse(call: Block) -> Block:
         arguments, consumed = input_at(call, "args")
         more = {} if executor is None else {"executor": executor}
         typed = {"type": "tool_use", **pick(call, "id", "name"), "input": arguments, **more}
         return translated(call, typed, ("id", "name", *consumed), wire_type)
 
-    return read
+    return parse
 
 
 def _translate_server_result(block: Block) -> Block:
@@ -230,7 +230,7 @@ _TRANSLATIONS: Mapping[str, Callable[[Block], Block | list[Block]]] = {
 """Translations of the standard content blocks, and of vendor blocks that occur in their place."""
 
 
-def _read_blocks(block: Any) -> list[Block]:
+def _parse_blocks(block: Any) -> list[Block]:
     if block.__class__ is str:
         return [text_block(block)]
     wire_type = block.get("type") if block.__class__ is dict else None
@@ -241,7 +241,7 @@ def _read_blocks(block: Any) -> list[Block]:
     if wire_type in _TRANSLATIONS:
         return translate(wire_type, block, _TRANSLATIONS[wire_type])
     if wire_type == "tool_result":
-        return _read_tool_result(block)
+        return _parse_tool_result(block)
     return [raw_block("unknown_type", block, wire_name(block))]
 
 
@@ -250,31 +250,31 @@ def _is_standard_file(block: Block) -> bool:
     return block["type"] == "file" and not block.keys() & {"mimeType", "storagePath", "source"}
 
 
-def _read_tool_result(result: Block) -> list[Block]:
+def _parse_tool_result(result: Block) -> list[Block]:
     """Read a result in Anthropic's form, with its nested content list."""
     if not is_valid(result):
         return [raw_block("malformed", result, "tool_result")]
-    return [{**result, "content": _read_content(result["content"])}]
+    return [{**result, "content": _parse_content(result["content"])}]
 
 
-def read_block(block: Any) -> Block:
+def parse_block(block: Any) -> Block:
     """Read one bare content block. If it translates to several blocks, it becomes a single `raw` block instead."""
-    blocks = _read_blocks(block)
+    blocks = _parse_blocks(block)
     return blocks[0] if len(blocks) == 1 else control_block(block)
 
 
-def _read_content(content: Any) -> list[Block]:
+def _parse_content(content: Any) -> list[Block]:
     if content.__class__ is str:
         return [text_block(content)]
     if content.__class__ is not list:
         raise TypeError
-    return bounded([parsed for block in content for parsed in _read_blocks(block)])
+    return bounded([parsed for block in content for parsed in _parse_blocks(block)])
 
 
 def _message_blocks(fields: Record) -> list[Block]:
     """Return the blocks of a message other than a tool result: reasoning, content, speech, and calls that the content
     lacks."""
-    content = _read_content(fields["content"])
+    content = _parse_content(fields["content"])
     calls_in_content = {
         block["id"]: block for block in content if block["type"] == "tool_use" and block.get("id")
     }
@@ -326,14 +326,14 @@ def _translate_result(fields: Record) -> Block:
     typed = {
         "type": "tool_result",
         **renamed(fields, tool_use_id="tool_call_id"),
-        "content": content if content.__class__ is str else _read_content(content),
+        "content": content if content.__class__ is str else _parse_content(content),
         **({"is_error": fields["status"] == "error"} if "status" in fields else {}),
         **({"structured": fields["artifact"]} if fields.get("artifact") is not None else {}),
     }
     return translated(pick(fields, "name", "status"), typed, (), "tool")
 
 
-def _read_message(message: _Message) -> tuple[Role, list[Block]]:
+def _parse_message(message: _Message) -> tuple[Role, list[Block]]:
     wire_type, fields = message.wire_type, message.fields
     role = _ROLES.get(wire_type) or _ROLES.get(fields.get("role", ""), "user")
     if role == "tool":
@@ -356,10 +356,10 @@ def _record_messages(record: Record) -> _RecordMessages | None:
     mode, data = _stream_mode_and_data(record)
     if mode == "messages" and data.__class__ is list and len(data) == 2:
         metadata = data[1] if data[1].__class__ is dict else {}
-        return _RecordMessages(_parse_messages(data[:1]), False, metadata)
+        return _RecordMessages(_decode_messages(data[:1]), False, metadata)
     if data.__class__ is not dict:
         return None
-    message = _parse_message(data)
+    message = _decode_message(data)
     if message is not None:
         return _RecordMessages([message], False, {})
     states = [*data.values(), data] if mode == "updates" else [data]
@@ -375,8 +375,8 @@ def _stream_mode_and_data(record: Record) -> tuple[str | None, Any]:
     return (values[-2], values[-1]) if len(values) > 1 else (None, None)
 
 
-def _parse_messages(values: list[Any]) -> list[_Message]:
-    return [message for value in values if (message := _parse_message(value))]
+def _decode_messages(values: list[Any]) -> list[_Message]:
+    return [message for value in values if (message := _decode_message(value))]
 
 
 def _state_messages(data: Any) -> list[_Message]:
@@ -384,17 +384,17 @@ def _state_messages(data: Any) -> list[_Message]:
     values = data.get("messages") if data.__class__ is dict else None
     messages: list[_Message] = []
     for value in values if values.__class__ is list else ():
-        message = _parse_message(value)
+        message = _decode_message(value)
         if message is None:
             return []
         messages.append(message)
     return messages
 
 
-def _read_messages(messages: list[_Message]) -> RecordReading:
-    readings = [_read_message(message) for message in messages]
-    all_blocks = [block for _, blocks in readings for block in blocks]
-    return RecordReading("message", readings[0][0], bounded(all_blocks))
+def _parse_messages(messages: list[_Message]) -> ParsedRecord:
+    results = [_parse_message(message) for message in messages]
+    all_blocks = [block for _, blocks in results for block in blocks]
+    return ParsedRecord("message", results[0][0], bounded(all_blocks))
 
 
 def _original_value(record: Record) -> Any:
@@ -432,7 +432,7 @@ def _is_own(record: Record) -> bool:
             and body_keys(record) == {"messages"}
             and all(map(_is_own_message, record["messages"], messages))
         )
-    message = _parse_message(record)
+    message = _decode_message(record)
     return message is not None and _is_own_message(record, message)
 
 
@@ -446,33 +446,33 @@ def _is_own_message(record: Record, message: _Message) -> bool:
     return message.is_chunk or has_own_key or type_name in _DISTINCTIVE_TYPES
 
 
-def facts(record: Record) -> Facts:
+def header(record: Record) -> RecordHeader:
     """Return the metadata of a record. Message ids are not unique: chunks and later states repeat them."""
     contents = _record_messages(record)
     if contents is None:
-        return Facts()
+        return RecordHeader()
     message = None if contents.is_state or not contents.messages else contents.messages[0]
     model = _model_name(message.fields) if message else None
-    return Facts(session_id=text_at(contents.metadata, "thread_id"), model=model)
+    return RecordHeader(session_id=text_at(contents.metadata, "thread_id"), model=model)
 
 
 def _model_name(fields: Record) -> str | None:
     return first_text(fields.get("response_metadata"), ("model_name", "model", "model_id"))
 
 
-def _message_parts(contents: _RecordMessages, reading: RecordReading) -> list[Part]:
+def _message_parts(contents: _RecordMessages, parsed: ParsedRecord) -> list[Part]:
     """Return one part per message; earlier messages that a state repeats have the same ids."""
-    return list(map(_message_part, contents.messages)) if reading.kind == "message" else []
+    return list(map(_message_part, contents.messages)) if parsed.kind == "message" else []
 
 
 def _message_part(message: _Message) -> Part:
-    role, blocks = _read_message(message)
+    role, blocks = _parse_message(message)
     message_id, response_metadata = text_at(message.fields, "id"), message.fields.get("response_metadata")
     return Part(
         role=speaker_of_role(role),
         blocks=blocks,
         key=None if message_id is None else f"{role} {message_id}",
-        facts=Facts(uuid=message_id),
+        header=RecordHeader(uuid=message_id),
         usage=_standard_usage(message.fields.get("usage_metadata"), response_metadata),
         message_id=message_id if role == "assistant" else None,
         metadata={
@@ -513,11 +513,11 @@ def _standard_error(error: Any) -> Block | None:
 # next user message.
 
 
-def _message_steps(contents: _RecordMessages, reading: RecordReading) -> list[Step] | None:
-    if reading.kind != "message":
+def _message_steps(contents: _RecordMessages, parsed: ParsedRecord) -> list[Step] | None:
+    if parsed.kind != "message":
         return None
-    keeps_chunks_open = contents.is_state or reading.role == "assistant"
-    return [*([] if keeps_chunks_open else [ChunkEnd()]), *_message_parts(contents, reading)]
+    keeps_chunks_open = contents.is_state or parsed.role == "assistant"
+    return [*([] if keeps_chunks_open else [ChunkEnd()]), *_message_parts(contents, parsed)]
 
 
 def _chunk_steps(message: _Message) -> list[Step]:
@@ -576,7 +576,7 @@ def _content_part_steps(fragment: Any) -> list[Step]:
     if value_at(fragment, "type") == "server_tool_call_chunk":
         return [_call_fragment(fragment, executor="server")]
     index = _fragment_index(fragment) if fragment.__class__ is dict else 0
-    return [step for block in _read_blocks(fragment) for step in _block_steps(block, index)]
+    return [step for block in _parse_blocks(fragment) for step in _block_steps(block, index)]
 
 
 _CALL_PART_TYPES = frozenset({"input_json_delta", "tool_call", "tool_call_chunk", "tool_use"})
@@ -610,22 +610,22 @@ def _call_fragment(fragment: Record, **more: str) -> Step:
 
 def _chunk_type(messages: list[_Message]) -> WireType:
     return WireType(
-        lambda record: chunk_reading(_original_value(record), messages[0].name if messages else None),
-        steps=lambda record, reading: [step for message in messages for step in _chunk_steps(message)],
+        lambda record: chunk_record(_original_value(record), messages[0].name if messages else None),
+        steps=lambda record, parsed: [step for message in messages for step in _chunk_steps(message)],
     )
 
 
 def _message_type(contents: _RecordMessages) -> WireType:
     return WireType(
-        lambda record: _read_messages(contents.messages),
-        lambda record, reading: _message_parts(contents, reading),
-        lambda record, reading: _message_steps(contents, reading),
+        lambda record: _parse_messages(contents.messages),
+        lambda record, parsed: _message_parts(contents, parsed),
+        lambda record, parsed: _message_steps(contents, parsed),
     )
 
 
-_CONTROL = WireType(lambda record: control_reading(_original_value(record), wire_name(record)))
-_REMOVAL = WireType(lambda record: control_reading(_original_value(record), "remove"))
-_UNKNOWN = WireType(lambda record: unknown_reading(_original_value(record), wire_name(record)))
+_CONTROL = WireType(lambda record: control_record(_original_value(record), wire_name(record)))
+_REMOVAL = WireType(lambda record: control_record(_original_value(record), "remove"))
+_UNKNOWN = WireType(lambda record: unknown_record(_original_value(record), wire_name(record)))
 
 
 def wire_type(record: Record) -> WireType:
@@ -649,6 +649,6 @@ PROVIDER = Provider(
     ),
     recognizes_list=recognizes_list,
     wire_type=wire_type,
-    read_block=read_block,
-    facts=facts,
+    parse_block=parse_block,
+    header=header,
 )

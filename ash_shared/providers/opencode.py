@@ -28,17 +28,17 @@ from ash_shared.model.blocks import (
     with_extra,
     without,
 )
-from ash_shared.model.message import Facts, Identity
+from ash_shared.model.message import Identity, RecordHeader
 from ash_shared.records.contract import (
     Marks,
+    ParsedRecord,
     Part,
     Provider,
     Record,
-    RecordReading,
     Speaker,
     WireType,
-    control_reading,
-    unknown_reading,
+    control_record,
+    unknown_record,
 )
 from ash_shared.records.fingerprints import body_keys
 from ash_shared.records.json_fields import (
@@ -69,12 +69,12 @@ def _unwrap(record: Record) -> Record:
     return record
 
 
-def read_block(block: Any) -> Block:
+def parse_block(block: Any) -> Block:
     """Read a part as one block, without the result of a call."""
-    return _read_part(block)[0]
+    return _parse_part(block)[0]
 
 
-def _read_part(part: Any) -> list[Block]:
+def _parse_part(part: Any) -> list[Block]:
     if part.__class__ is not dict:
         return [text_block(part) if part.__class__ is str else raw_block("unknown_type", part)]
     wire_type = text_at(part, "type")
@@ -137,7 +137,7 @@ def _result_block(part: Record, state: Record, result_key: str) -> Block:
 
 
 def _add_files(text: Any, files: Any) -> Any:
-    return [text_block(text), *map(read_block, list_or_empty(files))] if files else text
+    return [text_block(text), *map(parse_block, list_or_empty(files))] if files else text
 
 
 _TRANSLATIONS: Mapping[Any, Translation] = {
@@ -152,11 +152,11 @@ _CONTROL_PARTS = frozenset(
 )
 
 
-def _read_single_part(part: Any, role: Speaker | None = None) -> RecordReading:
-    blocks = _read_part(part)
+def _parse_single_part(part: Any, role: Speaker | None = None) -> ParsedRecord:
+    blocks = _parse_part(part)
     if all(block["type"] == "raw" and block.get("reason") == "control" for block in blocks):
-        return RecordReading("record", "system", blocks)
-    return RecordReading("message", role or _guess_role(part), blocks)
+        return ParsedRecord("record", "system", blocks)
+    return ParsedRecord("message", role or _guess_role(part), blocks)
 
 
 def _guess_role(part: Any) -> Speaker:
@@ -165,38 +165,38 @@ def _guess_role(part: Any) -> Speaker:
     return "user" if wire_type == "file" or (wire_type == "text" and "time" not in part) else "assistant"
 
 
-def _read_event(record: Record) -> RecordReading:
+def _parse_event(record: Record) -> ParsedRecord:
     """Read a run event, which belongs to the assistant."""
-    reading = _read_single_part(record["part"], "assistant")
-    return reading if reading.kind == "message" else _read_control(record)
+    parsed = _parse_single_part(record["part"], "assistant")
+    return parsed if parsed.kind == "message" else _parse_control(record)
 
 
-def _read_error(record: Record) -> RecordReading:
+def _parse_error(record: Record) -> ParsedRecord:
     error = record["error"]
     text = text_at(error, "data", "message") or text_at(error, "message")
     if text is None:
-        return _read_control(record)
-    return RecordReading("record", "system", [translated(record, text_block(text, "error"), (), "error")])
+        return _parse_control(record)
+    return ParsedRecord("record", "system", [translated(record, text_block(text, "error"), (), "error")])
 
 
-def _read_control(record: Record) -> RecordReading:
-    return control_reading(record, text_at(record, "type"))
+def _parse_control(record: Record) -> ParsedRecord:
+    return control_record(record, text_at(record, "type"))
 
 
-def _read_message(record: Record) -> RecordReading:
+def _parse_message(record: Record) -> ParsedRecord:
     role = _message_role(record["info"])
-    return RecordReading("message", role, bounded(_message_blocks(record)))
+    return ParsedRecord("message", role, bounded(_message_blocks(record)))
 
 
-def _read_session(record: Record) -> RecordReading:
+def _parse_session(record: Record) -> ParsedRecord:
     messages = list_or_empty(record["messages"])
     blocks = [block for message in messages for block in _message_blocks(message)]
     role: Speaker = _message_role(messages[0]["info"]) if messages else "user"
-    return RecordReading("message", role, bounded(blocks))
+    return ParsedRecord("message", role, bounded(blocks))
 
 
 def _message_blocks(message: Record) -> list[Block]:
-    return [block for part in list_or_empty(message["parts"]) for block in _read_part(part)]
+    return [block for part in list_or_empty(message["parts"]) for block in _parse_part(part)]
 
 
 def _message_role(info: Record) -> Speaker:
@@ -259,14 +259,14 @@ _ALLOWED_BODY_KEYS = frozenset(
 )
 
 
-def facts(record: Record) -> Facts:
+def header(record: Record) -> RecordHeader:
     document = _unwrap(record)
     info = document.get("info")
     fields: Record = info if info.__class__ is dict else document
     part = fields.get("part")
     is_session = "projectID" in fields
     parent = text_at(fields, "parentID") if is_session else None
-    return Facts(
+    return RecordHeader(
         uuid=text_at(part, "id") or text_at(fields, "id"),
         timestamp=to_milliseconds(fields.get("timestamp")) or _created_at(fields),
         session_id=text_at(fields, "id" if is_session else "sessionID"),
@@ -313,13 +313,13 @@ def _model_name(info: Record) -> str | None:
     return text_at(info, "modelID") or text_at(info, "model", "modelID")
 
 
-def _session_parts(session: Record, reading: RecordReading) -> list[Part]:
+def _session_parts(session: Record, parsed: ParsedRecord) -> list[Part]:
     messages = list_or_empty(session["messages"])
     return [replace(part, original=message) for message in messages for part in _message_parts(message)]
 
 
-def _error_parts(record: Record, reading: RecordReading) -> list[Part]:
-    return [Part(role="system", blocks=reading.blocks, error=_standard_error(record["error"]))]
+def _error_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
+    return [Part(role="system", blocks=parsed.blocks, error=_standard_error(record["error"]))]
 
 
 def _message_id_in_path(record: Record) -> str | None:
@@ -346,7 +346,7 @@ def _info_part(info: Record, *, is_synthetic: bool = False) -> Part:
         role=_message_role(info),
         key=text_at(info, "id"),
         relation="section",
-        facts=Facts(uuid=text_at(info, "id"), timestamp=_created_at(info)),
+        header=RecordHeader(uuid=text_at(info, "id"), timestamp=_created_at(info)),
         usage=_standard_usage(info.get("tokens")),
         cost=cost_at(info, "cost"),
         message_id=text_at(info, "id"),
@@ -364,12 +364,12 @@ def _parts_of_document_part(part: Record, role: Speaker, message_id: str | None 
     key = text_at(part, "messageID") or message_id
     if part.get("type") == "step-finish":
         return [_step_part(part, key)]
-    blocks = [block for block in _read_part(part) if block.get("reason") != "control"]
+    blocks = [block for block in _parse_part(part) if block.get("reason") != "control"]
     content = [block for block in blocks if block["type"] != "tool_result"]
     results = [block for block in blocks if block["type"] == "tool_result"]
-    own, of_result = Facts(uuid=key), Facts(uuid=text_at(part, "id"))
-    content_part = Part(role=role, blocks=content, key=key, relation="section", facts=own, message_id=key)
-    result_part = Part(role="user", blocks=results, key=text_at(part, "callID"), facts=of_result)
+    own, of_result = RecordHeader(uuid=key), RecordHeader(uuid=text_at(part, "id"))
+    content_part = Part(role=role, blocks=content, key=key, relation="section", header=own, message_id=key)
+    result_part = Part(role="user", blocks=results, key=text_at(part, "callID"), header=of_result)
     return [item for item in (content_part, result_part) if item.blocks]
 
 
@@ -379,7 +379,7 @@ def _step_part(part: Record, key: str | None) -> Part:
         role="assistant",
         key=key,
         relation="section",
-        facts=Facts(uuid=key),
+        header=RecordHeader(uuid=key),
         usage=_standard_usage(part.get("tokens")),
         cost=cost_at(part, "cost"),
         message_id=key,
@@ -413,11 +413,11 @@ def _standard_error(error: Record) -> Block:
 # Event log steps. A turn ends with the first response without tool calls; its start is not reported.
 
 
-def _session_steps(session: Record, reading: RecordReading) -> list[Step]:
+def _session_steps(session: Record, parsed: ParsedRecord) -> list[Step]:
     return [step for message in list_or_empty(session["messages"]) for step in _message_steps(message)]
 
 
-def _error_steps(record: Record, reading: RecordReading) -> list[Step] | None:
+def _error_steps(record: Record, parsed: ParsedRecord) -> list[Step] | None:
     return [TurnEnd("user_cancel")] if text_at(record, "error", "name") == _ABORTED_ERROR else None
 
 
@@ -477,7 +477,7 @@ def _tool_steps(part: Record, message_id: str | None) -> list[Step]:
     if status == "pending":
         name = text_at(part, "tool")
         return [Chunk("input", "", id or "", call={"id": id, "name": name, "input": state.get("input")})]
-    blocks = _read_part(part)
+    blocks = _parse_part(part)
     calls = [block for block in blocks if block["type"] != "tool_result"]
     results = [block for block in blocks if block["type"] == "tool_result"]
     call: Step = Part(role="assistant", blocks=calls, message_id=message_id, relation="revision")
@@ -509,9 +509,9 @@ _PART_STEPS: Mapping[Any, Callable[[Record, str | None], list[Step]]] = {
 def _part_type(message_id: str | None = None) -> WireType:
     """Return the row of the document of a part, whose message may have this id."""
     return WireType(
-        _read_single_part,
-        lambda part, reading: _parts_of_document_part(part, _guess_role(part), message_id),
-        lambda part, reading: _part_steps(part, _guess_role(part), message_id),
+        _parse_single_part,
+        lambda part, parsed: _parts_of_document_part(part, _guess_role(part), message_id),
+        lambda part, parsed: _part_steps(part, _guess_role(part), message_id),
         matches=lambda part: part.get("type").__class__ is str and ("messageID" in part or "id" in part),
     )
 
@@ -520,38 +520,38 @@ _PART = _part_type()
 
 _TYPES = (
     WireType(
-        _read_event,
-        lambda record, reading: _parts_of_document_part(record["part"], "assistant"),
-        lambda record, reading: _part_steps(record["part"], "assistant"),
+        _parse_event,
+        lambda record, parsed: _parts_of_document_part(record["part"], "assistant"),
+        lambda record, parsed: _part_steps(record["part"], "assistant"),
         matches=lambda record: record.get("part").__class__ is dict,
     ),
-    WireType(_read_error, _error_parts, _error_steps, matches=lambda record: record.get("type") == "error"),
+    WireType(_parse_error, _error_parts, _error_steps, matches=lambda record: record.get("type") == "error"),
     WireType(
-        _read_session,
+        _parse_session,
         _session_parts,
         _session_steps,
         matches=lambda record: "info" in record and "messages" in record,
     ),
     WireType(
-        _read_message,
-        lambda record, reading: _message_parts(record),
-        lambda record, reading: _message_steps(record),
+        _parse_message,
+        lambda record, parsed: _message_parts(record),
+        lambda record, parsed: _message_steps(record),
         matches=lambda record: "info" in record and "parts" in record,
     ),
     WireType(
-        _read_control,
-        lambda record, reading: [_info_part(record)],
-        lambda record, reading: _info_steps(record),
+        _parse_control,
+        lambda record, parsed: [_info_part(record)],
+        lambda record, parsed: _info_steps(record),
         matches=lambda record: record.get("role") in ("user", "assistant"),
     ),
     WireType(
-        _read_control,
+        _parse_control,
         matches=lambda record: "role" in record or "projectID" in record or "directory" in record,
     ),
     _PART,
 )
 """Events and documents, most of which have no discriminator. The first match is used."""
-_UNKNOWN = WireType(lambda record: unknown_reading(record, text_at(record, "type")))
+_UNKNOWN = WireType(lambda record: unknown_record(record, text_at(record, "type")))
 
 
 def _wrapper_of(row: WireType) -> WireType:
@@ -561,9 +561,9 @@ def _wrapper_of(row: WireType) -> WireType:
         return _part_type(_message_id_in_path(wrapper)) if row is _PART else row
 
     return WireType(
-        lambda wrapper: row.read(wrapper["json"]),
-        lambda wrapper, reading: inner(wrapper).parts(wrapper["json"], reading),
-        lambda wrapper, reading: inner(wrapper).steps(wrapper["json"], reading),
+        lambda wrapper: row.parse(wrapper["json"]),
+        lambda wrapper, parsed: inner(wrapper).parts(wrapper["json"], parsed),
+        lambda wrapper, parsed: inner(wrapper).steps(wrapper["json"], parsed),
     )
 
 
@@ -588,7 +588,7 @@ PROVIDER = Provider(
         body_keys=_ALLOWED_BODY_KEYS,
     ),
     wire_type=wire_type,
-    read_block=read_block,
-    facts=facts,
+    parse_block=parse_block,
+    header=header,
     identify=identify,
 )

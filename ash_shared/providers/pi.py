@@ -2,7 +2,7 @@
 
 Sources: the message types of pi's `ai` and `coding-agent` packages, its description of session files, and
 captured events. A response is written when it starts, with every delta, when it ends, and again at the end of its
-turn and of the run. It is read from the event that ends the response; the other events are chunks or control records.
+turn and of the run. It is taken from the event that ends the response; the other events are chunks or control records.
 
 A turn in pi is one response with its tool calls; a turn in Ash is a run of the agent. A failed run is retried as
 another run without a user message.
@@ -18,9 +18,9 @@ from ash_shared.model.blocks import (
     Block,
     Translation,
     is_native,
+    parse_content,
     pick,
     raw_block,
-    read_content,
     renamed,
     text_block,
     translate,
@@ -28,17 +28,17 @@ from ash_shared.model.blocks import (
     with_extra,
     without,
 )
-from ash_shared.model.message import Facts, Identity, Role
+from ash_shared.model.message import Identity, RecordHeader, Role
 from ash_shared.records.contract import (
     Marks,
+    ParsedRecord,
     Part,
     Provider,
     Record,
-    RecordReading,
     WireType,
-    chunk_reading,
-    control_reading,
-    unknown_reading,
+    chunk_record,
+    control_record,
+    unknown_record,
 )
 from ash_shared.records.fingerprints import ENVELOPE_KEYS, PI_MESSAGE_KEYS, body_keys
 from ash_shared.records.json_fields import (
@@ -65,7 +65,7 @@ from ash_shared.records.steps import (
 )
 
 
-def read_block(block: Any) -> Block:
+def parse_block(block: Any) -> Block:
     if block.__class__ is str:
         return text_block(block)
     if is_native(block) and "thinkingSignature" not in block:
@@ -103,22 +103,22 @@ _TRANSLATIONS: Mapping[str, Translation] = {
 }
 
 
-def _read_content(message: Record) -> list[Block]:
-    return read_content(message["content"], read_block)
+def _parse_content(message: Record) -> list[Block]:
+    return parse_content(message["content"], parse_block)
 
 
-def _read_tool_result(message: Record) -> list[Block]:
+def _parse_tool_result(message: Record) -> list[Block]:
     """Read a tool result; `details`, which pi shows to the user, become `structured`."""
     typed = {
         "type": "tool_result",
-        "content": read_content(message["content"], read_block),
+        "content": parse_content(message["content"], parse_block),
         **renamed(message, tool_use_id="toolCallId", is_error="isError", structured="details"),
     }
     consumed = {"role", "toolCallId", "content", "isError", "details", "timestamp"}
     return [translated(message, typed, consumed, text_at(message, "role") or "tool_execution_end")]
 
 
-def _read_shell(message: Record) -> list[Block]:
+def _parse_shell(message: Record) -> list[Block]:
     call = {"type": "tool_use", "name": "bash", "input": {"command": message["command"]}}
     code = message.get("exitCode")
     exit_code = {"exit_code": code} if code.__class__ is int else {}
@@ -127,9 +127,9 @@ def _read_shell(message: Record) -> list[Block]:
     return [{**call, "source_type": "bashExecution"}, translated(message, result, consumed, "bashExecution")]
 
 
-def _read_custom(message: Record) -> list[Block]:
+def _parse_custom(message: Record) -> list[Block]:
     """Read the content added by an extension; its other keys go to the first block."""
-    blocks = read_content(message["content"], read_block)
+    blocks = parse_content(message["content"], parse_block)
     consumed = {"content", "role", "timestamp", *_ENVELOPE}
     rest = without(message, *consumed)
     return [with_extra({**block, "source_type": "custom"}, rest) for block in blocks[:1]] + blocks[1:]
@@ -145,52 +145,52 @@ def _translate_summary(message: Record) -> list[Block]:
 
 
 _MESSAGE_READERS: Mapping[Any, tuple[Role, Callable[[Record], list[Block]]]] = {
-    "assistant": ("assistant", _read_content),
-    "bashExecution": ("user", _read_shell),
+    "assistant": ("assistant", _parse_content),
+    "bashExecution": ("user", _parse_shell),
     "branchSummary": ("user", _translate_summary),
     "compactionSummary": ("user", _translate_summary),
-    "custom": ("user", _read_custom),
-    "hookMessage": ("user", _read_custom),
-    "system": ("system", _read_content),
-    "toolResult": ("tool", _read_tool_result),
-    "user": ("user", _read_content),
+    "custom": ("user", _parse_custom),
+    "hookMessage": ("user", _parse_custom),
+    "system": ("system", _parse_content),
+    "toolResult": ("tool", _parse_tool_result),
+    "user": ("user", _parse_content),
 }
 """Role and content reader of a message, by its `role`."""
 
 
-def _read_message(record: Record) -> RecordReading:
+def _parse_message(record: Record) -> ParsedRecord:
     """Read a complete message: from the event that ends it, or from a session entry."""
     message = record["message"]
     name = text_at(message, "role")
     if name is None or name not in _MESSAGE_READERS:
-        return unknown_reading(record, name)
+        return unknown_record(record, name)
     role, translation = _MESSAGE_READERS[name]
-    return RecordReading("message", role, translate(name, message, translation))
+    return ParsedRecord("message", role, translate(name, message, translation))
 
 
-def _read_execution(record: Record) -> RecordReading:
+def _parse_execution(record: Record) -> ParsedRecord:
     """Read a tool result from the end of the tool's execution; a later message to the model repeats the result."""
     message = {**record["result"], **pick(record, "toolCallId", "toolName", "isError")}
-    return RecordReading("message", "tool", translate("tool_execution_end", message, _read_tool_result))
+    return ParsedRecord("message", "tool", translate("tool_execution_end", message, _parse_tool_result))
 
 
-def _read_summary(record: Record) -> RecordReading:
-    return RecordReading("record", "system", translate(record["type"], record, _translate_summary))
+def _parse_summary(record: Record) -> ParsedRecord:
+    return ParsedRecord("record", "system", translate(record["type"], record, _translate_summary))
 
 
-def _read_compaction_end(record: Record) -> RecordReading:
+def _parse_compaction_end(record: Record) -> ParsedRecord:
     if text_at(record, "result", "summary") is None:
-        return _read_control(record)
+        return _parse_control(record)
     summary = {"type": record["type"], **record["result"]}
-    return RecordReading("record", "system", translate(record["type"], summary, _translate_summary))
+    return ParsedRecord("record", "system", translate(record["type"], summary, _translate_summary))
 
 
-def _read_custom_entry(record: Record) -> RecordReading:
-    return RecordReading("message", "user", translate(record["type"], record, _read_custom))
+def _parse_custom_entry(record: Record) -> ParsedRecord:
+    return ParsedRecord("message", "user", translate(record["type"], record, _parse_custom))
 
 
-def _read_control(record: Record) -> RecordReading:
-    return control_reading(record, text_at(record, "type"))
+def _parse_control(record: Record) -> ParsedRecord:
+    return control_record(record, text_at(record, "type"))
 
 
 def _is_message(message: Any) -> bool:
@@ -258,11 +258,11 @@ def _is_update(record: Record) -> bool:
     return "assistantMessageEvent" in record or _has_message(record)
 
 
-def facts(record: Record) -> Facts:
+def header(record: Record) -> RecordHeader:
     wire_type = text_at(record, "type")
     message = record if wire_type is None else record.get("message")
     is_session = wire_type == "session"
-    return Facts(
+    return RecordHeader(
         uuid=text_at(record, "id") if "parentId" in record else None,
         timestamp=to_milliseconds(value_at(message, "timestamp")) or to_milliseconds(record.get("timestamp")),
         session_id=text_at(record, "id") if is_session else None,
@@ -280,9 +280,9 @@ def identify(record: Record) -> Identity:
     return Identity(project=text_at(record, "cwd"), origin=_parent_session(record), body="")
 
 
-def _parent_session(header: Record) -> str | None:
+def _parent_session(first_line: Record) -> str | None:
     """Return the id of the session that this one branched from; version 1 has its file as `branchedFrom`."""
-    return _session_id_in(first_text(header, ("parentSession", "branchedFrom")))
+    return _session_id_in(first_text(first_line, ("parentSession", "branchedFrom")))
 
 
 def _session_id_in(path: str | None) -> str | None:
@@ -294,36 +294,36 @@ def _session_id_in(path: str | None) -> str | None:
 _SESSION_FILE = re.compile(r"_([0-9a-f-]{36})\.jsonl$")
 
 
-def _summary_parts(record: Record, reading: RecordReading) -> list[Part]:
-    texts = [block for block in reading.blocks if block["type"] == "text"]
+def _summary_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
+    texts = [block for block in parsed.blocks if block["type"] == "text"]
     return [Part(role="system", blocks=texts)] if texts else []
 
 
-def _message_parts(record: Record, reading: RecordReading) -> list[Part]:
-    if reading.kind != "message":
+def _message_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
+    if parsed.kind != "message":
         return []
     wire_type = text_at(record, "type")
     message = record if wire_type is None else record.get("message") or record
-    if reading.role == "tool":
-        return [_result_part(message, reading)]
-    if reading.role == "user":
+    if parsed.role == "tool":
+        return [_result_part(message, parsed)]
+    if parsed.role == "user":
         synthetic = wire_type == "custom_message" or message.get("role") != "user"
-        return [Part(role="user", blocks=reading.blocks, origin="synthetic" if synthetic else "prompt")]
-    if reading.role == "system":
-        return [Part(role="system", blocks=reading.blocks)]
-    return [_response_part(message, reading)]
+        return [Part(role="user", blocks=parsed.blocks, origin="synthetic" if synthetic else "prompt")]
+    if parsed.role == "system":
+        return [Part(role="system", blocks=parsed.blocks)]
+    return [_response_part(message, parsed)]
 
 
-def _result_part(message: Record, reading: RecordReading) -> Part:
+def _result_part(message: Record, parsed: ParsedRecord) -> Part:
     """Return the part of a tool result, written when the tool ends and again in a message, which replaces it."""
     id = text_at(message, "toolCallId")
-    return Part(role="user", blocks=reading.blocks, key=id, relation=keyed_relation(id))
+    return Part(role="user", blocks=parsed.blocks, key=id, relation=keyed_relation(id))
 
 
-def _response_part(message: Record, reading: RecordReading) -> Part:
+def _response_part(message: Record, parsed: ParsedRecord) -> Part:
     return Part(
         role="assistant",
-        blocks=reading.blocks,
+        blocks=parsed.blocks,
         usage=_standard_usage(message.get("usage")),
         cost=cost_at(message, "usage", "cost", "total"),
         message_id=text_at(message, "responseId"),
@@ -351,42 +351,42 @@ def _standard_error(message: Record) -> Block | None:
     return message_error(reason or "error", text)
 
 
-def _message_steps(record: Record, reading: RecordReading) -> list[Step] | None:
+def _message_steps(record: Record, parsed: ParsedRecord) -> list[Step] | None:
     """Return the steps of a message in any record. For session entries these include the end of the response."""
-    if reading.kind != "message":
+    if parsed.kind != "message":
         return None
     message = record.get("message") or record
     make_steps = _STEPS_BY_ROLE.get(text_at(message, "role"))
-    return make_steps(record, reading) if make_steps else None
+    return make_steps(record, parsed) if make_steps else None
 
 
-def _response_steps(record: Record, reading: RecordReading) -> list[Step]:
-    [part] = _message_parts(record, reading)
+def _response_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
+    [part] = _message_parts(record, parsed)
     reason = text_at(part.metadata, "stop_reason")
     if reason != "aborted":
         return [part, ChunkEnd(), ResponseEnd()]
     return [replace(part, error=None), TurnEnd("user_cancel")]
 
 
-def _shell_steps(record: Record, reading: RecordReading) -> list[Step]:
+def _shell_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     """Represent a command of the user as a call with its result."""
-    call, result = reading.blocks
+    call, result = parsed.blocks
     return [Part(role="assistant", blocks=[call]), Part(role="user", blocks=[result])]
 
 
-_STEPS_BY_ROLE: Mapping[Any, Callable[[Record, RecordReading], list[Step]]] = {
+_STEPS_BY_ROLE: Mapping[Any, Callable[[Record, ParsedRecord], list[Step]]] = {
     "assistant": _response_steps,
     "bashExecution": _shell_steps,
 }
 
 
-def _start_steps(record: Record, reading: RecordReading) -> list[Step]:
+def _start_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     message = record["message"]
     is_response = text_at(message, "role") == "assistant"
     return [ResponseStart(text_at(message, "responseId"))] if is_response else []
 
 
-def _update_steps(record: Record, reading: RecordReading) -> list[Step]:
+def _update_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     """Return the steps of a delta. A completed block is not emitted before the message, which contains it."""
     event = record["assistantMessageEvent"]
     wire_type, slot = event["type"], str(event.get("contentIndex"))
@@ -416,14 +416,14 @@ def _block_at(message: Any, index: Any) -> Any:
     return content[index] if index.__class__ is int and 0 <= index < len(content) else None
 
 
-def _execution_steps(record: Record, reading: RecordReading) -> list[Step]:
+def _execution_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     """Return the steps of a running call, which usually was already emitted with its response."""
     id, name = text_at(record, "toolCallId"), text_at(record, "toolName")
     call = {"type": "tool_use", "id": id, "name": name, "input": record.get("args")}
     return [Part(role="assistant", blocks=[call], relation="revision")] if name is not None else []
 
 
-def _output_steps(record: Record, reading: RecordReading) -> list[Step]:
+def _output_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     """Return the tool output so far; nothing if pi truncated its start, so that the new text cannot be determined."""
     output = record["partialResult"]
     if value_at(output, "details", "truncation") is not None:
@@ -434,8 +434,8 @@ def _output_steps(record: Record, reading: RecordReading) -> list[Step]:
     return [Chunk("output_so_far", text, call={"id": id, "name": text_at(record, "toolName")})]
 
 
-def _compaction_steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    part_steps: list[Step] = [*_summary_parts(record, reading)]
+def _compaction_steps(record: Record, parsed: ParsedRecord) -> list[Step] | None:
+    part_steps: list[Step] = [*_summary_parts(record, parsed)]
     return part_steps + ([_RETRY] if record.get("willRetry") is True else []) or None
 
 
@@ -444,51 +444,53 @@ _RETRY = TurnStart(trigger="system")
 
 
 _COMPACTION_END = WireType(
-    _read_compaction_end, _summary_parts, _compaction_steps, matches=lambda record: "aborted" in record
+    _parse_compaction_end, _summary_parts, _compaction_steps, matches=lambda record: "aborted" in record
 )
-_CONTROL_ENTRY = WireType(_read_control, matches=_is_entry)
-_SUMMARY = WireType(_read_summary, _summary_parts, matches=_is_entry)
+_CONTROL_ENTRY = WireType(_parse_control, matches=_is_entry)
+_SUMMARY = WireType(_parse_summary, _summary_parts, matches=_is_entry)
 
 TYPES: Mapping[str, WireType] = {
     "agent_end": WireType(
-        _read_control,
-        steps=lambda record, reading: [TurnEnd()],
+        _parse_control,
+        steps=lambda record, parsed: [TurnEnd()],
         matches=lambda record: record.get("messages").__class__ is list,
     ),
-    "agent_settled": WireType(_read_control, matches=_is_bare),
-    "agent_start": WireType(_read_control, steps=lambda record, reading: [TurnStart()], matches=_is_bare),
+    "agent_settled": WireType(_parse_control, matches=_is_bare),
+    "agent_start": WireType(_parse_control, steps=lambda record, parsed: [TurnStart()], matches=_is_bare),
     "auto_compaction_end": _COMPACTION_END,
-    "auto_compaction_start": WireType(_read_control, matches=lambda record: "reason" in record),
+    "auto_compaction_start": WireType(_parse_control, matches=lambda record: "reason" in record),
     "auto_retry_end": WireType(
-        _read_control, steps=lambda record, reading: [TurnEnd()], matches=_has_attempt
+        _parse_control, steps=lambda record, parsed: [TurnEnd()], matches=_has_attempt
     ),
-    "auto_retry_start": WireType(_read_control, steps=lambda record, reading: [_RETRY], matches=_has_attempt),
+    "auto_retry_start": WireType(_parse_control, steps=lambda record, parsed: [_RETRY], matches=_has_attempt),
     "branch_summary": _SUMMARY,
     "compaction": _SUMMARY,
     "compaction_end": _COMPACTION_END,
-    "compaction_start": WireType(_read_control, matches=lambda record: record.keys() == {"type", "reason"}),
+    "compaction_start": WireType(_parse_control, matches=lambda record: record.keys() == {"type", "reason"}),
     "custom": _CONTROL_ENTRY,
-    "custom_message": WireType(_read_custom_entry, _message_parts, matches=_is_entry),
-    "extension_error": WireType(_read_control, matches=lambda record: False),
+    "custom_message": WireType(_parse_custom_entry, _message_parts, matches=_is_entry),
+    "extension_error": WireType(_parse_control, matches=lambda record: False),
     "label": _CONTROL_ENTRY,
-    "message": WireType(_read_message, _message_parts, _message_steps, matches=_is_message_entry),
-    "message_end": WireType(_read_message, _message_parts, _message_steps, matches=_has_message),
-    "message_start": WireType(chunk_reading, steps=_start_steps, matches=_has_message),
-    "message_update": WireType(chunk_reading, steps=_update_steps, matches=_is_update),
+    "message": WireType(_parse_message, _message_parts, _message_steps, matches=_is_message_entry),
+    "message_end": WireType(_parse_message, _message_parts, _message_steps, matches=_has_message),
+    "message_start": WireType(chunk_record, steps=_start_steps, matches=_has_message),
+    "message_update": WireType(chunk_record, steps=_update_steps, matches=_is_update),
     "model_change": _CONTROL_ENTRY,
-    "queue_update": WireType(_read_control, matches=lambda record: {"steering", "followUp"} <= record.keys()),
-    "session": WireType(_read_control, matches=lambda record: {"id", "cwd", "timestamp"} <= record.keys()),
+    "queue_update": WireType(
+        _parse_control, matches=lambda record: {"steering", "followUp"} <= record.keys()
+    ),
+    "session": WireType(_parse_control, matches=lambda record: {"id", "cwd", "timestamp"} <= record.keys()),
     "session_info": _CONTROL_ENTRY,
     "thinking_level_change": _CONTROL_ENTRY,
-    "tool_execution_end": WireType(_read_execution, _message_parts, matches=_has_call),
-    "tool_execution_start": WireType(_read_control, steps=_execution_steps, matches=_has_call),
-    "tool_execution_update": WireType(chunk_reading, steps=_output_steps, matches=_has_call),
-    "turn_end": WireType(_read_control, matches=_has_message),
-    "turn_start": WireType(_read_control, matches=_is_bare),
+    "tool_execution_end": WireType(_parse_execution, _message_parts, matches=_has_call),
+    "tool_execution_start": WireType(_parse_control, steps=_execution_steps, matches=_has_call),
+    "tool_execution_update": WireType(chunk_record, steps=_output_steps, matches=_has_call),
+    "turn_end": WireType(_parse_control, matches=_has_message),
+    "turn_start": WireType(_parse_control, matches=_is_bare),
 }
 """Events and session entries by `type`."""
-_BARE_MESSAGE = WireType(lambda record: _read_message({"message": record}), _message_parts, _message_steps)
-_UNKNOWN = WireType(lambda record: unknown_reading(record, text_at(record, "type")))
+_BARE_MESSAGE = WireType(lambda record: _parse_message({"message": record}), _message_parts, _message_steps)
+_UNKNOWN = WireType(lambda record: unknown_record(record, text_at(record, "type")))
 
 
 def wire_type(record: Record) -> WireType:
@@ -513,7 +515,7 @@ PROVIDER = Provider(
     recognize=recognize,
     marks=Marks(TYPES, untyped_keys={"stopReason"}, body_keys={"api"}),
     wire_type=wire_type,
-    read_block=read_block,
-    facts=facts,
+    parse_block=parse_block,
+    header=header,
     identify=identify,
 )

@@ -22,17 +22,17 @@ from ash_shared.model.blocks import (
     translated,
     with_extra,
 )
-from ash_shared.model.message import Facts, Identity, Role
+from ash_shared.model.message import Identity, RecordHeader, Role
 from ash_shared.records.contract import (
     Marks,
+    ParsedRecord,
     Part,
     Provider,
     Record,
-    RecordReading,
     WireType,
-    control_reading,
+    control_record,
     speaker_of_role,
-    unknown_reading,
+    unknown_record,
 )
 from ash_shared.records.fingerprints import body_keys
 from ash_shared.records.json_fields import (
@@ -77,13 +77,13 @@ def _translate_image_url(item: Block) -> Block:
 
 
 def _file_url_translation(class_name: str) -> Callable[[Block], Block]:
-    def read(item: Block) -> Block:
+    def parse(item: Block) -> Block:
         mime_type = text_at(item, "media_type")
         mime = {} if mime_type is None else {"mimeType": mime_type}
         typed = {"type": "file", **mime, "source": _url_source(item), "mediaClass": class_name}
         return _translated(item, typed, "url", "media_type")
 
-    return read
+    return parse
 
 
 def _url_source(item: Block) -> Block:
@@ -130,7 +130,7 @@ _ITEMS: Mapping[str, Callable[[Block], Block]] = {
 """Items of a prompt, by `kind`."""
 
 
-def _read_item(item: Any) -> Block:
+def _parse_item(item: Any) -> Block:
     if item.__class__ is str:
         return text_block(item)
     kind = text_at(item, "kind")
@@ -154,7 +154,7 @@ def _translate_prompt(part: Block) -> Block | list[Block]:
         return _translated(part, text_block(content), "content")
     if content.__class__ is not list:
         raise TypeError
-    blocks = bounded([_read_item(item) for item in content])
+    blocks = bounded([_parse_item(item) for item in content])
     return [with_extra(blocks[0], _present(part, "content")), *blocks[1:]] if blocks else []
 
 
@@ -177,12 +177,12 @@ def _output(content: Any) -> Block:
     items = content if content.__class__ is list else [content]
     if not any(is_one_of(value_at(item, "kind"), _FILES) for item in items):
         return {"structured": content}
-    return {"content": bounded([_read_output_item(item) for item in items])}
+    return {"content": bounded([_parse_output_item(item) for item in items])}
 
 
-def _read_output_item(item: Any) -> Block:
+def _parse_output_item(item: Any) -> Block:
     is_known = item.__class__ is str or is_one_of(value_at(item, "kind"), _FILES)
-    return _read_item(item) if is_known else raw_block("control", item)
+    return _parse_item(item) if is_known else raw_block("control", item)
 
 
 def _translate_retry(part: Block) -> Block:
@@ -276,20 +276,20 @@ _TRANSLATIONS: Mapping[str, Callable[[Block], Block | list[Block]]] = {
 """Translations of parts by `part_kind`."""
 
 
-def _read_part(part: Any) -> list[Block]:
+def _parse_part(part: Any) -> list[Block]:
     kind = text_at(part, "part_kind")
     if kind is None or kind not in _TRANSLATIONS:
         return [raw_block("unknown_type", part, kind)]
     return translate(kind, part, _TRANSLATIONS[kind])
 
 
-def read_block(block: Any) -> Block:
+def parse_block(block: Any) -> Block:
     """Read one part, or one item of a prompt. If it translates to several blocks, it becomes a `raw` block instead."""
     if is_native(block):
         return block
     if text_at(block, "part_kind") is None:
-        return _read_item(block)
-    blocks = _read_part(block)
+        return _parse_item(block)
+    blocks = _parse_part(block)
     return blocks[0] if len(blocks) == 1 else _control(block)
 
 
@@ -320,7 +320,7 @@ def _sections(message: Record) -> list[_Section]:
     has_results = any(text_at(part, "part_kind") == "tool-return" for part in parts)
     sections: list[_Section] = []
     for part in parts:
-        blocks = _read_part(part)
+        blocks = _parse_part(part)
         section = _Section(_role_of(part, blocks), _origin_of(part, has_results=has_results), blocks)
         if sections and sections[-1][:2] == section[:2]:
             section = section._replace(blocks=sections.pop().blocks + blocks)
@@ -349,21 +349,21 @@ def _origin_of(part: Any, *, has_results: bool) -> Origin:
     return "synthetic" if has_files or kind in _OF_PROGRAM else "prompt"
 
 
-def _read_request(record: Record) -> RecordReading:
+def _parse_request(record: Record) -> ParsedRecord:
     sections = _sections(_message_of(record))
     roles = {section.role for section in sections}
     role: Role = roles.pop() if len(roles) == 1 else "user"
-    return RecordReading("message", role, bounded([block for each in sections for block in each.blocks]))
+    return ParsedRecord("message", role, bounded([block for each in sections for block in each.blocks]))
 
 
-def _read_response(record: Record) -> RecordReading:
+def _parse_response(record: Record) -> ParsedRecord:
     parts = _parts_of(_message_of(record))
-    return RecordReading(
-        "message", "assistant", bounded([block for part in parts for block in _read_part(part)])
+    return ParsedRecord(
+        "message", "assistant", bounded([block for part in parts for block in _parse_part(part)])
     )
 
 
-def _request_parts(record: Record, reading: RecordReading) -> list[Part]:
+def _request_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     message = _message_of(record)
     metadata = {"instructions": text_at(message, "instructions")}
     sections = _sections(message)
@@ -389,12 +389,12 @@ def _place_parts(record: Record, *, is_prompt: bool) -> list[Part]:
     return [Part(role=None, key=parent, relation="branch")] if is_prompt else []
 
 
-def _response_parts(record: Record, reading: RecordReading) -> list[Part]:
+def _response_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     message = _message_of(record)
     is_copy = "copied_from" in record and record is not message
     answer = Part(
         role="assistant",
-        blocks=reading.blocks,
+        blocks=parsed.blocks,
         usage=None if is_copy else _standard_usage(message),
         cost=None if is_copy else _cost(value_at(message, "usage", "cost")),
         message_id=text_at(message, "provider_response_id"),
@@ -448,19 +448,19 @@ _TURNS: Mapping[str, TurnState] = {
 """Effects of a response on its turn, by `state`. A complete one ends it, unless the program has to call tools."""
 
 
-def _response_steps(record: Record, reading: RecordReading) -> list[Step]:
+def _response_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     state = text_at(_message_of(record), "state")
     end = ResponseEnd(turn=_TURNS.get(state or "", "ends_unless_call_pending"))
-    return [ResponseStart(None), *_response_parts(record, reading), ChunkEnd(), end, TurnEnd(mode="if_over")]
+    return [ResponseStart(None), *_response_parts(record, parsed), ChunkEnd(), end, TurnEnd(mode="if_over")]
 
 
 TYPES: Mapping[str, WireType] = {
-    "request": WireType(_read_request, _request_parts),
-    "response": WireType(_read_response, _response_parts, _response_steps),
+    "request": WireType(_parse_request, _request_parts),
+    "response": WireType(_parse_response, _response_parts, _response_steps),
 }
 """Messages, also in an entry, by `kind`."""
-_RECORD = WireType(lambda record: control_reading(record, "conversation"))
-_UNKNOWN = WireType(lambda record: unknown_reading(record, text_at(record, "kind")))
+_RECORD = WireType(lambda record: control_record(record, "conversation"))
+_UNKNOWN = WireType(lambda record: unknown_record(record, text_at(record, "kind")))
 
 _RECORD_KEYS = frozenset({"conversation_id", "format_version", "head_id", "revision"})
 _MESSAGE_KEYS = frozenset({"instructions", "run_id", "state", "usage"})
@@ -497,15 +497,15 @@ def _is_message(message: Any) -> bool:
     return text_at(parts[0], "part_kind") is not None if parts else not _MESSAGE_KEYS.isdisjoint(message)
 
 
-def facts(record: Record) -> Facts:
+def header(record: Record) -> RecordHeader:
     if _is_conversation(record):
-        return Facts(session_id=text_at(record, "conversation_id"))
+        return RecordHeader(session_id=text_at(record, "conversation_id"))
     message = _message_of(record)
     times = (
         value_at(message, "timestamp"),
         *(value_at(part, "timestamp") for part in items_at(message, "parts")),
     )
-    return Facts(
+    return RecordHeader(
         uuid=text_at(record, "id") if "parent_id" in record else None,
         timestamp=next(filter(None, map(to_milliseconds, times)), None),
         session_id=None if "copied_from" in record else text_at(message, "conversation_id"),
@@ -522,7 +522,7 @@ def identify(record: Record) -> Identity:
         return Identity(session=text_at(record, "conversation_id"))
     body = json.dumps(record.get("message"), sort_keys=True, default=str)
     return Identity(
-        session=facts(record).session_id,
+        session=header(record).session_id,
         origin=text_at(record, "copied_from"),
         record=text_at(record, "id"),
         body=body,
@@ -534,7 +534,7 @@ PROVIDER = Provider(
     recognize=recognize,
     marks=Marks(untyped_keys={"head_id", "kind"}, body_keys={"parts"}),
     wire_type=wire_type,
-    read_block=read_block,
-    facts=facts,
+    parse_block=parse_block,
+    header=header,
     identify=identify,
 )

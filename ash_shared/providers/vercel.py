@@ -1,7 +1,7 @@
 """The AI SDK's `UIMessage`, and the chunks of a UI message stream.
 
 Source: the types of the `ai` package, major versions 4 to 7. A tool part is one object that grows from the call
-to its output. It is read as a `tool_use` and, once it has an output, a `tool_result` directly after it.
+to its output. It is parsed as a `tool_use` and, once it has an output, a `tool_result` directly after it.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,16 +25,16 @@ from ash_shared.model.blocks import (
     with_extra,
     without,
 )
-from ash_shared.model.message import Facts
+from ash_shared.model.message import RecordHeader
 from ash_shared.records.contract import (
     Marks,
+    ParsedRecord,
     Part,
     Provider,
     Record,
-    RecordReading,
     Speaker,
     WireType,
-    chunk_reading,
+    chunk_record,
 )
 from ash_shared.records.fingerprints import ENVELOPE_KEYS, body_keys
 from ash_shared.records.json_fields import (
@@ -163,7 +163,7 @@ def _translate_invocation(part: Block) -> list[Block]:
 
 def _translate_steering(part: Block) -> list[Block]:
     """Translate a user message sent while the response was being written."""
-    inner_blocks = [block for inner in list_or_empty(part["parts"]) for block in _read_blocks(inner)]
+    inner_blocks = [block for inner in list_or_empty(part["parts"]) for block in _parse_blocks(inner)]
     blocks = [block | {"source_type": "steering-message"} for block in inner_blocks]
     if not blocks:
         return [control_block(part)]
@@ -195,7 +195,7 @@ def _find_translation(wire_type: str) -> Callable[[Block], Block | list[Block]] 
     return _TRANSLATIONS.get(wire_type) or (_PREFIX_TRANSLATIONS.get(prefix) if dash else None)
 
 
-def _read_blocks(part: Any) -> list[Block]:
+def _parse_blocks(part: Any) -> list[Block]:
     name = text_at(part, "type") or ""
     if name == "text":
         return [part if is_native(part) else raw_block("malformed", part, "text")]
@@ -207,13 +207,13 @@ def _read_blocks(part: Any) -> list[Block]:
     return [part if is_native(part) else raw_block("unknown_type", part, wire_name(part) if name else None)]
 
 
-def read_block(part: Any) -> Block:
+def parse_block(part: Any) -> Block:
     """Read one bare part. If it translates to several blocks, it becomes a single `raw` block instead."""
-    blocks = _read_blocks(part)
+    blocks = _parse_blocks(part)
     return blocks[0] if len(blocks) == 1 else control_block(part)
 
 
-def _read_parts(parts: list[Block]) -> list[Block]:
+def _parse_parts(parts: list[Block]) -> list[Block]:
     """Return the blocks of all parts. A source becomes a citation of the text before it."""
     if parts.__class__ is not list:
         raise TypeError
@@ -224,7 +224,7 @@ def _read_parts(parts: list[Block]) -> list[Block]:
         if text_index is not None and text_at(part, "type") in ("source-url", "source-document"):
             sources.setdefault(text_index, []).append(part)
             continue
-        part_blocks = _read_blocks(part)
+        part_blocks = _parse_blocks(part)
         text_index = _last_text_index(part_blocks, len(blocks), text_index)
         blocks += part_blocks
     for index, cited in sources.items():
@@ -241,8 +241,8 @@ def _last_text_index(new_blocks: list[Block], start: int, previous: int | None) 
     return last
 
 
-def _read_message(record: Record) -> RecordReading:
-    return RecordReading("message", _ROLES[record["role"]], _read_parts(record["parts"]))
+def _parse_message(record: Record) -> ParsedRecord:
+    return ParsedRecord("message", _ROLES[record["role"]], _parse_parts(record["parts"]))
 
 
 def _is_message(record: Record) -> bool:
@@ -254,23 +254,25 @@ def _is_message(record: Record) -> bool:
     return have_types and (bool(parts) or role != "user")
 
 
-def facts(record: Record) -> Facts:
+def header(record: Record) -> RecordHeader:
     """Return the metadata of a message. Its id is not unique, because a message is stored again each time it grows."""
     metadata = record.get("metadata")
     created_at = record.get("createdAt") or value_at(metadata, "createdAt")
-    return Facts(timestamp=to_milliseconds(created_at), model=first_text(metadata, ("model", "modelId")))
+    return RecordHeader(
+        timestamp=to_milliseconds(created_at), model=first_text(metadata, ("model", "modelId"))
+    )
 
 
-def _message_parts(record: Record, reading: RecordReading) -> list[Part]:
+def _message_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     """Return the parts of each step: first the assistant's texts and calls, then the results of client tools."""
-    if reading.kind != "message":
+    if parsed.kind != "message":
         return []
-    steps = _split_steps(reading.blocks, "rawType")
+    steps = _split_steps(parsed.blocks, "rawType")
     sources = [record, *_split_steps(record["parts"], "type")[1:]]
     step_parts = [
         replace(part, original=source)
         for number, (source, blocks) in enumerate(zip(sources, steps, strict=True))
-        for part in _step_parts(record, reading, number, blocks)
+        for part in _step_parts(record, parsed, number, blocks)
     ]
     last = max((index for index, part in enumerate(step_parts) if part.role == "assistant"), default=None)
     if last is not None:
@@ -285,13 +287,13 @@ def _split_steps(values: list[Block], key: str) -> list[list[Block]]:
     return [values[start:end] for start, end in pairwise(cuts)]
 
 
-def _step_parts(record: Record, reading: RecordReading, number: int, blocks: list[Block]) -> list[Part]:
+def _step_parts(record: Record, parsed: ParsedRecord, number: int, blocks: list[Block]) -> list[Part]:
     own_blocks: list[Block] = []
     user_blocks: list[Block] = []
     hosted = {block.get("id") for block in blocks if block.get("executor") == "server"}
     for block in blocks:
         (user_blocks if _belongs_to_user(block, hosted) else own_blocks).append(block)
-    role: Any = reading.role
+    role: Any = parsed.role
     step_parts = [Part(role=role, blocks=own_blocks)] if own_blocks or not user_blocks else []
     step_parts += [Part(role="user", blocks=user_blocks)] if user_blocks else []
     message_id = text_at(record, "id")
@@ -310,7 +312,11 @@ def _with_key(part: Part, message_id: str | None, number: int) -> Part:
         return part
     id = f"{message_id}/{number}" if number else message_id
     return replace(
-        part, key=f"{part.role} {id}", facts=Facts(uuid=id), message_id=message_id, relation="new_version"
+        part,
+        key=f"{part.role} {id}",
+        header=RecordHeader(uuid=id),
+        message_id=message_id,
+        relation="new_version",
     )
 
 
@@ -427,8 +433,8 @@ def _chunk_type(*keys: str, steps: Callable[[Record], list[Step]] = lambda chunk
     """Return the row of a chunk by its required keys, and the steps that follow from the chunk alone."""
     required = frozenset(keys)
     return WireType(
-        chunk_reading,
-        steps=lambda chunk, reading: steps(chunk),
+        chunk_record,
+        steps=lambda chunk, parsed: steps(chunk),
         matches=lambda chunk: chunk.keys() >= required if required else chunk.keys() <= _OPTIONAL_KEYS,
     )
 
@@ -476,8 +482,8 @@ TYPES: Mapping[str, WireType] = {
 }
 """The chunks by `type`. Step boundaries, sources, application data and approvals have no steps."""
 _DATA = _chunk_type("data")
-_MESSAGE = WireType(_read_message, _message_parts, matches=_is_message)
-_BARE_PART = WireType(lambda record: RecordReading("record", "system", _read_blocks(record)))
+_MESSAGE = WireType(_parse_message, _message_parts, matches=_is_message)
+_BARE_PART = WireType(lambda record: ParsedRecord("record", "system", _parse_blocks(record)))
 
 
 def _find_chunk_type(record: Record) -> WireType | None:
@@ -509,6 +515,6 @@ PROVIDER = Provider(
     recognize=recognize,
     marks=Marks(TYPES, typed_keys={"data"}, untyped_keys={"parts"}, body_keys={"parts"}),
     wire_type=wire_type,
-    read_block=read_block,
-    facts=facts,
+    parse_block=parse_block,
+    header=header,
 )

@@ -1,4 +1,4 @@
-"""The provider interface, and the readings that providers return."""
+"""The provider interface, and the parsed records that providers return."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ash_shared.model.blocks import Block, raw_block, wire_name
 from ash_shared.model.content import RawReason
-from ash_shared.model.message import Facts, Identity, Kind, Role
+from ash_shared.model.message import Identity, Kind, RecordHeader, Role
 from ash_shared.records.steps import Part as Part
 from ash_shared.records.steps import Speaker as Speaker
 from ash_shared.records.steps import Step
@@ -17,8 +17,8 @@ Record = dict[str, Any]
 """The decoded JSON object of one stored text."""
 
 
-class RecordReading(Struct, frozen=True):
-    """The result of reading one record."""
+class ParsedRecord(Struct, frozen=True):
+    """The result of parsing one record."""
 
     kind: Kind
     role: Role
@@ -27,30 +27,30 @@ class RecordReading(Struct, frozen=True):
     """True if the blocks are known to be valid."""
 
 
-def control_reading(record: Any, name: str | None = "") -> RecordReading:
-    """Return the reading of a known record that is not part of the conversation.
+def control_record(record: Any, name: str | None = "") -> ParsedRecord:
+    """Return the result for a known record that is not part of the conversation.
 
     `name` replaces the record's `wire_name` in the raw block; None leaves the type out.
     """
-    return _raw_reading("record", "system", "control", record, name)
+    return _raw_record("record", "system", "control", record, name)
 
 
-def unknown_reading(record: Any, name: str | None = "") -> RecordReading:
-    return _raw_reading("record", "system", "unknown_type", record, name)
+def unknown_record(record: Any, name: str | None = "") -> ParsedRecord:
+    return _raw_record("record", "system", "unknown_type", record, name)
 
 
-def chunk_reading(record: Any, name: str | None = "") -> RecordReading:
-    return _raw_reading("chunk", "assistant", "stream_fragment", record, name)
+def chunk_record(record: Any, name: str | None = "") -> ParsedRecord:
+    return _raw_record("chunk", "assistant", "stream_fragment", record, name)
 
 
 CHUNK_PATTERN = r'"(error|response)"|"usage"\s*:\s*\{'
 """A regular expression for Python and PostgreSQL. It matches all chunks that add to standard messages (usage, errors,
-facts of a response), and some others, because some vendors write an empty usage in each chunk."""
+properties of a response), and some others, because some vendors write an empty usage in each chunk."""
 
 
-def _raw_reading(kind: Kind, role: Role, reason: RawReason, record: Any, name: str | None) -> RecordReading:
+def _raw_record(kind: Kind, role: Role, reason: RawReason, record: Any, name: str | None) -> ParsedRecord:
     raw_type = wire_name(record) if name == "" else name
-    return RecordReading(kind, role, [raw_block(reason, record, raw_type)], is_checked=True)
+    return ParsedRecord(kind, role, [raw_block(reason, record, raw_type)], is_checked=True)
 
 
 def speaker_of_role(role: Role) -> Speaker:
@@ -58,11 +58,11 @@ def speaker_of_role(role: Role) -> Speaker:
     return "user" if role == "tool" else role
 
 
-def single_message_part(record: Record, reading: RecordReading) -> list[Part]:
+def single_message_part(record: Record, parsed: ParsedRecord) -> list[Part]:
     """Return one part with the blocks of a message; no part for other kinds of records."""
-    if reading.kind != "message":
+    if parsed.kind != "message":
         return []
-    return [Part(role=speaker_of_role(reading.role), blocks=reading.blocks)]
+    return [Part(role=speaker_of_role(parsed.role), blocks=parsed.blocks)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,24 +73,24 @@ class FastPath:
     """
 
     parse: Callable[[str | bytes], list[Any] | None]
-    """Return the content objects of a text. The result equals that of full reading, which it replaces."""
+    """Return the content objects of a text. The result is the same as from full parsing, which it replaces."""
     parse_json: Callable[[str | bytes], bytes | None]
     """Return the blocks of a text as a JSON array, under the same conditions."""
     decode_partly: Callable[[str | bytes], Record | None]
-    """Return the keys that `read` needs. Used if the text as a whole cannot be decoded."""
+    """Return the keys that `parse` needs. Used if the text as a whole cannot be decoded."""
 
 
 class WireType(Struct, frozen=True):
-    """How the records of one wire type are read, and what they add to their session: a row of a provider's table.
+    """How the records of one wire type are parsed, and what they add to their session: a row of a provider's table.
 
     The functions may raise AttributeError, LookupError or TypeError if a record does not match its type.
     """
 
-    read: Callable[[Record], RecordReading]
-    """Read a record; one that does not match becomes one `raw` block. Raises LimitExceeded if a list is too long."""
-    parts: Callable[[Record, RecordReading], list[Part]] = single_message_part
-    """Return its parts of the session's standard messages. If it raises, they are derived from the reading alone."""
-    steps: Callable[[Record, RecordReading], list[Step] | None] = lambda record, reading: None
+    parse: Callable[[Record], ParsedRecord]
+    """Parse a record; one that does not match becomes one `raw` block. Raises LimitExceeded if a list is too long."""
+    parts: Callable[[Record, ParsedRecord], list[Part]] = single_message_part
+    """Return its parts of the session's standard messages. If it raises, they are derived from the blocks alone."""
+    steps: Callable[[Record, ParsedRecord], list[Step] | None] = lambda record, parsed: None
     """Return what the record adds to the event log, e.g. stream fragments and the start and end of turns. None
     means that the events are derived from the parts. If the function raises, a chunk becomes one `raw` block, and for
     other records the events are derived from the parts."""
@@ -121,15 +121,15 @@ class Provider:
     """Return the row of a record of this format, judged by the record alone; None for other records. Never raises."""
     wire_type: Callable[[Record], WireType]
     """Return the row of a record that was declared to be of this format. Never raises."""
-    read_block: Callable[[Any], Block]
-    """Read one bare content block. Raises only LimitExceeded, if a nested list is too long."""
+    parse_block: Callable[[Any], Block]
+    """Parse one bare content block. Raises only LimitExceeded, if a nested list is too long."""
     marks: Marks | None = None
     """None disables the prefilter."""
     recognizes_list: Callable[[list[Any]], bool] | None = None
-    """Return True if a top-level list is one record of this format; it is then read as `{"list": [...]}`. In any other
-    list each element is a record."""
-    facts: Callable[[Record], Facts] = lambda record: Facts()
-    """Return the metadata of a record (id, time, model). Never raises."""
+    """Return True if a top-level list is one record of this format, which is then parsed as `{"list": [...]}`. In any
+    other list each element is a record."""
+    header: Callable[[Record], RecordHeader] = lambda record: RecordHeader()
+    """Return the header of a record (id, time, model, session). Never raises."""
     identify: Callable[[Record], Identity] = lambda record: Identity()
-    """Return what identifies the record in copies, and more names of its transcript than `facts`. Never raises."""
+    """Return what identifies the record in copies, and more names of its transcript than `header`. Never raises."""
     fast_path: FastPath | None = None

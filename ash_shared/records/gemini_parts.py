@@ -76,19 +76,22 @@ def as_list(value: Any) -> list[Any]:
     return value if value.__class__ is list else [] if value is None else [value]
 
 
-def read_parts(parts: Any) -> list[Block]:
+def parse_parts(parts: Any) -> list[Block]:
     """Return the blocks of a list of parts, of a single part or of a bare text."""
-    return bounded([block for part in as_list(parts) for block in _read_all_kinds(part)])
+    return bounded([block for part in as_list(parts) for block in _parse_all_kinds(part)])
 
 
-def _read_all_kinds(part: Any) -> list[Block]:
+def _parse_all_kinds(part: Any) -> list[Block]:
     """Return one block per kind key of the part; the other keys go to the first block."""
     if part.__class__ is not dict or len(part) == 1 or is_native(part):
-        return [read_part(part)]
+        return [parse_part(part)]
     other_kinds = _kind_keys(part)[1:]
     if not other_kinds:
-        return [read_part(part)]
-    return [read_part(without(part, *other_kinds)), *(read_part({kind: part[kind]}) for kind in other_kinds)]
+        return [parse_part(part)]
+    return [
+        parse_part(without(part, *other_kinds)),
+        *(parse_part({kind: part[kind]}) for kind in other_kinds),
+    ]
 
 
 def _kind_keys(part: Block) -> list[str]:
@@ -98,7 +101,7 @@ def _kind_keys(part: Block) -> list[str]:
     ][:1]
 
 
-def read_part(part: Any) -> Block:
+def parse_part(part: Any) -> Block:
     """Return the block of one part, or of its first kind if it has several."""
     if part.__class__ is str:
         return text_block(part)
@@ -107,10 +110,10 @@ def read_part(part: Any) -> Block:
     if is_native(part):
         return part
     kinds = _kind_keys(part)
-    return _read_kind(kinds[0], part) if kinds else _read_part_without_kind(part)
+    return _parse_kind(kinds[0], part) if kinds else _parse_part_without_kind(part)
 
 
-def _read_part_without_kind(part: Block) -> Block:
+def _parse_part_without_kind(part: Block) -> Block:
     """Return a raw block for a part without a kind key: a bare signature, metadata, or unknown keys."""
     if any(key in part for key in _SIGNATURES):
         return raw_block("opaque", part, "thoughtSignature")
@@ -118,7 +121,7 @@ def _read_part_without_kind(part: Block) -> Block:
     return raw_block("control" if is_metadata else "unknown_type", part, next(iter(part), None))
 
 
-def _read_kind(kind: str, part: Block) -> Block:
+def _parse_kind(kind: str, part: Block) -> Block:
     if _is_bare_signature(kind, part):
         return raw_block("opaque", part, "thoughtSignature")
     name = _CAMEL_CASE.get(kind, kind)
@@ -212,7 +215,7 @@ _RESULT_TEXT_KEYS = ("output", "error", "result", "content")
 def _translate_function_response(kind: str, part: Block) -> Block:
     """Translate a function response with its attached files."""
     result = part[kind]
-    nested = read_parts(result.get("parts") or [])
+    nested = parse_parts(result.get("parts") or [])
     response = result.get("response") if nested else result["response"]
     error_flag = {"is_error": True} if response.__class__ is dict and response.get("error") else {}
     structured = renamed(result, structured="response")

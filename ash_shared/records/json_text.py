@@ -37,7 +37,7 @@ def message_text(message: RawMessage) -> str | bytes:
     """Return the text of a message; a decoded message is encoded as compact JSON.
 
     Raises TypeError for values without a JSON form. The numbers NaN and Infinity, which have none, are written as
-    `NaN` and `Infinity`, so that a decoded message that contains them is read like its text.
+    `NaN` and `Infinity`, so that a decoded message that contains them is parsed like its text.
     """
     if message.__class__ is str or message.__class__ is bytes:
         return message

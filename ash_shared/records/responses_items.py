@@ -13,11 +13,11 @@ from ash_shared.model.blocks import (
     Block,
     Translation,
     bounded,
-    content_reader,
+    content_parser,
+    parse_content,
+    parse_list,
     pick,
     raw_block,
-    read_content,
-    read_list,
     refusal_block,
     renamed,
     text_block,
@@ -51,13 +51,13 @@ ROLES: Mapping[Any, Role] = {
 # Content parts of messages and tool outputs.
 
 
-def read_text(part: Record) -> Block:
+def parse_text(part: Record) -> Block:
     """Read text with its citations, which only responses have."""
     citations = {"citations": part["annotations"]} if "annotations" in part else {}
     return translated(part, {**text_block(part["text"]), **citations}, {"text", "annotations"}, part["type"])
 
 
-def _read_encrypted(part: Record) -> Block:
+def _parse_encrypted(part: Record) -> Block:
     return raw_block("opaque", part, part["type"])
 
 
@@ -133,20 +133,20 @@ PARTS: Mapping[str, Translation] = {
     "input_audio": _translate_audio,
     "input_file": _translate_file,
     "input_image": _IMAGE,
-    "input_text": read_text,
+    "input_text": parse_text,
     "output_audio": _translate_audio,
-    "output_text": read_text,
+    "output_text": parse_text,
     "refusal": refusal_block,
 }
-CONTENT: Mapping[str, Translation] = {**PARTS, "encrypted_content": _read_encrypted}
+CONTENT: Mapping[str, Translation] = {**PARTS, "encrypted_content": _parse_encrypted}
 """All content parts; encrypted ones are opaque."""
 
-read_block = content_reader(CONTENT)
+parse_block = content_parser(CONTENT)
 
 
-def read_tool_output(output: Any) -> Any:
+def parse_tool_output(output: Any) -> Any:
     """Read a tool output: a list of parts becomes blocks; a string or other JSON stays as is."""
-    return read_list(output, read_block) if output.__class__ is list else output
+    return parse_list(output, parse_block) if output.__class__ is list else output
 
 
 # Items.
@@ -163,9 +163,9 @@ def keep_unread_keys(
 
 
 def _translate_message(item: Record) -> list[Block]:
-    """Return the blocks of a message; its role is read by `item_role`."""
+    """Return the blocks of a message; `item_role` returns its role."""
     phase = pick(item, "phase")
-    content = read_content(item["content"], read_block)
+    content = parse_content(item["content"], parse_block)
     blocks = [{**block, **phase} if block["type"] == "text" else block for block in content]
     used = ("content", *phase) if any(block["type"] == "text" for block in blocks) else ("content",)
     rest = item.keys() - {"type", "role", *used}
@@ -275,11 +275,11 @@ def _translate_code_interpreter(item: Record) -> list[Block]:
     tool_use = _tool_use_block(item, wire_type, typed, {"code", *_non_null(item, "outputs")}, "id")
     if item.get("outputs") is None:
         return [tool_use]
-    outputs = [_read_interpreter_output(output) for output in bounded(item["outputs"])]
+    outputs = [_parse_interpreter_output(output) for output in bounded(item["outputs"])]
     return [tool_use, _inline_result_block(item, wire_type, {"content": outputs})]
 
 
-def _read_interpreter_output(output: Any) -> Block:
+def _parse_interpreter_output(output: Any) -> Block:
     wire_type = output.get("type")
     if wire_type.__class__ is not str or wire_type not in _INTERPRETER_OUTPUTS:
         return raw_block("unknown_type", output, wire_type if wire_type.__class__ is str else None)
@@ -341,7 +341,7 @@ def _mcp_result(output: Any, error: Any) -> Block:
     """Return the result fields of an MCP call. A string error is the tool's output; an object is the vendor's error."""
     if output is None and error.__class__ is str:
         return {"content": error}
-    fields = {} if output is None else {"content": read_tool_output(output)}
+    fields = {} if output is None else {"content": parse_tool_output(output)}
     return fields if error is None else {**fields, "structured": error}
 
 
@@ -360,19 +360,19 @@ def _failure_flag(item: Record) -> Block:
 def call_output(wire_type: str, key: str = "output") -> Callable[[Record], Block]:
     """Return the translation of a tool output under this key; the item's status shows whether the tool failed."""
     return lambda item: _result_block(
-        item, wire_type, {"content": read_tool_output(item[key]), **_failure_flag(item)}, {key}
+        item, wire_type, {"content": parse_tool_output(item[key]), **_failure_flag(item)}, {key}
     )
 
 
 def _translate_computer_output(item: Record) -> Block:
-    typed = {"content": [read_block(item["output"])], **_failure_flag(item)}
+    typed = {"content": [parse_block(item["output"])], **_failure_flag(item)}
     return _result_block(item, "computer_call_output", typed, {"output"})
 
 
 def _translate_local_shell_output(item: Record) -> Block:
     """Translate a shell output; without a `call_id` it is linked by the item's `id`, which equals that of the call."""
     link = "call_id" if "call_id" in item else "id"
-    typed = {"content": read_tool_output(item["output"]), **_failure_flag(item)}
+    typed = {"content": parse_tool_output(item["output"]), **_failure_flag(item)}
     return _result_block(item, "local_shell_call_output", typed, {"output"}, link)
 
 
@@ -446,7 +446,7 @@ _RESULT_ITEMS = frozenset(name for name in ITEMS if name.endswith("_output"))
 """Items that contain only a tool output."""
 
 
-def read_item(item: Any) -> list[Block]:
+def parse_item(item: Any) -> list[Block]:
     """Return the blocks of one item. The `type` of a message is optional."""
     wire_type = item_type(item)
     if wire_type is not None and wire_type in ITEMS:
@@ -484,8 +484,8 @@ def item_speaker(item: Any) -> Role:
     return "assistant" if hosted else item_role(item)
 
 
-def read_items(items: list[Any]) -> list[Block]:
-    return bounded([block for item in items for block in read_item(item)])
+def parse_items(items: list[Any]) -> list[Block]:
+    return bounded([block for item in items for block in parse_item(item)])
 
 
 # Standard messages.

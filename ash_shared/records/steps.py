@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ash_shared.model.blocks import Block, is_valid, pick, without
 from ash_shared.model.events import is_payload
-from ash_shared.model.message import Facts
+from ash_shared.model.message import RecordHeader
 
 Speaker = Literal["user", "assistant", "system"]
 """The speaker of a standard message."""
@@ -94,7 +94,7 @@ class Part(Struct, frozen=True, kw_only=True):
     message id of the API."""
     relation: Relation = "new"
     origin: Origin = "prompt"
-    facts: Facts | None = None
+    header: RecordHeader | None = None
     """The `uuid` and `timestamp` of the message, if they are not those of the record."""
     original: Any = None
     """The section of the record that contains this message, if the record contains several messages."""
@@ -120,9 +120,9 @@ class Part(Struct, frozen=True, kw_only=True):
     fields: Mapping[str, Any] = {}
     """For events: further payload keys of the assistant's text, thinking and calls: `partial`."""
 
-    def facts_in(self, record: Facts) -> Facts:
-        """Return the facts of the record, with the id and time of this message if it has its own."""
-        own = self.facts
+    def header_in(self, record: RecordHeader) -> RecordHeader:
+        """Return the header of the record, with the id and time of this message if it has its own."""
+        own = self.header
         if own is None:
             return record
         timestamp = record.timestamp if own.timestamp is None else own.timestamp
@@ -262,9 +262,9 @@ class CurrentAgent(NamedTuple):
 
 
 class RecordStart(NamedTuple):
-    """Begins the steps of another record of the text, with these facts."""
+    """Begins the steps of another record of the text, with this header."""
 
-    facts: Facts
+    header: RecordHeader
 
 
 class Scope(NamedTuple):

@@ -1,4 +1,4 @@
-"""Test vectors: texts and the blocks they must read as, for parsers of Ash's formats in any language.
+"""Test vectors: texts and the blocks they must parse to, for parsers of Ash's formats in any language.
 
 The vectors are JSON files in the folder `vectors` of this package; its README describes their format. Only this part
 of the library reads files, and `import ash_shared` does not import it.
@@ -15,7 +15,7 @@ _FOLDER = files(__name__) / "vectors"
 
 
 class Vector(NamedTuple):
-    """One text and its expected reading."""
+    """One text and its expected blocks."""
 
     group: str
     """The name of its file: a format, or `edges` for texts without a format."""
@@ -53,7 +53,7 @@ def vectors(*names: str) -> Iterator[Vector]:
 
 
 def check(parse: Callable[[str, str | None], Any], *names: str) -> list[Failure]:
-    """Return the vectors of these groups that a parser reads differently.
+    """Return the vectors of these groups that a parser parses differently.
 
     `parse` takes a text and its declared source, and returns the blocks as decoded JSON.
     """

@@ -41,7 +41,7 @@ SHOWN = {
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_every_sample_line_is_recognised(name: str) -> None:
-    readings = [line.reading for line in parse_jsonl(SAMPLES[name])]
+    readings = [line.message for line in parse_jsonl(SAMPLES[name])]
     reasons = {
         (block.raw_type, block.reason) for each in readings for block in each.parsed if block.type == "raw"
     }
@@ -78,7 +78,7 @@ def test_samples_of_other_clis_have_texts_tools_and_usage(name: str) -> None:
 def test_tour_contains_every_block_type() -> None:
     lines = parse_jsonl(SAMPLES[TOUR])
 
-    assert {block.type for line in lines for block in line.reading.parsed} == set(CLASSES)
+    assert {block.type for line in lines for block in line.message.parsed} == set(CLASSES)
 
 
 @pytest.mark.parametrize("name", SHOWN)

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ash_shared.eventlog import Context, Event, Line, Normalizer, read_line
+from ash_shared.eventlog import Context, Event, Line, Normalizer, parse_line
 from ash_shared.eventlog.state import OpenTextMissing
 from ash_shared.model.event_types import CHUNKS
 from ash_shared.model.events import read_event
@@ -27,7 +27,7 @@ def follow(records: Sequence[Any], source: str | None = None, *, ends: bool = Fa
     state, events = None, list[Event]()
     continuous = Normalizer(source)
     for line, record in enumerate(records, start=1):
-        read = read_line(json.dumps(record), source)
+        read = parse_line(json.dumps(record), source)
         normalizer = Normalizer(source, state=state)
         line_events = normalizer.follow(read, context(line))
         assert line_events == continuous.follow(read, context(line))

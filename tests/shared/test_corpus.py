@@ -16,13 +16,13 @@ from ash_shared import (
     MessageContent,
     RawContent,
     describe_message,
+    parse_message,
     parse_message_content,
     parse_message_content_json,
-    read_message,
 )
 from ash_shared.parsing.describe import encode_blocks
 from ash_shared.parsing.parse import copy_blocks, find_blocks
-from ash_shared.parsing.parsed_text import read_raw
+from ash_shared.parsing.parsed_text import parse_raw
 from ash_shared.providers import discover
 from ash_shared.records.contract import CHUNK_PATTERN
 from tests.shared.conftest import CORPUS
@@ -38,7 +38,7 @@ def test_all_functions_read_a_record_alike(corpus_folder: Path) -> None:
 
         dumped = json.loads(BLOCKS.dump_json(objects))
 
-        reading = read_message(text)
+        reading = parse_message(text)
         description = describe_message(text)
         assert json.loads(parse_message_content_json(text)) == dumped, where
         assert json.loads(parse_message_content_json(text.encode())) == dumped, where
@@ -54,9 +54,9 @@ def test_all_functions_read_a_record_alike(corpus_folder: Path) -> None:
 
 def test_copied_blocks_equal_parsed_ones(corpus_folder: Path) -> None:
     for where, text in texts_of(corpus_folder):
-        read = read_raw(text, None)
-        source = read.source(None)
-        place = find_blocks(text, source, encode_blocks(read))
+        parsed = parse_raw(text, None)
+        source = parsed.source(None)
+        place = find_blocks(text, source, encode_blocks(parsed))
         assert find_blocks(text, source) in (place, None), where
         if place is not None:
             copied = text.encode()[place.start : place.start + place.size]
@@ -80,8 +80,8 @@ def test_blocks_contain_all_content(corpus_folder: Path) -> None:
 def test_pattern_matches_chunks_with_parts(corpus_folder: Path) -> None:
     """The server reads only these chunks for standard messages."""
     for where, text in texts_of(corpus_folder):
-        read = read_raw(text, None)
-        if read.reading.kind == "chunk" and read.parts():
+        parsed = parse_raw(text, None)
+        if parsed.content.kind == "chunk" and parsed.parts():
             assert re.search(CHUNK_PATTERN, text), where
 
 

@@ -12,9 +12,9 @@ from ash_shared import (
     MessageContent,
     describe_message,
     parse_jsonl,
+    parse_message,
     parse_message_content,
     parse_message_content_json,
-    read_message,
     split_lines,
 )
 from ash_shared.providers.claude import content, wire_types
@@ -136,7 +136,7 @@ def assert_guarantees(text: str) -> None:
     objects = parse_message_content(text)
     dumped = json.loads(BLOCKS.dump_json(objects))
     encoded = parse_message_content_json(text)
-    reading = read_message(text)
+    reading = parse_message(text)
     assert json.loads(encoded.decode()) == dumped
     assert reading.parsed == objects
     assert BLOCKS.validate_python(dumped) == objects
@@ -196,7 +196,7 @@ def test_guarantees_hold_for_any_bytes(raw: bytes) -> None:
         BLOCKS.dump_json(parse_message_content(raw))
     )
     for line in parse_jsonl(raw):
-        assert line.reading == read_message(line.raw)
+        assert line.message == parse_message(line.raw)
 
 
 @settings(deadline=None)

@@ -10,7 +10,7 @@ from typing import Any
 
 import ash_server
 from ash_shared.conversation.transcript import split_transcript
-from ash_shared.eventlog import Event, Normalizer, read_line
+from ash_shared.eventlog import Event, Normalizer, parse_line
 from ash_shared.model.event_types import CATALOGUE, CHUNKS
 from tests.shared.conftest import CORPUS
 from tests.shared.logs import context
@@ -32,7 +32,7 @@ def log_of(lines: Iterable[str | bytes], source: str | None = None, *, ends: boo
     """The events that the server derives from stored messages."""
     normalizer, events = Normalizer(source), Log()
     for number, line in enumerate(lines, start=1):
-        derived = normalizer.follow(read_line(line, source), context(number))
+        derived = normalizer.follow(parse_line(line, source), context(number))
         events += [{**event, "messageSequence": number} for event in derived]
     return numbered(events + (normalizer.close(context("end")) if ends else []))
 

@@ -14,7 +14,7 @@ from ash_server.store.log.events import StoredEvent
 from ash_server.store.messages import MessageBlocks, StoredMessage
 from ash_shared.model.message import StandardMessage
 from ash_shared.model.session import Session
-from ash_shared.parsing.parsed_text import read_text
+from ash_shared.parsing.parsed_text import parse_text
 from ash_shared.records.steps import Chunk
 
 
@@ -59,7 +59,7 @@ def _has_chunks(row: StoredMessage | MessageBlocks) -> bool:
     """True for a piece of an answer. In some formats, such as Gemini's, each piece is a message."""
     if row.kind != "message":
         return row.kind == "chunk"
-    return any(isinstance(step, Chunk) for step in read_text(row.content, row.source).steps(row.source))
+    return any(isinstance(step, Chunk) for step in parse_text(row.content, row.source).steps(row.source))
 
 
 def hide_event_chunk(event: StoredEvent) -> StoredEvent:

@@ -32,7 +32,7 @@ from ash_server.store.log.writer import (
 )
 from ash_server.store.maintenance.reindex import set_by_writer
 from ash_server.store.session_facts import to_milliseconds
-from ash_shared.eventlog import FIRST_LINES, NORMALIZER_VERSION, NOTED, Line, Normalizer, read_line
+from ash_shared.eventlog import FIRST_LINES, NORMALIZER_VERSION, NOTED, Line, Normalizer, parse_line
 from ash_shared.model.event_types import CHUNKS
 from ash_shared.model.message import Role
 
@@ -94,7 +94,7 @@ class StoredLine:
         return to_milliseconds(self.written_at)
 
     def read(self) -> Line:
-        return read_line(self.content, *set_by_writer(self))
+        return parse_line(self.content, *set_by_writer(self))
 
 
 @dataclass(slots=True)

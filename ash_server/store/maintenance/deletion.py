@@ -28,8 +28,8 @@ from ash_server.store.session_facts import REPLACE, SessionFacts, collect_facts
 from ash_shared.eventlog import NORMALIZER_VERSION, Event, Line, Normalizer, line_of
 from ash_shared.eventlog.normalizer import SavedState
 from ash_shared.model.message import Description
-from ash_shared.parsing.describe import describe_read
-from ash_shared.parsing.parsed_text import read_raw
+from ash_shared.parsing.describe import describe_parsed
+from ash_shared.parsing.parsed_text import parse_raw
 
 _BURY = """
     UPDATE messages
@@ -179,9 +179,9 @@ async def _derive_rest(conn: AsyncConnection, session_id: UUID, counters: Counte
 
 def _read(stored: StoredLine) -> tuple[Description, Line]:
     source, role = set_by_writer(stored)
-    read = read_raw(stored.content, source)
-    described = describe_read(read, source)
-    return described, line_of(read, source, role, facts=described.facts)
+    parsed = parse_raw(stored.content, source)
+    described = describe_parsed(parsed, source)
+    return described, line_of(parsed, source, role, header=described.header)
 
 
 def _comparable(state: str | None) -> Mapping[str, Any]:

@@ -19,7 +19,7 @@ from ash_server.store.pagination import bounded_query
 from ash_server.store.session_facts import REPLACE, SessionFacts, collect_facts
 from ash_shared.model.message import Description, Kind, Role
 from ash_shared.parsing.parse import PARSER_VERSION, BlocksPlace, describe_with_place
-from ash_shared.parsing.parsed_text import read_raw
+from ash_shared.parsing.parsed_text import parse_raw
 
 _PAGE_SIZE = 500
 _PAGE_BYTES = 8 * 1024 * 1024
@@ -203,7 +203,7 @@ def _columns(page: Sequence[Reread]) -> dict[str, Any]:
 
 def _reread_message(stored: Stored) -> Reread:
     source, role = set_by_writer(stored)
-    now, blocks = describe_with_place(stored.content, read_raw(stored.content, source), source)
+    now, blocks = describe_with_place(stored.content, parse_raw(stored.content, source), source)
     return Reread(stored, now if role is None else now._replace(role=role), blocks)
 
 

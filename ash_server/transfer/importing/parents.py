@@ -17,8 +17,8 @@ from ash_server.store.transcripts import TranscriptNames
 from ash_server.transfer.importing.lines import FileLine
 from ash_server.transfer.importing.names import NameCollector
 from ash_server.transfer.importing.transcript_files import Home, external_id, uncompressed
-from ash_shared.parsing.describe import describe_read
-from ash_shared.parsing.parsed_text import read_raw
+from ash_shared.parsing.describe import describe_parsed
+from ash_shared.parsing.parsed_text import parse_raw
 
 MAX_HEAD_LINES = 100
 """Lines read to identify a file: a fixed number, so that the result does not change while the file grows."""
@@ -46,13 +46,13 @@ def read_head(texts: Iterable[bytes | str], source: str | None) -> TranscriptHea
     known_source, session_id, parent = source, None, None
     names = NameCollector()
     for text in islice(texts, MAX_HEAD_LINES):
-        read = read_raw(text, source)
+        parsed = parse_raw(text, source)
         if not (known_source and session_id):
-            described = describe_read(read, source)
+            described = describe_parsed(parsed, source)
             known_source = known_source or (described.source if described.source != "unknown" else None)
-            session_id = session_id or described.facts.session_id
-            parent = parent or described.facts.parent
-        names.add(read.identity())
+            session_id = session_id or described.header.session_id
+            parent = parent or described.header.parent
+        names.add(parsed.identity())
         if known_source and session_id and names.are_complete:
             break
     head_source = known_source or "unknown"

@@ -7,19 +7,19 @@ exceeds the count before that record.
 from msgspec.structs import replace
 
 from ash_shared.eventlog.dedupe.digests import message_digest
-from ash_shared.eventlog.emitter import Log
+from ash_shared.eventlog.emitter import LineOutput
 from ash_shared.eventlog.state import MAX_SENT_DIGESTS, State, evict_oldest
 from ash_shared.model.blocks import Block
 from ash_shared.records.steps import Part, Speaker
 
 
-def without_resent(log: Log, part: Part) -> Part:
+def without_resent(output: LineOutput, part: Part) -> Part:
     """Return the part without blocks of earlier records, if its record holds a whole conversation."""
-    sent = _counts(log.state, part)
+    sent = _counts(output.state, part)
     if sent is None or part.role is None:
         return part
     may_repeat = part.original is not None and not part.is_revision
-    resendable = log.resendable if may_repeat else {}
+    resendable = output.resendable if may_repeat else {}
     new = [
         block for block in part.blocks if not _is_resent(sent, resendable, message_digest(part.role, block))
     ]

@@ -5,9 +5,9 @@ session files, whose entry types are published nowhere. Both spellings of a key 
 `tool_use_result` in the stream), and every record may carry keys that no published type names.
 """
 
-from ash_shared.providers.claude.content import read_block
+from ash_shared.providers.claude.content import parse_block
 from ash_shared.providers.claude.fast_path import FAST_PATH
-from ash_shared.providers.claude.messages import facts, identify
+from ash_shared.providers.claude.messages import header, identify
 from ash_shared.providers.claude.records import unwrap
 from ash_shared.providers.claude.wire_types import TYPES, recognize, wire_type
 from ash_shared.records.contract import Marks, Provider
@@ -17,8 +17,8 @@ PROVIDER = Provider(
     recognize=recognize,
     marks=Marks(TYPES, untyped_keys={"input_tokens", "messages", "role"}, body_keys={"messages"}),
     wire_type=wire_type,
-    read_block=read_block,
-    facts=lambda record: facts(unwrap(record)),
+    parse_block=parse_block,
+    header=lambda record: header(unwrap(record)),
     identify=lambda record: identify(unwrap(record)),
     fast_path=FAST_PATH,
 )

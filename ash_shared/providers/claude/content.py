@@ -6,12 +6,12 @@ from typing import Any
 from ash_shared.model.blocks import (
     CLASSES,
     Block,
-    Reader,
-    content_reader,
+    BlockParser,
+    content_parser,
     control_block,
+    parse_nested,
     pick,
     raw_block,
-    read_nested,
     renamed,
     text_block,
     translated,
@@ -37,7 +37,7 @@ def _tool_use_translation(wire_type: str, executor: str) -> Callable[[Block], Bl
 def _server_result_translation(wire_type: str) -> Callable[[Block], Block]:
     """Return the translation of the result of a tool that ran at Anthropic, which is kept under `structured`."""
 
-    def read(block: Block) -> Block:
+    def parse(block: Block) -> Block:
         result = block["content"]
         name = result.get("type") if result.__class__ is dict else None
         typed = {
@@ -49,20 +49,20 @@ def _server_result_translation(wire_type: str) -> Callable[[Block], Block]:
         }
         return translated(block, typed, ("tool_use_id", "content"), wire_type)
 
-    return read
+    return parse
 
 
 def _execution_output(result: Record) -> Block:
     texts = [_text_block(result[name]) for name in ("stdout", "stderr") if name in result]
     files = [
-        read_block(translated(output, _file_block(output["file_id"]), {"file_id"}, output["type"]))
+        parse_block(translated(output, _file_block(output["file_id"]), {"file_id"}, output["type"]))
         for output in result.get("content") or []
     ]
     return {"content": texts + files, **renamed(result, exit_code="return_code")}
 
 
 def _text_block(text: Any) -> Block:
-    return read_block({"type": "text", "text": text})
+    return parse_block({"type": "text", "text": text})
 
 
 def _file_block(file_id: Any) -> Block:
@@ -74,14 +74,14 @@ _RESULT_CONTENT: Mapping[Any, Callable[[Record], Block]] = {
     "bash_code_execution_result": _execution_output,
     "code_execution_result": _execution_output,
     "encrypted_code_execution_result": _execution_output,
-    "web_fetch_result": lambda result: {"content": [read_block(result["content"])]},
+    "web_fetch_result": lambda result: {"content": [parse_block(result["content"])]},
 }
 
 
 def _translate_mcp_result(block: Block) -> Block:
     names = ("tool_use_id", "is_error", "content")
     typed = {"type": "tool_result", **pick(block, *names)}
-    return read_nested(translated(block, typed, names, "mcp_tool_result"), read_block)
+    return parse_nested(translated(block, typed, names, "mcp_tool_result"), parse_block)
 
 
 def _translate_document(block: Block) -> Block:
@@ -139,4 +139,4 @@ _TRANSLATIONS: Mapping[str, Callable[[Block], Block]] = {
 
 BLOCK_TYPES = frozenset(CLASSES) | frozenset(_TRANSLATIONS)
 
-read_block: Reader = content_reader(_TRANSLATIONS)
+parse_block: BlockParser = content_parser(_TRANSLATIONS)

@@ -1,8 +1,8 @@
 """Read the content of session lines and API responses without decoding the rest of the record.
 
 Most stored texts are lines whose `message.content` is already in the vocabulary of `model.content`. One decode builds
-the content and only scans the other keys. Blocks are read by the same functions as in full reading, so both give the
-same result; all other records are left to full reading.
+the content and only scans the other keys. Both paths parse blocks with the same functions, so they give the same
+result; all other records are left to the full parser.
 """
 
 from operator import is_
@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from ash_shared.model.blocks import MAX_BLOCKS, Block, bounded, text_block
 from ash_shared.parsing.native_json import native_decoder
 from ash_shared.parsing.typed_blocks import block_validators
-from ash_shared.providers.claude.content import read_block
+from ash_shared.providers.claude.content import parse_block
 from ash_shared.records.contract import FastPath, Record
 from ash_shared.records.json_text import decode_shallow, shallow_json
 
@@ -77,13 +77,13 @@ def _parse_content(raw: str | bytes) -> list[Any] | None:
 
 
 def _typed_element(block: Any) -> Any:
-    """Return the content object of one element of a content list, which is read first unless it is a valid block."""
+    """Return the content object of one element of a content list, which is parsed first unless it is a valid block."""
     try:
         if validate := _ELEMENT_VALIDATORS.get(block["type"]):
             return validate(block)
     except (KeyError, TypeError, ValidationError):
         pass
-    return _typed_block(read_block(block))
+    return _typed_block(parse_block(block))
 
 
 def _typed_block(block: Block) -> Any:
@@ -91,10 +91,10 @@ def _typed_block(block: Block) -> Any:
 
 
 def _typed_tool_result(block: Any) -> Any:
-    """Return the content object of a result, whose content is read first unless it is a text."""
+    """Return the content object of a result, after parsing its content unless that is a text."""
     if block["content"].__class__ is str:
         return _VALIDATORS["tool_result"](block)
-    return _typed_block(read_block(block))
+    return _typed_block(parse_block(block))
 
 
 _ELEMENT_VALIDATORS = {**_VALIDATORS, "tool_result": _typed_tool_result}
@@ -124,16 +124,16 @@ def _splice_blocks(content: Raw) -> bytes:
 
 _SKIPS_AFTER_FAILURE = 63
 _skips = 0
-"""Number of contents to read without `_decode_native`: after a failure the next contents mostly fail too."""
+"""Number of contents to parse without `_decode_native`: after a failure the next contents mostly fail too."""
 
 
 def _splice_read_blocks(content: Raw) -> bytes:
     """Return the blocks of any content, copied if none of them needs a translation."""
     blocks = _decode_content(content)
     if blocks.__class__ is list:
-        read = list(map(read_block, bounded(blocks)))
-        if not all(map(is_, read, blocks)):
-            return _encode(read)
+        parse = list(map(parse_block, bounded(blocks)))
+        if not all(map(is_, parse, blocks)):
+            return _encode(parse)
     return _copy_blocks(content, blocks)
 
 
@@ -148,7 +148,7 @@ class _PartialMessage(Struct, gc=False):
 
 
 class _PartialRecord(Struct, gc=False):
-    """The keys of a line or a response that `read` needs."""
+    """The keys of a line or a response that `parse` needs."""
 
     type: str
     message: _PartialMessage | UnsetType = UNSET

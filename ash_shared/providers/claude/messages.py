@@ -5,11 +5,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ash_shared.model.blocks import Block, pick, read_content, text_block, wire_name
-from ash_shared.model.message import Facts, Identity
-from ash_shared.providers.claude.content import read_block
+from ash_shared.model.blocks import Block, parse_content, pick, text_block, wire_name
+from ash_shared.model.message import Identity, RecordHeader
+from ash_shared.providers.claude.content import parse_block
 from ash_shared.providers.claude.records import TOOL_RESULTS, message_role
-from ash_shared.records.contract import Part, Record, RecordReading, speaker_of_role
+from ash_shared.records.contract import ParsedRecord, Part, Record, speaker_of_role
 from ash_shared.records.json_fields import (
     cost_at,
     count_at,
@@ -25,12 +25,12 @@ from ash_shared.records.steps import Origin, Relation
 from ash_shared.records.system_text import is_client_text, prompt_text, task_notice, typed_text
 
 
-def facts(record: Record) -> Facts:
+def header(record: Record) -> RecordHeader:
     """Return the metadata of a line, whose keys are in camel case on disk and in snake case in the stream."""
     if _FACT_KEYS.isdisjoint(record):  # most events of a stream
         return _NO_FACTS
     name = _new_name(record)
-    return Facts(
+    return RecordHeader(
         uuid=text_at(record, "uuid"),
         timestamp=to_milliseconds(record.get("timestamp")),
         session_id=first_text(record, ("sessionId", "session_id")),
@@ -42,12 +42,12 @@ def facts(record: Record) -> Facts:
     )
 
 
-_NO_FACTS = Facts()
+_NO_FACTS = RecordHeader()
 _FACT_KEYS = frozenset(
     {"uuid", "timestamp", "sessionId", "session_id", "version", "claude_code_version", "model", "message"}
     | {"aiTitle", "customTitle", "summary", "title", "subtype", "isSidechain"}
 )
-"""The keys from which `facts` reads; a record without them has none."""
+"""The keys that `header` reads; without them, the header is empty."""
 
 
 def identify(record: Record) -> Identity:
@@ -89,7 +89,7 @@ def _new_name(record: Record) -> str | None:
     return (name.strip() or None) if command == "/rename" else None
 
 
-def stream_event_parts(record: Record, reading: RecordReading) -> list[Part]:
+def stream_event_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     """Return the usage at the end of an answer, whose lines have only that of its beginning."""
     event = record["event"]
     usage = standard_usage(event.get("usage")) if text_at(event, "type") == "message_delta" else None
@@ -98,14 +98,14 @@ def stream_event_parts(record: Record, reading: RecordReading) -> list[Part]:
     return [Part(role=None, usage=usage, parent_call=text_at(record, "parent_tool_use_id"))]
 
 
-def text_parts(record: Record, reading: RecordReading) -> list[Part]:
+def text_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     """Return one system message with the texts of a record outside the conversation."""
-    texts = [block for block in reading.blocks if block["type"] == "text"]
+    texts = [block for block in parsed.blocks if block["type"] == "text"]
     return [Part(role="system", blocks=texts)] if texts else []
 
 
-def assistant_parts(record: Record, reading: RecordReading) -> list[Part]:
-    (part,) = line_parts(record, reading)
+def assistant_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
+    (part,) = line_parts(record, parsed)
     if record.get("isSidechain") is True:
         return [*_sidechain_parts(record, part), part]
     return [*_root_parts(record), part]
@@ -125,7 +125,7 @@ def _sidechain_parts(record: Record, part: Part) -> list[Part]:
     if line is None or not is_unattributed_sidechain(record, part):
         return []
     blocks = [] if parent else part.blocks
-    return [Part(role=None, key=parent, blocks=blocks, facts=Facts(uuid=line), relation="sidechain")]
+    return [Part(role=None, key=parent, blocks=blocks, header=RecordHeader(uuid=line), relation="sidechain")]
 
 
 def is_unattributed_sidechain(record: Record, part: Part) -> bool:
@@ -134,9 +134,9 @@ def is_unattributed_sidechain(record: Record, part: Part) -> bool:
     return record.get("isSidechain") is True and not (part.metadata.get("agentId") or part.parent_call)
 
 
-def user_parts(record: Record, reading: RecordReading) -> list[Part]:
+def user_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     """Return the part of a user's line; a prompt also names the line that it follows."""
-    (part,) = line_parts(record, reading)
+    (part,) = line_parts(record, parsed)
     if record.get("isSidechain") is True:
         return [*_sidechain_parts(record, part), part]
     parent, is_prompt = text_at(record, "parentUuid"), _is_prompt(part)
@@ -157,29 +157,29 @@ def _is_prompt(part: Part) -> bool:
     return part.origin == "prompt" and not is_result and not is_client_text(part.blocks)
 
 
-def line_parts(record: Record, reading: RecordReading) -> list[Part]:
+def line_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     message = record.get("message")
-    return [_message_part(record, message if message.__class__ is dict else {}, reading)]
+    return [_message_part(record, message if message.__class__ is dict else {}, parsed)]
 
 
-def message_parts(record: Record, reading: RecordReading) -> list[Part]:
-    return [_message_part(record, record, reading)]
+def message_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
+    return [_message_part(record, record, parsed)]
 
 
-def _message_part(record: Record, message: Record, reading: RecordReading) -> Part:
+def _message_part(record: Record, message: Record, parsed: ParsedRecord) -> Part:
     """Return the part of a line and its API message; for a bare response, both are the same object."""
     id, agent = text_at(message, "id"), first_text(record, ("agentId", "agent_id"))
-    key = id if reading.role == "assistant" else None
+    key = id if parsed.role == "assistant" else None
     return Part(
-        role=speaker_of_role(reading.role),
-        blocks=reading.blocks,
+        role=speaker_of_role(parsed.role),
+        blocks=parsed.blocks,
         key=key,
         relation="new" if key is None else "growth",
         usage=standard_usage(message.get("usage")),
         message_id=id,
         follows=text_at(record, "parentUuid") if "requestId" in record else None,
         parent_call=first_text(record, ("parent_tool_use_id", "parentToolUseID", "parentToolUseId")),
-        origin=_origin(record, message, agent, reading.blocks),
+        origin=_origin(record, message, agent, parsed.blocks),
         metadata={
             "model": text_at(message, "model"),
             "stop_reason": text_at(message, "stop_reason"),
@@ -259,31 +259,31 @@ def _string_ids(value: Any) -> tuple[str, ...]:
     return tuple(id for id in value if id.__class__ is str) if value.__class__ is list else ()
 
 
-def request_parts(record: Record, reading: RecordReading) -> list[Part]:
+def request_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     system = record.get("system")
     messages = [
         Part(
             role=speaker_of_role(message_role(message, "user")),
-            blocks=read_content(message["content"], read_block),
+            blocks=parse_content(message["content"], parse_block),
             original=message,
         )
         for message in record["messages"]
     ]
     if system is None:
         return messages
-    return [Part(role="system", blocks=read_content(system, read_block), original=system), *messages]
+    return [Part(role="system", blocks=parse_content(system, parse_block), original=system), *messages]
 
 
-def result_parts(record: Record, reading: RecordReading) -> list[Part]:
+def result_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     """Return the part of the end of a run: its text repeats the last response, and its usage is the total of all
     responses."""
     subtype = text_at(record, "subtype") or ""
     failed = record.get("is_error") is True or bool(record.get("errors")) or subtype.startswith("error_")
-    texts = [block for block in reading.blocks if block["type"] == "text"]
+    texts = [block for block in parsed.blocks if block["type"] == "text"]
     return [
         Part(
             role=None if not (texts or failed) else "assistant" if record.get("result") else "system",
-            blocks=reading.blocks if failed else texts,
+            blocks=parsed.blocks if failed else texts,
             usage=standard_usage(record.get("usage")),
             metadata={"stop_reason": text_at(record, "stop_reason")},
             cost=cost_at(record, "total_cost_usd"),
@@ -309,7 +309,7 @@ def _error_texts(errors: Any) -> list[str]:
     return list(filter(None, texts))
 
 
-def error_parts(record: Record, reading: RecordReading) -> list[Part]:
+def error_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     """Return the part of an API error: a response body, a stream event, a line that a run prints, or a client's note
     about a failed request. `error` is the text of a printed line, but the code of a note."""
     details, is_printed = record.get("error"), record.get("type") == "error"
@@ -327,7 +327,7 @@ def error_parts(record: Record, reading: RecordReading) -> list[Part]:
         or (first_text(record, ("message", "error")) if is_printed else None)
         or _describe_retry(record, details)
     )
-    return [Part(role="system", blocks=reading.blocks, error=message_error(code, text, details or None))]
+    return [Part(role="system", blocks=parsed.blocks, error=message_error(code, text, details or None))]
 
 
 def _error_type(error: Any) -> str | None:
@@ -348,13 +348,13 @@ def _describe_retry(record: Record, details: Any) -> str | None:
     return ", ".join(filter(None, phrases)) or None
 
 
-def queued_parts(record: Record, reading: RecordReading) -> list[Part]:
+def queued_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     """Return the part for a queue operation.
 
     A prompt typed during a turn waits in the queue, and may be repeated by the line that sends it.
     """
     operation = _QUEUE_OPERATIONS.get(text_at(record, "operation") or "enqueue")
-    blocks = [] if all(block["type"] == "raw" for block in reading.blocks) else reading.blocks
+    blocks = [] if all(block["type"] == "raw" for block in parsed.blocks) else parsed.blocks
     if operation is None or (operation in _WITH_CONTENT and not blocks):
         return []
     if operation != "held_copy":
@@ -372,12 +372,12 @@ _QUEUE_OPERATIONS: Mapping[str, Relation] = {
 _WITH_CONTENT = ("held_copy", "withdrawal")
 
 
-def attachment_parts(record: Record, reading: RecordReading) -> list[Part]:
+def attachment_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     """Return the part of a queued prompt where the model receives it. Other attachments are only for the model."""
     attachment = record["attachment"]
     if text_at(attachment, "type") != "queued_command":
         return [Part(role=None, relation="delivery_log")]
-    log, blocks = Part(role=None, relation="delivery_log"), read_content(attachment["prompt"], read_block)
+    log, blocks = Part(role=None, relation="delivery_log"), parse_content(attachment["prompt"], parse_block)
     synthetic = (
         attachment.get("commandMode") == "task-notification"
         or record.get("isMeta") is True
@@ -386,13 +386,13 @@ def attachment_parts(record: Record, reading: RecordReading) -> list[Part]:
     return [log, Part(role="user", blocks=blocks, origin="synthetic" if synthetic else "mid_turn")]
 
 
-def boundary_parts(record: Record, reading: RecordReading) -> list[Part]:
+def boundary_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     """Return the parts of a compaction boundary, which restarts the conversation."""
-    return [*_root_parts(record), *system_parts(record, reading)]
+    return [*_root_parts(record), *system_parts(record, parsed)]
 
 
-def system_parts(record: Record, reading: RecordReading) -> list[Part]:
+def system_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     names = ("retracted_message_uuids", "retractedMessageUuids")
     retracts = tuple(id for name in names for id in _string_ids(record.get(name)))
-    texts = [block for block in reading.blocks if block["type"] == "text"]
+    texts = [block for block in parsed.blocks if block["type"] == "text"]
     return [Part(role="system", blocks=texts, retracts=retracts)] if texts or retracts else []

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ash_shared.model.blocks import Block
-from ash_shared.providers.claude.content import BLOCK_TYPES, ROLES, read_block
+from ash_shared.providers.claude.content import BLOCK_TYPES, ROLES, parse_block
 from ash_shared.providers.claude.records import is_token_count
 from ash_shared.records.contract import Record
 from ash_shared.records.fingerprints import (
@@ -204,7 +204,7 @@ def is_block(record: Record) -> bool:
     return (
         record.keys().isdisjoint(("lc", "mediaType", "subtype", "tool_id"))
         and _is_own_block(record)
-        and read_block(record)["type"] != "raw"
+        and parse_block(record)["type"] != "raw"
     )
 
 

@@ -6,22 +6,22 @@ from typing import Any
 from ash_shared.model.blocks import (
     Block,
     bounded,
+    parse_content,
+    parse_nested,
     pick,
     raw_block,
-    read_content,
-    read_nested,
     renamed,
     text_block,
     translated,
     wire_name,
 )
 from ash_shared.model.message import Role
-from ash_shared.providers.claude.content import ROLES, read_block
-from ash_shared.records.contract import Record, RecordReading, control_reading, unknown_reading
+from ash_shared.providers.claude.content import ROLES, parse_block
+from ash_shared.records.contract import ParsedRecord, Record, control_record, unknown_record
 from ash_shared.records.json_fields import is_one_of
 
 
-def read_line(record: Record) -> RecordReading:
+def parse_line(record: Record) -> ParsedRecord:
     """Read a `user` or `assistant` line of a stream or a session file."""
     message = record.get("message")
     if message.__class__ is not dict:
@@ -30,7 +30,7 @@ def read_line(record: Record) -> RecordReading:
     blocks = _line_blocks(record, record.get("content") if content is None else content)
     if record.get("isCompactSummary") is True:
         blocks = [{"variant": "summary", **block} if block["type"] == "text" else block for block in blocks]
-    return RecordReading("message", message_role(message, ROLES[record["type"]]), blocks)
+    return ParsedRecord("message", message_role(message, ROLES[record["type"]]), blocks)
 
 
 def message_role(message: Record, default: Role) -> Role:
@@ -40,10 +40,10 @@ def message_role(message: Record, default: Role) -> Role:
 
 def _line_blocks(record: Record, content: Any) -> list[Block]:
     if content.__class__ in (str, list):
-        return read_content(content, read_block)
+        return parse_content(content, parse_block)
     results = [] if content is not None else [name for name in TOOL_RESULTS if record.get(name) is not None]
     if results:
-        return [_read_structured_result(record[name], name) for name in results]
+        return [_parse_structured_result(record[name], name) for name in results]
     return [raw_block("malformed", record, record["type"])]
 
 
@@ -51,27 +51,27 @@ TOOL_RESULTS = ("toolUseResult", "tool_use_result")
 """Keys of the structured copy of a tool result, on disk and in the stream."""
 
 
-def _read_structured_result(result: Any, spelling: str) -> Block:
+def _parse_structured_result(result: Any, spelling: str) -> Block:
     """Read the tool result of a line that has only the structured copy."""
     fields: Block = {"content": result}
     if result.__class__ is dict:
         text = pick(result, "content") or renamed(result, content="stdout")
         fields = {**pick(result, "tool_use_id", "is_error"), **text, "structured": result}
-    return read_nested({"type": "tool_result", **fields, "source_type": spelling}, read_block)
+    return parse_nested({"type": "tool_result", **fields, "source_type": spelling}, parse_block)
 
 
-def _record_reading(blocks: list[Block]) -> RecordReading:
-    return RecordReading("record", "system", blocks)
+def _metadata_record(blocks: list[Block]) -> ParsedRecord:
+    return ParsedRecord("record", "system", blocks)
 
 
-def read_result(record: Record) -> RecordReading:
+def parse_result(record: Record) -> ParsedRecord:
     """Read the result of a run. Raises TypeError if the errors are not a list of texts."""
     result, errors = record.get("result"), record.get("errors") or []
     if errors.__class__ is not list or (errors and result is not None and result.__class__ is not str):
         raise TypeError
     texts = [text_block(result, "result")] if result.__class__ is str else []
     blocks = texts + [text_block(error, "error") for error in errors]
-    return _record_reading(blocks) if blocks else control_reading(record)
+    return _metadata_record(blocks) if blocks else control_record(record)
 
 
 _ENVELOPE = frozenset(
@@ -100,72 +100,72 @@ _ENVELOPE = frozenset(
 """Keys that any record may have; they are not content and stay in the stored text."""
 
 
-def text_reader(*keys: str, variant: str) -> Callable[[Record], RecordReading]:
+def text_parser(*keys: str, variant: str) -> Callable[[Record], ParsedRecord]:
     """Return a reader of records with one text, under the first of these keys whose value is a string.
 
     It raises TypeError if the subtype is an object or a list.
     """
 
-    def read(record: Record) -> RecordReading:
+    def parse(record: Record) -> ParsedRecord:
         if record.get("subtype").__class__ in (dict, list):
             raise TypeError
         for key in keys:
             if record.get(key).__class__ is str:
                 typed = text_block(record[key], variant)
                 block = translated(record, typed, _ENVELOPE | {key}, wire_name(record) or "")
-                return _record_reading([block])
-        return control_reading(record)
+                return _metadata_record([block])
+        return control_record(record)
 
-    return read
-
-
-read_notice = text_reader("content", "text", variant="notice")
-read_denial = text_reader("message", variant="error")
+    return parse
 
 
-def read_summary(record: Record) -> RecordReading:
+parse_notice = text_parser("content", "text", variant="notice")
+parse_denial = text_parser("message", variant="error")
+
+
+def parse_summary(record: Record) -> ParsedRecord:
     typed = text_block(record["summary"], "summary")
-    return _record_reading([translated(record, typed, _ENVELOPE | {"summary"}, record["type"])])
+    return _metadata_record([translated(record, typed, _ENVELOPE | {"summary"}, record["type"])])
 
 
-def read_queued(record: Record) -> RecordReading:
+def parse_queued(record: Record) -> ParsedRecord:
     """Read an operation of the queue of prompts typed during a turn; without a text it is a control record."""
     content = record.get("content")
     if content.__class__ not in (str, list):
-        return control_reading(record)
-    return _record_reading(read_content(content, read_block))
+        return control_record(record)
+    return _metadata_record(parse_content(content, parse_block))
 
 
-def read_request(record: Record) -> RecordReading:
+def parse_request(record: Record) -> ParsedRecord:
     """Read a request body: the system text, then every message. Tools and parameters are not content."""
     if "content" in record:
         raise TypeError
-    blocks = read_content(record["system"], read_block) if record.get("system") is not None else []
+    blocks = parse_content(record["system"], parse_block) if record.get("system") is not None else []
     for message in record["messages"]:
-        blocks += read_content(message["content"], read_block)
-    return RecordReading("message", "user", bounded(blocks))
+        blocks += parse_content(message["content"], parse_block)
+    return ParsedRecord("message", "user", bounded(blocks))
 
 
-def read_untyped(record: Record) -> RecordReading:
+def parse_untyped(record: Record) -> ParsedRecord:
     """Read an API message without a `type`, or a token count."""
     if "content" in record:
-        blocks = read_content(record["content"], read_block)
-        return RecordReading("message", message_role(record, "user"), blocks)
-    return control_reading(record) if is_token_count(record) else unknown_reading(record)
+        blocks = parse_content(record["content"], parse_block)
+        return ParsedRecord("message", message_role(record, "user"), blocks)
+    return control_record(record) if is_token_count(record) else unknown_record(record)
 
 
 def is_token_count(record: Record) -> bool:
     return "input_tokens" in record and record.keys() <= {"input_tokens", "context_management"}
 
 
-def read_response(record: Record) -> RecordReading:
-    blocks = read_content(record["content"], read_block)
-    return RecordReading("message", message_role(record, "assistant"), blocks)
+def parse_response(record: Record) -> ParsedRecord:
+    blocks = parse_content(record["content"], parse_block)
+    return ParsedRecord("message", message_role(record, "assistant"), blocks)
 
 
-def read_completion(record: Record) -> RecordReading:
+def parse_completion(record: Record) -> ParsedRecord:
     """Read a response of the legacy text completions API."""
-    return RecordReading("message", "assistant", [text_block(record["completion"])])
+    return ParsedRecord("message", "assistant", [text_block(record["completion"])])
 
 
 _ASSISTANT_BLOCKS = frozenset(
@@ -173,9 +173,9 @@ _ASSISTANT_BLOCKS = frozenset(
 )
 
 
-def read_bare_block(record: Record) -> RecordReading:
+def parse_bare_block(record: Record) -> ParsedRecord:
     role: Role = "assistant" if record["type"] in _ASSISTANT_BLOCKS else "user"
-    return RecordReading("message", role, [read_block(record)])
+    return ParsedRecord("message", role, [parse_block(record)])
 
 
 def unwrap(record: Record) -> Record:

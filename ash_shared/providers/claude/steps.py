@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ash_shared.model.blocks import Block, pick, raw_block, without
-from ash_shared.providers.claude.content import read_block
+from ash_shared.providers.claude.content import parse_block
 from ash_shared.providers.claude.messages import (
     assistant_parts,
     boundary_parts,
@@ -26,7 +26,7 @@ from ash_shared.providers.claude.messages import (
     standard_usage,
     user_parts,
 )
-from ash_shared.records.contract import Part, Record, RecordReading, single_message_part
+from ash_shared.records.contract import ParsedRecord, Part, Record, single_message_part
 from ash_shared.records.json_fields import count_at, first_text, text_at, value_at
 from ash_shared.records.steps import (
     Chunk,
@@ -46,12 +46,12 @@ from ash_shared.records.steps import (
 _Event = Mapping[str, Any]
 
 
-def api_event_steps(record: Record, reading: RecordReading) -> list[Step]:
+def api_event_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     """Return the steps of an event of the API's own stream."""
     return _event_steps(API_EVENTS, record, record)
 
 
-def cli_event_steps(record: Record, reading: RecordReading) -> list[Step]:
+def cli_event_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     """Return the steps of an event in Claude Code's stream, where `assistant` lines are authoritative."""
     parent_call = text_at(record, "parent_tool_use_id")
     table = _CLI_EVENTS if parent_call is None else _SUBAGENT_EVENTS
@@ -77,7 +77,7 @@ def _begin_cli_response(event: _Event) -> list[Step]:
 
 def _begin_api_response(event: _Event) -> list[Step]:
     message = event["message"]
-    complete_blocks = [_assistant_part(read_block(block)) for block in message.get("content") or []]
+    complete_blocks = [_assistant_part(parse_block(block)) for block in message.get("content") or []]
     return [ResponseStart(text_at(message, "id")), *complete_blocks, *_usage_update(message.get("usage"))]
 
 
@@ -95,14 +95,14 @@ def _begin_block(event: _Event) -> list[Step]:
     slot, block = _slot(event), event["content_block"]
     if block["type"] == "compaction":
         return [Chunk("text", block.get("content") or "", slot, fields=_SUMMARY)]
-    typed = read_block(block)
+    typed = parse_block(block)
     open_block = None if typed.get("redacted") else _BLOCK_OPENERS.get(typed["type"])
     return [] if open_block is None else [open_block(typed, slot)]
 
 
 def _begin_api_block(event: _Event) -> list[Step]:
     opening = _begin_block(event)
-    return opening or [_assistant_part(read_block(event["content_block"]), _slot(event))]
+    return opening or [_assistant_part(parse_block(event["content_block"]), _slot(event))]
 
 
 def _assistant_part(block: Block, slot: str | None = None) -> Part:
@@ -198,9 +198,9 @@ _SUBAGENT_EVENTS: _EventTable = {**_CLI_EVENTS, "message_stop": _ignore_event}
 # Lines
 
 
-def user_steps(record: Record, reading: RecordReading) -> list[Step]:
+def user_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     """Return the steps of a user message, of tool results or of an interruption by the user."""
-    *links, part = user_parts(record, reading)
+    *links, part = user_parts(record, parsed)
     if is_unattributed_sidechain(record, part):
         return [Scope(), *links, *_unattributed_prompt_steps(part)]
     interrupts = [] if part.parent_call else list(filter(_is_interrupt, part.blocks))
@@ -279,9 +279,9 @@ def _mark_summary(blocks: list[Block], part: Part) -> list[Block]:
 _SUMMARY_PREFIX = "This session is being continued from a previous conversation"
 
 
-def assistant_steps(record: Record, reading: RecordReading) -> list[Step]:
+def assistant_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     """Return the steps of an assistant line. An API error written as a response is emitted only as an error."""
-    *links, part = assistant_parts(record, reading)
+    *links, part = assistant_parts(record, parsed)
     if part.error is not None and part.origin == "synthetic":
         part = replace(part, blocks=[block for block in part.blocks if block["type"] != "text"])
     fields = {"partial": True} if record.get("aborted") is True else {}
@@ -291,12 +291,12 @@ def assistant_steps(record: Record, reading: RecordReading) -> list[Step]:
     return [Scope(), *links, own] if links else [own]
 
 
-def response_steps(record: Record, reading: RecordReading) -> list[Step]:
-    return [*message_parts(record, reading), *_final_steps(record)]
+def response_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
+    return [*message_parts(record, parsed), *_final_steps(record)]
 
 
-def completion_steps(record: Record, reading: RecordReading) -> list[Step]:
-    return [*single_message_part(record, reading), *_final_steps(record)]
+def completion_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
+    return [*single_message_part(record, parsed), *_final_steps(record)]
 
 
 def _final_steps(response: Record) -> list[Step]:
@@ -305,9 +305,9 @@ def _final_steps(response: Record) -> list[Step]:
     return [] if stop is None or stop in _CONTINUING_STOP_REASONS else [TurnEnd()]
 
 
-def result_steps(record: Record, reading: RecordReading) -> list[Step]:
+def result_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     """End a turn. The text is not emitted for an interrupted run, or if it is the message of the error."""
-    [part] = result_parts(record, reading)
+    [part] = result_parts(record, parsed)
     if (text_at(record, "terminal_reason") or "").startswith("aborted"):
         end = replace(part, role=None, blocks=[], error=None)
         return [TurnEnd("user_cancel", mode="stop_if_open"), end]
@@ -316,16 +316,16 @@ def result_steps(record: Record, reading: RecordReading) -> list[Step]:
     return [part if text_at(record, "result") is not None else replace(part, blocks=[])]
 
 
-def error_steps(record: Record, reading: RecordReading) -> list[Step]:
+def error_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     """Return the steps of an API error, which occurs instead of a response or during one."""
-    return [*error_parts(record, reading), TurnEnd("error", mode="if_open")]
+    return [*error_parts(record, parsed), TurnEnd("error", mode="if_open")]
 
 
-def tool_summary_steps(record: Record, reading: RecordReading) -> list[Step]:
+def tool_summary_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     return [Emit("system_message", {"text": record["summary"], "variant": "tool_use_summary"})]
 
 
-def compaction_steps(record: Record, reading: RecordReading) -> list[Step]:
+def compaction_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     """Emit the compaction boundary. Its summary, if any, is a separate line."""
     text = text_at(record, "content") or "Conversation compacted"
     trigger = value_at(record, "compactMetadata", "trigger") or value_at(
@@ -333,4 +333,4 @@ def compaction_steps(record: Record, reading: RecordReading) -> list[Step]:
     )
     more = {"trigger": trigger} if trigger.__class__ is str else {}
     boundary = Emit("system_message", {"text": text, "variant": "compact_boundary", **more})
-    return [*boundary_parts(record, reading), boundary]
+    return [*boundary_parts(record, parsed), boundary]

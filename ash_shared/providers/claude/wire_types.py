@@ -1,23 +1,23 @@
-"""The records of the Claude family, by `type`: how they are read, what they add, and how they are recognised."""
+"""The records of the Claude family, by `type`: how they are parsed, what they add, and how they are recognised."""
 
 from collections.abc import Mapping
 
 from ash_shared.providers.claude import messages, recognition, records, steps
 from ash_shared.providers.claude.content import BLOCK_TYPES
 from ash_shared.records.contract import (
+    ParsedRecord,
     Record,
-    RecordReading,
     WireType,
-    chunk_reading,
-    control_reading,
-    unknown_reading,
+    chunk_record,
+    control_record,
+    unknown_record,
 )
 from ash_shared.records.fingerprints import ENVELOPE_KEYS
 from ash_shared.records.json_fields import text_at
 from ash_shared.records.steps import CurrentAgent, Step, TurnEnd, TurnStart
 
 
-def _agent_line_steps(record: Record, reading: RecordReading) -> list[Step]:
+def _agent_line_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     """Return the steps of a subagent's line; the stream writes the same lines with `parent_tool_use_id`."""
     data = record["data"]
     if text_at(data, "type") != "agent_progress":
@@ -25,7 +25,7 @@ def _agent_line_steps(record: Record, reading: RecordReading) -> list[Step]:
     agent = {"agentId": data.get("agentId"), "parent_tool_use_id": record["parentToolUseID"]}
     line = {**data["message"], **agent}
     row = _line_type(line)
-    return row.steps(line, row.read(line)) or []
+    return row.steps(line, row.parse(line)) or []
 
 
 TYPES: Mapping[str, WireType] = {
@@ -62,48 +62,48 @@ TYPES: Mapping[str, WireType] = {
             "tool_progress",
             "worktree-state",
         ),
-        WireType(control_reading),
+        WireType(control_record),
     ),
-    **dict.fromkeys(steps.API_EVENTS, WireType(chunk_reading, steps=steps.api_event_steps)),
-    **dict.fromkeys(BLOCK_TYPES, WireType(records.read_bare_block, matches=recognition.is_block)),
+    **dict.fromkeys(steps.API_EVENTS, WireType(chunk_record, steps=steps.api_event_steps)),
+    **dict.fromkeys(BLOCK_TYPES, WireType(records.parse_bare_block, matches=recognition.is_block)),
     "agent-setting": WireType(
-        control_reading, steps=lambda record, reading: [CurrentAgent(record["agentSetting"])]
+        control_record, steps=lambda record, parsed: [CurrentAgent(record["agentSetting"])]
     ),
     "assistant": WireType(
-        records.read_line, messages.assistant_parts, steps.assistant_steps, matches=recognition.is_line
+        records.parse_line, messages.assistant_parts, steps.assistant_steps, matches=recognition.is_line
     ),
-    "attachment": WireType(control_reading, messages.attachment_parts),
+    "attachment": WireType(control_record, messages.attachment_parts),
     "completion": WireType(
-        records.read_completion,
+        records.parse_completion,
         steps=steps.completion_steps,
         matches=lambda record: record.get("completion").__class__ is str,
     ),
-    "error": WireType(control_reading, messages.error_parts, steps.error_steps, matches=recognition.is_error),
+    "error": WireType(control_record, messages.error_parts, steps.error_steps, matches=recognition.is_error),
     "message": WireType(
-        records.read_response, messages.message_parts, steps.response_steps, matches=recognition.is_response
+        records.parse_response, messages.message_parts, steps.response_steps, matches=recognition.is_response
     ),
     "message_start": WireType(
-        chunk_reading, steps=steps.api_event_steps, matches=recognition.is_message_start
+        chunk_record, steps=steps.api_event_steps, matches=recognition.is_message_start
     ),
-    "progress": WireType(control_reading, steps=_agent_line_steps),
-    "queue-operation": WireType(records.read_queued, messages.queued_parts),
+    "progress": WireType(control_record, steps=_agent_line_steps),
+    "queue-operation": WireType(records.parse_queued, messages.queued_parts),
     "result": WireType(
-        records.read_result, messages.result_parts, steps.result_steps, matches=recognition.is_result
+        records.parse_result, messages.result_parts, steps.result_steps, matches=recognition.is_result
     ),
-    "stream_event": WireType(chunk_reading, messages.stream_event_parts, steps.cli_event_steps),
+    "stream_event": WireType(chunk_record, messages.stream_event_parts, steps.cli_event_steps),
     "summary": WireType(
-        records.read_summary,
+        records.parse_summary,
         messages.text_parts,
-        lambda record, reading: [],  # the title of a conversation, often of a different one
+        lambda record, parsed: [],  # the title of a conversation, often of a different one
     ),
-    "system": WireType(records.read_notice, messages.system_parts, matches=recognition.is_system),
-    "tool_use_summary": WireType(records.read_summary, messages.text_parts, steps.tool_summary_steps),
-    "user": WireType(records.read_line, messages.user_parts, steps.user_steps, matches=recognition.is_line),
+    "system": WireType(records.parse_notice, messages.system_parts, matches=recognition.is_system),
+    "tool_use_summary": WireType(records.parse_summary, messages.text_parts, steps.tool_summary_steps),
+    "user": WireType(records.parse_line, messages.user_parts, steps.user_steps, matches=recognition.is_line),
 }
-_REQUEST = WireType(records.read_request, messages.request_parts)
-_UNKNOWN = WireType(unknown_reading)
-_UNTYPED = WireType(records.read_untyped, messages.message_parts)
-_UNKNOWN_SYSTEM = WireType(unknown_reading, messages.system_parts)
+_REQUEST = WireType(records.parse_request, messages.request_parts)
+_UNKNOWN = WireType(unknown_record)
+_UNTYPED = WireType(records.parse_untyped, messages.message_parts)
+_UNKNOWN_SYSTEM = WireType(unknown_record, messages.system_parts)
 
 SYSTEM_TYPES: Mapping[str, WireType] = {
     **dict.fromkeys(
@@ -135,9 +135,9 @@ SYSTEM_TYPES: Mapping[str, WireType] = {
             "thinking_tokens",
             "worker_shutting_down",
         ),
-        WireType(control_reading, messages.system_parts),
+        WireType(control_record, messages.system_parts),
     ),
-    **dict.fromkeys(("api_error", "api_retry", "error"), WireType(control_reading, messages.error_parts)),
+    **dict.fromkeys(("api_error", "api_retry", "error"), WireType(control_record, messages.error_parts)),
     **dict.fromkeys(
         (
             "api_refusal",
@@ -151,10 +151,10 @@ SYSTEM_TYPES: Mapping[str, WireType] = {
         ),
         TYPES["system"],
     ),
-    "compact_boundary": WireType(control_reading, messages.boundary_parts, steps.compaction_steps),
-    "init": WireType(control_reading, messages.system_parts, lambda record, reading: [TurnStart()]),
-    "permission_denied": WireType(records.read_denial, messages.system_parts),
-    "turn_duration": WireType(control_reading, messages.system_parts, lambda record, reading: [TurnEnd()]),
+    "compact_boundary": WireType(control_record, messages.boundary_parts, steps.compaction_steps),
+    "init": WireType(control_record, messages.system_parts, lambda record, parsed: [TurnStart()]),
+    "permission_denied": WireType(records.parse_denial, messages.system_parts),
+    "turn_duration": WireType(control_record, messages.system_parts, lambda record, parsed: [TurnEnd()]),
 }
 """The `system` records by `subtype`; the row of those without a subtype is in `TYPES`."""
 
@@ -166,9 +166,9 @@ def wire_type(record: Record) -> WireType:
     if line is record:
         return row
     return WireType(
-        lambda record: row.read(line),
-        lambda record, reading: row.parts(line, reading),
-        lambda record, reading: row.steps(line, reading),
+        lambda record: row.parse(line),
+        lambda record, parsed: row.parts(line, parsed),
+        lambda record, parsed: row.steps(line, parsed),
     )
 
 

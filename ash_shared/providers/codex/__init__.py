@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ash_shared.model.blocks import Block, text_block, translate, translated
-from ash_shared.model.message import Facts, Identity
+from ash_shared.model.message import Identity, RecordHeader
 from ash_shared.providers.codex import messages, steps
 from ash_shared.providers.codex.bodies import BodyType, EventSteps, Steps
-from ash_shared.providers.codex.content import keep_item_keys, read_block
+from ash_shared.providers.codex.content import keep_item_keys, parse_block
 from ash_shared.providers.codex.events import (
     EVENT_LINES,
     LEGACY_EVENT_LINES,
@@ -23,46 +23,46 @@ from ash_shared.providers.codex.events import (
     UNKNOWN_LEGACY_EVENT_LINE,
 )
 from ash_shared.providers.codex.response_items import ITEM_LINES, ITEMS, UNKNOWN_ITEM_LINE
-from ash_shared.providers.codex.turn_items import read_turn_item
+from ash_shared.providers.codex.turn_items import parse_turn_item
 from ash_shared.records.contract import (
     Marks,
+    ParsedRecord,
     Part,
     Provider,
     Record,
-    RecordReading,
     WireType,
-    chunk_reading,
-    control_reading,
-    unknown_reading,
+    chunk_record,
+    control_record,
+    unknown_record,
 )
 from ash_shared.records.fingerprints import ENVELOPE_KEYS, body_keys
 from ash_shared.records.json_fields import first_text, is_one_of, text_at, to_milliseconds, value_at
 from ash_shared.records.steps import TurnStart
 
 
-def _read_compacted(record: Record) -> RecordReading:
+def _parse_compacted(record: Record) -> ParsedRecord:
     """Read the summary that replaces the history; the copied history in it is not content."""
     payload = record["payload"]
     if not payload["message"]:
-        return control_reading(record)
-    return RecordReading("record", "system", translate("compacted", payload, _translate_summary))
+        return control_record(record)
+    return ParsedRecord("record", "system", translate("compacted", payload, _translate_summary))
 
 
 def _translate_summary(payload: Record) -> Block:
     return translated(payload, text_block(payload["message"], "summary"), {"message"}, "compacted")
 
 
-def _read_agent_message(record: Record) -> RecordReading:
+def _parse_agent_message(record: Record) -> ParsedRecord:
     payload = record["payload"]
     if not text_at(payload, "content"):
-        return control_reading(record)
+        return control_record(record)
     item = {**payload, "type": record["type"]}
     blocks = keep_item_keys([text_block(payload["content"])], item, ("content",))
-    return RecordReading("message", "user", blocks)
+    return ParsedRecord("message", "user", blocks)
 
 
-def _read_error(record: Record) -> RecordReading:
-    return RecordReading("record", "system", translate(record["type"], record, _translate_error))
+def _parse_error(record: Record) -> ParsedRecord:
+    return ParsedRecord("record", "system", translate(record["type"], record, _translate_error))
 
 
 def _translate_error(record: Record) -> Block:
@@ -71,55 +71,55 @@ def _translate_error(record: Record) -> Block:
     return translated(error, text_block(error[name], "error"), {name, "timestamp"}, record["type"])
 
 
-def _read_question(record: Record) -> RecordReading:
+def _parse_question(record: Record) -> ParsedRecord:
     """Read a question that the model asks the user through a tool; the reply is in another turn."""
     input = {"questions": record["questions"]}
     typed = {"type": "tool_use", "id": record["call_id"], "name": "request_user_input", "input": input}
     call = translated(record, typed, {"call_id", "questions"}, record["type"])
-    return RecordReading("message", "assistant", [call])
+    return ParsedRecord("message", "assistant", [call])
 
 
-def _item_steps(record: Record, reading: RecordReading) -> Steps:
+def _item_steps(record: Record, parsed: ParsedRecord) -> Steps:
     phase = record["type"].removeprefix("item.")
-    return steps.turn_item_steps(record["item"], phase, reading, has_local_ids=True)
+    return steps.turn_item_steps(record["item"], phase, parsed, has_local_ids=True)
 
 
-def _read_plain(record: Record) -> RecordReading:
+def _parse_plain(record: Record) -> ParsedRecord:
     """Read a message without a type, as other tools write into rollout files."""
     name = "content" if "content" in record else "message"
     item = {"type": "message", "role": record["role"], "content": record[name]}
-    return ITEMS["message"].read(item, item, "message")
+    return ITEMS["message"].parse(item, item, "message")
 
 
 # Notifications of the app server
 
 
-def _read_notification(record: Record) -> RecordReading:
+def _parse_notification(record: Record) -> ParsedRecord:
     item = value_at(record, "params", "item")
     if item.__class__ is dict:
-        return read_turn_item(item, record)
+        return parse_turn_item(item, record)
     is_delta = record["method"].endswith(("/delta", "Delta"))
-    return (chunk_reading if is_delta else control_reading)(record, record["method"])
+    return (chunk_record if is_delta else control_record)(record, record["method"])
 
 
-def _notification_parts(record: Record, reading: RecordReading) -> list[Part]:
+def _notification_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     item = value_at(record, "params", "item")
-    return messages.turn_item_parts(item, reading) if item.__class__ is dict else []
+    return messages.turn_item_parts(item, parsed) if item.__class__ is dict else []
 
 
-def _notification_item_steps(record: Record, reading: RecordReading) -> Steps:
+def _notification_item_steps(record: Record, parsed: ParsedRecord) -> Steps:
     phase = record["method"].removeprefix("item/")
-    return steps.turn_item_steps(record["params"]["item"], phase, reading)
+    return steps.turn_item_steps(record["params"]["item"], phase, parsed)
 
 
 def _notification(make_steps: EventSteps) -> WireType:
     return WireType(
-        _read_notification, _notification_parts, lambda record, reading: make_steps(record["params"], reading)
+        _parse_notification, _notification_parts, lambda record, parsed: make_steps(record["params"], parsed)
     )
 
 
-_NOTIFICATION_ITEM = WireType(_read_notification, _notification_parts, _notification_item_steps)
-_OTHER_NOTIFICATION = WireType(_read_notification, _notification_parts)
+_NOTIFICATION_ITEM = WireType(_parse_notification, _notification_parts, _notification_item_steps)
+_OTHER_NOTIFICATION = WireType(_parse_notification, _notification_parts)
 
 _NOTIFICATIONS: Mapping[str, WireType] = {
     "error": _notification(steps.turn_error_steps),
@@ -133,7 +133,7 @@ _NOTIFICATIONS: Mapping[str, WireType] = {
     "item/started": _NOTIFICATION_ITEM,
     "thread/tokenUsage/updated": _notification(steps.usage_steps),
     "turn/completed": _notification(steps.turn_end_steps),
-    "turn/started": _notification(lambda params, reading: [TurnStart(text_at(params, "turn", "id"))]),
+    "turn/started": _notification(lambda params, parsed: [TurnStart(text_at(params, "turn", "id"))]),
 }
 """Notifications by method."""
 
@@ -184,68 +184,68 @@ def _never(record: Record) -> bool:
 def _bare_row(name: str, item: BodyType) -> WireType:
     """Return the row of lines that themselves are such items; only those of other tools are claimed."""
     matches = _is_foreign if name in _FOREIGN_TYPES else _never
-    return WireType(lambda record: item.read(record, record, name), item.parts, item.steps, matches)
+    return WireType(lambda record: item.parse(record, record, name), item.parts, item.steps, matches)
 
 
 _ITEM = WireType(
-    lambda record: read_turn_item(record["item"], record),
-    lambda record, reading: messages.turn_item_parts(record["item"], reading),
+    lambda record: parse_turn_item(record["item"], record),
+    lambda record, parsed: messages.turn_item_parts(record["item"], parsed),
     _item_steps,
     matches=lambda record: text_at(record, "item", "type") is not None,
 )
-_ROLLOUT_CONTROL = WireType(control_reading, matches=_never)
+_ROLLOUT_CONTROL = WireType(control_record, matches=_never)
 
 TYPES: Mapping[str, WireType] = {
     **{name: _bare_row(name, row) for name, row in ITEMS.items()},
-    "compacted": WireType(_read_compacted, steps=steps.compaction_steps, matches=_never),
-    "error": WireType(_read_error, messages.error_parts, steps.error_steps, matches=_is_error),
+    "compacted": WireType(_parse_compacted, steps=steps.compaction_steps, matches=_never),
+    "error": WireType(_parse_error, messages.error_parts, steps.error_steps, matches=_is_error),
     "inter_agent_communication": WireType(
-        _read_agent_message,
+        _parse_agent_message,
         messages.own_item_parts,
-        lambda record, reading: steps.agent_message_steps(record["payload"], reading),
+        lambda record, parsed: steps.agent_message_steps(record["payload"], parsed),
         matches=_never,
     ),
     "inter_agent_communication_metadata": _ROLLOUT_CONTROL,
     "item.completed": _ITEM,
     "item.plan.delta": WireType(
-        chunk_reading, steps=steps.plan_delta_steps, matches=lambda record: "delta" in record
+        chunk_record, steps=steps.plan_delta_steps, matches=lambda record: "delta" in record
     ),
     "item.started": _ITEM,
     "item.updated": _ITEM,
     "request_user_input": WireType(
-        _read_question,
+        _parse_question,
         messages.own_item_parts,
         matches=lambda record: "questions" in record and "call_id" in record,
     ),
     "session_meta": _ROLLOUT_CONTROL,
     "session_state": _ROLLOUT_CONTROL,
-    "thread.started": WireType(control_reading, matches=lambda record: "thread_id" in record),
+    "thread.started": WireType(control_record, matches=lambda record: "thread_id" in record),
     "turn.completed": WireType(
-        control_reading,
+        control_record,
         messages.turn_end_parts,
         matches=lambda record: "usage" in record or record.keys() == {"type"},
     ),
     "turn.failed": WireType(
-        _read_error,
+        _parse_error,
         messages.turn_failure_parts,
         steps.turn_failure_steps,
         matches=lambda record: "error" in record,
     ),
     "turn.started": WireType(
-        control_reading,
-        steps=lambda record, reading: [TurnStart(text_at(record, "turn_id"))],
+        control_record,
+        steps=lambda record, parsed: [TurnStart(text_at(record, "turn_id"))],
         matches=lambda record: record.keys() <= {"type", "thread_id", "turn_id"},
     ),
     "turn_context": _ROLLOUT_CONTROL,
     "world_state": _ROLLOUT_CONTROL,
 }
 """Lines by type, except those with an item or event as their `payload`."""
-_HEADER = WireType(control_reading)
-_PLAIN_MESSAGE = WireType(_read_plain, messages.own_item_parts)
+_HEADER = WireType(control_record)
+_PLAIN_MESSAGE = WireType(_parse_plain, messages.own_item_parts)
 _PROMPT = WireType(
-    lambda record: RecordReading("message", "user", [text_block(record["prompt"])]), messages.own_item_parts
+    lambda record: ParsedRecord("message", "user", [text_block(record["prompt"])]), messages.own_item_parts
 )
-_UNKNOWN = WireType(lambda record: unknown_reading(record, text_at(record, "type")))
+_UNKNOWN = WireType(lambda record: unknown_record(record, text_at(record, "type")))
 
 
 def wire_type(record: Record) -> WireType:
@@ -307,9 +307,9 @@ def _recognizes_untyped(record: Record) -> bool:
     return _is_header(record) or _is_prompt(record)
 
 
-def facts(record: Record) -> Facts:
+def header(record: Record) -> RecordHeader:
     body = _metadata_object(record)
-    return Facts(
+    return RecordHeader(
         timestamp=to_milliseconds(record["timestamp"] if "timestamp" in record else record.get("created_at")),
         session_id=_session_id(record, body),
         client_version=text_at(body, "cli_version"),
@@ -363,7 +363,7 @@ PROVIDER = Provider(
     recognize=recognize,
     marks=_MARKS,
     wire_type=wire_type,
-    read_block=read_block,
-    facts=facts,
+    parse_block=parse_block,
+    header=header,
     identify=identify,
 )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ash_shared.model import blocks
-from ash_shared.model.blocks import Block, Translation, content_reader, control_block, translated
+from ash_shared.model.blocks import Block, Translation, content_parser, control_block, translated
 from ash_shared.records.json_fields import mime_fields, url_source
 from ash_shared.records.responses_items import (
     CONTENT,
@@ -12,7 +12,7 @@ from ash_shared.records.responses_items import (
     generated_image,
     keep_unread_keys,
     media_translation,
-    read_text,
+    parse_text,
     uploaded_source,
 )
 
@@ -39,13 +39,13 @@ def _media_translation(kind: Block) -> Translation:
     """Return the translation of a media part, which has a reference or, as in MCP, inline data."""
     by_reference = media_translation(kind, _MEDIA_SOURCES)
 
-    def read(part: Block) -> Block | list[Block]:
+    def parse(part: Block) -> Block | list[Block]:
         if "data" not in part:
             return by_reference(part)
         source = {"type": "base64", "media_type": part["mimeType"], "data": part["data"]}
         return translated(part, kind | {"source": source}, {"data", "mimeType"}, part["type"])
 
-    return read
+    return parse
 
 
 def _translate_resource(part: Block) -> Block:
@@ -70,7 +70,7 @@ _IMAGE = _media_translation({"type": "image"})
 
 _PARTS: Mapping[str, Translation] = {
     **CONTENT,
-    **dict.fromkeys(("Text", "inputText"), read_text),
+    **dict.fromkeys(("Text", "inputText"), parse_text),
     **dict.fromkeys(("image", "inputImage", "localImage", "local_image"), _IMAGE),
     **dict.fromkeys(("audio", "inputAudio", "localAudio", "local_audio"), _AUDIO),
     **dict.fromkeys(("mention", "skill"), control_block),
@@ -80,11 +80,11 @@ _PARTS: Mapping[str, Translation] = {
     "summary_text": _translate_thinking,
 }
 
-read_block = content_reader(_PARTS)
+parse_block = content_parser(_PARTS)
 
 
-def read_list(content: Any) -> list[Block]:
-    return blocks.read_list(content, read_block)
+def parse_list(content: Any) -> list[Block]:
+    return blocks.parse_list(content, parse_block)
 
 
 def keep_item_keys(blocks: list[Block], item: Block, consumed: tuple[str, ...]) -> list[Block]:

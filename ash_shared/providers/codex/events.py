@@ -11,18 +11,18 @@ from ash_shared.model.blocks import Block, Translation, renamed, text_block, tra
 from ash_shared.model.message import Kind, Role
 from ash_shared.providers.codex import messages, steps
 from ash_shared.providers.codex.bodies import (
-    BodyReader,
+    BodyParser,
     BodyType,
     EventSteps,
     Steps,
-    read_control,
-    read_fragment,
+    parse_control,
+    parse_fragment,
     rows_under,
 )
-from ash_shared.providers.codex.content import generated_image_result, keep_item_keys, read_block
-from ash_shared.providers.codex.response_items import read_item, row_of_item
-from ash_shared.providers.codex.turn_items import dynamic_result_fields, mcp_result_fields, read_turn_item
-from ash_shared.records.contract import Record, RecordReading, WireType, control_reading, unknown_reading
+from ash_shared.providers.codex.content import generated_image_result, keep_item_keys, parse_block
+from ash_shared.providers.codex.response_items import parse_item, row_of_item
+from ash_shared.providers.codex.turn_items import dynamic_result_fields, mcp_result_fields, parse_turn_item
+from ash_shared.records.contract import ParsedRecord, Record, WireType, control_record, unknown_record
 from ash_shared.records.json_fields import list_or_empty, text_at
 from ash_shared.records.steps import Emit, TurnEnd, TurnStart
 
@@ -30,9 +30,9 @@ from ash_shared.records.steps import Emit, TurnEnd, TurnStart
 def _translate_user_message(event: Record) -> list[Block]:
     """Translate the user's text and images; images are URLs or local paths."""
     text_key = "message" if "message" in event else "text"
-    images = [read_block({"type": "image", "image_url": url}) for url in list_or_empty(event.get("images"))]
+    images = [parse_block({"type": "image", "image_url": url}) for url in list_or_empty(event.get("images"))]
     paths = list_or_empty(event.get("local_images"))
-    local = [read_block({"type": "local_image", "path": path}) for path in paths]
+    local = [parse_block({"type": "local_image", "path": path}) for path in paths]
     used = {text_key, "images", "local_images"}
     return [translated(event, text_block(event[text_key]), used, event["type"]), *images, *local]
 
@@ -49,22 +49,22 @@ def _translate_agent_reasoning(event: Record) -> Block:
 
 
 def _notice_translation(variant: str) -> Translation:
-    def read(event: Record) -> Block:
+    def parse(event: Record) -> Block:
         fields = event["error"] if "message" not in event and event.get("error").__class__ is dict else event
         rest = {key: value for key, value in fields.items() if key != "message"}
         extra = rest if fields is event else {**event, "error": rest}
         return translated(extra, text_block(fields["message"], variant), (), event["type"])
 
-    return read
+    return parse
 
 
 def _begin_translation(name: str, *arguments: str, **more: str) -> Callable[[Record], Block]:
-    def read(event: Record) -> Block:
+    def parse(event: Record) -> Block:
         input = {key: event[key] for key in arguments if key in event}
         typed = {"type": "tool_use", **renamed(event, id="call_id"), "name": name, "input": input, **more}
         return translated(event, typed, {"call_id", *arguments}, event["type"])
 
-    return read
+    return parse
 
 
 def _translate_mcp_begin(event: Record) -> Block:
@@ -131,28 +131,28 @@ def _translate_image_end(event: Record) -> Block:
     return _tool_result_block(event, {"content": result[0]["content"]} if result else {}, "result")
 
 
-def _reader(kind: Kind, role: Role, translation: Translation) -> BodyReader:
-    return lambda event, record, name: RecordReading(kind, role, translate(name, event, translation))
+def _parser(kind: Kind, role: Role, translation: Translation) -> BodyParser:
+    return lambda event, record, name: ParsedRecord(kind, role, translate(name, event, translation))
 
 
-def _item_event_reader(read: Callable[[Record, Record], RecordReading]) -> BodyReader:
+def _item_event_parser(parse: Callable[[Record, Record], ParsedRecord]) -> BodyParser:
     """Return the reader of events with an item; the times and ids of the event go to `extra`."""
 
-    def read_event(event: Record, record: Record, name: str) -> RecordReading:
-        reading = read(event["item"], record)
-        blocks = reading.blocks
+    def parse_event(event: Record, record: Record, name: str) -> ParsedRecord:
+        parsed = parse(event["item"], record)
+        blocks = parsed.blocks
         if len(blocks) == 1 and blocks[0].get("raw") is record:
-            return reading
-        return RecordReading(reading.kind, reading.role, keep_item_keys(blocks, event, ("item",)))
+            return parsed
+        return ParsedRecord(parsed.kind, parsed.role, keep_item_keys(blocks, event, ("item",)))
 
-    return read_event
+    return parse_event
 
 
-def _no_steps(event: Record, reading: RecordReading) -> Steps:
+def _no_steps(event: Record, parsed: ParsedRecord) -> Steps:
     return []
 
 
-def _derived_steps(event: Record, reading: RecordReading) -> Steps:
+def _derived_steps(event: Record, parsed: ParsedRecord) -> Steps:
     return None
 
 
@@ -165,12 +165,12 @@ class _ToolEvent(NamedTuple):
     legacy_steps: EventSteps = _derived_steps
 
     def rollout_row(self) -> BodyType:
-        read = _reader("record", "system", self.translation)
-        return BodyType(read, messages.call_event_parts, self.steps)
+        parse = _parser("record", "system", self.translation)
+        return BodyType(parse, messages.call_event_parts, self.steps)
 
     def legacy_row(self) -> BodyType:
-        read = _reader("message", self.role, self.translation)
-        return BodyType(read, messages.text_parts, self.legacy_steps)
+        parse = _parser("message", self.role, self.translation)
+        return BodyType(parse, messages.text_parts, self.legacy_steps)
 
 
 def _call_begin(translation: Translation) -> _ToolEvent:
@@ -194,8 +194,8 @@ def _hosted_begin(name: str) -> _ToolEvent:
 
 def _hosted_end(translation: Translation, name: str, *arguments: str) -> _ToolEvent:
     """Return the row of the end of a hosted call, which in a rollout file only extends the result of its item."""
-    read_call = steps.hosted_call_reader(name, *arguments)
-    legacy_steps = steps.call_end_steps(read_call, is_copy=False)
+    parse_call = steps.hosted_call_parser(name, *arguments)
+    legacy_steps = steps.call_end_steps(parse_call, is_copy=False)
     return _ToolEvent("assistant", translation, _derived_steps, legacy_steps)
 
 
@@ -219,12 +219,12 @@ _TOOL_EVENTS: Mapping[str, _ToolEvent] = {
     "web_search_end": _hosted_end(_translate_search_end, "web_search", "query", "action"),
 }
 
-_CONTROL = BodyType(read_control)
-_NOTICE_ERROR = _reader("record", "system", _notice_translation("error"))
-_REASONING = BodyType(_reader("message", "assistant", _translate_agent_reasoning), messages.copied_text_parts)
-_REPEATED_DELTA = BodyType(read_fragment, steps=_no_steps)
-_TASK_END = BodyType(read_control, messages.task_end_parts, steps.task_end_steps)
-_TASK_START = BodyType(read_control, steps=lambda event, reading: [TurnStart(text_at(event, "turn_id"))])
+_CONTROL = BodyType(parse_control)
+_NOTICE_ERROR = _parser("record", "system", _notice_translation("error"))
+_REASONING = BodyType(_parser("message", "assistant", _translate_agent_reasoning), messages.copied_text_parts)
+_REPEATED_DELTA = BodyType(parse_fragment, steps=_no_steps)
+_TASK_END = BodyType(parse_control, messages.task_end_parts, steps.task_end_steps)
+_TASK_START = BodyType(parse_control, steps=lambda event, parsed: [TurnStart(text_at(event, "turn_id"))])
 
 _EVENTS: Mapping[str, BodyType] = {
     **dict.fromkeys(
@@ -282,51 +282,51 @@ _EVENTS: Mapping[str, BodyType] = {
         _CONTROL,
     ),
     "agent_message": BodyType(
-        _reader("message", "assistant", _translate_agent_message), messages.copied_text_parts
+        _parser("message", "assistant", _translate_agent_message), messages.copied_text_parts
     ),
     "agent_message_content_delta": _REPEATED_DELTA,
-    "agent_message_delta": BodyType(read_fragment, steps=steps.delta_steps("message")),
+    "agent_message_delta": BodyType(parse_fragment, steps=steps.delta_steps("message")),
     "agent_reasoning": _REASONING,
-    "agent_reasoning_delta": BodyType(read_fragment, steps=steps.delta_steps("reasoning")),
+    "agent_reasoning_delta": BodyType(parse_fragment, steps=steps.delta_steps("reasoning")),
     "agent_reasoning_raw_content": _REASONING,
-    "agent_reasoning_raw_content_delta": BodyType(read_fragment, steps=steps.delta_steps("raw reasoning")),
-    "collab_agent_interaction_end": BodyType(read_control, steps=steps.agent_prompt_steps),
-    "collab_agent_spawn_end": BodyType(read_control, steps=steps.agent_prompt_steps),
-    "collab_waiting_end": BodyType(read_control, steps=steps.agent_wait_steps),
+    "agent_reasoning_raw_content_delta": BodyType(parse_fragment, steps=steps.delta_steps("raw reasoning")),
+    "collab_agent_interaction_end": BodyType(parse_control, steps=steps.agent_prompt_steps),
+    "collab_agent_spawn_end": BodyType(parse_control, steps=steps.agent_prompt_steps),
+    "collab_waiting_end": BodyType(parse_control, steps=steps.agent_wait_steps),
     "error": BodyType(_NOTICE_ERROR, messages.error_parts, steps.error_steps),
-    "exec_command_output_delta": BodyType(read_fragment, steps=steps.output_delta_steps),
+    "exec_command_output_delta": BodyType(parse_fragment, steps=steps.output_delta_steps),
     "item_completed": BodyType(
-        _item_event_reader(read_turn_item),
-        lambda event, reading: messages.completed_item_parts(event["item"], reading),
-        lambda event, reading: steps.completed_item_steps(event["item"], reading),
+        _item_event_parser(parse_turn_item),
+        lambda event, parsed: messages.completed_item_parts(event["item"], parsed),
+        lambda event, parsed: steps.completed_item_steps(event["item"], parsed),
     ),
-    "item_started": BodyType(_item_event_reader(read_turn_item), steps=_no_steps),
-    "plan_delta": BodyType(read_fragment, steps=steps.plan_delta_steps),
+    "item_started": BodyType(_item_event_parser(parse_turn_item), steps=_no_steps),
+    "plan_delta": BodyType(parse_fragment, steps=steps.plan_delta_steps),
     "raw_response_item": BodyType(
-        _item_event_reader(read_item),
-        lambda event, reading: row_of_item(event["item"]).parts(event["item"], reading),
+        _item_event_parser(parse_item),
+        lambda event, parsed: row_of_item(event["item"]).parts(event["item"], parsed),
         _no_steps,
     ),
     "reasoning_content_delta": _REPEATED_DELTA,
     "reasoning_raw_content_delta": _REPEATED_DELTA,
-    "request_user_input": BodyType(read_control, steps=steps.question_steps),
+    "request_user_input": BodyType(parse_control, steps=steps.question_steps),
     "stream_error": BodyType(_NOTICE_ERROR),
-    "sub_agent_activity": BodyType(read_control, steps=steps.agent_activity_steps),
+    "sub_agent_activity": BodyType(parse_control, steps=steps.agent_activity_steps),
     "task_complete": _TASK_END,
     "task_started": _TASK_START,
-    "thread_rolled_back": BodyType(read_control, steps=steps.rollback_steps),
-    "token_count": BodyType(read_control, messages.token_count_parts),
-    "turn.completed": BodyType(read_control, messages.turn_end_parts),
+    "thread_rolled_back": BodyType(parse_control, steps=steps.rollback_steps),
+    "token_count": BodyType(parse_control, messages.token_count_parts),
+    "turn.completed": BodyType(parse_control, messages.turn_end_parts),
     "turn_aborted": BodyType(
-        read_control, messages.abort_parts, lambda event, reading: [TurnEnd("user_cancel")]
+        parse_control, messages.abort_parts, lambda event, parsed: [TurnEnd("user_cancel")]
     ),
     "turn_complete": _TASK_END,
     "turn_started": _TASK_START,
-    "undo_completed": BodyType(read_control, steps=steps.undo_steps),
+    "undo_completed": BodyType(parse_control, steps=steps.undo_steps),
     "user_message": BodyType(
-        _reader("message", "user", _translate_user_message), messages.copied_text_parts, steps.prompt_steps
+        _parser("message", "user", _translate_user_message), messages.copied_text_parts, steps.prompt_steps
     ),
-    "warning": BodyType(_reader("record", "system", _notice_translation("notice"))),
+    "warning": BodyType(_parser("record", "system", _notice_translation("notice"))),
 }
 """Events by type. Repeated deltas, and calls whose arguments are not known yet, have no steps."""
 
@@ -336,18 +336,18 @@ _LEGACY_EVENTS: Mapping[str, BodyType] = {
         for name, row in _EVENTS.items()
     },
     **{name: row.legacy_row() for name, row in _TOOL_EVENTS.items()},
-    "context_compacted": BodyType(read_control, steps=lambda event, reading: [Emit("summary", {"text": ""})]),
+    "context_compacted": BodyType(parse_control, steps=lambda event, parsed: [Emit("summary", {"text": ""})]),
 }
 """Events of the legacy stream, which has no items. Some events repeat another line only in a rollout file."""
 
 
 def _unknown_row(key: str, prefix: str) -> WireType:
-    def read(record: Record) -> RecordReading:
+    def parse(record: Record) -> ParsedRecord:
         name = record[key]["type"]
         is_known = name.startswith("codex/event/")
-        return (control_reading if is_known else unknown_reading)(record, f"{prefix}/{name}")
+        return (control_record if is_known else unknown_record)(record, f"{prefix}/{name}")
 
-    return WireType(read)
+    return WireType(parse)
 
 
 EVENT_LINES = rows_under(

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from ash_shared.model.blocks import Block, pick
 from ash_shared.model.message import Role
 from ash_shared.providers.codex.turn_items import SERVER_TOOLS, TEXT_ITEMS, item_type
-from ash_shared.records.contract import Part, Record, RecordReading, Speaker, speaker_of_role
+from ash_shared.records.contract import ParsedRecord, Part, Record, Speaker, speaker_of_role
 from ash_shared.records.json_fields import (
     count_at,
     message_error,
@@ -22,31 +22,31 @@ from ash_shared.records.steps import Origin, Relation, keyed_relation
 from ash_shared.records.system_text import is_codex_context
 
 
-def own_item_parts(item: Record, reading: RecordReading) -> list[Part]:
+def own_item_parts(item: Record, parsed: ParsedRecord) -> list[Part]:
     """Return the part of an item that the Responses API does not have."""
-    return _item_parts(reading.role, reading)
+    return _item_parts(parsed.role, parsed)
 
 
-def item_parts(item: Record, reading: RecordReading) -> list[Part]:
+def item_parts(item: Record, parsed: ParsedRecord) -> list[Part]:
     """Return the part of an item of the Responses API."""
-    return _item_parts(item_speaker(item), reading)
+    return _item_parts(item_speaker(item), parsed)
 
 
-def message_parts(item: Record, reading: RecordReading) -> list[Part]:
-    return [replace(part, message_id=text_at(item, "id")) for part in item_parts(item, reading)]
+def message_parts(item: Record, parsed: ParsedRecord) -> list[Part]:
+    return [replace(part, message_id=text_at(item, "id")) for part in item_parts(item, parsed)]
 
 
-def agent_message_parts(item: Record, reading: RecordReading) -> list[Part]:
+def agent_message_parts(item: Record, parsed: ParsedRecord) -> list[Part]:
     agent = {"agentId": text_at(item, "author")}
-    own_parts = own_item_parts(item, reading)
+    own_parts = own_item_parts(item, parsed)
     return [replace(part, metadata={**part.metadata, **agent}, origin="synthetic") for part in own_parts]
 
 
-def _item_parts(role: Role, reading: RecordReading) -> list[Part]:
-    if reading.kind != "message":
+def _item_parts(role: Role, parsed: ParsedRecord) -> list[Part]:
+    if parsed.kind != "message":
         return []
-    synthetic = _is_codex_context(speaker_of_role(role), reading.blocks)
-    return [item_part(role, reading.blocks, synthetic=synthetic)]
+    synthetic = _is_codex_context(speaker_of_role(role), parsed.blocks)
+    return [item_part(role, parsed.blocks, synthetic=synthetic)]
 
 
 def _is_codex_context(role: Speaker, blocks: list[Block]) -> bool:
@@ -58,25 +58,25 @@ def _origin(role: Speaker, blocks: list[Block]) -> Origin:
     return "synthetic" if _is_codex_context(role, blocks) else "prompt"
 
 
-def copied_text_parts(event: Record, reading: RecordReading) -> list[Part]:
+def copied_text_parts(event: Record, parsed: ParsedRecord) -> list[Part]:
     """Return the part of a text that an item usually repeats."""
-    return _text_parts(reading, "copy")
+    return _text_parts(parsed, "copy")
 
 
-def text_parts(event: Record, reading: RecordReading) -> list[Part]:
+def text_parts(event: Record, parsed: ParsedRecord) -> list[Part]:
     """Return the part of a text or call that no item repeats."""
-    return _text_parts(reading, "continuation" if reading.role == "assistant" else "new")
+    return _text_parts(parsed, "continuation" if parsed.role == "assistant" else "new")
 
 
-def _text_parts(reading: RecordReading, relation: Relation) -> list[Part]:
-    if reading.kind != "message":
+def _text_parts(parsed: ParsedRecord, relation: Relation) -> list[Part]:
+    if parsed.kind != "message":
         return []
-    role, blocks = speaker_of_role(reading.role), reading.blocks
+    role, blocks = speaker_of_role(parsed.role), parsed.blocks
     return [Part(role=role, blocks=blocks, origin=_origin(role, blocks), relation=relation)]
 
 
-def call_event_parts(event: Record, reading: RecordReading) -> list[Part]:
-    return _call_end_parts(event.get("call_id"), reading.blocks)
+def call_event_parts(event: Record, parsed: ParsedRecord) -> list[Part]:
+    return _call_end_parts(event.get("call_id"), parsed.blocks)
 
 
 def _call_end_parts(call: Any, blocks: list[Block]) -> list[Part]:
@@ -88,25 +88,25 @@ def _call_end_parts(call: Any, blocks: list[Block]) -> list[Part]:
     return [Part(role=None, blocks=[{"type": "tool_result", "tool_use_id": call, **details}])]
 
 
-def completed_item_parts(item: Record, reading: RecordReading) -> list[Part]:
+def completed_item_parts(item: Record, parsed: ParsedRecord) -> list[Part]:
     """Return the parts of a turn item in a rollout file. Most of them repeat response items; plans do not."""
     if item_type(item) in TEXT_ITEMS:
-        return copied_text_parts(item, reading)
-    if reading.kind == "message" and any(block["type"] == "text" for block in reading.blocks[:1]):
-        return text_parts(item, reading)
-    return _call_end_parts(item.get("id"), reading.blocks)
+        return copied_text_parts(item, parsed)
+    if parsed.kind == "message" and any(block["type"] == "text" for block in parsed.blocks[:1]):
+        return text_parts(item, parsed)
+    return _call_end_parts(item.get("id"), parsed.blocks)
 
 
-def turn_item_parts(item: Record, reading: RecordReading) -> list[Part]:
+def turn_item_parts(item: Record, parsed: ParsedRecord) -> list[Part]:
     """Return the parts of an item that is reported when it starts, changes and ends; the last report counts."""
     if item_type(item) == "error":
         return [Part(role=None, error=_standard_error("error", item))]
-    if reading.kind != "message":
+    if parsed.kind != "message":
         return []
-    role, key = speaker_of_role(reading.role), text_at(item, "id")
+    role, key = speaker_of_role(parsed.role), text_at(item, "id")
     keeps_results = item_type(item) in SERVER_TOOLS or role == "user"
-    content = [block for block in reading.blocks if keeps_results or block["type"] != "tool_result"]
-    results = [block for block in reading.blocks if not keeps_results and block["type"] == "tool_result"]
+    content = [block for block in parsed.blocks if keeps_results or block["type"] != "tool_result"]
+    results = [block for block in parsed.blocks if not keeps_results and block["type"] == "tool_result"]
     origin, relation = _origin(role, content), keyed_relation(key)
     message = Part(role=role, blocks=content, key=key, origin=origin, relation=relation)
     result = Part(role="user", blocks=results, key=key, relation=relation)
@@ -127,7 +127,7 @@ def _standard_usage(counts: Any) -> Block | None:
     )
 
 
-def token_count_parts(event: Record, reading: RecordReading) -> list[Part]:
+def token_count_parts(event: Record, parsed: ParsedRecord) -> list[Part]:
     """Return the usage of the last response. Codex repeats it when it reports rate limits."""
     info = event.get("info")
     if info.__class__ is not dict:
@@ -144,24 +144,24 @@ def usage_parts(last: Any, total: Any) -> list[Part]:
     return [Part(role=None, usage=usage, key=json.dumps(total, sort_keys=True), relation="copy")]
 
 
-def turn_end_parts(record: Record, reading: RecordReading) -> list[Part]:
+def turn_end_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     return [Part(role=None, usage=_standard_usage(record.get("usage")), relation="turn_end")]
 
 
-def turn_failure_parts(record: Record, reading: RecordReading) -> list[Part]:
+def turn_failure_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     error_block = _standard_error("turn.failed", record["error"])
     return [Part(role=None, error=error_block, relation="turn_end")]
 
 
-def error_parts(record: Record, reading: RecordReading) -> list[Part]:
+def error_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     return [Part(role=None, error=_standard_error("error", record))]
 
 
-def task_end_parts(event: Record, reading: RecordReading) -> list[Part]:
+def task_end_parts(event: Record, parsed: ParsedRecord) -> list[Part]:
     return [Part(role=None, error=_standard_error("error", event["error"]))] if event.get("error") else []
 
 
-def abort_parts(event: Record, reading: RecordReading) -> list[Part]:
+def abort_parts(event: Record, parsed: ParsedRecord) -> list[Part]:
     return [Part(role=None, error=_standard_error("turn_aborted", event))]
 
 

@@ -1,6 +1,6 @@
 """Items of the Responses API in Codex files: bare lines in early files, `response_item` payloads since then.
 
-Source: `ResponseItem` of Codex's protocol. Items are read as in the Responses API. Codex adds
+Source: `ResponseItem` of Codex's protocol. Items are parsed as in the Responses API. Codex adds
 `agent_message`, `context_compaction`, `ghost_snapshot` and `other`, and a header in the text of an output.
 Files of other tools in the same envelope add `tool_call`, `tool_result` and `function_result`.
 """
@@ -21,10 +21,10 @@ from ash_shared.model.blocks import (
 )
 from ash_shared.model.message import Kind, Role
 from ash_shared.providers.codex import messages, steps
-from ash_shared.providers.codex.bodies import BodyReader, BodyType, read_control, rows_under
-from ash_shared.providers.codex.content import keep_item_keys, read_list
+from ash_shared.providers.codex.bodies import BodyParser, BodyType, parse_control, rows_under
+from ash_shared.providers.codex.content import keep_item_keys, parse_list
 from ash_shared.records import responses_items
-from ash_shared.records.contract import Record, RecordReading, WireType, unknown_reading
+from ash_shared.records.contract import ParsedRecord, Record, WireType, unknown_record
 from ash_shared.records.json_fields import decode_arguments, input_at, text_at, value_at
 from ash_shared.records.responses_items import UNTYPED, call_output, item_role
 
@@ -38,7 +38,7 @@ def _without_envelope(translation: Translation) -> Translation:
 
 
 def _translate_agent_message(item: Record) -> list[Block]:
-    return keep_item_keys(read_list(item["content"]), item, ("content",))
+    return keep_item_keys(parse_list(item["content"]), item, ("content",))
 
 
 def _translate_function_call(item: Record) -> Block | list[Block]:
@@ -89,67 +89,67 @@ def _translate_foreign_result(item: Record) -> Block:
     return translated(item, typed, {"call_id", "result"}, item["type"])
 
 
-def _read_encrypted(item: Record) -> Block:
+def _parse_encrypted(item: Record) -> Block:
     return raw_block("opaque", item, item["type"])
 
 
-def _read_compaction(item: Record) -> Block:
-    return control_block(item) if item.get("encrypted_content") is None else _read_encrypted(item)
+def _parse_compaction(item: Record) -> Block:
+    return control_block(item) if item.get("encrypted_content") is None else _parse_encrypted(item)
 
 
-def _reader(translation: Translation, role: Role | None = None, kind: Kind = "message") -> BodyReader:
+def _parser(translation: Translation, role: Role | None = None, kind: Kind = "message") -> BodyParser:
     """Return the reader of an item; without a role, that of the item in the Responses API."""
     bare_translation = _without_envelope(translation)
 
-    def read(item: Record, record: Record, name: str) -> RecordReading:
+    def parse(item: Record, record: Record, name: str) -> ParsedRecord:
         blocks = translate(item["type"], item, bare_translation if item is record else translation)
-        return RecordReading(kind, role or item_role(item), blocks)
+        return ParsedRecord(kind, role or item_role(item), blocks)
 
-    return read
+    return parse
 
 
-_FOREIGN_RESULT = BodyType(_reader(_translate_foreign_result, "tool"), messages.own_item_parts)
+_FOREIGN_RESULT = BodyType(_parser(_translate_foreign_result, "tool"), messages.own_item_parts)
 
 ITEMS: Mapping[str, BodyType] = {
     **{
-        name: BodyType(_reader(translation), messages.item_parts)
+        name: BodyType(_parser(translation), messages.item_parts)
         for name, translation in responses_items.ITEMS.items()
     },
-    **dict.fromkeys(("ghost_snapshot", "other", *UNTYPED), BodyType(read_control)),
+    **dict.fromkeys(("ghost_snapshot", "other", *UNTYPED), BodyType(parse_control)),
     **{
-        name: BodyType(_reader(_output_translation(name)), messages.item_parts)
+        name: BodyType(_parser(_output_translation(name)), messages.item_parts)
         for name in ("custom_tool_call_output", "function_call_output")
     },
     "agent_message": BodyType(
-        _reader(_translate_agent_message, "user"), messages.agent_message_parts, steps.agent_message_steps
+        _parser(_translate_agent_message, "user"), messages.agent_message_parts, steps.agent_message_steps
     ),
-    "compaction": BodyType(_reader(_read_encrypted, "system", "record")),
-    "context_compaction": BodyType(_reader(_read_compaction, "system", "record")),
-    "function_call": BodyType(_reader(_translate_function_call), messages.item_parts),
+    "compaction": BodyType(_parser(_parse_encrypted, "system", "record")),
+    "context_compaction": BodyType(_parser(_parse_compaction, "system", "record")),
+    "function_call": BodyType(_parser(_translate_function_call), messages.item_parts),
     "function_result": _FOREIGN_RESULT,
     "message": BodyType(
-        _reader(responses_items.ITEMS["message"]), messages.message_parts, steps.message_steps
+        _parser(responses_items.ITEMS["message"]), messages.message_parts, steps.message_steps
     ),
     "reasoning": BodyType(
-        _reader(responses_items.ITEMS["reasoning"]), messages.item_parts, steps.reasoning_steps
+        _parser(responses_items.ITEMS["reasoning"]), messages.item_parts, steps.reasoning_steps
     ),
-    "tool_call": BodyType(_reader(_translate_foreign_call, "assistant"), messages.own_item_parts),
+    "tool_call": BodyType(_parser(_translate_foreign_call, "assistant"), messages.own_item_parts),
     "tool_result": _FOREIGN_RESULT,
     "web_search_call": BodyType(
-        _reader(responses_items.ITEMS["web_search_call"]), messages.item_parts, steps.hosted_call_steps
+        _parser(responses_items.ITEMS["web_search_call"]), messages.item_parts, steps.hosted_call_steps
     ),
 }
 """Items by type."""
 ITEM_LINES = rows_under("payload", "response_item", ITEMS)
 UNKNOWN_ITEM_LINE = WireType(
-    lambda record: unknown_reading(record, "response_item/" + record["payload"]["type"])
+    lambda record: unknown_record(record, "response_item/" + record["payload"]["type"])
 )
-_UNKNOWN = BodyType(lambda item, record, name: unknown_reading(record, name))
+_UNKNOWN = BodyType(lambda item, record, name: unknown_record(record, name))
 
 
 def row_of_item(item: Record) -> BodyType:
     return ITEMS.get(text_at(item, "type") or "", _UNKNOWN)
 
 
-def read_item(item: Record, record: Record) -> RecordReading:
-    return row_of_item(item).read(item, record, f"{record.get('type', 'msg')}/{item['type']}")
+def parse_item(item: Record, record: Record) -> ParsedRecord:
+    return row_of_item(item).parse(item, record, f"{record.get('type', 'msg')}/{item['type']}")

@@ -25,7 +25,7 @@ from ash_shared.providers.codex.turn_items import (
     item_type,
     value_in_either_case,
 )
-from ash_shared.records.contract import Part, Record, RecordReading
+from ash_shared.records.contract import ParsedRecord, Part, Record
 from ash_shared.records.json_fields import (
     count_at,
     decode_arguments,
@@ -39,12 +39,12 @@ from ash_shared.records.steps import Chunk, Emit, Relation, Scope, Step, TurnEnd
 # Items of the Responses API
 
 
-def message_steps(item: Record, reading: RecordReading) -> Steps:
+def message_steps(item: Record, parsed: ParsedRecord) -> Steps:
     """Return the steps of a message. Labels that Codex puts around media are removed from the user's text, because the
     event that repeats the text does not have them."""
-    if reading.kind != "message":
+    if parsed.kind != "message":
         return None
-    [part] = messages.message_parts(item, reading)
+    [part] = messages.message_parts(item, parsed)
     if part.role == "system":
         return [replace(part, blocks=[_INSTRUCTIONS | block for block in part.blocks])]
     if part.role != "user":
@@ -109,8 +109,8 @@ def _unescape(*texts: str) -> tuple[str, ...]:
     return tuple(text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&") for text in texts)
 
 
-def reasoning_steps(item: Record, reading: RecordReading) -> Steps:
-    return [thought for part in messages.item_parts(item, reading) for thought in _thinking_parts(part)]
+def reasoning_steps(item: Record, parsed: ParsedRecord) -> Steps:
+    return [thought for part in messages.item_parts(item, parsed) for thought in _thinking_parts(part)]
 
 
 def _thinking_parts(part: Part) -> list[Part]:
@@ -119,10 +119,10 @@ def _thinking_parts(part: Part) -> list[Part]:
     return [replace(part, blocks=[block]) for block in readable]
 
 
-def hosted_call_steps(item: Record, reading: RecordReading) -> Steps:
+def hosted_call_steps(item: Record, parsed: ParsedRecord) -> Steps:
     return [
         replace(part, blocks=[*part.blocks, *_empty_results(item, part.blocks, item.get("id"))])
-        for part in messages.item_parts(item, reading)
+        for part in messages.item_parts(item, parsed)
     ]
 
 
@@ -138,10 +138,10 @@ def _empty_results(item: Record, blocks: list[Block], call: Any) -> list[Block]:
     return [{**empty, "extra": {"name": name}} for name in names]
 
 
-def agent_message_steps(item: Record, reading: RecordReading) -> Steps:
-    if reading.kind != "message":
+def agent_message_steps(item: Record, parsed: ParsedRecord) -> Steps:
+    if parsed.kind != "message":
         return None
-    texts = [block["text"] for block in reading.blocks if block["type"] == "text"]
+    texts = [block["text"] for block in parsed.blocks if block["type"] == "text"]
     author = text_at(item, "author")
     message = first_text(item, ("id", "author")) or ""
     sender = {"messageId": message, **({} if author is None else {"fromAgentId": author})}
@@ -151,19 +151,19 @@ def agent_message_steps(item: Record, reading: RecordReading) -> Steps:
 # Events
 
 
-def copied_call_steps(event: Record, reading: RecordReading) -> Steps:
+def copied_call_steps(event: Record, parsed: ParsedRecord) -> Steps:
     """Return the steps of a call that an item repeats."""
-    return _call_steps(reading.blocks, [], is_copy=True)
+    return _call_steps(parsed.blocks, [], is_copy=True)
 
 
-def call_end_steps(read_call: Callable[[Record], Block], *, is_copy: bool) -> EventSteps:
+def call_end_steps(parse_call: Callable[[Record], Block], *, is_copy: bool) -> EventSteps:
     """Return the steps of events that end a call. Commands of the user have no steps, because items report them."""
 
-    def make_steps(event: Record, reading: RecordReading) -> Steps:
+    def make_steps(event: Record, parsed: ParsedRecord) -> Steps:
         if event.get("source") in _USER_SHELL_SOURCES:
             return []
-        results = [block for block in reading.blocks if block["type"] == "tool_result"]
-        return _call_steps([read_call(event)], _with_stderr(results, event), is_copy=is_copy)
+        results = [block for block in parsed.blocks if block["type"] == "tool_result"]
+        return _call_steps([parse_call(event)], _with_stderr(results, event), is_copy=is_copy)
 
     return make_steps
 
@@ -189,56 +189,56 @@ def _call_steps(calls: list[Block], results: list[Block], *, is_copy: bool) -> l
 _USER_SHELL_SOURCES = frozenset({"userShell", "user_shell"})
 
 
-def hosted_call_reader(name: str, *arguments: str) -> Callable[[Record], Block]:
+def hosted_call_parser(name: str, *arguments: str) -> Callable[[Record], Block]:
     """Return a reader of a call to a vendor tool, whose arguments are known when it ends."""
 
-    def read(event: Record) -> Block:
+    def parse(event: Record) -> Block:
         typed = {"type": "tool_use", "id": event["call_id"], "name": name, "executor": "server"}
         return {**typed, "input": pick(event, *arguments)}
 
-    return read
+    return parse
 
 
-def completed_item_steps(item: Record, reading: RecordReading) -> Steps:
+def completed_item_steps(item: Record, parsed: ParsedRecord) -> Steps:
     """Return the steps of a completed item. Response items repeat most of them, but not plans or Codex's own items."""
     wire_type = item_type(item)
     if wire_type in _COMPLETED_ITEM_STEPS:
-        return _COMPLETED_ITEM_STEPS[wire_type](item, reading)
+        return _COMPLETED_ITEM_STEPS[wire_type](item, parsed)
     if wire_type == "reasoning":
-        item_parts = messages.completed_item_parts(item, reading)
+        item_parts = messages.completed_item_parts(item, parsed)
         return [thought for part in item_parts for thought in _thinking_parts(part)]
-    if wire_type in TEXT_ITEMS or wire_type in _HOSTED_ITEMS or reading.kind != "message":
+    if wire_type in TEXT_ITEMS or wire_type in _HOSTED_ITEMS or parsed.kind != "message":
         return None
     if value_in_either_case(item, "source") in _USER_SHELL_SOURCES:
         return []
-    calls = [block for block in reading.blocks if block["type"] == "tool_use"]
+    calls = [block for block in parsed.blocks if block["type"] == "tool_use"]
     if not calls:
-        item_parts = messages.completed_item_parts(item, reading)
+        item_parts = messages.completed_item_parts(item, parsed)
         return [replace(part, key=None, slot=text_at(item, "id")) for part in item_parts]
-    results = [block for block in reading.blocks if block["type"] == "tool_result"]
+    results = [block for block in parsed.blocks if block["type"] == "tool_result"]
     return _call_steps(calls, results or _empty_results(item, calls, item.get("id")), is_copy=True)
 
 
 _HOSTED_ITEMS = frozenset({"image_generation", "web_search"})
 
 
-def prompt_steps(event: Record, reading: RecordReading) -> Steps:
+def prompt_steps(event: Record, parsed: ParsedRecord) -> Steps:
     """Return no steps for a prompt without text: it cannot be deduplicated, so only its item is used."""
-    return None if any(block.get("text") for block in reading.blocks) else []
+    return None if any(block.get("text") for block in parsed.blocks) else []
 
 
 def delta_steps(slot: str) -> EventSteps:
     """Return a reader of deltas that do not name their item: they continue the only open text of their kind."""
     kind: Any = "text" if slot == "message" else "thinking"
-    return lambda event, reading: [Chunk(kind, event["delta"], slot, anonymous_slot=True)]
+    return lambda event, parsed: [Chunk(kind, event["delta"], slot, anonymous_slot=True)]
 
 
-def plan_delta_steps(event: Record, reading: RecordReading) -> Steps:
+def plan_delta_steps(event: Record, parsed: ParsedRecord) -> Steps:
     name = first_text(event, ("item_id", "itemId", "id")) or ""
     return [Chunk("text", event["delta"], name, fields={"variant": "plan"}, response=name)]
 
 
-def output_delta_steps(event: Record, reading: RecordReading) -> Steps:
+def output_delta_steps(event: Record, parsed: ParsedRecord) -> Steps:
     """Return an output delta. Its bytes are in base64, or a list of numbers in legacy versions."""
     chunk = event["chunk"]
     data = b64decode(chunk) if chunk.__class__ is str else bytes(chunk)
@@ -246,9 +246,9 @@ def output_delta_steps(event: Record, reading: RecordReading) -> Steps:
     return [Chunk("output", text, call={"id": event["call_id"]}, fields=pick(event, "stream"))]
 
 
-def task_end_steps(event: Record, reading: RecordReading) -> Steps:
+def task_end_steps(event: Record, parsed: ParsedRecord) -> Steps:
     """End a turn. The last text is emitted only if it was not emitted before."""
-    errors, last = turn_error_steps(event, reading), text_at(event, "last_agent_message")
+    errors, last = turn_error_steps(event, parsed), text_at(event, "last_agent_message")
     if not last:
         return [*errors, TurnEnd()]
     return [*errors, Part(role="assistant", blocks=[text_block(last)], relation="turn_end")]
@@ -260,17 +260,17 @@ def _error_steps(error_parts: Iterable[Part]) -> list[Step]:
     return [Part(role=None, error=error, relation="copy") for error in errors]
 
 
-def question_steps(event: Record, reading: RecordReading) -> Steps:
+def question_steps(event: Record, parsed: ParsedRecord) -> Steps:
     call = {"type": "tool_use", "id": event["call_id"], "name": "request_user_input"}
     return _call_steps([{**call, "input": pick(event, "questions")}], [], is_copy=True)
 
 
-def rollback_steps(event: Record, reading: RecordReading) -> Steps:
+def rollback_steps(event: Record, parsed: ParsedRecord) -> Steps:
     turns = count_at(event, "num_turns")
     return [] if turns is None else [Emit("retraction", {"turns": turns})]
 
 
-def undo_steps(event: Record, reading: RecordReading) -> Steps:
+def undo_steps(event: Record, parsed: ParsedRecord) -> Steps:
     return [Emit("retraction", {"turns": 1})] if event.get("success") is True else []
 
 
@@ -284,7 +284,7 @@ def _agent_message(id: Any, thread: Any, message: Any, *, agent: Any = None, wai
     return Emit("agent_message", payload)
 
 
-def agent_activity_steps(event: Record, reading: RecordReading) -> Steps:
+def agent_activity_steps(event: Record, parsed: ParsedRecord) -> Steps:
     """Return the step of an agent that was started, messaged or stopped; the text of a message is in a call."""
     id = first_text(event, ("event_id", "eventId", "id")) or ""
     thread, path = value_in_either_case(event, "agent_thread_id"), value_in_either_case(event, "agent_path")
@@ -299,7 +299,7 @@ def _started_agent_steps(call: str, thread: Any) -> list[Step]:
     return [Part(role=None, blocks=[{"type": "tool_result", "tool_use_id": call, "agent_id": thread}])]
 
 
-def agent_prompt_steps(event: Record, reading: RecordReading) -> Steps:
+def agent_prompt_steps(event: Record, parsed: ParsedRecord) -> Steps:
     thread = first_text(event, ("new_thread_id", "receiver_thread_id"))
     agent = first_text(event, ("new_agent_nickname", "receiver_agent_nickname"))
     call = event["call_id"]
@@ -307,7 +307,7 @@ def agent_prompt_steps(event: Record, reading: RecordReading) -> Steps:
     return [*started, _agent_message(call, thread, event["prompt"], agent=agent)]
 
 
-def agent_wait_steps(event: Record, reading: RecordReading) -> Steps:
+def agent_wait_steps(event: Record, parsed: ParsedRecord) -> Steps:
     """Return the results of the agents waited for: by thread, or in a list of entries in newer versions."""
     listed = {
         text_at(entry, "thread_id"): entry["status"] for entry in list_or_empty(event.get("agent_statuses"))
@@ -358,26 +358,24 @@ def _agent_state_steps(item: Record) -> list[Step]:
     return [step for step in callbacks if step is not None]
 
 
-def patch_end_steps(event: Record, reading: RecordReading) -> Steps:
-    text_parts = messages.text_parts(event, reading)
+def patch_end_steps(event: Record, parsed: ParsedRecord) -> Steps:
+    text_parts = messages.text_parts(event, parsed)
     return [replace(part, blocks=_with_stderr(part.blocks, event)) for part in text_parts]
 
 
 _COMPLETED_ITEM_STEPS: Mapping[str, EventSteps] = {
     **dict.fromkeys(
-        ("collab_agent_tool_call", "collab_tool_call"), lambda item, reading: _collab_steps(item, "completed")
+        ("collab_agent_tool_call", "collab_tool_call"), lambda item, parsed: _collab_steps(item, "completed")
     ),
-    "context_compaction": lambda item, reading: [],
-    "hook_prompt": lambda item, reading: [],
+    "context_compaction": lambda item, parsed: [],
+    "hook_prompt": lambda item, parsed: [],
     "sub_agent_activity": agent_activity_steps,
 }
 
 # Items of a turn
 
 
-def turn_item_steps(
-    item: Record, phase: str, reading: RecordReading, *, has_local_ids: bool = False
-) -> Steps:
+def turn_item_steps(item: Record, phase: str, parsed: ParsedRecord, *, has_local_ids: bool = False) -> Steps:
     """Return the steps of an item that is reported when it starts, changes and ends."""
     wire_type = item_type(item)
     scope = [Scope(has_local_ids=True)] if has_local_ids else []
@@ -386,12 +384,12 @@ def turn_item_steps(
         if collab_steps is not None:
             return [*scope, *collab_steps]
     if wire_type in _CONTROL_ITEM_STEPS:
-        return _CONTROL_ITEM_STEPS[wire_type](item, reading) if phase == "completed" else []
-    if reading.kind != "message":
+        return _CONTROL_ITEM_STEPS[wire_type](item, parsed) if phase == "completed" else []
+    if parsed.kind != "message":
         return None
-    if not any(block["type"] == "tool_use" for block in reading.blocks):
-        return _text_steps(item, messages.turn_item_parts(item, reading)) if phase == "completed" else []
-    return [*scope, *_tool_item_steps(item, phase, reading.blocks)]
+    if not any(block["type"] == "tool_use" for block in parsed.blocks):
+        return _text_steps(item, messages.turn_item_parts(item, parsed)) if phase == "completed" else []
+    return [*scope, *_tool_item_steps(item, phase, parsed.blocks)]
 
 
 def _text_steps(item: Record, text_parts: list[Part]) -> list[Step]:
@@ -455,7 +453,7 @@ def _output_so_far_steps(item: Record, phase: str) -> list[Step]:
 
 
 _CONTROL_ITEM_STEPS: Mapping[str, EventSteps] = {
-    "context_compaction": lambda item, reading: [Emit("summary", {"text": ""})],
+    "context_compaction": lambda item, parsed: [Emit("summary", {"text": ""})],
     "sub_agent_activity": agent_activity_steps,
 }
 
@@ -463,15 +461,15 @@ _CONTROL_ITEM_STEPS: Mapping[str, EventSteps] = {
 # Other lines
 
 
-def error_steps(fields: Record, reading: RecordReading) -> list[Step]:
-    return _error_steps(messages.error_parts(fields, reading))
+def error_steps(fields: Record, parsed: ParsedRecord) -> list[Step]:
+    return _error_steps(messages.error_parts(fields, parsed))
 
 
-def turn_failure_steps(record: Record, reading: RecordReading) -> list[Step]:
-    return [*_error_steps(messages.turn_failure_parts(record, reading)), TurnEnd()]
+def turn_failure_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
+    return [*_error_steps(messages.turn_failure_parts(record, parsed)), TurnEnd()]
 
 
-def compaction_steps(record: Record, reading: RecordReading) -> Steps:
+def compaction_steps(record: Record, parsed: ParsedRecord) -> Steps:
     """Return one summary event per compaction, also if its text is encrypted."""
     return [Emit("summary", {"text": text_at(record, "payload", "message") or ""})]
 
@@ -479,12 +477,12 @@ def compaction_steps(record: Record, reading: RecordReading) -> Steps:
 # Notifications of the app server
 
 
-def text_delta_steps(params: Record, reading: RecordReading) -> Steps:
+def text_delta_steps(params: Record, parsed: ParsedRecord) -> Steps:
     return [Chunk("text", params["delta"], params["itemId"], response=params["itemId"])]
 
 
 def reasoning_delta_steps(index: str) -> EventSteps:
-    def make_steps(params: Record, reading: RecordReading) -> Steps:
+    def make_steps(params: Record, parsed: ParsedRecord) -> Steps:
         id = params["itemId"]
         slot = _reasoning_slot(id, params[index], index == "summaryIndex")
         return [Chunk("thinking", params["delta"], slot, response=id)]
@@ -492,22 +490,22 @@ def reasoning_delta_steps(index: str) -> EventSteps:
     return make_steps
 
 
-def tool_output_steps(params: Record, reading: RecordReading) -> Steps:
+def tool_output_steps(params: Record, parsed: ParsedRecord) -> Steps:
     return [Chunk("output", params["delta"], call={"id": params["itemId"]})]
 
 
-def turn_end_steps(params: Record, reading: RecordReading) -> Steps:
+def turn_end_steps(params: Record, parsed: ParsedRecord) -> Steps:
     turn = params["turn"]
     if turn.get("status") == "interrupted":
         return [TurnEnd("user_cancel")]
-    return [*turn_error_steps(turn, reading), TurnEnd()]
+    return [*turn_error_steps(turn, parsed), TurnEnd()]
 
 
-def turn_error_steps(fields: Record, reading: RecordReading) -> list[Step]:
-    return _error_steps(messages.task_end_parts(fields, reading))
+def turn_error_steps(fields: Record, parsed: ParsedRecord) -> list[Step]:
+    return _error_steps(messages.task_end_parts(fields, parsed))
 
 
-def usage_steps(params: Record, reading: RecordReading) -> Steps:
+def usage_steps(params: Record, parsed: ParsedRecord) -> Steps:
     counts = {name: _snake_case_keys(params["tokenUsage"][name]) for name in ("last", "total")}
     return [*messages.usage_parts(counts["last"], counts["total"])]
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from ash_shared.model.blocks import Block, Translation, pick, text_block, translate, translated, without
 from ash_shared.model.message import Kind, Role
-from ash_shared.providers.codex.content import generated_image_result, keep_item_keys, read_list
-from ash_shared.records.contract import Record, RecordReading, control_reading, unknown_reading
+from ash_shared.providers.codex.content import generated_image_result, keep_item_keys, parse_list
+from ash_shared.records.contract import ParsedRecord, Record, control_record, unknown_record
 from ash_shared.records.json_fields import list_or_empty
 
 RUNNING_STATUSES = frozenset({"in_progress", "inProgress"})
@@ -31,14 +31,14 @@ def item_type(item: Record) -> str:
     return wire_type if wire_type in _ITEMS else _WORD_START.sub("_", wire_type).lower()
 
 
-def read_turn_item(item: Record, record: Record) -> RecordReading:
+def parse_turn_item(item: Record, record: Record) -> ParsedRecord:
     wire_type = item_type(item)
     if wire_type in _CONTROL_ITEMS:
-        return control_reading(record, item["type"])
+        return control_record(record, item["type"])
     if wire_type not in _ITEMS:
-        return unknown_reading(record, item["type"])
+        return unknown_record(record, item["type"])
     kind, role, translation = _ITEMS[wire_type]
-    return RecordReading(kind, role, translate(item["type"], item, translation))
+    return ParsedRecord(kind, role, translate(item["type"], item, translation))
 
 
 def spelling_used(item: Record, name: str) -> str:
@@ -58,18 +58,18 @@ def value_in_either_case(item: Record, name: str) -> Any:
 
 def _text_translation(variant: str | None = None) -> Translation:
 
-    def read(item: Record) -> list[Block]:
+    def parse(item: Record) -> list[Block]:
         if "content" in item:
-            blocks = [{**block, **pick(item, "phase")} for block in read_list(item["content"])]
+            blocks = [{**block, **pick(item, "phase")} for block in parse_list(item["content"])]
             return keep_item_keys(blocks, item, ("content", "phase"))
         typed = text_block(item["text"], variant) | pick(item, "phase")
         return [translated(item, typed, {"text", "phase"}, item["type"])]
 
-    return read
+    return parse
 
 
 def _translate_user_message(item: Record) -> list[Block]:
-    return keep_item_keys(read_list(item["content"]), item, ("content",))
+    return keep_item_keys(parse_list(item["content"]), item, ("content",))
 
 
 def _translate_hook_prompt(item: Record) -> list[Block]:
@@ -129,13 +129,13 @@ def _translate_file_change(item: Record) -> list[Block]:
 
 
 def _translate_mcp_tool_call(item: Record) -> list[Block]:
-    result, used = _read_mcp_result(item)
+    result, used = _parse_mcp_result(item)
     more = {"executor": "mcp", "server_name": item["server"]}
     names = ("server", "tool", "arguments")
     return [_tool_use_block(item, item["tool"], item["arguments"], *names, *used, **more), *result]
 
 
-def _read_mcp_result(item: Record) -> tuple[list[Block], tuple[str, ...]]:
+def _parse_mcp_result(item: Record) -> tuple[list[Block], tuple[str, ...]]:
     """Return the result of the call, if it has ended, and the item's keys that the result consumes."""
     error, response = item.get("error"), item.get("result")
     if error is not None:
@@ -152,7 +152,7 @@ def mcp_result_fields(response: Record) -> Block:
     fields = {"structured": response.get(structured_key), "is_error": response.get(error_key)}
     rest = without(response, "content", structured_key, error_key)
     non_null = {key: value for key, value in fields.items() if value is not None}
-    return {"content": read_list(response["content"])} | non_null | ({"extra": rest} if rest else {})
+    return {"content": parse_list(response["content"])} | non_null | ({"extra": rest} if rest else {})
 
 
 def _translate_dynamic_tool_call(item: Record) -> list[Block]:
@@ -169,7 +169,7 @@ def dynamic_result_fields(item: Record) -> Block:
     if items is None:
         return error_flag if error is None else error_flag | {"content": error}
     structured = {} if error is None else {"structured": {"error": error}}
-    return {**error_flag, "content": read_list(items), **structured}
+    return {**error_flag, "content": parse_list(items), **structured}
 
 
 def _translate_collab_tool_call(item: Record) -> list[Block]:
@@ -195,16 +195,16 @@ def _translate_image_generation(item: Record) -> list[Block]:
 
 
 def _single_argument_call(name: str, argument: str) -> Translation:
-    def read(item: Record) -> list[Block]:
+    def parse(item: Record) -> list[Block]:
         key = spelling_used(item, argument)
         return [_tool_use_block(item, name, {key: item[key]}, key)]
 
-    return read
+    return parse
 
 
 def _translate_function_call_output(item: Record) -> Block:
     output = item["output"]
-    content = read_list(output) if output.__class__ is list else output
+    content = parse_list(output) if output.__class__ is list else output
     typed = {"type": "tool_result", "content": content}
     return translated(item, typed, {"output"}, item["type"])
 

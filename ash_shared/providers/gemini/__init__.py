@@ -1,7 +1,7 @@
 """Google's Gemini API: requests, responses and streams of `generateContent`, and the Interactions API.
 
 Source: `Content`, `Candidate` and `GenerateContentResponse` of the `google-genai` package. A stream chunk has
-the form of a response and is read as one. Keys are in camel case over HTTP and in snake case if an SDK wrote
+the form of a response and is parsed as one. Keys are in camel case over HTTP and in snake case if an SDK wrote
 them.
 """
 
@@ -20,7 +20,7 @@ from ash_shared.model.blocks import (
     with_extra,
     without,
 )
-from ash_shared.model.message import Facts, Role
+from ash_shared.model.message import RecordHeader, Role
 from ash_shared.providers.gemini.interaction_steps import event_steps, interaction_steps
 from ash_shared.providers.gemini.interactions import (
     event_parts,
@@ -28,30 +28,30 @@ from ash_shared.providers.gemini.interactions import (
     is_event,
     is_interaction,
     is_item,
-    read_event,
-    read_interaction,
-    read_step,
+    parse_event,
+    parse_interaction,
+    parse_step,
     request_parts,
 )
 from ash_shared.providers.gemini.steps import response_steps
 from ash_shared.records.contract import (
     Marks,
+    ParsedRecord,
     Part,
     Provider,
     Record,
-    RecordReading,
     WireType,
     single_message_part,
     speaker_of_role,
-    unknown_reading,
+    unknown_record,
 )
 from ash_shared.records.fingerprints import body_keys
 from ash_shared.records.gemini_parts import (
     UsageKeys,
     gemini_usage,
     is_part,
-    read_part,
-    read_parts,
+    parse_part,
+    parse_parts,
     value_in_either_case,
 )
 from ash_shared.records.json_fields import (
@@ -85,12 +85,12 @@ def _is_function_response(part: Any) -> bool:
     return part.__class__ is dict and not part.keys().isdisjoint(("functionResponse", "function_response"))
 
 
-def _read_content(content: Any) -> list[Block]:
+def _parse_content(content: Any) -> list[Block]:
     """Return the blocks of a content; a part or a list of parts is accepted in place of a content."""
     if content.__class__ is not dict or is_part(content):
-        return read_parts(content)
+        return parse_parts(content)
     if content.get("parts") is not None:
-        return read_parts(content["parts"])
+        return parse_parts(content["parts"])
     return [] if content.keys() <= {"role", "parts"} else [raw_block("malformed", content, "content")]
 
 
@@ -103,35 +103,35 @@ def _request_contents(record: Record) -> list[tuple[Role, Any]]:
     return system_contents + [(_content_role(content, "user"), content) for content in content_list]
 
 
-def _read_request(record: Record) -> RecordReading:
-    blocks = [block for _, content in _request_contents(record) for block in _read_content(content)]
-    return RecordReading("message", "user", bounded(blocks))
+def _parse_request(record: Record) -> ParsedRecord:
+    blocks = [block for _, content in _request_contents(record) for block in _parse_content(content)]
+    return ParsedRecord("message", "user", bounded(blocks))
 
 
-def _read_candidate(candidate: Any) -> list[Block]:
+def _parse_candidate(candidate: Any) -> list[Block]:
     if candidate.__class__ is not dict:
         return [raw_block("malformed", candidate, "candidate")]
     content, index = candidate.get("content"), candidate.get("index")
-    blocks = [] if content is None else _read_content(content)
+    blocks = [] if content is None else _parse_content(content)
     return [with_extra(block, {"choice_index": index}) for block in blocks] if index else blocks
 
 
-def _read_response(record: Record) -> RecordReading:
+def _parse_response(record: Record) -> ParsedRecord:
     """Read a response or a chunk; one without content becomes one control block."""
-    blocks = [block for candidate in record.get("candidates") or [] for block in _read_candidate(candidate)]
-    return RecordReading("message", "assistant", bounded(blocks) or [raw_block("control", record)])
+    blocks = [block for candidate in record.get("candidates") or [] for block in _parse_candidate(candidate)]
+    return ParsedRecord("message", "assistant", bounded(blocks) or [raw_block("control", record)])
 
 
-def _read_bare_content(record: Record) -> RecordReading:
-    return RecordReading("message", _content_role(record, "user"), _read_content(record))
+def _parse_bare_content(record: Record) -> ParsedRecord:
+    return ParsedRecord("message", _content_role(record, "user"), _parse_content(record))
 
 
-def _read_bare_part(record: Record) -> RecordReading:
-    return RecordReading("message", "user", read_parts(record))
+def _parse_bare_part(record: Record) -> ParsedRecord:
+    return ParsedRecord("message", "user", parse_parts(record))
 
 
-def _read_error(record: Record) -> RecordReading:
-    return RecordReading("record", "system", translate("error", record["error"], _translate_error))
+def _parse_error(record: Record) -> ParsedRecord:
+    return ParsedRecord("record", "system", translate("error", record["error"], _translate_error))
 
 
 def _translate_error(error: Record) -> Block:
@@ -181,25 +181,25 @@ def _is_error_body(record: Record) -> bool:
     return error.__class__ is dict and error.get("code").__class__ is int and "status" in error
 
 
-def read_block(block: Any) -> Block:
+def parse_block(block: Any) -> Block:
     if is_item(block) and not is_native(block):
-        blocks = read_step(block)
+        blocks = parse_step(block)
         return blocks[0] if len(blocks) == 1 else control_block(block)
-    return read_part(block)
+    return parse_part(block)
 
 
-def facts(record: Record) -> Facts:
+def header(record: Record) -> RecordHeader:
     """Return the metadata of a record. A response id is not unique, because all chunks share it."""
     body = record["interaction"] if record.get("interaction").__class__ is dict else record
-    return Facts(
+    return RecordHeader(
         timestamp=to_milliseconds(first_text(body, ("createTime", "create_time", "created"))),
         model=first_text(body, ("modelVersion", "model_version", "model")),
     )
 
 
-def _request_parts(record: Record, reading: RecordReading) -> list[Part]:
+def _request_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     return [
-        Part(role=speaker_of_role(role), blocks=_read_content(content), original=content)
+        Part(role=speaker_of_role(role), blocks=_parse_content(content), original=content)
         for role, content in _request_contents(record)
     ]
 
@@ -228,14 +228,14 @@ def _response_usage(record: Record) -> Block | None:
     return gemini_usage(usage, _USAGE_KEYS[0], tier) or gemini_usage(usage, _USAGE_KEYS[1], tier)
 
 
-def _response_parts(record: Record, reading: RecordReading) -> list[Part]:
+def _response_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     """Return the part of a response. Chunks of older models have no response id and continue the previous chunk."""
     id = first_text(record, ("responseId", "response_id"))
     candidate = next(iter(record.get("candidates") or []), None)
     return [
         Part(
             role="assistant",
-            blocks=[] if reading.blocks[0].get("raw") is record else reading.blocks,
+            blocks=[] if parsed.blocks[0].get("raw") is record else parsed.blocks,
             key=id,
             usage=_response_usage(record),
             message_id=id,
@@ -270,10 +270,10 @@ def _finish_error(candidate: Any) -> Block | None:
     return message_error(reason, message, without(candidate, "content"))
 
 
-def _error_parts(record: Record, reading: RecordReading) -> list[Part]:
+def _error_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     error = record["error"]
     code, text = text_at(error, "status") or str(error["code"]), text_at(error, "message")
-    return [Part(role="system", blocks=reading.blocks, error=message_error(code, text, error))]
+    return [Part(role="system", blocks=parsed.blocks, error=message_error(code, text, error))]
 
 
 def _content_steps(content_parts: list[Part]) -> list[Step]:
@@ -282,41 +282,41 @@ def _content_steps(content_parts: list[Part]) -> list[Step]:
     return [*([ChunkEnd()] if has_results else []), *content_parts]
 
 
-def _response_steps(record: Record, reading: RecordReading) -> list[Step]:
-    [part] = _response_parts(record, reading)
+def _response_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
+    [part] = _response_parts(record, parsed)
     return response_steps(record, part)
 
 
-_RESPONSE = WireType(_read_response, _response_parts, _response_steps, matches=_is_response_body)
+_RESPONSE = WireType(_parse_response, _response_parts, _response_steps, matches=_is_response_body)
 
 TYPES: Mapping[str, WireType] = {
     "candidates": _RESPONSE,
     "contents": WireType(
-        _read_request,
+        _parse_request,
         _request_parts,
-        lambda record, reading: _content_steps(_request_parts(record, reading)),
+        lambda record, parsed: _content_steps(_request_parts(record, parsed)),
         matches=_is_request,
     ),
     "parts": WireType(
-        _read_bare_content,
-        steps=lambda record, reading: _content_steps(single_message_part(record, reading)),
+        _parse_bare_content,
+        steps=lambda record, parsed: _content_steps(single_message_part(record, parsed)),
         matches=_is_bare_content,
     ),
-    "event_type": WireType(read_event, event_parts, event_steps, matches=is_event),
-    "object": WireType(read_interaction, interaction_parts, interaction_steps, matches=is_interaction),
-    "error": WireType(_read_error, _error_parts, matches=_is_error_body),
+    "event_type": WireType(parse_event, event_parts, event_steps, matches=is_event),
+    "object": WireType(parse_interaction, interaction_parts, interaction_steps, matches=is_interaction),
+    "error": WireType(_parse_error, _error_parts, matches=_is_error_body),
     **dict.fromkeys(_NO_CANDIDATE_KEYS, _RESPONSE),
 }
 """The types of records by their identifying key. The first match is used."""
 
 _OTHER_TYPES = (
-    WireType(read_interaction, request_parts, matches=lambda record: "input" in record),
-    WireType(read_interaction, matches=lambda record: "steps" in record or "outputs" in record),
-    WireType(_read_bare_content, matches=lambda record: "parts" in record),
-    WireType(_read_bare_part, matches=lambda record: bool(record) and is_part(record)),
-    WireType(unknown_reading),
+    WireType(parse_interaction, request_parts, matches=lambda record: "input" in record),
+    WireType(parse_interaction, matches=lambda record: "steps" in record or "outputs" in record),
+    WireType(_parse_bare_content, matches=lambda record: "parts" in record),
+    WireType(_parse_bare_part, matches=lambda record: bool(record) and is_part(record)),
+    WireType(unknown_record),
 )
-"""Types that are read only if the source is declared: other vendors have similar records. The first match is used."""
+"""Types that are parsed only if the source is declared: other vendors have similar records. The first match is used."""
 
 _OTHER_BODY_KEYS: Mapping[str, frozenset[str]] = {
     "contents": frozenset({"toolConfig"}),
@@ -349,6 +349,6 @@ PROVIDER = Provider(
     recognize=recognize,
     marks=Marks(untyped_keys=TYPES, body_keys={*TYPES, *_OTHER_BODY_KEYS["contents"], "input"}),
     wire_type=wire_type,
-    read_block=read_block,
-    facts=facts,
+    parse_block=parse_block,
+    header=header,
 )

@@ -16,11 +16,11 @@ from ash_shared.providers.gemini.interactions import (
     input_blocks,
     interaction_error,
     interaction_usage,
-    read_step,
+    parse_step,
     response_steps,
     step_speaker,
 )
-from ash_shared.records.contract import Part, Record, RecordReading
+from ash_shared.records.contract import ParsedRecord, Part, Record
 from ash_shared.records.json_fields import list_or_empty, text_at, value_at
 from ash_shared.records.steps import (
     Chunk,
@@ -52,12 +52,12 @@ def _call_delta(delta: Record, slot: str) -> list[Step]:
 
 
 def _result_delta(delta: Record, slot: str) -> list[Step]:
-    return [_assistant_part(read_step(delta), slot)]
+    return [_assistant_part(parse_step(delta), slot)]
 
 
 def _media_delta(delta: Record, slot: str) -> list[Step]:
     """Return complete media; text may precede and follow it."""
-    return [ChunkEnd(slot), _assistant_part(read_step(delta))]
+    return [ChunkEnd(slot), _assistant_part(parse_step(delta))]
 
 
 _encode = msgspec.json.Encoder().encode
@@ -89,7 +89,7 @@ def _begin_step(event: Record) -> list[Step]:
     step = event["step"] if "step" in event else event["content"]
     wire_type, slot = step["type"], _slot(event)
     if wire_type.endswith("_call"):
-        return [call_chunk(read_step(step)[0], slot)]
+        return [call_chunk(parse_step(step)[0], slot)]
     if wire_type.endswith("_result"):
         result = _result_delta(step, slot) if step.get("result") else []
         return [Chunk("output", "", slot, call={"id": text_at(step, "call_id")}), *result]
@@ -121,7 +121,7 @@ def _output_steps(interaction: Record) -> list[Step]:
     emitted: list[Step] = []
     slot = 0
     for step in response_steps(interaction):
-        blocks = [block for block in read_step(step) if _is_visible(block)]
+        blocks = [block for block in parse_step(step) if _is_visible(block)]
         if value_at(step, "type") == "user_input":
             emitted.append(Part(role="user", blocks=blocks, relation="copy"))
         else:
@@ -156,14 +156,14 @@ _END_STEPS: Mapping[str | None, _Reader] = {
 """Readers of ended responses, by status."""
 
 
-def interaction_steps(record: Record, reading: RecordReading) -> list[Step]:
-    end_reader = _END_STEPS.get(text_at(record, "status"))
+def interaction_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
+    end_parser = _END_STEPS.get(text_at(record, "status"))
     input_steps = [
         Part(role=role, blocks=blocks, relation="copy" if role == "user" else "new")
         for role, blocks in input_blocks(record)
     ]
     start = ResponseStart(text_at(record, "id"), begins="unless_same_id")
-    output = [*_output_steps(record), *end_reader(record)] if end_reader is not None else []
+    output = [*_output_steps(record), *end_parser(record)] if end_parser is not None else []
     return [*input_steps, start, *output]
 
 
@@ -174,11 +174,11 @@ def _begin_response(event: Record) -> list[Step]:
 def _end_response(event: Record) -> list[Step]:
     """End a response. The steps of a failed response are ignored, because it may already have ended."""
     interaction = event["interaction"]
-    end_reader = _END_STEPS.get(text_at(interaction, "status"))
-    if end_reader is _fail_response:
+    end_parser = _END_STEPS.get(text_at(interaction, "status"))
+    if end_parser is _fail_response:
         return _fail_response(interaction)
     start = ResponseStart(text_at(interaction, "id"), begins="if_none_open")
-    return [start, *_output_steps(interaction), *(end_reader(interaction) if end_reader is not None else [])]
+    return [start, *_output_steps(interaction), *(end_parser(interaction) if end_parser is not None else [])]
 
 
 _EVENT_READERS: Mapping[str, _Reader] = {
@@ -193,7 +193,7 @@ _EVENT_READERS: Mapping[str, _Reader] = {
 """Readers of events of the current and of the first version of this API."""
 
 
-def event_steps(event: Record, reading: RecordReading) -> list[Step]:
+def event_steps(event: Record, parsed: ParsedRecord) -> list[Step]:
     """Return the steps of an event; unknown events and deltas are emitted as raw."""
     wire_type, delta = event["event_type"], event.get("delta")
     is_known = wire_type in _EVENT_READERS and (delta is None or value_at(delta, "type") in _DELTA_READERS)

@@ -20,7 +20,7 @@ from ash_shared.model.blocks import (
     translated,
 )
 from ash_shared.model.message import Role
-from ash_shared.records.contract import Part, Record, RecordReading, Speaker, chunk_reading
+from ash_shared.records.contract import ParsedRecord, Part, Record, Speaker, chunk_record
 from ash_shared.records.gemini_parts import (
     UsageKeys,
     as_list,
@@ -49,8 +49,8 @@ def is_event(record: Record) -> bool:
     return is_error or wire_type.startswith(("interaction.", "step.", "content."))
 
 
-def read_event(record: Record) -> RecordReading:
-    return chunk_reading(record, text_at(record, "event_type"))
+def parse_event(record: Record) -> ParsedRecord:
+    return chunk_record(record, text_at(record, "event_type"))
 
 
 def _translate_media(item: Block) -> Block:
@@ -77,13 +77,13 @@ def _translate_thought(item: Block) -> list[Block]:
     return [
         translated(item, first | signature, consumed, item["type"]),
         *({**block, "source_type": item["type"]} for block in other_blocks),
-        *_read_items(rest),
+        *_parse_items(rest),
     ]
 
 
 def _step_content(item: Block) -> list[Block]:
     """Return the blocks of a step of the user or the model; a step that has only begun may have no content."""
-    return _read_items(as_list(item.get("content")))
+    return _parse_items(as_list(item.get("content")))
 
 
 def _call_translation(executor: str | None) -> Callable[[Block], Block]:
@@ -113,7 +113,7 @@ def _translate_tool_result(item: Block) -> Block:
     if result.__class__ is str:
         typed["content"] = result
     elif result.__class__ is list and all(map(is_item, result)):
-        typed["content"] = _read_items(result)
+        typed["content"] = _parse_items(result)
     else:
         typed |= {"content": result, "structured": result}
     return translated(item, typed, ("call_id", "is_error", "result"), item["type"])
@@ -149,11 +149,11 @@ def is_item(item: Any) -> bool:
     return item.__class__ is dict and (is_native(item) or is_one_of(item.get("type"), _ITEM_TRANSLATIONS))
 
 
-def _read_items(items: list[Any]) -> list[Block]:
-    return bounded([block for item in items for block in read_step(item)])
+def _parse_items(items: list[Any]) -> list[Block]:
+    return bounded([block for item in items for block in parse_step(item)])
 
 
-def read_step(item: Any) -> list[Block]:
+def parse_step(item: Any) -> list[Block]:
     if item.__class__ is str:
         return [text_block(item)]
     if is_native(item):
@@ -168,7 +168,7 @@ def read_step(item: Any) -> list[Block]:
 
 def _speaker_blocks(record: Record) -> list[tuple[Speaker, list[Block]]]:
     """Return the blocks of an interaction with their speakers: the system, then the input, then every step."""
-    return input_blocks(record) + [(step_speaker(step), read_step(step)) for step in response_steps(record)]
+    return input_blocks(record) + [(step_speaker(step), parse_step(step)) for step in response_steps(record)]
 
 
 def input_blocks(record: Record) -> list[tuple[Speaker, list[Block]]]:
@@ -176,9 +176,9 @@ def input_blocks(record: Record) -> list[tuple[Speaker, list[Block]]]:
     system = value_in_either_case(record, "systemInstruction", "system_instruction")
     input = record.get("input")
     system_blocks: list[tuple[Speaker, list[Block]]] = (
-        [] if system is None else [("system", read_step(system))]
+        [] if system is None else [("system", parse_step(system))]
     )
-    return system_blocks + [_read_input_item(item) for item in as_list(input)]
+    return system_blocks + [_parse_input_item(item) for item in as_list(input)]
 
 
 def response_steps(record: Record) -> list[Any]:
@@ -189,19 +189,19 @@ def step_speaker(step: Any) -> Speaker:
     return "user" if is_one_of(value_at(step, "type"), ("function_result", "user_input")) else "assistant"
 
 
-def _read_input_item(item: Any) -> tuple[Speaker, list[Block]]:
+def _parse_input_item(item: Any) -> tuple[Speaker, list[Block]]:
     """Read a step of the input, or an earlier chat turn with a role and a content."""
     if item.__class__ is not dict or "role" not in item or "type" in item:
         is_model_step = is_one_of(value_at(item, "type"), ("model_output", "thought", "function_call"))
-        return ("assistant" if is_model_step else "user"), read_step(item)
+        return ("assistant" if is_model_step else "user"), parse_step(item)
     return ("assistant" if item["role"] == "model" else "user"), _step_content(item)
 
 
-def read_interaction(record: Record) -> RecordReading:
+def parse_interaction(record: Record) -> ParsedRecord:
     """Read an interaction, with its input if included, or a request, which has only input."""
     blocks = [block for _, speaker_blocks in _speaker_blocks(record) for block in speaker_blocks]
     role: Role = "assistant" if is_interaction(record) or response_steps(record) else "user"
-    return RecordReading("message", role, bounded(blocks))
+    return ParsedRecord("message", role, bounded(blocks))
 
 
 _USAGE_KEYS = UsageKeys(
@@ -216,12 +216,12 @@ _SUCCESS_STATUSES = frozenset(
 )
 
 
-def request_parts(record: Record, reading: RecordReading) -> list[Part]:
+def request_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     """Return one part for each sequence of inputs with the same speaker."""
     return [Part(role=role, blocks=blocks) for role, blocks in _group_by_speaker(_speaker_blocks(record))]
 
 
-def interaction_parts(record: Record, reading: RecordReading) -> list[Part]:
+def interaction_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     """Return one part per sequence of steps with the same speaker. The last part of the model gets usage and error."""
     id, status = text_at(record, "id"), text_at(record, "status")
     runs = _group_by_speaker(_speaker_blocks(record))
@@ -257,7 +257,7 @@ def interaction_error(record: Record) -> Block | None:
     return None if code is None else message_error(code, text_at(error, "message"), error or None)
 
 
-def event_parts(record: Record, reading: RecordReading) -> list[Part]:
+def event_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     """Return a part for the error of an event, if any. Other events have only steps."""
     return [Part(role=None, error=event_error(record))] if record.get("error").__class__ is dict else []
 

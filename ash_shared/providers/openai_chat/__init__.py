@@ -5,21 +5,21 @@ OpenRouter, Groq, DeepSeek, Mistral, xAI, Cerebras and Gemini's compatible endpo
 """
 
 from ash_shared.providers.openai_chat import messages, steps
-from ash_shared.providers.openai_chat.content import PARTS, ROLES, read_block
-from ash_shared.providers.openai_chat.messages import facts
+from ash_shared.providers.openai_chat.content import PARTS, ROLES, parse_block
+from ash_shared.providers.openai_chat.messages import header
 from ash_shared.providers.openai_chat.recognition import PART_TYPES, is_own
-from ash_shared.records.contract import Marks, Provider, Record, WireType, control_reading, unknown_reading
+from ash_shared.records.contract import Marks, Provider, Record, WireType, control_record, unknown_record
 from ash_shared.records.json_fields import is_one_of, text_at
 
-_CHUNK = WireType(messages.read_chunk, messages.chunk_parts, steps.chunk_steps)
-_COMPLETION = WireType(messages.read_completion, messages.completion_parts, steps.completion_steps)
-_ERROR = WireType(lambda record: control_reading(record, "error"), messages.error_parts)
-_LEGACY_COMPLETION = WireType(messages.read_completion, messages.completion_parts, steps.chunk_steps)
-_MESSAGE = WireType(messages.read_message_record, messages.message_parts)
-_PART = WireType(messages.read_bare_part, messages.message_parts)
-_REQUEST = WireType(messages.read_request, messages.request_parts)
-_TRANSCRIPTION = WireType(messages.read_transcription, messages.message_parts)
-_UNKNOWN = WireType(lambda record: unknown_reading(record, text_at(record, "type")))
+_CHUNK = WireType(messages.parse_chunk, messages.chunk_parts, steps.chunk_steps)
+_COMPLETION = WireType(messages.parse_completion, messages.completion_parts, steps.completion_steps)
+_ERROR = WireType(lambda record: control_record(record, "error"), messages.error_parts)
+_LEGACY_COMPLETION = WireType(messages.parse_completion, messages.completion_parts, steps.chunk_steps)
+_MESSAGE = WireType(messages.parse_message_record, messages.message_parts)
+_PART = WireType(messages.parse_bare_part, messages.message_parts)
+_REQUEST = WireType(messages.parse_request, messages.request_parts)
+_TRANSCRIPTION = WireType(messages.parse_transcription, messages.message_parts)
+_UNKNOWN = WireType(lambda record: unknown_record(record, text_at(record, "type")))
 
 
 def wire_type(record: Record) -> WireType:
@@ -55,6 +55,6 @@ PROVIDER = Provider(
         body_keys={"choices", "error", "messages", "object", "stats"},
     ),
     wire_type=wire_type,
-    read_block=read_block,
-    facts=facts,
+    parse_block=parse_block,
+    header=header,
 )

@@ -12,10 +12,10 @@ from ash_shared.model.blocks import (
     Block,
     is_native,
     is_valid,
+    parse_content,
+    parse_nested,
     pick,
     raw_block,
-    read_content,
-    read_nested,
     refusal_block,
     text_block,
     translate,
@@ -44,7 +44,7 @@ ROLES: Mapping[Any, Role] = {
 }
 
 
-def read_block(block: Any) -> Block:
+def parse_block(block: Any) -> Block:
     """Read one part of a content list. An OpenAI `file` part has a `file` key; Ash's own file block does not."""
     if block.__class__ is str:
         return text_block(block)
@@ -57,14 +57,14 @@ def read_block(block: Any) -> Block:
         return raw_block("unknown_type", block)
     if wire_type in PARTS:
         return translate(wire_type, block, PARTS[wire_type])[0]
-    return _read_untranslated(wire_type, block)
+    return _parse_untranslated(wire_type, block)
 
 
-def _read_untranslated(wire_type: str, block: Block) -> Block:
+def _parse_untranslated(wire_type: str, block: Block) -> Block:
     if wire_type == "reference":
         return raw_block("control", block, wire_type)
     if wire_type == "tool_result" and is_valid(block):
-        return read_nested(block, read_block)
+        return parse_nested(block, parse_block)
     return raw_block("malformed" if wire_type in _NATIVE_TYPES else "unknown_type", block, wire_type)
 
 
@@ -159,21 +159,21 @@ PARTS: Mapping[str, Callable[[Record], Block]] = {
 _NATIVE_TYPES = frozenset({"text", "image", "tool_use", "tool_result", "file", "raw"})
 
 
-def read_parts(content: Any) -> list[Block]:
+def parse_parts(content: Any) -> list[Block]:
     """Read the `content` of a message: a string, a list of parts, or null if the message uses other keys."""
-    return [] if content is None else read_content(content, read_block)
+    return [] if content is None else parse_content(content, parse_block)
 
 
-def read_message(message: Record) -> list[Block]:
+def parse_message(message: Record) -> list[Block]:
     """Return the blocks of one message. Raises KeyError, TypeError or AttributeError if it is not a message."""
     role = message.get("role")
     if role in ("tool", "function"):
         return [_translate_tool_result(message, role)]
     if role != "assistant":
-        return read_parts(message["content"])
+        return parse_parts(message["content"])
     annotations = message.get("annotations")
-    content, has_citations = _with_citations(read_parts(message.get("content")), annotations)
-    blocks = _read_reasoning(message) + content
+    content, has_citations = _with_citations(parse_parts(message.get("content")), annotations)
+    blocks = _parse_reasoning(message) + content
     for name, translation in _ASSISTANT_KEYS.items():
         if message.get(name) is not None:
             blocks += translation(message)
@@ -185,7 +185,7 @@ def _translate_tool_result(message: Record, role: str) -> Block:
     typed: Block = {"type": "tool_result"}
     if role == "function" or "tool_call_id" in message:
         typed["tool_use_id"] = message["tool_call_id"] if role == "tool" else None
-    typed["content"] = read_parts(content) if content.__class__ is list else content
+    typed["content"] = parse_parts(content) if content.__class__ is list else content
     consumed = {"role", "content"} | ({"tool_call_id"} if role == "tool" else set())
     return translated(message, typed, consumed, role)
 
@@ -208,7 +208,7 @@ def _with_annotations(blocks: list[Block], annotations: Any) -> list[Block]:
 REASONING = ("reasoning_content", "reasoning", "reasoning_details")
 
 
-def _read_reasoning(message: Record) -> list[Block]:
+def _parse_reasoning(message: Record) -> list[Block]:
     """Read the reasoning, which gateways repeat under up to three names: the first text; the others go to `extra`."""
     present = {name: message[name] for name in REASONING if message.get(name) is not None}
     texts = {name: text for name, text in present.items() if text.__class__ is str}
@@ -231,7 +231,7 @@ def reasoning_details_block(details: Any) -> Block:
     return {"type": "thinking", "thinking": "\n\n".join(texts), **encrypted}
 
 
-def _read_audio(message: Record) -> list[Block]:
+def _parse_audio(message: Record) -> list[Block]:
     """Read an audio response: the recording and its transcript. Later requests refer to it by id."""
     audio = message["audio"]
     source = {"source": {"type": "base64", "data": audio["data"]}} if "data" in audio else {}
@@ -242,7 +242,7 @@ def _read_audio(message: Record) -> list[Block]:
     return blocks
 
 
-def read_call(call: Any) -> list[Block]:
+def parse_call(call: Any) -> list[Block]:
     wire_type = call.get("type") if call.__class__ is dict else None
     if wire_type is None:
         wire_type = next(
@@ -277,11 +277,11 @@ _CALL_TRANSLATIONS: Mapping[str, Callable[[Record], Block]] = {
 }
 
 _ASSISTANT_KEYS: Mapping[str, Callable[[Record], list[Block]]] = {
-    "images": lambda message: read_parts(message["images"]),
+    "images": lambda message: parse_parts(message["images"]),
     "refusal": lambda message: [refusal_block({"refusal": message["refusal"]})],
-    "audio": _read_audio,
+    "audio": _parse_audio,
     "tool_calls": lambda message: [
-        block for call in list_or_empty(message["tool_calls"]) for block in read_call(call)
+        block for call in list_or_empty(message["tool_calls"]) for block in parse_call(call)
     ],
     "function_call": lambda message: translate(
         "function_call",
@@ -289,10 +289,10 @@ _ASSISTANT_KEYS: Mapping[str, Callable[[Record], list[Block]]] = {
         lambda call: _tool_use_block(call, {"id": None}, "function_call"),
     ),
 }
-"""Readers of an assistant message's keys other than `content`, in reading order."""
+"""Parsers of an assistant message's keys other than `content`, in the order of their blocks."""
 
 
 def message_blocks(message: Any) -> list[Block]:
     """Return the blocks of a message of a request; a malformed message becomes one raw block."""
     role = message.get("role") if message.__class__ is dict else None
-    return translate(role if role.__class__ is str else "message", message, read_message)
+    return translate(role if role.__class__ is str else "message", message, parse_message)

@@ -5,9 +5,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from ash_shared.model.blocks import Block, bounded, text_block, translate, translated, with_extra
-from ash_shared.model.message import Facts, Role
-from ash_shared.providers.openai_chat.content import ROLES, message_blocks, read_block, read_message
-from ash_shared.records.contract import Part, Record, RecordReading, chunk_reading, speaker_of_role
+from ash_shared.model.message import RecordHeader, Role
+from ash_shared.providers.openai_chat.content import ROLES, message_blocks, parse_block, parse_message
+from ash_shared.records.contract import ParsedRecord, Part, Record, chunk_record, speaker_of_role
 from ash_shared.records.json_fields import (
     cost_at,
     count_at,
@@ -23,9 +23,9 @@ from ash_shared.records.json_fields import (
 )
 
 
-def facts(record: Record) -> Facts:
+def header(record: Record) -> RecordHeader:
     """Return the time and model of a response. Its id is not unique, because all chunks share it."""
-    return Facts(timestamp=to_milliseconds(record.get("created")), model=text_at(record, "model"))
+    return RecordHeader(timestamp=to_milliseconds(record.get("created")), model=text_at(record, "model"))
 
 
 def response_usage(record: Record) -> Block | None:
@@ -75,7 +75,7 @@ def _message_part(message: Any, blocks: list[Block]) -> Part:
     return Part(role=speaker_of_role(role), blocks=blocks, metadata={"stop_reason": refused})
 
 
-def completion_parts(record: Record, reading: RecordReading) -> list[Part]:
+def completion_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     """Return the part of the first choice; other choices stay in the record."""
     choice = next(iter(record["choices"]), None)
     blocks = choice_blocks(choice) if choice else []
@@ -97,43 +97,43 @@ def completion_parts(record: Record, reading: RecordReading) -> list[Part]:
     ]
 
 
-def chunk_parts(record: Record, reading: RecordReading) -> list[Part]:
+def chunk_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     """Return a part only if the chunk reports an error."""
-    return [replace(part, key=text_at(record, "id")) for part in error_parts(record, reading)]
+    return [replace(part, key=text_at(record, "id")) for part in error_parts(record, parsed)]
 
 
-def request_parts(record: Record, reading: RecordReading) -> list[Part]:
+def request_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     messages = list_or_empty(record["messages"])
     return [
         replace(_message_part(message, message_blocks(message)), original=message) for message in messages
     ]
 
 
-def message_parts(record: Record, reading: RecordReading) -> list[Part]:
+def message_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     """Return the part of a message, or of a bare content part or a transcription, which have no role."""
-    if reading.kind != "message":
-        return error_parts(record, reading)
-    message = record if is_one_of(record.get("role"), ROLES) else {"role": reading.role}
-    return [_message_part(message, reading.blocks)]
+    if parsed.kind != "message":
+        return error_parts(record, parsed)
+    message = record if is_one_of(record.get("role"), ROLES) else {"role": parsed.role}
+    return [_message_part(message, parsed.blocks)]
 
 
-def error_parts(record: Record, reading: RecordReading) -> list[Part]:
+def error_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     error = standard_error(record.get("error"))
     return [Part(role="assistant", error=error)] if error else []
 
 
-def read_request(record: Record) -> RecordReading:
+def parse_request(record: Record) -> ParsedRecord:
     blocks = [block for message in list_or_empty(record["messages"]) for block in message_blocks(message)]
-    return RecordReading("message", "user", bounded(blocks))
+    return ParsedRecord("message", "user", bounded(blocks))
 
 
-def read_completion(record: Record) -> RecordReading:
+def parse_completion(record: Record) -> ParsedRecord:
     blocks = [block for choice in list_or_empty(record["choices"]) for block in choice_blocks(choice)]
-    return RecordReading("message", "assistant", bounded(blocks))
+    return ParsedRecord("message", "assistant", bounded(blocks))
 
 
-def read_chunk(record: Record) -> RecordReading:
-    return chunk_reading(record, text_at(record, "object"))
+def parse_chunk(record: Record) -> ParsedRecord:
+    return chunk_record(record, text_at(record, "object"))
 
 
 def is_chunk(record: Record) -> bool:
@@ -160,33 +160,33 @@ def is_legacy_text(choice: Any) -> bool:
 
 def choice_blocks(choice: Record) -> list[Block]:
     """Return the blocks of a choice; all choices but the first are marked with their index."""
-    blocks = translate("choice", choice, _read_choice)
+    blocks = translate("choice", choice, _parse_choice)
     index = choice.get("index") if choice.__class__ is dict else None
     if index.__class__ is not int or index == 0:
         return blocks
     return [with_extra(block, {"choice_index": index}) for block in blocks]
 
 
-def _read_choice(choice: Record) -> list[Block]:
+def _parse_choice(choice: Record) -> list[Block]:
     """Read a message, or the bare text of the legacy completions API."""
     if "message" not in choice:
         return [text_block(choice["text"])]
-    return read_message({**choice["message"], "role": "assistant"})
+    return parse_message({**choice["message"], "role": "assistant"})
 
 
-def read_message_record(record: Record) -> RecordReading:
-    return RecordReading("message", ROLES[record["role"]], bounded(read_message(record)))
+def parse_message_record(record: Record) -> ParsedRecord:
+    return ParsedRecord("message", ROLES[record["role"]], bounded(parse_message(record)))
 
 
-def read_bare_part(record: Record) -> RecordReading:
+def parse_bare_part(record: Record) -> ParsedRecord:
     role: Role = "assistant" if record["type"] == "refusal" else "user"
-    return RecordReading("message", role, [read_block(record)])
+    return ParsedRecord("message", role, [parse_block(record)])
 
 
-def read_transcription(record: Record) -> RecordReading:
+def parse_transcription(record: Record) -> ParsedRecord:
     """Read a verbose transcription; its segments and times go to `extra`."""
     transcript = translated(record, text_block(record["text"], "transcript"), {"text"}, "transcription")
-    return RecordReading("message", "assistant", [transcript])
+    return ParsedRecord("message", "assistant", [transcript])
 
 
 def is_transcription(record: Record) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ash_shared.model.blocks import Block
-from ash_shared.providers.openai_chat.content import read_block
+from ash_shared.providers.openai_chat.content import parse_block
 from ash_shared.providers.openai_chat.messages import (
     choice_blocks,
     is_legacy_text,
@@ -18,7 +18,7 @@ from ash_shared.providers.openai_chat.messages import (
     response_usage,
     standard_error,
 )
-from ash_shared.records.contract import Part, Record, RecordReading
+from ash_shared.records.contract import ParsedRecord, Part, Record
 from ash_shared.records.json_fields import first_text, list_or_empty, message_error, text_at, value_at
 from ash_shared.records.steps import (
     ALL_KINDS,
@@ -36,7 +36,7 @@ _CALLING_FINISH_REASONS = frozenset({"function_call", "tool_calls"})
 """Finish reasons after which the caller has to respond."""
 
 
-def chunk_steps(record: Record, reading: RecordReading) -> list[Step]:
+def chunk_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     id, choices = text_at(record, "id"), list_or_empty(record["choices"])
     choice_steps = [step for choice in choices for step in _choice_delta_steps(choice, id)]
     is_last = not choices or any(text_at(choice, "finish_reason") for choice in choices)
@@ -147,7 +147,7 @@ def _content_steps(content: Any, prefix: str, more: Block) -> list[Step]:
 
 
 def _part_steps(part: Any, prefix: str, more: Block) -> list[Step]:
-    block = read_block(part)
+    block = parse_block(part)
     if block["type"] == "thinking":
         return [ChunkEnd(prefix, kinds=("text",)), _thinking_delta(block["thinking"], prefix, more)]
     if block["type"] != "text":
@@ -163,7 +163,7 @@ def _complete_block_steps(blocks: list[Block], prefix: str, more: Block) -> list
 
 
 def _image_steps(images: Any, prefix: str, more: Block) -> list[Step]:
-    return _complete_block_steps([read_block(image) for image in list_or_empty(images)], prefix, more)
+    return _complete_block_steps([parse_block(image) for image in list_or_empty(images)], prefix, more)
 
 
 def _citation_steps(annotations: Any, prefix: str, more: Block) -> list[Step]:
@@ -222,7 +222,7 @@ _DELTA_WRITERS: Mapping[str, _DeltaWriter] = {
 # Complete responses
 
 
-def completion_steps(record: Record, reading: RecordReading) -> list[Step]:
+def completion_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     """Return the steps of a complete response, which result in the same events as its chunks."""
     id, choices = text_at(record, "id"), list_or_empty(record["choices"])
     choice_steps = [step for choice in choices for step in _complete_choice_steps(choice, id)]

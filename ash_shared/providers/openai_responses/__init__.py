@@ -1,17 +1,17 @@
 """OpenAI Responses: complete responses, requests, bare items and stream events.
 
 Sources: the stream event union of the `openai` package, and captured bodies of OpenAI, Azure, xAI, LM Studio
-and GitHub Copilot. Items are read by `_kit.responses_items`.
+and GitHub Copilot. Items are parsed by `records.responses_items`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 
 from ash_shared.providers.openai_responses import messages, steps
-from ash_shared.providers.openai_responses.messages import facts
+from ash_shared.providers.openai_responses.messages import header
 from ash_shared.providers.openai_responses.recognition import is_message, is_response, recognizes_untyped
-from ash_shared.records.contract import Marks, Provider, Record, WireType, chunk_reading, control_reading
+from ash_shared.records.contract import Marks, Provider, Record, WireType, chunk_record, control_record
 from ash_shared.records.fingerprints import ENVELOPE_KEYS
-from ash_shared.records.responses_items import FILE_SOURCES, ITEMS, UNTYPED, read_block
+from ash_shared.records.responses_items import FILE_SOURCES, ITEMS, UNTYPED, parse_block
 
 
 def _has_item_key(record: Record) -> bool:
@@ -19,16 +19,16 @@ def _has_item_key(record: Record) -> bool:
 
 
 def _item(matches: Callable[[Record], bool] = _has_item_key) -> WireType:
-    return WireType(messages.read_bare_item, messages.item_parts, steps.item_steps, matches)
+    return WireType(messages.parse_bare_item, messages.item_parts, steps.item_steps, matches)
 
 
 def _untyped_item(matches: Callable[[Record], bool] = _has_item_key) -> WireType:
     """Return the row of an item without a typed form."""
-    return WireType(messages.read_bare_item, messages.error_parts, matches=matches)
+    return WireType(messages.parse_bare_item, messages.error_parts, matches=matches)
 
 
 def _part(matches: Callable[[Record], bool]) -> WireType:
-    return WireType(messages.read_part, messages.item_parts, steps.item_steps, matches)
+    return WireType(messages.parse_part, messages.item_parts, steps.item_steps, matches)
 
 
 def _has_text(record: Record) -> bool:
@@ -61,9 +61,9 @@ def _event_names(group: str, *names: str) -> Iterator[str]:
     return (f"response.{group}.{name}" for name in names)
 
 
-_REPEATED_EVENT = WireType(chunk_reading, steps=steps.repeated_steps)
+_REPEATED_EVENT = WireType(chunk_record, steps=steps.repeated_steps)
 _APPROVAL = WireType(
-    messages.read_bare_item, messages.error_parts, steps.approval_steps, matches=_has_item_key
+    messages.parse_bare_item, messages.error_parts, steps.approval_steps, matches=_has_item_key
 )
 
 TYPES: Mapping[str, WireType] = {
@@ -89,18 +89,18 @@ TYPES: Mapping[str, WireType] = {
         for name in names
     },
     **{
-        f"response.{name}.delta": WireType(chunk_reading, steps=steps.delta_steps(row))
+        f"response.{name}.delta": WireType(chunk_record, steps=steps.delta_steps(row))
         for name, row in steps.DELTA_TYPES.items()
     },
     **{
-        f"response.{name}.done": WireType(chunk_reading, steps=steps.done_steps(row))
+        f"response.{name}.done": WireType(chunk_record, steps=steps.done_steps(row))
         for name, row in steps.DELTA_TYPES.items()
     },
     "compaction": _untyped_item(_is_compaction),
     "computer_screenshot": _part(_has_image),
     "custom_tool_call": _item(lambda record: "input" in record and "name" in record),
     "custom_tool_call_output": _item(lambda record: "output" in record and "call_id" in record),
-    "error": WireType(chunk_reading, messages.error_event_parts, steps.error_steps, _is_own_error),
+    "error": WireType(chunk_record, messages.error_event_parts, steps.error_steps, _is_own_error),
     "function_call": _item(_is_function_call),
     "function_call_output": _item(lambda record: "output" in record),
     "input_audio": _part(lambda record: "audio_url" in record),
@@ -114,37 +114,37 @@ TYPES: Mapping[str, WireType] = {
     "reasoning": _item(lambda record: record.get("summary").__class__ is list),
     "refusal": _part(lambda record: record.get("refusal").__class__ is str),
     **{
-        f"response.{speech}.{name}": WireType(chunk_reading, steps=make_steps)
+        f"response.{speech}.{name}": WireType(chunk_record, steps=make_steps)
         for speech in ("audio", "output_audio")
         for name, make_steps in (("delta", steps.audio_delta), ("done", steps.audio_end))
     },
     **{
-        f"response.{transcript}.{name}": WireType(chunk_reading, steps=make_steps)
+        f"response.{transcript}.{name}": WireType(chunk_record, steps=make_steps)
         for transcript in ("audio.transcript", "audio_transcript", "output_audio_transcript")
         for name, make_steps in (("delta", steps.transcript_delta), ("done", steps.transcript_end))
     },
-    "response.completed": WireType(chunk_reading, messages.end_parts, steps.end_steps("completed")),
-    "response.created": WireType(chunk_reading, messages.start_parts, steps.begin_response),
-    "response.done": WireType(chunk_reading, messages.end_parts, steps.end_steps()),
-    "response.failed": WireType(chunk_reading, messages.end_parts, steps.end_steps("failed")),
-    "response.image_generation_call.partial_image": WireType(chunk_reading, steps=steps.partial_image),
-    "response.in_progress": WireType(chunk_reading, steps=steps.continue_response),
-    "response.incomplete": WireType(chunk_reading, messages.end_parts, steps.end_steps("incomplete")),
-    "response.output_item.added": WireType(chunk_reading, steps=steps.begin_item),
-    "response.output_item.done": WireType(messages.read_item_end, messages.item_end_parts, steps.end_item),
-    "response.queued": WireType(chunk_reading, steps=steps.continue_response),
-    "response.shell_call_command.added": WireType(chunk_reading, steps=steps.begin_command),
-    "response.shell_call_command.delta": WireType(chunk_reading, steps=steps.command_delta),
-    "response.shell_call_output_content.delta": WireType(chunk_reading, steps=steps.command_output),
+    "response.completed": WireType(chunk_record, messages.end_parts, steps.end_steps("completed")),
+    "response.created": WireType(chunk_record, messages.start_parts, steps.begin_response),
+    "response.done": WireType(chunk_record, messages.end_parts, steps.end_steps()),
+    "response.failed": WireType(chunk_record, messages.end_parts, steps.end_steps("failed")),
+    "response.image_generation_call.partial_image": WireType(chunk_record, steps=steps.partial_image),
+    "response.in_progress": WireType(chunk_record, steps=steps.continue_response),
+    "response.incomplete": WireType(chunk_record, messages.end_parts, steps.end_steps("incomplete")),
+    "response.output_item.added": WireType(chunk_record, steps=steps.begin_item),
+    "response.output_item.done": WireType(messages.parse_item_end, messages.item_end_parts, steps.end_item),
+    "response.queued": WireType(chunk_record, steps=steps.continue_response),
+    "response.shell_call_command.added": WireType(chunk_record, steps=steps.begin_command),
+    "response.shell_call_command.delta": WireType(chunk_record, steps=steps.command_delta),
+    "response.shell_call_output_content.delta": WireType(chunk_record, steps=steps.command_output),
 }
 """Events, items and content parts by `type`. An event without steps of its own only repeats content."""
 _UNKNOWN = _untyped_item(lambda record: False)
-_UNKNOWN_EVENT = WireType(messages.read_unknown_event, steps=steps.repeated_steps)
+_UNKNOWN_EVENT = WireType(messages.parse_unknown_event, steps=steps.repeated_steps)
 _BARE_ITEM = _item()
-_COMPACTION = WireType(messages.read_response, messages.response_parts, steps.compaction_steps)
-_ERROR = WireType(lambda record: control_reading(record, "error"), messages.error_parts, steps.error_steps)
-_REQUEST = WireType(messages.read_request, messages.request_parts, steps.request_steps)
-_RESPONSE = WireType(messages.read_response, messages.response_parts, steps.response_steps)
+_COMPACTION = WireType(messages.parse_response, messages.response_parts, steps.compaction_steps)
+_ERROR = WireType(lambda record: control_record(record, "error"), messages.error_parts, steps.error_steps)
+_REQUEST = WireType(messages.parse_request, messages.request_parts, steps.request_steps)
+_RESPONSE = WireType(messages.parse_response, messages.response_parts, steps.response_steps)
 
 
 def wire_type(record: Record) -> WireType:
@@ -178,6 +178,6 @@ PROVIDER = Provider(
         body_keys={"error", "input", "object", "output", "stats"},
     ),
     wire_type=wire_type,
-    read_block=read_block,
-    facts=facts,
+    parse_block=parse_block,
+    header=header,
 )

@@ -6,9 +6,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ash_shared.model.blocks import Block, bounded, raw_block, read_content
-from ash_shared.model.message import Facts, Role
-from ash_shared.records.contract import Part, Record, RecordReading, chunk_reading
+from ash_shared.model.blocks import Block, bounded, parse_content, raw_block
+from ash_shared.model.message import RecordHeader, Role
+from ash_shared.records.contract import ParsedRecord, Part, Record, chunk_record
 from ash_shared.records.json_fields import (
     count_at,
     first_text,
@@ -25,9 +25,9 @@ from ash_shared.records.responses_items import (
     item_role,
     item_speaker,
     item_type,
-    read_block,
-    read_item,
-    read_items,
+    parse_block,
+    parse_item,
+    parse_items,
     refusal_reason,
 )
 from ash_shared.records.system_text import is_client_text
@@ -38,10 +38,10 @@ def _contained_response(record: Record) -> Record:
     return response if response.__class__ is dict else record
 
 
-def facts(record: Record) -> Facts:
+def header(record: Record) -> RecordHeader:
     """Return the time and model of a response; items have neither."""
     response = _contained_response(record)
-    return Facts(
+    return RecordHeader(
         timestamp=to_milliseconds(response.get("created_at")),
         session_id=text_at(response, "conversation", "id") or text_at(response, "conversation"),
         model=text_at(response, "model"),
@@ -94,23 +94,23 @@ def _item_part(role: Role, blocks: list[Block]) -> Part:
     return item_part(role, blocks, synthetic=role == "user" and is_client_text(blocks))
 
 
-def response_parts(record: Record, reading: RecordReading) -> list[Part]:
-    return [_response_part(record, reading.blocks)]
+def response_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
+    return [_response_part(record, parsed.blocks)]
 
 
-def request_parts(record: Record, reading: RecordReading) -> list[Part]:
+def request_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     return [
         replace(_item_part(role, blocks), original=source, relation="new")
         for role, source, blocks in request_messages(record)
     ]
 
 
-def start_parts(event: Record, reading: RecordReading) -> list[Part]:
+def start_parts(event: Record, parsed: ParsedRecord) -> list[Part]:
     """Return the start of a response, which opens a message for the items that follow."""
     return [replace(part, relation="continuation", usage=None, error=None) for part in _event_parts(event)]
 
 
-def end_parts(event: Record, reading: RecordReading) -> list[Part]:
+def end_parts(event: Record, parsed: ParsedRecord) -> list[Part]:
     """Return the usage and the error of a response that has ended."""
     return [replace(part, role=None, key=None) for part in _event_parts(event)]
 
@@ -120,37 +120,37 @@ def _event_parts(event: Record) -> list[Part]:
     return [_response_part(response, [])] if response.__class__ is dict else []
 
 
-def error_event_parts(event: Record, reading: RecordReading) -> list[Part]:
+def error_event_parts(event: Record, parsed: ParsedRecord) -> list[Part]:
     nested = event.get("error")
     return [Part(role=None, error=standard_error(nested if nested.__class__ is dict else event))]
 
 
-def error_parts(record: Record, reading: RecordReading) -> list[Part]:
+def error_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     error = standard_error(record.get("error"))
     return [Part(role="assistant", error=error)] if error else []
 
 
-def item_parts(item: Record, reading: RecordReading) -> list[Part]:
-    if reading.kind != "message":
-        return error_parts(item, reading)
-    return [_item_part(item_speaker(item) if item_type(item) in ITEMS else reading.role, reading.blocks)]
+def item_parts(item: Record, parsed: ParsedRecord) -> list[Part]:
+    if parsed.kind != "message":
+        return error_parts(item, parsed)
+    return [_item_part(item_speaker(item) if item_type(item) in ITEMS else parsed.role, parsed.blocks)]
 
 
-def item_end_parts(event: Record, reading: RecordReading) -> list[Part]:
+def item_end_parts(event: Record, parsed: ParsedRecord) -> list[Part]:
     """Return the part of an item of a stream, which belongs to the response."""
-    if reading.kind != "message":
+    if parsed.kind != "message":
         return []
-    return [_item_part("assistant" if reading.role == "tool" else reading.role, reading.blocks)]
+    return [_item_part("assistant" if parsed.role == "tool" else parsed.role, parsed.blocks)]
 
 
-def read_bare_item(item: Record) -> RecordReading:
+def parse_bare_item(item: Record) -> ParsedRecord:
     if item_type(item) not in ITEMS:
-        return RecordReading("record", "system", read_item(item))
-    return RecordReading("message", item_role(item), bounded(read_item(item)))
+        return ParsedRecord("record", "system", parse_item(item))
+    return ParsedRecord("message", item_role(item), bounded(parse_item(item)))
 
 
-def read_response(record: Record) -> RecordReading:
-    return RecordReading("message", "assistant", read_items(list_or_empty(record.get("output"))))
+def parse_response(record: Record) -> ParsedRecord:
+    return ParsedRecord("message", "assistant", parse_items(list_or_empty(record.get("output"))))
 
 
 def request_messages(record: Record) -> Iterator[tuple[Role, Any, list[Block]]]:
@@ -158,17 +158,17 @@ def request_messages(record: Record) -> Iterator[tuple[Role, Any, list[Block]]]:
     adjacent response items, and adjacent results, form one message."""
     input, instructions = record["input"], record.get("instructions")
     if instructions is not None:
-        yield "system", instructions, _read_input(instructions)
+        yield "system", instructions, _parse_input(instructions)
     if input.__class__ is not list:
-        yield "user", input, _read_input(input)
+        yield "user", input, _parse_input(input)
         return
     for (role, _), run in groupby(enumerate(input), key=lambda position: _grouping_key(*position)):
         items = [item for _, item in run]
-        yield role, items, read_items(items)
+        yield role, items, parse_items(items)
 
 
-def _read_input(input: Any) -> list[Block]:
-    return read_items(input) if input.__class__ is list else read_content(input, read_block)
+def _parse_input(input: Any) -> list[Block]:
+    return parse_items(input) if input.__class__ is list else parse_content(input, parse_block)
 
 
 def _grouping_key(position: int, item: Any) -> tuple[Role, int]:
@@ -177,22 +177,22 @@ def _grouping_key(position: int, item: Any) -> tuple[Role, int]:
     return role, 0 if role in ("assistant", "tool") else position
 
 
-def read_request(record: Record) -> RecordReading:
+def parse_request(record: Record) -> ParsedRecord:
     instructions = record.get("instructions")
-    blocks = [] if instructions is None else _read_input(instructions)
-    return RecordReading("message", "user", bounded(blocks + _read_input(record["input"])))
+    blocks = [] if instructions is None else _parse_input(instructions)
+    return ParsedRecord("message", "user", bounded(blocks + _parse_input(record["input"])))
 
 
-def read_item_end(event: Record) -> RecordReading:
+def parse_item_end(event: Record) -> ParsedRecord:
     """Read the event of a completed item as the item."""
     item = event.get("item")
-    return read_bare_item(item) if item.__class__ is dict else chunk_reading(event)
+    return parse_bare_item(item) if item.__class__ is dict else chunk_record(event)
 
 
-def read_unknown_event(event: Record) -> RecordReading:
-    return RecordReading("chunk", "assistant", [raw_block("unknown_type", event, event["type"])])
+def parse_unknown_event(event: Record) -> ParsedRecord:
+    return ParsedRecord("chunk", "assistant", [raw_block("unknown_type", event, event["type"])])
 
 
-def read_part(record: Record) -> RecordReading:
+def parse_part(record: Record) -> ParsedRecord:
     role: Role = "assistant" if record["type"] in ("output_text", "refusal") else "user"
-    return RecordReading("message", role, [read_block(record)])
+    return ParsedRecord("message", role, [parse_block(record)])

@@ -18,7 +18,7 @@ from ash_shared.providers.openai_responses.messages import (
     response_usage,
     standard_error,
 )
-from ash_shared.records.contract import Part, Record, RecordReading
+from ash_shared.records.contract import ParsedRecord, Part, Record
 from ash_shared.records.json_fields import (
     decode_arguments,
     is_one_of,
@@ -27,7 +27,7 @@ from ash_shared.records.json_fields import (
     text_at,
     value_at,
 )
-from ash_shared.records.responses_items import item_role, item_type, read_item
+from ash_shared.records.responses_items import item_role, item_type, parse_item
 from ash_shared.records.steps import (
     Chunk,
     ChunkEnd,
@@ -71,7 +71,7 @@ DELTA_TYPES: Mapping[str, _DeltaType] = {
     "refusal": _DeltaType("text", "refusal", "content_index", {"variant": "refusal"}),
 }
 
-_EventSteps = Callable[[Record, RecordReading], list[Step]]
+_EventSteps = Callable[[Record, ParsedRecord], list[Step]]
 
 
 def _slot(delta_type: _DeltaType, event: Record) -> str:
@@ -86,13 +86,13 @@ def _make_chunk(delta_type: _DeltaType, event: Record, text: str) -> Chunk:
 
 
 def delta_steps(delta_type: _DeltaType) -> _EventSteps:
-    return lambda event, reading: [_make_chunk(delta_type, event, text_at(event, "delta") or "")]
+    return lambda event, parsed: [_make_chunk(delta_type, event, text_at(event, "delta") or "")]
 
 
 def done_steps(delta_type: _DeltaType) -> _EventSteps:
     """Return a reader of the complete text, which overrides the deltas and is emitted with its item."""
 
-    def make_steps(event: Record, reading: RecordReading) -> list[Step]:
+    def make_steps(event: Record, parsed: ParsedRecord) -> list[Step]:
         text = text_at(event, delta_type.text_key)
         closed = ChunkEnd(_slot(delta_type, event), text=text, wait_for_part=True)
         return [closed] if delta_type.kind == "input" else [_make_chunk(delta_type, event, ""), closed]
@@ -100,16 +100,16 @@ def done_steps(delta_type: _DeltaType) -> _EventSteps:
     return make_steps
 
 
-def begin_command(event: Record, reading: RecordReading) -> list[Step]:
+def begin_command(event: Record, parsed: ParsedRecord) -> list[Step]:
     """Begin a command of a shell call. Commands of one call are separated by newlines."""
     return [Chunk("input", "\n", _item_slot(event))] if event.get("command_index") else []
 
 
-def command_delta(event: Record, reading: RecordReading) -> list[Step]:
+def command_delta(event: Record, parsed: ParsedRecord) -> list[Step]:
     return [Chunk("input", text_at(event, "delta") or "", _item_slot(event))]
 
 
-def command_output(event: Record, reading: RecordReading) -> list[Step]:
+def command_output(event: Record, parsed: ParsedRecord) -> list[Step]:
     """Return the output of a command. The event that began the output item contained the call id."""
     return [
         Chunk("output", text, _item_slot(event), fields={"stream": stream})
@@ -118,7 +118,7 @@ def command_output(event: Record, reading: RecordReading) -> list[Step]:
     ]
 
 
-def partial_image(event: Record, reading: RecordReading) -> list[Step]:
+def partial_image(event: Record, parsed: ParsedRecord) -> list[Step]:
     """Return a partial image; each one is a complete image in base64."""
     number = pick(event, "partial_image_index").get("partial_image_index", 0)
     image = text_at(event, "partial_image_b64") or ""
@@ -133,19 +133,19 @@ def _speech_slot(event: Record, name: str) -> str:
     return "/".join([*(str(event[key]) for key in keys), name])
 
 
-def audio_delta(event: Record, reading: RecordReading) -> list[Step]:
+def audio_delta(event: Record, parsed: ParsedRecord) -> list[Step]:
     return [Chunk("audio", event["delta"], _speech_slot(event, "audio"), anonymous_slot=True)]
 
 
-def audio_end(event: Record, reading: RecordReading) -> list[Step]:
+def audio_end(event: Record, parsed: ParsedRecord) -> list[Step]:
     return [ChunkEnd(_speech_slot(event, "audio"))]
 
 
-def transcript_delta(event: Record, reading: RecordReading) -> list[Step]:
+def transcript_delta(event: Record, parsed: ParsedRecord) -> list[Step]:
     return [_transcript_chunk(event, event["delta"])]
 
 
-def transcript_end(event: Record, reading: RecordReading) -> list[Step]:
+def transcript_end(event: Record, parsed: ParsedRecord) -> list[Step]:
     """Return the end of a transcript, which the Realtime API repeats."""
     text = text_at(event, "transcript")
     first = [] if text is None else [_transcript_chunk(event, "")]
@@ -192,17 +192,17 @@ def _item_steps(item: Any, item_slot: str) -> list[Step]:
     if item_role(item) in ("user", "system"):
         return []
     partial = {"partial": True} if value_at(item, "status") == "incomplete" else {}
-    return [Part(role="assistant", blocks=_visible_blocks(read_item(item)), slot=item_slot, fields=partial)]
+    return [Part(role="assistant", blocks=_visible_blocks(parse_item(item)), slot=item_slot, fields=partial)]
 
 
 _CALL_DEFAULTS = {"arguments": "", "code": "", "input": "", "queries": []}
 """Keys that a call may lack when it begins, with their default values."""
 
 
-def begin_item(event: Record, reading: RecordReading) -> list[Step]:
+def begin_item(event: Record, parsed: ParsedRecord) -> list[Step]:
     """Begin a call or an output. Only this event contains the call id."""
     item, item_slot = event["item"], _item_slot(event)
-    for block in read_item({**_CALL_DEFAULTS, **item}):
+    for block in parse_item({**_CALL_DEFAULTS, **item}):
         if block["type"] == "tool_use":
             return [call_chunk(block, item_slot)]
         if block["type"] == "tool_result":
@@ -210,7 +210,7 @@ def begin_item(event: Record, reading: RecordReading) -> list[Step]:
     return []
 
 
-def end_item(event: Record, reading: RecordReading) -> list[Step]:
+def end_item(event: Record, parsed: ParsedRecord) -> list[Step]:
     return _item_steps(event["item"], _item_slot(event))
 
 
@@ -277,7 +277,7 @@ _END_STEPS: Mapping[str, Callable[[Record], list[Step]]] = {
 """Readers of ended responses, by status."""
 
 
-def response_steps(response: Record, reading: RecordReading) -> list[Step]:
+def response_steps(response: Record, parsed: ParsedRecord) -> list[Step]:
     """Return the steps of a complete response, or the completed items of one in progress."""
     status = text_at(response, "status") or "completed"
     is_over = status in _END_STEPS
@@ -291,16 +291,16 @@ def response_steps(response: Record, reading: RecordReading) -> list[Step]:
     return [ResponseStart(text_at(response, "id"), begins="unless_same_id"), *items, *ends]
 
 
-def compaction_steps(record: Record, reading: RecordReading) -> list[Step]:
+def compaction_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     """Return an empty summary event, because the compacted history is encrypted, and the usage."""
     return [Emit("summary", {"text": ""}), _usage_step(record)]
 
 
-def begin_response(event: Record, reading: RecordReading) -> list[Step]:
+def begin_response(event: Record, parsed: ParsedRecord) -> list[Step]:
     return [ResponseStart(text_at(event, "response", "id"), begins="unless_same_id")]
 
 
-def continue_response(event: Record, reading: RecordReading) -> list[Step]:
+def continue_response(event: Record, parsed: ParsedRecord) -> list[Step]:
     return [ResponseStart(text_at(event, "response", "id"), begins="if_none_open")]
 
 
@@ -308,7 +308,7 @@ def end_steps(name: str | None = None) -> _EventSteps:
     """Return a reader of the final event of a response with this status, or else the one that the response states.
     Items of a failed response are ignored: it may already have ended."""
 
-    def make_steps(event: Record, reading: RecordReading) -> list[Step]:
+    def make_steps(event: Record, parsed: ParsedRecord) -> list[Step]:
         response = event["response"]
         status = name or response["status"]
         if status == "failed":
@@ -321,27 +321,27 @@ def end_steps(name: str | None = None) -> _EventSteps:
     return make_steps
 
 
-def error_steps(record: Record, reading: RecordReading) -> list[Step]:
+def error_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     nested = record.get("error")
     error = standard_error(nested if nested.__class__ is dict else record)
     return [Part(role=None, error=error, relation="interruption")]
 
 
-def item_steps(item: Record, reading: RecordReading) -> list[Step] | None:
-    if reading.kind != "message":
+def item_steps(item: Record, parsed: ParsedRecord) -> list[Step] | None:
+    if parsed.kind != "message":
         return None
-    return [replace(part, blocks=_visible_blocks(part.blocks)) for part in item_parts(item, reading)]
+    return [replace(part, blocks=_visible_blocks(part.blocks)) for part in item_parts(item, parsed)]
 
 
-def request_steps(record: Record, reading: RecordReading) -> list[Step]:
-    return [replace(part, blocks=_visible_blocks(part.blocks)) for part in request_parts(record, reading)]
+def request_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
+    return [replace(part, blocks=_visible_blocks(part.blocks)) for part in request_parts(record, parsed)]
 
 
-def approval_steps(item: Record, reading: RecordReading) -> list[Step]:
+def approval_steps(item: Record, parsed: ParsedRecord) -> list[Step]:
     """Return the step of a permission request or of the reply to it."""
-    return [Part(role="assistant", blocks=_visible_blocks(read_item(item)))]
+    return [Part(role="assistant", blocks=_visible_blocks(parse_item(item)))]
 
 
-def repeated_steps(event: Record, reading: RecordReading) -> list[Step]:
+def repeated_steps(event: Record, parsed: ParsedRecord) -> list[Step]:
     """Return the raw block of an event that is unknown or only repeats content."""
-    return [Part(role="system", blocks=reading.blocks)]
+    return [Part(role="system", blocks=parsed.blocks)]

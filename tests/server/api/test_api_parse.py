@@ -5,7 +5,7 @@ import json
 import pytest
 from httpx2 import AsyncClient
 
-from ash_shared.parsing.parse import read_message
+from ash_shared.parsing.parse import parse_message
 
 TEXTS = [
     "",
@@ -27,7 +27,7 @@ async def test_parses_like_the_library(client: AsyncClient, text: str, source: s
     response = await client.post("/api/parse", json={"content": text, "source": source})
 
     assert response.status_code == 200
-    assert response.json() == json.loads(read_message(text, source).model_dump_json())
+    assert response.json() == json.loads(parse_message(text, source).model_dump_json())
 
 
 @pytest.mark.parametrize(

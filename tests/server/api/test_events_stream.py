@@ -23,7 +23,7 @@ from ash_server.store.log.events import StoredEvent
 from ash_server.store.log.stored_json import encode_whole
 from ash_server.store.log.writer import derive
 from ash_shared import transform_messages
-from ash_shared.eventlog import Normalizer, read_line
+from ash_shared.eventlog import Normalizer, parse_line
 from tests.shared.conftest import CORPUS
 from tests.waiting import TIMEOUT
 
@@ -139,7 +139,7 @@ def whole_events(session_id: str, *texts: str) -> list[StoredEvent]:
     prepared = [
         (each, encode_whole(each.event).json)
         for sequence, text in enumerate(texts, 1)
-        for each in derive(normalizer, id, sequence, read_line(text), 0)
+        for each in derive(normalizer, id, sequence, parse_line(text), 0)
     ]
     return [
         StoredEvent(sequence, each.event["type"], each.message_sequence, content.encode())

@@ -14,7 +14,7 @@ import pytest
 from ash_server.app import create_app
 from ash_server.store.log import subscriptions
 from ash_shared import to_ui_messages
-from ash_shared.eventlog import Normalizer, read_line
+from ash_shared.eventlog import Normalizer, parse_line
 from tests.node_packages import require_node_packages
 from tests.server.api.conftest import Access, served
 from tests.shared.conftest import CORPUS
@@ -194,7 +194,7 @@ def rejected(script: Path, lists: dict[str, Any]) -> dict[str, str]:
 def messages_of_lines(text: str) -> list[Any]:
     normalizer = Normalizer()
     lines = enumerate(filter(str.strip, text.splitlines()))
-    events = [each for number, line in lines for each in normalizer.follow(read_line(line), context(number))]
+    events = [each for number, line in lines for each in normalizer.follow(parse_line(line), context(number))]
     return to_ui_messages([*events, *normalizer.close(context("end"))])
 
 

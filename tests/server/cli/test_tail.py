@@ -353,7 +353,7 @@ def test_due_times_follow_timestamps() -> None:
 
 
 def test_recognises_every_line_of_the_recording() -> None:
-    readings = [line.reading for line in parse_jsonl(RECORDING.read_text())]
+    readings = [line.message for line in parse_jsonl(RECORDING.read_text())]
     reasons = {block.reason for reading in readings for block in reading.parsed if block.type == "raw"}
 
     assert {reading.source for reading in readings} == {"claude"}

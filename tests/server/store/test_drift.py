@@ -11,7 +11,7 @@ from ash_server.errors import InvalidParameter
 from ash_server.store.drift import DriftFilter, report_drift
 from ash_server.store.messages import append
 from ash_server.store.sessions import create_session, delete_session
-from ash_shared.model.message import Drift, Facts
+from ash_shared.model.message import Drift, RecordHeader
 from tests.server.store.test_messages import message
 
 TIMES = [datetime(2026, 11, 2, 9, 0, number, tzinfo=UTC) for number in range(10)]
@@ -20,8 +20,8 @@ UNKNOWN = Drift("unknown_type", "holo_frame", 2)
 MALFORMED = Drift("malformed", "", 1)
 
 
-def facts(second: int, version: str | None = None) -> Facts:
-    return Facts(timestamp=round(TIMES[second].timestamp() * 1000), client_version=version)
+def facts(second: int, version: str | None = None) -> RecordHeader:
+    return RecordHeader(timestamp=round(TIMES[second].timestamp() * 1000), client_version=version)
 
 
 async def report(connection: AsyncConnection, **filters: Any) -> list[dict[str, Any]]:
@@ -36,14 +36,14 @@ async def test_groups_drift_by_source_version_type_and_reason(
         connection,
         session_id,
         [
-            message("1", facts=facts(1, "2.0"), drift=(UNKNOWN, MALFORMED)),
-            message("2", facts=facts(2)),
-            message("3", facts=facts(3, "2.1"), drift=(UNKNOWN,)),
+            message("1", header=facts(1, "2.0"), drift=(UNKNOWN, MALFORMED)),
+            message("2", header=facts(2)),
+            message("3", header=facts(3, "2.1"), drift=(UNKNOWN,)),
         ],
     )
     # A message without a version has the session's, which is the last one that a message had.
-    await append(connection, session_id, [message("4", facts=facts(4), drift=(UNKNOWN,))])
-    await append(connection, other, [message("1", facts=facts(5), drift=(UNKNOWN,), source="pi")])
+    await append(connection, session_id, [message("4", header=facts(4), drift=(UNKNOWN,))])
+    await append(connection, other, [message("1", header=facts(5), drift=(UNKNOWN,), source="pi")])
 
     def place(session: UUID, sequence: int) -> dict[str, Any]:
         return {"sessionId": session, "sequence": sequence}
@@ -124,7 +124,7 @@ async def test_removes_nul_from_raw_types_and_truncates_them(
 ) -> None:
     long = "\U0001f300" * 10_000
     drift = [Drift("unknown_type", raw_type, 1) for raw_type in ("a\0", "a", long, f"{long}!")]
-    new = message("1", drift=tuple(drift), facts=Facts(timestamp=10**15, client_version="\0" * 3))
+    new = message("1", drift=tuple(drift), header=RecordHeader(timestamp=10**15, client_version="\0" * 3))
     await append(connection, session_id, [new])
 
     assert [(each["rawType"], each["count"]) for each in await report(connection)] == [

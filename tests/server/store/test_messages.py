@@ -38,14 +38,14 @@ from ash_server.store.messages import (
 from ash_server.store.pagination import MAX_PAGE_BYTES, may_have_more
 from ash_server.store.prepare import prepare_message
 from ash_server.store.sessions import create_session, get_session
-from ash_shared.model.message import Description, Facts, Kind
+from ash_shared.model.message import Description, Kind, RecordHeader
 from ash_shared.parsing.parse import PARSER_VERSION
 from tests.cluster import not_on_cluster
 from tests.server.store.lending import lending
 
 SAMPLES = sorted((Path(__file__).parents[3] / "ash_server" / "samples").glob("*.jsonl"))
 UNKNOWN_SESSION = UUID("00000000-0000-4000-8000-000000000000")
-DESCRIBED = Description("claude", "message", "user", ("text",), Facts(), None, (), bytes(16))
+DESCRIBED = Description("claude", "message", "user", ("text",), RecordHeader(), None, (), bytes(16))
 
 
 def message(id: str, content: str = "text", id_given: bool = True, **described: Any) -> PreparedMessage:

@@ -9,8 +9,8 @@ from psycopg import AsyncConnection
 from ash_server.errors import InvalidUtf8, NulByte
 from ash_server.store.messages import PreparedMessage, append
 from ash_server.store.prepare import line_id, prepare_message
-from ash_shared.eventlog import read_line
-from ash_shared.model.message import Description, Drift, Facts
+from ash_shared.eventlog import parse_line
+from ash_shared.model.message import Description, Drift, RecordHeader
 from ash_shared.parsing.parse import describe_message, find_blocks
 
 SESSION = UUID("00000000-0000-4000-8000-000000000001")
@@ -30,11 +30,11 @@ def id_of(raw: str, session_id: UUID = SESSION, **fields: Any) -> str:
 def test_describes_text_by_reading_it() -> None:
     digest = describe_message(ANSWER).digest
     described = Description(
-        "claude", "message", "assistant", ("text", "tool_use"), Facts(uuid="u-2"), None, (), digest
+        "claude", "message", "assistant", ("text", "tool_use"), RecordHeader(uuid="u-2"), None, (), digest
     )
 
     assert prepare_message(SESSION, ANSWER, id="mine") == PreparedMessage(
-        "mine", True, ANSWER, described, line=read_line(ANSWER), blocks=find_blocks(ANSWER, "claude")
+        "mine", True, ANSWER, described, line=parse_line(ANSWER), blocks=find_blocks(ANSWER, "claude")
     )
 
 
@@ -49,10 +49,10 @@ def test_given_role_and_source_take_precedence() -> None:
 def test_plain_text_is_user_message() -> None:
     plain = "[INFO] started"
     digest = describe_message(plain).digest
-    described = Description("unknown", "message", "user", ("text",), Facts(), plain, (), digest)
+    described = Description("unknown", "message", "user", ("text",), RecordHeader(), plain, (), digest)
 
     assert prepare_message(SESSION, plain, id="mine") == PreparedMessage(
-        "mine", True, plain, described, line=read_line(plain)
+        "mine", True, plain, described, line=parse_line(plain)
     )
 
 

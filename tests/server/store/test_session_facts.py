@@ -17,7 +17,7 @@ from ash_server.store.messages import append
 from ash_server.store.session_facts import FROM_PERSON, FROM_TOOL, MERGE, REPLACE, SessionFacts, collect_facts
 from ash_server.store.sessions import create_session, get_session, get_writer_fields, update_session
 from ash_shared.conversation.transcript import split_transcript
-from ash_shared.model.message import Description, Facts
+from ash_shared.model.message import Description, RecordHeader
 from ash_shared.model.session import Session
 from ash_shared.parsing.parse import describe_message
 from tests.marking import slow_unless
@@ -43,69 +43,85 @@ CASES: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
     "nothing": ([{}], {}),
     "a later and an earlier time": (
         [
-            {"facts": Facts(timestamp=at(5))},
-            {"facts": Facts(timestamp=at(7))},
-            {"facts": Facts(timestamp=at(2))},
+            {"header": RecordHeader(timestamp=at(5))},
+            {"header": RecordHeader(timestamp=at(7))},
+            {"header": RecordHeader(timestamp=at(2))},
         ],
         {"firstAt": TIMES[2], "lastAt": TIMES[7]},
     ),
     "a record with several times": (
         [
-            {"facts": Facts(timestamp=at(5), last_timestamp=at(8))},
-            {"facts": Facts(timestamp=at(7), last_timestamp=at(3))},
-            {"facts": Facts(last_timestamp=NEVER)},
+            {"header": RecordHeader(timestamp=at(5), last_timestamp=at(8))},
+            {"header": RecordHeader(timestamp=at(7), last_timestamp=at(3))},
+            {"header": RecordHeader(last_timestamp=NEVER)},
         ],
         {"firstAt": TIMES[3], "lastAt": TIMES[8]},
     ),
     "invalid times": (
         [
-            {"facts": Facts(timestamp=NEVER)},
-            {"facts": Facts(timestamp=0)},
-            {"facts": Facts(timestamp=-1)},
-            {"facts": Facts(timestamp=at(1))},
+            {"header": RecordHeader(timestamp=NEVER)},
+            {"header": RecordHeader(timestamp=0)},
+            {"header": RecordHeader(timestamp=-1)},
+            {"header": RecordHeader(timestamp=at(1))},
         ],
         {"firstAt": TIMES[1], "lastAt": TIMES[1]},
     ),
     "the first prompt": ([{}, {"prompt": "one\n two"}, {"prompt": "three"}], {"title": "one two"}),
     "a blank prompt": ([{"prompt": " \0\n"}, {"prompt": "three"}], {"title": "three"}),
     "the last title from a tool": (
-        [{"facts": Facts(title="a")}, {"prompt": "say"}, {"facts": Facts(title="b")}, {"prompt": "more"}],
+        [
+            {"header": RecordHeader(title="a")},
+            {"prompt": "say"},
+            {"header": RecordHeader(title="b")},
+            {"prompt": "more"},
+        ],
         {"title": "b", "prompt": "say"},
     ),
     "a tool's title after a prompt": (
-        [{"prompt": "say"}, {"facts": Facts(title="a")}],
+        [{"prompt": "say"}, {"header": RecordHeader(title="a")}],
         {"title": "a", "prompt": "say"},
     ),
     "a tool's title equal to the prompt": (
-        [{"prompt": "say"}, {"facts": Facts(title="say")}],
+        [{"prompt": "say"}, {"header": RecordHeader(title="say")}],
         {"title": "say"},
     ),
     "a name of the person before a title of the tool": (
         [
-            {"facts": Facts(title="first name", is_title_of_person=True)},
-            {"facts": Facts(title="name", is_title_of_person=True)},
-            {"facts": Facts(title="tool's")},
+            {"header": RecordHeader(title="first name", is_title_of_person=True)},
+            {"header": RecordHeader(title="name", is_title_of_person=True)},
+            {"header": RecordHeader(title="tool's")},
         ],
         {"title": "name"},
     ),
     "a name of the person after a title of the tool": (
-        [{"facts": Facts(title="tool's")}, {"facts": Facts(title="name", is_title_of_person=True)}],
+        [
+            {"header": RecordHeader(title="tool's")},
+            {"header": RecordHeader(title="name", is_title_of_person=True)},
+        ],
         {"title": "name"},
     ),
-    "a long title": ([{"facts": Facts(title="ä" * 1000)}], {"title": "ä" * 200}),
+    "a long title": ([{"header": RecordHeader(title="ä" * 1000)}], {"title": "ä" * 200}),
     "the last client and the last id": (
         [
-            {"facts": Facts(client_version="1", session_id="a")},
-            {"facts": Facts(client_version="2")},
-            {"facts": Facts(session_id="b\0")},
+            {"header": RecordHeader(client_version="1", session_id="a")},
+            {"header": RecordHeader(client_version="2")},
+            {"header": RecordHeader(session_id="b\0")},
         ],
         {"cliVersion": "2", "sessionId": "b"},
     ),
     "the first agent": (
-        [{}, {"facts": Facts(agent="a\0")}, {"facts": Facts(agent="b")}, {"facts": Facts(agent="")}],
+        [
+            {},
+            {"header": RecordHeader(agent="a\0")},
+            {"header": RecordHeader(agent="b")},
+            {"header": RecordHeader(agent="")},
+        ],
         {"agentId": "a"},
     ),
-    "no agent in a main session": ([{"facts": Facts(agent="")}, {"facts": Facts(agent="a")}], {}),
+    "no agent in a main session": (
+        [{"header": RecordHeader(agent="")}, {"header": RecordHeader(agent="a")}],
+        {},
+    ),
     "the first known source": (
         [{"source": "unknown"}, {"source": "codex"}, {"source": "pi"}],
         {"source": "codex"},
@@ -135,7 +151,7 @@ async def test_collects_fields_from_messages(
 
 async def test_duplicate_message_changes_no_fields(connection: AsyncConnection, session_id: UUID) -> None:
     await append(connection, session_id, [message("a", prompt="first")])
-    await append(connection, session_id, [message("a", facts=Facts(title="other", timestamp=at(1)))])
+    await append(connection, session_id, [message("a", header=RecordHeader(title="other", timestamp=at(1)))])
 
     assert collected(await get_session(connection, session_id)) == {"source": "claude", "title": "first"}
 
@@ -143,10 +159,12 @@ async def test_duplicate_message_changes_no_fields(connection: AsyncConnection, 
 async def test_keeps_title_set_by_person(connection: AsyncConnection) -> None:
     titled = (await create_session(connection, title="given")).session.id
     patched = (await create_session(connection)).session.id
-    await append(connection, patched, [message("a", facts=Facts(title="a tool's"))])
+    await append(connection, patched, [message("a", header=RecordHeader(title="a tool's"))])
     await update_session(connection, patched, title="patched")
     for session_id in (titled, patched):
-        await append(connection, session_id, [message("b", prompt="say", facts=Facts(title="a tool's"))])
+        await append(
+            connection, session_id, [message("b", prompt="say", header=RecordHeader(title="a tool's"))]
+        )
 
     assert [(await get_session(connection, each)).title for each in (titled, patched)] == ["given", "patched"]
 
@@ -162,7 +180,7 @@ async def test_keeps_title_set_by_person(connection: AsyncConnection) -> None:
 
 async def test_collected_fields_do_not_replace_writer_fields(connection: AsyncConnection) -> None:
     session_id = (await create_session(connection, metadata={"team": "a", "sessionId": "mine"})).session.id
-    new = message("a", prompt="say", facts=Facts(session_id="theirs", client_version="2"))
+    new = message("a", prompt="say", header=RecordHeader(session_id="theirs", client_version="2"))
     await append(connection, session_id, [new])
 
     assert (await get_session(connection, session_id)).metadata == {

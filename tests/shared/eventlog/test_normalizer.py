@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from ash_shared.conversation.transcript import split_transcript
-from ash_shared.eventlog import Context, Event, Line, Normalizer, read_line
+from ash_shared.eventlog import Context, Event, Line, Normalizer, parse_line
 from ash_shared.eventlog.state import MAX_OPEN_TEXT, OpenTextMissing
 from ash_shared.model.event_types import CHUNKS
 from ash_shared.model.events import read_event
-from ash_shared.model.message import Facts
+from ash_shared.model.message import RecordHeader
 from ash_shared.records.steps import Chunk, ChunkEnd, SlotKind, Step
 from tests.shared.logs import CONTENT_EVENTS, SavedSession, context
 
@@ -31,7 +31,7 @@ def files_of(folder: Path) -> Iterator[tuple[str, list[Line]]]:
     for path in sorted(folder.iterdir()):
         if path.suffix in (".json", ".jsonl"):
             text = path.read_bytes().decode(errors="replace")
-            yield path.name, [read_line(raw) for raw in split_transcript(text) if raw.strip()]
+            yield path.name, [parse_line(raw) for raw in split_transcript(text) if raw.strip()]
 
 
 def follow(lines: list[Line], cuts: frozenset[int] | None = frozenset()) -> list[Event]:
@@ -145,7 +145,7 @@ _CALL = {"id": "c", "name": "Write"}
 
 
 def line_with(step: Step) -> Line:
-    return Line([step], Facts(), "claude")
+    return Line([step], RecordHeader(), "claude")
 
 
 def test_open_turn_has_the_costs_of_its_end(corpus_folder: Path) -> None:
@@ -229,7 +229,7 @@ def test_chunks_are_contained_in_the_complete_text(corpus_folder: Path) -> None:
 
 def test_lines_that_are_not_records_do_not_end_a_stream(corpus_folder: Path) -> None:
     """A malformed line becomes a raw event and does not affect the others."""
-    broken = read_line('{"type":"assi', "claude")
+    broken = parse_line('{"type":"assi', "claude")
     for name, lines in files_of(corpus_folder):
         if not any(line.source != "unknown" for line in lines):
             continue
@@ -246,7 +246,7 @@ def test_lines_that_are_not_records_do_not_end_a_stream(corpus_folder: Path) -> 
 
 @pytest.mark.parametrize("state", ["", "null", "[]", "{", '{"turn": 5}', '{"slots": [1]}', "x" * 100])
 def test_ignores_a_state_that_cannot_be_decoded(state: str) -> None:
-    line = read_line('{"type":"user","message":{"role":"user","content":"hi"}}')
+    line = parse_line('{"type":"user","message":{"role":"user","content":"hi"}}')
 
     assert Normalizer(state=state).follow(line, context(1)) == Normalizer().follow(line, context(1))
 
@@ -255,7 +255,7 @@ def event_times(now: int, *records: dict[str, Any]) -> list[int]:
     """Return the timestamps of the events, with a stopped clock."""
     normalizer = Normalizer()
     stopped = Context("s", iter(map(str, range(99))).__next__, lambda: now)
-    lines = [read_line(json.dumps(record)) for record in records]
+    lines = [parse_line(json.dumps(record)) for record in records]
     return [event["timestamp"] for line in lines for event in normalizer.follow(line, stopped)]
 
 
@@ -291,7 +291,7 @@ def test_events_before_the_first_timestamp_get_it() -> None:
 
 def line_at(timestamp: int | None = None) -> Line:
     record = {"type": "user", "timestamp": timestamp, "message": {"role": "user", "content": "Hi"}}
-    return read_line(json.dumps(record))
+    return parse_line(json.dumps(record))
 
 
 def first_time(lines: list[Line], now: int) -> int:
@@ -305,7 +305,7 @@ def test_drops_the_copy_of_a_posted_prompt() -> None:
     normalizer = Normalizer()
     payload = {"text": "Hi"}
     normalizer.observe({"id": "u", "type": "user_message", "turnId": "t", "payload": payload})
-    line = read_line('{"type":"user","message":{"role":"user","content":"Hi"}}')
+    line = parse_line('{"type":"user","message":{"role":"user","content":"Hi"}}')
 
     assert normalizer.follow(line, context(1)) == []
     assert [event["type"] for event in normalizer.follow(line, context(2))] == ["user_message"]

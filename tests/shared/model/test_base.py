@@ -18,8 +18,8 @@ from ash_shared import (
     MessageContent,
     MessageError,
     MessageMetadata,
+    ParsedMessage,
     RawContent,
-    Reading,
     SessionSummary,
     StandardMessage,
     StandardTokenUsage,
@@ -64,7 +64,10 @@ WIRE: dict[str, tuple[type[BaseModel], dict[str, Any]]] = {
     "raw with a null reason": (RawContent, {"type": "raw", "reason": None, "raw": 1}),
     "message": (Message, MESSAGE),
     "message without content": (Message, {key: MESSAGE[key] for key in MESSAGE if key not in ("content", "parsed")}),
-    "reading": (Reading, {"source": "claude", "kind": "message", "role": "user", "parsed": MESSAGE["parsed"]}),
+    "parsed message": (
+        ParsedMessage,
+        {"source": "claude", "kind": "message", "role": "user", "parsed": MESSAGE["parsed"]},
+    ),
     "standard": (StandardMessage, STANDARD),
     "usage": (
         StandardTokenUsage,

@@ -14,9 +14,9 @@ from ash_shared import (
     filter_system_messages,
     parse_cli_output,
     parse_jsonl,
+    parse_message,
     parse_message_content,
     parse_message_content_json,
-    read_message,
     to_openai_messages,
     to_session_summary,
     transform_messages,
@@ -70,7 +70,7 @@ def readings(message: Any, source: str | None = None) -> list[Any]:
     return [
         [block.model_dump(mode="json") for block in parse_message_content(message, source)],
         json.loads(parse_message_content_json(message, source)),
-        read_message(message, source).model_dump(mode="json"),
+        parse_message(message, source).model_dump(mode="json"),
         describe_message(message, source),
         [event.model_dump(mode="json") for event in events],
     ]
@@ -145,7 +145,7 @@ STANDARD = transform_messages([PROMPT])
 REJECTED: list[tuple[Callable[[Any], Any], Any, str]] = [
     *(
         (function, value, f"{MESSAGE} {type(value).__name__}")
-        for function in (parse_message_content, parse_message_content_json, read_message, describe_message, normalize)
+        for function in (parse_message_content, parse_message_content_json, parse_message, describe_message, normalize)
         for value in (None, 5, 0.5, True, (PROMPT,), {"a"}, object(), STANDARD[0])
     ),
     (parse_message_content, {"at": datetime(2026, 1, 1)}, "that JSON can represent: Object of type datetime"),

@@ -79,7 +79,7 @@ def test_facts_of_all_records_are_merged() -> None:
 
     described = describe_message(ASKED + renamed)
 
-    assert (described.facts.title, described.facts.session_id, described.prompt) == (
+    assert (described.header.title, described.header.session_id, described.prompt) == (
         "Both ways",
         "s",
         "Which?",

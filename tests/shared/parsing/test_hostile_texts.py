@@ -9,9 +9,9 @@ import pytest
 from ash_shared import (
     StandardMessage,
     parse_cli_output,
+    parse_message,
     parse_message_content,
     parse_message_content_json,
-    read_message,
     transform_messages,
 )
 from ash_shared.providers import discover
@@ -86,12 +86,12 @@ def test_messages_of_any_session_can_be_encoded(source: str | None, records: lis
     ],
     ids=["cursor", "envelope", "event", "standard"],
 )  # fmt: skip
-def test_fast_path_agrees_with_full_reading(record: dict[str, Any]) -> None:
+def test_fast_path_agrees_with_full_parsing(record: dict[str, Any]) -> None:
     text = json.dumps(record)
 
     parsed = parse_message_content(text)
 
-    assert read_message(text).parsed == parsed
+    assert parse_message(text).parsed == parsed
     assert [block.model_dump() for block in parsed] == json.loads(parse_message_content_json(text))
 
 
@@ -119,7 +119,7 @@ def test_text_of_too_many_values_is_not_decoded(text: str, is_read: bool) -> Non
     expected = json.loads(text)["message"]["content"] if is_read else text
 
     for form in (text, text.encode()):
-        [block] = read_message(form).parsed
+        [block] = parse_message(form).parsed
         shown = block.model_dump(exclude_none=True)
         assert shown in (
             {"type": "text", "text": expected},

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ash_shared.model.message import Identity
-from ash_shared.parsing.parsed_text import identify, read_raw
+from ash_shared.parsing.parsed_text import identify, parse_raw
 
 MESSAGE = {"role": "user", "content": "hi"}
 LINE = {"type": "user", "uuid": "u1", "sessionId": "s1", "cwd": "/work", "message": MESSAGE}
@@ -115,7 +115,7 @@ def test_identifies_records(name: str) -> None:
     text = json.dumps(record)
 
     assert identify(text, None) == expected
-    assert read_raw(text, None).identity() == expected
+    assert parse_raw(text, None).identity() == expected
 
 
 HOSTILE: list[Any] = [
@@ -137,5 +137,5 @@ HOSTILE: list[Any] = [
 def test_never_raises(source: str | None) -> None:
     texts = [*map(json.dumps, HOSTILE), "", "{", '{"a":1e999}', '{"type":"session_meta","payload":{"n":NaN}}']
     for text in texts:
-        assert identify(text, source) == read_raw(text, source).identity()
+        assert identify(text, source) == parse_raw(text, source).identity()
         json.dumps(identify(text, source))

@@ -18,7 +18,7 @@ from ash_shared import (
 )
 from ash_shared.parsing.describe import encode_blocks
 from ash_shared.parsing.parse import copy_blocks, find_blocks
-from ash_shared.parsing.parsed_text import read_raw
+from ash_shared.parsing.parsed_text import parse_raw
 
 PADDING = f'"pad":"{"x" * 400}",'
 TEXT = r'{"text":"a\/b","type":"text"}'
@@ -59,7 +59,7 @@ BLOCK = r'{"type":"text","text":"näive \/ A"}'
 def test_place_of_blocks(text: str, copied: str | None) -> None:
     place = find_blocks(text, "claude")
 
-    assert find_blocks(text, "claude", encode_blocks(read_raw(text, "claude"))) == place
+    assert find_blocks(text, "claude", encode_blocks(parse_raw(text, "claude"))) == place
     if place is None:
         assert copied is None
         return
@@ -142,7 +142,7 @@ def test_lines_are_numbered_as_in_the_file() -> None:
     lines = parse_jsonl('"one"\r\n\n  \n{"type":"summary","summary":"two"}\n{"cut":')
 
     assert [
-        (line.number, line.raw, line.reading.kind, [b.type for b in line.reading.parsed]) for line in lines
+        (line.number, line.raw, line.message.kind, [b.type for b in line.message.parsed]) for line in lines
     ] == [
         (1, '"one"\r', "message", ["text"]),
         (4, '{"type":"summary","summary":"two"}', "record", ["text"]),
@@ -153,13 +153,13 @@ def test_lines_are_numbered_as_in_the_file() -> None:
 def test_discovers_a_provider_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "hum.py").write_text(
         "from ash_shared.model.blocks import text_block\n"
-        "from ash_shared.records.contract import Provider, RecordReading, WireType\n"
-        "HUM = WireType(lambda record: RecordReading('message', 'user', [text_block(record['hum'])]))\n"
+        "from ash_shared.records.contract import Provider, ParsedRecord, WireType\n"
+        "HUM = WireType(lambda record: ParsedRecord('message', 'user', [text_block(record['hum'])]))\n"
         "PROVIDER = Provider(\n"
         "    source='hum',\n"
         "    recognize=lambda record: HUM if 'hum' in record else None,\n"
         "    wire_type=lambda record: HUM,\n"
-        "    read_block=text_block,\n"
+        "    parse_block=text_block,\n"
         ")\n"
     )
     before = providers.discover()
@@ -168,7 +168,7 @@ def test_discovers_a_provider_module(tmp_path: Path, monkeypatch: pytest.MonkeyP
     discovered = providers.discover()
 
     assert discovered.keys() - before.keys() == {"hum"}
-    assert discovered["hum"].wire_type({}).read({"hum": "mm"}).blocks == [{"type": "text", "text": "mm"}]
+    assert discovered["hum"].wire_type({}).parse({"hum": "mm"}).blocks == [{"type": "text", "text": "mm"}]
 
 
 def test_library_depends_on_pydantic_and_msgspec_only() -> None:
@@ -260,7 +260,7 @@ def test_reads_a_line_with_an_undecodable_key(value: str) -> None:
 
     description = describe_message(plain)
     assert description[:4] == ("claude", "message", "assistant", ("text",))
-    assert description.facts.uuid == "u1"
+    assert description.header.uuid == "u1"
     assert json.loads(parse_message_content_json(plain)) == [{"type": "text", "text": "hi"}]
     assert json.loads(parse_message_content_json(compacted)) == [
         {"type": "text", "text": "hi", "variant": "summary"}
@@ -350,7 +350,7 @@ COMMAND = "<command-name>/rename</command-name>\n<command-args>The door</command
     ],
 )
 def test_title_of_a_claude_session(record: object, title: str | None, is_of_person: bool) -> None:
-    facts = describe_message(json.dumps(record)).facts
+    facts = describe_message(json.dumps(record)).header
     assert (facts.title, facts.is_title_of_person) == (title, is_of_person)
 
 
@@ -369,4 +369,4 @@ def test_title_of_a_claude_session(record: object, title: str | None, is_of_pers
     ],
 )
 def test_agent_of_a_session(record: object, agent: str | None) -> None:
-    assert describe_message(json.dumps(record)).facts.agent == agent
+    assert describe_message(json.dumps(record)).header.agent == agent

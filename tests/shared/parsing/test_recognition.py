@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ash_shared.parsing.parsed_text import read_raw
+from ash_shared.parsing.parsed_text import parse_raw
 from ash_shared.providers import discover
 from ash_shared.records.contract import Provider, Record
 from ash_shared.testing import vectors
@@ -69,10 +69,10 @@ def test_marks_agree_with_recognition_on_random_records(record: Record) -> None:
 def test_recognized_record_reads_the_same_if_its_source_is_declared() -> None:
     records = [record for vector in vectors() for record in variants(vector.raw) if first_provider(record)]
 
-    readings = [(read_raw(record, None), record) for record in records]
+    readings = [(parse_raw(record, None), record) for record in records]
 
     assert [
-        record for read, record in readings if read.reading != read_raw(record, read.source(None)).reading
+        record for read, record in readings if read.content != parse_raw(record, read.source(None)).content
     ] == []
 
 

@@ -84,7 +84,7 @@ TIMES: dict[str, tuple[Any, tuple[int | None, int | None]]] = {
 @pytest.mark.parametrize("name", TIMES)
 def test_times_of_a_record(name: str) -> None:
     record, expected = TIMES[name]
-    facts = describe_message(json.dumps(record)).facts
+    facts = describe_message(json.dumps(record)).header
     numbers = [
         None if time is None else MILLISECONDS.index(time) for time in (facts.timestamp, facts.last_timestamp)
     ]

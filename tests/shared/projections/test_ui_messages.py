@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ash_shared import to_ui_messages
-from ash_shared.eventlog import Normalizer, read_line
+from ash_shared.eventlog import Normalizer, parse_line
 from ash_shared.model.event_types import CATALOGUE, CHUNKS
 from ash_shared.projections import UiMessageStream
 from ash_shared.projections.ui_messages import UiMessageReader
@@ -395,7 +395,7 @@ def events_of(text: str) -> list[Json]:
     events = [
         event
         for number, line in enumerate(text.splitlines())
-        for event in normalizer.follow(read_line(line), context(number))
+        for event in normalizer.follow(parse_line(line), context(number))
     ]
     return [*events, *normalizer.close(context("end"))]
 

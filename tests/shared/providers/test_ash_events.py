@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ash_shared import transform_messages
-from ash_shared.eventlog import Event, Normalizer, read_line
+from ash_shared.eventlog import Event, Normalizer, parse_line
 from ash_shared.model.events import read_event
 from tests.shared.logs import SESSION, context, follow
 
@@ -172,7 +172,7 @@ def test_derived_events_continue_the_posted_turn(
         normalizer.observe(each)
     normalizer = Normalizer(state=normalizer.state())
 
-    events = normalizer.follow(read_line(json.dumps(line)), context(1))
+    events = normalizer.follow(parse_line(json.dumps(line)), context(1))
 
     assert [(each["type"], each["turnId"]) for each in events] == derived
 
@@ -223,7 +223,7 @@ def test_accepts_arbitrary_payloads(wire: str, payload: Any, more: Event) -> Non
 
     normalizer.observe(event(wire, payload, **more))
 
-    for each in Normalizer(state=normalizer.state()).follow(read_line(json.dumps(TEXT_LINE)), context(1)):
+    for each in Normalizer(state=normalizer.state()).follow(parse_line(json.dumps(TEXT_LINE)), context(1)):
         read_event(each)
 
 

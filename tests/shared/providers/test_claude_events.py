@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ash_shared.eventlog import Context, Event, Normalizer, read_line
+from ash_shared.eventlog import Context, Event, Normalizer, parse_line
 from ash_shared.model.events import read_event
 from tests.shared.conftest import CORPUS
 from tests.shared.transcripts import short_messages
@@ -23,7 +23,7 @@ def follow(lines: Sequence[str | Record], *, end: bool = True) -> list[Event]:
     state, events = None, list[Event]()
     for line, raw in enumerate(lines, start=1):
         normalizer = Normalizer(state=state)
-        events += normalizer.follow(read_line(raw), context(line))
+        events += normalizer.follow(parse_line(raw), context(line))
         state = normalizer.state()
     return events + (Normalizer(state=state).close(context(0)) if end else [])
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ash_shared.eventlog import Event, Normalizer, read_line
+from ash_shared.eventlog import Event, Normalizer, parse_line
 from tests.shared.conftest import CORPUS
 from tests.shared.logs import content_events, context, follow, short_events
 
@@ -1321,7 +1321,7 @@ def _is_json(line: str) -> bool:
 def all_events(lines: list[str]) -> list[Event]:
     normalizer, events = Normalizer(), list[Event]()
     for number, line in enumerate(lines):
-        events += normalizer.follow(read_line(line), context(number))
+        events += normalizer.follow(parse_line(line), context(number))
     return events + normalizer.close(context("end"))
 
 
@@ -1330,7 +1330,7 @@ def resumed_events(lines: list[str], is_saved: Callable[[int], bool]) -> list[Ev
     `is_saved`."""
     normalizer, events = Normalizer(), list[Event]()
     for number, line in enumerate(lines):
-        events += normalizer.follow(read_line(line), context(number))
+        events += normalizer.follow(parse_line(line), context(number))
         if is_saved(number):
             normalizer = Normalizer(state=normalizer.state())
     return events + normalizer.close(context("end"))

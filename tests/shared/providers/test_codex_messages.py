@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ash_shared import read_message
+from ash_shared import parse_message
 from ash_shared.conversation.standard_messages import transform_messages
-from ash_shared.model.message import Facts
+from ash_shared.model.message import RecordHeader
 from ash_shared.providers.codex import PROVIDER
 from ash_shared.records.responses_items import ITEMS, UNTYPED
 
@@ -333,7 +333,7 @@ OUTPUTS = [
 def test_reads_exit_code_from_output_text(output: Any, expected: Line) -> None:
     line = item("function_call_output", call_id="c", output=output)
 
-    result = read_message(json.dumps(line)).parsed[0].model_dump()
+    result = parse_message(json.dumps(line)).parsed[0].model_dump()
 
     content = [text("Exit code: 2\n", source_type="input_text")] if isinstance(output, list) else output
     typed = {
@@ -601,7 +601,7 @@ FACTS = [
 
 @pytest.mark.parametrize(("line", "expected"), FACTS)
 def test_line_facts(line: Line, expected: Line) -> None:
-    assert PROVIDER.facts(line) == Facts(**expected)
+    assert PROVIDER.header(line) == RecordHeader(**expected)
 
 
 READINGS = [
@@ -637,7 +637,7 @@ READINGS = [
 
 @pytest.mark.parametrize(("line", "kind", "block", "reason"), READINGS)
 def test_reads_known_and_unknown_lines(line: Line, kind: str, block: str, reason: str | None) -> None:
-    reading = read_message(json.dumps(line))
+    reading = parse_message(json.dumps(line))
 
     first = reading.parsed[0].model_dump()
     assert (reading.source, reading.kind, first["type"], first.get("reason")) == (
@@ -735,7 +735,7 @@ def test_item_reads_the_same_bare_and_in_a_rollout_file(payload: Line) -> None:
     wire, line = payload["type"], {"type": "response_item", "payload": payload}
     bare_text, line_text = json.dumps(payload), json.dumps(line)
 
-    bare, inside = read_message(bare_text, "openai_responses"), read_message(line_text, "codex")
+    bare, inside = parse_message(bare_text, "openai_responses"), parse_message(line_text, "codex")
 
     blocks = [block.model_dump() for block in bare.parsed]
     if wire in CONTROL_TYPES:
@@ -750,7 +750,7 @@ def test_item_reads_the_same_bare_and_in_a_rollout_file(payload: Line) -> None:
 def test_exit_code_does_not_override_failed_status() -> None:
     line = item("function_call_output", call_id="c", status="failed", output="Exit code: 0\nOutput:\n")
 
-    result = read_message(json.dumps(line)).parsed[0].model_dump()
+    result = parse_message(json.dumps(line)).parsed[0].model_dump()
 
     assert (result["is_error"], result["exit_code"]) == (True, 0)
 
@@ -776,6 +776,6 @@ BARE_ITEMS = {
 def test_time_of_a_bare_line_is_not_part_of_the_item(name: str) -> None:
     line = BARE_ITEMS[name] | {"timestamp": "2026-02-03T04:05:06Z", "ordinal": 4}
 
-    reading = read_message(json.dumps(line), "codex")
+    reading = parse_message(json.dumps(line), "codex")
 
-    assert reading.parsed == read_message(json.dumps(BARE_ITEMS[name]), "codex").parsed
+    assert reading.parsed == parse_message(json.dumps(BARE_ITEMS[name]), "codex").parsed

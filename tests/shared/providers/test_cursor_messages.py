@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ash_shared import read_message, transform_messages
+from ash_shared import parse_message, transform_messages
 from ash_shared.providers import discover
 from ash_shared.providers.cursor import PROVIDER
 from tests.shared.transcripts import short_messages
@@ -153,7 +153,7 @@ MCP_RESULT = {"success": {"content": [{"text": {"text": "a tree"}}], "isError": 
     ],
 )
 def test_reads_tool_name_from_its_key(call: Line, blocks: list[Line]) -> None:
-    reading = read_message(json.dumps(tool("completed", call)))
+    reading = parse_message(json.dumps(tool("completed", call)))
 
     assert [block.model_dump(mode="json", by_alias=True) for block in reading.parsed] == blocks
 
@@ -161,7 +161,7 @@ def test_reads_tool_name_from_its_key(call: Line, blocks: list[Line]) -> None:
 def test_tool_line_without_arguments_and_result_is_malformed() -> None:
     record = tool("started", {"shellToolCall": {}})
 
-    [block] = read_message(json.dumps(record)).parsed
+    [block] = parse_message(json.dumps(record)).parsed
 
     assert block.model_dump(by_alias=True) == {
         "type": "raw",
@@ -303,7 +303,7 @@ def test_lines_form_messages(records: list[Line], messages: list[Any]) -> None:
 
 def test_line_facts() -> None:
     line_facts = [
-        PROVIDER.facts(record)
+        PROVIDER.header(record)
         for record in (INIT, message_line("assistant", "Hi", timestamp_ms=1_770_000_000_000), {})
     ]
 

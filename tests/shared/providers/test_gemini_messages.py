@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ash_shared import read_message
+from ash_shared import parse_message
 from ash_shared.providers import discover
 from tests.shared.transcripts import short_messages
 
@@ -224,7 +224,7 @@ PART_CASES: list[tuple[Any, Line]] = [
 def test_reads_parts(part: Any, expected: Line, is_cli: bool) -> None:
     record = cli("user", "u1", [part]) if is_cli else content("user", part)
 
-    reading = read_message(json.dumps(record), "gemini_cli" if is_cli else "gemini")
+    reading = parse_message(json.dumps(record), "gemini_cli" if is_cli else "gemini")
 
     assert reading.model_dump(mode="json")["parsed"] == [expected]
 
@@ -495,7 +495,7 @@ def test_cli_messages(records: list[Line], expected: list[Any]) -> None:
     ],
 )
 def test_facts(source: str, record: Line, expected: tuple[Any, ...]) -> None:
-    facts = PROVIDERS[source].facts(record)
+    facts = PROVIDERS[source].header(record)
 
     assert (facts.timestamp, facts.session_id, facts.model, facts.title) == expected
     assert facts.uuid is None

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ash_shared import parse_message_content
-from ash_shared.parsing.parse import read_message
+from ash_shared.parsing.parse import parse_message
 from tests.shared.transcripts import Short, short_messages
 
 Record = dict[str, Any]
@@ -458,7 +458,7 @@ ROLES: dict[str, tuple[Record, tuple[str, str, str]]] = {
 def test_recognizes_source_kind_and_role(name: str) -> None:
     record, expected = ROLES[name]
 
-    reading = read_message(json.dumps(record))
+    reading = parse_message(json.dumps(record))
 
     assert expected == (reading.source, reading.kind, reading.role)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ash_shared.eventlog import Event, Normalizer, read_line
+from ash_shared.eventlog import Event, Normalizer, parse_line
 from tests.shared.conftest import CORPUS
 from tests.shared.logs import content_events, context, follow, short_events, texts
 from tests.shared.texts import texts_of
@@ -671,7 +671,7 @@ def test_keeps_unreadable_lines_in_order() -> None:
     normalizer, events = Normalizer(SOURCE), list[Event]()
 
     for line, text in enumerate(raw):
-        events += normalizer.follow(read_line(text, SOURCE), context(line))
+        events += normalizer.follow(parse_line(text, SOURCE), context(line))
 
     unreadable = ("raw", {"source": SOURCE, "raw": raw[3]})
     assert short_events(events) == [START, chunk("Good "), unreadable, text_done("Good day"), END]
@@ -772,7 +772,7 @@ def test_many_items_take_linear_time() -> None:
         {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": f"{number}"}]}
         for number in range(count)
     ]
-    record = read_line(json.dumps(response_end(*items)), SOURCE)
+    record = parse_line(json.dumps(response_end(*items)), SOURCE)
 
     events = Normalizer(SOURCE).follow(record, context(1))
 

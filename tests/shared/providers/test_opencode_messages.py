@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ash_shared import read_message, transform_messages
-from ash_shared.model.message import Facts
+from ash_shared import parse_message, transform_messages
+from ash_shared.model.message import RecordHeader
 from ash_shared.providers import discover
 from ash_shared.providers.opencode import PROVIDER
 from tests.shared.transcripts import short_messages
@@ -212,7 +212,7 @@ IMAGE_BLOCK = {
     ids=lambda value: json.dumps(value)[:70],
 )
 def test_reads_document(document: Doc, blocks: list[Doc]) -> None:
-    reading = read_message(json.dumps(document), "opencode")
+    reading = parse_message(json.dumps(document), "opencode")
 
     assert [block.model_dump(mode="json", by_alias=True) for block in reading.parsed] == blocks
 
@@ -321,7 +321,7 @@ def test_output_count_includes_reasoning(tokens: Doc, usage: tuple[int | None, .
 
 def test_document_facts() -> None:
     document_facts = [
-        PROVIDER.facts(document)
+        PROVIDER.header(document)
         for document in (
             SESSION,
             RESPONSE_INFO,
@@ -331,7 +331,7 @@ def test_document_facts() -> None:
     ]
 
     began, done = 1_769_000_000_000, 1_770_000_000_000
-    session = Facts(
+    session = RecordHeader(
         uuid="ses_1",
         timestamp=began,
         session_id="ses_1",
@@ -343,8 +343,8 @@ def test_document_facts() -> None:
     )
     assert document_facts == [
         session,
-        Facts(uuid="msg_2", timestamp=done, session_id="ses_1", model="m1", last_timestamp=done),
-        Facts(uuid="prt_text", timestamp=done, session_id="ses_1"),
+        RecordHeader(uuid="msg_2", timestamp=done, session_id="ses_1", model="m1", last_timestamp=done),
+        RecordHeader(uuid="prt_text", timestamp=done, session_id="ses_1"),
         session,
     ]
 

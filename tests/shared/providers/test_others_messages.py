@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ash_shared import providers, read_message
+from ash_shared import parse_message, providers
 from ash_shared.providers import discover
 from tests.shared.logs import follow
 from tests.shared.transcripts import Short, short_messages
@@ -295,7 +295,7 @@ CONVERSATIONS: dict[str, tuple[list[Any], list[Short]]] = {
 
 
 def read(raw: str, source: str | None = None) -> tuple[str, str, str, list[Any]]:
-    reading = read_message(raw, source)
+    reading = parse_message(raw, source)
     return reading.source, reading.kind, reading.role, reading.model_dump(mode="json")["parsed"]
 
 
@@ -376,7 +376,7 @@ def test_facts() -> None:
     }
 
     facts = {
-        name: {k: v for k, v in providers_by_source[name].facts(record)._asdict().items() if v}
+        name: {k: v for k, v in providers_by_source[name].header(record)._asdict().items() if v}
         for name, record in records.items()
     }
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ash_shared import read_message
-from ash_shared.model.message import Facts
+from ash_shared import parse_message
+from ash_shared.model.message import RecordHeader
 from ash_shared.providers import discover
 from ash_shared.providers.pi import PROVIDER
 from tests.shared.transcripts import short_messages
@@ -265,7 +265,7 @@ RESULT = {
     ids=lambda value: json.dumps(value)[:60],
 )
 def test_reads_record(record: Record, kind: str, role: str, blocks: list[Record]) -> None:
-    reading = read_message(json.dumps(record), "pi")
+    reading = parse_message(json.dumps(record), "pi")
 
     parsed = [block.model_dump(mode="json", by_alias=True) for block in reading.parsed]
     assert (reading.kind, reading.role, parsed) == (kind, role, blocks)
@@ -338,7 +338,7 @@ def test_records_form_messages(records: list[Record], messages: list[Any]) -> No
 def test_record_facts() -> None:
     parent = "/home/.pi/2026_0f3c1c52-5a0e-4d0e-9a53-0d5b3c1f7a10.jsonl"
     record_facts = [
-        PROVIDER.facts(record)
+        PROVIDER.header(record)
         for record in (
             {**SESSION, "parentSession": parent},
             {**VERSION_1[0], "branchedFrom": parent},
@@ -351,10 +351,10 @@ def test_record_facts() -> None:
 
     at = 1_770_000_000_000
     assert record_facts == [
-        Facts(timestamp=at, session_id="s1", parent="0f3c1c52-5a0e-4d0e-9a53-0d5b3c1f7a10"),
-        Facts(timestamp=at, session_id="s1", parent="0f3c1c52-5a0e-4d0e-9a53-0d5b3c1f7a10"),
-        Facts(uuid="e2", timestamp=TIME, model="m1"),
-        Facts(timestamp=TIME, model="m1"),
-        Facts(uuid="e2", timestamp=at, model="m2"),
-        Facts(uuid="e2", timestamp=at, title="Build"),
+        RecordHeader(timestamp=at, session_id="s1", parent="0f3c1c52-5a0e-4d0e-9a53-0d5b3c1f7a10"),
+        RecordHeader(timestamp=at, session_id="s1", parent="0f3c1c52-5a0e-4d0e-9a53-0d5b3c1f7a10"),
+        RecordHeader(uuid="e2", timestamp=TIME, model="m1"),
+        RecordHeader(timestamp=TIME, model="m1"),
+        RecordHeader(uuid="e2", timestamp=at, model="m2"),
+        RecordHeader(uuid="e2", timestamp=at, title="Build"),
     ]

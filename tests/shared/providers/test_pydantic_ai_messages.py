@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ash_shared import describe_message, read_message
-from ash_shared.model.message import Facts, Identity
+from ash_shared import describe_message, parse_message
+from ash_shared.model.message import Identity, RecordHeader
 from ash_shared.providers import discover
 from ash_shared.providers.pydantic_ai import PROVIDER
 from tests.shared.transcripts import short_messages
@@ -202,10 +202,10 @@ def test_summary_begins_the_conversation_again() -> None:
 def test_facts() -> None:
     message = response(TEXT, conversation_id="c1")
     parts = {**prompt("a"), "timestamp": TIME}
-    expected = Facts(timestamp=MILLISECONDS, session_id="c1", model="m1")
+    expected = RecordHeader(timestamp=MILLISECONDS, session_id="c1", model="m1")
 
     assert [
-        PROVIDER.facts(record)
+        PROVIDER.header(record)
         for record in [
             message,
             entry("e2", "e1", message),
@@ -218,9 +218,9 @@ def test_facts() -> None:
         expected,
         expected._replace(uuid="e2"),
         expected._replace(uuid="e2", session_id=None),
-        Facts(timestamp=MILLISECONDS),
-        Facts(session_id="c1"),
-        Facts(),
+        RecordHeader(timestamp=MILLISECONDS),
+        RecordHeader(session_id="c1"),
+        RecordHeader(),
     ]
 
 
@@ -269,7 +269,7 @@ def test_is_told_from_other_formats(record: Record, owners: list[str]) -> None:
 @pytest.mark.parametrize("value", [None, 3, "a", [], ["a"], {}, {"kind": 3}], ids=str)
 def test_wrong_values_are_kept(value: Any) -> None:
     record = request(prompt("a"), {**RESULT, "content": value}, value)
-    blocks = json.loads(read_message(json.dumps(record)).model_dump_json(by_alias=True))["parsed"]
+    blocks = json.loads(parse_message(json.dumps(record)).model_dump_json(by_alias=True))["parsed"]
 
     assert [block["type"] for block in blocks] == ["text", "tool_result", "raw"]
     assert blocks[2]["raw"] == value

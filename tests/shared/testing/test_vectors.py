@@ -10,9 +10,9 @@ from pydantic import TypeAdapter
 from ash_shared import (
     MessageContent,
     describe_message,
+    parse_message,
     parse_message_content,
     parse_message_content_json,
-    read_message,
 )
 from ash_shared.testing import Vector, check, exact, groups, vectors
 
@@ -37,13 +37,13 @@ def padded(vector: Vector) -> Vector:
 def readings(raw: str | bytes, source: str | None) -> dict[str, Any]:
     """Return the result of each public function that reads a text."""
     objects = parse_message_content(raw, source)
-    reading = read_message(raw, source)
+    reading = parse_message(raw, source)
     description = describe_message(raw, source)
     return {
         "parse_message_content, model_dump": exact([block.model_dump(mode="json") for block in objects]),
         "parse_message_content, dump_json": exact(json.loads(BLOCKS.dump_json(objects))),
         "parse_message_content_json": exact(json.loads(parse_message_content_json(raw, source))),
-        "read_message": (
+        "parse_message": (
             reading.kind,
             reading.role,
             exact([block.model_dump(mode="json") for block in reading.parsed]),
@@ -58,7 +58,7 @@ def assert_reads_as_expected(vector: Vector) -> None:
         "parse_message_content, model_dump": blocks,
         "parse_message_content, dump_json": blocks,
         "parse_message_content_json": blocks,
-        "read_message": (vector.kind, vector.role, blocks),
+        "parse_message": (vector.kind, vector.role, blocks),
         "describe_message": (vector.kind, vector.role),
     }
     for raw in (vector.raw, vector.raw.encode()):

@@ -91,7 +91,7 @@ def test_content_is_a_tagged_union() -> None:
 
 
 def test_parsed_is_a_list_of_the_content_union() -> None:
-    for name in ("Message", "Reading"):
+    for name in ("Message", "ParsedMessage"):
         assert SCHEMAS[name]["properties"]["parsed"]["items"] == {
             "$ref": "#/components/schemas/MessageContent"
         }
