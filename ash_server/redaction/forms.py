@@ -15,6 +15,7 @@ MAX_LENGTH = 16 * 1024
 
 _MAX_TOKEN = 4096
 _MAX_URL_PASSWORD = 256
+_MAX_SESSION_TOKEN = 12 * 1024
 
 SecretSpan: TypeAlias = tuple[int, int]
 Find: TypeAlias = Callable[[str, int, int], Iterator[SecretSpan]]
@@ -127,6 +128,10 @@ def _end_of_key(text: str, start: int, limit: int) -> int:
 
 
 _TOKEN = "[A-Za-z0-9_-]"
+_URL_USER = r"[^\s/:@\"'\\<>]"
+_URL_PASSWORD = r"[^\s/@\"'\\<>{}]"
+_URL_PASSWORD_END = r"[^\s/@\"'\\<>{}?#,;&|]"
+"""After an unescaped `@`; the characters that may end the authority of a URL are excluded."""
 
 FORMS: tuple[Form, ...] = (
     # https://www.rfc-editor.org/rfc/rfc7468 and https://www.rfc-editor.org/rfc/rfc9580 (PGP)
@@ -149,13 +154,25 @@ FORMS: tuple[Form, ...] = (
         "password in a url",
         ("@",),
         _matching(
-            r":\\{0,7}/\\{0,7}/[^\s/:@\"'\\<>]{0,64}:"
-            rf"(?P<secret>[^\s/@\"'\\<>{{}}$][^\s/@\"'\\<>{{}}]{{2,{_MAX_URL_PASSWORD}}})@"
+            rf":\\{{0,7}}/\\{{0,7}}/{_URL_USER}{{0,64}}(?:@{_URL_USER}{{1,64}}){{0,2}}:(?P<secret>(?![{{$])"
+            rf"(?:{_URL_PASSWORD}{{0,{_MAX_URL_PASSWORD}}}(?:@{_URL_PASSWORD_END}{{1,64}}){{1,4}}"
+            rf"|{_URL_PASSWORD}{{3,{_MAX_URL_PASSWORD}}}))@"
         ),
         has_escapes=True,
     ),
     # https://docs.aws.amazon.com/IAM/latest/UserGuide/id_credentials_access-keys.html
     Form("aws secret key", ("aws", "secret"), _find_aws_secrets, ignores_case=True, has_escapes=True),
+    # https://docs.aws.amazon.com/STS/latest/APIReference/API_Credentials.html
+    Form(
+        "aws session token",
+        tuple(f"{kind}{between}token" for kind in ("session", "security") for between in ("", "_", "-")),
+        _matching(
+            rf"[sS](?i:ession|ecurity)[_-]?(?i:token){_QUOTE}\s{{0,3}}[=:>]{{1,2}}\s{{0,3}}b?{_QUOTE}"
+            rf"(?P<secret>[A-Za-z0-9+/=%_-]{{100,{_MAX_SESSION_TOKEN}}})"
+        ),
+        ignores_case=True,
+        has_escapes=True,
+    ),
     # https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html
     Form(
         "aws access key",
@@ -240,6 +257,11 @@ FORMS: tuple[Form, ...] = (
         ("xox",),
         _matching(r"[xX][oO][xX][abcdeoprsABCDEOPRS]-(?:[0-9]{1,64}-){1,32}[A-Za-z0-9]{1,1024}"),
         ignores_case=True,
+    ),
+    Form(
+        "slack token",
+        ("xapp-",),
+        _matching(r"xapp-[0-9]{1,4}-[A-Z0-9]{1,64}-[0-9]{1,64}-[A-Za-z0-9]{16,1024}"),
     ),
     Form(
         "slack token",

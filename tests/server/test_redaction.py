@@ -29,6 +29,7 @@ OTHER_FORMS = {
     ],
     "slack token": [
         *(f"xox{kind}-1234567890-1234-{ALNUM[:24]}" for kind in "abposr"),
+        "xapp-" + "1-A0123456789-1234567890123-" + HEX,
         "hooks.slack.com/" + "services/T0123/B0123/" + ALNUM[:24],
     ],
     "aws access key": [f"{kind}Z7Q4M2X5P3L6K2W5" for kind in ("A3TX", "ABIA", "ACCA", "ASIA")],
@@ -55,6 +56,7 @@ def test_replaces_each_form(label: str) -> None:
     )
 
 
+SESSION_TOKEN = "IQoJb3JpZ2lu" + ALNUM * 2 + "%2F/+=="
 KEY = "-----BEGIN RSA PRIVATE KEY-----\n" + f"{ALNUM}\n" * 3 + "-----END RSA PRIVATE KEY-----"
 
 
@@ -81,7 +83,26 @@ KEY = "-----BEGIN RSA PRIVATE KEY-----\n" + f"{ALNUM}\n" * 3 + "-----END RSA PRI
             "my AWS access_token => '[redacted: aws secret key]'",
         ),
         ("redis://cache:hun$ter2$@db", "redis://cache:[redacted: password in a url]@db"),
+        ("redis://cache:p@ss@w@db.example/0", "redis://cache:[redacted: password in a url]@db.example/0"),
+        ("redis://cache:@hunter2@db", "redis://cache:[redacted: password in a url]@db"),
+        ("redis://cache:hunter2@db?by=a@b", "redis://cache:[redacted: password in a url]@db?by=a@b"),
+        (
+            "mongodb://a:hunter2@one,mongodb://b:hunter3@two",
+            "mongodb://a:[redacted: password in a url]@one,mongodb://b:[redacted: password in a url]@two",
+        ),
+        ("smtp://a@b.example:hunter2@mail", "smtp://a@b.example:[redacted: password in a url]@mail"),
         (f"redis://:{ALNUM[:9]}@cache", "redis://:[redacted: password in a url]@cache"),
+        *(
+            (before + SESSION_TOKEN + after, f"{before}[redacted: aws session token]{after}")
+            for before, after in (
+                ("export AWS_SESSION_TOKEN=", "\n"),
+                ('"SessionToken": "', '"'),
+                ("<SessionToken>", "</SessionToken>"),
+                ("{'X-Amz-Security-Token': b'", "'}"),
+                ("x-amz-security-token:", "\nx-amz-date:20260101T000000Z"),
+                ("?X-Amz-Security-Token=", "&X-Amz-Date=20260101T000000Z"),
+            )
+        ),
         (
             f'{{"SecretAccessKey": "{ALNUM[:40]}"}}',
             '{"SecretAccessKey": "[redacted: aws secret key]"}',
@@ -102,6 +123,8 @@ def test_replaces_only_the_secret(text: str, redacted: str) -> None:
         "http://127.0.0.1:4100/sessions/1 mailto:a@example.com https://user@example.com",
         "postgresql://{user}:{password}@{host} and ${USER}:${PASSWORD}",
         "postgresql://ash:$PASSWORD@db and postgresql://ash:${PASSWORD}@db",
+        "the user's session token: expired; session_token=" + ALNUM + " securityToken: undefined",
+        "https://example.com:8080/a@b http://host:80 me@example.com npm://react@18:x@y xapp-1-A0-1-short",
         "the secret key is task-related; Bearer of news",
         "ash_request_duration_seconds ash_database_connections",
     ],
