@@ -24,8 +24,8 @@ from ash_shared.model.message import (
     StandardMessage,
     StandardTokenUsage,
 )
+from ash_shared.model.typed_blocks import typed_blocks
 from ash_shared.parsing.parsed_text import ParsedText, parse_raw
-from ash_shared.parsing.typed_blocks import typed_blocks
 from ash_shared.records.contract import Part, Record
 from ash_shared.records.json_text import is_blank, shown_text
 from ash_shared.records.steps import Origin as PromptOrigin

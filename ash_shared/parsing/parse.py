@@ -11,9 +11,9 @@ import msgspec
 
 from ash_shared.model.content import MessageContent
 from ash_shared.model.message import Description, ParsedLine, ParsedMessage
+from ash_shared.model.typed_blocks import typed_blocks
 from ash_shared.parsing.describe import describe_parsed, encode_blocks
 from ash_shared.parsing.parsed_text import ParsedText, fast_paths, parse_raw, parse_text
-from ash_shared.parsing.typed_blocks import typed_blocks
 from ash_shared.records.json_text import (
     RawMessage,
     exact_text,

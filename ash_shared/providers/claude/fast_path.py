@@ -13,11 +13,11 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 from pydantic import ValidationError
 
 from ash_shared.model.blocks import MAX_BLOCKS, Block, bounded, text_block
-from ash_shared.parsing.native_json import native_decoder
-from ash_shared.parsing.typed_blocks import block_validators
+from ash_shared.model.typed_blocks import block_validators
 from ash_shared.providers.claude.content import parse_block
 from ash_shared.records.contract import FastPath, Record
 from ash_shared.records.json_text import decode_shallow, shallow_json
+from ash_shared.records.native_json import native_decoder
 
 T = TypeVar("T")
 
