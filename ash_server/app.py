@@ -21,7 +21,7 @@ from ash_server.api.http.guards.query_guard import check_path_and_query
 from ash_server.api.http.guards.rate_limit import RateLimit
 from ash_server.api.http.headers import add_default_headers
 from ash_server.api.http.openapi.document import ModelReferences, OpenApiDocumentConfig
-from ash_server.api.http.problems import HANDLERS, Problem
+from ash_server.api.http.problems import HANDLERS
 from ash_server.api.http.redaction import Redaction
 from ash_server.api.http.requests import Requests
 from ash_server.api.http.tracing import Tracing
@@ -31,23 +31,23 @@ from ash_server.api.metrics import GaugeSetter, MetricsController
 from ash_server.api.pages.docs_pages import DocsController
 from ash_server.api.pages.login import LoginController
 from ash_server.api.pages.viewer_pages import AssetController, PageController
-from ash_server.api.parse import ParseController, ParseRequest
+from ash_server.api.parse import ParseController
 from ash_server.api.search import SearchController
 from ash_server.api.sessions.chunks import ChunkController
-from ash_server.api.sessions.end import EndController, Ended
-from ash_server.api.sessions.events import EventController, NewEvent, PostedEvents
+from ash_server.api.sessions.end import EndController
+from ash_server.api.sessions.events import EventController
 from ash_server.api.sessions.export import ExportController
 from ash_server.api.sessions.item_counts import ItemCountController
-from ash_server.api.sessions.messages import Commit, MessageController, MessageDigest
-from ash_server.api.sessions.projections import GenAiAttributes, ProjectedMessages, ProjectionController
+from ash_server.api.sessions.messages import MessageController
+from ash_server.api.sessions.projections import ProjectionController
 from ash_server.api.sessions.session_search import SessionSearchController
-from ash_server.api.sessions.sessions import NewSession, SessionController, SessionPatch
-from ash_server.api.sessions.standard_messages import StandardMessageController, StandardMessagePage
+from ash_server.api.sessions.sessions import SessionController
+from ash_server.api.sessions.standard_messages import StandardMessageController
 from ash_server.api.streams.events_stream import EventStreamController
-from ash_server.api.streams.events_websocket import EventWebSocketController, Frame
+from ash_server.api.streams.events_websocket import EventWebSocketController
 from ash_server.api.streams.sessions_stream import SessionStreamController
 from ash_server.api.streams.ui_stream import UiStreamController
-from ash_server.api.transcripts import CompletedTranscript, TranscriptController, TranscriptFields
+from ash_server.api.transcripts import TranscriptController
 from ash_server.keys.ring import KeyRing
 from ash_server.live.heartbeat import Heartbeat
 from ash_server.live.replica import open_replica
@@ -56,25 +56,7 @@ from ash_server.live.session_feed import SessionFeeds
 from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_server.store.connections.pool import PooledUrl, StatementOptions
-from ash_server.store.conversation.item_counts import ItemCounts
-from ash_server.store.drift import DriftReport
-from ash_server.store.keys import AuditPage
-from ash_server.store.prepare import NewMessage
-from ash_server.store.search.within import SessionHit, SessionHitPage
 from ash_shared.conversation.cli_result import ExecutionResponse
-from ash_shared.model.health import Health
-from ash_shared.model.message import Message, ParsedMessage
-from ash_shared.model.pages import (
-    AppendedMessages,
-    EventPage,
-    MessageComparison,
-    MessagePage,
-    SearchPage,
-    SearchResult,
-    TranscriptClaim,
-)
-from ash_shared.model.session import Session, SessionPage
-from ash_shared.projections import SessionSummary
 
 _CONTROLLERS = (
     SessionController,
@@ -105,44 +87,6 @@ _CONTROLLERS = (
     AssetController,
 )
 
-_MODELS = (
-    AppendedMessages,
-    AuditPage,
-    Commit,
-    CompletedTranscript,
-    DriftReport,
-    Ended,
-    EventPage,
-    ExecutionResponse,
-    Frame,
-    GenAiAttributes,
-    Health,
-    ItemCounts,
-    Message,
-    MessageComparison,
-    MessageDigest,
-    MessagePage,
-    NewEvent,
-    NewMessage,
-    NewSession,
-    ParseRequest,
-    PostedEvents,
-    Problem,
-    ProjectedMessages,
-    ParsedMessage,
-    SearchPage,
-    SearchResult,
-    Session,
-    SessionHit,
-    SessionHitPage,
-    SessionPage,
-    SessionPatch,
-    SessionSummary,
-    StandardMessagePage,
-    TranscriptClaim,
-    TranscriptFields,
-)
-
 Background = Callable[[Litestar], AbstractAsyncContextManager[None]]
 """Context that is entered when the server has opened its database, and left when it stops."""
 
@@ -155,6 +99,7 @@ def create_app(
     tracing: Tracing | None = None,
 ) -> Litestar:
     """Return the application. It starts without a database, and is ready (`/health/ready`) once the database is."""
+    references = ModelReferences()
     rate_limit = None if settings.rate_limit is None else RateLimit(settings.rate_limit)
     app = Litestar(
         route_handlers=_CONTROLLERS,
@@ -171,8 +116,8 @@ def create_app(
         ],
         state=State({"settings": settings, "rate_limit": rate_limit}),
         cors_config=cors_config(settings),
-        openapi_config=OpenApiDocumentConfig(_MODELS),
-        plugins=[ModelReferences(), PydanticPlugin(prefer_alias=True)],
+        openapi_config=OpenApiDocumentConfig(_CONTROLLERS, references, ExecutionResponse),
+        plugins=[references, PydanticPlugin(prefer_alias=True)],
         request_max_body_size=settings.max_body_bytes,
         logging_config=None,
         debug=False,

@@ -22,25 +22,29 @@ class HealthController(Controller):
     @get(
         "/live",
         operation_id="live",
-        summary="Check liveness",
-        description="Does not use the database. Restart a server that does not respond here.",
         response_description="The process responds.",
         responses=error_responses(*COMMON_ERRORS),
     )
     async def live(self) -> Health:
+        """Check liveness.
+
+        Does not use the database. Restart a server that does not respond here.
+        """
         return _health()
 
     @get(
         "/ready",
         operation_id="ready",
-        summary="Check readiness",
-        description="Checks that the database is available and has the schema of this version. "
-        "A server that is not ready recovers once the database does. If a worker of a cluster does not answer, the "
-        "server is ready with the `status` `degraded`.",
         response_description="The server is ready.",
         responses=error_responses(*COMMON_ERRORS, DatabaseUnavailable, SchemaMismatch),
     )
     async def ready(self, state: State) -> Health:
+        """Check readiness.
+
+        Checks that the database is available and has the schema of this version. A server that is not ready
+        recovers once the database does. If a worker of a cluster does not answer, the server is ready with
+        the `status` `degraded`.
+        """
         await state.store.check_schema()
         parts: dict[str, Any] = {}
         if state.replica is not None:

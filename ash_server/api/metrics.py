@@ -27,7 +27,7 @@ from prometheus_client.registry import Collector
 
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.guards.access import WITHOUT_DATABASE, client_of, needs
-from ash_server.api.http.openapi.operations import operation, text
+from ash_server.api.http.openapi.operations import documents, text
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.errors import DatabaseUnavailable, SchemaMismatch, ScopeMissing
 from ash_server.live.replica import Replica
@@ -39,11 +39,6 @@ from ash_server.store.repositories.statistics import Statistics
 from ash_server.tasks import BackgroundTask
 
 _PLAIN = "text/plain"
-_EXAMPLE = (
-    "# HELP ash_appended_total Stored entries; entries that were already stored are not counted.\n"
-    "# TYPE ash_appended_total counter\n"
-    'ash_appended_total{log="messages"} 1042.0\n'
-)
 _appended = Counter(
     "ash_appended", "Stored entries; entries that were already stored are not counted.", ["log"]
 )
@@ -74,17 +69,18 @@ class MetricsController(Controller):
     tags = ("health",)
 
     @get(
-        opt={**needs("admin"), **WITHOUT_DATABASE},
+        opt=needs("admin") | WITHOUT_DATABASE | documents(answer={_PLAIN: text("One metric per line.")}),
         media_type=_PLAIN,
         operation_id="metrics",
-        summary="Read metrics",
-        description="Metrics in the text format of Prometheus. Those of the database are absent while it is "
-        "unavailable. Needs the scope `admin` and the tenant `default`, since they cover all tenants.",
         response_description="The metrics.",
         responses=error_responses(*READ_ERRORS),
-        operation_class=operation(responses={200: {_PLAIN: text("One metric per line.", example=_EXAMPLE)}}),
     )
     async def metrics(self, store: InjectedStore, state: State, scope: Scope) -> Response[bytes]:
+        """Read metrics.
+
+        Metrics in the text format of Prometheus. Those of the database are absent while it is unavailable.
+        Needs the scope `admin` and the tenant `default`, since they cover all tenants.
+        """
         if client_of(scope).tenant != DEFAULT:
             raise ScopeMissing("The metrics of the server need a key of the tenant `default`.")
         set_gauges(state.store, state.session_feeds)

@@ -7,9 +7,8 @@ from uuid import UUID
 from litestar import Controller, Request, get
 from litestar.params import QueryParameter
 
-from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedReader
-from ash_server.api.http.openapi.operations import ONE_LINE, json_of, operation
+from ash_server.api.http.openapi.operations import ONE_LINE
 from ash_server.api.http.parameters import OnlyRole, PageCursor
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.redaction import compared, is_redacted
@@ -53,25 +52,6 @@ ResultsPerSession = Annotated[
 ]
 ResultLimit = Annotated[int, QueryParameter(ge=1, le=MAX_RESULTS, description="Maximum number of results.")]
 
-_EXAMPLE = {
-    "results": [
-        {
-            "sessionId": "0199f3a2-7c1e-7b3a-9d55-0c7b8f1f2e60",
-            "title": "Fix the path test on Windows",
-            "source": "claude",
-            "sequence": 12,
-            "eventId": "0b1c6f0e-50a5-5d70-9a52-3b1f7f0c8a11",
-            "eventSequence": 19,
-            "type": "assistant_done",
-            "role": "assistant",
-            "createdAt": "2026-11-02T09:14:07.130000Z",
-            "snippet": "Only test_paths fails: it compares with a backslash.",
-            "marks": [[5, 15]],
-            "matches": 3,
-        }
-    ]
-}
-
 
 class SearchController(Controller):
     path = "/api/search"
@@ -79,16 +59,8 @@ class SearchController(Controller):
 
     @get(
         operation_id="search",
-        summary="Search all sessions",
-        description="Every word of `q` matches words that start with it, ignoring case; words typed without spaces "
-        'between them, such as a path, match consecutive words. `"these words"` matches an exact phrase; `-word` '
-        "excludes a word; `or` separates alternatives. Other punctuation only separates words. All words must occur in "
-        "the same event, and in a long event within the same section of about 4,000 words.\n\n"
-        "Newest first. `nextAfter` of one page is the `after` of the next; large texts make a page shorter. Events not "
-        "indexed yet are indexed first, for a limited time; `pending` is the number of those that remain.",
         response_description="A page of results.",
         responses=error_responses(*READ_ERRORS, SessionNotFound, NulByte),
-        operation_class=operation(responses={200: {JSON: json_of(SearchPage, page=_EXAMPLE)}}),
     )
     async def search(  # noqa: PLR0913  # one argument per parameter
         self,
@@ -106,6 +78,17 @@ class SearchController(Controller):
         after: PageCursor = None,
         limit: ResultLimit = 20,
     ) -> SearchPage:
+        """Search all sessions.
+
+        Every word of `q` matches words that start with it, ignoring case; words typed without spaces between
+        them, such as a path, match consecutive words. `"these words"` matches an exact phrase; `-word`
+        excludes a word; `or` separates alternatives. Other punctuation only separates words. All words must
+        occur in the same event, and in a long event within the same section of about 4,000 words.
+
+        Newest first. `nextAfter` of one page is the `after` of the next; large texts make a page shorter.
+        Events not indexed yet are indexed first, for a limited time; `pending` is the number of those that
+        remain.
+        """
         return await reader(
             lambda store: store.search.search(
                 q,

@@ -17,9 +17,9 @@ from msgspec import Meta, Struct
 from ash_server.api.http.bodies import BODY_ERRORS, JSON, decode_body, read_body
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.guards.access import record
-from ash_server.api.http.openapi.operations import WITHOUT_NUL, json_of, operation
+from ash_server.api.http.openapi.operations import WITHOUT_NUL, documents
 from ash_server.api.http.problems import WRITE_ERRORS, error_responses
-from ash_server.api.sessions.sessions import SESSION_CONTENT, without_prompt
+from ash_server.api.sessions.sessions import without_prompt
 from ash_server.errors import NulByte, SessionNotFound
 from ash_server.store.prepare import Source, line_id
 from ash_server.store.sessions import session_id_for
@@ -84,20 +84,6 @@ class CompletedTranscript(Struct, forbid_unknown_fields=True, rename="camel"):
     parent: Annotated[_Path | None, Meta(description="The path of the transcript that started it.")] = None
 
 
-_NAMES = {
-    "session": "3f0c",
-    "key": f"transcript:{'0' * 32}",
-    "lineage": [f"transcript:{'0' * 32}", f"record:{'1' * 32}"],
-}
-_TRANSCRIPT = {"source": "claude", "path": "projects/-home-ada-site/3f0c.jsonl", "names": _NAMES}
-_COMPLETED = {
-    **_TRANSCRIPT,
-    "modifiedAt": "2026-11-02T09:31:55Z",
-    "hasGrown": True,
-    "lastLine": {"name": "42", "terminated": True},
-}
-_CLAIM = {"sessionId": "0199f3a2-7c1e-7b3a-9d55-0c7b8f1f2e60", "hasNames": True, "messageCount": 0}
-
 _transcript_decoder = msgspec.json.Decoder(TranscriptFields)
 _completed_decoder = msgspec.json.Decoder(CompletedTranscript)
 
@@ -107,20 +93,19 @@ class TranscriptController(Controller):
     tags = ("transcripts",)
 
     @post(
+        opt=documents(body={JSON: TranscriptFields}),
         operation_id="claimTranscript",
-        summary="Find or create the session of a transcript",
-        description="Used by `ash push`. Returns a session with the names of the transcript that is not in `rejected`, "
-        "whose text the caller compares with the file; without one, a new session. The id of a line in it is the UUID "
-        "of version 5 of its number in the namespace of the session's id.",
         response_description="The session.",
         status_code=200,
         responses=error_responses(*WRITE_ERRORS, *BODY_ERRORS, NulByte),
-        operation_class=operation(
-            body={JSON: json_of(TranscriptFields, transcript=_TRANSCRIPT)},
-            responses={200: {JSON: json_of(TranscriptClaim, claim=_CLAIM)}},
-        ),
     )
     async def claim(self, request: Request[Any, Any, Any], store: InjectedStore) -> TranscriptClaim:
+        """Find or create the session of a transcript.
+
+        Used by `ash push`. Returns a session with the names of the transcript that is not in `rejected`,
+        whose text the caller compares with the file; without one, a new session. The id of a line in it is
+        the UUID of version 5 of its number in the namespace of the session's id.
+        """
         transcript = decode_body((await read_body(request, JSON)).text, _transcript_decoder)
         source, path = transcript.source, transcript.path
         check_text(path, "the path")
@@ -147,20 +132,20 @@ class TranscriptController(Controller):
 
     @post(
         "/{session_id:uuid}/complete",
+        opt=documents(body={JSON: CompletedTranscript}),
         operation_id="completeTranscript",
-        summary="Complete the transfer of a transcript",
-        description="Used by `ash push` after the lines: stores the names, the place and the time of the file, links "
-        "the session to its parent, and marks it if it is a copy.",
         response_description="The session.",
         status_code=200,
         responses=error_responses(*WRITE_ERRORS, *BODY_ERRORS, SessionNotFound, NulByte),
-        operation_class=operation(
-            body={JSON: json_of(CompletedTranscript, completed=_COMPLETED)}, responses={200: SESSION_CONTENT}
-        ),
     )
     async def complete(
         self, request: Request[Any, Any, Any], store: InjectedStore, session_id: FromPath[UUID]
     ) -> Session:
+        """Complete the transfer of a transcript.
+
+        Used by `ash push` after the lines: stores the names, the place and the time of the file, links the
+        session to its parent, and marks it if it is a copy.
+        """
         completed = decode_body((await read_body(request, JSON)).text, _completed_decoder)
         for path in (completed.path, completed.parent or ""):
             check_text(path, "the path")

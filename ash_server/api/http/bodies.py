@@ -15,6 +15,7 @@ from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 
 from ash_server.api.http.guards.origin_guard import AnyConnection
 from ash_server.api.http.headers import get_header
+from ash_server.api.http.openapi.operations import BODY
 from ash_server.api.http.problems import without_value
 from ash_server.errors import (
     AshError,
@@ -80,7 +81,7 @@ async def check_no_body(connection: AnyConnection, handler: BaseRouteHandler) ->
     """Guard of all routes. Raises InvalidBody for a body that the operation does not document."""
     if not isinstance(handler, HTTPRouteHandler) or not handler.resolve_include_in_schema():
         return
-    if not getattr(handler.operation_class, "has_body", False) and await _has_body(connection):
+    if BODY not in handler.opt and await _has_body(connection):
         raise InvalidBody("This operation does not accept a body.")
 
 

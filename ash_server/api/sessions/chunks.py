@@ -10,7 +10,7 @@ from litestar.params import FromPath, QueryParameter
 
 from ash_server.api.http.bodies import BODY_ERRORS, NDJSON, check_count, read_body
 from ash_server.api.http.dependencies import InjectedStore
-from ash_server.api.http.openapi.operations import ONE_LINE, operation, text
+from ash_server.api.http.openapi.operations import ONE_LINE, documents, text
 from ash_server.api.http.parameters import ExpectedSequence
 from ash_server.api.http.problems import WRITE_ERRORS, error_responses
 from ash_server.api.sessions.messages import appended_response, check_sizes, parse_lines
@@ -29,8 +29,6 @@ from ash_server.errors import (
 from ash_server.store.log.writer import StreamIds
 from ash_shared.model.pages import AppendedMessages
 
-_LINE = '{"type":"assistant","message":{"id":"msg_01","role":"assistant","content":[{"type":"text","text":"Done."}]}}\n'
-
 _NDJSON_ERRORS = tuple(error for error in BODY_ERRORS if error not in (InvalidBody, InvalidJson, TooDeep))
 
 
@@ -43,13 +41,8 @@ class ChunkController(Controller):
     tags = ("events",)
 
     @post(
+        opt=documents(body={NDJSON: text("The lines of the stream; blank lines are skipped.")}),
         operation_id="appendChunks",
-        summary="Append stream chunks",
-        description="NDJSON: each line as the provider or its CLI wrote it. Every line is stored verbatim as a message "
-        "of kind `chunk`, `record` or `message` and normalized to events in the same transaction. A line that is not "
-        "a record of the format becomes a `raw` event and does not end the stream. A line with the provider's own "
-        "`uuid` is stored once, even if sent again; other lines are always appended, and `expectedSequence` detects "
-        "whether a request whose response was lost has been stored. With `end` the body may be empty.",
         response_description="Stored: an entry per line, in order; lines that were already stored have "
         "`created: false`.",
         responses={
@@ -70,9 +63,6 @@ class ChunkController(Controller):
                 NulByte,
             ),
         },
-        operation_class=operation(
-            body={NDJSON: text("The lines of the stream; blank lines are skipped.", line=_LINE)}
-        ),
     )
     async def append(  # noqa: PLR0913  # one argument per parameter
         self,
@@ -105,6 +95,15 @@ class ChunkController(Controller):
             _id_parameter("responseId", "The response of the events. Default: the id of the provider's API."),
         ] = None,
     ) -> Response[AppendedMessages]:
+        """Append stream chunks.
+
+        NDJSON: each line as the provider or its CLI wrote it. Every line is stored verbatim as a message of
+        kind `chunk`, `record` or `message` and normalized to events in the same transaction. A line that is
+        not a record of the format becomes a `raw` event and does not end the stream. A line with the
+        provider's own `uuid` is stored once, even if sent again; other lines are always appended, and
+        `expectedSequence` detects whether a request whose response was lost has been stored. With `end` the
+        body may be empty.
+        """
         lines = parse_lines(await read_body(request, NDJSON), source)
         if lines or not end:
             check_count(lines, "line")

@@ -26,12 +26,14 @@ class EndController(Controller):
 
     @post(
         operation_id="endSession",
-        summary="Close everything open",
-        description="Reports the end of the stream, which may be premature: open texts and tool calls are closed with "
-        "the content received so far, then the turn. No content is added. The session may be continued later.",
         response_description="Everything is closed.",
         status_code=200,
         responses=error_responses(*WRITE_ERRORS, SessionNotFound),
     )
     async def end(self, store: InjectedStore, session_id: FromPath[UUID]) -> Ended:
+        """Close everything open.
+
+        Reports the end of the stream, which may be premature: open texts and tool calls are closed with the
+        content received so far, then the turn. No content is added. The session may be continued later.
+        """
         return Ended(events=await store.events.end(session_id))

@@ -1,7 +1,7 @@
 """Listing and posting the events of a session."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import islice
 from typing import Annotated, Any, NamedTuple
@@ -27,14 +27,7 @@ from ash_server.api.http.bodies import (
     read_body,
 )
 from ash_server.api.http.dependencies import InjectedReader, InjectedStore
-from ash_server.api.http.openapi.operations import (
-    ONE_LINE,
-    WITHOUT_NUL,
-    json_batch_of,
-    json_of,
-    operation,
-    text,
-)
+from ash_server.api.http.openapi.operations import ONE_LINE, WITHOUT_NUL, documents, text
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.api.http.redaction import compared, is_redacted
 from ash_server.api.sessions.messages import appended_response, parse_lines
@@ -102,44 +95,7 @@ class PostedEvents(AshModel):
     events: list[PostedEvent]
 
 
-_IDS = {
-    "sessionId": "0199f3a2-7c1e-7b3a-9d55-0c7b8f1f2e60",
-    "turnId": "5b0c6f0e-50a5-5d70-9a52-3b1f7f0c8a11",
-}
-_STORED_CALL = {
-    "sequence": 7,
-    "messageSequence": 12,
-    "id": "0b1c6f0e-50a5-5d70-9a52-3b1f7f0c8a11",
-    "timestamp": 1793611915002,
-    **_IDS,
-    "type": "tool_call",
-    "responseId": "msg_01",
-    "recordId": "5b0c",
-    "payload": {"toolCallId": "toolu_01", "toolName": "Bash", "args": {"command": "pytest -q"}},
-}
-_STORED_RESULT = {
-    "sequence": 8,
-    "messageSequence": 13,
-    "id": "c2f1a0d3-3f7e-5a0b-8f0e-6f0f3a6c1b52",
-    "timestamp": 1793611921877,
-    **_IDS,
-    "type": "tool_result",
-    "payload": {"toolCallId": "toolu_01", "result": "1 failed: test_paths", "exitCode": 1},
-}
-_NEW_PROMPT: Mapping[str, Any] = {
-    "id": "run-7/1",
-    "type": "user_message",
-    "turnId": "run-7",
-    "payload": {"text": "Which tests fail?"},
-}
-_NEW_CALL: Mapping[str, Any] = {
-    "id": "run-7/2",
-    "type": "tool_call",
-    "turnId": "run-7",
-    "payload": {"toolCallId": "call_1", "toolName": "shell", "args": {"command": "pytest -q"}},
-}
-_NEW_EVENTS = [_NEW_PROMPT, _NEW_CALL]
-_CUSTOM: Mapping[str, Any] = {"type": "build_finished", "payload": {"status": "red"}}
+_APPEND_BODY = {JSON: list[NewEvent], NDJSON: text("One event per line; blank lines are skipped.")}
 
 _TYPES = "^({0})(,({0}))*$".format("|".join(CATALOGUE))
 _SEQUENCE = {"ge": 1, "le": LAST_SEQUENCE}
@@ -197,23 +153,8 @@ class EventController(Controller):
     @get(
         "/events",
         operation_id="listEvents",
-        summary="List events",
-        description="In ascending order. Page forwards with `after` (start at 0, continue with `nextAfter`), backwards "
-        "with `before` (start with the largest number, continue with `prevBefore`). `at` returns the page around the "
-        "event with that sequence, from which you can page in both directions. `message` returns the page around the "
-        "first event of a stored message, whose sequence does not change when events are rebuilt. `collapse` omits "
-        "stream chunks whose complete content is stored. `type` filters by event type.\n\n"
-        "Sequences have no gaps. After a newer version has rebuilt a session, its events start with a `reset`: discard "
-        "the events received before.",
         response_description="A page of events.",
         responses=error_responses(*READ_ERRORS, SessionNotFound),
-        operation_class=operation(
-            responses={
-                200: {
-                    JSON: json_of(EventPage, page={"events": [_STORED_CALL, _STORED_RESULT], "nextAfter": 8})
-                }
-            }
-        ),
     )
     async def list(  # noqa: PLR0913  # one argument per parameter of the query
         self,
@@ -232,6 +173,17 @@ class EventController(Controller):
         type: Types = None,
         agent: Agent = None,
     ) -> Response[EventPage]:
+        """List events.
+
+        In ascending order. Page forwards with `after` (start at 0, continue with `nextAfter`), backwards with
+        `before` (start with the largest number, continue with `prevBefore`). `at` returns the page around the
+        event with that sequence, from which you can page in both directions. `message` returns the page
+        around the first event of a stored message, whose sequence does not change when events are rebuilt.
+        `collapse` omits stream chunks whose complete content is stored. `type` filters by event type.
+
+        Sequences have no gaps. After a newer version has rebuilt a session, its events start with a `reset`:
+        discard the events received before.
+        """
         page = EventFilter(
             after=parse_cursor(compared(request.scope, after)),
             before=before,
@@ -251,11 +203,8 @@ class EventController(Controller):
 
     @post(
         "/events",
+        opt=documents(body=_APPEND_BODY),
         operation_id="appendEvents",
-        summary="Append events",
-        description="A list of events, one event, or NDJSON. Either all are stored or none. `id` and `timestamp` are "
-        "optional; an `id` makes the append idempotent. Unknown types and keys are kept. A `sessionId` must name this "
-        "session, by its id, its external id or the provider's id; `sequence` and `messageSequence` are ignored.",
         response_description="Stored; events that were already stored have `created: false`.",
         responses={
             200: ResponseSpec(
@@ -274,21 +223,17 @@ class EventController(Controller):
                 SessionMismatch,
             ),
         },
-        operation_class=operation(
-            body={
-                JSON: json_batch_of(NewEvent, events=_NEW_EVENTS, of_another_type=[_CUSTOM]),
-                NDJSON: text(
-                    "One event per line; blank lines are skipped.",
-                    lines="".join(
-                        f"{msgspec.json.encode(each).decode()}\n" for each in (_NEW_PROMPT, _NEW_CALL)
-                    ),
-                ),
-            }
-        ),
     )
     async def append(
         self, request: Request[Any, Any, Any], state: State, store: InjectedStore, session_id: FromPath[UUID]
     ) -> Response[PostedEvents]:
+        """Append events.
+
+        A list of events, one event, or NDJSON. Either all are stored or none. `id` and `timestamp` are
+        optional; an `id` makes the append idempotent. Unknown types and keys are kept. A `sessionId` must
+        name this session, by its id, its external id or the provider's id; `sequence` and `messageSequence`
+        are ignored.
+        """
         body = await read_body(request, *_BODY_PARSERS)
         check_values(body.text)
         batch = _BODY_PARSERS[body.media_type](body)

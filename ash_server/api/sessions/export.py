@@ -10,7 +10,7 @@ from litestar.response import Stream
 from ash_server.api.http.bodies import NDJSON
 from ash_server.api.http.dependencies import InjectedReader
 from ash_server.api.http.guards.access import record
-from ash_server.api.http.openapi.operations import operation, text
+from ash_server.api.http.openapi.operations import documents, text
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.redaction import is_redacted, mark_as_redacted
 from ash_server.api.http.streaming import buffered, start_stream
@@ -25,14 +25,10 @@ class ExportController(Controller):
 
     @get(
         media_type=NDJSON,
+        opt=documents(answer={NDJSON: text("The stored messages, or the events.")}),
         operation_id="exportSession",
-        summary="Export a session, byte for byte",
-        description="Every stored message followed by a newline, in order. For an imported session these are the "
-        "bytes of the imported file, with or without a newline at the end. `events` exports the session's events "
-        "instead, one per line and without sequences; the file can be imported again.",
         response_description="The file.",
         responses=error_responses(*READ_ERRORS, SessionNotFound),
-        operation_class=operation(responses={200: {NDJSON: text("The stored messages, or the events.")}}),
     )
     async def export(
         self,
@@ -44,6 +40,12 @@ class ExportController(Controller):
             QueryParameter(description="Export the stored messages or the events."),
         ] = "jsonl",
     ) -> Stream:
+        """Export a session, byte for byte.
+
+        Every stored message followed by a newline, in order. For an imported session these are the bytes of
+        the imported file, with or without a newline at the end. `events` exports the session's events
+        instead, one per line and without sequences; the file can be imported again.
+        """
         await reader(lambda store: store.sessions.get(session_id), session_id)
         await record(request, "session.export", session_id)
         suffix, export = FORMATS[format]

@@ -13,8 +13,6 @@ import msgspec
 from litestar import Controller, Request, Response, delete, get, post
 from litestar.datastructures import State
 from litestar.openapi import ResponseSpec
-from litestar.openapi.spec import Example, OpenAPIMediaType, Schema
-from litestar.openapi.spec.enums import OpenAPIType
 from litestar.params import FromPath, PathParameter, QueryParameter
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
@@ -34,14 +32,7 @@ from ash_server.api.http.bodies import (
 from ash_server.api.http.caching import cache_headers, has_current, not_modified, tag_of_messages
 from ash_server.api.http.dependencies import InjectedReader, InjectedStore
 from ash_server.api.http.guards.access import may_read, needs, record
-from ash_server.api.http.openapi.operations import (
-    ONE_LINE,
-    json_batch_of,
-    json_of,
-    operation,
-    reference,
-    text,
-)
+from ash_server.api.http.openapi.operations import ONE_LINE, documents, text
 from ash_server.api.http.parameters import ExpectedSequence, OnlyRole
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.api.http.redaction import is_redacted
@@ -178,28 +169,11 @@ _commit_decoder = msgspec.json.Decoder(Commit)
 _digest_decoder = msgspec.json.Decoder(list[MessageDigest])
 _encode = msgspec.json.Encoder().encode
 
-_LINE = '{"type":"assistant","uuid":"5b0c","message":{"role":"assistant","content":[{"type":"text","text":"Done."}]}}'
-_MESSAGE = {
-    "id": "run-7/line-12",
-    "sessionId": "0199f3a2-7c1e-7b3a-9d55-0c7b8f1f2e60",
-    "role": "assistant",
-    "kind": "message",
-    "source": "claude",
-    "content": _LINE,
-    "sequence": 12,
-    "createdAt": "2026-11-02T09:31:55.002817Z",
-    "parsed": [{"type": "text", "text": "Done."}],
-}
-
 _APPEND_BODY = {
-    JSON: json_batch_of(
-        NewMessage,
-        messages=[{"content": _LINE, "id": "run-7/line-12"}, {"content": "plain words", "role": "user"}],
-    ),
+    JSON: list[NewMessage],
     NDJSON: text(
         "One message per line, stored verbatim; blank lines are skipped.",
         pattern=r"^[^\x00]*[^\x00 \t\r\n][^\x00]*$",
-        lines=f'{{"type":"user","message":{{"role":"user","content":"Go on."}}}}\n{_LINE}\n',
     ),
 }
 _APPEND_ERRORS = error_responses(
@@ -214,12 +188,6 @@ _APPEND_ERRORS = error_responses(
     SequenceMismatch,
     DuplicateInBatch,
     NulByte,
-)
-_DIGESTS = OpenAPIMediaType(
-    schema=Schema(
-        type=OpenAPIType.ARRAY, items=reference(MessageDigest), min_items=1, max_items=MAX_BATCH_SIZE
-    ),
-    examples={"one": Example(value=[{"id": "run-7/line-12", "sha256": "0" * 64}])},
 )
 _TEXT_ERRORS = error_responses(
     *WRITE_ERRORS,
@@ -238,10 +206,8 @@ class MessageController(Controller):
     tags = ("messages",)
 
     @post(
+        opt=documents(body=_APPEND_BODY),
         operation_id="appendMessages",
-        summary="Append messages verbatim",
-        description="One message, a list of messages, or NDJSON. Either all are stored or none. For a message that is "
-        "already stored the existing sequence is returned, so a request can be retried if its response was lost.",
         response_description="Stored; messages that were already stored have `created: false`.",
         responses={
             200: ResponseSpec(
@@ -251,7 +217,6 @@ class MessageController(Controller):
             ),
             **_APPEND_ERRORS,
         },
-        operation_class=operation(body=_APPEND_BODY),
     )
     async def append(  # one argument per parameter
         self,
@@ -262,6 +227,12 @@ class MessageController(Controller):
         expected_sequence: ExpectedSequence = None,
         written_at: WrittenAt = None,
     ) -> Response[AppendedMessages]:
+        """Append messages verbatim.
+
+        One message, a list of messages, or NDJSON. Either all are stored or none. For a message that is
+        already stored the existing sequence is returned, so a request can be retried if its response was
+        lost.
+        """
         body = await read_body(request, *_BODY_PARSERS)
         batch = _BODY_PARSERS[body.media_type](body)
         check_count(batch, "message")
@@ -272,10 +243,8 @@ class MessageController(Controller):
 
     @post(
         "/text",
+        opt=documents(body={TEXT: text("The text of the message.", pattern=r"^[^\x00]*$")}),
         operation_id="appendText",
-        summary="Append one long message verbatim",
-        description="The body is the text of one message of up to 64 MiB, the limit of a line in an imported file. "
-        "Repeated requests with the same `id` and text store it once.",
         response_description="Stored.",
         responses={
             200: ResponseSpec(
@@ -285,9 +254,6 @@ class MessageController(Controller):
             ),
             **_TEXT_ERRORS,
         },
-        operation_class=operation(
-            body={TEXT: text("The text of the message.", pattern=r"^[^\x00]*$", line=_LINE)}
-        ),
         request_max_body_size=MAX_LINE_BYTES,
     )
     async def append_text(  # noqa: PLR0913  # one argument per parameter
@@ -321,6 +287,11 @@ class MessageController(Controller):
         role: Annotated[Role | None, QueryParameter(description="The role. Default: detected.")] = None,
         written_at: WrittenAt = None,
     ) -> Response[AppendedMessages]:
+        """Append one long message verbatim.
+
+        The body is the text of one message of up to 64 MiB, the limit of a line in an imported file. Repeated
+        requests with the same `id` and text store it once.
+        """
         content = (await read_body(request, TEXT)).text
         new = NewMessage(content, id=id, role=role, source=source, fallback_id=fallback_id)
         now = _milliseconds(written_at)
@@ -328,28 +299,13 @@ class MessageController(Controller):
 
     @post(
         "/commit",
+        opt=documents(body={JSON: Commit}),
         operation_id="commitMessages",
-        summary="Append messages and change metadata",
-        description="In one transaction, if the session has no message after `expectedSequence`. A client reads the "
-        "session, computes its metadata, and repeats both if another client was faster (`sequence_mismatch`). A "
-        "request whose messages are all stored changes nothing, so it can be repeated. If some are stored, the others "
-        "are appended and the metadata stays as it is. A single message may have up to 64 MiB.",
         response_description="Stored; messages that were already stored have `created: false`.",
         responses={
             200: ResponseSpec(AppendedMessages, description="No message was new.", generate_examples=False),
             **_APPEND_ERRORS,
         },
-        operation_class=operation(
-            body={
-                JSON: json_of(
-                    Commit,
-                    both={
-                        "messages": [{"content": _LINE}],
-                        "metadata": {"summary": "Done."},
-                    },
-                )
-            }
-        ),
         request_max_body_size=MAX_LINE_BYTES,
     )
     async def commit(
@@ -359,6 +315,13 @@ class MessageController(Controller):
         store: InjectedStore,
         session_id: FromPath[UUID],
     ) -> Response[AppendedMessages]:
+        """Append messages and change metadata.
+
+        In one transaction, if the session has no message after `expectedSequence`. A client reads the
+        session, computes its metadata, and repeats both if another client was faster (`sequence_mismatch`). A
+        request whose messages are all stored changes nothing, so it can be repeated. If some are stored, the
+        others are appended and the metadata stays as it is. A single message may have up to 64 MiB.
+        """
         body = await read_body(request, JSON)
         check_values(body.text)
         commit = decode_body(body.text, _commit_decoder)
@@ -377,24 +340,23 @@ class MessageController(Controller):
 
     @post(
         "/compare",
+        opt=documents(body={JSON: list[MessageDigest]}),
         operation_id="compareMessages",
-        summary="Compare texts with the stored ones",
-        description="Without sending them: a program that sends a file again learns which of its lines are stored. "
-        "The texts are compared in the order of the request, up to the first that differs.",
         response_description="The ids of the equal texts, and the stored text of the one that differs, if the key "
         "may read it unredacted.",
         status_code=200,
         responses=error_responses(
             *WRITE_ERRORS, *BODY_ERRORS, SessionNotFound, EmptyBatch, BatchTooLarge, NulByte
         ),
-        operation_class=operation(
-            body={JSON: _DIGESTS},
-            responses={200: {JSON: json_of(MessageComparison, equal={"equal": ["run-7/line-12"]})}},
-        ),
     )
     async def compare(
         self, request: Request[Any, Any, Any], store: InjectedStore, session_id: FromPath[UUID]
     ) -> MessageComparison:
+        """Compare texts with the stored ones.
+
+        Without sending them: a program that sends a file again learns which of its lines are stored. The
+        texts are compared in the order of the request, up to the first that differs.
+        """
         batch = decode_body((await read_body(request, JSON)).text, _digest_decoder)
         check_count(batch, "message")
         for each in batch:
@@ -411,16 +373,8 @@ class MessageController(Controller):
 
     @get(
         operation_id="listMessages",
-        summary="List messages",
-        description="In ascending order. Page forwards with `after` (start at 0, continue with `nextAfter`, or poll "
-        "for new messages with the last sequence received), backwards with `before` (start with the largest number, "
-        "continue with `prevBefore`). The sequences of a session have no gaps, except where filters omit messages. "
-        "The place of a deleted message has the kind `deleted`, and neither text nor blocks.",
         response_description="A page of messages.",
         responses={**_NOT_MODIFIED, **error_responses(*READ_ERRORS, SessionNotFound)},
-        operation_class=operation(
-            responses={200: {JSON: json_of(MessagePage, parsed={"messages": [_MESSAGE], "nextAfter": 12})}}
-        ),
     )
     async def list(  # noqa: PLR0913  # one argument per parameter of the query
         self,
@@ -437,6 +391,13 @@ class MessageController(Controller):
         role: OnlyRole = None,
         type: OnlyBlockType = None,
     ) -> Response[MessagePage]:
+        """List messages.
+
+        In ascending order. Page forwards with `after` (start at 0, continue with `nextAfter`, or poll for new
+        messages with the last sequence received), backwards with `before` (start with the largest number,
+        continue with `prevBefore`). The sequences of a session have no gaps, except where filters omit
+        messages. The place of a deleted message has the kind `deleted`, and neither text nor blocks.
+        """
         kinds: Any = kind.split(",")
         page = MessageFilter(after=after, before=before, limit=limit, kinds=kinds, role=role, type=type)
         rows: Sequence[StoredMessage | MessageBlocks]
@@ -463,22 +424,13 @@ class MessageController(Controller):
 
     @get(
         "/{sequence:int}",
+        opt=documents(answer={JSON: Message, TEXT: text("The stored text.")}),
         operation_id="getMessage",
-        summary="Get one message",
-        description="With its typed blocks; for `Accept: text/plain` only the stored text, byte for byte.",
         response_description="The message.",
         responses={
             **_NOT_MODIFIED,
             **error_responses(*READ_ERRORS, SessionNotFound, MessageNotFound, MessageDeleted),
         },
-        operation_class=operation(
-            responses={
-                200: {
-                    JSON: json_of(Message, message=_MESSAGE),
-                    "text/plain": text("The stored text.", text=_LINE),
-                }
-            }
-        ),
     )
     async def get(
         self,
@@ -487,6 +439,10 @@ class MessageController(Controller):
         session_id: FromPath[UUID],
         sequence: MessageSequence,
     ) -> Response[Message]:
+        """Get one message.
+
+        With its typed blocks; for `Accept: text/plain` only the stored text, byte for byte.
+        """
         stored = await reader(lambda store: store.messages.get_message(session_id, sequence), session_id)
         media_type = request.accept.best_match([JSON, TEXT], JSON) or JSON
         tag = tag_of_messages(request.scope, [stored], media_type)
@@ -503,11 +459,6 @@ class MessageController(Controller):
         "/{sequence:int}",
         opt=needs("delete"),
         operation_id="deleteMessage",
-        summary="Delete one message",
-        description="Its text and everything derived from it. Its sequence and its id are not used again: a repeated "
-        "append, import or push of the same message stores nothing. Readers receive a `retraction` with the reason "
-        "`deleted`, after a `reset` and the events of the other messages if these depend on the deleted message. "
-        "Needs the scope `delete`.",
         response_description="Deleted, now or before.",
         responses=error_responses(*WRITE_ERRORS, SessionNotFound, MessageNotFound),
     )
@@ -518,6 +469,13 @@ class MessageController(Controller):
         session_id: FromPath[UUID],
         sequence: MessageSequence,
     ) -> None:
+        """Delete one message.
+
+        Its text and everything derived from it. Its sequence and its id are not used again: a repeated
+        append, import or push of the same message stores nothing. Readers receive a `retraction` with the
+        reason `deleted`, after a `reset` and the events of the other messages if these depend on the deleted
+        message. Needs the scope `delete`.
+        """
         if await store.messages.delete(session_id, sequence) is not None:
             await record(request, "message.delete", f"{session_id}/{sequence}")
 
@@ -525,17 +483,18 @@ class MessageController(Controller):
         "/pop",
         opt=needs("read", "delete"),
         operation_id="popMessage",
-        summary="Delete the last message and return it",
-        description="Of concurrent requests, each gets another message. A repeated request deletes the one before. "
-        "Chunks of a stream are left out. Needs the scopes `read` and `delete`.",
         response_description="The message as it was.",
         status_code=200,
         responses=error_responses(*WRITE_ERRORS, SessionNotFound, MessageNotFound),
-        operation_class=operation(responses={200: {JSON: json_of(Message, message=_MESSAGE)}}),
     )
     async def pop(
         self, request: Request[Any, Any, Any], store: InjectedStore, session_id: FromPath[UUID]
     ) -> Response[Message]:
+        """Delete the last message and return it.
+
+        Of concurrent requests, each gets another message. A repeated request deletes the one before. Chunks
+        of a stream are left out. Needs the scopes `read` and `delete`.
+        """
         stored = await store.messages.pop(session_id)
         if stored is None:
             raise MessageNotFound("The session has no message.")

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedReader
-from ash_server.api.http.openapi.operations import json_of_any, operation, text
+from ash_server.api.http.openapi.operations import documents, text
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.redaction import is_redacted
 from ash_server.errors import NotFound, SessionNotFound, SessionTooLarge
@@ -118,134 +118,6 @@ PROJECTIONS: Mapping[str, _Projection] = {
     "ui-messages": _conversation_projection(_render_ui_messages, JSON, whole=True),
 }
 
-_TOOL_INPUT = {"command": "pytest -q"}
-_EXAMPLES: Mapping[str, Any] = {
-    "openai-messages": {
-        "messages": [
-            {"role": "user", "content": "Which tests fail?"},
-            {
-                "role": "assistant",
-                "content": None,
-                "tool_calls": [
-                    {
-                        "id": "call_1",
-                        "type": "function",
-                        "function": {"name": "shell", "arguments": '{"command": "pytest -q"}'},
-                    }
-                ],
-            },
-            {"role": "tool", "tool_call_id": "call_1", "content": "1 failed: test_paths"},
-            {"role": "assistant", "content": "Only test_paths."},
-        ]
-    },
-    "anthropic-messages": {
-        "messages": [
-            {"role": "user", "content": [{"type": "text", "text": "Which tests fail?"}]},
-            {
-                "role": "assistant",
-                "content": [{"type": "tool_use", "id": "call_1", "name": "shell", "input": _TOOL_INPUT}],
-            },
-            {
-                "role": "user",
-                "content": [
-                    {"type": "tool_result", "tool_use_id": "call_1", "content": "1 failed: test_paths"}
-                ],
-            },
-            {"role": "assistant", "content": [{"type": "text", "text": "Only test_paths."}]},
-        ]
-    },
-    "otel-genai": {
-        "gen_ai.operation.name": "chat",
-        "gen_ai.conversation.id": "0199f3a2-7c1e-7b3a-9d55-0c7b8f1f2e60",
-        "gen_ai.provider.name": "anthropic",
-        "gen_ai.response.model": "claude-sonnet-4-5",
-        "gen_ai.response.finish_reasons": ["stop"],
-        "gen_ai.usage.input_tokens": 1204,
-        "gen_ai.usage.output_tokens": 12,
-        "gen_ai.input.messages": [
-            {"role": "user", "parts": [{"type": "text", "content": "Which tests fail?"}]},
-            {
-                "role": "assistant",
-                "parts": [{"type": "tool_call", "id": "call_1", "name": "shell", "arguments": _TOOL_INPUT}],
-            },
-            {
-                "role": "tool",
-                "parts": [{"type": "tool_call_response", "id": "call_1", "response": "1 failed: test_paths"}],
-            },
-        ],
-        "gen_ai.output.messages": [
-            {
-                "role": "assistant",
-                "parts": [{"type": "text", "content": "Only test_paths."}],
-                "finish_reason": "stop",
-            }
-        ],
-    },
-    "ui-messages": {
-        "messages": [
-            {
-                "id": "e2",
-                "role": "user",
-                "metadata": {"createdAt": 1793610847130, "turnId": "t1"},
-                "parts": [{"type": "text", "text": "Which tests fail?"}],
-            },
-            {
-                "id": "e2-answer",
-                "role": "assistant",
-                "metadata": {"createdAt": 1793610847130, "turnId": "t1", "finishedAt": 1793610853007},
-                "parts": [
-                    {"type": "step-start"},
-                    {
-                        "type": "dynamic-tool",
-                        "toolName": "shell",
-                        "toolCallId": "call_1",
-                        "state": "output-available",
-                        "input": _TOOL_INPUT,
-                        "output": "1 failed: test_paths",
-                    },
-                    {"type": "step-start"},
-                    {"type": "text", "text": "Only test_paths.", "state": "done"},
-                ],
-            },
-        ]
-    },
-    "session-summary": {
-        "sessionId": "0199f3a2-7c1e-7b3a-9d55-0c7b8f1f2e60",
-        "title": "Which tests fail?",
-        "lastText": "Only test_paths.",
-        "lastRole": "assistant",
-        "firstAt": "2026-11-02T09:14:07.130Z",
-        "lastAt": "2026-11-02T09:31:55.002Z",
-        "turns": 1,
-        "userMessages": 1,
-        "assistantMessages": 1,
-        "toolCalls": {"shell": 1},
-        "toolErrors": {},
-        "errors": {},
-        "unrecognised": 0,
-        "compactions": 0,
-        "subagents": 0,
-        "models": {"claude-sonnet-4-5": 1},
-        "agents": [],
-        "awaitedAgents": 0,
-        "isOpen": False,
-        "openCalls": [],
-        "isInterrupted": False,
-    },
-}
-_PROMPT = """\
-This is our conversation so far. Go on from where it ends.
-
-<conversation>
-<user>
-Which tests fail?
-</user>
-<assistant>
-Only test_paths.
-</assistant>
-</conversation>
-"""
-
 
 class ProjectionController(Controller):
     path = "/api/sessions/{session_id:uuid}/projections"
@@ -253,27 +125,15 @@ class ProjectionController(Controller):
 
     @get(
         "/{name:str}",
-        operation_id="projectSession",
-        summary="Project a session",
-        description="Derived from the session's events. `openai-messages` and `anthropic-messages` are the messages of "
-        "a request that continues the conversation, without anything the API would reject (calls without results, "
-        "results without calls, empty messages). `claude-prompt` and `codex-prompt` are the conversation as one text "
-        "for that CLI. `session-summary` is an overview of the session, also while it runs. `otel-genai` are the "
-        "attributes that OpenTelemetry's GenAI conventions give the last call of the model: the last answer, and the "
-        "conversation before it. `ui-messages` is the whole session as `UIMessage`s of Vercel's AI SDK, valid for "
-        "`validateUIMessages`.\n\n"
-        "Stream chunks and retracted content are omitted. Except in `otel-genai` and `ui-messages`, so is thinking; "
-        "except in `ui-messages`, a compaction summary replaces the content it summarizes.",
-        response_description="The projection: JSON, or text for the prompts.",
-        responses=error_responses(*READ_ERRORS, NotFound, SessionNotFound, SessionTooLarge),
-        operation_class=operation(
-            responses={
-                200: {
-                    JSON: json_of_any(ProjectedMessages, GenAiAttributes, SessionSummary, **_EXAMPLES),
-                    "text/plain": text("The prompt; empty for an empty conversation.", prompt=_PROMPT),
-                }
+        opt=documents(
+            answer={
+                JSON: ProjectedMessages | GenAiAttributes | SessionSummary,
+                "text/plain": text("The prompt; empty for an empty conversation."),
             }
         ),
+        operation_id="projectSession",
+        response_description="The projection: JSON, or text for the prompts.",
+        responses=error_responses(*READ_ERRORS, NotFound, SessionNotFound, SessionTooLarge),
     )
     async def get(
         self,
@@ -287,6 +147,19 @@ class ProjectionController(Controller):
             ),
         ],
     ) -> Response[bytes]:
+        """Project a session.
+
+        Derived from the session's events. `openai-messages` and `anthropic-messages` are the messages of a
+        request that continues the conversation, without anything the API would reject (calls without results,
+        results without calls, empty messages). `claude-prompt` and `codex-prompt` are the conversation as one
+        text for that CLI. `session-summary` is an overview of the session, also while it runs. `otel-genai`
+        are the attributes that OpenTelemetry's GenAI conventions give the last call of the model: the last
+        answer, and the conversation before it. `ui-messages` is the whole session as `UIMessage`s of Vercel's
+        AI SDK, valid for `validateUIMessages`.
+
+        Stream chunks and retracted content are omitted. Except in `otel-genai` and `ui-messages`, so is
+        thinking; except in `ui-messages`, a compaction summary replaces the content it summarizes.
+        """
         projection = PROJECTIONS.get(name)
         if projection is None:
             raise NotFound(f"The projections are {', '.join(PROJECTIONS)}.")

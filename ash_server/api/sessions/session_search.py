@@ -6,33 +6,13 @@ from uuid import UUID
 from litestar import Controller, Request, get
 from litestar.params import FromPath, QueryParameter
 
-from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedReader
-from ash_server.api.http.openapi.operations import json_of, operation
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.redaction import is_redacted
 from ash_server.api.search import Query, SearchPlace
 from ash_server.errors import NulByte, SessionNotFound
 from ash_server.store.search.within import MAX_HITS, SessionHitPage
 from ash_shared.model.message import LAST_SEQUENCE
-
-_EXAMPLE = {
-    "hits": [
-        {
-            "number": 3,
-            "sequence": 12,
-            "eventId": "0b1c6f0e-50a5-5d70-9a52-3b1f7f0c8a11",
-            "eventSequence": 19,
-            "type": "tool_result",
-            "role": "tool",
-            "createdAt": "2026-11-02T09:14:07.130000Z",
-            "snippet": "FAILED test_paths: it compares with a backslash.",
-            "marks": [[7, 17]],
-        }
-    ],
-    "total": 50,
-    "nextAfter": 3,
-}
 
 
 class SessionSearchController(Controller):
@@ -41,14 +21,8 @@ class SessionSearchController(Controller):
 
     @get(
         operation_id="searchSession",
-        summary="Search one session",
-        description="The events that match, numbered in the order of the log, with their total. The syntax of `q` is "
-        "that of the search in all sessions. Page with `after` (continue with `nextAfter`; large texts make a page "
-        "shorter), or go to a place with `at`. Events not indexed yet are indexed first, for a limited time; `pending` "
-        "is the number of those that remain.",
         response_description="A page of hits.",
         responses=error_responses(*READ_ERRORS, SessionNotFound, NulByte),
-        operation_class=operation(responses={200: {JSON: json_of(SessionHitPage, page=_EXAMPLE)}}),
     )
     async def search(  # noqa: PLR0913  # one argument per parameter
         self,
@@ -71,6 +45,13 @@ class SessionSearchController(Controller):
         ] = 0,
         limit: Annotated[int, QueryParameter(ge=1, le=MAX_HITS, description="Maximum number of hits.")] = 50,
     ) -> SessionHitPage:
+        """Search one session.
+
+        The events that match, numbered in the order of the log, with their total. The syntax of `q` is that
+        of the search in all sessions. Page with `after` (continue with `nextAfter`; large texts make a page
+        shorter), or go to a place with `at`. Events not indexed yet are indexed first, for a limited time;
+        `pending` is the number of those that remain.
+        """
         return await reader(
             lambda store: store.search.find_in_session(
                 session_id, q, place=place, after=after, at=at, limit=limit, redact=is_redacted(request.scope)

@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from ash_server.api.http.bodies import BODY_ERRORS, JSON, decode_body, read_body
 from ash_server.api.http.dependencies import InjectedReader, InjectedStore
 from ash_server.api.http.guards.access import may_read, needs, record
-from ash_server.api.http.openapi.operations import ONE_LINE, WITHOUT_NUL, json_of, operation
+from ash_server.api.http.openapi.operations import ONE_LINE, WITHOUT_NUL, documents
 from ash_server.api.http.parameters import ExpectedSequence, PageCursor
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.api.http.redaction import compared, is_redacted
@@ -151,24 +151,6 @@ class SessionPatch(Struct, forbid_unknown_fields=True):
     metadata: Annotated[dict[str, Any], Meta(description="Replaces all metadata.")] | UnsetType = UNSET
 
 
-_SESSION_EXAMPLE = {
-    "id": "0199f3a2-7c1e-7b3a-9d55-0c7b8f1f2e60",
-    "source": "claude",
-    "externalId": "projects/-home-ada-site/3f0c.jsonl",
-    "title": "Fix the path test on Windows",
-    "prompt": "test_paths fails on one machine, which is a Windows one.",
-    "createdAt": "2026-11-02T09:14:07.120394Z",
-    "updatedAt": "2026-11-02T09:31:55.002817Z",
-    "firstAt": "2026-11-02T09:14:07.130112Z",
-    "lastAt": "2026-11-02T09:31:55.002817Z",
-    "messageCount": 42,
-    "eventCount": 61,
-    "errorCount": 2,
-    "unrecognisedCount": 0,
-    "metadata": {"team": "platform"},
-}
-SESSION_CONTENT = {JSON: json_of(Session, session=_SESSION_EXAMPLE)}
-
 _decode_new = msgspec.json.Decoder(NewSession)
 _decode_patch = msgspec.json.Decoder(SessionPatch)
 
@@ -179,28 +161,21 @@ class SessionController(Controller):
     request_max_body_size = _MAX_BODY_BYTES
 
     @post(
+        opt=documents(body={JSON: NewSession}),
         operation_id="createSession",
-        summary="Get or create a session",
-        description="With an `externalId` the session's id is derived from `source` and `externalId`: the first "
-        "request creates the session (201), later ones return it unchanged (200). Without one every request creates "
-        "a new session.",
         response_description="Created.",
         responses={
             200: ResponseSpec(Session, description="The session already exists.", generate_examples=False),
             **error_responses(*WRITE_ERRORS, *BODY_ERRORS, NulByte),
         },
-        operation_class=operation(
-            body={
-                JSON: json_of(
-                    NewSession,
-                    from_elsewhere={"source": "claude", "externalId": "projects/-home-ada-site/3f0c.jsonl"},
-                    new={"title": "Fix the path test on Windows", "metadata": {"team": "platform"}},
-                )
-            },
-            responses={201: SESSION_CONTENT, 200: SESSION_CONTENT},
-        ),
     )
     async def create(self, request: Request[Any, Any, Any], store: InjectedStore) -> Response[Session]:
+        """Get or create a session.
+
+        With an `externalId` the session's id is derived from `source` and `externalId`: the first request
+        creates the session (201), later ones return it unchanged (200). Without one every request creates a
+        new session.
+        """
         new = decode_body((await read_body(request, JSON)).text, _decode_new)
         check_metadata_depth(new.metadata)
         session, created = await store.sessions.get_or_create(
@@ -216,15 +191,8 @@ class SessionController(Controller):
 
     @get(
         operation_id="listSessions",
-        summary="List sessions",
-        description="Most recent activity first: `lastAt`, the latest time that a message names; without any, "
-        "`fileModifiedAt`, the modification time of the imported file, or the time the last message was stored. "
-        "`nextAfter` of one page is the `after` of the next; it is opaque, and absent on the last page.",
         response_description="A page of sessions.",
         responses=error_responses(*READ_ERRORS, NulByte),
-        operation_class=operation(
-            responses={200: {JSON: json_of(SessionPage, page={"sessions": [_SESSION_EXAMPLE]})}}
-        ),
     )
     async def list(  # noqa: PLR0913  # one argument per parameter
         self,
@@ -245,6 +213,12 @@ class SessionController(Controller):
         project: Project = None,
         reference: Reference = None,
     ) -> SessionPage:
+        """List sessions.
+
+        Most recent activity first: `lastAt`, the latest time that a message names; without any,
+        `fileModifiedAt`, the modification time of the imported file, or the time the last message was stored.
+        `nextAfter` of one page is the `after` of the next; it is opaque, and absent on the last page.
+        """
         scope = request.scope
         return await reader(
             lambda store: store.sessions.list_sessions(
@@ -268,28 +242,24 @@ class SessionController(Controller):
     @get(
         "/{session_id:uuid}",
         operation_id="getSession",
-        summary="Get a session",
         response_description="The session.",
         responses=error_responses(*READ_ERRORS, SessionNotFound),
-        operation_class=operation(responses={200: SESSION_CONTENT}),
     )
     async def get(self, reader: InjectedReader, session_id: FromPath[UUID]) -> Session:
+        """Get a session."""
         return await reader(lambda store: store.sessions.get(session_id), session_id)
 
     @patch(
         "/{session_id:uuid}",
+        opt=documents(body={JSON: SessionPatch}),
         operation_id="updateSession",
-        summary="Rename a session or replace its metadata",
         response_description="The updated session.",
         responses=error_responses(*WRITE_ERRORS, *BODY_ERRORS, SessionNotFound, NulByte),
-        operation_class=operation(
-            body={JSON: json_of(SessionPatch, rename={"title": "Path test, Windows"})},
-            responses={200: SESSION_CONTENT},
-        ),
     )
     async def update(
         self, request: Request[Any, Any, Any], store: InjectedStore, session_id: FromPath[UUID]
     ) -> Session:
+        """Rename a session or replace its metadata."""
         patch = decode_body((await read_body(request, JSON)).text, _decode_patch)
         check_metadata_depth(patch.metadata)
         return without_prompt(request, await store.sessions.update(session_id, **_changes(patch)))
@@ -298,8 +268,6 @@ class SessionController(Controller):
         "/{session_id:uuid}",
         opt=needs("delete"),
         operation_id="deleteSession",
-        summary="Delete a session with all its messages",
-        description="Needs the scope `delete`.",
         response_description="Deleted.",
         responses=error_responses(*WRITE_ERRORS, SessionNotFound, SequenceMismatch),
     )
@@ -310,6 +278,10 @@ class SessionController(Controller):
         session_id: FromPath[UUID],
         expected_sequence: ExpectedSequence = None,
     ) -> None:
+        """Delete a session with all its messages.
+
+        Needs the scope `delete`.
+        """
         await store.sessions.delete(session_id, expected_sequence=expected_sequence)
         await record(request, "session.delete", session_id)
 

@@ -10,7 +10,6 @@ from pydantic import Field, TypeAdapter
 
 from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedReader
-from ash_server.api.http.openapi.operations import json_of, operation
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.errors import SessionNotFound
 from ash_server.store.conversation.standard_pages import Conversation
@@ -29,21 +28,6 @@ class StandardMessagePage(AshModel):
 
 _PAGE = TypeAdapter(StandardMessagePage)
 
-_EXAMPLE = {
-    "messages": [
-        {
-            "id": "5b0c",
-            "role": "assistant",
-            "timestamp": 1793611915002,
-            "content": [{"type": "text", "text": "Done."}],
-            "usage": {"input_tokens": 12, "output_tokens": 3, "total_tokens": 15},
-            "metadata": {"source": "claude", "model": "claude-sonnet-4-5", "stop_reason": "end_turn"},
-            "_original": [{"type": "assistant", "uuid": "5b0c", "message": {"role": "assistant"}}],
-        }
-    ],
-    "nextAfter": 12,
-}
-
 
 class StandardMessageController(Controller):
     path = "/api/sessions/{session_id:uuid}/standard-messages"
@@ -51,16 +35,8 @@ class StandardMessageController(Controller):
 
     @get(
         operation_id="listStandardMessages",
-        summary="List the conversation as standard messages",
-        description="One standard message per message of the conversation, with usage, metadata and errors: the same "
-        "for every provider, even if a message consists of several stored lines. Other records only contribute "
-        "metadata; stream chunks are omitted.\n\n"
-        "A page consists of whole turns: as many as fit into `limit` stored messages, fewer if they are large, but at "
-        "least one. Only a turn of more than 10,000 stored messages or 16 MiB is split. The pages together are the "
-        "same for every `limit`. A page may be empty and still have a `nextAfter`.",
         response_description="A page of standard messages.",
         responses=error_responses(*READ_ERRORS, SessionNotFound),
-        operation_class=operation(responses={200: {JSON: json_of(StandardMessagePage, page=_EXAMPLE)}}),
     )
     async def list(
         self,
@@ -87,6 +63,16 @@ class StandardMessageController(Controller):
             QueryParameter(description="Omit messages that contain only text inserted by the tool."),
         ] = False,
     ) -> Response[StandardMessagePage]:
+        """List the conversation as standard messages.
+
+        One standard message per message of the conversation, with usage, metadata and errors: the same for
+        every provider, even if a message consists of several stored lines. Other records only contribute
+        metadata; stream chunks are omitted.
+
+        A page consists of whole turns: as many as fit into `limit` stored messages, fewer if they are large,
+        but at least one. Only a turn of more than 10,000 stored messages or 16 MiB is split. The pages
+        together are the same for every `limit`. A page may be empty and still have a `nextAfter`.
+        """
         conversation = await reader(
             lambda store: store.conversation.get_page(session_id, after=after, limit=limit), session_id
         )

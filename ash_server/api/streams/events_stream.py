@@ -20,7 +20,7 @@ from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.guards.access import find_refusal
 from ash_server.api.http.guards.origin_guard import check_origin
 from ash_server.api.http.headers import get_header
-from ash_server.api.http.openapi.operations import operation, text
+from ash_server.api.http.openapi.operations import documents, text
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.redaction import compared, is_redacted
 from ash_server.api.http.streaming import (
@@ -44,11 +44,6 @@ _RESERVED_NAMES = frozenset({"caught_up", "closed"})
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f]")
 _CURSOR = re.compile(r"[0-9]{1,16}")
 
-_EVENT = '{"sequence":8,"id":"e8","timestamp":1793611915002,"sessionId":"0199…","type":"assistant_chunk","payload":{…}}'
-_EXAMPLE = (
-    f'id: 8\nevent: assistant_chunk\ndata: {_EVENT}\n\nevent: caught_up\ndata: {{"sequence":8}}\n\n:\n\n'
-)
-
 
 class EventStreamController(Controller):
     path = "/api/sessions/{session_id:uuid}/events/stream"
@@ -57,20 +52,10 @@ class EventStreamController(Controller):
     @get(
         media_type=EVENT_STREAM,
         guards=[check_origin],
+        opt=documents(answer={EVENT_STREAM: text("Events, each followed by a blank line.")}),
         operation_id="followEvents",
-        summary="Subscribe to a session (server-sent events)",
-        description="Every event after the cursor, once and in order, then each new event as it is stored. `id` is the "
-        "sequence: reconnecting browsers send the last one in `Last-Event-ID`, which takes precedence over `after`."
-        "\n\n`caught_up` is sent once, after all stored events; `closed` before the stream ends. Both contain "
-        "`{sequence}` and have no `id`; `closed` also has the `{code, detail}` of the reason: `server_stopped`, "
-        "`session_not_found`, `key_invalid`, or `key_required` after the creation of the first key. A comment is sent "
-        "after 15 seconds without events. On `reset`, discard the events received before.\n\n"
-        "Clients that do not read for about 10 s are disconnected.",
         response_description="An endless stream.",
         responses=error_responses(*READ_ERRORS, SessionNotFound, CursorAhead, OriginNotAllowed),
-        operation_class=operation(
-            responses={200: {EVENT_STREAM: text("Events, each followed by a blank line.", example=_EXAMPLE)}}
-        ),
     )
     async def stream(  # one argument per parameter
         self,
@@ -93,6 +78,19 @@ class EventStreamController(Controller):
         ] = None,
     ) -> Stream:
         # `last_event_id` only documents the header: of a repeated header, it contains only one value.
+        """Subscribe to a session (server-sent events).
+
+        Every event after the cursor, once and in order, then each new event as it is stored. `id` is the
+        sequence: reconnecting browsers send the last one in `Last-Event-ID`, which takes precedence over
+        `after`.
+
+        `caught_up` is sent once, after all stored events; `closed` before the stream ends. Both contain
+        `{sequence}` and have no `id`; `closed` also has the `{code, detail}` of the reason: `server_stopped`,
+        `session_not_found`, `key_invalid`, or `key_required` after the creation of the first key. A comment
+        is sent after 15 seconds without events. On `reset`, discard the events received before.
+
+        Clients that do not read for about 10 s are disconnected.
+        """
         cursor = _parse_last_event_id(get_header(request.headers, "last-event-id"))
         sequence = await store.events.check_cursor(
             session_id, parse_cursor(compared(request.scope, after)) if cursor is None else cursor

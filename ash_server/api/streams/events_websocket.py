@@ -14,14 +14,13 @@ from uuid import UUID
 
 from litestar import Controller, WebSocket, get, websocket
 from litestar.exceptions import WebSocketDisconnect
-from litestar.openapi import ResponseSpec
 from litestar.params import FromPath
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.guards.access import find_refusal
-from ash_server.api.http.openapi.operations import json_of, operation
+from ash_server.api.http.openapi.operations import documents
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.redaction import compared, is_redacted
 from ash_server.api.http.streaming import MAX_CLIENT_FRAME_BYTES, mark_as_subscription
@@ -113,32 +112,32 @@ class Frame(RootModel[EventFrame | CaughtUpFrame | StreamOutputFrame | MessageCo
     """A WebSocket message of the server, as JSON text."""
 
 
-_EXAMPLE = {"type": "caught_up", "data": {"sequence": 8}}
-
-
 class EventWebSocketController(Controller):
     path = "/api/sessions/{session_id:uuid}/events/ws"
     tags = ("events",)
 
     @get(
+        opt=documents(answer={JSON: Frame}),
         operation_id="followEventsOverWebSocket",
-        summary="Subscribe to a session (WebSocket)",
-        description="The same over a WebSocket (`Upgrade: websocket`). Each message of the server is a `Frame` as JSON "
-        "text: the events after the cursor and all new events, `caught_up` once, and from then on two topics: "
-        "`session.<id>.stream_output` with what new events add to the standard messages, and "
-        "`session.<id>.message_complete` with those of a turn, after the event that ends it.\n\n"
-        "Clients send nothing but pings. The server closes with 1012 when it stops (reconnect with the last sequence), "
-        "4401 when the key is no longer valid (reason `key_invalid`), or after the creation of the first key "
-        "(`key_required`), 4404 when the session was deleted, 1003 for binary frames, 1009 for large frames and 1008 "
-        "for too many frames. Errors are returned before the upgrade.",
         status_code=101,
-        responses={
-            101: ResponseSpec(None, description="A stream of `Frame` messages."),
-            **error_responses(*READ_ERRORS, SessionNotFound, CursorAhead, OriginNotAllowed, UpgradeRequired),
-        },
-        operation_class=operation(responses={101: {JSON: json_of(Frame, caught_up=_EXAMPLE)}}),
+        response_description="A stream of `Frame` messages.",
+        responses=error_responses(
+            *READ_ERRORS, SessionNotFound, CursorAhead, OriginNotAllowed, UpgradeRequired
+        ),
     )
     async def reject_without_upgrade(self, session_id: FromPath[UUID], *, after: After = "0") -> None:
+        """Subscribe to a session (WebSocket).
+
+        The same over a WebSocket (`Upgrade: websocket`). Each message of the server is a `Frame` as JSON
+        text: the events after the cursor and all new events, `caught_up` once, and from then on two topics:
+        `session.<id>.stream_output` with what new events add to the standard messages, and
+        `session.<id>.message_complete` with those of a turn, after the event that ends it.
+
+        Clients send nothing but pings. The server closes with 1012 when it stops (reconnect with the last
+        sequence), 4401 when the key is no longer valid (reason `key_invalid`), or after the creation of the
+        first key (`key_required`), 4404 when the session was deleted, 1003 for binary frames, 1009 for large
+        frames and 1008 for too many frames. Errors are returned before the upgrade.
+        """
         raise UpgradeRequired
 
     @websocket()

@@ -12,7 +12,7 @@ from litestar.response import Stream
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.guards.access import find_refusal
 from ash_server.api.http.guards.origin_guard import check_origin
-from ash_server.api.http.openapi.operations import operation, text
+from ash_server.api.http.openapi.operations import documents, text
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.streaming import (
     EVENT_STREAM,
@@ -25,12 +25,6 @@ from ash_server.api.http.streaming import (
 from ash_server.errors import OriginNotAllowed, ServerStopped
 from ash_server.live.session_feed import SessionFeed
 
-_EXAMPLE = (
-    "event: caught_up\ndata: {}\n\n"
-    'event: session\ndata: {"id":"0199…","source":"claude","messageCount":43,…}\n\n'
-    'event: deleted\ndata: {"id":"0199f3a2-7c1e-7b3a-9d55-0c7b8f1f2e60"}\n\n:\n\n'
-)
-
 
 class SessionStreamController(Controller):
     path = "/api/sessions/stream"
@@ -39,22 +33,23 @@ class SessionStreamController(Controller):
     @get(
         media_type=EVENT_STREAM,
         guards=[check_origin],
+        opt=documents(answer={EVENT_STREAM: text("Events, each followed by a blank line.")}),
         operation_id="followSessions",
-        summary="Subscribe to all sessions (server-sent events)",
-        description="`session` is sent when a session was created, changed or has new messages, with its current "
-        "state as in the list; at most once per second for each session. `deleted` has the `{id}` of a deleted "
-        "session. `caught_up` means that all later changes will be sent, so read the list then. It is sent first, and "
-        "again whenever changes may have been missed because the database was unavailable.\n\n"
-        "There is no cursor: after reconnecting, read the list again. `closed` is sent before the stream ends, with "
-        "the `{code, detail}` of the reason: `server_stopped`, `key_invalid`, or `key_required` after the creation of "
-        "the first key. A comment is sent after 15 seconds without events.",
         response_description="An endless stream.",
         responses=error_responses(*READ_ERRORS, OriginNotAllowed),
-        operation_class=operation(
-            responses={200: {EVENT_STREAM: text("Events, each followed by a blank line.", example=_EXAMPLE)}}
-        ),
     )
     async def stream(self, request: Request[Any, Any, Any], state: State, store: InjectedStore) -> Stream:
+        """Subscribe to all sessions (server-sent events).
+
+        `session` is sent when a session was created, changed or has new messages, with its current state as
+        in the list; at most once per second for each session. `deleted` has the `{id}` of a deleted session.
+        `caught_up` means that all later changes will be sent, so read the list then. It is sent first, and
+        again whenever changes may have been missed because the database was unavailable.
+
+        There is no cursor: after reconnecting, read the list again. `closed` is sent before the stream ends,
+        with the `{code, detail}` of the reason: `server_stopped`, `key_invalid`, or `key_required` after the
+        creation of the first key. A comment is sent after 15 seconds without events.
+        """
         feed = await state.session_feeds.get(store.hub, store.sessions)
         mark_as_subscription(request.scope)
         return Stream(_server_sent_events(feed, partial(find_refusal, request)), headers=SSE_HEADERS)

@@ -21,7 +21,7 @@ from litestar.response import Stream
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.guards.access import find_refusal
 from ash_server.api.http.guards.origin_guard import check_origin
-from ash_server.api.http.openapi.operations import operation, text
+from ash_server.api.http.openapi.operations import documents, text
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.redaction import is_redacted
 from ash_server.api.http.streaming import EVENT_STREAM, SSE_HEADERS, FindRefusal, mark_as_subscription
@@ -39,17 +39,6 @@ _PIECE_BYTES = 64 * 1024
 _DONE = b"data: [DONE]\n\n"
 _COMMENT = b":\n\n"
 
-_EXAMPLE = (
-    'data: {"type":"start","messageId":"e2-answer","messageMetadata":{"createdAt":1793610847130,"turnId":"t1"}}\n\n'
-    'data: {"type":"start-step"}\n\n'
-    'data: {"type":"text-start","id":"text-1"}\n\n'
-    'data: {"type":"text-delta","id":"text-1","delta":"Only test_paths."}\n\n'
-    'data: {"type":"text-end","id":"text-1"}\n\n'
-    'data: {"type":"finish-step"}\n\n'
-    'data: {"type":"finish","messageMetadata":{"finishedAt":1793610853007}}\n\n'
-    "data: [DONE]\n\n"
-)
-
 
 class UiStreamController(Controller):
     path = "/api/sessions/{session_id:uuid}/ui-stream"
@@ -58,27 +47,30 @@ class UiStreamController(Controller):
     @get(
         media_type=EVENT_STREAM,
         guards=[check_origin],
+        opt=documents(answer={EVENT_STREAM: text("Chunks, each followed by a blank line.")}),
         operation_id="followUiMessage",
-        summary="Follow the running turn (AI SDK)",
-        description="The resumable stream of Vercel's AI SDK, for `useChat({ resume: true })`: the chunks of the "
-        "running turn from its start, then new ones as events are stored, until it ends (`[DONE]`). The message that "
-        "a client builds is that of the projection `ui-messages`. If no turn runs, the response is a 204.\n\n"
-        "Prompts and other events that are not part of the answer are transient data: `data-message` has the "
-        "`UIMessage` of a prompt. `error` is sent if something changed that was sent before, the server stops, the "
-        "session was deleted or the key is no longer valid, and says what to do. A comment is sent after 15 "
-        "seconds without chunks.\n\nClients that do not read for about 10 s are disconnected.",
         response_description="The chunks of the turn.",
         responses={
             204: ResponseSpec(None, description="No turn runs."),
             **error_responses(*READ_ERRORS, SessionNotFound, SessionTooLarge, OriginNotAllowed),
         },
-        operation_class=operation(
-            responses={200: {EVENT_STREAM: text("Chunks, each followed by a blank line.", example=_EXAMPLE)}}
-        ),
     )
     async def follow(
         self, request: Request[Any, Any, Any], store: InjectedStore, session_id: FromPath[UUID]
     ) -> Response[Any]:
+        """Follow the running turn (AI SDK).
+
+        The resumable stream of Vercel's AI SDK, for `useChat({ resume: true })`: the chunks of the running
+        turn from its start, then new ones as events are stored, until it ends (`[DONE]`). The message that a
+        client builds is that of the projection `ui-messages`. If no turn runs, the response is a 204.
+
+        Prompts and other events that are not part of the answer are transient data: `data-message` has the
+        `UIMessage` of a prompt. `error` is sent if something changed that was sent before, the server stops,
+        the session was deleted or the key is no longer valid, and says what to do. A comment is sent after 15
+        seconds without chunks.
+
+        Clients that do not read for about 10 s are disconnected.
+        """
         turn = await store.events.get_running_turn(session_id)
         decode = _decode_redacted if is_redacted(request.scope) else _decode
         followed = None if turn is None else await _follow(store.events, session_id, turn, decode)

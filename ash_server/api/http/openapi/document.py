@@ -1,14 +1,22 @@
-"""The OpenAPI document: routes from the framework, schemas from pydantic and msgspec.
+"""The OpenAPI document: routes from the framework, schemas from pydantic and msgspec, examples from a file.
 
-The framework's schemas of the models lack discriminators, descriptions and additional properties. So it only gets the
-model names, and the document takes the schemas from the models themselves.
+The framework's schemas of models lack discriminators, descriptions and additional properties. The framework therefore
+only refers to models by name, and the models themselves provide the schemas.
+
+The docstring of a handler is the summary and description of its operation. Examples are in `api/docs/examples.json`.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib.metadata import version
-from typing import Any
+from pathlib import Path
+from types import GenericAlias
+from typing import Any, get_args
 
 import msgspec
+from litestar import Controller
+from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import License, OpenAPI, Tag
@@ -17,9 +25,14 @@ from litestar.typing import FieldDefinition
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
+from ash_server.api.http.bodies import MAX_BATCH_SIZE
+from ash_server.api.http.openapi.operations import ANSWER, BODY, Content
 from ash_server.api.http.redaction import PARAMETER
 from ash_shared.model.event_types import CATALOGUE
 from ash_shared.model.events import OtherEvent
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples.json"
+"""Examples of bodies and answers by operation, media type and name. `{"$ref": NAME}` stands for a shared value."""
 
 _REFERENCE = "#/components/schemas/"
 _PUBLIC_PATHS = "/health/"
@@ -99,32 +112,95 @@ _TAGS = [
 
 
 class ModelReferences(OpenAPISchemaPlugin):
-    """Makes the framework reference models instead of generating their schemas."""
+    """Makes the framework refer to models instead of generating their schemas, and collects these models."""
+
+    def __init__(self) -> None:
+        self.models = set[type]()
 
     @staticmethod
     def is_plugin_supported_type(value: Any) -> bool:
         return isinstance(value, type) and issubclass(value, BaseModel)
 
     def to_openapi_schema(self, field_definition: FieldDefinition, schema_creator: Any) -> Any:
+        self.models.add(field_definition.annotation)
         schema_creator.schema_registry.get_schema_for_field_definition(field_definition)
         return schema_creator.schema_registry.get_reference_for_field_definition(field_definition)
 
 
-class _OpenApiDocument(OpenAPI):
-    def __init__(self, document: OpenAPI, models: Sequence[type]) -> None:
-        super().__init__(**vars(document))
+class OpenApiDocumentConfig(OpenAPIConfig):
+    """Configures the address of the document, and documents the handlers of these controllers.
+
+    `models` are described although no route returns them.
+    """
+
+    def __init__(
+        self, controllers: Iterable[type[Controller]], references: ModelReferences, *models: type
+    ) -> None:
+        super().__init__(
+            title="Ash",
+            version=version("ash-messages"),
+            summary="Agent messages, stored verbatim and read as typed content.",
+            description=_DESCRIPTION,
+            license=License(name="MIT", identifier="MIT"),
+            tags=_TAGS,
+            path="/openapi.json",
+            use_handler_docstrings=True,
+            render_plugins=[JsonRenderPlugin(path="/", media_type="application/json")],  # type: ignore[arg-type]
+        )
+        self._handlers = {
+            handler.operation_id: handler
+            for controller in controllers
+            for handler in vars(controller).values()
+            if isinstance(handler, HTTPRouteHandler)
+        }
+        self._references = references
         self._models = models
+
+    def to_openapi_schema(self) -> OpenAPI:
+        return _OpenApiDocument(super().to_openapi_schema(), self)
+
+    def complete(self, operation: dict[str, Any]) -> None:
+        """Add to an operation what its docstring, its route options and the examples say about it."""
+        handler = self._handlers[operation["operationId"]]
+        operation["summary"], operation["description"] = _split_docstring(operation["description"])
+        if not operation["description"]:
+            del operation["description"]
+        answer = operation["responses"][str(handler.status_code)]
+        answer.setdefault("content", {}).update(_contents(handler.opt.get(ANSWER, {})))
+        if not answer["content"]:
+            del answer["content"]
+        if BODY in handler.opt:
+            operation["requestBody"] = {"content": _contents(handler.opt[BODY]), "required": True}
+        _add_examples(operation)
+        for parameter in operation.get("parameters", ()):
+            parameter["schema"] = _plain(_parameter_schema(parameter["schema"]))
+
+    def schemas(self) -> dict[str, Any]:
+        """Return the schemas of all models that the documented operations refer to."""
+        contents = [
+            handler.opt.get(name, {}) for handler in self._handlers.values() for name in (BODY, ANSWER)
+        ]
+        named = {model for content in contents for value in content.values() for model in _models_of(value)}
+        return _schemas(named.union(self._references.models, self._models))
+
+
+class _OpenApiDocument(OpenAPI):
+    def __init__(self, document: OpenAPI, config: OpenApiDocumentConfig) -> None:
+        super().__init__(**vars(document))
+        self._config = config
 
     def to_schema(self) -> dict[str, Any]:
         document = super().to_schema()
-        _document_redaction(document)
-        for parameter in _iter_parameters(document):
-            parameter["schema"] = _plain(_parameter_schema(parameter["schema"]))
-        for operation in _iter_operations(document, _PUBLIC_PATHS):
-            operation["security"] = []
+        for path, operations in document["paths"].items():
+            for method, operation in operations.items():
+                self._config.complete(operation)
+                if path.startswith(_PUBLIC_PATHS):
+                    operation["security"] = []
+                if method == "get" and path.startswith(_REDACTED_PATHS):
+                    operation.setdefault("parameters", []).append(_REDACT)
         components = {
             **document["components"],
-            "schemas": _schemas(self._models),
+            "schemas": self._config.schemas(),
             "securitySchemes": _SECURITY_SCHEMES,
         }
         security: list[dict[str, list[str]]] = [{name: []} for name in _SECURITY_SCHEMES]
@@ -137,24 +213,53 @@ class _OpenApiDocument(OpenAPI):
         return _renamed(complete)  # type: ignore[no-any-return]  # a document stays one
 
 
-class OpenApiDocumentConfig(OpenAPIConfig):
-    """Configures the address of the document and its models."""
+def _split_docstring(docstring: str) -> tuple[str, str]:
+    """Return the first line without its period, and the other paragraphs with each on one line."""
+    summary, *paragraphs = docstring.split("\n\n")
+    return summary.removesuffix("."), "\n\n".join(" ".join(each.split()) for each in paragraphs)
 
-    def __init__(self, models: Sequence[type]) -> None:
-        super().__init__(
-            title="Ash",
-            version=version("ash-messages"),
-            summary="Agent messages, stored verbatim and read as typed content.",
-            description=_DESCRIPTION,
-            license=License(name="MIT", identifier="MIT"),
-            tags=_TAGS,
-            path="/openapi.json",
-            render_plugins=[JsonRenderPlugin(path="/", media_type="application/json")],  # type: ignore[arg-type]
-        )
-        self._models = models
 
-    def to_openapi_schema(self) -> OpenAPI:
-        return _OpenApiDocument(super().to_openapi_schema(), self._models)
+def _contents(content: Content) -> dict[str, Any]:
+    return {media_type: {"schema": _schema_of(value)} for media_type, value in content.items()}
+
+
+def _schema_of(value: Any) -> dict[str, Any]:
+    """Return the schema of a body or response.
+
+    A list also accepts a single item, which is not documented: clients generated from a union do not compile.
+    """
+    if isinstance(value, Mapping):
+        return dict(value)
+    models = _models_of(value)
+    references = [{"$ref": _REFERENCE + model.__name__} for model in models]
+    if isinstance(value, GenericAlias):
+        return {"type": "array", "items": references[0], "minItems": 1, "maxItems": MAX_BATCH_SIZE}
+    return references[0] if len(references) == 1 else {"anyOf": references}
+
+
+def _models_of(value: Any) -> tuple[type, ...]:
+    return () if isinstance(value, Mapping) else get_args(value) or (value,)
+
+
+def _add_examples(operation: dict[str, Any]) -> None:
+    examples = _examples().get(operation["operationId"], {})
+    bodies = [operation["requestBody"]] if BODY in examples else []
+    answers = [answer for status, answer in operation["responses"].items() if status < "400"]
+    for name, targets in ((BODY, bodies), (ANSWER, answers)):
+        for media_type, values in examples.get(name, {}).items():
+            for content in (each["content"] for each in targets if "content" in each):
+                content[media_type]["examples"] = {name: {"value": value} for name, value in values.items()}
+
+
+@cache
+def _examples() -> Mapping[str, Any]:
+    file = json.loads(EXAMPLES.read_bytes())
+
+    def resolve(node: dict[str, Any]) -> Any:
+        return file["shared"][node["$ref"]] if "$ref" in node else node
+
+    operations: Mapping[str, Any] = json.loads(json.dumps(file["operations"]), object_hook=resolve)
+    return operations
 
 
 class _UntitledSchema(GenerateJsonSchema):
@@ -164,9 +269,10 @@ class _UntitledSchema(GenerateJsonSchema):
         return False
 
 
-def _schemas(models: Sequence[type]) -> dict[str, Any]:
-    pydantic: Any = [(model, "serialization") for model in models if issubclass(model, BaseModel)]
-    structs = [model for model in models if issubclass(model, msgspec.Struct)]
+def _schemas(models: Iterable[type]) -> dict[str, Any]:
+    ordered = sorted(models, key=lambda model: model.__name__)
+    pydantic: Any = [(model, "serialization") for model in ordered if issubclass(model, BaseModel)]
+    structs = [model for model in ordered if issubclass(model, msgspec.Struct)]
     _, definitions = models_json_schema(
         pydantic, ref_template=_REFERENCE + "{model}", schema_generator=_UntitledSchema
     )
@@ -237,13 +343,8 @@ def _renamed(node: Any, key: str = "") -> Any:
     return _NEW_REFERENCES.get(node, node) if key == "$ref" else node
 
 
-def _document_redaction(document: Mapping[str, Any]) -> None:
-    """Add the parameter `redact`, which every route accepts, to those that show texts of sessions."""
-    for path, operations in document["paths"].items():
-        if path.startswith(("/api/sessions", "/api/search")) and "get" in operations:
-            operations["get"].setdefault("parameters", []).append(_REDACT)
-
-
+_REDACTED_PATHS = ("/api/sessions", "/api/search")
+"""Paths of texts of sessions. All routes accept the parameter, and these document it."""
 _REDACT = {
     "name": PARAMETER,
     "in": "query",
@@ -254,28 +355,10 @@ _REDACT = {
 }
 
 
-def _iter_operations(document: Mapping[str, Any], prefix: str) -> Iterator[dict[str, Any]]:
-    for path, operations in document["paths"].items():
-        if path.startswith(prefix):
-            yield from operations.values()
-
-
-def _iter_parameters(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for operations in document["paths"].values():
-        for operation in operations.values():
-            yield from operation.get("parameters", ())
-
-
 def _parameter_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove null from the schema of an optional parameter, since a query cannot express it."""
-    options = [option for option in schema.get("oneOf", ()) if option != {"type": "null"}]
-    merged = {**(options[0] if options else {}), **{key: schema[key] for key in schema if key != "oneOf"}}
-    return {key: _SIMPLIFY.get(key, lambda value: value)(value) for key, value in merged.items()}
-
-
-_SIMPLIFY: Mapping[str, Callable[[Any], Any]] = {
-    "type": lambda types: "string" if "string" in types else types,
-    "enum": lambda values: [value for value in values if value is not None],
-    "minimum": int,
-    "maximum": int,
-}
+    """Return the schema of a parameter without null, which a query cannot express, and with whole limits."""
+    plain = {**schema.get("oneOf", [{}])[0], **schema}
+    plain.pop("oneOf", None)
+    if "enum" in plain:
+        plain |= {"type": "string", "enum": [value for value in plain["enum"] if value is not None]}
+    return plain | {limit: int(plain[limit]) for limit in ("minimum", "maximum") if limit in plain}

@@ -12,8 +12,11 @@ from typing import Any, get_args
 
 import schemathesis
 from httpx2 import AsyncClient
+from litestar.routes import HTTPRoute
 
-from ash_server.app import openapi_json
+from ash_server.api.http.openapi.document import EXAMPLES
+from ash_server.app import create_app, openapi_json
+from ash_server.settings import Settings
 from ash_shared.model.content import MessageContent
 from ash_shared.model.events import EVENT_TYPES, KnownEvent, read_event
 from ash_shared.model.message import Message
@@ -191,6 +194,48 @@ def test_event_examples_are_valid() -> None:
     content = OPERATIONS["listEvents"]["responses"]["200"]["content"]["application/json"]
     for example in content["examples"]["page"]["value"]["events"]:
         assert read_event(example).model_dump() == example
+
+
+HANDLERS = {
+    handler.operation_id: handler
+    for route in create_app(Settings(), database_url="postgresql://").routes
+    if isinstance(route, HTTPRoute)
+    for handler in route.route_handlers
+    if handler.operation_id in OPERATIONS
+}
+
+
+def test_docstrings_of_handlers_become_descriptions() -> None:
+    documented = {
+        name: " ".join(f"{operation['summary']}. {operation.get('description', '')}".split())
+        for name, operation in OPERATIONS.items()
+    }
+
+    assert documented == {
+        name: " ".join((handler.fn.__doc__ or "").split()) for name, handler in HANDLERS.items()
+    }
+
+
+def test_examples_of_the_file_are_in_the_document() -> None:
+    examples = json.loads(EXAMPLES.read_bytes())["operations"]
+    documented = {name: dict(documented_examples(operation)) for name, operation in OPERATIONS.items()}
+
+    assert {name: each for name, each in documented.items() if each} == {
+        name: {
+            part: {media: list(values) for media, values in contents.items()}
+            for part, contents in each.items()
+        }
+        for name, each in examples.items()
+    }
+
+
+def documented_examples(operation: dict[str, Any]) -> Iterator[tuple[str, dict[str, list[str]]]]:
+    """Yield the names of the examples of the body and of the answer by media type."""
+    answers = [answer for status, answer in operation["responses"].items() if status < "400"]
+    for part, place in (("body", operation.get("requestBody", {})), *(("answer", each) for each in answers)):
+        contents = place.get("content", {})
+        if names := {media: list(each["examples"]) for media, each in contents.items() if "examples" in each}:
+            yield part, names
 
 
 def test_docstrings_become_descriptions() -> None:
