@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help env browser demo test test-all test-pooler test-cluster check fuzz bench bench-smoke chaos scale soak openapi screenshots sbom requirements clean
+.PHONY: help env browser demo test test-all test-pooler test-cluster check fuzz bench bench-smoke chaos scale soak openapi client screenshots sbom requirements clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -70,6 +70,9 @@ fuzz: .venv/.dev  ## read 200,000 shuffled and 1,000,000 mutated lines (about 5 
 
 openapi: .venv/.dev  ## write openapi/openapi.json and its TypeScript types
 	@sh openapi/generate.sh
+
+client: .venv/.dev  ## generate the synchronous client from the asynchronous one
+	@$(BIN)/python -m tools.generate_sync_client
 
 screenshots: .venv/.dev browser  ## take the screenshots in docs/screenshots
 	@$(BIN)/python -m tests.viewer.screenshots

@@ -1,4 +1,4 @@
-"""The asynchronous client. It has the methods of `sync_client`; a test compares the two."""
+"""The asynchronous client. `make client` generates `sync_client` from it."""
 
 import asyncio
 import os

@@ -1,8 +1,8 @@
-"""The synchronous client."""
+"""The synchronous client, generated from `async_client` by `make client`."""
 
 import os
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, Self, TypeVar, Unpack
 
@@ -71,7 +71,7 @@ class AshClient:
         """Return a page, most recent activity first; `next_after` is the `after` of the next page."""
         return self.send(requests.list_sessions(**query))
 
-    def sessions(self, **query: Unpack[SessionQuery]) -> Iterator[Session]:
+    def sessions(self, **query: Unpack[SessionQuery]) -> Generator[Session, None, None]:
         """Yield all sessions, page by page."""
         while True:
             page = self.list_sessions(**query)
@@ -137,7 +137,7 @@ class AshClient:
         """Return a page of messages with their typed blocks, in ascending order."""
         return self.send(requests.list_messages(session, **query))
 
-    def messages(self, session: SessionId, **query: Unpack[MessageQuery]) -> Iterator[Message]:
+    def messages(self, session: SessionId, **query: Unpack[MessageQuery]) -> Generator[Message, None, None]:
         """Yield all messages after `after`, page by page."""
         while True:
             page = self.list_messages(session, **query)
@@ -163,7 +163,7 @@ class AshClient:
         """Return a page of events, in ascending order."""
         return self.send(requests.list_events(session, **query))
 
-    def events(self, session: SessionId, **query: Unpack[EventQuery]) -> Iterator[ChatEvent]:
+    def events(self, session: SessionId, **query: Unpack[EventQuery]) -> Generator[ChatEvent, None, None]:
         """Yield all stored events after `after`, page by page."""
         while True:
             page = self.list_events(session, **query)
@@ -175,7 +175,9 @@ class AshClient:
     def post_events(self, session: SessionId, events: Sequence[Mapping[str, Any]]) -> None:
         self.send(requests.post_events(session, events))
 
-    def follow(self, session: SessionId, *, after: int = 0, collapse: bool = False) -> Iterator[ChatEvent]:
+    def follow(
+        self, session: SessionId, *, after: int = 0, collapse: bool = False
+    ) -> Generator[ChatEvent, None, None]:
         """Yield the events after a sequence, then each new one; each once and in order, across lost connections.
 
         Ends with an ApiError: `session_not_found` if the session is deleted, `cursor_ahead` if it is replaced by a
@@ -184,7 +186,8 @@ class AshClient:
         attempts = Attempts(self._retry)
         while True:
             try:
-                with closing(self.stream_events(session, after=after, collapse=collapse)) as events:
+                stream = self.stream_events(session, after=after, collapse=collapse)
+                with closing(stream) as events:
                     for event in events:
                         attempts.succeed()
                         if event.sequence is not None and event.sequence > after:
@@ -211,7 +214,7 @@ class AshClient:
         """Search the texts of all sessions, newest results first."""
         return self.send(requests.search(q, **query))
 
-    def export(self, session: SessionId, format: str = "jsonl") -> Iterator[bytes]:
+    def export(self, session: SessionId, format: str = "jsonl") -> Generator[bytes, None, None]:
         """Yield the bytes of the imported file in chunks; with the format `events`, the events, one per line."""
         with self.open(requests.export(session, format), accept="application/x-ndjson") as response:
             yield from response.iter_raw()
@@ -253,12 +256,12 @@ class AshClient:
         *,
         accept: str = "application/json",
         silence: float = connection.TIMEOUT_SECONDS,
-    ) -> Iterator[httpx2.Response]:
+    ) -> Generator[httpx2.Response, None, None]:
         """Send a request once, and yield the response before its body is read."""
-        with (
-            connection.translated_errors(self.url),
-            self._http.stream(**connection.arguments(request, self._written, accept, silence)) as response,
-        ):
-            if response.status_code >= 400:
-                raise connection.to_error(response, response.read())
-            yield response
+        with connection.translated_errors(self.url):
+            with self._http.stream(
+                **connection.arguments(request, self._written, accept, silence)
+            ) as response:
+                if response.status_code >= 400:
+                    raise connection.to_error(response, response.read())
+                yield response

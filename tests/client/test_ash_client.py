@@ -1,7 +1,6 @@
 """`ash_client` against a real server: every method, retries that store once, and streams that lose their connection."""
 
 import ast
-import inspect
 import json
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -23,6 +22,7 @@ from ash_client.retry import Attempts
 from ash_client.server_events import ServerEvent, ServerEventParser
 from ash_shared.model.health import API_VERSION, Health
 from ash_shared.model.pages import AppendedMessage
+from tools import generate_sync_client
 
 USER = '{"type":"user","uuid":"u1","message":{"role":"user","content":"Which tests fail?"}}'
 ANSWER = '{"type":"assistant","uuid":"a1","message":{"role":"assistant","content":"Two\u2028do."}}'
@@ -113,13 +113,8 @@ def test_bodies_of_appends_are_json() -> None:
         requests.append_batch("session", [{"content": "\ud83d", "id": "0"}])
 
 
-def test_both_clients_have_the_same_methods() -> None:
-    assert parameters(AsyncAshClient) == parameters(AshClient)
-
-
-def parameters(client: type) -> dict[str, list[str]]:
-    methods = inspect.getmembers(client, inspect.isfunction)
-    return {name.replace("__a", "__"): list(inspect.signature(method).parameters) for name, method in methods}
+def test_synchronous_client_is_current() -> None:
+    assert generate_sync_client.TARGET.read_text() == generate_sync_client.generate(), "run `make client`"
 
 
 def test_stores_reads_searches_and_deletes(ash: AshClient) -> None:
