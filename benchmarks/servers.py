@@ -26,7 +26,7 @@ import psycopg
 
 from ash_server.settings import usable_cores
 from ash_server.store.connections.pool import upgrade
-from ash_server.store.search.index import COUNT_PENDING
+from ash_server.store.search import index
 from ash_shared.projections.search_text import PASSAGES_VERSION
 from benchmarks.database import cluster
 from benchmarks.deployment import ServerProcess
@@ -80,7 +80,9 @@ class _Case:
 
     def wait_until_indexed(self) -> None:
         with psycopg.connect(self._url, autocommit=True) as conn:
-            while conn.execute(COUNT_PENDING, {"version": PASSAGES_VERSION}).fetchone() != (0,):
+            while conn.execute(index.SQL.count_pending_events, {"version": PASSAGES_VERSION}).fetchone() != (
+                0,
+            ):
                 time.sleep(0.05)
 
 

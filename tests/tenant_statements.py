@@ -13,14 +13,14 @@ from psycopg._cursor_base import BaseCursor
 from ash_server.store.connections.tenant_connections import SharedConnection, TenantConnection
 from ash_server.store.drift import _COUNT
 from ash_server.store.schema.tables import metadata
-from ash_server.store.search.index import COUNT_PENDING
+from ash_server.store.search import index
 
 OWNED_BY_SERVER = {"alembic_version", "tenants", "keys", "sign_ins", "audit"}
 """Tables of no tenant, on which the role of statements on sessions has no rights, except to read the version."""
 
 VIEWS = {"events_full", "tenant_search", "tenant_lineages"}
 
-OF_ALL_TENANTS = {_COUNT, COUNT_PENDING}
+OF_ALL_TENANTS = {_COUNT, index.SQL.count_pending_events}
 """Figures of `/metrics`, without ids and texts."""
 
 _RELATIONS = "|".join(sorted((metadata.tables.keys() - OWNED_BY_SERVER) | VIEWS))

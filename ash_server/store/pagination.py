@@ -5,10 +5,13 @@ from typing import Any
 
 from ash_server.errors import InvalidParameter
 from ash_server.offload import HasContent
+from ash_server.store.statements import Sql, statements
 from ash_shared.model.message import LAST_SEQUENCE
 
 END = LAST_SEQUENCE + 1
 """A sequence after every entry."""
+
+SQL = statements(__file__)
 
 MAX_PAGE_BYTES = 32 * 1024 * 1024
 """A page ends with the entry that exceeds this many bytes of text, regardless of `limit`."""
@@ -24,23 +27,14 @@ _RANGES = {
 
 def bounded_query(
     columns: str, page: str, order: str = "sequence", size: str = "octet_length(entry.content)"
-) -> str:
+) -> Sql:
     """Return SQL for the first `limit` rows of a query, cut after the row at which the sum of `size` exceeds `bytes`.
 
     Sizes are summed without reading the contents. The arguments are constant SQL, in which a row is `entry`; `columns`
     are computed only for the rows of the result.
     """
-    return f"""
-        SELECT {columns}
-        FROM (
-            SELECT *,
-                coalesce(sum({size}) OVER (ORDER BY {order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)
-                    AS bytes_before
-            FROM ({page} ORDER BY {order} LIMIT %(limit)b) AS entry
-        ) AS entry
-        WHERE bytes_before < %(bytes)b::bigint
-        ORDER BY {order}
-    """  # noqa: S608  # constant SQL
+    parts = {"columns": columns, "page": page, "order": order, "size": size}
+    return SQL.bounded_page.fill(**{name: Sql(part) for name, part in parts.items()})
 
 
 def check_options(page: Mapping[str, Any]) -> dict[str, Any]:

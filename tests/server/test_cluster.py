@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import aclosing, asynccontextmanager, closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from uuid import UUID, uuid4
 
 import psycopg
@@ -24,13 +24,13 @@ from ash_server.errors import AshError, DatabaseUnavailable
 from ash_server.settings import Settings
 from ash_server.store.connections.replication import Known
 from ash_server.store.log.notify import last_sequences
-from ash_server.store.maintenance.deletion import _SET_STATE
+from ash_server.store.maintenance import deletion
 from ash_server.store.maintenance.doctor import Finding, diagnose
 from ash_server.store.maintenance.reindex import Reindexed
 from ash_server.store.maintenance.vacuum import vacuum
 from ash_server.store.own_prompts import name_by_own_prompt
 from ash_server.store.schema.tables import metadata
-from ash_server.store.search.query import CONDITIONS
+from ash_server.store.search.query import SearchScope
 from ash_server.store.transcripts import Copy
 from ash_server.transfer.importing.file_import import import_file
 from ash_shared.eventlog.state import MAX_OPEN_TEXT
@@ -178,7 +178,7 @@ async def use_open_texts(store: Store) -> None:
     async with (
         store._connections.connection() as conn
     ):  # after a deletion within an open text that ended otherwise
-        await conn.execute(_SET_STATE, [None, session])
+        await conn.execute(deletion.SQL.set_normalizer_state, [None, session])
 
 
 async def use_events(store: Store) -> None:
@@ -237,7 +237,7 @@ async def use_imports(store: Store) -> None:
 
 async def use_search(store: Store) -> None:
     assert await store.search.index_pending()
-    for place in CONDITIONS:
+    for place in get_args(SearchScope):
         page = await store.search.find("the", place=place)
         for result in page.results[:1]:
             await store.search.find_in_session(result.session_id, "the", place=place)

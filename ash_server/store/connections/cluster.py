@@ -11,23 +11,11 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg import AsyncConnection
 
-from ash_server.store.connections.driver import HAS_CITUS
+from ash_server.store.connections import driver
 from ash_server.store.maintenance.distribution import DISTRIBUTED
+from ash_server.store.statements import Sql, statements
 
-_WORKERS = """
-    SELECT format('%s:%s', nodename, nodeport), coalesce(success, false)
-    FROM pg_dist_node LEFT JOIN run_command_on_workers('SELECT 1') USING (nodename, nodeport)
-    WHERE noderole = 'primary' AND groupid <> 0
-    ORDER BY 1
-"""
-
-BYTES = "SELECT pg_database_size(current_database())"
-
-_BYTES_OF_WORKERS = f"""
-    SELECT coalesce(sum(result::bigint) FILTER (WHERE success), 0)::bigint FROM run_command_on_workers('{BYTES}')
-"""  # noqa: S608  # constant SQL
-
-_ON_WORKERS = "SELECT result FROM run_command_on_workers(%s) WHERE success"
+SQL = statements(__file__, has_citus_extension=driver.SQL.has_citus)
 
 _SHARD = re.compile(r"(.+)_\d+")
 
@@ -38,39 +26,42 @@ class Worker(NamedTuple):
 
 
 def has_citus(conn: psycopg.Connection) -> bool:
-    ((is_distributed,),) = conn.execute(f"SELECT {HAS_CITUS}").fetchall()
+    ((is_distributed,),) = conn.execute(SQL.has_citus).fetchall()
     return bool(is_distributed)
 
 
 def list_workers(conn: psycopg.Connection) -> list[Worker]:
-    return [Worker(*row) for row in conn.execute(_WORKERS).fetchall()] if has_citus(conn) else []
+    return [Worker(*row) for row in conn.execute(SQL.list_workers).fetchall()] if has_citus(conn) else []
 
 
 async def count_workers(conn: AsyncConnection) -> tuple[int, int]:
     """Return the number of workers, and the number that do not answer."""
-    workers = [Worker(*row) for row in await (await conn.execute(_WORKERS)).fetchall()]
+    workers = [Worker(*row) for row in await (await conn.execute(SQL.list_workers)).fetchall()]
     return len(workers), sum(not each.answers for each in workers)
 
 
 def database_bytes(conn: psycopg.Connection) -> int:
     """Return the size of the database on all nodes that answer."""
-    queries = [BYTES, _BYTES_OF_WORKERS] if has_citus(conn) else [BYTES]
-    return sum(conn.execute(query).fetchall()[0][0] for query in queries)
+    return sum(conn.execute(query).fetchall()[0][0] for query in _size_queries(has_workers=has_citus(conn)))
 
 
 async def read_database_bytes(conn: AsyncConnection) -> int:
     """Return the same as `database_bytes`."""
-    queries = [BYTES, _BYTES_OF_WORKERS] if getattr(conn, "is_distributed", False) else [BYTES]
+    queries = _size_queries(has_workers=getattr(conn, "is_distributed", False))
     return sum([(await (await conn.execute(query)).fetchall())[0][0] for query in queries])
 
 
-def rows_of_shards(conn: psycopg.Connection, query: str) -> Iterable[Mapping[str, Any]]:
+def _size_queries(*, has_workers: bool) -> list[Sql]:
+    return [SQL.database_bytes, SQL.database_bytes_of_workers] if has_workers else [SQL.database_bytes]
+
+
+def rows_of_shards(conn: psycopg.Connection, query: Sql) -> Iterable[Mapping[str, Any]]:
     """Run a query about tables or their indexes on the workers; return its rows, each with the `table` of the shard.
 
     The rows have a column `relname`, the name of the shard.
     """
-    rows = f"SELECT coalesce(json_agg(each), '[]') FROM ({query}) AS each"  # noqa: S608  # constant SQL
-    for (result,) in conn.execute(_ON_WORKERS, [rows]).fetchall() if has_citus(conn) else ():
+    rows = SQL.rows_as_json.fill(query=query)
+    for (result,) in conn.execute(SQL.run_on_workers, [rows]).fetchall() if has_citus(conn) else ():
         for row in json.loads(result):
             shard = _SHARD.fullmatch(row["relname"])
             if shard and shard[1] in DISTRIBUTED:

@@ -9,21 +9,18 @@ from functools import cached_property
 from typing import Any, TypeVar, cast
 
 import psycopg
-from psycopg import AsyncConnection, AsyncPipeline
+from psycopg import AsyncConnection, AsyncPipeline, sql
 from psycopg.abc import PQGen
 from psycopg.generators import send
 from psycopg.pq import TransactionStatus
 from psycopg.waiting import Ready, Wait
 
 from ash_server.store.connections.lists import ListDumper
+from ash_server.store.statements import statements
 
 RV = TypeVar("RV")
 
-HAS_CITUS = "to_regclass('pg_dist_partition') IS NOT NULL"
-"""SQL: true if the database may be part of a cluster."""
-
-PASS_ON_SETTINGS = "SELECT set_config('citus.propagate_set_commands', 'local', true)"
-"""Makes Citus send SET LOCAL commands of this transaction to the workers."""
+SQL = statements(__file__)
 
 _MAX_READS = 64
 """Reads between two turns of the event loop, of about 8 KB each."""
@@ -69,9 +66,9 @@ class Connection(AsyncConnection):
 
         Session rows are locked there, and Citus sends SET LOCAL commands to the workers, but no connection settings.
         """
-        await self.execute(PASS_ON_SETTINGS)
+        await self.execute(SQL.pass_on_settings)
         if self.lock_timeout is not None:
-            await self.execute(f"SET LOCAL lock_timeout = '{self.lock_timeout}'".encode())
+            await self.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(self.lock_timeout))
 
     async def _forget_statements(self) -> None:
         """Deallocate all prepared statements.

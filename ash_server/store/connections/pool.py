@@ -12,7 +12,7 @@ from uuid import uuid4
 from weakref import WeakSet
 
 import psycopg
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.errors import InsufficientPrivilege, UndefinedTable
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
@@ -27,6 +27,7 @@ from ash_server.store.connections.tenant_connections import (
     is_behind_pooler,
 )
 from ash_server.store.connections.tenants import DEFAULT, Tenant
+from ash_server.store.statements import statements
 
 T = TypeVar("T")
 
@@ -62,7 +63,7 @@ _SETTINGS = {
     "jit": "off",
 }
 
-_SELECT_REVISION = "SELECT version_num FROM alembic_version"
+SQL = statements(__file__)
 
 # A wheel has the migrations inside the package, a checkout in its root.
 _MIGRATION_FOLDERS = (Path(__file__).parents[2] / "_alembic", Path(__file__).parents[3] / "alembic")
@@ -306,7 +307,7 @@ def upgrade(url: str, revision: str = REVISION) -> None:
 async def current_revision(conn: AsyncConnection) -> str | None:
     """Return the revision of the schema, to compare with REVISION. None before the first upgrade."""
     try:
-        row = await (await conn.execute(_SELECT_REVISION)).fetchone()
+        row = await (await conn.execute(SQL.get_revision)).fetchone()
     except UndefinedTable:
         return None
     return row[0] if row else None
@@ -358,13 +359,13 @@ async def _check_session(conn: AsyncConnection, url: str) -> None:
 async def _receives_notifications(conn: AsyncConnection, url: str) -> bool:
     """Send one on another connection. PostgreSQL delivers it before it runs the next statement."""
     received: list[psycopg.Notify] = []
-    channel = f"ash_{uuid4().hex}"
+    channel = sql.Identifier(f"ash_{uuid4().hex}")
     conn.add_notify_handler(received.append)
-    await conn.execute(f"LISTEN {channel}")
+    await conn.execute(sql.SQL("LISTEN {}").format(channel))
     async with await Connection.connect(libpq_url(url), autocommit=True, **network_limits(url)) as other:
-        await other.execute(f"NOTIFY {channel}")
+        await other.execute(sql.SQL("NOTIFY {}").format(channel))
     await conn.execute("SELECT")
-    await conn.execute(f"UNLISTEN {channel}")
+    await conn.execute(sql.SQL("UNLISTEN {}").format(channel))
     conn.remove_notify_handler(received.append)
     return bool(received)
 
@@ -372,7 +373,7 @@ async def _receives_notifications(conn: AsyncConnection, url: str) -> bool:
 def current_revision_of(conn: psycopg.Connection) -> str | None:
     """Like `current_revision`."""
     try:
-        row = conn.execute(_SELECT_REVISION).fetchone()
+        row = conn.execute(SQL.get_revision).fetchone()
     except UndefinedTable:
         return None
     return row[0] if row else None

@@ -5,26 +5,9 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
-# The timeline increases when a replica is promoted. A replica knows the timeline of its last restart point, and of the
-# log that it receives; only superusers and members of pg_read_all_stats can read the latter.
-SELECT_STATE = """
-    SELECT pg_is_in_recovery(), system_identifier,
-        CASE WHEN pg_is_in_recovery() THEN greatest(
-            (SELECT timeline_id FROM pg_control_checkpoint()),
-            (SELECT min_recovery_end_timeline FROM pg_control_recovery()),
-            (SELECT received_tli FROM pg_stat_wal_receiver)
-        ) ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::integer END,
-        coalesce(
-            CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END - '0/0'::pg_lsn,
-            0
-        )
-    FROM pg_control_system()
-"""
+from ash_server.store.statements import statements
 
-_HAS_REACHED = """
-    SELECT FROM session_counters
-    WHERE session_id = %b AND message_sequence >= %b AND event_sequence >= %b
-"""
+SQL = statements(__file__)
 
 Mismatch: TypeAlias = Literal["promoted", "system", "timeline"]
 
@@ -47,7 +30,7 @@ class ServerState(NamedTuple):
 
     @classmethod
     def from_row(cls, row: tuple[Any, ...]) -> "ServerState":
-        """Return the state from a row of `SELECT_STATE`."""
+        """Return the state from a row of `get_server_state`."""
         is_replica, system, timeline, position = row
         return cls(is_replica, int(system), int(timeline), int(position))
 
@@ -68,11 +51,11 @@ class Known(NamedTuple):
 
 
 async def read_state(conn: AsyncConnection) -> ServerState:
-    (row,) = await (await conn.execute(SELECT_STATE)).fetchall()
+    (row,) = await (await conn.execute(SQL.get_server_state)).fetchall()
     return ServerState.from_row(row)
 
 
 async def has_reached(conn: AsyncConnection, session_id: UUID, known: Known) -> bool:
     """True if the session is stored here, with these sequences."""
-    cursor = await conn.execute(_HAS_REACHED, [session_id, *known])
+    cursor = await conn.execute(SQL.has_reached, [session_id, *known])
     return cursor.rowcount > 0

@@ -9,7 +9,8 @@ from psycopg import AsyncConnection, AsyncCursor, AsyncPipeline, AsyncTransactio
 from psycopg.errors import InsufficientPrivilege, InvalidParameterValue
 
 from ash_server.errors import DatabaseUnavailable, SchemaMismatch
-from ash_server.store.connections.driver import HAS_CITUS, Connection
+from ash_server.store.connections import driver
+from ash_server.store.connections.driver import Connection
 from ash_server.store.connections.tenants import (
     APP_ROLE,
     Tenant,
@@ -17,6 +18,9 @@ from ash_server.store.connections.tenants import (
     role_expression,
     role_of,
 )
+from ash_server.store.statements import statements
+
+SQL = statements(__file__)
 
 POOLER = (
     "There is a connection pooler such as PgBouncer before PostgreSQL: set ASH_DIRECT_URL to the address of PostgreSQL "
@@ -173,11 +177,11 @@ def _role_missing(conn: AsyncConnection, tenant: Tenant, error: psycopg.Error) -
 
 async def apply_settings(conn: Connection, settings: Mapping[str, str]) -> None:
     """Apply settings to all statements of a connection, and detect whether its database may be distributed."""
-    row = await (await conn.execute(f"{set_config(settings)}, {HAS_CITUS}")).fetchone()
+    row = await (await conn.execute(f"{set_config(settings)}, {driver.SQL.has_citus}")).fetchone()
     conn.is_distributed = bool(row and row[-1])
 
 
 async def is_behind_pooler(conn: AsyncConnection) -> bool:
     """True if the connection has another process id than PostgreSQL's."""
-    row = await (await conn.execute("SELECT pg_backend_pid()")).fetchone()
+    row = await (await conn.execute(SQL.get_process_id)).fetchone()
     return row != (conn.info.backend_pid,)

@@ -5,6 +5,7 @@ connection (`connection.Pool`), so statements need no condition of their own.
 """
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 from uuid import UUID, uuid5
 
@@ -13,20 +14,11 @@ from psycopg.errors import InsufficientPrivilege
 from psycopg.rows import args_row
 
 from ash_server.errors import InvalidParameter, SchemaMismatch
+from ash_server.store.statements import Sql, statements
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
-_GET = "SELECT number, id, name FROM tenants WHERE name = %s"
-_LIST = "SELECT number, id, name FROM tenants ORDER BY number"
-_LOCK = "LOCK TABLE tenants IN SHARE ROW EXCLUSIVE MODE"
-_LACKS_ROLE = """
-    SELECT to_regclass('pg_dist_partition') IS NOT NULL AND to_regrole(%s) IS NOT NULL AND to_regrole(%s) IS NULL
-"""
-_CREATE = """
-    INSERT INTO tenants (number, id, name)
-    SELECT max(number) + 1, %s, %s FROM tenants
-    ON CONFLICT DO NOTHING
-"""
+SQL = statements(__file__)
 
 
 class Tenant(NamedTuple):
@@ -54,22 +46,19 @@ def role_of(number: int) -> str:
     return f"{APP_ROLE}_{number}"
 
 
+@lru_cache(maxsize=256)
 def role_expression(number: int) -> str:
     """Return SQL for the role of the statements of a tenant: its own in a distributed database."""
-    own = role_of(number)
-    return (
-        f"CASE WHEN to_regclass('pg_dist_partition') IS NULL OR to_regrole('{own}') IS NULL THEN '{APP_ROLE}' "
-        f"ELSE '{own}' END"
-    )
+    return SQL.role_of_tenant.fill(own=role_of(number), app=APP_ROLE)
 
 
 def role_statements(number: int) -> list[str]:
     """Return the statements that create the role of a tenant. Its connections to workers have no other tenant."""
-    role = role_of(number)
+    role = Sql(role_of(number))
     return [
-        f"CREATE ROLE {role} LOGIN IN ROLE {APP_ROLE}",
-        f"ALTER ROLE {role} SET ash.tenant = '{number}'",
-        f"GRANT {role} TO CURRENT_USER",
+        SQL.create_role.fill(role=role, app=Sql(APP_ROLE)),
+        SQL.restrict_role.fill(role=role, number=str(number)),
+        SQL.grant_role.fill(role=role),
     ]
 
 
@@ -86,12 +75,12 @@ def tenant_of(conn: AsyncConnection) -> Tenant:
 
 async def get_tenant(conn: AsyncConnection, name: str) -> Tenant | None:
     async with conn.cursor(row_factory=args_row(Tenant)) as cursor:
-        return await (await cursor.execute(_GET, [name])).fetchone()
+        return await (await cursor.execute(SQL.get_tenant, [name])).fetchone()
 
 
 async def list_tenants(conn: AsyncConnection) -> list[Tenant]:
     async with conn.cursor(row_factory=args_row(Tenant)) as cursor:
-        return await (await cursor.execute(_LIST)).fetchall()
+        return await (await cursor.execute(SQL.list_tenants)).fetchall()
 
 
 async def get_or_create_tenant(conn: AsyncConnection, name: str) -> Tenant:
@@ -103,12 +92,12 @@ async def get_or_create_tenant(conn: AsyncConnection, name: str) -> Tenant:
     async with conn.transaction():
         if tenant := await get_tenant(conn, name):
             return tenant
-        await conn.execute(_LOCK)
-        await conn.execute(_CREATE, [uuid5(DEFAULT.id, f"tenant {name}"), name])
+        await conn.execute(SQL.lock_tenants)
+        await conn.execute(SQL.create_tenant, [uuid5(DEFAULT.id, f"tenant {name}"), name])
         tenant = await get_tenant(conn, name)
         assert tenant is not None
         roles = [role_of(DEFAULT.number), role_of(tenant.number)]
-        ((lacks_role,),) = await (await conn.execute(_LACKS_ROLE, roles)).fetchall()
+        ((lacks_role,),) = await (await conn.execute(SQL.lacks_role, roles)).fetchall()
         if lacks_role:
             await _create_role(conn, tenant)
     return tenant

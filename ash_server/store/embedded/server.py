@@ -34,6 +34,9 @@ import psycopg
 from psycopg import sql
 
 from ash_server.store.embedded.binaries import EmbeddedPostgresError, error_line, find_binaries, major_version
+from ash_server.store.statements import statements
+
+SQL = statements(__file__)
 
 # Messages are private: the log must not contain statements, values or details of errors.
 _SETTINGS = {
@@ -157,9 +160,9 @@ class EmbeddedPostgres:
     def ensure_database(self, name: str) -> None:
         """Create the database if it is missing; several processes may do so at once."""
         with self._mutex(), psycopg.connect(self.url(), autocommit=True) as connection:
-            existing = connection.execute("select from pg_database where datname = %s", [name])
+            existing = connection.execute(SQL.has_database, [name])
             if not existing.rowcount:
-                connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+                connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
 
     def __enter__(self) -> Self:
         return self.start()

@@ -32,24 +32,11 @@ from ash_server.store.maintenance.backup_file import (
     Manifest,
     entry_name,
 )
+from ash_server.store.statements import statements
 
 _COMPRESSION_LEVEL = 1
 
-_TABLES = """
-    SELECT table_name, array_agg(column_name::text ORDER BY ordinal_position)
-    FROM information_schema.columns JOIN information_schema.tables USING (table_schema, table_name)
-    WHERE table_schema = current_schema() AND table_type = 'BASE TABLE' AND is_generated = 'NEVER'
-      AND table_name <> 'alembic_version'
-    GROUP BY table_name
-    ORDER BY table_name
-"""
-_REFERENCES = """
-    SELECT child.relname, parent.relname
-    FROM pg_constraint
-    JOIN pg_class AS child ON child.oid = conrelid JOIN pg_class AS parent ON parent.oid = confrelid
-    WHERE contype = 'f' AND conrelid <> confrelid AND child.relnamespace = current_schema()::regnamespace
-"""
-_SEQUENCES = "SELECT sequencename, last_value FROM pg_sequences WHERE schemaname = current_schema()"
+SQL = statements(__file__)
 
 _ROWS_OF_NEW_SCHEMA = {"tenants": 1}
 """The number of rows that a migration inserts."""
@@ -70,8 +57,8 @@ def write_backup(conn: psycopg.Connection, file: BinaryIO) -> Manifest:
         manifest = Manifest(
             format=FORMAT,
             revision=current_revision_of(conn) or "",
-            tables=dict(conn.execute(_TABLES).fetchall()),
-            sequences=dict(conn.execute(_SEQUENCES).fetchall()),
+            tables=dict(conn.execute(SQL.list_tables).fetchall()),
+            sequences=dict(conn.execute(SQL.list_sequences).fetchall()),
             sessions=_count(conn, "sessions"),
         )
         with ZipFile(file, "w", ZIP_DEFLATED, compresslevel=_COMPRESSION_LEVEL) as archive:
@@ -145,7 +132,7 @@ def _prepare(url: str, revision: str) -> None:
 
 def _check_empty(conn: psycopg.Connection) -> None:
     """Raise NotEmpty, with the number of sessions if there are any."""
-    tables = [table for table, _ in conn.execute(_TABLES).fetchall()]
+    tables = [table for table, _ in conn.execute(SQL.list_tables).fetchall()]
     for table in sorted(tables, key="sessions".__ne__):
         count = _count(conn, table)
         if count > _ROWS_OF_NEW_SCHEMA.get(table, 0):
@@ -167,13 +154,13 @@ def _load(conn: psycopg.Connection, backup: BackupFile) -> None:
                 copy.write(chunk)
     for sequence, last in sequences.items():
         if last is not None:
-            conn.execute("SELECT setval(%s::regclass, %s)", [sequence, last])
+            conn.execute(SQL.set_sequence, [sequence, last])
 
 
 def _check_names(conn: psycopg.Connection, manifest: Manifest) -> None:
     """Raise BadZipFile unless the backup contains exactly the tables, columns and sequences of its schema."""
-    own = {table: sorted(columns) for table, columns in conn.execute(_TABLES).fetchall()}
-    sequences = {name for name, _ in conn.execute(_SEQUENCES).fetchall()}
+    own = {table: sorted(columns) for table, columns in conn.execute(SQL.list_tables).fetchall()}
+    sequences = {name for name, _ in conn.execute(SQL.list_sequences).fetchall()}
     tables = {table: sorted(columns) for table, columns in manifest.tables.items()}
     if tables != own or manifest.sequences.keys() != sequences:
         raise BadZipFile("the tables or columns differ from the schema")
@@ -182,7 +169,7 @@ def _check_names(conn: psycopg.Connection, manifest: Manifest) -> None:
 def _empty(url: str) -> None:
     """Delete the rows of a backup that cannot be migrated."""
     with connect_command(url) as conn:
-        _truncate(conn, [table for table, _ in conn.execute(_TABLES).fetchall()])
+        _truncate(conn, [table for table, _ in conn.execute(SQL.list_tables).fetchall()])
 
 
 def _truncate(conn: psycopg.Connection, tables: Iterable[str]) -> None:
@@ -192,7 +179,7 @@ def _truncate(conn: psycopg.Connection, tables: Iterable[str]) -> None:
 def _parents_first(conn: psycopg.Connection, tables: Mapping[str, list[str]]) -> Iterator[str]:
     """Return the tables in an order in which every row follows those to which it refers."""
     sorter = TopologicalSorter[str](dict.fromkeys(tables, ()))
-    for child, parent in conn.execute(_REFERENCES).fetchall():
+    for child, parent in conn.execute(SQL.list_references).fetchall():
         sorter.add(child, parent)
     return (table for table in sorter.static_order() if table in tables)
 

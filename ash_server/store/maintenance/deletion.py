@@ -21,48 +21,19 @@ from ash_server.store.log.events import append_events
 from ash_server.store.log.rebuild import End, StoredInput, StoredLine, UnderivedEvent, rebuild_locked
 from ash_server.store.log.stored_json import FILLED
 from ash_server.store.log.writer import Counters, IssueCounts, PreparedEvent, derive, ending, lock
+from ash_server.store.maintenance import reindex
 from ash_server.store.maintenance.reindex import set_by_writer
 from ash_server.store.messages import StoredMessage, find_last, find_message
 from ash_server.store.own_prompts import name_by_own_prompt
-from ash_server.store.session_facts import REPLACE, SessionFacts, collect_facts
+from ash_server.store.session_facts import SessionFacts, collect_facts
+from ash_server.store.statements import Sql, statements
 from ash_shared.eventlog import NORMALIZER_VERSION, Event, Line, Normalizer, line_of
 from ash_shared.eventlog.normalizer import SavedState
 from ash_shared.model.message import Description
 from ash_shared.parsing.describe import describe_parsed
 from ash_shared.parsing.parsed_text import parse_raw
 
-_BURY = """
-    UPDATE messages
-    SET kind = 'deleted', content = '', role = 'system', source = 'unknown', block_types = '{}', digest = NULL,
-        has_explicit_role = NULL, has_explicit_source = NULL, blocks_start = NULL, blocks_size = NULL
-    WHERE session_id = %b AND sequence = %b
-"""
-
-_EVENTS = f"""
-    SELECT sequence, event_id IS NOT NULL, {FILLED}
-    FROM events AS entry
-    WHERE session_id = %(session_id)b AND message_sequence = %(sequence)b AND origin = 'line'
-    ORDER BY sequence
-"""  # noqa: S608  # constant SQL
-
-_EMPTY = """
-    UPDATE events SET type = 'retraction', chunk_group = NULL, text_ranges = NULL, stored_json = new.json
-    FROM unnest(%b::bigint[], %b::text[]) AS new (sequence, json)
-    WHERE events.session_id = %b AND events.sequence = new.sequence
-"""
-
-_DISCOUNT = """
-    UPDATE session_counters SET errors = errors - %b, unrecognised = unrecognised - %b WHERE session_id = %b
-"""
-
-_SET_STATE = "UPDATE session_counters SET normalizer_state = %b WHERE session_id = %b"
-
-# The indexer of a session holds this lock while it writes words.
-_LOCK_WORDS = "SELECT FROM search_progress WHERE session_id = %b FOR UPDATE"
-_DELETE_WORDS = "DELETE FROM search WHERE session_id = %b AND sequence = ANY(%b)"
-_DELETE_ALL_WORDS = "DELETE FROM search WHERE session_id = %b AND sequence <= %b"
-_DELETE_DRIFT = "DELETE FROM drift WHERE session_id = %b AND sequence = %b"
-_UPDATE_SESSION = f"UPDATE sessions SET {REPLACE} WHERE id = %(session_id)b"  # noqa: S608  # constant SQL
+SQL = statements(__file__, filled=Sql(FILLED))
 
 REASON = "deleted"
 """The `reason` of the retractions."""
@@ -98,15 +69,15 @@ async def delete_last_message(conn: AsyncConnection, session_id: UUID) -> Stored
 async def _delete(
     conn: AsyncConnection, session_id: UUID, counters: Counters, message: StoredMessage
 ) -> None:
-    await conn.execute(_LOCK_WORDS, [session_id])
+    await conn.execute(SQL.lock_words, [session_id])
     removed = await _events_of(conn, session_id, message.sequence)
     rest = await _derive_rest(conn, session_id, counters, message.sequence)
-    await conn.execute(_BURY, [session_id, message.sequence])
-    await conn.execute(_DELETE_DRIFT, [session_id, message.sequence])
-    await conn.execute(_UPDATE_SESSION, {"session_id": session_id, **rest.facts._asdict()})
+    await conn.execute(SQL.clear_message, [session_id, message.sequence])
+    await conn.execute(SQL.delete_drift, [session_id, message.sequence])
+    await conn.execute(reindex.SQL.replace_facts, {"session_id": session_id, **rest.facts._asdict()})
     await name_by_own_prompt(conn, session_id)
     if rest.is_changed:
-        await conn.execute(_DELETE_ALL_WORDS, [session_id, counters.event_sequence])
+        await conn.execute(SQL.delete_all_words, [session_id, counters.event_sequence])
         await rebuild_locked(conn, session_id, counters)
     else:
         await _empty(conn, session_id, removed)
@@ -121,7 +92,7 @@ async def _events_of(
 ) -> Sequence[tuple[int, bool, Event]]:
     """Return the events of a message, each with its sequence and whether its beginning is in columns."""
     message = {"session_id": session_id, "sequence": sequence}
-    rows = await (await conn.execute(_EVENTS, message, binary=True)).fetchall()
+    rows = await (await conn.execute(SQL.list_events_of_message, message, binary=True)).fetchall()
     return [(number, has_columns, _decode(content)) for number, has_columns, content in rows]
 
 
@@ -130,10 +101,10 @@ async def _empty(conn: AsyncConnection, session_id: UUID, removed: Sequence[tupl
     sequences = [sequence for sequence, _, _ in removed]
     fields = [_emptied(event, has_columns=has_columns) for _, has_columns, event in removed]
     issues = IssueCounts().add(event for _, _, event in removed)
-    await conn.execute(_EMPTY, [sequences, fields, session_id])
-    await conn.execute(_DELETE_WORDS, [session_id, sequences])
+    await conn.execute(SQL.replace_with_retractions, [sequences, fields, session_id])
+    await conn.execute(SQL.delete_words, [session_id, sequences])
     if any(issues):
-        await conn.execute(_DISCOUNT, [*issues, session_id])
+        await conn.execute(SQL.subtract_issues, [*issues, session_id])
 
 
 def _emptied(event: Event, *, has_columns: bool) -> str:
@@ -156,7 +127,7 @@ class _Rest(NamedTuple):
 
 async def _save_state(conn: AsyncConnection, session_id: UUID, saved: SavedState | None) -> None:
     if saved is not None:
-        await conn.execute(_SET_STATE, [saved.state, session_id])
+        await conn.execute(SQL.set_normalizer_state, [saved.state, session_id])
         await open_texts.delete(conn, session_id)
         await open_texts.write(conn, session_id, saved)
 

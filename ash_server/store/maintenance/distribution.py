@@ -10,6 +10,7 @@ from psycopg.errors import InsufficientPrivilege
 
 from ash_server.errors import AshError
 from ash_server.store.connections.tenants import role_of, role_statements
+from ash_server.store.statements import Sql, statements
 
 DEFAULT_SHARDS = 32
 
@@ -28,17 +29,7 @@ DISTRIBUTED = {
 ON_COORDINATOR = ("alembic_version", "tenants", "keys", "sign_ins", "audit")
 """Few rows, and no statement reads them together with those of sessions."""
 
-_HAS_CITUS = "SELECT EXISTS (SELECT FROM pg_proc WHERE proname = 'create_distributed_table')"
-_TENANTS = "SELECT number FROM tenants ORDER BY number"
-_ROLES = "SELECT rolname FROM pg_roles"
-_DONE = "SELECT logicalrelid::regclass::text FROM pg_dist_partition"
-_HAS_OWN_ROWS = "SELECT pg_relation_size(%s::regclass) > 0"
-
-# Policies of distributed tables must not have subqueries.
-_POLICY = "ALTER POLICY tenant ON {table} USING (tenant = current_setting('ash.tenant')::integer)"
-_DISTRIBUTE = "SELECT create_distributed_table('{table}', '{column}', {place})"
-# The rows are copied; the originals stay in the table of the coordinator, where no statement reads them.
-_TRUNCATE = "SELECT truncate_local_data_after_distributing_table('{table}')"
+SQL = statements(__file__)
 
 
 class NoCitus(AshError):
@@ -53,16 +44,16 @@ def plan_distribution(conn: psycopg.Connection, shards: int) -> list[str]:
     """Return the statements that distribute what is not distributed yet, each a transaction of its own."""
     done: set[str] = set()
     if _has_citus(conn):
-        done = {name for (name,) in conn.execute(_DONE).fetchall()}
+        done = {name for (name,) in conn.execute(SQL.list_distributed_tables).fetchall()}
     missing = {table: column for table, column in DISTRIBUTED.items() if table not in done}
     return [
         *_role_statements(conn),
-        *(_POLICY.format(table=table) for table in missing),
+        *(SQL.simplify_policy.fill(table=Sql(table)) for table in missing),
         *(
-            _DISTRIBUTE.format(table=table, column=column, place=_place(table, shards))
+            SQL.distribute.fill(table=table, column=column, place=_place(table, shards))
             for table, column in missing.items()
         ),
-        *(_TRUNCATE.format(table=table) for table in _with_own_rows(conn)),
+        *(SQL.truncate_local_data.fill(table=table) for table in _with_own_rows(conn)),
     ]
 
 
@@ -87,21 +78,23 @@ def check_citus(conn: psycopg.Connection) -> None:
 
 
 def _has_citus(conn: psycopg.Connection) -> bool:
-    ((has_function,),) = conn.execute(_HAS_CITUS).fetchall()
+    ((has_function,),) = conn.execute(SQL.has_citus).fetchall()
     return bool(has_function)
 
 
 def _role_statements(conn: psycopg.Connection) -> list[str]:
-    roles = {name for (name,) in conn.execute(_ROLES).fetchall()}
-    numbers = [number for (number,) in conn.execute(_TENANTS).fetchall() if role_of(number) not in roles]
+    roles = {name for (name,) in conn.execute(SQL.list_roles).fetchall()}
+    numbers = [
+        number for (number,) in conn.execute(SQL.list_tenants).fetchall() if role_of(number) not in roles
+    ]
     return [statement for number in numbers for statement in role_statements(number)]
 
 
 def _with_own_rows(conn: psycopg.Connection) -> list[str]:
     """Return the tables that have or had rows on the coordinator, those that refer to others first."""
-    sizes = {table: conn.execute(_HAS_OWN_ROWS, [table]).fetchall() for table in reversed(DISTRIBUTED)}
+    sizes = {table: conn.execute(SQL.has_own_rows, [table]).fetchall() for table in reversed(DISTRIBUTED)}
     return [table for table, ((has_rows,),) in sizes.items() if has_rows]
 
 
-def _place(table: str, shards: int) -> str:
-    return f"shard_count := {shards}" if table == "sessions" else "colocate_with := 'sessions'"
+def _place(table: str, shards: int) -> Sql:
+    return Sql(f"shard_count := {shards}" if table == "sessions" else "colocate_with := 'sessions'")

@@ -8,65 +8,19 @@ import psycopg
 from psycopg.errors import InsufficientPrivilege, ObjectNotInPrerequisiteState
 from psycopg.rows import args_row
 
+from ash_server.store.connections import replication
 from ash_server.store.connections.cluster import database_bytes, list_workers, rows_of_shards
 from ash_server.store.connections.pool import REVISION, connect_command, current_revision_of
-from ash_server.store.connections.replication import MISMATCHES, SELECT_STATE, ServerState
-from ash_server.store.search.index import COUNT_PENDING
+from ash_server.store.connections.replication import MISMATCHES, ServerState
+from ash_server.store.search import index
+from ash_server.store.statements import statements
 from ash_shared.eventlog import NORMALIZER_VERSION
 from ash_shared.parsing.parse import PARSER_VERSION
 from ash_shared.projections.search_text import PASSAGES_VERSION
 
 _MB = 1024 * 1024
 
-_TABLES = """
-    SELECT stat.relname, reltuples::bigint AS rows, pg_table_size(relid) AS bytes,
-        pg_indexes_size(relid) AS index_bytes, coalesce(n_live_tup, 0) AS live_rows,
-        coalesce(n_dead_tup, 0) AS dead_rows, coalesce(n_mod_since_analyze, 0) AS changed_rows,
-        EXISTS (SELECT FROM pg_stats WHERE schemaname = stat.schemaname AND tablename = stat.relname) AS has_statistics,
-        greatest(last_vacuum, last_autovacuum) AS vacuumed_at, greatest(last_analyze, last_autoanalyze) AS analyzed_at
-    FROM pg_stat_user_tables AS stat JOIN pg_class ON pg_class.oid = relid
-    WHERE stat.schemaname = current_schema()
-    ORDER BY pg_total_relation_size(relid) DESC, stat.relname
-"""
-_INDEXES = """
-    SELECT indexrelname AS name, stat.relname, pg_relation_size(indexrelid) AS bytes, idx_scan AS scans
-    FROM pg_stat_user_indexes AS stat
-    WHERE stat.schemaname = current_schema()
-    ORDER BY pg_relation_size(indexrelid) DESC, indexrelname
-"""
-
-_HAS_STATEMENTS = "SELECT to_regclass('pg_stat_statements') IS NOT NULL"
-# Statements have no values, except commands such as SET.
-_STATEMENTS = """
-    SELECT regexp_replace(left(query, 300), '\\s+', ' ', 'g'), calls, mean_exec_time, total_exec_time
-    FROM pg_stat_statements JOIN pg_database ON pg_database.oid = dbid
-    WHERE datname = current_database() AND query ~* '^\\s*(WITH|SELECT|INSERT|UPDATE|DELETE)'
-    ORDER BY mean_exec_time DESC
-    LIMIT 10
-"""
-
-_FOLLOWERS = """
-    SELECT coalesce(nullif(application_name, ''), client_addr::text, pid::text), state,
-        coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), replay_lsn), 0)::bigint
-    FROM pg_stat_replication ORDER BY 1
-"""
-_IS_FOLLOWER = "SELECT pg_is_in_recovery()"
-_UNUSED_SLOTS = """
-    SELECT slot_name, pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint
-    FROM pg_replication_slots WHERE NOT active AND restart_lsn IS NOT NULL ORDER BY 1
-"""
-
-# The first message of a session has the version of its parser: indexing goes through a session in order.
-_OUTDATED_MESSAGES = """
-    SELECT count(*) FROM session_counters JOIN messages USING (session_id)
-    WHERE sequence = 1 AND parser_version < %s
-"""
-_OUTDATED_EVENTS = """
-    SELECT count(*) FROM session_counters
-    WHERE message_sequence > 0 AND normalizer_version IS DISTINCT FROM %s
-"""
-
-_SETTINGS = "SELECT name, setting FROM pg_settings WHERE name = ANY(%s)"
+SQL = statements(__file__)
 
 
 class Limits(NamedTuple):
@@ -153,14 +107,14 @@ def diagnose(
         return Diagnosis(database_bytes(conn), (), (), None, (), 0, [finding])
     if lost := list(_lost_workers(conn)):
         return Diagnosis(database_bytes(conn), (), (), None, (), 0, lost)
-    is_follower = _one(conn, _IS_FOLLOWER)
+    is_follower = _one(conn, SQL.is_follower)
     diagnosis = Diagnosis(
         bytes=database_bytes(conn),
         tables=_read_tables(conn),
         indexes=_read_indexes(conn),
         statements=_read_statements(conn),
-        followers=[] if is_follower else _rows(conn, Follower, _FOLLOWERS),
-        pending_events=_one(conn, COUNT_PENDING, {"version": PASSAGES_VERSION}),
+        followers=[] if is_follower else _rows(conn, Follower, SQL.list_followers),
+        pending_events=_one(conn, index.SQL.count_pending_events, {"version": PASSAGES_VERSION}),
         findings=[],
     )
     findings = [finding for check in _CHECKS for finding in check(conn, diagnosis, limits)]
@@ -172,11 +126,11 @@ def diagnose(
 def _read_tables(conn: psycopg.Connection) -> list[TableSize]:
     """Return the tables, largest first; in a cluster, with the sums of their shards."""
     shards: dict[str, list[TableSize]] = {}
-    for row in rows_of_shards(conn, _TABLES):
+    for row in rows_of_shards(conn, SQL.list_tables):
         times = {name: _read_time(row[name]) for name in ("vacuumed_at", "analyzed_at")}
         values = {name: row[name] for name in TableSize._fields[1:]}
         shards.setdefault(row["table"], []).append(TableSize(row["table"], **{**values, **times}))
-    own = _rows(conn, TableSize, _TABLES)
+    own = _rows(conn, TableSize, SQL.list_tables)
     tables = [_sum(shards[each.name]) if each.name in shards else each for each in own]
     return sorted(tables, key=lambda each: -(each.bytes + each.index_bytes))
 
@@ -203,8 +157,8 @@ def _read_time(text: str | None) -> datetime | None:
 
 def _read_indexes(conn: psycopg.Connection) -> list[IndexSize]:
     """Like `_read_tables`."""
-    indexes = {each.name: each for each in _rows(conn, IndexSize, _INDEXES)}
-    for row in rows_of_shards(conn, _INDEXES):
+    indexes = {each.name: each for each in _rows(conn, IndexSize, SQL.list_indexes)}
+    for row in rows_of_shards(conn, SQL.list_indexes):
         name, _, _ = row["name"].rpartition("_")
         known = indexes.get(name, IndexSize(name, row["table"], 0, 0))
         indexes[name] = known._replace(bytes=known.bytes + row["bytes"], scans=known.scans + row["scans"])
@@ -219,10 +173,10 @@ def _lost_workers(conn: psycopg.Connection) -> Iterator[Finding]:
 
 
 def _read_statements(conn: psycopg.Connection) -> list[Statement] | None:
-    if not _one(conn, _HAS_STATEMENTS):
+    if not _one(conn, SQL.has_statement_statistics):
         return None
     try:
-        return _rows(conn, Statement, _STATEMENTS)
+        return _rows(conn, Statement, SQL.list_slowest_statements)
     except ObjectNotInPrerequisiteState:  # the library is not loaded
         return None
 
@@ -249,8 +203,14 @@ def _statistics(_: psycopg.Connection, diagnosis: Diagnosis, limits: Limits) -> 
 
 def _outdated(conn: psycopg.Connection, _: Diagnosis, __: Limits) -> Iterator[Finding]:
     for code, query, version, what, remedy in (
-        ("outdated_messages", _OUTDATED_MESSAGES, PARSER_VERSION, "parser", "ash reindex"),
-        ("outdated_events", _OUTDATED_EVENTS, NORMALIZER_VERSION, "normaliser", "ash events rebuild --all"),
+        ("outdated_messages", SQL.count_outdated_messages, PARSER_VERSION, "parser", "ash reindex"),
+        (
+            "outdated_events",
+            SQL.count_outdated_events,
+            NORMALIZER_VERSION,
+            "normaliser",
+            "ash events rebuild --all",
+        ),
     ):
         if count := _one(conn, query, [version]):
             text = f"{count:,} of the sessions were read by an older {what} than version {version}"
@@ -268,9 +228,9 @@ def _followers(conn: psycopg.Connection, diagnosis: Diagnosis, limits: Limits) -
         if each.state != "streaming" or each.lag_bytes > limits.follower_bytes:
             text = f"the follower {each.name} ({each.state}) is {each.lag_bytes / _MB:,.0f} MB behind"
             yield Finding("follower_lag", text, _sql("SELECT * FROM pg_stat_replication"))
-    if _one(conn, _IS_FOLLOWER):
+    if _one(conn, SQL.is_follower):
         return
-    for name, size in conn.execute(_UNUSED_SLOTS).fetchall():
+    for name, size in conn.execute(SQL.list_unused_slots).fetchall():
         text = f"no follower uses the slot {name}, for which {size / _MB:,.0f} MB of the log are kept"
         yield Finding("unused_slot", text, _sql(f"SELECT pg_drop_replication_slot('{name}')"))
 
@@ -291,13 +251,13 @@ def _replica(primary: psycopg.Connection, url: str) -> Iterator[Finding]:
 
 
 def _state(conn: psycopg.Connection) -> ServerState:
-    (row,) = conn.execute(SELECT_STATE).fetchall()
+    (row,) = conn.execute(replication.SQL.get_server_state).fetchall()
     return ServerState.from_row(row)
 
 
 def _settings(conn: psycopg.Connection, diagnosis: Diagnosis, limits: Limits) -> Iterator[Finding]:
     names = [*_MUST_BE_ON, "shared_buffers"]
-    values: dict[str, str] = dict(conn.execute(_SETTINGS, [names]).fetchall())
+    values: dict[str, str] = dict(conn.execute(SQL.list_settings, [names]).fetchall())
     for name, consequence in _MUST_BE_ON.items():
         if values[name] == "off":
             yield Finding("setting", f"{name} is off: {consequence}", _sql(f"ALTER SYSTEM SET {name} = on"))

@@ -17,6 +17,7 @@ from ash_server.store.log.writer import lock
 from ash_server.store.own_prompts import name_by_own_prompt
 from ash_server.store.pagination import bounded_query
 from ash_server.store.session_facts import REPLACE, SessionFacts, collect_facts
+from ash_server.store.statements import Sql, statements
 from ash_shared.model.message import Description, Kind, Role
 from ash_shared.parsing.parse import PARSER_VERSION, BlocksPlace, describe_with_place
 from ash_shared.parsing.parsed_text import parse_raw
@@ -25,29 +26,11 @@ _PAGE_SIZE = 500
 _PAGE_BYTES = 8 * 1024 * 1024
 _IDS_PAGE_SIZE = 1000
 
-_IDS = "SELECT id FROM sessions WHERE id > %b ORDER BY id LIMIT %b"
 _BEFORE_ALL = UUID(int=0)
 
-_PAGE = bounded_query(
-    "sequence, content, source, role, kind, block_types, parser_version, digest, "
-    "has_explicit_role, has_explicit_source, blocks_start, blocks_size",
-    "SELECT * FROM messages WHERE session_id = %(session_id)b AND sequence > %(after)b AND kind <> 'deleted'",
-)
+SQL = statements(__file__, replaced_facts=Sql(REPLACE))
 
-_UPDATE_MESSAGES = """
-    UPDATE messages
-    SET source = new.source, role = new.role, kind = new.kind, digest = new.digest,
-        block_types = string_to_array(new.block_types, ','), parser_version = %(parser_version)b,
-        blocks_start = new.blocks_start, blocks_size = new.blocks_size
-    FROM unnest(%(sequences)b::bigint[], %(sources)b::text[], %(roles)b::text[], %(kinds)b::text[],
-        %(block_types)b::text[], %(digests)b::bytea[], %(blocks_starts)b::int[], %(blocks_sizes)b::int[])
-        AS new (sequence, source, role, kind, block_types, digest, blocks_start, blocks_size)
-    WHERE messages.session_id = %(session_id)b AND messages.sequence = new.sequence
-"""
-
-_DELETE_DRIFT = "DELETE FROM drift WHERE session_id = %b AND sequence = ANY(%b)"
-
-_UPDATE_SESSION = f"UPDATE sessions SET {REPLACE} WHERE id = %(session_id)b"  # noqa: S608  # constant SQL
+_READ_MESSAGES = bounded_query(SQL.message_columns, SQL.messages_after)
 
 
 class WrittenMessage(Protocol):
@@ -126,7 +109,7 @@ async def session_ids(conn: AsyncConnection) -> AsyncGenerator[UUID, None]:
 
 async def next_session_ids(conn: AsyncConnection, after: UUID) -> list[UUID]:
     """Return up to 1,000 session ids after this one, in ascending order."""
-    rows = await (await conn.execute(_IDS, [after, _IDS_PAGE_SIZE])).fetchall()
+    rows = await (await conn.execute(SQL.list_session_ids, [after, _IDS_PAGE_SIZE])).fetchall()
     return [row[0] for row in rows]
 
 
@@ -150,7 +133,7 @@ async def reindex_messages(conn: AsyncConnection, session_id: UUID) -> Reindexed
     async with conn.transaction():
         await lock(conn, session_id)
         await work.process_pages()
-        await conn.execute(_UPDATE_SESSION, {"session_id": session_id, **work.facts._asdict()})
+        await conn.execute(SQL.replace_facts, {"session_id": session_id, **work.facts._asdict()})
         await name_by_own_prompt(conn, session_id)
     return Reindexed(work.read, work.written)
 
@@ -180,9 +163,9 @@ class _Reindexing:
     async def _write_page(self, page: Sequence[Reread]) -> None:
         async with self._conn.transaction():
             await lock(self._conn, self._session_id)
-            await self._conn.execute(_UPDATE_MESSAGES, {"session_id": self._session_id, **_columns(page)})
+            await self._conn.execute(SQL.update_messages, {"session_id": self._session_id, **_columns(page)})
             sequences = [each.stored.sequence for each in page]
-            await self._conn.execute(_DELETE_DRIFT, [self._session_id, sequences])
+            await self._conn.execute(SQL.delete_drift, [self._session_id, sequences])
             described = [DescribedMessage(each.stored.sequence, each.now) for each in page]
             await insert_drift(self._conn, self._session_id, described)
 
@@ -216,5 +199,5 @@ def set_by_writer(stored: WrittenMessage) -> tuple[str | None, Role | None]:
 
 async def _fetch_page(conn: AsyncConnection, params: Mapping[str, Any]) -> list[Stored]:
     async with conn.cursor(binary=True, row_factory=args_row(Stored)) as cursor:
-        await cursor.execute(_PAGE, params)
+        await cursor.execute(_READ_MESSAGES, params)
         return await cursor.fetchall()

@@ -27,6 +27,7 @@ from ash_server.redaction.chunks import hide_event_texts
 from ash_server.store.log.stored_json import FILLED, FILLED_SIZE, STORED_COLUMNS
 from ash_server.store.pagination import bounded_query, may_have_more
 from ash_server.store.search.tokens import vectors
+from ash_server.store.statements import Sql, statements
 from ash_shared.model.event_types import Weight
 from ash_shared.model.message import Role
 from ash_shared.projections.search_text import PASSAGES_VERSION, SILENT, Passage, passages, role_of
@@ -34,79 +35,18 @@ from ash_shared.projections.search_text import PASSAGES_VERSION, SILENT, Passage
 Readers = Literal["all", "redacted", "unredacted"]
 """The clients that can find a row: those that see redacted texts must not find the words of secrets."""
 
-_PAGE, _PAGE_BYTES = 500, 256 * 1024
+_MAX_EVENTS, _MAX_EVENT_BYTES = 500, 256 * 1024
 """Events indexed in one transaction."""
 MAX_INLINE = 64 * 1024
 """Characters; larger batches of events are read in a thread."""
 _MAX_SESSIONS = 200
 
-_PENDING_SESSIONS = """
-    search_progress AS progress JOIN session_counters AS counters USING (session_id)
-    WHERE counters.event_sequence > CASE WHEN version < %(version)b THEN 0 ELSE progress.event_sequence END
-"""
-"""FROM clause that selects sessions with pending events."""
+SQL = statements(__file__, filled=Sql(FILLED), stored_columns=Sql(STORED_COLUMNS))
 
-_CHANGED = "AND session_id IN (SELECT id FROM sessions WHERE updated_at > %(since)b)"
+_READ_EVENTS = bounded_query(SQL.event_columns, SQL.events_to_index, size=FILLED_SIZE)
 
-# The smallest backlog first, so that new messages are found during a large import.
-_LIST_PENDING, _LIST_CHANGED = (
-    f"""
-    SELECT session_id
-    FROM {_PENDING_SESSIONS} {changed}
-    ORDER BY version < %(version)b, counters.event_sequence - progress.event_sequence
-    LIMIT %(limit)b
-    """  # noqa: S608  # constant SQL
-    for changed in ("", _CHANGED)
-)
-
-# A transaction of an append takes less than a minute.
-_NOW = "SELECT statement_timestamp() - interval '1 minute'"
-
-COUNT_PENDING = f"""
-    SELECT coalesce(sum(
-        counters.event_sequence - CASE WHEN version < %(version)b THEN counters.last_dropped_sequence
-            ELSE greatest(progress.event_sequence, counters.last_dropped_sequence) END
-    ), 0)::bigint
-    FROM {_PENDING_SESSIONS}
-"""  # noqa: S608  # constant SQL
-
-_LOCK = f"""
-    SELECT CASE WHEN version < %(version)b THEN 0 ELSE progress.event_sequence END, progress.last_dropped_sequence,
-        counters.event_sequence, counters.last_dropped_sequence, statement_timestamp()
-    FROM {_PENDING_SESSIONS} AND session_id = %(session_id)b
-    FOR UPDATE OF progress SKIP LOCKED
-"""  # noqa: S608  # constant SQL
-
-_EVENTS = bounded_query(
-    f"sequence, type, {FILLED} AS content",
-    f"""
-    SELECT session_id, sequence, type, message_sequence, {STORED_COLUMNS} FROM events
-    WHERE session_id = %(session_id)b AND sequence > %(after)b AND type <> ALL(%(silent)b)
-    """,  # noqa: S608  # constant SQL
-    size=FILLED_SIZE,
-)
-
-_DELETE = "DELETE FROM search WHERE session_id = %b AND sequence > %b AND sequence <= %b"
-
-_WRITE = """
-    INSERT INTO search (session_id, sequence, part, weight, readers, role, at, words)
-    SELECT session_id, sequence, part, weight, readers, role, at, words::tsvector
-    FROM session_counters, unnest(%(sequences)b::bigint[], %(parts)b::int2[], %(weights)b::text[],
-        %(readers)b::text[], %(roles)b::text[], %(ats)b::timestamptz[], %(words)b::text[])
-        AS new (sequence, part, weight, readers, role, at, words)
-    WHERE session_id = %(session_id)b
-"""
-
-_ADVANCE = """
-    UPDATE search_progress SET event_sequence = %(last)b, last_dropped_sequence = %(dropped)b, version = %(version)b
-    WHERE session_id = %(session_id)b
-"""
-
-_TRY_LOCK = "SELECT pg_try_advisory_xact_lock(%b)"
 _INDEXER = 6_213_850_417
 """Number of the lock of the background indexer, chosen at random."""
-
-_RESTART = "UPDATE search_progress SET event_sequence = 0 WHERE session_id = %b"
 
 
 class _Progress(NamedTuple):
@@ -142,7 +82,7 @@ decode_event = msgspec.json.Decoder(SearchedEvent).decode
 async def indexer_lock(conn: AsyncConnection) -> AsyncGenerator[bool, None]:
     """Yield True if no other process holds the lock of the background indexer, which this one then holds until exit."""
     async with conn.transaction():
-        row = await (await conn.execute(_TRY_LOCK, [_INDEXER])).fetchone()
+        row = await (await conn.execute(SQL.try_advisory_lock, [_INDEXER])).fetchone()
         yield bool(row and row[0])
 
 
@@ -156,7 +96,7 @@ async def index_pending(
     """
     end = time.monotonic() + seconds
     params = {"version": PASSAGES_VERSION, "limit": _MAX_SESSIONS, "since": since}
-    query = _LIST_PENDING if since is None else _LIST_CHANGED
+    query = SQL.list_pending_sessions if since is None else SQL.list_changed_sessions
     while rows := await (await conn.execute(query, params)).fetchall():
         has_progress = False
         for (session_id,) in rows:
@@ -171,19 +111,19 @@ async def index_pending(
 
 async def read_time(conn: AsyncConnection) -> datetime:
     """Return a time of the database before which every change is visible."""
-    rows: list[tuple[datetime]] = await (await conn.execute(_NOW)).fetchall()
+    rows: list[tuple[datetime]] = await (await conn.execute(SQL.read_time)).fetchall()
     return rows[0][0]
 
 
 async def count_pending(conn: AsyncConnection) -> int:
     """Return the number of events that are not indexed."""
-    row = await (await conn.execute(COUNT_PENDING, {"version": PASSAGES_VERSION})).fetchone()
+    row = await (await conn.execute(SQL.count_pending_events, {"version": PASSAGES_VERSION})).fetchone()
     return row[0] if row else 0
 
 
 async def reindex_words(conn: AsyncConnection, session_id: UUID) -> None:
     """Index a session again; searches use its old words until they are replaced."""
-    await conn.execute(_RESTART, [session_id])
+    await conn.execute(SQL.restart_progress, [session_id])
     while await _index_page(conn, session_id):
         pass
 
@@ -192,27 +132,27 @@ async def _index_page(conn: AsyncConnection, session_id: UUID) -> bool:
     """Index a page. Return False if nothing is pending or another process is indexing the session."""
     async with conn.transaction():
         keys = {"session_id": session_id, "version": PASSAGES_VERSION}
-        row = await (await conn.execute(_LOCK, keys)).fetchone()
+        row = await (await conn.execute(SQL.lock_progress, keys)).fetchone()
         if not row:
             return False
         progress = _Progress(*row)
         after = max(progress.last, progress.last_dropped_sequence)
         events = await _read_events(conn, session_id, after)
-        is_cut = may_have_more(events, _PAGE, _PAGE_BYTES)
+        is_cut = may_have_more(events, _MAX_EVENTS, _MAX_EVENT_BYTES)
         last = max(progress.last_event if not is_cut else 0, events[-1].sequence if events else after)
         if progress.dropped < progress.last_dropped_sequence:
-            await conn.execute(_DELETE, [session_id, 0, progress.last_dropped_sequence])
-        await conn.execute(_DELETE, [session_id, after, last])
+            await conn.execute(SQL.delete_words, [session_id, 0, progress.last_dropped_sequence])
+        await conn.execute(SQL.delete_words, [session_id, after, last])
         await _write_rows(conn, session_id, events, progress.now)
         reached = {"last": last, "dropped": progress.last_dropped_sequence}
-        await conn.execute(_ADVANCE, {**keys, **reached})
+        await conn.execute(SQL.advance_progress, {**keys, **reached})
     return True
 
 
 async def _read_events(conn: AsyncConnection, session_id: UUID, after: int) -> list[_Event]:
-    bounds = {"after": after, "limit": _PAGE, "bytes": _PAGE_BYTES, "silent": sorted(SILENT)}
+    bounds = {"after": after, "limit": _MAX_EVENTS, "bytes": _MAX_EVENT_BYTES, "silent": sorted(SILENT)}
     async with conn.cursor(binary=True, row_factory=args_row(_Event)) as cursor:
-        await cursor.execute(_EVENTS, {"session_id": session_id, **bounds})
+        await cursor.execute(_READ_EVENTS, {"session_id": session_id, **bounds})
         return await cursor.fetchall()
 
 
@@ -224,7 +164,7 @@ async def _write_rows(
     if rows:
         names = ("sequences", "parts", "weights", "readers", "roles", "ats", "words")
         columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
-        await conn.execute(_WRITE, {"session_id": session_id, **columns})
+        await conn.execute(SQL.insert_words, {"session_id": session_id, **columns})
 
 
 def _build_rows(

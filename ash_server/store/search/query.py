@@ -30,6 +30,7 @@ from ash_server.store.search.index import (
 from ash_server.store.search.snippets import Snippet, snippet
 from ash_server.store.search.tokens import Hits, ParsedQuery, read_query
 from ash_server.store.sessions import get_session
+from ash_server.store.statements import Sql, statements
 from ash_server.store.text import check_text
 from ash_shared.model.event_types import Weight
 from ash_shared.model.message import LAST_SEQUENCE, Role
@@ -44,61 +45,25 @@ MAX_RESULTS = 100
 _MAX_SNIPPET_BYTES = 4 * 1024 * 1024
 """Bytes of events read for the snippets of one page."""
 
-_MATCHES = "words @@ %(query)b::tsquery"
-_PLACES: Mapping[SearchScope, str] = {
-    "said": f"weight = 'A' AND {_MATCHES}",
-    "conversation": f"weight <> 'D' AND {_MATCHES}",
-    "results": f"weight = 'D' AND {_MATCHES}",
-    # Each side has its own index.
-    "everything": f"(weight <> 'D' AND {_MATCHES} OR weight = 'D' AND {_MATCHES})",
-}
-CONDITIONS: Mapping[SearchScope, str] = {
-    place: f"{condition} AND readers <> %(others)b" for place, condition in _PLACES.items()
-}
-# Sessions are joined to the results of the page only: their number is known, and that of the matches is a guess.
-_QUERIES = {
-    place: f"""
-        SELECT result.session_id, sequence, weights, role, at, matches, title, external_id, source
-        FROM (
-            SELECT * FROM (
-                SELECT session_id, sequence, array_agg(DISTINCT weight) AS weights, role, at,
-                    row_number() OVER (PARTITION BY session_id ORDER BY at DESC, sequence DESC) AS place,
-                    count(*) OVER (PARTITION BY session_id) AS matches
-                FROM tenant_search AS search
-                WHERE {condition}
-                  AND (%(session_id)b::uuid IS NULL OR session_id = %(session_id)b)
-                  AND (%(role)b::text IS NULL OR role = %(role)b)
-                  AND (%(since)b::timestamptz IS NULL OR at >= %(since)b)
-                  AND (%(until)b::timestamptz IS NULL OR at < %(until)b)
-                GROUP BY session_id, sequence, role, at
-            ) AS matching
-            WHERE place <= %(per_session)b
-              AND (%(source)b::text IS NULL OR session_id IN (SELECT id FROM sessions WHERE source = %(source)b))
-              AND (at, session_id, sequence) < (%(at)b::timestamptz, %(id)b::uuid, %(sequence)b::bigint)
-            ORDER BY at DESC, session_id DESC, sequence DESC
-            LIMIT %(limit)b
-        ) AS result JOIN sessions ON id = result.session_id
-        ORDER BY at DESC, result.session_id DESC, sequence DESC
-    """  # noqa: S608  # constant SQL
-    for place, condition in CONDITIONS.items()
-}
+SQL = statements(__file__)
 
-_PICKED = bounded_query(
-    "place, session_id, sequence",
-    """
-    SELECT place, events.*
-    FROM unnest(%(sessions)b::uuid[], %(sequences)b::bigint[])
-        WITH ORDINALITY AS matches (session_id, sequence, place)
-    JOIN events USING (session_id, sequence)
-    """,
-    "place",
-    FILLED_SIZE,
+
+def for_each_scope(statement: Sql) -> dict[SearchScope, Sql]:
+    """Return a statement with the condition of each scope."""
+    conditions: Mapping[SearchScope, Sql] = {
+        "said": SQL.is_said,
+        "conversation": SQL.is_conversation,
+        "results": SQL.is_result,
+        "everything": SQL.is_anything,
+    }
+    return {scope: statement.fill(condition=condition) for scope, condition in conditions.items()}
+
+
+_FIND = for_each_scope(SQL.find)
+_READ_MATCHING_EVENTS = SQL.read_matching_events.fill(
+    filled=Sql(filled("entry.session_id")),
+    page=bounded_query(SQL.matching_keys, SQL.matching_events, "place", FILLED_SIZE),
 )
-_READ_EVENTS = f"""
-    SELECT place, CASE WHEN origin = 'line' THEN message_sequence END, {filled("entry.session_id")}
-    FROM ({_PICKED}) AS picked JOIN events AS entry USING (session_id, sequence)
-    ORDER BY place
-"""  # noqa: S608  # constant SQL
 
 
 class SearchFilter(TypedDict, total=False):
@@ -141,7 +106,7 @@ async def find(conn: AsyncConnection, q: str, **filters: Unpack[SearchFilter]) -
         **(_read_cursor(after) if after else _NEWEST),
     }
     async with conn.cursor(binary=True, row_factory=args_row(_Match)) as cursor:
-        await cursor.execute(_QUERIES[filters.get("place", "conversation")], params, prepare=False)
+        await cursor.execute(_FIND[filters.get("place", "conversation")], params, prepare=False)
         rows = await cursor.fetchall()
     if not rows and params["session_id"]:
         await get_session(conn, params["session_id"])
@@ -213,7 +178,7 @@ async def describe(
         "limit": len(matches),
         "bytes": _MAX_SNIPPET_BYTES,
     }
-    rows = await (await conn.execute(_READ_EVENTS, places, binary=True)).fetchall()
+    rows = await (await conn.execute(_READ_MATCHING_EVENTS, places, binary=True)).fetchall()
     is_large = redacted or sum(len(content) for _, _, content in rows) > MAX_INLINE
     weights = [matches[place - 1].weights for place, _, _ in rows]
     work = partial(_describe_all, rows, weights, parsed.hits, redacted=redacted)

@@ -13,48 +13,26 @@ from psycopg.rows import args_row
 from pydantic import Field
 
 from ash_server.store.search.query import (
-    CONDITIONS,
     FoundEvent,
     IndexedMatch,
     SearchScope,
     describe,
+    for_each_scope,
     other_readers,
 )
 from ash_server.store.search.tokens import read_query
 from ash_server.store.sessions import get_session
+from ash_server.store.statements import statements
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.pages import MatchedEvent
 
 MAX_HITS = 100
 """The most hits of a page."""
 
-_QUERIES = {
-    place: f"""
-        WITH hits AS (
-            SELECT session_id, sequence, array_agg(DISTINCT weight) AS weights, role, at,
-                row_number() OVER (ORDER BY sequence) AS number, count(*) OVER () AS total
-            FROM search
-            WHERE session_id = %(session_id)b AND {condition}
-            GROUP BY session_id, sequence, role, at
-        ), first AS (
-            SELECT greatest(
-                %(after)b::bigint,
-                coalesce(min(number) FILTER (WHERE sequence >= %(at)b::bigint), max(number)) - %(limit)b / 2 - 1
-            ) AS after
-            FROM hits
-        )
-        SELECT session_id, sequence, weights, role, at, number, total
-        FROM hits, first
-        WHERE number > first.after AND number <= first.after + %(limit)b
-        ORDER BY number
-    """  # noqa: S608  # constant SQL
-    for place, condition in CONDITIONS.items()
-}
+SQL = statements(__file__)
 
-_COUNTS = {
-    place: f"SELECT count(DISTINCT sequence) FROM search WHERE session_id = %(session_id)b AND {condition}"  # noqa: S608
-    for place, condition in CONDITIONS.items()
-}
+_LIST_HITS = for_each_scope(SQL.list_hits)
+_COUNT_HITS = for_each_scope(SQL.count_hits)
 
 
 class SessionHit(MatchedEvent):
@@ -110,12 +88,12 @@ async def find_in_session(
     }
     place = filters.get("place", "everything")
     async with conn.cursor(binary=True, row_factory=args_row(_Hit)) as cursor:
-        await cursor.execute(_QUERIES[place], params, prepare=False)
+        await cursor.execute(_LIST_HITS[place], params, prepare=False)
         rows = await cursor.fetchall()
     if rows:
         return _to_page(rows, await describe(conn, rows, parsed, redacted=filters.get("redact", False)))
     await get_session(conn, session_id)
-    counted = await conn.execute(_COUNTS[place], params, prepare=False)
+    counted = await conn.execute(_COUNT_HITS[place], params, prepare=False)
     return SessionHitPage(hits=[], total=(await counted.fetchone() or [0])[0])
 
 

@@ -23,8 +23,9 @@ from ash_server.live.heartbeat import Heartbeat
 from ash_server.live.replica import Replica
 from ash_server.settings import Settings
 from ash_server.store import Store
+from ash_server.store.connections import replication
 from ash_server.store.connections.pool import PooledUrl, upgrade
-from ash_server.store.connections.replication import MISMATCHES, SELECT_STATE, ServerState
+from ash_server.store.connections.replication import MISMATCHES, ServerState
 from ash_server.store.embedded.binaries import find_binaries
 from ash_server.store.embedded.server import EmbeddedPostgres
 from ash_server.store.maintenance.doctor import Limits, diagnose
@@ -365,7 +366,7 @@ def test_a_role_without_rights_can_compare_servers(cluster: Cluster) -> None:
         states = []
         for conn in (primary, replica):
             conn.execute("SET ROLE plain")
-            states += [ServerState.from_row(row) for row in conn.execute(SELECT_STATE)]
+            states += [ServerState.from_row(row) for row in conn.execute(replication.SQL.get_server_state)]
         primary.execute("RESET ROLE; DROP ROLE plain")
 
     assert [each.is_replica for each in states] == [False, True]

@@ -17,7 +17,8 @@ from psycopg._cursor_base import BaseCursor
 import ash_server.store
 from ash_server import NewMessage
 from ash_server.store import Store
-from ash_server.store.connections.driver import PASS_ON_SETTINGS, Connection
+from ash_server.store.connections import driver
+from ash_server.store.connections.driver import Connection
 from ash_server.store.connections.pool import upgrade
 from ash_server.store.connections.tenants import DEFAULT, role_of
 from ash_server.store.log.events import _POST
@@ -93,6 +94,7 @@ def constants() -> Iterator[str]:
     """Yield the SQL of the package: its values, and texts within functions."""
     for module in pkgutil.walk_packages(ash_server.store.__path__, "ash_server.store."):
         for value in vars(importlib.import_module(module.name)).values():
+            texts: list[object]
             if isinstance(value, Statements):
                 texts = [value[name] for name in value]
             else:
@@ -226,7 +228,7 @@ async def test_no_pipeline_of_a_cluster_begins_with_a_lock(
     first = await first_statements(bare_database_url, monkeypatch)
 
     assert len(first) > 4
-    assert set(first) == {PASS_ON_SETTINGS}
+    assert set(first) == {driver.SQL.pass_on_settings}
 
 
 async def first_statements(url: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:

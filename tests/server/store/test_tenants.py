@@ -17,7 +17,7 @@ from ash_server.store import Store
 from ash_server.store.connections.pool import Pool, connect, direct_url, open_pool
 from ash_server.store.connections.tenants import APP_ROLE, DEFAULT, Tenant, get_or_create_tenant, role_of
 from ash_server.store.schema.tables import metadata
-from ash_server.store.search.query import _NEWEST, _QUERIES
+from ash_server.store.search.query import _FIND, _NEWEST
 from ash_server.store.sessions import _LIST
 from ash_server.store.transcripts import _CANDIDATE
 from ash_server.transfer.importing.file_import import import_file
@@ -276,8 +276,8 @@ _SEARCH = {**_NEWEST, "query": "77", "others": "redacted", "per_session": 2**31 
 @pytest.mark.parametrize(
     ("query", "params", "index"),
     [
-        (_QUERIES["conversation"], _SEARCH, "search_conversation_idx"),
-        (_QUERIES["results"], _SEARCH, "search_results_idx"),
+        (_FIND["conversation"], _SEARCH, "search_conversation_idx"),
+        (_FIND["results"], _SEARCH, "search_results_idx"),
         (_LIST, {"active_at": "infinity", "id": UUID(int=2**128 - 1), "limit": 10}, "sessions_activity_idx"),
         (_CANDIDATE, {"key": "77", "ids": [], "rejected": []}, "sessions_lineage_idx"),
     ],

@@ -294,7 +294,7 @@ async def test_index_does_not_depend_on_pages_and_interruptions(
         (1, False, 60.0),
         (2, False, 0.0),
     ):
-        monkeypatch.setattr(index, "_PAGE", page)
+        monkeypatch.setattr(index, "_MAX_EVENTS", page)
         session_id = (await create_session(connection)).session.id
         for each in LINES:
             await store(connection, session_id, each)
@@ -324,7 +324,7 @@ async def test_counts_pending_events(connection: AsyncConnection, session_id: UU
 async def test_concurrent_indexers_add_words_once(
     connection: AsyncConnection, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index, "_PAGE", 2)
+    monkeypatch.setattr(index, "_MAX_EVENTS", 2)
     ids = [(await create_session(connection)).session.id for _ in range(10)]
     for session_id in ids:
         await store(connection, session_id, *LINES)
@@ -416,7 +416,7 @@ async def test_empty_session_has_nothing_pending(connection: AsyncConnection, se
 async def test_new_message_is_indexed_before_large_backlog(
     connection: AsyncConnection, session_id: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index, "_PAGE", 1)
+    monkeypatch.setattr(index, "_MAX_EVENTS", 1)
     large = (await create_session(connection)).session.id
     await store(connection, large, *(line("user", 1, "heron", uuid=f"u-{number}") for number in range(50)))
     await store(connection, session_id, LINES[0])

@@ -1,0 +1,43 @@
+-- name: clear_message
+-- The text of a message and everything derived from it. Its row stays.
+UPDATE messages
+SET kind = 'deleted', content = '', role = 'system', source = 'unknown', block_types = '{}', digest = NULL,
+    has_explicit_role = NULL, has_explicit_source = NULL, blocks_start = NULL, blocks_size = NULL
+WHERE session_id = %b AND sequence = %b
+
+-- name: list_events_of_message
+-- The events of a message, and whether the beginning of their JSON is in columns.
+SELECT sequence, event_id IS NOT NULL, {filled}
+FROM events AS entry
+WHERE session_id = %(session_id)b AND message_sequence = %(sequence)b AND origin = 'line'
+ORDER BY sequence
+
+-- name: replace_with_retractions
+-- Events that become retractions of themselves.
+UPDATE events SET type = 'retraction', chunk_group = NULL, text_ranges = NULL, stored_json = new.json
+FROM unnest(%b::bigint[], %b::text[]) AS new (sequence, json)
+WHERE events.session_id = %b AND events.sequence = new.sequence
+
+-- name: subtract_issues
+-- Numbers of issues in removed events.
+UPDATE session_counters SET errors = errors - %b, unrecognised = unrecognised - %b WHERE session_id = %b
+
+-- name: set_normalizer_state
+-- The state of the normaliser after the last message.
+UPDATE session_counters SET normalizer_state = %b WHERE session_id = %b
+
+-- name: lock_words
+-- The lock that the indexer of a session holds while it writes words.
+SELECT FROM search_progress WHERE session_id = %b FOR UPDATE
+
+-- name: delete_words
+-- The words of some events.
+DELETE FROM search WHERE session_id = %b AND sequence = ANY(%b)
+
+-- name: delete_all_words
+-- The words of all events up to one.
+DELETE FROM search WHERE session_id = %b AND sequence <= %b
+
+-- name: delete_drift
+-- What the parser did not know in a message.
+DELETE FROM drift WHERE session_id = %b AND sequence = %b

@@ -1,0 +1,31 @@
+-- name: list_session_ids
+-- A page of the ids of sessions, in ascending order.
+SELECT id FROM sessions WHERE id > %b ORDER BY id LIMIT %b
+
+-- fragment: message_columns
+-- The columns of `Stored`.
+sequence, content, source, role, kind, block_types, parser_version, digest,
+has_explicit_role, has_explicit_source, blocks_start, blocks_size
+
+-- fragment: messages_after
+-- The messages of a session after a sequence.
+SELECT * FROM messages WHERE session_id = %(session_id)b AND sequence > %(after)b AND kind <> 'deleted'
+
+-- name: update_messages
+-- The derived columns of some messages.
+UPDATE messages
+SET source = new.source, role = new.role, kind = new.kind, digest = new.digest,
+    block_types = string_to_array(new.block_types, ','), parser_version = %(parser_version)b,
+    blocks_start = new.blocks_start, blocks_size = new.blocks_size
+FROM unnest(%(sequences)b::bigint[], %(sources)b::text[], %(roles)b::text[], %(kinds)b::text[],
+    %(block_types)b::text[], %(digests)b::bytea[], %(blocks_starts)b::int[], %(blocks_sizes)b::int[])
+    AS new (sequence, source, role, kind, block_types, digest, blocks_start, blocks_size)
+WHERE messages.session_id = %(session_id)b AND messages.sequence = new.sequence
+
+-- name: delete_drift
+-- What the parser did not know in some messages.
+DELETE FROM drift WHERE session_id = %b AND sequence = ANY(%b)
+
+-- name: replace_facts
+-- The facts that all messages of a session give.
+UPDATE sessions SET {replaced_facts} WHERE id = %(session_id)b

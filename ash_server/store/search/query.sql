@@ -1,0 +1,61 @@
+-- fragment: matches
+-- True for words that match the query.
+words @@ %(query)b::tsquery
+
+-- fragment: is_said
+-- True for messages of the user and the assistant that match.
+weight = 'A' AND {matches}
+
+-- fragment: is_conversation
+-- True for messages, thinking and tool calls that match.
+weight <> 'D' AND {matches}
+
+-- fragment: is_result
+-- True for tool results and all other texts that match.
+weight = 'D' AND {matches}
+
+-- fragment: is_anything
+-- True for all texts that match. Each side has its own index.
+(weight <> 'D' AND {matches} OR weight = 'D' AND {matches})
+
+-- fragment: find
+-- A page of the matching events, newest first. Sessions are joined to the results of the page only: their number is
+-- known, and PostgreSQL only guesses the number of matches.
+SELECT result.session_id, sequence, weights, role, at, matches, title, external_id, source
+FROM (
+    SELECT * FROM (
+        SELECT session_id, sequence, array_agg(DISTINCT weight) AS weights, role, at,
+            row_number() OVER (PARTITION BY session_id ORDER BY at DESC, sequence DESC) AS place,
+            count(*) OVER (PARTITION BY session_id) AS matches
+        FROM tenant_search AS search
+        WHERE {condition} AND readers <> %(others)b
+          AND (%(session_id)b::uuid IS NULL OR session_id = %(session_id)b)
+          AND (%(role)b::text IS NULL OR role = %(role)b)
+          AND (%(since)b::timestamptz IS NULL OR at >= %(since)b)
+          AND (%(until)b::timestamptz IS NULL OR at < %(until)b)
+        GROUP BY session_id, sequence, role, at
+    ) AS matching
+    WHERE place <= %(per_session)b
+      AND (%(source)b::text IS NULL OR session_id IN (SELECT id FROM sessions WHERE source = %(source)b))
+      AND (at, session_id, sequence) < (%(at)b::timestamptz, %(id)b::uuid, %(sequence)b::bigint)
+    ORDER BY at DESC, session_id DESC, sequence DESC
+    LIMIT %(limit)b
+) AS result JOIN sessions ON id = result.session_id
+ORDER BY at DESC, result.session_id DESC, sequence DESC
+
+-- fragment: matching_keys
+-- The keys of events, in the order of the matches.
+place, session_id, sequence
+
+-- fragment: matching_events
+-- The events of the matches.
+SELECT place, events.*
+FROM unnest(%(sessions)b::uuid[], %(sequences)b::bigint[])
+    WITH ORDINALITY AS matches (session_id, sequence, place)
+JOIN events USING (session_id, sequence)
+
+-- fragment: read_matching_events
+-- The JSON of the matching events that fit into one page.
+SELECT place, CASE WHEN origin = 'line' THEN message_sequence END, {filled}
+FROM ({page}) AS picked JOIN events AS entry USING (session_id, sequence)
+ORDER BY place
