@@ -29,7 +29,7 @@ class Size(NamedTuple):
     batches: Mapping[int, int]
     """Appends per run, by the number of items in each."""
     items: int
-    """Items of the loaded session; a run appends no more of them."""
+    """Items of the loaded session; a run appends no more."""
     rounds: int
     load_rounds: int
 

@@ -145,7 +145,7 @@ _FILLING_WORDS = 12_000
 
 
 async def _append_chunks(conn: AsyncConnection, length: int, wal: list[float]) -> float:
-    """Return the seconds for chunks after an open text of this length, each in an append of its own."""
+    """Return the seconds for chunks after an open text of this length, each in a separate append."""
     session_id = await new_session(conn)
     for text in [stream_line(0), stream_line(1), *_filling(length)]:
         await append(conn, session_id, [_message(session_id, text)])
@@ -269,7 +269,7 @@ def _messages(conns: list[AsyncConnection]) -> Mapping[str, tuple[Prepare, Appen
 
 
 class _Rows(NamedTuple):
-    """The message and the event rows of one text."""
+    """The message and the event rows of a text."""
 
     message: PreparedMessage
     events: list[tuple[Any, ...]]

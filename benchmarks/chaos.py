@@ -30,10 +30,10 @@ from benchmarks.samples import agent_line
 from benchmarks.table import Details, Row, details, goals
 
 _SESSION_OF_SAMPLES = "0b8f1f2e-60aa-4a53-9d55-7c1e0d9c8f7e"
-"""The id in the lines of the samples, by which the session of a file is found."""
+"""The session id in the lines of the samples; it identifies the session of a file."""
 
 _FILES, _WRITERS = 2, 2
-"""The number of pushed files, and of writers of one session, for each tenant."""
+"""The number of pushed files, and of writers per session, for each tenant."""
 _SETTLE_SECONDS = 180
 
 
@@ -55,7 +55,7 @@ class Result(NamedTuple):
 
 
 class Run:
-    """Writers and readers of both tenants, while processes of one kind are killed."""
+    """Writers and readers of both tenants, while processes of a kind are killed."""
 
     def __init__(self, deployment: Deployment, clients: Mapping[str, AsyncAshClient], size: Size) -> None:
         self._deployment = deployment

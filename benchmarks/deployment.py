@@ -24,7 +24,7 @@ from benchmarks.proxy import RoundRobinProxy
 
 TENANTS = ("red", "blue")
 METRICS = DEFAULT.name
-"""The tenant whose key reads the metrics."""
+"""The tenant of the key that reads the metrics."""
 COMMAND = Path(sys.executable).with_name("ash")
 
 SECRET = "the secret of the benchmark"
@@ -131,7 +131,7 @@ async def deployed(servers: int = 1) -> AsyncIterator[Deployment]:
 
 
 async def create_key(store: Store, tenant: str, scopes: tuple[KeyScope, ...]) -> str:
-    """Create a key for servers of this module, and its tenant."""
+    """Create a key for the servers started here, and its tenant."""
     text = new_key_text()
     new = NewKey(shown_prefix(text), shown_prefix(text), digest(SECRET.encode(), text), scopes, None)
     await store.keys.create(tenant, new)

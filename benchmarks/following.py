@@ -27,7 +27,7 @@ class Size(NamedTuple):
     followers: int
     events: int
     pause: float
-    """Seconds between two events; about the rate at which a model streams chunks."""
+    """Seconds between two events; about the rate of a streaming model."""
 
 
 FULL = Size(followers=100, events=500, pause=0.02)

@@ -1,4 +1,4 @@
-"""P12: importing transcripts, compared with copying the same lines into a table of one column."""
+"""P12: importing transcripts, compared with copying the same lines into a one-column table."""
 
 import re
 import tempfile

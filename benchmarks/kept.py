@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 _STRUCTURAL_KEYS = frozenset({"role", "type"})
-"""Keys whose values may be expressed by a class or by the message around the content."""
+"""Keys with values that a class, or the message around the content, may express."""
 _UNTYPED = frozenset({"raw", "non_standard"})
 
 

@@ -37,7 +37,7 @@ class Size(NamedTuple):
     """Numbers of readers that do not read."""
     rounds: int
     seconds: float
-    """How long the writers of one round write."""
+    """Duration of a round of writers, in seconds."""
 
 
 FULL = Size(bodies=None, exports=None, export_bytes=50 * _MB, stalled=(100, 300), rounds=7, seconds=2)
@@ -112,7 +112,7 @@ _READS = (
 
 
 async def _body(deployment: Deployment, client: AsyncAshClient, name: str) -> Row:
-    """Send the body, and read what was stored of it."""
+    """Send the body, and read the stored part."""
     deployment.kill_server()
     await deployment.start_server()
     path, media_type, text = _BODIES[name]

@@ -1,4 +1,4 @@
-"""Interleaved timing of cases, so that background load affects all of them."""
+"""Interleaved timing of cases, so that background load affects each case."""
 
 import gc
 import time

@@ -40,7 +40,7 @@ _REASONS: tuple[_Reason, ...] = (
     _Reason(
         "P4",
         "objects, Chat Completions answers, against openai ChatCompletion.model_validate_json",
-        "The peer is compiled for this one shape and drops what it does not know; Ash recognises the format and "
+        "The peer is compiled for this one shape and drops unknown values; Ash recognises the format and "
         "translates the content.",
     ),
     *(
@@ -77,18 +77,16 @@ _REASONS: tuple[_Reason, ...] = (
     _Reason(
         "P11",
         "",
-        "The whole session is 64,000 elements, whose creation, style and layout take most of the time of the main "
-        "thread; the first screen is the start of the browser's page, its modules and the layout.",
+        "The whole session is 64,000 elements: creating, styling and laying them out takes most of the main "
+        "thread's time; the first screen is the start of the browser's page, its modules and the layout.",
     ),
     _Reason(
         "P12",
         "",
-        "A line is decoded, described and normalised in Python, a third of it each; COPY only sends it. A process of "
-        "`--jobs` starts in 0.9 s.",
+        "A line is decoded, described and normalised in Python, each a third of the time; COPY only sends it. A "
+        "process of `--jobs` starts in 0.9 s.",
     ),
-    _Reason(
-        "P13", "", "A page of one message is one statement, to which row-level security adds about 20 us."
-    ),
+    _Reason("P13", "", "A page with a single message is one statement; row-level security adds about 20 us."),
     _Reason(
         "P14",
         "AshSessionStore in process, appending",
@@ -98,7 +96,7 @@ _REASONS: tuple[_Reason, ...] = (
     _Reason(
         "P14",
         "AshSession in process, appending",
-        "As for P6; single items are faster than those of the peer, which needs more round trips.",
+        "As for P6; single items are faster than the peer's, which needs more round trips.",
     ),
     _Reason(
         "P14",
@@ -110,13 +108,13 @@ _REASONS: tuple[_Reason, ...] = (
         "P10",
         "pages of",
         "PostgreSQL decompresses the texts of the messages. Events stored whole are faster than they were, since pages "
-        "are joined as bytes: the pages take 1.0 to 1.1 times the CPU of those before events referred to texts.",
+        "are joined as bytes: the pages take 1.0 to 1.1 times the CPU of pages before events referred to texts.",
     ),
     _Reason(
         "P7",
         "session of",
-        "Rows become objects, which COPY does without, and the event loop wakes up when it is faster than PostgreSQL. "
-        "There, the sum of sizes by which a page ends takes as long as reading small rows.",
+        "Rows become objects, unlike with COPY, and the event loop wakes up when it is faster than PostgreSQL. "
+        "There, summing the sizes that end a page takes as long as reading small rows.",
     ),
 )
 

@@ -25,7 +25,7 @@ class Size(NamedTuple):
     messages: int
     rounds: int
     folder_seconds: float
-    """Minimum duration of one run over a folder."""
+    """Minimum duration of a run over a folder."""
 
 
 FULL = Size(messages=20_000, rounds=9, folder_seconds=0.02)

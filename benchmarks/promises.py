@@ -30,7 +30,7 @@ class Log:
     tenant: str
     id: UUID
     acknowledged: dict[str, int | None] = field(default_factory=dict)
-    """The sequences of texts; None for the lines of a file, whose sequences its writer never learns."""
+    """The sequences of texts; None for the lines of a file: the writer never learns their sequences."""
     path: Path | None = None
     """The file that is pushed into the session."""
 
@@ -48,7 +48,7 @@ class Counts(NamedTuple):
     missed: int = 0
     disordered: int = 0
     leaked: int = 0
-    """Answers from which another tenant learned of the session."""
+    """Answers that reveal the session to another tenant."""
 
     def __or__(self, other: "Counts") -> "Counts":
         return Counts(*map(sum, zip(self, other, strict=True)))

@@ -39,7 +39,7 @@ def measure(samples: Samples, size: Size) -> tuple[list[Row], list[Details]]:
             losses += [(name, *cells) for cells in _kept(messages, chosen, node)]
     rows += [] if parsers else [Row("P4", "Python peers", None, note="none is installed")]
     headings = ("messages", "parser", "kept", "kept and typed", "refused")
-    title = "What is kept of the strings and numbers of the content"
+    title = "Strings and numbers of the content that are kept"
     return rows, [Details(title, headings, losses)]
 
 

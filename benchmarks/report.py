@@ -36,7 +36,7 @@ describe the machine more than Ash.
 - P9: from the start of the append to the receipt by a subscriber. The measuring process is also the writer and all
   subscribers; through a server, they are connections to it.
 - P10: a transcript of the lines of the mix, imported into empty tables with their indexes. Pages are requested as in P5
-  from that session and from a copy whose events are stored whole.
+  from that session and from a copy with events stored whole.
 - P11: in Chromium, with a server process, on a session generated from the samples of `ash demo`, repeated with new ids.
   The first screen counts from the start of the navigation until events are painted; the whole session from the click
   until the last page is laid out. The plain page requests the same events from the same server and shows each as text
@@ -45,7 +45,7 @@ describe the machine more than Ash.
 - P12: lines of the mix, read, typed and stored with their events, compared with the lines alone. Rebuilding the events
   reads every message and writes its events after the existing ones.
 - P14: sessions of 2.5 KB items, each appended to a new session by one writer; the ratio of appends is the median of
-  their sizes. Peers are those of P6, on PostgreSQL without a server between.
+  their sizes. The peers are the same as in P6, on PostgreSQL without a server between.
 - P15: `redact_text` in a thread, on the worst inputs for its patterns and on JSON with these texts, in CPU time of the
   process. The wait is the longest time during which the event loop cannot run. Shortest times of the rounds."""
 

@@ -34,7 +34,7 @@ def load(*, smoke: bool) -> Samples:
     lines = [line for line in folders["claude_code_jsonl"] if of_type(line, "user", "assistant")]
     records = sum(map(len, folders.values()))
     return Samples(
-        lines, folders, f"the {records} records of the corpus, {len(lines)} of them lines of the mix"
+        lines, folders, f"the {records} records of the corpus, including {len(lines)} lines of the mix"
     )
 
 

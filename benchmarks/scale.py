@@ -35,7 +35,7 @@ _LISTED = 10
 _RECENT = 50
 """Sessions that are written, read and searched; the others are only stored."""
 _SLOW = 1.0
-"""Seconds from which an operation is named in the extrapolation."""
+"""Operations that take longer, in seconds, are listed in the extrapolation."""
 
 _BYTES = "SELECT pg_database_size(current_database())"
 
@@ -237,7 +237,7 @@ async def _fill(server: EmbeddedPostgres, size: int) -> Filled:
 
 
 async def _repeat(operation: Operation, subject: Subject, times: int) -> float:
-    """Return the seconds of one run."""
+    """Return the seconds of a run."""
     total = 0.0
     for _ in range(times):
         began = time.perf_counter()

@@ -130,7 +130,7 @@ def _write(
     numbers: Iterator[int],
     processes: Sequence[psutil.Process],
 ) -> tuple[float, list[float]]:
-    """Let each writer append to a new session; return the seconds until all are done, and those of CPU by process."""
+    """Let each writer append to a new session; return the seconds until all are done, and CPU seconds by process."""
     bodies = [
         [
             json.dumps([{"content": agent_line(next(numbers), _LINE_BYTES)} for _ in range(_BATCH)]).encode()

@@ -63,7 +63,7 @@ class Latency(NamedTuple):
 
 
 class Load:
-    """The requests of one tenant."""
+    """The requests of a tenant."""
 
     def __init__(self, client: AsyncAshClient, http: httpx2.AsyncClient, key: str) -> None:
         self._client = client

@@ -1,4 +1,4 @@
-"""P11: a long session in the viewer, in a real browser, compared with a page of one plain element per event."""
+"""P11: a long session in the viewer, in a real browser, compared with a page with a plain element per event."""
 
 import json
 import tempfile
@@ -38,7 +38,7 @@ SMOKE = Size(messages=700, rounds=1)
 
 
 class Round(NamedTuple):
-    """Measurements of one round, in milliseconds unless named otherwise."""
+    """Measurements of a round, in milliseconds unless stated otherwise."""
 
     first: float
     whole: float

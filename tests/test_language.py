@@ -44,8 +44,6 @@ BUDGETS: dict[str, dict[str, float]] = {
     "viewer": {"that of": 5, "whose": 17, "what is": 8},
     "ash_client": {"that of": 22, "whose": 37, "of it": 37},
     "ash_stores": {"that of": 44, "of it": 32},
-    "alembic": {"whose": 42, "of which": 35, "what is": 22},
-    "benchmarks, tools, examples": {"that of": 7, "whose": 9, "of it": 32},
     "tests": {"that of": 8, "whose": 18, "of it": 27, "of which": 14, "what is": 11},
 }
 

@@ -1,7 +1,7 @@
 """List constructions that make English hard to read: `python -m tools.language [PATH...]`.
 
-They are counted in docstrings, comments, messages (string constants of several words, except in tests) and
-Markdown outside code blocks. `tests/test_language.py` limits how often they occur in 10,000 words.
+They are counted in docstrings, comments, messages (string constants of several words, except in tests and
+migrations) and Markdown outside code blocks. `tests/test_language.py` limits how often they occur in 10,000 words.
 """
 
 import ast
@@ -27,6 +27,8 @@ DEFAULT_PATHS = (
 )
 # Files of other projects, and files that are data.
 EXCLUDED_FOLDERS = {"node_modules", "vendor", "swagger", "samples", "recordings", "dist", "__pycache__"}
+# Strings in tests are data; strings in migrations are part of the schemas of earlier versions.
+WITHOUT_MESSAGES = {"alembic", "tests"}
 
 _WORD = re.compile(r"[A-Za-z][\w']*")
 _SPACE_WITHIN_PARAGRAPH = r"[^\S\n]*\s[^\S\n]*"
@@ -117,7 +119,7 @@ def _markdown(text: str) -> _Spans:
     yield start, len(text)
 
 
-def _python(text: str, is_test: bool = False) -> _Spans:
+def _python(text: str, has_messages: bool = True) -> _Spans:
     lines = text.splitlines(keepends=True)
     starts = list(accumulate(map(len, lines), initial=0))
     for token in tokenize.generate_tokens(iter(lines).__next__):
@@ -129,7 +131,7 @@ def _python(text: str, is_test: bool = False) -> _Spans:
     strings = (
         each for each in ast.walk(tree) if isinstance(each, ast.Constant) and isinstance(each.value, str)
     )
-    prose = (each for each in strings if id(each) in docstrings or (not is_test and _is_message(each)))
+    prose = (each for each in strings if id(each) in docstrings or (has_messages and _is_message(each)))
     # The constants within an f-string have its position.
     yield from {_string_span(each, lines, starts) for each in prose}
 
@@ -175,8 +177,8 @@ _SPANS: dict[str, Callable[[str], _Spans]] = {
 
 
 def _spans(file: Path, text: str) -> _Spans:
-    if file.suffix == ".py" and file.is_relative_to(ROOT / "tests"):
-        return _python(text, is_test=True)
+    if file.suffix == ".py" and _shown_path(file).parts[0] in WITHOUT_MESSAGES:
+        return _python(text, has_messages=False)
     return _SPANS[file.suffix](text)
 
 

@@ -1,4 +1,4 @@
-"""The modification time of an imported file, for sessions whose messages name no time."""
+"""The modification time of an imported file, for sessions without timestamps in their messages."""
 
 import sqlalchemy as sa
 from alembic import op

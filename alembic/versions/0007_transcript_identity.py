@@ -1,4 +1,4 @@
-"""Names by which the transcript of a session, and copies of it, are recognised at any path."""
+"""Names that identify a session's transcript, and its copies, at any path."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""The place of the blocks in the text of a message, from which pages copy them instead of parsing the text."""
+"""The place of the blocks in the text of a message, so that pages copy the blocks instead of parsing the text."""
 
 import sqlalchemy as sa
 from alembic import op

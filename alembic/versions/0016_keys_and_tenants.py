@@ -53,8 +53,8 @@ CREATE_ROLE = f"""
     $$
 """  # constant SQL
 
-# The conditions of row-level security come before those of the query, unless these are leakproof. Comparisons of words
-# and of arrays are not, so an index on them would not be used. A view has no such order.
+# PostgreSQL evaluates row-level security before other conditions, unless they are leakproof. Comparisons of words and
+# of arrays are not, so an index on them would not be used. A view has no such order.
 VIEWS = {
     "tenant_search": ("session_id, sequence, weight, role, at, words", "search"),
     "tenant_lineages": ("id, lineage", "sessions"),
@@ -87,7 +87,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Sessions of all tenants become those of the only one. The role stays: other databases may use it."""
+    """Move all sessions to a single tenant. The role stays: other databases may use it."""
     for view in VIEWS:
         op.execute(f"DROP VIEW {view}")
     op.execute("ALTER VIEW events_full RESET (security_invoker)")

@@ -1,4 +1,4 @@
-"""Keys with which everything is shown redacted."""
+"""Keys that show everything redacted."""
 
 import sqlalchemy as sa
 from alembic import op

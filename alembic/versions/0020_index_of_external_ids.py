@@ -1,4 +1,4 @@
-"""Index of external ids, to list the sessions whose external id begins with a text."""
+"""Index of external ids, to list sessions by the beginning of their external id."""
 
 from alembic import op
 

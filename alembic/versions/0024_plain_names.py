@@ -16,8 +16,8 @@ Names: TypeAlias = Mapping[str, str]
 Sql: TypeAlias = Callable[[str], str]
 """Returns SQL for the JSON that replaces the JSON of an SQL expression."""
 
-# Every writer reads or writes one of these columns, so a server of the version before stops instead of using a state in
-# which it finds no field.
+# Every writer uses at least one of the old names, so a server of the version before stops instead of misreading a
+# state.
 _COLUMNS = {
     "sessions.unterminated": "lacks_final_newline",
     "sessions.title_rank": "title_priority",
@@ -234,7 +234,7 @@ def _rename_states(direction: Callable[[Names], Names]) -> str:
 
 
 def _object(names: Names, parts: Mapping[str, Sql] | None = None) -> Sql:
-    """Rename the fields of an object, and those of its parts."""
+    """Rename the fields of an object and of its parts."""
     cases = "".join(f" WHEN '{name}' THEN {rename('value')}" for name, rename in (parts or {}).items())
     value = f"CASE key{cases} ELSE value END" if cases else "value"
     return partial(_members, f"coalesce('{json.dumps(names)}'::jsonb ->> key, key)", value)
