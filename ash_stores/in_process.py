@@ -10,7 +10,7 @@ from ash_client import ApiError, MessageToAppend
 from ash_client.requests import MessageQuery, NewSessionFields, SessionId, SessionQuery
 from ash_server import NewMessage, Store
 from ash_server.errors import AshError
-from ash_server.store.messages import StoredMessage
+from ash_server.store.message_pages import StoredMessage
 from ash_server.store.pagination import may_have_more
 from ash_shared.model.message import Message
 from ash_shared.model.pages import AppendedMessage, DifferentText, MessageComparison, MessagePage

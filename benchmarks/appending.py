@@ -16,8 +16,8 @@ from ash_server.ids import uuid7_text
 from ash_server.store.connections.pool import connect
 from ash_server.store.log.events import append_events
 from ash_server.store.log.writer import PreparedEvent, columns, derive
-from ash_server.store.messages import PreparedMessage, append
-from ash_server.store.prepare import prepare_message
+from ash_server.store.messages import append
+from ash_server.store.prepare import PreparedMessage, prepare_message
 from ash_shared import PARSER_VERSION
 from ash_shared.eventlog import Normalizer
 from benchmarks.database import empty, new_session, settle, wal_position

@@ -12,7 +12,7 @@ from litestar.plugins.pydantic import PydanticPlugin
 from ash_server.app import create_app
 from ash_server.settings import Settings
 from ash_server.store.connections.pool import connect, open_pool
-from ash_server.store.messages import StoredMessage, list_messages
+from ash_server.store.message_pages import StoredMessage, list_messages
 from ash_shared import Message, parse_message_content
 from ash_shared.model.pages import MessagePage
 from benchmarks.database import fill

@@ -9,7 +9,7 @@ import psycopg
 from psycopg import AsyncConnection
 
 from ash_server.store.connections.pool import connect
-from ash_server.store.messages import list_messages, stream_messages
+from ash_server.store.message_pages import list_messages, stream_messages
 from benchmarks.database import fill, new_session, settle
 from benchmarks.measure import AsyncRun, Times, take_turns_async
 from benchmarks.samples import agent_line

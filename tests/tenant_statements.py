@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from psycopg._cursor_base import BaseCursor
 
+from ash_server.store import drift
 from ash_server.store.connections.tenant_connections import SharedConnection, TenantConnection
-from ash_server.store.drift import _COUNT
 from ash_server.store.schema.tables import metadata
 from ash_server.store.search import index
 
@@ -20,7 +20,7 @@ OWNED_BY_SERVER = {"alembic_version", "tenants", "keys", "sign_ins", "audit"}
 
 VIEWS = {"events_full", "tenant_search", "tenant_lineages"}
 
-OF_ALL_TENANTS = {_COUNT, index.SQL.count_pending_events}
+OF_ALL_TENANTS = {drift.SQL.count_drift, index.SQL.count_pending_events}
 """Figures of `/metrics`, without ids and texts."""
 
 _RELATIONS = "|".join(sorted((metadata.tables.keys() - OWNED_BY_SERVER) | VIEWS))

@@ -35,7 +35,7 @@ from ash_server.live.session_feed import SessionFeeds
 from ash_server.logs import is_worker
 from ash_server.store import Store
 from ash_server.store.connections.tenants import DEFAULT
-from ash_server.store.repositories.statistics import Statistics
+from ash_server.store.maintenance.statistics import Statistics
 from ash_server.tasks import BackgroundTask
 
 _PLAIN = "text/plain"

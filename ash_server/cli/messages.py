@@ -15,7 +15,7 @@ from ash_server.cli.common.output.terminal import print_next_page, stdout_consol
 from ash_server.cli.common.page_options import after_option, page_limit_option
 from ash_server.cli.common.store import resolve_session, with_store
 from ash_server.store import Store
-from ash_server.store.messages import MessageFilter, StoredMessage, to_message
+from ash_server.store.message_pages import MessageFilter, StoredMessage, to_message
 from ash_server.store.pagination import may_have_more
 from ash_shared import parse_message_content
 from ash_shared.model.blocks import CLASSES

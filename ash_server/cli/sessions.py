@@ -18,7 +18,7 @@ from ash_server.cli.common.output.terminal import print_next_page, stdout_consol
 from ash_server.cli.common.page_options import page_limit_option
 from ash_server.cli.common.store import with_store
 from ash_server.store import Store
-from ash_server.store.sessions import SessionFilter
+from ash_server.store.session_rows import SessionFilter
 from ash_shared.model.session import Session, active_at, transcript_name
 
 _MIN_ID_LENGTH = 8

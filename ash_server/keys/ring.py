@@ -10,8 +10,7 @@ from ash_server.errors import DatabaseUnavailable, KeyInvalid, KeyRequired, Sche
 from ash_server.keys.digests import digest, is_key_text, read_secret
 from ash_server.settings import Settings
 from ash_server.store.connections.tenants import DEFAULT, Tenant
-from ash_server.store.keys import SCOPES, Key, KeyScope
-from ash_server.store.repositories.keys import KeyRepository
+from ash_server.store.keys import SCOPES, Key, KeyScope, KeyStore
 from ash_server.tasks import SharedCalls
 
 _REMEMBERED_SECONDS = 2.5
@@ -44,7 +43,7 @@ ANYONE = Client(DEFAULT, frozenset(SCOPES))
 class KeyRing:
     """The keys of a server."""
 
-    def __init__(self, keys: KeyRepository, settings: Settings) -> None:
+    def __init__(self, keys: KeyStore, settings: Settings) -> None:
         self._keys = keys
         self._settings = settings
         self._secret: bytes | None = None

@@ -18,7 +18,7 @@ import psycopg
 from ash_server.errors import DatabaseUnavailable, SchemaMismatch
 from ash_server.store.connections.tenants import Tenant
 from ash_server.store.log.subscriptions import HEARTBEAT_SECONDS, IDLE_SECONDS, POLL_SECONDS, Hub
-from ash_server.store.repositories.sessions import SessionRepository
+from ash_server.store.sessions import SessionStore
 from ash_server.tasks import BackgroundTask, wait_for_event
 from ash_shared.model.session import Session
 
@@ -34,7 +34,7 @@ _COMMENT = b":\n\n"
 class SessionFeed(BackgroundTask):
     """The changes of the sessions of one tenant."""
 
-    def __init__(self, hub: Hub, sessions: SessionRepository) -> None:
+    def __init__(self, hub: Hub, sessions: SessionStore) -> None:
         self._hub = hub
         self._sessions = sessions
         self._subscribers: set[_Subscriber] = set()
@@ -120,7 +120,7 @@ class SessionFeeds:
     def subscriber_count(self) -> int:
         return sum(feed.subscriber_count for feed in self._feeds.values())
 
-    async def get(self, hub: Hub, sessions: SessionRepository) -> SessionFeed:
+    async def get(self, hub: Hub, sessions: SessionStore) -> SessionFeed:
         feed = self._feeds.get(sessions.tenant)
         if feed is None:
             self._feeds[sessions.tenant] = feed = SessionFeed(hub, sessions)

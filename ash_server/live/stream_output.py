@@ -14,7 +14,7 @@ from ash_server.live.websocket_topics import (
     render_topic,
 )
 from ash_server.store.log.ranges import LineContext, LogPosition, Span
-from ash_server.store.messages import texts_with_source
+from ash_server.store.message_pages import texts_with_source
 from ash_shared.conversation.live_messages import LiveMessages, Update
 
 _MAX_STEPS = 64

@@ -13,7 +13,7 @@ import msgspec
 from pydantic import Field
 
 from ash_server.store.log.ranges import Span, SpannedEvent
-from ash_server.store.messages import texts_with_source
+from ash_server.store.message_pages import texts_with_source
 from ash_shared.conversation.paging import transform_page
 from ash_shared.eventlog import Event
 from ash_shared.model.base import ABSENT, AshModel, Omittable

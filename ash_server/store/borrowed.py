@@ -1,17 +1,34 @@
-"""Database connections lent to the repositories, and translation of database errors."""
+"""Database connections lent to the classes of the store, and translation of database errors.
+
+The public methods of a resource are mostly its functions on a connection, declared as methods:
+
+```python
+class SessionStore(Resource):
+    get = read(get_session)
+    update = write(update_session)
+```
+
+A method has the signature of its function without the connection, and its docstring.
+"""
 
 import asyncio
+import inspect
 import logging
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
+from functools import update_wrapper
+from typing import Any, Concatenate, ParamSpec, TypeVar
 from uuid import UUID
 from weakref import WeakValueDictionary
 
 from psycopg import AsyncConnection, OperationalError, errors
 
 from ash_server.errors import DatabaseUnavailable, DiskFull, SchemaMismatch, WriteUnconfirmed
-from ash_server.store.connections.pool import Pool
+from ash_server.store.connections.pool import Connect, Pool
 from ash_server.store.connections.tenants import DEFAULT, Tenant
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _MAX_WRITERS_PER_SESSION = 2
 _WRITER_TIMEOUT = 5
@@ -148,3 +165,104 @@ async def _lend(pool: Pool, tenant: Tenant, *, writes: bool = False) -> AsyncGen
         async with pool.connection(tenant=tenant) as conn:
             with _confirm_writes() if writes else nullcontext():
                 yield conn
+
+
+class Resource:
+    """The operations on one kind of stored data, for one tenant."""
+
+    def __init__(self, connections: Connections, wake: Callable[[UUID], None]) -> None:
+        self.tenant = connections.tenant
+        self._connections = connections
+        self._wake = wake
+        """Wakes the subscribers of a session."""
+
+
+def read(
+    function: Callable[Concatenate[AsyncConnection, P], Awaitable[T]],
+) -> Callable[Concatenate[Resource, P], Coroutine[Any, Any, T]]:
+    """Declare a method that runs the function on a connection for a short operation."""
+    return _borrow(Connections.connection, function)
+
+
+def change(
+    function: Callable[Concatenate[AsyncConnection, P], Awaitable[T]],
+) -> Callable[Concatenate[Resource, P], Coroutine[Any, Any, T]]:
+    """Declare a method that writes, and of which subscribers need not know."""
+    return _borrow(Connections.changes, function)
+
+
+def administer(
+    function: Callable[Concatenate[AsyncConnection, P], Awaitable[T]],
+) -> Callable[Concatenate[Resource, P], Coroutine[Any, Any, T]]:
+    """Declare a method on tables of no tenant."""
+    return _borrow(Connections.owner, function)
+
+
+def write(
+    function: Callable[Concatenate[AsyncConnection, UUID, P], Awaitable[T]],
+) -> Callable[Concatenate[Resource, UUID, P], Coroutine[Any, Any, T]]:
+    """Declare a method that writes to one session: behind its other writers, then its subscribers are woken."""
+
+    async def method(self: Resource, session_id: UUID, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        async with self._connections.writer(session_id) as conn:
+            result = await function(conn, session_id, *args, **kwargs)
+        self._wake(session_id)
+        return result
+
+    return _describe(method, function)
+
+
+def change_session(
+    function: Callable[Concatenate[AsyncConnection, UUID, P], Awaitable[T]],
+) -> Callable[Concatenate[Resource, UUID, P], Coroutine[Any, Any, T]]:
+    """Declare a method like `write`, but for a short write that does not wait for other writers in this process."""
+
+    async def method(self: Resource, session_id: UUID, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        async with self._connections.changes() as conn:
+            result = await function(conn, session_id, *args, **kwargs)
+        self._wake(session_id)
+        return result
+
+    return _describe(method, function)
+
+
+def read_pages(function: Callable[Concatenate[Connect, P], T]) -> Callable[Concatenate[Resource, P], T]:
+    """Declare a method that borrows a connection for each page it reads, so that a slow caller holds none."""
+
+    def method(self: Resource, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return function(self._connections.connection, *args, **kwargs)
+
+    return _describe(method, function)
+
+
+def stream(function: Callable[Concatenate[Connect, P], T]) -> Callable[Concatenate[Resource, P], T]:
+    """Declare a method like `read_pages`, on the connections for long reads."""
+
+    def method(self: Resource, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return function(self._connections.stream, *args, **kwargs)
+
+    return _describe(method, function)
+
+
+def _borrow(
+    lend: Callable[[Connections], AbstractAsyncContextManager[AsyncConnection]],
+    function: Callable[Concatenate[AsyncConnection, P], Awaitable[T]],
+) -> Callable[Concatenate[Resource, P], Coroutine[Any, Any, T]]:
+    async def method(self: Resource, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        async with lend(self._connections) as conn:
+            return await function(conn, *args, **kwargs)
+
+    return _describe(method, function)
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _describe(method: Method, function: Callable[..., Any]) -> Method:
+    """Give a method the docstring and the signature of its function, with `self` instead of the connection."""
+    signature = inspect.signature(function)
+    itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    parameters = [itself, *list(signature.parameters.values())[1:]]
+    update_wrapper(method, function)
+    method.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]  # for `inspect`
+    return method

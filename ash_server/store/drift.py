@@ -15,7 +15,9 @@ from psycopg.rows import dict_row
 from pydantic import Field
 
 from ash_server.errors import InvalidParameter
+from ash_server.store.borrowed import Resource, read
 from ash_server.store.session_facts import to_datetime
+from ash_server.store.statements import statements
 from ash_server.store.text import check_text, storable
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.message import Description, Drift, RecordHeader
@@ -28,47 +30,7 @@ MAX_SAMPLES = 5
 _MAX_TYPE_LENGTH = 200
 """Characters; the type is part of an index key."""
 
-_INSERT = """
-    INSERT INTO drift (session_id, sequence, reason, raw_type, source, client_version, count, seen_at)
-    SELECT session_id, sequence, reason, raw_type, source, client_version, count,
-        coalesce(seen_at, (
-            SELECT created_at FROM messages
-            WHERE messages.session_id = %(session_id)b AND messages.sequence = new.sequence
-        ))
-    FROM session_counters, unnest(%(sequences)b::bigint[], %(reasons)b::text[], %(raw_types)b::text[],
-        %(sources)b::text[], %(client_versions)b::text[], %(times)b::int[], %(seen_at)b::timestamptz[])
-        AS new (sequence, reason, raw_type, source, client_version, count, seen_at)
-    WHERE session_id = %(session_id)b
-"""
-
-_REPORT = f"""
-    WITH seen AS (
-        SELECT drift.source, coalesce(drift.client_version, sessions.client_version, '') AS client_version,
-            raw_type, reason, count, seen_at, session_id, sequence
-        FROM drift JOIN sessions ON sessions.id = session_id
-        WHERE (%(source)s::text IS NULL OR drift.source = %(source)s)
-          AND (%(reason)s::text IS NULL OR reason = %(reason)s)
-          AND (%(since)s::timestamptz IS NULL OR seen_at >= %(since)s)
-    ), placed AS (
-        SELECT *, row_number() OVER (
-            PARTITION BY source, client_version, raw_type, reason
-            ORDER BY seen_at DESC, session_id, sequence DESC
-        ) AS place
-        FROM seen
-    )
-    SELECT source, nullif(client_version, '') AS "clientVersion", nullif(raw_type, '') AS "rawType", reason,
-        sum(count) AS count, min(seen_at) AS "firstSeen", max(seen_at) AS "lastSeen",
-        array_agg(session_id ORDER BY place) FILTER (WHERE place <= {MAX_SAMPLES}) AS sessions,
-        array_agg(sequence ORDER BY place) FILTER (WHERE place <= {MAX_SAMPLES}) AS sequences
-    FROM placed
-    GROUP BY source, client_version, raw_type, reason
-    ORDER BY max(seen_at) DESC, count DESC, source, client_version, raw_type, reason
-    LIMIT %(limit)s
-"""  # noqa: S608  # constant SQL
-
-_COUNT = (
-    "SELECT source, reason, sum(count)::bigint FROM drift GROUP BY source, reason ORDER BY source, reason"
-)
+SQL = statements(__file__, max_samples=MAX_SAMPLES)
 
 
 class StoredPlace(AshModel):
@@ -136,23 +98,25 @@ async def insert_drift(conn: AsyncConnection, session_id: UUID, messages: Iterab
     if rows:
         names = ("sequences", "reasons", "raw_types", "sources", "client_versions", "times", "seen_at")
         columns = map(list, zip(*rows, strict=True))
-        await conn.execute(_INSERT, {"session_id": session_id, **dict(zip(names, columns, strict=True))})
+        await conn.execute(
+            SQL.insert_drift, {"session_id": session_id, **dict(zip(names, columns, strict=True))}
+        )
 
 
 async def report_drift(conn: AsyncConnection, **filters: Unpack[DriftFilter]) -> DriftReport:
-    """Return groups, last seen first. Raises InvalidParameter."""
+    """Return groups by source, client version and type, last seen first. Raises InvalidParameter."""
     check_text(filters.get("source") or "", "source")
     if not 1 <= filters.get("limit", 1) <= 1000:
         raise InvalidParameter("limit must be 1 to 1000")
     params = {"source": None, "reason": None, "since": None, "limit": 100, **filters}
     async with conn.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(_REPORT, params)
+        await cursor.execute(SQL.report_drift, params)
         return DriftReport(drift=[_to_group(row) for row in await cursor.fetchall()])
 
 
 async def count_drift(conn: AsyncConnection) -> list[tuple[str, str, int]]:
     """Return the number of blocks by source and reason."""
-    return await (await conn.execute(_COUNT)).fetchall()
+    return await (await conn.execute(SQL.count_drift)).fetchall()
 
 
 def raw_type_of(drift: Drift) -> str:
@@ -180,3 +144,9 @@ def _to_group(row: Mapping[str, Any]) -> DriftGroup:
     return DriftGroup.model_validate(
         {**present, "samples": [StoredPlace(session_id=id, sequence=sequence) for id, sequence in samples]}
     )
+
+
+class DriftStore(Resource):
+    """Unknown and malformed blocks of all sessions."""
+
+    report = read(report_drift)

@@ -16,7 +16,8 @@ from pydantic import Field
 
 from ash_server.errors import AshError, InvalidParameter
 from ash_server.ids import named_uuid7, uuid7
-from ash_server.store.connections.tenants import DEFAULT, Tenant
+from ash_server.store.borrowed import Resource, administer
+from ash_server.store.connections.tenants import DEFAULT, Tenant, get_or_create_tenant
 from ash_server.store.statements import statements
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 
@@ -86,20 +87,21 @@ class AuditPage(AshModel):
     """The `before` of the next page; absent on the last page."""
 
 
-async def create_key(conn: AsyncConnection, tenant: Tenant, new: NewKey) -> UUID:
-    """Return the id. Raises InvalidParameter, KeyExists."""
+async def create_key(conn: AsyncConnection, tenant: str, new: NewKey) -> UUID:
+    """Create a key, and its tenant if that is new, and return the id. Raises InvalidParameter, KeyExists."""
     if not (0 < len(new.name) <= _MAX_NAME and new.name.isprintable()):
         raise InvalidParameter(f"the name of a key has 1 to {_MAX_NAME} printable characters")
     if not new.scopes or not set(new.scopes) <= set(SCOPES):
         raise InvalidParameter(f"the scopes of a key are one or several of {', '.join(SCOPES)}")
+    owner = await get_or_create_tenant(conn, tenant)
     id, scopes = uuid7(), sorted(set(new.scopes), key=SCOPES.index)
     async with conn.transaction():
-        values = [id, tenant.number, new.name, new.prefix, new.digest, scopes, new.expires_at, new.redacts]
+        values = [id, owner.number, new.name, new.prefix, new.digest, scopes, new.expires_at, new.redacts]
         try:
             await conn.execute(SQL.create_key, values)
         except UniqueViolation:
-            raise KeyExists(f"the tenant {tenant.name} has a key {new.name!r}; revoke it first") from None
-        await record(conn, tenant, None, "key.create", str(id))
+            raise KeyExists(f"the tenant {owner.name} has a key {new.name!r}; revoke it first") from None
+        await record(conn, owner, None, "key.create", str(id))
     return id
 
 
@@ -114,8 +116,8 @@ async def has_keys(conn: AsyncConnection) -> bool:
     return bool(row and row[0])
 
 
-async def find_key(conn: AsyncConnection, digest: bytes, *, is_cookie: bool) -> Key | None:
-    """Return the key with this text, or that of the sign-in with this cookie, unless it is revoked or has expired."""
+async def find_key(conn: AsyncConnection, digest: bytes, *, is_cookie: bool = False) -> Key | None:
+    """Return the active key with this digest, or the key of the sign-in with this digest."""
     row = await (
         await conn.execute(SQL.find_signed_in_key if is_cookie else SQL.find_key, [digest])
     ).fetchone()
@@ -128,6 +130,7 @@ async def find_key(conn: AsyncConnection, digest: bytes, *, is_cookie: bool) -> 
 
 
 async def revoke_key(conn: AsyncConnection, key: Key) -> None:
+    """Revoke a key, and end the sign-ins with it."""
     async with conn.transaction():
         if (await conn.execute(SQL.revoke_key, [key.id])).rowcount:
             await conn.execute(SQL.end_sign_ins, [key.id])
@@ -154,9 +157,14 @@ async def record(
 
 
 async def record_refused_sign_in(conn: AsyncConnection, address: str, minute: int) -> None:
-    """Add a refused sign-in to the audit log of the default tenant: one entry per address and minute, with a count."""
+    """Count a refused sign-in in the audit log of the default tenant: one entry per address and minute."""
     id = named_uuid7(minute * 60_000, address)
     await conn.execute(SQL.record_refused_sign_in, [id, DEFAULT.number, address])
+
+
+async def record_use(conn: AsyncConnection, key: Key, action: str, target: str | None = None) -> None:
+    """Add to the audit log what was done with a key."""
+    await record(conn, key.tenant, key.id, action, target)
 
 
 async def list_audit(
@@ -182,3 +190,18 @@ def _to_key(row: Sequence[Any]) -> Key:
 def _to_entry(*values: Any) -> AuditEntry:
     names = ("id", "at", "tenant", "key", "key_prefix", "action", "target", "count")
     return AuditEntry(**{name: value for name, value in zip(names, values, strict=True) if value is not None})
+
+
+class KeyStore(Resource):
+    """Not restricted to a tenant: for the server, which finds the tenant by the key, and for commands."""
+
+    create = administer(create_key)
+    list_keys = administer(list_keys)
+    has_keys = administer(has_keys)
+    find = administer(find_key)
+    revoke = administer(revoke_key)
+    sign_in = administer(sign_in)
+    sign_out = administer(sign_out)
+    record = administer(record_use)
+    record_refused_sign_in = administer(record_refused_sign_in)
+    list_audit = administer(list_audit)

@@ -3,28 +3,23 @@
 An append locks the counters of its session before it reads them and until it commits. So sequences have no gap and
 become visible in ascending order: a reader that continues after a sequence misses nothing.
 
-Functions take a connection in autocommit mode (`connection.open_pool`); `ash_server.store.repositories` calls them.
+Functions take a connection in autocommit mode (`connections.pool.open_pool`); `MessageStore` makes methods of them.
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from datetime import datetime
-from itertools import chain, count, starmap
-from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from functools import partial
+from itertools import chain, count, starmap, takewhile
+from typing import Any, NamedTuple, TypedDict, Unpack
 from uuid import UUID
 
-from msgspec import Struct
 from psycopg import AsyncConnection
 
-from ash_server.errors import (
-    DuplicateInBatch,
-    IdConflict,
-    InvalidId,
-    MessageDeleted,
-    MessageNotFound,
-    SessionChanged,
-)
-from ash_server.offload import offload_each
-from ash_server.store.connections.pool import Connect, fetch_all, one_transaction
+from ash_server.errors import DuplicateInBatch, IdConflict, InvalidId, InvalidUtf8
+from ash_server.offload import offload, offload_each
+from ash_server.store import session_facts
+from ash_server.store.borrowed import Resource, read, stream, write
+from ash_server.store.connections.pool import one_transaction
 from ash_server.store.drift import DescribedMessage, insert_drift
 from ash_server.store.log.events import Appended
 from ash_server.store.log.writer import (
@@ -41,171 +36,49 @@ from ash_server.store.log.writer import (
     read_counters,
     read_counters_and_metadata,
     resolve_id_conflicts,
-    stored_query,
     with_normalizer,
     without_nulls,
     write_events,
 )
-from ash_server.store.pagination import END, MAX_PAGE_BYTES, bounded_query, check_options
-from ash_server.store.session_facts import MERGE, collect_facts
-from ash_server.store.sessions import check_sequence, get_session, merge_metadata, set_metadata
+from ash_server.store.maintenance import deletion, reindex
+from ash_server.store.maintenance.reindex import Reread
+from ash_server.store.message_pages import (
+    STORED_TEXTS,
+    MessageFilter,
+    compare_contents,
+    get_contents,
+    get_message,
+    list_blocks,
+    list_messages,
+    stream_messages,
+    to_message,
+)
+from ash_server.store.prepare import NewMessage, PreparedMessage, prepare_message
+from ash_server.store.session_facts import collect_facts
+from ash_server.store.session_rows import get_session
+from ash_server.store.sessions import check_sequence, merge_metadata, set_metadata
+from ash_server.store.statements import statements
 from ash_server.store.text import check_text
-from ash_shared.eventlog import Line, Normalizer
-from ash_shared.eventlog.emitter import EMPTY_LINE
-from ash_shared.model.message import Description, Message, Role, StoredKind
-from ash_shared.parsing.parse import (
-    PARSER_VERSION,
-    BlocksPlace,
-    copy_blocks,
-    parse_message_content,
-    parse_message_content_json,
-)
-from ash_shared.records.contract import CHUNK_PATTERN
+from ash_shared.eventlog import Normalizer
+from ash_shared.model.message import Message
+from ash_shared.parsing.parse import PARSER_VERSION
 
-T = TypeVar("T")
-
-_HEAD_LINES = 20
-
-_FETCH_SIZE = 1000
-"""Messages of a stream in memory at a time, or fewer if they are large (`MAX_PARSE_BYTES`)."""
-
-# Runs after LOCK as a separate statement, to see what was committed while LOCK waited.
-_STORED = stored_query("messages", "id", "CASE WHEN kind = 'deleted' THEN NULL ELSE content END")
-
-_WRITE = f"""
-    WITH inserted AS (
-        INSERT INTO messages
-            (session_id, sequence, id, content, role, kind, source, block_types, parser_version, created_at,
-            digest, has_explicit_role, has_explicit_source, blocks_start, blocks_size)
-        SELECT session_id, %(last)b::bigint + place, id, content, role, kind, source,
-            string_to_array(block_types, ','), %(parser_version)b, statement_timestamp(),
-            digest, has_explicit_role, has_explicit_source, blocks_start, blocks_size
-        FROM session_counters, unnest(%(ids)b::text[], %(contents)b::text[], %(roles)b::text[], %(kinds)b::text[],
-            %(sources)b::text[], %(block_types)b::text[], %(digests)b::bytea[], %(have_explicit_roles)b::bool[],
-            %(have_explicit_sources)b::bool[], %(blocks_starts)b::int[], %(blocks_sizes)b::int[])
-            WITH ORDINALITY AS new (id, content, role, kind, source, block_types, digest, has_explicit_role,
-                has_explicit_source, blocks_start, blocks_size, place)
-        WHERE session_id = %(session_id)b
-    )
-    UPDATE sessions
-    SET updated_at = statement_timestamp(), metadata = coalesce(%(metadata)b::text, metadata), {MERGE}
-    WHERE id = %(session_id)b
-"""  # noqa: S608  # constant SQL
-
-_COMPARE = """
-    SELECT messages.id, CASE WHEN kind = 'deleted' THEN NULL
-        ELSE sha256(convert_to(content, 'UTF8')) = sent.digest END
-    FROM messages JOIN unnest(%(ids)b::text[], %(digests)b::bytea[]) AS sent (id, digest) ON messages.id = sent.id
-    WHERE session_id = %(session_id)b
-"""
-
-_COLUMNS = "id, role, kind, source, content, sequence, created_at"
-_READ = f"SELECT {_COLUMNS} FROM messages WHERE session_id = "  # noqa: S608  # constant SQL
-
-_PAGE = (
-    f"SELECT {_COLUMNS}, parser_version, blocks_start, blocks_size FROM messages WHERE session_id = "  # noqa: S608
-    """%(session_id)b
-      AND sequence > %(after)b AND sequence < %(before)b
-      AND (kind = ANY(%(kinds)b) OR (kind = 'chunk' AND content ~ %(chunks)b::text))
-      AND (%(role)b::text IS NULL OR role = %(role)b)
-      AND (%(type)b::text IS NULL OR %(type)b = ANY(block_types))
-    """
-)
-
-MAX_PARSE_BYTES = 4 * 1024 * 1024
-"""Bytes of text parsed together. Parsing takes ten times this size in memory, and 40 times for many small blocks."""
+SQL = statements(__file__, merge=session_facts.MERGE)
 
 
-_FIRST = bounded_query(_COLUMNS, _PAGE)
-_LAST = bounded_query(_COLUMNS, _PAGE, "sequence DESC")
+class AppendOptions(TypedDict, total=False):
+    """Options of an append."""
 
-_IS_COPIED = f"(entry.parser_version = {PARSER_VERSION} AND entry.blocks_start IS NOT NULL)"
-_BLOCKS = f"""
-    id, role, kind, source,
-    CASE WHEN {_IS_COPIED} THEN substr(convert_to(content, 'UTF8'), blocks_start + 1, blocks_size)
-        ELSE convert_to(content, 'UTF8') END AS content,
-    {_IS_COPIED} AS is_copied, sequence, created_at
-"""
-_BLOCKS_SIZE = f"CASE WHEN {_IS_COPIED} THEN entry.blocks_size ELSE octet_length(entry.content) END"
-_FIRST_BLOCKS = bounded_query(_BLOCKS, _PAGE, size=_BLOCKS_SIZE)
-_LAST_BLOCKS = bounded_query(_BLOCKS, _PAGE, "sequence DESC", _BLOCKS_SIZE)
-
-# The time of storing is that of the statement that stores.
-_END = "SELECT message_sequence, clock_timestamp() FROM session_counters WHERE session_id = %b"
-_ONE = _READ + "%b AND sequence = %b"
-_LAST_MESSAGE = _READ + "%b AND kind IN ('message', 'record') ORDER BY sequence DESC LIMIT 1"
-
-_ALL_KINDS: tuple[StoredKind, ...] = ("message", "record", "chunk", "deleted")
-
-
-class PreparedMessage(NamedTuple):
-    """A message ready for storage: its id, its text, and the values derived from the text."""
-
-    id: str
-    id_given: bool
-    """True if the writer set the id, False if it was derived."""
-    content: str
-    described: Description
-    """Includes the role and the source that the writer set."""
-    has_explicit_role: bool = False
-    """True if the writer set the role, False if it was derived."""
-    has_explicit_source: bool = False
-    line: Line = EMPTY_LINE
-    """The text as input of the event log."""
-    blocks: BlocksPlace | None = None
-    """The place of the blocks in the text, if they are copied from it."""
-
-
-class StoredMessage(Struct, gc=False):
-    """A row of a session's messages."""
-
-    id: str
-    role: Role
-    kind: StoredKind
-    source: str
-    content: str
-    sequence: int
-    created_at: datetime
-
-    def blocks_json(self) -> bytes:
-        """Return the typed blocks as a JSON array."""
-        return parse_message_content_json(self.content, self.source)
-
-
-class MessageBlocks(Struct, gc=False):
-    """A row of a session's messages without its text, to read its blocks."""
-
-    id: str
-    role: Role
-    kind: StoredKind
-    source: str
-    content: bytes
-    """The part of the text that the blocks are copied from; the whole text if they are parsed."""
-    is_copied: bool
-    sequence: int
-    created_at: datetime
-
-    def blocks_json(self) -> bytes:
-        """Return the typed blocks as a JSON array, the same as for the text."""
-        if self.is_copied:
-            return copy_blocks(self.content)
-        return parse_message_content_json(self.content, self.source)
-
-
-class MessageFilter(TypedDict, total=False):
-    """Options of a page of messages: a cursor in either direction, and filters. Pages are in ascending order."""
-
-    after: int
-    """Only messages after this sequence; 0 by default."""
-    before: int | None
-    """The last messages before this sequence."""
-    limit: int
-    """100 by default, at most 1,000. Large texts make a page shorter (`may_have_more`)."""
-    kinds: Sequence[StoredKind]
-    """Messages and records by default."""
-    role: Role | None
-    type: str | None
-    """Only messages that have a block of this type."""
+    expected_sequence: int | None
+    """The last sequence of the session; checked if any message is new, or if there is none."""
+    end: bool
+    """Also close everything open, as `EventStore.end` does."""
+    ids: StreamIds
+    """The turn and the response of the events; a rebuild derives these ids again."""
+    now: int | None
+    """The time, in milliseconds, of events whose record names none."""
+    metadata: Mapping[str, Any] | None
+    """Merged into the metadata of the session, key by key, if all messages are new; None removes a key."""
 
 
 class _Context(NamedTuple):
@@ -216,42 +89,29 @@ class _Context(NamedTuple):
     """Time of events whose record names none, in milliseconds."""
 
 
-_DEFAULTS = {
-    "after": 0,
-    "before": END,
-    "limit": 100,
-    "role": None,
-    "type": None,
-    "bytes": MAX_PAGE_BYTES,
-    "chunks": None,
-}
+class Compared(NamedTuple):
+    """Texts compared with the stored ones."""
 
-_CONVERSATION = {
-    **_DEFAULTS,
-    "kinds": ["message", "record"],
-    "chunks": CHUNK_PATTERN,
-}
-"""Filters that select the input of standard messages."""
+    equal: list[str]
+    """The ids of equal texts before the one that differs."""
+    deleted: list[str]
+    """The ids before it whose stored texts were deleted."""
+    different: tuple[str, str] | None
+    """The id and the stored text of the first one that differs."""
 
 
-async def append(  # noqa: PLR0913  # one argument per option
+async def append(
     conn: AsyncConnection,
     session_id: UUID,
     messages: Sequence[PreparedMessage],
-    *,
-    expected_sequence: int | None = None,
-    end: bool = False,
-    ids: StreamIds = StreamIds(),  # noqa: B008  # immutable
-    now: int | None = None,
-    metadata: Mapping[str, Any] | None = None,
+    **options: Unpack[AppendOptions],
 ) -> list[Appended]:
     """Store all messages or none, with their events, in one transaction.
 
-    A message that is already stored, or was deleted, keeps its sequence. `end` also closes everything open, as
-    `events.end_session` does. `now` is the time of events whose record names none. `metadata` is merged into that of
-    the session, key by key, only if all messages are new. `expected_sequence` is checked if one is new, or if there is
-    none.
+    A message that is already stored, or was deleted, keeps its sequence.
     """
+    ids, metadata, end = options.get("ids", StreamIds()), options.get("metadata"), options.get("end", False)
+    now = options.get("now")
     context = _Context(ids, milliseconds() if now is None else now)
     _check(messages, ids)
     async with one_transaction(conn):
@@ -263,7 +123,7 @@ async def append(  # noqa: PLR0913  # one argument per option
         new = [message for message, place in zip(messages, places, strict=True) if place.created]
         merged = None
         if new or not messages:
-            check_sequence(expected_sequence, last)
+            check_sequence(options.get("expected_sequence"), last)
             if metadata is not None and len(new) == len(messages):
                 merged = merge_metadata(current, metadata)
         if new or end:
@@ -275,160 +135,21 @@ async def append(  # noqa: PLR0913  # one argument per option
     return places
 
 
-async def list_messages(
-    conn: AsyncConnection, session_id: UUID, **page: Unpack[MessageFilter]
-) -> list[StoredMessage]:
-    """Raises SessionNotFound."""
-    return await _list_page(conn, StoredMessage, (_FIRST, _LAST), session_id, page)
+async def compare(conn: AsyncConnection, session_id: UUID, digests: Mapping[str, bytes]) -> Compared:
+    """Compare texts with the stored ones by their SHA-256, in order, up to the first that differs.
 
-
-async def list_blocks(
-    conn: AsyncConnection, session_id: UUID, **page: Unpack[MessageFilter]
-) -> list[MessageBlocks]:
-    """Return the same page as `list_messages`, or a longer one of large texts. Raises SessionNotFound."""
-    return await _list_page(conn, MessageBlocks, (_FIRST_BLOCKS, _LAST_BLOCKS), session_id, page)
-
-
-async def _list_page(
-    conn: AsyncConnection,
-    row: Callable[..., T],
-    queries: tuple[str, str],
-    session_id: UUID,
-    page: MessageFilter,
-) -> list[T]:
-    params = {"session_id": session_id, **_to_params(page)}
-    backwards = page.get("before") is not None
-    rows = await fetch_all(conn, row, queries[backwards], params)
-    if not rows:
+    Ids that are not stored are not in the result. Raises SessionNotFound.
+    """
+    compared = await compare_contents(conn, session_id, digests)
+    if not compared:
         await get_session(conn, session_id)
-    return rows[::-1] if backwards else rows
-
-
-async def list_next(  # noqa: PLR0913  # one argument per bound
-    conn: AsyncConnection,
-    session_id: UUID,
-    *,
-    after: int = 0,
-    before: int = END,
-    limit: int,
-    max_bytes: int = MAX_PARSE_BYTES,
-    kinds: Sequence[StoredKind] | None = None,
-) -> list[StoredMessage]:
-    """Return the next messages after a sequence, at most as many as may be parsed together.
-
-    By default, these are the messages of the conversation: messages, records, and chunks that may add to standard
-    messages. An unknown session has none.
-    """
-    filters = _CONVERSATION if kinds is None else {**_DEFAULTS, "kinds": list(kinds)}
-    bounds = {"after": after, "before": before, "limit": limit, "bytes": max_bytes}
-    return await _fetch_messages(conn, _FIRST, {**filters, "session_id": session_id, **bounds})
-
-
-async def list_last(
-    conn: AsyncConnection, session_id: UUID, *, before: int, limit: int, max_bytes: int
-) -> list[StoredMessage]:
-    """Return the last messages of the conversation before a sequence, in ascending order."""
-    bounds = {"before": before, "limit": limit, "bytes": max_bytes}
-    rows = await _fetch_messages(conn, _LAST, {**_CONVERSATION, "session_id": session_id, **bounds})
-    return rows[::-1]
-
-
-async def list_head(
-    conn: AsyncConnection, session_id: UUID, *, before: int, max_bytes: int = MAX_PARSE_BYTES
-) -> list[StoredMessage]:
-    """Return the first messages of a session before a sequence; they identify it and its client."""
-    return await list_next(conn, session_id, before=before, limit=_HEAD_LINES, max_bytes=max_bytes)
-
-
-def texts_with_source(stored: Iterable[StoredMessage]) -> list[tuple[str, str | None]]:
-    return [(each.content, None if each.source == "unknown" else each.source) for each in stored]
-
-
-async def get_message(conn: AsyncConnection, session_id: UUID, sequence: int) -> StoredMessage:
-    """Raises SessionNotFound, MessageNotFound, MessageDeleted."""
-    message = await find_message(conn, session_id, sequence)
-    if message.kind == "deleted":
-        raise MessageDeleted
-    return message
-
-
-async def find_last(conn: AsyncConnection, session_id: UUID) -> StoredMessage | None:
-    """Return the last message or record."""
-    return next(iter(await _fetch_messages(conn, _LAST_MESSAGE, [session_id])), None)
-
-
-async def find_message(conn: AsyncConnection, session_id: UUID, sequence: int) -> StoredMessage:
-    """Return a message, or the place of a deleted one. Raises SessionNotFound or MessageNotFound."""
-    rows = await _fetch_messages(conn, _ONE, [session_id, min(max(0, sequence), END)])
-    if not rows:
-        await get_session(conn, session_id)
-        raise MessageNotFound
-    return rows[0]
-
-
-async def get_contents(conn: AsyncConnection, session_id: UUID, ids: Sequence[str]) -> dict[str, str | None]:
-    """Return the stored texts by message id; None for a deleted message."""
-    cursor = await conn.execute(_STORED, [list(ids), session_id], binary=True)
-    return {row[0]: row[2] for row in await cursor.fetchall()}
-
-
-async def compare_contents(
-    conn: AsyncConnection, session_id: UUID, digests: Mapping[str, bytes]
-) -> dict[str, bool | None]:
-    """Return by message id whether the SHA-256 of the stored text is this digest; unknown ids are absent.
-
-    None for a deleted message.
-    """
-    sent = {"session_id": session_id, "ids": list(digests), "digests": list(digests.values())}
-    cursor = await conn.execute(_COMPARE, sent, binary=True)
-    return dict(await cursor.fetchall())
-
-
-async def stream_messages(
-    connect: Connect,
-    session_id: UUID,
-    *,
-    after: int = 0,
-    kinds: Sequence[StoredKind] = ("message", "record", "chunk"),
-) -> AsyncGenerator[StoredMessage, None]:
-    """Yield all messages in order, as of one moment, in bounded memory. An unknown session yields nothing.
-
-    No connection is held while the caller handles a message. Stored messages never change, so pages up to the last
-    sequence are the same as a snapshot. Messages that are deleted meanwhile may be left out. Raises SessionChanged if
-    the session is deleted or replaced.
-    """
-    read: list[StoredKind] = [*kinds, "deleted"]
-    is_filtered = set(read) < set(_ALL_KINDS)
-    async with connect() as conn:
-        end = await (await conn.execute(_END, [session_id])).fetchone()
-    last, moment = end or (0, None)
-    while after < last:
-        async with connect() as conn:
-            page = await list_next(
-                conn, session_id, after=after, before=last + 1, limit=_FETCH_SIZE, kinds=read
-            )
-        is_complete = bool(page) and page[0].sequence == after + 1
-        if not (is_complete or is_filtered) or any(message.created_at > moment for message in page):
-            raise SessionChanged
-        for message in page:
-            if message.kind in kinds:
-                yield message
-        after = page[-1].sequence if page else last
-
-
-def to_message(session_id: UUID, stored: StoredMessage) -> Message:
-    """Return the message with its text read as typed blocks; a deleted one has neither."""
-    is_deleted = stored.kind == "deleted"
-    return Message(
-        id=stored.id,
-        session_id=str(session_id),
-        role=stored.role,
-        kind=stored.kind,
-        source=stored.source,
-        content=None if is_deleted else stored.content,
-        sequence=stored.sequence,
-        created_at=stored.created_at,
-        parsed=None if is_deleted else parse_message_content(stored.content, stored.source),
+    different = next((id for id in digests if compared.get(id) is False), None)
+    stored = {} if different is None else await get_contents(conn, session_id, [different])
+    before = [id for id in takewhile(lambda id: id != different, digests) if id in compared]
+    return Compared(
+        equal=[id for id in before if compared[id]],
+        deleted=[id for id in before if compared[id] is None],
+        different=next(((id, text or "") for id, text in stored.items()), None),
     )
 
 
@@ -459,7 +180,7 @@ async def _lock(
 ) -> tuple[Counters, dict[str, _Stored], str]:
     """Lock and return the counters, which of these messages are stored already, and the metadata, if it changes."""
     locked = await conn.execute(LOCK_WITH_METADATA if with_metadata else LOCK, [session_id])
-    stored = await conn.execute(_STORED, [[message.id for message in messages], session_id])
+    stored = await conn.execute(STORED_TEXTS, [[message.id for message in messages], session_id])
     if with_metadata:
         counters, metadata = await read_counters_and_metadata(locked)
     else:
@@ -511,7 +232,7 @@ async def _write_messages(
         "blocks_sizes": without_nulls([message.blocks and message.blocks.size for message in new]),
         **collect_facts(described)._asdict(),
     }
-    await conn.execute(_WRITE, values)
+    await conn.execute(SQL.write_messages, values)
     await insert_drift(conn, session_id, starmap(DescribedMessage, enumerate(described, last + 1)))
 
 
@@ -554,14 +275,89 @@ async def _derive_events(
     return list(chain.from_iterable(await offload_each(derive_next, new)))
 
 
-def _to_params(page: MessageFilter) -> dict[str, Any]:
-    options = check_options(page)
-    check_text(options.get("role", ""), "role")
-    check_text(options.get("type", ""), "type")
-    return {**_DEFAULTS, **options, "kinds": list(options.get("kinds", ("message", "record")))}
+def _to_new_message(value: str | bytes | NewMessage, index: int) -> NewMessage:
+    if isinstance(value, NewMessage):
+        return value
+    if isinstance(value, bytes):
+        try:
+            return NewMessage(value.decode())
+        except UnicodeDecodeError:
+            raise InvalidUtf8("the message is not valid UTF-8", index=index) from None
+    if isinstance(value, str):
+        return NewMessage(value)
+    raise TypeError(f"a message is str, bytes or NewMessage, not {type(value).__name__}")
 
 
-async def _fetch_messages(
-    conn: AsyncConnection, query: str, params: Sequence[Any] | Mapping[str, Any]
-) -> list[StoredMessage]:
-    return await fetch_all(conn, StoredMessage, query, params)
+def _prepare(session_id: UUID, new: NewMessage) -> PreparedMessage:
+    return prepare_message(
+        session_id,
+        new.content,
+        id=new.id,
+        role=new.role,
+        source=new.source,
+        fallback_id=new.fallback_id,
+    )
+
+
+class MessageStore(Resource):
+    """The stored texts of sessions, in their order.
+
+    The messages of a session are numbered 1, 2, 3 … without gaps, in the order of commits, so a reader that continues
+    after the last sequence it received misses nothing.
+    """
+
+    append_prepared = write(append)
+    list_messages = read(list_messages)
+    list_blocks = read(list_blocks)
+    get_message = read(get_message)
+    delete = write(deletion.delete_message)
+    pop = write(deletion.delete_last_message)
+    get_contents = read(get_contents)
+    compare_contents = read(compare)
+    stream_messages = stream(stream_messages)
+    reindex = write(reindex.reindex_messages)
+
+    async def append(
+        self,
+        session_id: UUID,
+        new: Iterable[str | bytes | NewMessage],
+        **options: Unpack[AppendOptions],
+    ) -> list[Appended]:
+        """Store texts verbatim, all or none, together with the events derived from them.
+
+        Returns one entry per text, in order. If the result was lost, repeat the append: a text with an id, or with a
+        provider's `uuid` in it, is stored once; when repeated, it keeps its sequence and is returned with `created`
+        False, and with `deleted` True if it was deleted since. A text with neither is stored each time.
+
+        Raises SessionNotFound, IdConflict, DuplicateInBatch, SequenceMismatch, InvalidId, InvalidUtf8, NulByte;
+        the `index` of an error is the position of its text in `new`.
+        """
+        return await self.append_prepared(session_id, await self.prepare(session_id, new), **options)
+
+    async def prepare(
+        self, session_id: UUID, new: Iterable[str | bytes | NewMessage]
+    ) -> list[PreparedMessage]:
+        """Read texts for `append_prepared`, without the database. Raises InvalidUtf8."""
+        if isinstance(new, (str, bytes)):
+            raise TypeError("append takes a list of texts, not a single text")
+        new_messages = [_to_new_message(value, index) for index, value in enumerate(new)]
+        return await offload_each(partial(_prepare, session_id), new_messages)
+
+    async def list_messages_parsed(self, session_id: UUID, **filters: Unpack[MessageFilter]) -> list[Message]:
+        """Like `list_messages`, with each text also read as typed blocks (`parsed`). Reading never fails."""
+        stored = await self.list_messages(session_id, **filters)
+        return await offload_each(partial(to_message, session_id), stored)
+
+    async def get_message_parsed(self, session_id: UUID, sequence: int) -> Message:
+        """Return the message with its typed blocks. Raises as `get_message` does."""
+        stored = await self.get_message(session_id, sequence)
+        return await offload(partial(to_message, session_id), stored)
+
+    async def reread(self, session_id: UUID) -> AsyncGenerator[list[Reread], None]:
+        """Yield all stored messages, in pages, with what the current parser derives from them. Writes nothing."""
+        async with (
+            self._connections.stream() as conn,
+            aclosing(reindex.reread(conn, session_id)) as pages,
+        ):
+            async for page in pages:
+                yield page

@@ -8,6 +8,8 @@ from ash_server.offload import HasContent
 from ash_server.store.statements import Sql, statements
 from ash_shared.model.message import LAST_SEQUENCE
 
+SQL = statements(__file__)
+
 END = LAST_SEQUENCE + 1
 """A sequence after every entry."""
 

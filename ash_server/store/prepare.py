@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 from msgspec import Meta, Struct
@@ -11,12 +11,12 @@ from pydantic_core import ErrorDetails
 
 from ash_server.errors import InvalidBody, TooDeep
 from ash_server.ids import named_ids, uuid7_text
-from ash_server.store.messages import PreparedMessage
-from ash_shared.eventlog import Event, line_of
+from ash_shared.eventlog import Event, Line, line_of
+from ash_shared.eventlog.emitter import EMPTY_LINE
 from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
 from ash_shared.model.events import EVENT_TYPES, ChatEvent, read_event
-from ash_shared.model.message import Role
-from ash_shared.parsing.parse import describe_with_place
+from ash_shared.model.message import Description, Role
+from ash_shared.parsing.parse import BlocksPlace, describe_with_place
 from ash_shared.parsing.parsed_text import parse_raw
 
 MAX_EVENT_DEPTH = MAX_DEPTH + 2
@@ -65,6 +65,24 @@ class NewMessage(Struct, forbid_unknown_fields=True, rename="camel"):
         ]
         | None
     ) = None
+
+
+class PreparedMessage(NamedTuple):
+    """A message ready for storage: its id, its text, and the values derived from the text."""
+
+    id: str
+    id_given: bool
+    """True if the writer set the id, False if it was derived."""
+    content: str
+    described: Description
+    """Includes the role and the source that the writer set."""
+    has_explicit_role: bool = False
+    """True if the writer set the role, False if it was derived."""
+    has_explicit_source: bool = False
+    line: Line = EMPTY_LINE
+    """The text as input of the event log."""
+    blocks: BlocksPlace | None = None
+    """The place of the blocks in the text, if they are copied from it."""
 
 
 def prepare_message(

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from ash_server.store.statements import statements
 from ash_server.store.text import storable
 from ash_shared.model.message import Description
 from ash_shared.records.system_text import typed_text
@@ -58,33 +59,12 @@ class SessionFacts(NamedTuple):
         )
 
 
-MERGE = f"""
-    source = CASE WHEN source = 'unknown' THEN %(source)b ELSE source END,
-    first_at = least(first_at, %(first_at)b),
-    last_at = greatest(last_at, %(last_at)b),
-    title = CASE
-        WHEN %(title_priority)b::int2 > title_priority
-            OR (%(title_priority)b::int2 = title_priority AND title_priority IN {_REPLACED_BY_LATER})
-        THEN %(title)b ELSE title END,
-    title_priority = greatest(title_priority, %(title_priority)b::int2),
-    first_prompt = coalesce(first_prompt, %(first_prompt)b),
-    client_version = coalesce(%(client_version)b, client_version),
-    provider_session_id = coalesce(%(provider_session_id)b, provider_session_id),
-    agent_id = coalesce(agent_id, %(agent_id)b)
-"""
+SQL = statements(__file__, from_tool=FROM_TOOL, renamed=RENAMED, from_person=FROM_PERSON)
+
+MERGE = SQL.merge
 """`SessionFacts.merge` in SQL, to update a session's row when messages are appended."""
 
-REPLACE = f"""
-    source = CASE WHEN source = 'unknown' THEN %(source)b ELSE source END,
-    first_at = %(first_at)b,
-    last_at = %(last_at)b,
-    title = CASE WHEN title_priority = {FROM_PERSON} THEN title ELSE %(title)b END,
-    title_priority = CASE WHEN title_priority = {FROM_PERSON} THEN title_priority ELSE %(title_priority)b::int2 END,
-    first_prompt = %(first_prompt)b,
-    client_version = %(client_version)b,
-    provider_session_id = %(provider_session_id)b,
-    agent_id = %(agent_id)b
-"""
+REPLACE = SQL.replace
 """SQL to set a session's row to the facts of all its messages."""
 
 

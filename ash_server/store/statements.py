@@ -35,7 +35,7 @@ class Sql(str):
 
     __slots__ = ()
 
-    def fill(self, **parts: "Part") -> "Sql":
+    def fill(self, **parts: "SqlPart") -> "Sql":
         """Replace all placeholders: by SQL if a part is `Sql`, by a literal if it is a text or a number.
 
         Raises ValueError for a placeholder without a part, and for a part without a placeholder.
@@ -45,7 +45,7 @@ class Sql(str):
         return _replace(self, parts)
 
 
-Part: TypeAlias = Sql | str | int
+SqlPart: TypeAlias = Sql | str | int
 
 
 class Statements:
@@ -70,7 +70,7 @@ class Statements:
         return iter(self._sql)
 
 
-def statements(module: str, **values: Part) -> Statements:
+def statements(module: str, **values: SqlPart) -> Statements:
     """Read the file next to a module, which passes its `__file__`. `values` fill placeholders as in `Sql.fill`.
 
     Raises ValueError if a statement has an open placeholder, or a value is not used.
@@ -79,7 +79,7 @@ def statements(module: str, **values: Part) -> Statements:
     return parse_statements(path, path.read_text(encoding="utf-8"), values)
 
 
-def parse_statements(path: Path, text: str, values: Mapping[str, Part]) -> Statements:
+def parse_statements(path: Path, text: str, values: Mapping[str, SqlPart]) -> Statements:
     """Read the text of a file; see `statements`."""
     before, *blocks = _HEADER.split(text)
     if _without_comments(before):
@@ -106,12 +106,12 @@ def open_placeholders(sql: str) -> set[str]:
     return set(_PLACEHOLDER.findall(sql))
 
 
-def _replace(sql: Sql, parts: Mapping[str, Part]) -> Sql:
+def _replace(sql: Sql, parts: Mapping[str, SqlPart]) -> Sql:
     """Replace the placeholders with a part; the others stay open."""
     return Sql(_PLACEHOLDER.sub(lambda found: _to_sql(parts.get(found[1], Sql(found[0]))), sql))
 
 
-def _to_sql(part: Part) -> str:
+def _to_sql(part: SqlPart) -> str:
     return part if isinstance(part, Sql) else Literal(part).as_string(None)
 
 

@@ -44,19 +44,19 @@ from ash_server.store.connections.pool import (
     open_pool,
 )
 from ash_server.store.connections.tenants import Tenant
+from ash_server.store.conversation.conversation_reader import ConversationReader
+from ash_server.store.drift import DriftStore
 from ash_server.store.embedded.open import open_embedded
+from ash_server.store.keys import KeyStore
+from ash_server.store.log.event_store import EventStore
 from ash_server.store.log.subscriptions import Hub
-from ash_server.store.repositories.conversation import ConversationReader
-from ash_server.store.repositories.drift import DriftRepository
-from ash_server.store.repositories.events import EventStore
-from ash_server.store.repositories.keys import KeyRepository
-from ash_server.store.repositories.messages import MessageRepository
-from ash_server.store.repositories.sessions import SessionRepository
-from ash_server.store.repositories.transcripts import TranscriptRepository
+from ash_server.store.messages import MessageStore
+from ash_server.store.sessions import SessionStore
+from ash_server.store.transcripts import TranscriptStore
 
 if TYPE_CHECKING:
-    from ash_server.store.repositories.search import SearchRepository
-    from ash_server.store.repositories.statistics import Statistics
+    from ash_server.store.maintenance.statistics import Statistics
+    from ash_server.store.search.search_store import SearchStore
 
 REPLICA_TIMEOUT = 3.0
 """Seconds that a read waits for a connection to a replica before the primary answers it."""
@@ -67,41 +67,41 @@ _MAX_OWNERS = 2
 
 
 class Store:
-    """The repositories of one tenant in a database, as opened by `Store.open`: those of the default tenant."""
+    """The data of one tenant in a database; `Store.open` opens the default tenant."""
 
-    sessions: SessionRepository
-    messages: MessageRepository
+    sessions: SessionStore
+    messages: MessageStore
     events: EventStore
     conversation: ConversationReader
-    drift: DriftRepository
-    transcripts: TranscriptRepository
-    keys: KeyRepository
+    drift: DriftStore
+    transcripts: TranscriptStore
+    keys: KeyStore
 
     def __init__(self, connections: Connections, hub: Hub) -> None:
         self.hub = hub
         """Wakes subscribers. Also used by the live feeds of the server."""
         self.tenant = connections.tenant
         self._connections = connections
-        wake = partial(hub.wake, tenant=self.tenant)
-        self.sessions = SessionRepository(connections, wake)
-        self.messages = MessageRepository(connections, wake)
+        self._wake = wake = partial(hub.wake, tenant=self.tenant)
+        self.sessions = SessionStore(connections, wake)
+        self.messages = MessageStore(connections, wake)
         self.events = EventStore(connections, hub)
-        self.conversation = ConversationReader(connections)
-        self.drift = DriftRepository(connections)
-        self.transcripts = TranscriptRepository(connections)
-        self.keys = KeyRepository(connections)
+        self.conversation = ConversationReader(connections, wake)
+        self.drift = DriftStore(connections, wake)
+        self.transcripts = TranscriptStore(connections, wake)
+        self.keys = KeyStore(connections, wake)
         self._by_tenant = {self.tenant: self}
 
     @cached_property
-    def search(self) -> "SearchRepository":
-        from ash_server.store.repositories.search import (
-            SearchRepository,  # takes long, and few commands search
+    def search(self) -> "SearchStore":
+        from ash_server.store.search.search_store import (
+            SearchStore,  # takes long, and few commands search
         )
 
-        return SearchRepository(self._connections)
+        return SearchStore(self._connections, self._wake)
 
     def for_tenant(self, tenant: Tenant) -> "Store":
-        """Return the repositories of another tenant, with the same connections."""
+        """Return the store of another tenant, with the same connections."""
         store = self._by_tenant.get(tenant)
         if store is None:
             store = Store(self._connections.for_tenant(tenant), self.hub)
@@ -198,7 +198,7 @@ class Store:
 
     async def read_statistics(self) -> "Statistics":
         """Read figures about the whole store. Raises DatabaseUnavailable, SchemaMismatch."""
-        from ash_server.store.repositories.statistics import read_statistics  # imports the search index
+        from ash_server.store.maintenance.statistics import read_statistics  # imports the search index
 
         return await read_statistics(self._connections)
 

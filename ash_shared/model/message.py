@@ -17,8 +17,16 @@ LAST_SEQUENCE = 2**53 - 1
 """The largest sequence number: every JSON reader represents it exactly."""
 
 
+UNKNOWN_SOURCE = "unknown"
+"""The source of messages that no provider recognises."""
+
 RECORD_ID_PREFIX = "record:"
 """The beginning of the ids of messages that a program has stored one by one, not as the lines of a file."""
+
+
+def declared_source(source: str) -> str | None:
+    """Return the source to read a text with: None, so that it is detected, if the stored one is unknown."""
+    return None if source == UNKNOWN_SOURCE else source
 
 
 class Message(AshModel):

@@ -26,9 +26,9 @@ from ash_server.store.connections.replication import Known
 from ash_server.store.log.notify import last_sequences
 from ash_server.store.maintenance import deletion
 from ash_server.store.maintenance.doctor import Finding, diagnose
+from ash_server.store.maintenance.own_prompts import name_by_own_prompt
 from ash_server.store.maintenance.reindex import Reindexed
 from ash_server.store.maintenance.vacuum import vacuum
-from ash_server.store.own_prompts import name_by_own_prompt
 from ash_server.store.schema.tables import metadata
 from ash_server.store.search.query import SearchScope
 from ash_server.store.transcripts import Copy

@@ -18,7 +18,7 @@ from ash_server.api.http.guards.access import client_of
 from ash_server.api.http.headers import get_header
 from ash_server.api.http.problems import AnyRequest
 from ash_server.api.http.redaction import is_redacted
-from ash_server.store.messages import MessageBlocks, StoredMessage
+from ash_server.store.message_pages import MessageBlocks, StoredMessage
 from ash_shared.parsing.parse import PARSER_VERSION
 
 _encode = msgspec.msgpack.Encoder().encode

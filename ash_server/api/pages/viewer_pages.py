@@ -32,8 +32,7 @@ from ash_server.api.http.streaming import buffered, start_stream
 from ash_server.errors import NotFound, SessionNotFound
 from ash_server.store import Store
 from ash_server.store.conversation.redacted_rows import redact_session
-from ash_server.store.repositories.sessions import SessionRepository
-from ash_server.store.sessions import AmbiguousSession
+from ash_server.store.sessions import AmbiguousSession, SessionStore
 from ash_server.transfer.exporting.html import frame, write_html
 from ash_server.transfer.exporting.json_document import write_json
 from ash_server.transfer.exporting.jsonl import export_messages
@@ -186,7 +185,7 @@ class AssetController(Controller):
         return static_file(request, asset.content, asset.media_type, headers)
 
 
-async def _resolve(sessions: SessionRepository, path: str) -> tuple[Session, str]:
+async def _resolve(sessions: SessionStore, path: str) -> tuple[Session, str]:
     """Return the session and the suffix of the requested format. An external id may itself end with such a suffix."""
     stem, dot, extension = path.rpartition(".")
     suffix = f"{dot}{extension}"
@@ -200,7 +199,7 @@ async def _resolve(sessions: SessionRepository, path: str) -> tuple[Session, str
     return await _find_session(sessions, stem), suffix
 
 
-async def _find_session(sessions: SessionRepository, reference: str) -> Session:
+async def _find_session(sessions: SessionStore, reference: str) -> Session:
     if _UUID.fullmatch(reference):
         try:
             return await sessions.get(UUID(reference))

@@ -59,7 +59,7 @@ from ash_server.offload import offload, offload_each
 from ash_server.settings import Settings
 from ash_server.store.conversation.redacted_rows import hide_chunk, hide_chunk_of_page
 from ash_server.store.log.events import Appended
-from ash_server.store.messages import MessageBlocks, MessageFilter, StoredMessage
+from ash_server.store.message_pages import MessageBlocks, MessageFilter, StoredMessage
 from ash_server.store.pagination import may_have_more
 from ash_server.store.prepare import MessageId, NewMessage
 from ash_server.store.session_facts import to_milliseconds

@@ -17,7 +17,7 @@ from ash_server.api.http.openapi.operations import documents, text
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.redaction import is_redacted
 from ash_server.errors import NotFound, SessionNotFound, SessionTooLarge
-from ash_server.store.repositories.conversation import ConversationReader
+from ash_server.store.conversation.conversation_reader import ConversationReader
 from ash_shared.eventlog import Event
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.projections import (

@@ -28,9 +28,9 @@ from ash_server.api.http.streaming import EVENT_STREAM, SSE_HEADERS, FindRefusal
 from ash_server.errors import DatabaseUnavailable, OriginNotAllowed, SessionNotFound, SessionTooLarge
 from ash_server.store.conversation.projection_inputs import MAX_BYTES
 from ash_server.store.conversation.redacted_rows import hide_event_chunks
+from ash_server.store.log.event_store import EventStore, RunningTurn
 from ash_server.store.log.events import StoredEvent
 from ash_server.store.log.subscriptions import IDLE, EventBatch
-from ash_server.store.repositories.events import EventStore, RunningTurn
 from ash_shared.projections import UiMessageStream
 from ash_shared.projections.ui_chunks import UiChunk
 

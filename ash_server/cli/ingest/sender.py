@@ -15,6 +15,7 @@ from ash_server.cli.ingest.line_queue import MAX_BATCH_BYTES, LineQueue, QueuedL
 from ash_server.cli.ingest.progress import Progress
 from ash_server.cli.tail import tail_command
 from ash_server.transfer.importing.lines import MAX_LINE_BYTES
+from ash_shared.model.message import declared_source
 from ash_shared.parsing.parsed_text import parse_raw
 
 _MAX_HEAD_LINES = 100
@@ -200,5 +201,4 @@ def _raise_if_fatal(error: ApiError) -> None:
 
 
 def _detect_source(line: QueuedLine) -> str | None:
-    source = parse_raw(line.data or b"", None).source(None)
-    return None if source == "unknown" else source
+    return declared_source(parse_raw(line.data or b"", None).source(None))

@@ -40,7 +40,7 @@ class ItemCounts(AshModel):
 
 
 async def count_items(connect: Connect, session_id: UUID) -> ItemCounts:
-    """Read the log page by page, in bounded memory. Raises SessionNotFound."""
+    """Return the number of items that each filter of the viewer hides. Raises SessionNotFound."""
     async with connect() as conn:
         await check_cursor(conn, session_id, 0)
     counter = _Counter()

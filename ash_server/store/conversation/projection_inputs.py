@@ -16,8 +16,8 @@ from ash_server.store.conversation.redacted_rows import redact_event
 from ash_server.store.conversation.standard_pages import get_event_pages, get_pages
 from ash_server.store.conversation.subagent_spending import read_total_spending
 from ash_server.store.log.events import StoredEvent, check_cursor, get_open_turn
-from ash_server.store.messages import StoredMessage, list_messages
-from ash_server.store.sessions import get_session
+from ash_server.store.message_pages import StoredMessage, list_messages
+from ash_server.store.session_rows import get_session
 from ash_shared.eventlog import Event
 from ash_shared.model.event_types import CHUNKS, types_where
 from ash_shared.model.message import StandardMessage
@@ -44,17 +44,17 @@ _UNSUMMARISED_FIELDS = frozenset({"args", "content", "details", "raw", "result",
 _HIDDEN_TYPES = types_where(lambda row: row.is_hidden)
 
 
-async def read_conversation(connect: Connect, session_id: UUID, *, redacts: bool = False) -> list[Event]:
-    """Return the events as projections to messages and prompts read them. Raises SessionNotFound, SessionTooLarge.
+async def read_events(
+    connect: Connect, session_id: UUID, *, whole: bool = False, redacts: bool = False
+) -> list[Event]:
+    """Return the events that projections to requests and prompts need; `whole`: those that all projections need.
 
-    `redacts`: without secrets, because a projection may cut them, for example in the name of a tool.
+    `redacts`: without secrets, because a projection may cut them, for example in the name of a tool. Raises
+    SessionNotFound, SessionTooLarge.
     """
-    return await _read_events(connect, session_id, _keep_for_conversation, redacts=redacts)
-
-
-async def read_whole_events(connect: Connect, session_id: UUID, *, redacts: bool = False) -> list[Event]:
-    """Return the events with all of their content. Raises SessionNotFound, SessionTooLarge."""
-    return await _read_events(connect, session_id, lambda event: event, redacts=redacts)
+    return await _read_events(
+        connect, session_id, _keep_whole if whole else _keep_for_conversation, redacts=redacts
+    )
 
 
 async def read_summary(connect: Connect, session_id: UUID) -> SessionSummary:
@@ -91,7 +91,7 @@ async def _count_models(connect: Connect, session_id: UUID, after: int) -> Count
 
 
 async def read_otel_genai(connect: Connect, session_id: UUID) -> OtelAttributes:
-    """Raises SessionNotFound, SessionTooLarge."""
+    """Return the attributes of `to_otel_genai`. Raises SessionNotFound, SessionTooLarge."""
     messages: list[StandardMessage] = []
     size = 0
     async with aclosing(get_pages(connect, session_id)) as pages:
@@ -116,6 +116,10 @@ def _records_of_requests(stored: Sequence[StoredMessage]) -> Iterator[Any]:
         if '"tools"' in message.content or '"model_provider"' in message.content:
             with suppress(ValueError, RecursionError):
                 yield decode_json(message.content)
+
+
+def _keep_whole(event: Event) -> Event:
+    return event
 
 
 def _keep_for_conversation(event: Event) -> Event:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ash_server.redaction import redact_json, redact_name, redact_text
 from ash_server.redaction.chunks import hide_event_texts, hide_texts
 from ash_server.store.log.events import StoredEvent
-from ash_server.store.messages import MessageBlocks, StoredMessage
+from ash_server.store.message_pages import MessageBlocks, StoredMessage
 from ash_shared.model.message import StandardMessage
 from ash_shared.model.session import Session
 from ash_shared.parsing.parsed_text import parse_text

@@ -14,7 +14,7 @@ from psycopg import AsyncConnection
 
 from ash_server.store.connections.pool import Connect
 from ash_server.store.log.events import StoredEvent, get_events_since
-from ash_server.store.messages import (
+from ash_server.store.message_pages import (
     MAX_PARSE_BYTES,
     StoredMessage,
     list_head,
@@ -22,7 +22,7 @@ from ash_server.store.messages import (
     list_next,
     texts_with_source,
 )
-from ash_server.store.sessions import get_session
+from ash_server.store.session_rows import get_session
 from ash_shared.conversation.paging import Page, transform_page
 from ash_shared.model.message import StandardMessage
 
@@ -59,10 +59,12 @@ class Conversation(NamedTuple):
     """The sequence after which the next page begins; None on the last page."""
 
 
-async def get_conversation(connect: Connect, session_id: UUID, *, after: int, limit: int) -> Conversation:
-    """Return a page of whole turns: as many as fit into `limit` stored messages, but at least one.
+async def get_conversation(
+    connect: Connect, session_id: UUID, *, after: int = 0, limit: int = 1000
+) -> Conversation:
+    """Return a page of standard messages: as many whole turns as fit into `limit` stored messages, at least one.
 
-    Raises SessionNotFound.
+    `next_after` is the cursor of the next page; an empty page may have one, too. Raises SessionNotFound.
     """
     size, max_bytes = limit, MAX_PARSE_BYTES
     while True:

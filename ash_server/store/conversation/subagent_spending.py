@@ -10,7 +10,7 @@ import msgspec
 from ash_server.errors import SessionNotFound
 from ash_server.store.connections.pool import Connect
 from ash_server.store.log.events import StoredEvent, get_events, get_open_turn
-from ash_server.store.sessions import TreeSession, get_tree
+from ash_server.store.session_rows import TreeSession, get_tree
 from ash_shared.eventlog import Event
 from ash_shared.model.message import StandardTokenUsage
 from ash_shared.projections import (

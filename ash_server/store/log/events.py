@@ -42,7 +42,7 @@ from ash_server.store.log.writer import (
     write_events,
 )
 from ash_server.store.pagination import END, MAX_PAGE_BYTES, bounded_query, check_options
-from ash_server.store.sessions import get_session
+from ash_server.store.session_rows import get_session
 from ash_server.store.text import check_text
 from ash_shared.eventlog import NOTED, Event, Normalizer, OpenTurn
 from ash_shared.model.event_types import CATALOGUE, CHUNKS

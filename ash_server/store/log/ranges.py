@@ -11,7 +11,7 @@ from psycopg import AsyncConnection
 from ash_server.store.connections.pool import fetch_all
 from ash_server.store.log.stored_json import FILLED, FILLED_SIZE, STORED_COLUMNS
 from ash_server.store.log.writer import EventOrigin
-from ash_server.store.messages import StoredMessage, list_head, list_last, list_next
+from ash_server.store.message_pages import StoredMessage, list_head, list_last, list_next
 from ash_server.store.pagination import bounded_query, may_have_more
 from ash_shared.model.event_types import PROMPTS, types_where
 from ash_shared.model.message import Kind

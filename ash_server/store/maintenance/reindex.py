@@ -14,19 +14,16 @@ from psycopg.rows import args_row
 
 from ash_server.store.drift import DescribedMessage, insert_drift
 from ash_server.store.log.writer import lock
-from ash_server.store.own_prompts import name_by_own_prompt
+from ash_server.store.maintenance.own_prompts import name_by_own_prompt
 from ash_server.store.pagination import bounded_query
 from ash_server.store.session_facts import REPLACE, SessionFacts, collect_facts
 from ash_server.store.statements import Sql, statements
-from ash_shared.model.message import Description, Kind, Role
+from ash_shared.model.message import Description, Kind, Role, declared_source
 from ash_shared.parsing.parse import PARSER_VERSION, BlocksPlace, describe_with_place
 from ash_shared.parsing.parsed_text import parse_raw
 
 _PAGE_SIZE = 500
 _PAGE_BYTES = 8 * 1024 * 1024
-_IDS_PAGE_SIZE = 1000
-
-_BEFORE_ALL = UUID(int=0)
 
 SQL = statements(__file__, replaced_facts=Sql(REPLACE))
 
@@ -97,20 +94,6 @@ class Reindexed(NamedTuple):
 
     read: int
     written: int
-
-
-async def session_ids(conn: AsyncConnection) -> AsyncGenerator[UUID, None]:
-    """Yield all session ids in ascending order."""
-    last = _BEFORE_ALL
-    while ids := await next_session_ids(conn, last):
-        for last in ids:
-            yield last
-
-
-async def next_session_ids(conn: AsyncConnection, after: UUID) -> list[UUID]:
-    """Return up to 1,000 session ids after this one, in ascending order."""
-    rows = await (await conn.execute(SQL.list_session_ids, [after, _IDS_PAGE_SIZE])).fetchall()
-    return [row[0] for row in rows]
 
 
 async def reread(
@@ -192,7 +175,7 @@ def _reread_message(stored: Stored) -> Reread:
 
 def set_by_writer(stored: WrittenMessage) -> tuple[str | None, Role | None]:
     """Return the source and the role of a message if its writer set them; None for a derived one."""
-    source = stored.source if stored.has_explicit_source is not False and stored.source != "unknown" else None
+    source = None if stored.has_explicit_source is False else declared_source(stored.source)
     keeps_role = source is not None if stored.has_explicit_role is None else stored.has_explicit_role
     return source, stored.role if keeps_role else None
 

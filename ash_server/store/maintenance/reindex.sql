@@ -1,7 +1,3 @@
--- name: list_session_ids
--- A page of the ids of sessions, in ascending order.
-SELECT id FROM sessions WHERE id > %b ORDER BY id LIMIT %b
-
 -- fragment: message_columns
 -- The columns of `Stored`.
 sequence, content, source, role, kind, block_types, parser_version, digest,

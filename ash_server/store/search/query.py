@@ -29,7 +29,7 @@ from ash_server.store.search.index import (
 )
 from ash_server.store.search.snippets import Snippet, snippet
 from ash_server.store.search.tokens import Hits, ParsedQuery, read_query
-from ash_server.store.sessions import get_session
+from ash_server.store.session_rows import get_session
 from ash_server.store.statements import Sql, statements
 from ash_server.store.text import check_text
 from ash_shared.model.event_types import Weight

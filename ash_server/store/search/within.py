@@ -21,7 +21,7 @@ from ash_server.store.search.query import (
     other_readers,
 )
 from ash_server.store.search.tokens import read_query
-from ash_server.store.sessions import get_session
+from ash_server.store.session_rows import get_session
 from ash_server.store.statements import statements
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.pages import MatchedEvent

@@ -15,6 +15,7 @@ from ash_server.errors import SessionChanged
 from ash_server.store import Store
 from ash_server.store.transcripts import Copy, Relative
 from ash_server.transfer.importing.common_records import ComparedRecord, longest_copy, record_marks
+from ash_shared.model.message import declared_source
 from ash_shared.parsing.parsed_text import identify
 
 MAX_CACHED_RECORDS = 250_000
@@ -77,7 +78,7 @@ async def _read_records(store: Store, relative: Relative) -> _Records:
         known = _Records(relative.created_at, 0, [], set())
     records, marks, last = known.records, known.marks, known.message_count
     if relative.message_count > last:
-        source = None if relative.source == "unknown" else relative.source
+        source = declared_source(relative.source)
         async with aclosing(store.messages.stream_messages(relative.session_id, after=last)) as messages:
             async for message in messages:
                 last = message.sequence

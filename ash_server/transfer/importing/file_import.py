@@ -25,8 +25,8 @@ from ash_server.errors import IdConflict, SequenceMismatch, SessionNotFound
 from ash_server.file_access import ANY_FILE, FileAccess
 from ash_server.store import Store
 from ash_server.store.log.events import Appended
-from ash_server.store.messages import PreparedMessage, StoredMessage
-from ash_server.store.prepare import line_id, prepare_message
+from ash_server.store.message_pages import StoredMessage
+from ash_server.store.prepare import PreparedMessage, line_id, prepare_message
 from ash_server.store.session_facts import to_milliseconds
 from ash_server.store.sessions import session_id_for
 from ash_server.store.transcripts import Claim, TranscriptNames

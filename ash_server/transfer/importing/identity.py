@@ -8,11 +8,12 @@ from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 from ash_server.store import Store
-from ash_server.store.messages import StoredMessage
+from ash_server.store.message_pages import StoredMessage
 from ash_server.store.prepare import line_id
 from ash_server.store.sessions import session_id_for
 from ash_server.store.transcripts import Claim, TranscriptNames
 from ash_server.transfer.importing.parents import MAX_HEAD_LINES, read_head
+from ash_shared.model.message import declared_source
 from ash_shared.model.session import Session
 
 
@@ -100,5 +101,5 @@ async def _first_messages(store: Store, session_id: UUID) -> tuple[Session, list
 
 def _read_names(session: Session, messages: Sequence[StoredMessage]) -> TranscriptNames | None:
     """Read the names from the first stored lines."""
-    source = None if session.source == "unknown" else session.source
+    source = declared_source(session.source)
     return read_head((each.content for each in messages), source).names

@@ -8,7 +8,7 @@ import json
 from collections import Counter
 from typing import Literal, TypeAlias
 
-from ash_server.store.messages import StoredMessage
+from ash_server.store.message_pages import StoredMessage
 from ash_shared.model.message import RECORD_ID_PREFIX, Message
 from ash_shared.parsing.parsed_text import identify
 

@@ -17,6 +17,7 @@ from ash_server.store.transcripts import TranscriptNames
 from ash_server.transfer.importing.lines import FileLine
 from ash_server.transfer.importing.names import NameCollector
 from ash_server.transfer.importing.transcript_files import Home, external_id, uncompressed
+from ash_shared.model.message import declared_source
 from ash_shared.parsing.describe import describe_parsed
 from ash_shared.parsing.parsed_text import parse_raw
 
@@ -49,7 +50,7 @@ def read_head(texts: Iterable[bytes | str], source: str | None) -> TranscriptHea
         parsed = parse_raw(text, source)
         if not (known_source and session_id):
             described = describe_parsed(parsed, source)
-            known_source = known_source or (described.source if described.source != "unknown" else None)
+            known_source = known_source or declared_source(described.source)
             session_id = session_id or described.header.session_id
             parent = parent or described.header.parent
         names.add(parsed.identity())

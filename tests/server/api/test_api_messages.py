@@ -12,7 +12,7 @@ from httpx2 import AsyncClient
 from ash_server import NewMessage, Store
 from ash_server.api.http import caching
 from ash_server.store.connections.pool import connect
-from ash_server.store.messages import list_messages, to_message
+from ash_server.store.message_pages import list_messages, to_message
 from ash_shared.parsing.parse import PARSER_VERSION
 
 NDJSON = {"Content-Type": "application/x-ndjson"}

@@ -17,7 +17,8 @@ from ash_server.store.log.notify import notify
 from ash_server.store.log.subscriptions import Hub
 from ash_server.store.messages import append
 from ash_server.store.prepare import prepare_message
-from ash_server.store.sessions import create_session, delete_session, get_session, update_session
+from ash_server.store.session_rows import get_session
+from ash_server.store.sessions import create_session, delete_session, update_session
 from tests.cluster import fetch_as_owner
 from tests.server.live.test_hub import wait_for_listener
 from tests.server.test_chaos import KILL_LISTENER

@@ -15,9 +15,11 @@ from ash_server.errors import IdConflict, SequenceMismatch, SessionNotFound
 from ash_server.store.connections.pool import connect, open_pool
 from ash_server.store.log.events import Appended, append_events, end_session
 from ash_server.store.log.rebuild import rebuild_events
-from ash_server.store.messages import PreparedMessage, append, list_messages
-from ash_server.store.prepare import prepare_message
-from ash_server.store.sessions import create_session, delete_session, get_session, update_session
+from ash_server.store.message_pages import list_messages
+from ash_server.store.messages import append
+from ash_server.store.prepare import PreparedMessage, prepare_message
+from ash_server.store.session_rows import get_session
+from ash_server.store.sessions import create_session, delete_session, update_session
 from tests.cluster import COUNT_LOCK_WAITS
 from tests.server.store.test_messages import message
 from tests.waiting import TIMEOUT

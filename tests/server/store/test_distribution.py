@@ -94,11 +94,9 @@ def constants() -> Iterator[str]:
     """Yield the SQL of the package: its values, and texts within functions."""
     for module in pkgutil.walk_packages(ash_server.store.__path__, "ash_server.store."):
         for value in vars(importlib.import_module(module.name)).values():
-            texts: list[object]
+            texts: list[object] = [*value.values()] if isinstance(value, dict) else [value]
             if isinstance(value, Statements):
                 texts = [value[name] for name in value]
-            else:
-                texts = [*value.values()] if isinstance(value, dict) else [value]
             yield from (text for text in texts if isinstance(text, str))
     for path in (ROOT / "ash_server").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

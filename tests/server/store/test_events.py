@@ -29,7 +29,8 @@ from ash_server.store.log.events import (
 from ash_server.store.log.rebuild import outdated_sessions, rebuild_events
 from ash_server.store.messages import append
 from ash_server.store.prepare import line_id, prepare_message
-from ash_server.store.sessions import create_session, get_session
+from ash_server.store.session_rows import get_session
+from ash_server.store.sessions import create_session
 from ash_shared.model.events import read_event
 from tests.cluster import not_on_cluster
 from tests.server.store.test_reindex import alembic

@@ -23,11 +23,9 @@ from ash_server.errors import (
 )
 from ash_server.store.connections.pool import connect
 from ash_server.store.log.events import Appended
-from ash_server.store.messages import (
+from ash_server.store.message_pages import (
     MessageFilter,
-    PreparedMessage,
     StoredMessage,
-    append,
     get_contents,
     get_message,
     list_blocks,
@@ -35,9 +33,11 @@ from ash_server.store.messages import (
     stream_messages,
     to_message,
 )
+from ash_server.store.messages import append
 from ash_server.store.pagination import MAX_PAGE_BYTES, may_have_more
-from ash_server.store.prepare import prepare_message
-from ash_server.store.sessions import create_session, get_session
+from ash_server.store.prepare import PreparedMessage, prepare_message
+from ash_server.store.session_rows import get_session
+from ash_server.store.sessions import create_session
 from ash_shared.model.message import Description, Kind, RecordHeader
 from ash_shared.parsing.parse import PARSER_VERSION
 from tests.cluster import not_on_cluster

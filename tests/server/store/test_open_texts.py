@@ -12,7 +12,8 @@ from ash_server.store.log.events import end_session, get_events
 from ash_server.store.log.rebuild import rebuild_events
 from ash_server.store.messages import append
 from ash_server.store.prepare import prepare_message
-from ash_server.store.sessions import create_session, delete_session, get_session
+from ash_server.store.session_rows import get_session
+from ash_server.store.sessions import create_session, delete_session
 from ash_shared.eventlog import Normalizer
 from ash_shared.eventlog.state import MAX_OPEN_TEXT
 from tests.cluster import not_on_cluster

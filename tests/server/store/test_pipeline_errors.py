@@ -14,6 +14,7 @@ from psycopg import AsyncConnection, errors, sql
 from ash_server.errors import DatabaseUnavailable, DiskFull, WriteUnconfirmed
 from ash_server.store import Store, messages
 from ash_server.store.connections.pool import connect
+from ash_server.store.message_pages import list_messages
 from ash_server.store.prepare import NewMessage, prepare_message
 from tests.cluster import on_citus
 from tests.waiting import until
@@ -177,7 +178,7 @@ async def test_single_connection_appends_after_an_error(
             await messages.append(conn, session_id, [prepared])
 
         failure = await append_around(fault(connection, session_id), setting, execute, append)
-        stored = [message.id for message in await messages.list_messages(conn, session_id)]
+        stored = [message.id for message in await list_messages(conn, session_id)]
 
     assert type(failure) is expected
     assert stored == BEFORE + AFTER

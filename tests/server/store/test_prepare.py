@@ -7,8 +7,8 @@ import pytest
 from psycopg import AsyncConnection
 
 from ash_server.errors import InvalidUtf8, NulByte
-from ash_server.store.messages import PreparedMessage, append
-from ash_server.store.prepare import line_id, prepare_message
+from ash_server.store.messages import append
+from ash_server.store.prepare import PreparedMessage, line_id, prepare_message
 from ash_shared.eventlog import parse_line
 from ash_shared.model.message import Description, Drift, RecordHeader
 from ash_shared.parsing.parse import describe_message, find_blocks

@@ -17,11 +17,11 @@ from psycopg import AsyncConnection
 from ash_server.errors import SessionNotFound
 from ash_server.store.connections.pool import connect, upgrade
 from ash_server.store.drift import report_drift
-from ash_server.store.maintenance import reindex
-from ash_server.store.maintenance.reindex import Reindexed, reindex_messages, reread, session_ids
+from ash_server.store.maintenance.reindex import Reindexed, reindex_messages, reread
 from ash_server.store.messages import append
 from ash_server.store.prepare import prepare_message
-from ash_server.store.sessions import create_session, get_session, session_id_for
+from ash_server.store.session_rows import get_session
+from ash_server.store.sessions import create_session, session_id_for
 from ash_shared.parsing.parse import PARSER_VERSION, describe_message
 from tests.cluster import COUNT_LOCK_WAITS, fetch_as_owner
 from tests.waiting import until
@@ -185,15 +185,6 @@ async def test_removes_drift_that_parser_now_covers(connection: AsyncConnection,
 async def test_rejects_unknown_session(connection: AsyncConnection) -> None:
     with pytest.raises(SessionNotFound):
         await reindex_messages(connection, UUID(int=7))
-
-
-async def test_session_ids_returns_every_session(
-    connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reindex, "_IDS_PAGE_SIZE", 3)
-    ids = [(await create_session(connection)).session.id for _ in range(7)]
-
-    assert [each async for each in session_ids(connection)] == sorted(ids)
 
 
 async def test_reindexes_during_concurrent_writes_and_reindexes(

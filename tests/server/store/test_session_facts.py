@@ -15,7 +15,8 @@ from psycopg import AsyncConnection
 import ash_server
 from ash_server.store.messages import append
 from ash_server.store.session_facts import FROM_PERSON, FROM_TOOL, MERGE, REPLACE, SessionFacts, collect_facts
-from ash_server.store.sessions import create_session, get_session, get_writer_fields, update_session
+from ash_server.store.session_rows import get_session
+from ash_server.store.sessions import create_session, get_writer_fields, update_session
 from ash_shared.conversation.transcript import split_transcript
 from ash_shared.model.message import Description, RecordHeader
 from ash_shared.model.session import Session

@@ -1,6 +1,7 @@
-"""The store: what its repositories accept, return and refuse."""
+"""The store: what its methods accept, return and refuse."""
 
 import asyncio
+import inspect
 import json
 import re
 import subprocess
@@ -32,8 +33,10 @@ from ash_server.errors import (
     SequenceMismatch,
     SessionNotFound,
 )
+from ash_server.store import session_rows
 from ash_server.store.borrowed import translate_errors
 from ash_server.store.connections.pool import StatementOptions, direct_url, upgrade
+from ash_server.store.messages import MessageStore
 from ash_server.store.sessions import AmbiguousSession, session_id_for
 from ash_shared.model.events import ChatEvent, read_event
 from ash_shared.model.message import Message
@@ -302,6 +305,13 @@ async def test_finds_and_lists_sessions(store: Store) -> None:
     assert (await store.sessions.list_changed()).keys() == set(ids)
 
 
+async def test_lists_the_ids_of_all_pages(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_rows, "_IDS_PAGE_SIZE", 3)
+    ids = [(await store.sessions.create()).id for _ in range(7)]
+
+    assert [each async for each in store.sessions.list_ids()] == sorted(ids)
+
+
 async def test_changes_and_deletes_a_session(store: Store) -> None:
     parent = await store.sessions.create()
     session = await store.sessions.create(external_id="a", metadata={"team": "x"})
@@ -486,14 +496,42 @@ def test_reference_example_prints_the_documented_output(database_url: str) -> No
 
 
 def test_reference_documents_every_method(store: Store) -> None:
-    repositories = {name: value for name, value in vars(store).items() if name in Store.__annotations__}
+    resources = {name: value for name, value in vars(store).items() if name in Store.__annotations__}
     methods = [
-        method for each in repositories.values() for method in vars(type(each)) if not method.startswith("_")
+        method for each in resources.values() for method in vars(type(each)) if not method.startswith("_")
     ]
 
     text = REFERENCE.read_text()
-    assert repositories.keys() == Store.__annotations__.keys()
+    assert resources.keys() == Store.__annotations__.keys()
     assert [method for method in methods if not re.search(rf"[`.]{method}\(", text)] == []
+
+
+# --- Declared methods
+
+
+def test_declared_methods_have_the_signatures_and_docstrings_of_functions() -> None:
+    signatures = {
+        "get_message": "(self, /, session_id: uuid.UUID, sequence: int) -> "
+        "ash_server.store.message_pages.StoredMessage",
+        "list_messages": "(self, /, session_id: uuid.UUID, **page: *<class 'ash_server.store.message_pages.MessageFilter'>) -> "
+        "list[ash_server.store.message_pages.StoredMessage]",
+    }
+    declared = {name: getattr(MessageStore, name) for name in signatures}
+
+    assert {name: str(inspect.signature(method)) for name, method in declared.items()} == signatures
+    assert MessageStore.get_message.__doc__ == "Raises SessionNotFound, MessageNotFound, MessageDeleted."
+
+
+def test_type_checker_knows_the_parameters_of_declared_methods(store: Store, session: UUID) -> None:
+    """mypy reports each `ignore` that has no error to ignore."""
+    calls = (
+        store.sessions.list_sessions(limt=3),  # type: ignore[call-arg]
+        store.sessions.update(session, titel="a"),  # type: ignore[call-arg]
+        store.messages.append_prepared(session, [], ends=True),  # type: ignore[call-arg]
+        store.messages.get_message(session, "1"),  # type: ignore[arg-type]
+    )
+    for call in calls:
+        call.close()
 
 
 # --- Search, conversation and drift

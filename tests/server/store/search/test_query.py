@@ -18,7 +18,8 @@ from ash_server.store.prepare import prepare_message
 from ash_server.store.search import index
 from ash_server.store.search.index import count_pending, index_pending, reindex_words
 from ash_server.store.search.query import find
-from ash_server.store.sessions import create_session, delete_session, get_session
+from ash_server.store.session_rows import get_session
+from ash_server.store.sessions import create_session, delete_session
 
 UNKNOWN_SESSION = UUID("00000000-0000-4000-8000-000000000000")
 

@@ -22,7 +22,8 @@ from ash_server.store.connections.pool import Pool
 from ash_server.store.conversation import projection_inputs, standard_pages
 from ash_server.store.conversation.projection_inputs import read_summary
 from ash_server.store.log.events import append_events, get_events_since
-from ash_server.store.sessions import create_session, get_session, update_session
+from ash_server.store.session_rows import get_session
+from ash_server.store.sessions import create_session, update_session
 from ash_server.transfer.exporting import html
 from ash_server.transfer.exporting.html import ENTRY, escape_script, frame, write_html
 from ash_server.transfer.exporting.in_memory import load_in_memory

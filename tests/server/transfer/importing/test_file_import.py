@@ -14,10 +14,12 @@ import zstandard
 from psycopg import AsyncConnection
 
 from ash_server.errors import SessionNotFound
-from ash_server.store import Store, messages
-from ash_server.store.messages import append, list_messages
+from ash_server.store import Store, message_pages
+from ash_server.store.message_pages import list_messages
+from ash_server.store.messages import append
 from ash_server.store.prepare import line_id, prepare_message
-from ash_server.store.sessions import create_session, get_session, session_id_for, update_session
+from ash_server.store.session_rows import get_session
+from ash_server.store.sessions import create_session, session_id_for, update_session
 from ash_server.transfer.exporting.jsonl import export_messages
 from ash_server.transfer.importing import file_import, lines, result
 from ash_server.transfer.importing.file_import import import_file
@@ -264,7 +266,7 @@ async def test_results_do_not_depend_on_the_batch_size(
 
 async def test_looks_stored_lines_up_by_index(importer: Importer) -> None:
     await importer(b"a\n" * 2000)
-    look_up = "EXPLAIN " + messages._STORED
+    look_up = "EXPLAIN " + message_pages.STORED_TEXTS
     plan = await importer.conn.execute(
         look_up, [[str(n) for n in range(200)], importer.session_id], binary=True
     )

@@ -1,20 +1,18 @@
 """The event log of each session: append, read, subscribe."""
 
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
+from functools import partial
 from typing import NamedTuple, Unpack
 from uuid import UUID
 
 import msgspec
 
-from ash_server.store.borrowed import Connections
+from ash_server.store.borrowed import Connections, Resource, read, stream, write
 from ash_server.store.log import events, ranges, rebuild
 from ash_server.store.log.events import Appended, EventFilter, StoredEvent
-from ash_server.store.log.ranges import LineContext, LogPosition, Span
-from ash_server.store.log.rebuild import Rebuilt
 from ash_server.store.log.subscriptions import EventBatch, Hub
 from ash_server.store.prepare import EventInput, as_json, prepare_event
-from ash_shared.eventlog import Event, OpenTurn
 from ash_shared.model.events import ChatEvent, read_event
 
 
@@ -26,7 +24,7 @@ class RunningTurn(NamedTuple):
     """Its events have greater sequences."""
 
 
-class EventStore:
+class EventStore(Resource):
     """The append-only log of chat events, derived from messages or appended directly.
 
     The events of a session are numbered 1, 2, 3 … without gaps, in the order of commits. A rebuilt log begins with a
@@ -34,9 +32,19 @@ class EventStore:
     """
 
     def __init__(self, connections: Connections, hub: Hub) -> None:
-        self._connections = connections
+        super().__init__(connections, partial(hub.wake, tenant=connections.tenant))
         self._hub = hub
-        self._tenant = connections.tenant
+
+    append_prepared = write(events.append_events)
+    end = write(events.end_session)
+    stream_stored_events = stream(events.stream_events)
+    get_open_turn = read(events.get_open_turn)
+    get_place = read(ranges.place_of)
+    get_turn = read(ranges.get_turn)
+    get_range = read(ranges.get_span)
+    get_context = read(ranges.get_context)
+    list_outdated = read(rebuild.outdated_sessions)
+    rebuild = write(rebuild.rebuild_events)
 
     async def append(self, session_id: UUID, event: EventInput) -> Appended:
         """Append one event; see `append_batch`."""
@@ -54,23 +62,6 @@ class EventStore:
         """
         prepared = [prepare_event(as_json(event, index), index) for index, event in enumerate(new)]
         return await self.append_prepared(session_id, prepared)
-
-    async def append_prepared(self, session_id: UUID, prepared: Sequence[Event]) -> list[Appended]:
-        """Append events that `ingest.prepare_event` returned; see `append_batch`."""
-        async with self._connections.writer(session_id) as conn:
-            appended = await events.append_events(conn, session_id, prepared)
-        self._hub.wake(session_id, self._tenant)
-        return appended
-
-    async def end(self, session_id: UUID) -> int:
-        """Close the open texts, calls and turn when a stream has ended. Return the number of events appended for that.
-
-        The session may be continued later. Raises SessionNotFound.
-        """
-        async with self._connections.writer(session_id) as conn:
-            count = await events.end_session(conn, session_id)
-        self._hub.wake(session_id, self._tenant)
-        return count
 
     async def get_events(self, session_id: UUID, **filters: Unpack[EventFilter]) -> list[ChatEvent]:
         """Return a page of typed events in ascending order.
@@ -97,16 +88,6 @@ class EventStore:
             page: EventFilter = {**filters, "after": after}
             return await events.get_events(conn, session_id, **page)
 
-    async def stream_stored_events(self, session_id: UUID) -> AsyncGenerator[StoredEvent, None]:
-        """Yield all events in order, as of one moment, in bounded memory. An unknown session yields nothing.
-
-        Holds no connection while the caller handles an event. Raises SessionChanged if the session is deleted or its
-        log is rebuilt meanwhile.
-        """
-        async with aclosing(events.stream_events(self._connections.stream, session_id)) as stream:
-            async for event in stream:
-                yield event
-
     async def subscribe(
         self, session_id: UUID, after: int | str = 0, *, collapse: bool = False
     ) -> AsyncGenerator[ChatEvent, None]:
@@ -129,7 +110,7 @@ class EventStore:
         Call `check_cursor` first. A page, possibly empty, comes at least every 15 seconds, and `IDLE` every 2 seconds.
         The `caught_up` of a page is True if no later event was stored when it was read.
         """
-        return self._hub.subscribe(session_id, after, collapse=collapse, tenant=self._tenant)
+        return self._hub.subscribe(session_id, after, collapse=collapse, tenant=self.tenant)
 
     async def check_cursor(self, session_id: UUID, after: int | str) -> int:
         """Return the sequence of a cursor: a sequence, or the id of an event.
@@ -141,11 +122,6 @@ class EventStore:
             await events.check_cursor(conn, session_id, sequence)
         return sequence
 
-    async def get_open_turn(self, session_id: UUID) -> OpenTurn | None:
-        """Return the turn that has not ended, if any. Raises SessionNotFound."""
-        async with self._connections.connection() as conn:
-            return await events.get_open_turn(conn, session_id)
-
     async def get_running_turn(self, session_id: UUID) -> RunningTurn | None:
         """Return the turn whose answer is not complete, if any. Raises SessionNotFound."""
         async with self._connections.connection() as conn:
@@ -153,42 +129,6 @@ class EventStore:
             if turn is None or turn.is_over:
                 return None
             return RunningTurn(turn.id, await ranges.find_last_turn(conn, session_id))
-
-    async def get_place(self, session_id: UUID, sequence: int) -> LogPosition:
-        """Return the position after an event."""
-        async with self._connections.connection() as conn:
-            return await ranges.place_of(conn, session_id, sequence)
-
-    async def get_turn(self, session_id: UUID, end: LogPosition) -> Span:
-        """Return the turn that ends at this position."""
-        async with self._connections.connection() as conn:
-            return await ranges.get_turn(conn, session_id, end)
-
-    async def get_range(self, session_id: UUID, start: LogPosition, end: LogPosition) -> Span:
-        """Return the events and messages between two positions; a long range is cut."""
-        async with self._connections.connection() as conn:
-            return await ranges.get_span(conn, session_id, start, end)
-
-    async def get_context(self, session_id: UUID, place: LogPosition) -> LineContext:
-        """Return the last messages before a position."""
-        async with self._connections.connection() as conn:
-            return await ranges.get_context(conn, session_id, place)
-
-    async def rebuild(self, session_id: UUID) -> Rebuilt:
-        """Derive the log again from the stored messages, in one transaction.
-
-        Posted events keep their places among the others. The new log starts with a `reset` event, numbered after the
-        last old event, so subscribers receive it as new events. Blocks writers. Raises SessionNotFound.
-        """
-        async with self._connections.writer(session_id) as conn:
-            rebuilt = await rebuild.rebuild_events(conn, session_id)
-        self._hub.wake(session_id, self._tenant)
-        return rebuilt
-
-    async def list_outdated(self) -> list[UUID]:
-        """Return the sessions whose events were derived by another version, or not at all."""
-        async with self._connections.connection() as conn:
-            return await rebuild.outdated_sessions(conn)
 
 
 def _to_event(stored: StoredEvent) -> ChatEvent:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Unpack
@@ -10,7 +10,7 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
-from ash_server.store.borrowed import Connections
+from ash_server.store.borrowed import Connections, Resource, read
 from ash_server.store.search import index, query, within
 from ash_server.store.search.query import SearchFilter
 from ash_server.store.search.within import HitFilter, SessionHitPage
@@ -21,11 +21,11 @@ _CHECK_SECONDS = 10.0
 """Time between two looks at all sessions; in between, only at those that changed."""
 
 
-class SearchRepository:
+class SearchStore(Resource):
     """Searches the events of all sessions."""
 
-    def __init__(self, connections: Connections) -> None:
-        self._connections = connections
+    def __init__(self, connections: Connections, wake: Callable[[UUID], None]) -> None:
+        super().__init__(connections, wake)
         self._lock = asyncio.Lock()
         self._requested = 0
         """Number of calls of `catch_up` so far."""
@@ -36,6 +36,11 @@ class SearchRepository:
         """Up to this time of the database, all changes are indexed."""
         self._check_due = 0.0
 
+    find = read(query.find)
+    index_pending = read(index.index_pending)
+    count_pending = read(index.count_pending)
+    reindex = read(index.reindex_words)
+
     async def search(self, q: str, **filters: Unpack[SearchFilter]) -> SearchPage:
         """Index pending events for at most a quarter of a second, then return a page of results, newest first.
 
@@ -45,11 +50,6 @@ class SearchRepository:
         pending = await self.catch_up()
         page = await self.find(q, **filters)
         return page.model_copy(update={"pending": pending}) if pending else page
-
-    async def find(self, q: str, **filters: Unpack[SearchFilter]) -> SearchPage:
-        """Like `search`, but search only events that are already indexed."""
-        async with self._connections.connection() as conn:
-            return await query.find(conn, q, **filters)
 
     async def find_in_session(self, session_id: UUID, q: str, **filters: Unpack[HitFilter]) -> SessionHitPage:
         """Index pending events as `search` does, then return a page of hits in the order of the log.
@@ -93,18 +93,3 @@ class SearchRepository:
         """Yield True if no other server indexes in the background, and keep others from it until exit."""
         async with self._connections.stream() as conn, index.indexer_lock(conn) as is_held:
             yield is_held
-
-    async def index_pending(self) -> bool:
-        """Index all pending events except those of sessions another process is indexing. True if none remain."""
-        async with self._connections.connection() as conn:
-            return await index.index_pending(conn)
-
-    async def count_pending(self) -> int:
-        """Return the number of events not indexed yet."""
-        async with self._connections.connection() as conn:
-            return await index.count_pending(conn)
-
-    async def reindex(self, session_id: UUID) -> None:
-        """Index all events of the session again."""
-        async with self._connections.connection() as conn:
-            await index.reindex_words(conn, session_id)

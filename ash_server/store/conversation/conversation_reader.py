@@ -1,0 +1,18 @@
+"""Sessions as standard messages, projections and summaries."""
+
+from ash_server.store.borrowed import Resource, read_pages
+from ash_server.store.conversation.item_counts import count_items
+from ash_server.store.conversation.projection_inputs import read_events, read_otel_genai, read_summary
+from ash_server.store.conversation.standard_pages import get_conversation, get_event_pages, get_pages
+
+
+class ConversationReader(Resource):
+    """Reads the conversation of a session in forms that are the same for every provider."""
+
+    get_page = read_pages(get_conversation)
+    stream_pages = read_pages(get_pages)
+    stream_event_pages = read_pages(get_event_pages)
+    read_events = read_pages(read_events)
+    read_summary = read_pages(read_summary)
+    read_otel_genai = read_pages(read_otel_genai)
+    count_items = read_pages(count_items)

@@ -1,0 +1,292 @@
+"""Messages of a session: read one by one, in pages of bounded size, and as a stream.
+
+Functions take a connection in autocommit mode (`connections.pool.open_pool`).
+"""
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypedDict, TypeVar, Unpack
+from uuid import UUID
+
+from msgspec import Struct
+from psycopg import AsyncConnection
+
+from ash_server.errors import MessageDeleted, MessageNotFound, SessionChanged
+from ash_server.store.connections.pool import Connect, fetch_all
+from ash_server.store.log.writer import stored_query
+from ash_server.store.pagination import END, MAX_PAGE_BYTES, bounded_query, check_options
+from ash_server.store.session_rows import get_session
+from ash_server.store.statements import statements
+from ash_server.store.text import check_text
+from ash_shared.model.message import Message, Role, StoredKind, declared_source
+from ash_shared.parsing.parse import (
+    PARSER_VERSION,
+    copy_blocks,
+    parse_message_content,
+    parse_message_content_json,
+)
+from ash_shared.records.contract import CHUNK_PATTERN
+
+T = TypeVar("T")
+
+_HEAD_LINES = 20
+
+_FETCH_SIZE = 1000
+"""Messages of a stream in memory at a time, or fewer if they are large (`MAX_PARSE_BYTES`)."""
+
+MAX_PARSE_BYTES = 4 * 1024 * 1024
+"""Bytes of text parsed together. Parsing takes ten times this size in memory, and 40 times for many small blocks."""
+
+SQL = statements(__file__, parser_version=PARSER_VERSION)
+
+STORED_TEXTS = stored_query("messages", "id", "CASE WHEN kind = 'deleted' THEN NULL ELSE content END")
+"""By id, the sequences and texts of messages that are stored; NULL for a deleted one."""
+
+_NEXT_MESSAGES = bounded_query(SQL.columns, SQL.page)
+_PREVIOUS_MESSAGES = bounded_query(SQL.columns, SQL.page, "sequence DESC")
+_NEXT_BLOCKS = bounded_query(SQL.blocks_columns, SQL.page, size=SQL.blocks_size)
+_PREVIOUS_BLOCKS = bounded_query(SQL.blocks_columns, SQL.page, "sequence DESC", SQL.blocks_size)
+
+_ALL_KINDS: tuple[StoredKind, ...] = ("message", "record", "chunk", "deleted")
+
+
+class StoredMessage(Struct, gc=False):
+    """A row of a session's messages."""
+
+    id: str
+    role: Role
+    kind: StoredKind
+    source: str
+    content: str
+    sequence: int
+    created_at: datetime
+
+    def blocks_json(self) -> bytes:
+        """Return the typed blocks as a JSON array."""
+        return parse_message_content_json(self.content, self.source)
+
+
+class MessageBlocks(Struct, gc=False):
+    """A row of a session's messages without its text, to read its blocks."""
+
+    id: str
+    role: Role
+    kind: StoredKind
+    source: str
+    content: bytes
+    """The part of the text that the blocks are copied from; the whole text if they are parsed."""
+    is_copied: bool
+    sequence: int
+    created_at: datetime
+
+    def blocks_json(self) -> bytes:
+        """Return the typed blocks as a JSON array, the same as for the text."""
+        if self.is_copied:
+            return copy_blocks(self.content)
+        return parse_message_content_json(self.content, self.source)
+
+
+class MessageFilter(TypedDict, total=False):
+    """Options of a page of messages: a cursor in either direction, and filters. Pages are in ascending order."""
+
+    after: int
+    """Only messages after this sequence; 0 by default."""
+    before: int | None
+    """The last messages before this sequence."""
+    limit: int
+    """100 by default, at most 1,000. Large texts make a page shorter (`may_have_more`)."""
+    kinds: Sequence[StoredKind]
+    """Messages and records by default."""
+    role: Role | None
+    type: str | None
+    """Only messages that have a block of this type."""
+
+
+_DEFAULTS = {
+    "after": 0,
+    "before": END,
+    "limit": 100,
+    "role": None,
+    "type": None,
+    "bytes": MAX_PAGE_BYTES,
+    "chunks": None,
+}
+
+_CONVERSATION = {
+    **_DEFAULTS,
+    "kinds": ["message", "record"],
+    "chunks": CHUNK_PATTERN,
+}
+"""Filters that select the input of standard messages."""
+
+
+async def list_messages(
+    conn: AsyncConnection, session_id: UUID, **page: Unpack[MessageFilter]
+) -> list[StoredMessage]:
+    """Raises SessionNotFound."""
+    return await _list_page(conn, StoredMessage, (_NEXT_MESSAGES, _PREVIOUS_MESSAGES), session_id, page)
+
+
+async def list_blocks(
+    conn: AsyncConnection, session_id: UUID, **page: Unpack[MessageFilter]
+) -> list[MessageBlocks]:
+    """Return the same page as `list_messages`, or a longer one of large texts. Raises SessionNotFound."""
+    return await _list_page(conn, MessageBlocks, (_NEXT_BLOCKS, _PREVIOUS_BLOCKS), session_id, page)
+
+
+async def list_next(  # noqa: PLR0913  # one argument per bound
+    conn: AsyncConnection,
+    session_id: UUID,
+    *,
+    after: int = 0,
+    before: int = END,
+    limit: int,
+    max_bytes: int = MAX_PARSE_BYTES,
+    kinds: Sequence[StoredKind] | None = None,
+) -> list[StoredMessage]:
+    """Return the next messages after a sequence, at most as many as may be parsed together.
+
+    By default, these are the messages of the conversation: messages, records, and chunks that may add to standard
+    messages. An unknown session has none.
+    """
+    filters = _CONVERSATION if kinds is None else {**_DEFAULTS, "kinds": list(kinds)}
+    bounds = {"after": after, "before": before, "limit": limit, "bytes": max_bytes}
+    return await _fetch_messages(conn, _NEXT_MESSAGES, {**filters, "session_id": session_id, **bounds})
+
+
+async def list_last(
+    conn: AsyncConnection, session_id: UUID, *, before: int, limit: int, max_bytes: int
+) -> list[StoredMessage]:
+    """Return the last messages of the conversation before a sequence, in ascending order."""
+    bounds = {"before": before, "limit": limit, "bytes": max_bytes}
+    rows = await _fetch_messages(
+        conn, _PREVIOUS_MESSAGES, {**_CONVERSATION, "session_id": session_id, **bounds}
+    )
+    return rows[::-1]
+
+
+async def list_head(
+    conn: AsyncConnection, session_id: UUID, *, before: int, max_bytes: int = MAX_PARSE_BYTES
+) -> list[StoredMessage]:
+    """Return the first messages of a session before a sequence; they identify it and its client."""
+    return await list_next(conn, session_id, before=before, limit=_HEAD_LINES, max_bytes=max_bytes)
+
+
+def texts_with_source(stored: Iterable[StoredMessage]) -> list[tuple[str, str | None]]:
+    return [(each.content, declared_source(each.source)) for each in stored]
+
+
+async def get_message(conn: AsyncConnection, session_id: UUID, sequence: int) -> StoredMessage:
+    """Raises SessionNotFound, MessageNotFound, MessageDeleted."""
+    message = await find_message(conn, session_id, sequence)
+    if message.kind == "deleted":
+        raise MessageDeleted
+    return message
+
+
+async def find_last(conn: AsyncConnection, session_id: UUID) -> StoredMessage | None:
+    """Return the last message or record."""
+    return next(iter(await _fetch_messages(conn, SQL.get_last_message, [session_id])), None)
+
+
+async def find_message(conn: AsyncConnection, session_id: UUID, sequence: int) -> StoredMessage:
+    """Return a message, or the place of a deleted one. Raises SessionNotFound or MessageNotFound."""
+    rows = await _fetch_messages(conn, SQL.get_message, [session_id, min(max(0, sequence), END)])
+    if not rows:
+        await get_session(conn, session_id)
+        raise MessageNotFound
+    return rows[0]
+
+
+async def get_contents(conn: AsyncConnection, session_id: UUID, ids: Sequence[str]) -> dict[str, str | None]:
+    """Return the stored texts by message id; None for a deleted message."""
+    cursor = await conn.execute(STORED_TEXTS, [list(ids), session_id], binary=True)
+    return {row[0]: row[2] for row in await cursor.fetchall()}
+
+
+async def compare_contents(
+    conn: AsyncConnection, session_id: UUID, digests: Mapping[str, bytes]
+) -> dict[str, bool | None]:
+    """Return by message id whether the SHA-256 of the stored text is this digest; unknown ids are absent.
+
+    None for a deleted message.
+    """
+    sent = {"session_id": session_id, "ids": list(digests), "digests": list(digests.values())}
+    cursor = await conn.execute(SQL.compare_contents, sent, binary=True)
+    return dict(await cursor.fetchall())
+
+
+async def stream_messages(
+    connect: Connect,
+    session_id: UUID,
+    *,
+    after: int = 0,
+    kinds: Sequence[StoredKind] = ("message", "record", "chunk"),
+) -> AsyncGenerator[StoredMessage, None]:
+    """Yield all messages in order, as of one moment, in bounded memory. An unknown session yields nothing.
+
+    No connection is held while the caller handles a message. Stored messages never change, so pages up to the last
+    sequence are the same as a snapshot. Messages that are deleted meanwhile may be left out. Raises SessionChanged if
+    the session is deleted or replaced.
+    """
+    read: list[StoredKind] = [*kinds, "deleted"]
+    is_filtered = set(read) < set(_ALL_KINDS)
+    async with connect() as conn:
+        end = await (await conn.execute(SQL.get_end, [session_id])).fetchone()
+    last, moment = end or (0, None)
+    while after < last:
+        async with connect() as conn:
+            page = await list_next(
+                conn, session_id, after=after, before=last + 1, limit=_FETCH_SIZE, kinds=read
+            )
+        is_complete = bool(page) and page[0].sequence == after + 1
+        if not (is_complete or is_filtered) or any(message.created_at > moment for message in page):
+            raise SessionChanged
+        for message in page:
+            if message.kind in kinds:
+                yield message
+        after = page[-1].sequence if page else last
+
+
+def to_message(session_id: UUID, stored: StoredMessage) -> Message:
+    """Return the message with its text read as typed blocks; a deleted one has neither."""
+    is_deleted = stored.kind == "deleted"
+    return Message(
+        id=stored.id,
+        session_id=str(session_id),
+        role=stored.role,
+        kind=stored.kind,
+        source=stored.source,
+        content=None if is_deleted else stored.content,
+        sequence=stored.sequence,
+        created_at=stored.created_at,
+        parsed=None if is_deleted else parse_message_content(stored.content, stored.source),
+    )
+
+
+async def _list_page(
+    conn: AsyncConnection,
+    row: Callable[..., T],
+    queries: tuple[str, str],
+    session_id: UUID,
+    page: MessageFilter,
+) -> list[T]:
+    params = {"session_id": session_id, **_to_params(page)}
+    backwards = page.get("before") is not None
+    rows = await fetch_all(conn, row, queries[backwards], params)
+    if not rows:
+        await get_session(conn, session_id)
+    return rows[::-1] if backwards else rows
+
+
+def _to_params(page: MessageFilter) -> dict[str, Any]:
+    options = check_options(page)
+    check_text(options.get("role", ""), "role")
+    check_text(options.get("type", ""), "type")
+    return {**_DEFAULTS, **options, "kinds": list(options.get("kinds", ("message", "record")))}
+
+
+async def _fetch_messages(
+    conn: AsyncConnection, query: str, params: Sequence[Any] | Mapping[str, Any]
+) -> list[StoredMessage]:
+    return await fetch_all(conn, StoredMessage, query, params)

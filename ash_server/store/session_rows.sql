@@ -1,0 +1,88 @@
+-- fragment: sessions
+-- Sessions, with the columns of `Session`.
+SELECT
+    id, source, external_id, title, metadata, created_at, updated_at, first_at, last_at, file_modified_at,
+    client_version, provider_session_id, parent_id, parent_external_id,
+    CASE WHEN path IS DISTINCT FROM external_id THEN path END AS path, copy_of, copied_messages,
+    nullif(agent_id, '') AS agent_id,
+    CASE WHEN first_prompt IS DISTINCT FROM title THEN first_prompt END AS prompt,
+    message_sequence AS message_count, event_sequence - last_dropped_sequence AS event_count,
+    errors AS error_count, unrecognised AS unrecognised_count
+FROM sessions JOIN session_counters ON session_id = id
+
+-- name: get_session
+-- One session.
+{sessions} WHERE id = %(id)s
+
+-- name: get_sessions
+-- The sessions with some ids.
+{sessions} WHERE id = ANY(%(ids)s)
+
+-- name: find_by_name
+-- Sessions with an external id or a path.
+{sessions} WHERE external_id = %(name)s OR path = %(name)s LIMIT %(limit)s
+
+-- name: find_by_id_prefix
+-- Sessions with ids within bounds.
+{sessions} WHERE id BETWEEN %(low)s AND %(high)s LIMIT %(limit)s
+
+-- name: find_by_provider_id
+-- Sessions with the provider's session id.
+{sessions} WHERE provider_session_id = %(name)s LIMIT %(limit)s
+
+-- fragment: active_at
+-- The time of the last activity, as `active_at` computes it.
+least(coalesce(last_at, file_modified_at), updated_at)
+
+-- name: list_sessions
+-- A page of sessions, most recent activity first. A transcript names its folder at its beginning.
+{sessions}
+WHERE ({active_at}, id) < (%(active_at)s::timestamptz, %(id)s::uuid)
+  AND (%(source)s::text IS NULL OR source = %(source)s)
+  AND (%(ids)s::uuid[] IS NULL OR id = ANY(%(ids)s))
+  AND (%(parent_id)s::uuid IS NULL OR sessions.parent_id = %(parent_id)s)
+  AND (%(provider_session_id)s::text IS NULL OR provider_session_id = %(provider_session_id)s)
+  AND (%(external_id)s::text IS NULL OR external_id = %(external_id)s)
+  AND (%(external_id_prefix)s::text IS NULL OR (
+      external_id ~>=~ %(external_id_prefix)s::text
+      AND external_id ~<~ (%(external_id_prefix)s::text || chr(1114111))))
+  AND (%(errors)s::bool IS NULL OR (errors > 0) = %(errors)s)
+  AND (%(since)s::timestamptz IS NULL OR {active_at} >= %(since)s)
+  AND (%(until)s::timestamptz IS NULL OR {active_at} < %(until)s)
+  AND (%(folder)s::text IS NULL OR external_id ~ %(transcripts)s OR EXISTS (
+      SELECT FROM messages
+      WHERE session_id = sessions.id AND sequence <= {max_project_lines}
+        AND left(content, {max_project_characters}) ~ %(folder)s))
+  AND (%(q)s::text IS NULL OR strpos(lower(concat_ws(E'\n', title, external_id)), lower(%(q)s)) > 0
+    OR starts_with(id::text, %(id_prefix)s::text))
+ORDER BY {active_at} DESC, id DESC
+LIMIT %(limit)s
+
+-- name: read_heads
+-- The beginnings of transcripts.
+SELECT session_id, left(content, {max_project_characters})
+FROM messages WHERE session_id = ANY(%s) AND sequence <= {max_project_lines}
+
+-- name: existing_ids
+-- The ids of stored sessions among some.
+SELECT id FROM sessions WHERE id = ANY(%s)
+
+-- name: next_ids
+-- The next ids in ascending order.
+SELECT id FROM sessions WHERE id > %b ORDER BY id LIMIT %b
+
+-- name: recent_sessions
+-- The sessions that changed within the last 10 seconds.
+SELECT id, updated_at FROM sessions WHERE updated_at > statement_timestamp() - interval '10 seconds'
+
+-- fragment: tree_sessions
+-- Sessions with the columns of `TreeSession`, and the original of copies.
+SELECT id, nullif(agent_id, ''), copied_messages, copy_of FROM sessions
+
+-- name: get_root
+-- The session at the top of a tree.
+{tree_sessions} WHERE id = %b
+
+-- name: get_children
+-- The sessions of subagents. A session with a parent and an empty agent is a fork.
+{tree_sessions} WHERE parent_id = ANY(%b) AND agent_id IS DISTINCT FROM ''
