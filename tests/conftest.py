@@ -161,7 +161,7 @@ SERVERS = {
 
 
 POOLER = {"ASH_DIRECT_URL": os.environ["ASH_DIRECT_URL"]} if "ASH_DIRECT_URL" in os.environ else {}
-"""The variable with which a command uses the pooler of `server_url`, if there is one."""
+"""The variable that makes a command use the pooler of `server_url`, if there is one."""
 
 
 @pytest.fixture(scope="session", autouse=True)

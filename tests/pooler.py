@@ -53,7 +53,7 @@ def has_pgbouncer() -> bool:
 
 @contextmanager
 def pgbouncer(direct: str, *, mode: str = "transaction", size: int = 4) -> Iterator[str]:
-    """Run PgBouncer for all databases of the server at this URL, and yield the URL of one with the same name.
+    """Run PgBouncer for all databases of the server at this URL, and yield the URL of the one with the same name.
 
     `size` is the number of its connections to each database.
     """

@@ -1,4 +1,4 @@
-"""Ports of servers whose address must be known before they start, or kept while they are down."""
+"""Ports of servers: their address must be known before they start, or kept while they are down."""
 
 import socket
 from random import SystemRandom
@@ -8,7 +8,7 @@ _PORTS = range(20_000, 32_000)
 
 
 def free_port() -> int:
-    """Return a port on which nothing listens."""
+    """Return an unused port."""
     choose = (
         SystemRandom()
     )  # test processes run in parallel, and would choose the same ports with a fixed seed

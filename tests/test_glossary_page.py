@@ -1,4 +1,4 @@
-"""docs/glossary.md: the names given for those of the original documents exist."""
+"""docs/glossary.md: the names listed for names in the original documents exist."""
 
 import re
 from pathlib import Path

@@ -41,10 +41,8 @@ SETS = {
 BUDGETS: dict[str, dict[str, float]] = {
     "ash_shared": {"that of": 13, "whose": 20, "of it": 40, "what is": 7},
     "ash_server": {"that of": 14, "whose": 16, "of it": 38, "of which": 13, "what is": 7},
-    "viewer": {"that of": 5, "whose": 17, "what is": 8},
     "ash_client": {"that of": 22, "whose": 37, "of it": 37},
     "ash_stores": {"that of": 44, "of it": 32},
-    "tests": {"that of": 8, "whose": 18, "of it": 27, "of which": 14, "what is": 11},
 }
 
 

@@ -1,4 +1,4 @@
-"""docs/limits.md: its values are those of the code, and it has every problem of a limit."""
+"""docs/limits.md: its values match the code, and it lists every problem of a limit."""
 
 import re
 from collections.abc import Iterator

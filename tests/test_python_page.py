@@ -104,7 +104,7 @@ def test_examples_print_the_shown_output(tmp_path: Path, monkeypatch: pytest.Mon
     for code, output in EXAMPLES:
         printed = io.StringIO()
         with redirect_stdout(printed):
-            exec(compile(code, "docs/python.md", "exec"), namespace)  # the page of this repository
+            exec(compile(code, "docs/python.md", "exec"), namespace)  # a page of the repository
         assert printed.getvalue() == output, code
 
 

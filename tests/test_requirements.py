@@ -1,4 +1,4 @@
-"""The packages of a server are pinned, all of them and no others."""
+"""Exactly the packages of a server are pinned."""
 
 import subprocess
 import sys

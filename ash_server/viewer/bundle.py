@@ -1,7 +1,7 @@
 """Bundle ES modules into one classic script, as needed by pages opened from disk, or into one module.
 
 Each module becomes a function, so its names stay local. It binds its imports, runs and returns its exports. Modules run
-in the order in which a browser runs them.
+in the order that a browser runs them.
 
 Only the syntax of our own modules and of the vendored minified libraries is supported; other syntax, and circular
 imports, raise BundleError.
@@ -77,7 +77,7 @@ def bundle_library(sources: Mapping[str, str], entry: str) -> str:
 
 
 def _collect_modules(sources: Mapping[str, str], entry: str) -> dict[str, _Module]:
-    """Return the modules in the order in which they run; the entry is the last one."""
+    """Return the modules in execution order; the entry is the last one."""
     modules: dict[str, _Module] = {}
     _collect(sources, (entry,), modules)
     return modules
@@ -89,7 +89,7 @@ def _code_of(modules: Mapping[str, _Module]) -> str:
 
 
 def _collect(sources: Mapping[str, str], chain: tuple[str, ...], modules: dict[str, _Module]) -> None:
-    """Parse the last module of a chain of imports, and what it imports, and add them in the order in which they run."""
+    """Parse the last module of a chain of imports, and its imports, and add them in execution order."""
     *importers, path = chain
     if path in importers:
         raise BundleError(f"circular imports: {' -> '.join(chain)}")

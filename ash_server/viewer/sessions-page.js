@@ -19,7 +19,7 @@ const MAX_SESSIONS_FOR_SOURCES = 200;
 /** Texts of the connection states; only problems have one. */
 const CONNECTION_TEXTS = { connecting: "", live: "", away: "not connected" };
 
-/** The page of all sessions. Its address determines what it shows. */
+/** The page of all sessions. Its address determines its content. */
 class SessionsPage {
   filters = NO_FILTERS;
   /** @type {ListView | SearchView | undefined} */

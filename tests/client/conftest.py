@@ -1,4 +1,4 @@
-"""A server on a port, whose database is empty."""
+"""A server on a port, with an empty database."""
 
 from collections.abc import Iterator
 

@@ -24,7 +24,7 @@ def test_examples_print_the_shown_output(server: str, monkeypatch: pytest.Monkey
         namespace: dict[str, Any] = {"__name__": "page"}
         for code, _ in EXAMPLES:
             with redirect_stdout(io.StringIO()) as output:
-                exec(compile(code, "docs/python-client.md", "exec"), namespace)  # the page of this repository
+                exec(compile(code, "docs/python-client.md", "exec"), namespace)  # a page of the repository
             printed.append(output.getvalue())
 
     # In a thread, because the page starts an event loop.

@@ -212,7 +212,7 @@ class Fleet:
             self._servers[number] = await asyncio.to_thread(self._start, urlsplit(address).port or 0)
 
     async def statuses(self, key: str) -> set[int]:
-        """Return the statuses with which the servers answer requests with this key."""
+        """Return the statuses of the servers' answers to requests with this key."""
         async with httpx2.AsyncClient(headers=bearer(key)) as client:
             answers = [await client.get(f"{address}/api/sessions?limit=1") for address in self.addresses]
         return {each.status_code for each in answers}

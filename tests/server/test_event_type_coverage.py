@@ -74,7 +74,7 @@ def printed(event: dict[str, Any]) -> str:
 
 
 SILENT = {"audio_chunk", "reset", "tool_input_chunk", "tool_output_chunk", "turn_start"}
-"""Types of which `ash tail` prints nothing: the events after them say it."""
+"""Types that `ash tail` does not print: later events show the same."""
 
 
 @pytest.mark.parametrize("name", CATALOGUE)

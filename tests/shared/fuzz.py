@@ -1,6 +1,6 @@
 """Shuffled lines of pairs of formats, and mutated lines, read by every function of the library.
 
-Run as a script, it reads many more of them than the tests do, also of the real files where they are present.
+Run as a script, it reads many more lines than the tests do, also from real files if there are any.
 """
 
 import argparse

@@ -181,7 +181,7 @@ AMBIGUOUS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "vercel__ai__21.json:1": ("openai_chat",),
     },
 }
-"""Sample lines whose format is ambiguous, and the provider that reads them without a declared source."""
+"""Sample lines with an ambiguous format, and the provider that reads them without a declared source."""
 
 
 def records_of(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:

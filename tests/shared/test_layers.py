@@ -19,7 +19,7 @@ LAYERS = (
     {"projections"},
     {"testing"},
 )
-"""Packages from the bottom up; packages of one layer do not import each other."""
+"""Packages from the bottom up; packages in a layer do not import each other."""
 HEIGHTS = {package: height for height, layer in enumerate(LAYERS) for package in layer}
 
 MODULES = {

@@ -1,4 +1,4 @@
-"""Ten writers of one session through each adapter, while the server, a process with keys, is killed and restarted."""
+"""Ten writers to a session through each adapter, while the server, a process with keys, is killed and restarted."""
 
 import asyncio
 import signal
@@ -112,7 +112,7 @@ async def test_mirrors_of_the_sdk_store_each_entry_once(
 
 @contextmanager
 def killing_after_first_commit(server: ServerProcess) -> Iterator[str]:
-    """Yield an address at which the server stores the first commit, and is killed and restarted before it answers."""
+    """Yield the address of a server that stores the first commit, and is killed and restarted before it answers."""
     paths = list[str]()
 
     def kill(number: int) -> bool:

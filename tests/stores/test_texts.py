@@ -1,4 +1,4 @@
-"""The texts that adapters store are those of `json`, except for the spelling of numbers."""
+"""Adapters store the same texts as `json` writes, except for the spelling of numbers."""
 
 import json
 from collections import OrderedDict

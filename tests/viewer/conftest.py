@@ -57,7 +57,7 @@ async def page(browser: Browser, complaints: list[str]) -> AsyncIterator[Page]:
 
 
 async def settle(page: Page) -> None:
-    """Wait for pending frames and timers, with a timeout for pages whose clock is paused."""
+    """Wait for pending frames and timers, with a timeout for pages with a paused clock."""
     async with asyncio.timeout(TIMEOUT):
         await page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
 
@@ -153,6 +153,6 @@ async def client(ash: str) -> AsyncIterator[httpx2.AsyncClient]:
 
 @pytest.fixture
 async def session(client: httpx2.AsyncClient) -> Session:
-    """An empty session, whose events are posted before or while its page is open."""
+    """An empty session; events are posted before or while its page is open."""
     created = await client.post("/api/sessions", json={"source": "test", "title": "Paths on Windows"})
     return Session(client, created.json()["id"])

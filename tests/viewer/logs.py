@@ -1,4 +1,4 @@
-"""Logs of events from all samples, and the orders in which events may arrive."""
+"""Logs of events from all samples, and the possible orders of arrival."""
 
 import json
 import random
@@ -248,7 +248,7 @@ _NESTED = frozenset(
 
 
 def ways(log: Log, seed: int = 0) -> tuple[Log, dict[str, Steps]]:
-    """Ways in which a log may arrive: all events needed, and the steps by name."""
+    """Ways a log may arrive: all events needed, and the steps by name."""
     choose = random.Random(seed)
     pieces = cut(log, choose)
     events = [*log, *pieces]

@@ -1,6 +1,6 @@
 import { EventLog } from "/viewer/render/event-log.js";
 
-/** The marks of the turns of a log, its retracted events, and those that each further retraction of one turn adds. */
+/** The marks of the turns of a log, its retracted events, and those that each further retraction of a turn adds. */
 export function folded(events, maxTurns) {
   const log = new EventLog();
   events.forEach((event) => log.add(event));

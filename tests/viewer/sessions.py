@@ -14,7 +14,7 @@ _NDJSON = {"Content-Type": "application/x-ndjson"}
 
 @dataclass
 class Session:
-    """A session whose events are posted before or while its page is open."""
+    """A session with events posted before or while its page is open."""
 
     client: httpx2.AsyncClient
     id: str

@@ -1,4 +1,4 @@
-"""The page of docs/chat-renderer.md, loaded from another origin than that of Ash."""
+"""The page of docs/chat-renderer.md, loaded from another origin than Ash's."""
 
 import re
 from collections.abc import Iterator

@@ -76,7 +76,7 @@ def _too_faint(colours: dict[str, dict[str, RGB]]) -> Iterator[str]:
 
 
 def _colours(medium: str | None) -> dict[str, dict[str, RGB]]:
-    """Colours by theme and name, including those of a medium."""
+    """Colours by theme and name, including colours of a medium."""
     result: dict[str, dict[str, RGB]] = {theme: {} for theme in THEMES}
     for block in _BLOCK.finditer(_COMMENT.sub("", (STYLES / "tokens.css").read_text())):
         if block["where"] == ":root" or (medium and medium in block["where"]):

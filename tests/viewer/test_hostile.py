@@ -231,7 +231,7 @@ def with_texts(value: Any, name: str, text: str) -> Any:
 TENS = [PAYLOADS[place : place + 10] for place in range(0, len(PAYLOADS), 10)]
 
 SILENT = frozenset(("turn_start", "turn_end", "audio_chunk", "audio_done"))
-"""Types whose text is only in the stored message."""
+"""Types with text only in the stored message."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The page is the same, byte for byte, for any order in which events arrive."""
+"""The page is the same, byte for byte, for any order of events."""
 
 import json
 from typing import Any

@@ -78,7 +78,7 @@ _FILTERED = """async (input) => {
 SHOWN_WITH_ERRORS = types_where(lambda row: row.role == "user" or row.issue in ("error", "failure")) | {
     "interrupt"
 }
-"""Types whose examples are shown where only errors are: prompts, failures and what stopped a turn."""
+"""Types with examples that are shown among errors only: prompts, failures and reasons why a turn stopped."""
 
 
 async def test_every_type_is_painted_and_filtered(blank: Page) -> None:

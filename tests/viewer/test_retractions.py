@@ -19,7 +19,7 @@ from tests.viewer.test_event_log import asked, call, done, event, piece, placed
 SEEDS = 1000
 
 MAX_TURNS = 6
-"""Number of last turns whose starts are compared."""
+"""Number of last turns with compared starts."""
 
 _TALK = [
     asked(turn="t", record="u1"),
@@ -99,7 +99,7 @@ FOLDED = """async ([logs, turns]) => {
 
 
 async def folded(page: Page, logs: Iterable[Log]) -> list[dict[str, Any]]:
-    """Return what the viewer derives from each log, in the form of `expected`, but with chunks."""
+    """Return the viewer's result for each log, in the form of `expected`, but with chunks."""
     texts = json.dumps([shortened(log) for log in logs])
     results: list[dict[str, Any]] = await page.evaluate(FOLDED, [texts, MAX_TURNS])
     return results
@@ -143,7 +143,7 @@ def _of_start(start: WireEvent | None) -> list[str | None]:
 
 
 def retracted(log: list[WireEvent]) -> list[list[str]]:
-    """Return the retracted events, and those that each further retraction of one turn adds: so where turns start."""
+    """Return the retracted events, and those that each further retraction of a turn adds, which shows where turns start."""
     one = {"type": "retraction", "payload": {"turns": 1}}
     everything = [event for event in log if event["type"] != "retraction"]
     standings = [everything, *(standing([*log, *count * [one]]) for count in range(MAX_TURNS + 1))]

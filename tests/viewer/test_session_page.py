@@ -58,7 +58,7 @@ WATCH = """
   look();
 }
 """
-"""Record each frame in which the first visible item moved, in `moves`."""
+"""Record each frame that moved the first visible item, in `moves`."""
 
 
 def turn(
@@ -96,7 +96,7 @@ def turns(*numbers: int) -> list[Event]:
 
 
 def recent_turns(count: int) -> list[Event]:
-    """Turns of which the last ended just now, so that the page opens at its end."""
+    """Turns; the last ended just now, so that the page opens at its end."""
     now = int(time.time() * 1000)
     return [event for number in range(count) for event in turn(number, at=now - count * 60_000)]
 
@@ -543,7 +543,7 @@ async def test_deleted_message_vanishes(page: Page, session: Session, number: in
 
 
 class Line:
-    """A proxy between browser and server whose connections can be cut."""
+    """A proxy between browser and server that can cut connections."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -1296,7 +1296,7 @@ async def test_links_to_the_session_of_which_it_is_a_copy(page: Page, session: S
 
 
 async def test_call_and_session_of_a_subagent_link_to_each_other(page: Page, session: Session) -> None:
-    """A subagent whose session is not stored has no link."""
+    """A subagent without a stored session has no link."""
     task = {"description": "Dig", "prompt": "Dig."}
     calls = [
         {"type": "tool_use", "id": f"c-{agent}", "name": "Task", "input": task} for agent in ("dig", "gone")

@@ -1,4 +1,4 @@
-"""Search within a session: it finds what is not loaded, goes from hit to hit, and marks the words at their place."""
+"""Search within a session: it finds events that are not loaded, goes from hit to hit, and marks the words."""
 
 import asyncio
 import json

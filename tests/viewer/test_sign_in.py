@@ -1,4 +1,4 @@
-"""Signing in and out in a browser, and pages whose key is no longer valid."""
+"""Signing in and out in a browser, and pages with a key that is no longer valid."""
 
 from collections.abc import AsyncIterator, Iterator
 from typing import NamedTuple

@@ -13,7 +13,7 @@ from tests.viewer.payloads import Json, Payloads
 
 HERE = Path(__file__).parent
 KINDS = sorted(path.stem for path in HERE.glob("tool_calls/*.json"))
-"""Kinds of tools; each file has the events of calls and what is `shown` when they are open."""
+"""Kinds of tools; each file contains the events of calls, and the text `shown` when they are open."""
 
 TYPES = {
     "call": "tool_call",

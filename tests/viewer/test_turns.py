@@ -88,7 +88,7 @@ async def test_unfinished_items_run_only_while_live(blank: Page, is_live: bool) 
 
 
 async def test_revoked_turn_is_closed_behind_its_prompt(blank: Page) -> None:
-    """A turn of which only a part was revoked stays open."""
+    """A partly revoked turn stays open."""
     turns = [
         [*asked(turn), event("assistant_done", turn, text=f"Built {turn}."), event("turn_end", turn)]
         for turn in ("t", "u", "v")

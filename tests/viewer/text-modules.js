@@ -14,7 +14,7 @@ export function markdownHtml(text, options) {
   return html(markdown(text, options));
 }
 
-/** How much of a long text is shown at first, whether all of it is shown on request, and in how many elements. */
+/** How much of a long text is shown at first, whether the rest is shown on request, and in how many elements. */
 export function longTextParts(text) {
   const box = document.createElement("pre");
   box.append(...longText(text));
@@ -24,7 +24,7 @@ export function longTextParts(text) {
   return [first?.length, isWhole, box.childElementCount > 0];
 }
 
-/** The colours of a long output by their text, once all of it is shown. */
+/** The colours of a long output by their text, once it is shown in full. */
 export function longOutputColours(text) {
   const box = document.createElement("pre");
   const paint = ansiParts();

@@ -21,7 +21,7 @@ export function withQuery(path, parameters) {
   return query.size ? `${path}?${query}` : path;
 }
 
-/** The address with the `redact` parameter of the page, if there is one: what a redacted page loads is redacted too. */
+/** The address with the `redact` parameter of the page, if any: everything that a redacted page loads is redacted. */
 export function likePage(address) {
   const redact = new URLSearchParams(location.search).get("redact");
   if (redact === null) return address;

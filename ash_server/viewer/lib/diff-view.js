@@ -9,7 +9,7 @@ const MAX_SHOWN = 2_000; // rows or files, at once
 const MAX_CHANGED_LINES = 1_000; // compared line by line; the work grows with their square
 const MAX_WORDS = 10_000; // per diff, in changes that are compared word by word
 const MAX_CHANGED_WORDS = 300; // per change
-const MIN_KEPT_SHARE = 0.4; // of a line whose changed words are marked
+const MIN_KEPT_SHARE = 0.4; // of a line with marked changed words
 
 const WORD = /[\p{L}\p{N}_]+|\s|[^\p{L}\p{N}_\s]/gu;
 const SIGNS = { added: "+", removed: "−" };
@@ -52,7 +52,7 @@ export function unifiedDiff(patch, { path } = {}) {
 }
 
 /**
- * A diff of hunks whose lines begin with their sign.
+ * A diff of hunks with lines that begin with their sign.
  *
  * @param {{oldStart: number, newStart: number, lines: string[]}[]} hunks
  * @param {{path?: string}} [options]
@@ -160,7 +160,7 @@ export function countRows(rows) {
 
 // Comparing words
 
-/** Set `parts` on the rows of changes whose words can be compared. */
+/** Set `parts` on the rows of changes with comparable words. */
 function markChangedWords(rows) {
   let words = MAX_WORDS;
   for (let start = 0, end; start < rows.length; start = end) {

@@ -9,7 +9,7 @@ export function isObject(value) {
 const isPresent = (value) => value !== undefined && value !== null;
 
 /**
- * The value of the first of these own keys whose value is accepted, else undefined.
+ * The first accepted value among these own keys, else undefined.
  *
  * @param {any} value
  * @param {readonly string[]} names
@@ -69,7 +69,7 @@ export class FieldReader {
   }
 
   /**
-   * Take the first of these keys whose value is accepted.
+   * Take the first of these keys with an accepted value.
    *
    * @param {readonly string[]} names
    * @param {(value: any) => any} accepts

@@ -3,7 +3,7 @@ import { button, el } from "./dom.js";
 const FIELDS = "input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]";
 
 /**
- * One or more keys, what they do, and actions by `event.key`. An action that returns false leaves the key to the
+ * One or more keys, their description, and actions by `event.key`. An action that returns false leaves the key to the
  * browser.
  *
  * @typedef {[keys: string[], description: string, actions?: Record<string, (event: KeyboardEvent) => any>]} Shortcut

@@ -39,7 +39,7 @@ export function parsePatch(patch, path) {
   return reader.files;
 }
 
-/** The rows of hunks whose lines begin with their sign. */
+/** The rows of hunks with lines that begin with their sign. */
 export function parseHunks(hunks) {
   const reader = new PatchReader();
   for (const { oldStart, newStart, lines } of hunks) {

@@ -441,7 +441,7 @@ function placeForNest({ nest, element }, fresh) {
   return { placeholder, node: nest };
 }
 
-/** True for items of the same events: a group may have thousands, of which an event changes one. */
+/** True for items of the same events: a group may contain thousands, and an event changes one. */
 function isSameItem(one, other) {
   const names = Object.keys(other);
   return Object.keys(one).length === names.length && names.every((name) => isSameField(one[name], other[name]));

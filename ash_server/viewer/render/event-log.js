@@ -50,7 +50,7 @@ export class EventLog {
   lastRetraction = 0;
   /** @type {Set<string> | undefined} */
   revokedIds = undefined;
-  /** Ids of events whose messages were deleted, with the sequence of the retraction. @type {Map<string, number>} */
+  /** Ids of events of deleted messages, with the sequence of the retraction. @type {Map<string, number>} */
   deletedIds = new Map();
   /** @type {Set<Group>} */
   dirty = new Set();
@@ -343,7 +343,7 @@ function newItem(kind, event, seq) {
 }
 
 /**
- * The sequence, or the id of an event without one, whose place may later be taken by another event.
+ * The sequence, or the id of an event without one; another event may later take its place.
  *
  * @param {ChatEvent} event
  */

@@ -16,7 +16,7 @@ const LONG_TEXT_LINES = 24;
 const MAX_GIST_LENGTH = 160;
 
 /**
- * What a painter returns: the tag, the class, attributes and children of the element.
+ * The result of a painter: the tag, the class, attributes and children of the element.
  * @typedef {{name?: string, kind: string, data?: Record<string, any>, children: any[]}} Painted
  */
 
@@ -129,7 +129,7 @@ function textBox(text) {
 
 /**
  * A message that a tool wrote on behalf of the user: one line, until it is opened. `href` is the address of the session
- * of the subagent whose end it reports.
+ * of the subagent that has ended.
  */
 function syntheticMessage(text, otherBlocks, data, href) {
   const line = text.trim().split("\n", 1)[0].slice(0, MAX_GIST_LENGTH);

@@ -27,7 +27,7 @@ export function isChunk({ type }) {
 }
 
 /**
- * The ids of revoked events: those named, those of a record and all after it, or those of the last turns.
+ * The ids of revoked events: listed events, a record's events and all later ones, or the events of the last turns.
  *
  * @param {ChatEvent[]} events in order
  */

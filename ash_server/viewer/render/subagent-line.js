@@ -1,4 +1,4 @@
-/** The summary line of a subagent whose call is not loaded: its task, number of calls and duration. */
+/** The summary line of a subagent without its call loaded: its task, number of calls and duration. */
 import { pluralize } from "../lib/number-format.js";
 import { durationText, lineOf } from "./tools/summary-line.js";
 

@@ -12,7 +12,7 @@ const isFoldable = ({ dataset }) => !("subagent" in dataset || "message" in data
 
 /**
  * The calls, and the thoughts between them, of one response. Neighbours with no other item between them are a run.
- * `openPlace` is the place in the run with which the group was last laid out, if it was not folded.
+ * `openPlace` is the place in the run when the group was last laid out, if it was not folded.
  * @typedef {{element: Element, steps: any[], openPlace?: string}} StepGroup
  */
 
@@ -72,7 +72,7 @@ function revokedLine(views) {
 }
 
 /**
- * Split items into prompts, responses and subagents whose calls are not loaded. An item without a response id belongs to
+ * Split items into prompts, responses and subagents without loaded calls. An item without a response id belongs to
  * the response before it. A subagent is identified by its call; without one, it has the items from its prompts to the
  * next prompt.
  *
@@ -146,7 +146,7 @@ export function reuseWrapper(name, views, parent, used, tag = "div") {
   return holder;
 }
 
-/** Lay out the items of a subagent whose call is not loaded: closed, like a call. */
+/** Lay out the items of a subagent without its call loaded: closed, like a call. */
 function layOutSubagent(holder, run, isOver) {
   const state = isOver ? "done" : "running";
   setAttributes(holder, { class: "subagent", "data-unlinked": true, "data-kind": "agent", "data-state": state });

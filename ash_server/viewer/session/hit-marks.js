@@ -83,7 +83,7 @@ function termPattern(term) {
   return begin + words.join(String.raw`[^\p{L}\p{N}]+`) + end;
 }
 
-/** The ranges in a part of an item. If there are none, open what is closed in it, step by step. */
+/** The ranges in a part of an item. If there are none, open closed details in it, step by step. */
 async function revealed(item, part, pattern) {
   const opened = [];
   for (let pass = 0; pass <= MAX_PASSES; pass += 1) {
@@ -123,7 +123,7 @@ function openAround(range, item) {
   }
 }
 
-/** The ranges of the pattern in the texts of a part of an item, without those of other items nested in it. */
+/** The ranges of the pattern in the texts of a part of an item, without other items nested in it. */
 function findRanges(item, part, pattern) {
   const { text, pieces } = joinTexts(item, part);
   const ranges = [];

@@ -1,4 +1,4 @@
-/** Addresses of sessions and of places within them. The sequence of a message never changes; that of an event may. */
+/** Addresses of sessions and of places within them. Sequences of messages never change; an event's may. */
 
 /**
  * An event id, and the sequence of its message or, for posted events, of the event.

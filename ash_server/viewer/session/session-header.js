@@ -70,7 +70,7 @@ export class SessionHeader {
 
   /**
    * Show links to the parent session, at the call that started this one, to the sessions started by this one, and to
-   * the session whose messages it begins with.
+   * the session that its first messages come from.
    */
   showRelations(parent, children, original) {
     const parentLink = parent && el("span", {}, "Started by ", linkTo(parent));
@@ -120,7 +120,7 @@ function span({ firstAt, lastAt, fileModifiedAt, createdAt }) {
   return el("span", { class: "fact", title: `${first} – ${last}` }, range, elapsed);
 }
 
-/** A labelled time, for a session whose messages name none. */
+/** A labelled time, for a session without timestamps in its messages. */
 function moment(label, text) {
   const time = Date.parse(text);
   const shown = el("time", { datetime: new Date(time).toISOString() }, timeRange.format(time));

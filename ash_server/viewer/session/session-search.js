@@ -22,7 +22,7 @@ const TYPE_NAMES = {
  *   createdAt: string, snippet: string, marks: [number, number][]}} Hit
  */
 
-/** Search the whole session, also what is not loaded, and go from hit to hit. */
+/** Search the whole session, including parts that are not loaded, and go from hit to hit. */
 export class SessionSearch {
   /** The query of the hits. */
   q = "";

@@ -1,7 +1,7 @@
 /** Group sessions with their subagents, and order the groups. */
 import { dayKey } from "../lib/time-format.js";
 
-/** The time of the last activity, by which the API orders its list. */
+/** The time of the last activity; the API orders its list by it. */
 export function lastActivity({ lastAt, fileModifiedAt, updatedAt }) {
   const stored = Date.parse(updatedAt);
   const last = lastAt ?? fileModifiedAt;
@@ -14,7 +14,7 @@ export function lastActivity({ lastAt, fileModifiedAt, updatedAt }) {
  */
 
 /**
- * Group sessions with their subagents. The newest subagent leads a group whose root session is not loaded.
+ * Group sessions with their subagents. The newest subagent leads a group if its root session is not loaded.
  *
  * @returns {SessionGroup[]}
  */
@@ -41,7 +41,7 @@ export function singleGroups(sessions) {
  * live groups would keep swapping places.
  *
  * @param {SessionGroup[]} groups
- * @param {Map<string, number>} places the time by which each group was last placed
+ * @param {Map<string, number>} places the time that last determined each group's place
  * @param {(group: SessionGroup) => boolean} isLive
  */
 export function groupsToMove(groups, places, isLive) {

@@ -24,9 +24,9 @@ export class SessionList {
   rows = new Map();
   /** @type {Map<string, Day>} */
   days = new Map();
-  /** The time by which each group was placed. @type {Map<string, number>} */
+  /** The time that determined each group's place. @type {Map<string, number>} */
   places = new Map();
-  /** Deleted sessions whose rows are still shown. @type {Set<string>} */
+  /** Deleted sessions with rows that are still shown. @type {Set<string>} */
   deleted = new Set();
   /** Timers of live sessions. @type {Map<string, number>} */
   live = new Map();

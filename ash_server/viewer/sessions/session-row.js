@@ -34,7 +34,7 @@ export function rowLink(session, { now, isLive, isSubagent }) {
   );
 }
 
-/** The origin of the shown time, for sessions whose messages name no time. */
+/** The origin of the shown time, for sessions without timestamps in their messages. */
 function timeOrigin({ lastAt, fileModifiedAt }) {
   if (lastAt !== undefined) return [];
   return fileModifiedAt === undefined

@@ -1,4 +1,4 @@
-"""Projections over HTTP equal those of the library over all events of the session."""
+"""Projections over HTTP equal the library's projections of all events of the session."""
 
 import asyncio
 import json

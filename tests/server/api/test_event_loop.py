@@ -1,4 +1,4 @@
-"""Large messages do not block the event loop: what is done for each of their blocks is done in threads.
+"""Large messages do not block the event loop: work on each of their blocks is done in threads.
 
 The work is measured in Python functions called in the thread of the loop, not in time.
 """

@@ -444,7 +444,7 @@ def frames_until(connected: ClientConnection, event: str) -> list[dict[str, Any]
 
 
 def sums(messages: list[dict[str, Any]]) -> tuple[set[str], Counter[str], Counter[str]]:
-    """Ids, texts and usage of messages, of which some may be parts of one."""
+    """Ids, texts and usage of messages; some may be parts of the same message."""
     texts = Counter(
         block[block["type"]]
         for message in messages
@@ -459,7 +459,7 @@ def sums(messages: list[dict[str, Any]]) -> tuple[set[str], Counter[str], Counte
 
 
 def output_of(received: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the messages of `stream_output` that a reader has, with several parts of one."""
+    """Return a reader's messages of `stream_output`, joined from their parts."""
     output = list[dict[str, Any]]()
     for frame in received:
         if frame["type"].endswith("stream_output"):
@@ -541,7 +541,7 @@ PARTS = [
 
 
 def test_subscribers_receive_the_additions_since_they_came(base: str) -> None:
-    """The output is computed once for all of them."""
+    """The output is computed once for all subscribers."""
     received: list[list[tuple[str, list[str], int | None]]] = []
     with ExitStack() as stack:
         sockets = list[ClientConnection]()

@@ -1,4 +1,4 @@
-"""Keys: each route needs one, a key shows the sessions of its tenant only, and its scopes limit what it may do."""
+"""Keys: each route needs one, a key shows the sessions of its tenant only, and its scopes limit its permissions."""
 
 import asyncio
 import html
@@ -46,7 +46,7 @@ class Team(NamedTuple):
     """A tenant with a session."""
 
     keys: Mapping[str, str]
-    """By what they allow."""
+    """By their permissions."""
     session_id: str
 
 
@@ -259,7 +259,7 @@ async def test_parameters_tell_nothing_of_other_tenants(
 
 
 async def ids_of(client: AsyncClient, team: Team) -> dict[str, str]:
-    """Return ids of the tenant by what they are of. The one of a transcript is in all of its names."""
+    """Return ids of the tenant by kind. A transcript's id is in all its names."""
     id, key = uuid4(), bearer(team.keys["all"])
     transcript = json.loads(json.dumps(COMPLETED).replace("VALUE", id.hex))
     names = {name: transcript[name] for name in TRANSCRIPT}

@@ -20,7 +20,7 @@ OWN = {
 }
 FOLDERS = sorted(CORPUS.glob("*/"))
 MAX_FILES = 4
-"""Files of a folder of the corpus. All of them take some minutes."""
+"""Files of a folder of the corpus. All files take some minutes."""
 MAX_FILE_BYTES = 200_000
 MAX_SINGLE_POSTS = 40
 LIMITS = (1, 10, 100, 1000)

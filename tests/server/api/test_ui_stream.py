@@ -120,7 +120,7 @@ def types_until(messages: Iterator[str], last: str) -> list[str]:
 
 @pytest.mark.slow
 def test_client_follows_a_recorded_session(ai_sdk: Path, base: str) -> None:
-    """The messages are those of the projection, from wherever the client joins."""
+    """The messages equal the projection's, from wherever the client joins."""
     start = next(number for number, line in enumerate(RECORDING) if "content_block_delta" in line)
     middle = len(RECORDING) // 2
     post_lines(base, RECORDING[:start])

@@ -1,4 +1,4 @@
-"""`ash delete`, `ash prune`: which sessions go, and that nothing of them stays in a table or its files."""
+"""`ash delete`, `ash prune`: which sessions go, and that nothing stays in a table or its files."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -30,7 +30,7 @@ def run(environment: dict[str, str], *arguments: str) -> Ran:
 
 
 async def create(store: Store, name: str, *, parent: UUID | None = None, days: float = 0) -> UUID:
-    """Create a session whose last message is this many days old."""
+    """Create a session with a last message of this age in days."""
     session = await store.sessions.create(source="claude", external_id=name, parent_id=parent)
     time = (datetime.now(UTC) - timedelta(days=days)).isoformat()
     line: dict[str, Any] = {"type": "user", "timestamp": time, "message": {"role": "user", "content": name}}
@@ -116,7 +116,7 @@ def files_after_vacuum(conn: psycopg.Connection, text: str) -> list[str]:
 
 
 def files_with(conn: psycopg.Connection, text: str) -> list[str]:
-    """Return the tables, indexes and TOAST tables whose files contain the text."""
+    """Return the tables, indexes and TOAST tables with the text in their files."""
     query = """
         SELECT oid::regclass::text, pg_read_binary_file(pg_relation_filepath(oid), 0, 100000000)
         FROM pg_class WHERE relkind IN ('r', 't', 'i') AND oid >= 16384 AND pg_relation_size(oid) > 0

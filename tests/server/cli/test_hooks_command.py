@@ -1,4 +1,4 @@
-"""`ash hooks`: what it writes into the settings of CLIs, and the installed command, run as a CLI runs it."""
+"""`ash hooks`: its changes to the settings of CLIs, and the installed command, run as a CLI runs it."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`ash push`: the same sessions as those of an import on the server, from homes that play other machines."""
+"""`ash push`: the same sessions as an import on the server, from homes that play other machines."""
 
 import json
 import os
@@ -39,7 +39,7 @@ class Ran(NamedTuple):
 
 
 def variables(home: Path, url: str) -> dict[str, str]:
-    """The environment of a laptop, whose store is never opened."""
+    """The environment of a laptop; its store is never opened."""
     return {"PATH": os.environ["PATH"], "HOME": str(home), "ASH_HOME": str(home / "no-store"), "ASH_URL": url}
 
 

@@ -395,7 +395,7 @@ def wait_for(text: str, file: Path) -> None:
 
 
 def is_connected_to(server: str) -> bool:
-    """True if a process of this machine has a connection to the server."""
+    """True if a local process has a connection to the server."""
     port = urlsplit(server).port
     return any(
         each.status == psutil.CONN_ESTABLISHED and each.raddr and each.raddr.port == port

@@ -60,7 +60,7 @@ def test_all_content_events_have_blocks() -> None:
 
 
 async def test_answer_without_response_id(connection: AsyncConnection, session_id: UUID) -> None:
-    """Also after a stored line whose message has none."""
+    """Also after a stored line without one in its message."""
     await post(connection, session_id, START)
     await store(connection, session_id, PROMPT)
     await post(connection, session_id, ("assistant_done", {"text": "Three."}), END)
@@ -176,7 +176,7 @@ async def test_too_many_lines_for_a_span(  # fixtures and table columns
     included: int,
     rest: dict[str, int],
 ) -> None:
-    """Lines after the span and stream chunks are not part of the rest. Four fit, the last of which may continue."""
+    """Lines after the span and stream chunks are not part of the rest. Four fit, and the last may continue."""
     monkeypatch.setattr(ranges, "_MAX_BYTES", 400)
     answer = (
         '{"type":"assistant","uuid":"u%d","message":{"id":"m%d","role":"assistant","content":'

@@ -306,7 +306,7 @@ async def count_orphans(conn: AsyncConnection) -> int:
 
 
 def prompt(session_id: UUID, id: str) -> PreparedMessage:
-    """A message from which events are derived."""
+    """A message with derived events."""
     return prepare_message(session_id, '{"type":"user","message":{"role":"user","content":"hi"}}', id=id)
 
 

@@ -61,7 +61,7 @@ def kill(server_data: Path) -> None:
 
 
 class Writer:
-    """Records acknowledged messages, and the number of the batch whose outcome is unknown."""
+    """Records acknowledged messages, and the number of the batch with an unknown outcome."""
 
     def __init__(self, name: str, session_id: UUID) -> None:
         self.name, self.session_id = name, session_id
@@ -150,7 +150,7 @@ async def test_killed_writer_leaves_complete_batches_and_no_lock(
 
 
 def run_killed_writer(url: str, session_id: UUID, after: int) -> list[tuple[int, str]]:
-    """Run a writer, kill it after some lines, and return what it printed. Each writer sends the same messages."""
+    """Run a writer, kill it after some lines, and return its output. Each writer sends the same messages."""
     command = [sys.executable, "-c", WRITER, url, str(session_id)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout

@@ -206,7 +206,7 @@ async def test_the_rest_is_as_if_the_message_had_not_been_stored(store: Store) -
 
 
 async def differs_from_rest(store: Store, case: Case) -> bool:
-    """Compare a session after a deletion with one in which the message was never stored."""
+    """Compare a session after a deletion with one that never stored the message."""
     session, other = (await store.sessions.create()).id, (await store.sessions.create()).id
     for number, each in enumerate(case.messages, 1):
         await store.messages.append(session, [each])

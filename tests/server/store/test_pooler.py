@@ -235,7 +235,7 @@ async def test_pipeline_within_a_pipeline_is_refused(pooled: PooledUrl) -> None:
 
 
 async def test_copy_and_stream_need_a_transaction(pooled: PooledUrl) -> None:
-    """Outside of one they would have no tenant."""
+    """Outside a pipeline they would have no tenant."""
     async with open_pool(pooled) as pool, pool.connection() as conn, conn.cursor() as cursor:
         with pytest.raises(NotSupportedError):
             cursor.copy("COPY sessions TO STDOUT")

@@ -105,7 +105,7 @@ async def test_shows_the_parent_while_it_is_stored(connection: AsyncConnection) 
 
 
 async def test_finds_the_main_session_by_the_id_of_the_provider(connection: AsyncConnection) -> None:
-    """Subagents have the same id, also those whose parent is not stored."""
+    """Subagents have the same id, also without a stored parent."""
     ids = [(await create_session(connection)).session.id for _ in range(3)]
     for each in ids:
         line = json.dumps(

@@ -297,7 +297,7 @@ def read_scopes(url: str) -> list[list[str]]:
 
 
 async def test_newest_schema_can_be_left_and_entered_again(database_url: str) -> None:
-    """The newest migration keeps what a store has, in both directions."""
+    """The newest migration keeps a store's content, in both directions."""
     async with Store.open(database_url) as store:
         for path in (*PATHS, *SAMPLES[:2]):
             await import_file(store, path, path.name, identify=True)

@@ -35,7 +35,7 @@ OLD: dict[str, Any] = json.loads(OPEN.with_name("state_0023.json").read_text())
 
 
 def with_user_data(state: dict[str, Any], arguments: str, results: str) -> dict[str, Any]:
-    """Add a response and a call whose names and contents are the user's."""
+    """Add a response and a call with the user's names and contents."""
     slot = {**state["slots"][0], arguments: USER_DATA}
     return {
         **state,

@@ -125,7 +125,7 @@ def test_replaced_messages(name: str) -> None:
     ],
 )
 def test_continues_after_earlier_lines(is_turn_over: bool, expected: list[Row]) -> None:
-    """Only what is new: the usage is, unless the turn had ended."""
+    """Only additions: the usage is one, unless the turn had ended."""
     before = answer("u1", text("Let me see."), id="m0" if is_turn_over else "m1")
     live = LiveMessages(before=[(ASKED, None), (before, None)], is_turn_over=is_turn_over)
 
@@ -158,7 +158,7 @@ def sums_of_updates(lines: Iterable[str]) -> tuple[int, Counter[str], Counter[st
 
 
 def received(updates: Iterable[Update]) -> list[StandardMessage]:
-    """Return the messages that a reader has, with several parts of one."""
+    """Return a reader's messages, joined from their parts."""
     messages = list[StandardMessage]()
     for update in updates:
         messages = [each for each in messages if each.id not in update.replaced] + update.messages

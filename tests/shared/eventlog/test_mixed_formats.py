@@ -28,7 +28,7 @@ def event_line(**payload: object) -> dict[str, object]:
 
 
 def test_end_of_another_format_emits_held_copies_once() -> None:
-    """The end of the turn releases the copies while the first of them starts to be released."""
+    """The end of the turn releases the copies while the first copy starts to be released."""
     events = follow(
         [
             event_line(type="agent_message", message="I look."),

@@ -23,7 +23,7 @@ COSTS = ("usage", "costUsd")
 MAX_STATE = 256 * 1024
 
 PLACEHOLDERS = frozenset({"jnarowski__agentcmd__001.jsonl"})
-"""Files whose complete texts were replaced by shorter ones, so that they differ from their chunks."""
+"""Files with complete texts replaced by shorter ones, so that they differ from their chunks."""
 
 
 def files_of(folder: Path) -> Iterator[tuple[str, list[Line]]]:

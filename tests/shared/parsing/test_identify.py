@@ -1,4 +1,4 @@
-"""Names by which a record and its transcript are recognised in another file."""
+"""Names that identify a record and its transcript in another file."""
 
 import json
 from typing import Any

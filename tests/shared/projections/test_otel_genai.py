@@ -97,7 +97,7 @@ def wrong_fields(where: str, value: Json, required: Fields, optional: Fields) ->
 
 
 def read(*records: Any) -> Json:
-    """Return the attributes of a session of these records."""
+    """Return the attributes of a session with these records."""
     messages = transform_messages("\n".join(json.dumps(record) for record in records))
     attributes = to_otel_genai(messages, records=records)
     assert list(problems(attributes)) == []

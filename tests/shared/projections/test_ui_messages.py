@@ -1,4 +1,4 @@
-"""Messages of Vercel's AI SDK, and the chunks from which its client builds them; the client itself is in
+"""Messages of Vercel's AI SDK, and the chunks that its client builds them from; the client itself is in
 tests/server/api/test_ui_stream.py."""
 
 import json
@@ -374,7 +374,7 @@ def test_retracted_events_are_not_sent() -> None:
     assert ([chunk["type"] for chunk in chunks], stream.is_over) == (["data-message"], False)
 
 
-# --- The messages of a stream are those of the projection
+# --- The messages of a stream equal the projection
 
 
 @pytest.mark.parametrize("name", TRANSCRIPTS)
@@ -411,7 +411,7 @@ def follow(turn: list[Json], cut: int) -> list[Json]:
 
 
 def collapsed(events: list[Json]) -> list[Json]:
-    """Return the events without chunks whose complete event follows."""
+    """Return the events without chunks that a complete event follows."""
     complete, kept = set[Any](), list[Json]()
     for event in reversed(events):
         row, payload = CATALOGUE[event["type"]], event["payload"]

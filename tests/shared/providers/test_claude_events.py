@@ -112,7 +112,7 @@ USAGE = {"input_tokens": 9, "output_tokens": 1, "cache_read_input_tokens": 4, "s
 
 
 def streamed_text(words: str, id: str = "m1") -> list[Record]:
-    """Return the stream events of an answer whose first block is a text."""
+    """Return the stream events of an answer that begins with a text block."""
     return [
         stream_event(message_start(id)),
         stream_event(block_start(0, text(""))),
@@ -1598,7 +1598,7 @@ FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
 
 
 def test_line_that_follows_another_one_of_its_message_adds_its_block() -> None:
-    """Other lines of a message may repeat a longer version of it."""
+    """Other lines of a message may repeat a longer version."""
     first, second = (
         assistant(text("I look"), uuid="a1", requestId="r1"),
         assistant(text("I look closer."), uuid="a2", parentUuid="a1", requestId="r1"),
@@ -1915,7 +1915,7 @@ def test_turn_states_the_usage_in_copied_lines_of_subagents() -> None:
 
 
 def stream_of(records: list[Any]) -> Iterator[Record]:
-    """Return the lines of a session file as the stream of one process that ran all turns."""
+    """Return the lines of a session file as the stream of a single process that ran all turns."""
     yield INIT
     text, failed = "", False
     for record in records:

@@ -644,7 +644,7 @@ def _call_deltas(index: int, call: Record) -> list[Record]:
 
 
 def assert_same_events(body: Record) -> None:
-    """Compare the events of a response, turns included, with those of its stream."""
+    """Compare the events of a response, turns included, with its stream's events."""
     complete, stream = (
         [event for event in follow(records, "openai_chat", ends=True) if not event["type"].endswith("_chunk")]
         for records in ([body], streamed(body))
@@ -702,7 +702,7 @@ def _lines(path: Path) -> list[Any]:
 
 
 def is_streamable(body: Any) -> bool:
-    """Return True for a completion with an id whose messages a stream can represent."""
+    """Return True for a completion with an id and with messages that a stream can represent."""
     if not isinstance(body, dict) or not body.get("id") or "choices" not in body or "error" in body:
         return False
     return all(

@@ -766,7 +766,7 @@ def test_complete_response_matches_its_stream() -> None:
 
 
 def test_many_items_take_linear_time() -> None:
-    """A search of all emitted items for each of them would take more than a minute."""
+    """Searching all emitted items for each item would take more than a minute."""
     count = 20_000
     items = [
         {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": f"{number}"}]}

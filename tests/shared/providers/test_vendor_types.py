@@ -80,7 +80,7 @@ def gemini_parts() -> list[str]:
 
 
 def pydantic_ai_kinds(key: str, *unions: str) -> list[str]:
-    """Return the values of a key of its data classes, whose annotations cannot be evaluated."""
+    """Return the values of a key of its data classes; their annotations cannot be evaluated."""
     messages = importlib.import_module("pydantic_ai.messages")
     models = [model for union in unions for model in members(getattr(messages, union))]
     return sorted({getattr(model, key) for model in models if hasattr(model, key)})

@@ -29,7 +29,7 @@ const DENIED = [
 const STOPPED = [/^\[Request interrupted by user/, /^\[Operation Cancelled\]/i, /^aborted by user/i];
 const DENIED_CODE = /denied|reject|declin|permission/i;
 
-/** A call has failed if its result has an error: that is what the server counts. */
+/** A call has failed if its result has an error: the server counts the same. */
 function outcomeOf({ error, structured }) {
   if (isRefusal(structured)) return "denied";
   if (!isFailure(error)) return "done";

@@ -1,4 +1,4 @@
-/** Tools whose only argument is a text: thoughts and plans. */
+/** Tools with a single text argument: thoughts and plans. */
 import { prose, settings } from "./body-parts.js";
 import { textField } from "../../lib/json-fields.js";
 

@@ -48,7 +48,7 @@ MESSAGES: list[Any] = [
     {"content": CANARY * 200_000},
 ]
 
-# Errors of statements whose message and detail contain the row.
+# Errors of statements, with the row in their message and detail.
 FAILING_WRITES = """
     CREATE OR REPLACE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         RAISE EXCEPTION 'cannot store %', NEW USING ERRCODE = 'check_violation', DETAIL = NEW::text;

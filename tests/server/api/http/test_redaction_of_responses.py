@@ -42,7 +42,7 @@ PAGES = ["", ".md", ".json", ".jsonl", ".html"]
 
 @pytest.fixture
 async def session_id(client: AsyncClient) -> str:
-    """A session whose title and only message have a token."""
+    """A session with a token in its title and its only message."""
     id = (await client.post("/api/sessions", json={"title": f"Use {TOKEN}"})).json()["id"]
     (await client.post(f"/api/sessions/{id}/messages", json={"content": LINE})).raise_for_status()
     await until(partial(has_hit, client, id, "heron"))

@@ -1,4 +1,4 @@
-"""Write a store with the schema of this version, for the tests of later ones.
+"""Write a store with the schema of this version, for the tests of later versions.
 
 Run it as `python -m tests.server.store.upgrade.write_store`.
 """

@@ -1,4 +1,4 @@
-"""Sessions whose messages name no time have the modification time of their file, not the time of the import."""
+"""Sessions without timestamps get the modification time of their file, not the time of the import."""
 
 import os
 from datetime import UTC, datetime, timedelta

@@ -50,7 +50,7 @@ def _claude_line(number: str, base: dict[str, Any]) -> str:
 
 
 def codex(*texts: str, session: str = "c1", origins: Sequence[str] = (), time: int = 1, **more: Any) -> str:
-    """Return a rollout: its header, those of the sessions of which it is a fork, and one item per text."""
+    """Return a rollout: its header, the headers of the sessions it was forked from, and an item per text."""
     headers = [
         {"id": name, "cwd": "/work", **(more if name == session else {})} for name in (session, *origins)
     ]
@@ -281,7 +281,7 @@ async def run(store: Store, folder: Path, step: Step) -> ImportReport:
 
 
 async def stored(store: Store, folder: Path) -> list[Stored]:
-    """Return the sessions in the order in which they were created."""
+    """Return the sessions in the order of their creation."""
     sessions = sorted([each async for each in store.sessions.list_all()], key=lambda each: each.created_at)
     names = {each.id: (each.external_id or "").removeprefix(f"{folder}/") for each in sessions}
     return [
@@ -335,7 +335,7 @@ LINEAGE = {
     "a/c.jsonl": claude("1", "2", "5", "6", "7", "8", session="s10"),
     "a/d.jsonl": claude("1", "2", "9", "10", session="s11"),
 }
-"""A session, a fork of it, a fork of the fork, and another fork of the session."""
+"""A session, its fork, a fork of the fork, and another fork of the session."""
 
 
 @pytest.mark.parametrize(
