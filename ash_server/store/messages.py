@@ -21,10 +21,9 @@ from ash_server.store import session_facts
 from ash_server.store.borrowed import Resource, read, stream, write
 from ash_server.store.connections.pool import one_transaction
 from ash_server.store.drift import DescribedMessage, insert_drift
+from ash_server.store.log import writer
 from ash_server.store.log.events import Appended
 from ash_server.store.log.writer import (
-    LOCK,
-    LOCK_WITH_METADATA,
     Counters,
     PreparedEvent,
     StreamIds,
@@ -179,7 +178,8 @@ async def _lock(
     conn: AsyncConnection, session_id: UUID, messages: Sequence[PreparedMessage], *, with_metadata: bool
 ) -> tuple[Counters, dict[str, _Stored], str]:
     """Lock and return the counters, which of these messages are stored already, and the metadata, if it changes."""
-    locked = await conn.execute(LOCK_WITH_METADATA if with_metadata else LOCK, [session_id])
+    statement = writer.SQL.lock_counters_with_metadata if with_metadata else writer.SQL.lock_counters
+    locked = await conn.execute(statement, [session_id])
     stored = await conn.execute(STORED_TEXTS, [[message.id for message in messages], session_id])
     if with_metadata:
         counters, metadata = await read_counters_and_metadata(locked)

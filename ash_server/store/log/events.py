@@ -25,10 +25,10 @@ from ash_server.errors import (
     SessionNotFound,
 )
 from ash_server.store.connections.pool import Connect, fetch_all, is_distributed, one_transaction
-from ash_server.store.log.stored_json import FILLED, FILLED_SIZE, STORED_COLUMNS
+from ash_server.store.log import stored_json, writer
+from ash_server.store.log.stored_json import event_json
 from ash_server.store.log.writer import (
-    LOCK,
-    STORED_EVENTS,
+    FIND_STORED_EVENTS,
     PreparedEvent,
     columns,
     ending,
@@ -43,6 +43,7 @@ from ash_server.store.log.writer import (
 )
 from ash_server.store.pagination import END, MAX_PAGE_BYTES, bounded_query, check_options
 from ash_server.store.session_rows import get_session
+from ash_server.store.statements import statements
 from ash_server.store.text import check_text
 from ash_shared.eventlog import NOTED, Event, Normalizer, OpenTurn
 from ash_shared.model.event_types import CATALOGUE, CHUNKS
@@ -50,63 +51,14 @@ from ash_shared.model.events import EVENT_TYPES
 
 _FETCH_SIZE, _FETCH_BYTES = 500, 1024 * 1024
 
-# Appends events that do not change the state of the normaliser. A single statement holds the lock only while it runs.
-# Citus cannot run this, because the shard of the rows is known only after the counters have been updated.
-_POST = """
-    WITH counted AS (
-        UPDATE session_counters
-        SET event_sequence = event_sequence + %(count)b,
-            errors = errors + %(errors)b, unrecognised = unrecognised + %(unrecognised)b,
-            may_have_chunks = may_have_chunks OR %(may_have_chunks)b
-        WHERE session_id = %(session_id)b
-        RETURNING event_sequence - %(count)b AS last, message_sequence
-    ), touched AS (
-        UPDATE sessions SET updated_at = statement_timestamp() WHERE id = %(session_id)b AND %(touches)b
-    ), posted AS (
-        INSERT INTO events (session_id, sequence, type, message_sequence, origin, explicit_id, chunk_group, stored_json)
-        SELECT %(session_id)b, last + number, type, message_sequence, 'posted', explicit_id, chunk_group, stored_json
-        FROM counted, unnest(%(types)b::text[], %(explicit_ids)b::text[], %(chunk_groups)b::text[],
-            %(stored_jsons)b::text[])
-            WITH ORDINALITY AS new (type, explicit_id, chunk_group, stored_json, number)
-    )
-    SELECT last FROM counted
-"""
-
-_TOUCH = "UPDATE sessions SET updated_at = statement_timestamp() WHERE id = %b"
-
-_PAGE = f"""
-    SELECT session_id, sequence, type, message_sequence, origin, {STORED_COLUMNS}
-    FROM events AS entry
-    WHERE session_id = %(session_id)b AND sequence > %(after)b AND sequence < %(before)b
-      AND (%(types)b::text[] IS NULL OR type = ANY(%(types)b))
-      AND (%(agent)b::text IS NULL OR convert_from({FILLED}, 'UTF8') ~ %(agent)b)
-      AND (NOT %(collapse)b OR type NOT LIKE '%%chunk' OR NOT EXISTS (
-          SELECT FROM events AS whole
-          WHERE whole.session_id = %(session_id)b AND whole.chunk_group = entry.chunk_group
-            AND whole.sequence > entry.sequence
-            AND whole.chunk_group IS NOT NULL AND whole.type NOT LIKE '%%chunk'
-      ))
-"""  # noqa: S608  # constant SQL
-
-_COLUMNS = f"""
-    sequence, type, CASE WHEN origin = 'line' THEN message_sequence END AS message_sequence, {FILLED} AS content
-"""
-_FIRST = bounded_query(_COLUMNS, _PAGE, size=FILLED_SIZE)
-_LAST = bounded_query(_COLUMNS, _PAGE, "sequence DESC", FILLED_SIZE)
-_FIRST_OF_MESSAGE = """
-    SELECT sequence FROM events WHERE session_id = %b AND message_sequence >= %b ORDER BY sequence LIMIT 1
-"""
-# Ids of derived events are not indexed: they are needed only if a client lost its sequences.
-_DERIVED_WITH_ID = """
-    SELECT NULL, sequence FROM events
-    WHERE session_id = %(session_id)b AND (event_id::text = %(id)b OR left(stored_json, %(length)b) = %(start)b)
-    ORDER BY sequence DESC LIMIT 1
-"""
-_NAMES = "SELECT id::text, external_id, provider_session_id FROM sessions WHERE id = %b"
 _SEQUENCE = re.compile("[0-9]{1,16}")
-_LAST_SEQUENCE = "SELECT event_sequence FROM session_counters WHERE session_id = %b"
-_BOUNDS = "SELECT last_dropped_sequence + 1, event_sequence FROM session_counters WHERE session_id = %b"
-_STATE = "SELECT normalizer_state FROM session_counters WHERE session_id = %b"
+
+SQL = statements(__file__, event_json=event_json(), stored_columns=stored_json.SQL.stored_columns)
+
+_NEXT_EVENTS = bounded_query(SQL.event_columns, SQL.page, size=stored_json.SQL.event_json_size)
+_PREVIOUS_EVENTS = bounded_query(
+    SQL.event_columns, SQL.page, "sequence DESC", stored_json.SQL.event_json_size
+)
 
 
 class Appended(NamedTuple):
@@ -201,7 +153,7 @@ async def end_session(conn: AsyncConnection, session_id: UUID) -> int:
             rows = columns(new, may_have_chunks=counters.may_have_chunks)
             await write_events(conn, session_id, counters, rows, saved)
         if new:
-            await conn.execute(_TOUCH, [session_id])
+            await conn.execute(SQL.touch_session, [session_id])
     return len(new)
 
 
@@ -214,9 +166,9 @@ async def get_events(
     if middle is not None:
         rows = await _fetch_around(conn, params, middle)
     elif page.get("before") is not None:
-        rows = (await _fetch_events(conn, _LAST, params))[::-1]
+        rows = (await _fetch_events(conn, _PREVIOUS_EVENTS, params))[::-1]
     else:
-        rows = await _fetch_events(conn, _FIRST, params)
+        rows = await _fetch_events(conn, _NEXT_EVENTS, params)
     if not rows:
         await get_session(conn, session_id)
     return rows
@@ -233,7 +185,7 @@ async def get_events_since(
 ) -> list[StoredEvent]:
     """Return the next events after a sequence. An unknown session has none."""
     params = _to_params(session_id, {"after": after, "limit": limit, "collapse": collapse})
-    return await _fetch_events(conn, _FIRST, {**params, "bytes": max_bytes})
+    return await _fetch_events(conn, _NEXT_EVENTS, {**params, "bytes": max_bytes})
 
 
 async def stream_events(connect: Connect, session_id: UUID) -> AsyncGenerator[StoredEvent, None]:
@@ -242,7 +194,7 @@ async def stream_events(connect: Connect, session_id: UUID) -> AsyncGenerator[St
     No connection is held while the caller handles an event. Raises SessionChanged if the log is deleted or rebuilt.
     """
     async with connect() as conn:
-        first, last = await (await conn.execute(_BOUNDS, [session_id])).fetchone() or (1, 0)
+        first, last = await (await conn.execute(SQL.bounds_of_log, [session_id])).fetchone() or (1, 0)
     after = first - 1
     while after < last:
         async with connect() as conn:
@@ -258,7 +210,7 @@ async def stream_events(connect: Connect, session_id: UUID) -> AsyncGenerator[St
 
 async def get_open_turn(conn: AsyncConnection, session_id: UUID) -> OpenTurn | None:
     """Return the turn that has not ended. Raises SessionNotFound."""
-    row = await (await conn.execute(_STATE, [session_id])).fetchone()
+    row = await (await conn.execute(SQL.get_normalizer_state, [session_id])).fetchone()
     if not row:
         raise SessionNotFound
     return Normalizer(state=row[0]).open_turn()
@@ -275,7 +227,7 @@ def parse_types(text: str) -> list[str]:
 
 async def check_cursor(conn: AsyncConnection, session_id: UUID, after: int) -> int:
     """Return the last sequence of the log. Raises SessionNotFound, CursorAhead if the cursor is past it."""
-    row = await (await conn.execute(_LAST_SEQUENCE, [session_id])).fetchone()
+    row = await (await conn.execute(SQL.last_sequence, [session_id])).fetchone()
     if not row:
         raise SessionNotFound
     last: int = row[0]
@@ -301,11 +253,11 @@ async def resolve_cursor(conn: AsyncConnection, session_id: UUID, after: int | s
     if isinstance(after, int):
         return after
     check_text(after, "after")
-    known = await (await conn.execute(STORED_EVENTS, [[after], session_id])).fetchone()
+    known = await (await conn.execute(FIND_STORED_EVENTS, [[after], session_id])).fetchone()
     if known is None:
         start = msgspec.json.encode({"id": after}).decode().removesuffix("}")
         derived = {"session_id": session_id, "id": after, "start": start, "length": len(start)}
-        known = await (await conn.execute(_DERIVED_WITH_ID, derived)).fetchone()
+        known = await (await conn.execute(SQL.find_derived_event, derived)).fetchone()
     if known is None:
         await get_session(conn, session_id)
         raise _invalid_cursor("It must be a sequence or the id of an event of this session.")
@@ -332,7 +284,7 @@ async def _check_session(conn: AsyncConnection, session_id: UUID, events: Sequen
         if (id := event.get("sessionId")) not in (None, "", name)
     }
     if named:
-        known = await (await conn.execute(_NAMES, [session_id])).fetchone()
+        known = await (await conn.execute(SQL.names_of_session, [session_id])).fetchone()
         if known is None:
             raise SessionNotFound
         for index, id in named.items():
@@ -353,7 +305,7 @@ def _check(events: Sequence[Event]) -> None:
 
 async def _post(conn: AsyncConnection, session_id: UUID, events: Sequence[Event]) -> list[Appended]:
     counted = {"session_id": session_id, "count": len(events), "touches": _touches(events)}
-    posted = await conn.execute(_POST, {**counted, **posted_columns(events)})
+    posted = await conn.execute(SQL.post_events, {**counted, **posted_columns(events)})
     last = await posted.fetchone()
     if last is None:
         raise SessionNotFound
@@ -370,8 +322,8 @@ async def _post_new(
 ) -> list[Appended]:
     """Store the events that are not stored yet, under the lock."""
     async with one_transaction(conn):
-        locked = await conn.execute(LOCK, [session_id])
-        matches = await conn.execute(STORED_EVENTS, [[event["id"] for event in events], session_id])
+        locked = await conn.execute(writer.SQL.lock_counters, [session_id])
+        matches = await conn.execute(FIND_STORED_EVENTS, [[event["id"] for event in events], session_id])
         counters = await read_counters(locked)
         stored = {row[0]: (row[1], row[2]) for row in await matches.fetchall()}
         appended, new, last = [], [], counters.event_sequence
@@ -390,7 +342,7 @@ async def _post_new(
             rows = columns(new, may_have_chunks=counters.may_have_chunks)
             await write_events(conn, session_id, counters, rows, normalizer.save())
             if _touches(each.event for each in new):
-                await conn.execute(_TOUCH, [session_id])
+                await conn.execute(SQL.touch_session, [session_id])
     return appended
 
 
@@ -421,15 +373,15 @@ async def _find_middle(conn: AsyncConnection, params: Mapping[str, Any], page: E
     message = page.get("message")
     if message is None:
         return page.get("at")
-    row = await (await conn.execute(_FIRST_OF_MESSAGE, [params["session_id"], message])).fetchone()
+    row = await (await conn.execute(SQL.first_event_of_message, [params["session_id"], message])).fetchone()
     return row[0] if row else END
 
 
 async def _fetch_around(conn: AsyncConnection, params: dict[str, Any], at: int) -> list[StoredEvent]:
     before = {**params, "before": at, "limit": params["limit"] // 2}
-    rows = (await _fetch_events(conn, _LAST, before))[::-1] if before["limit"] else []
+    rows = (await _fetch_events(conn, _PREVIOUS_EVENTS, before))[::-1] if before["limit"] else []
     rest = {**params, "after": at - 1, "limit": params["limit"] - len(rows)}
-    return rows + await _fetch_events(conn, _FIRST, rest)
+    return rows + await _fetch_events(conn, _NEXT_EVENTS, rest)
 
 
 async def _fetch_events(conn: AsyncConnection, query: str, params: Mapping[str, Any]) -> list[StoredEvent]:

@@ -13,20 +13,14 @@ from psycopg import AsyncConnection
 from psycopg.pq import TransactionStatus
 
 from ash_server.store.connections.tenants import DEFAULT
+from ash_server.store.statements import statements
 
 CHANNEL = "ash_events"
 
 _MAX_IDS = 200
 """Sessions in one notification; PostgreSQL limits its payload to less than 8,000 bytes."""
 
-# The commit does not wait for the disk: the transaction has only the notification, which a crash loses anyway.
-_NOTIFY = "SELECT pg_notify(%s, %s), set_config('synchronous_commit', 'off', true)"
-
-_LASTS = """
-    SELECT session_id, event_sequence, created_at
-    FROM session_counters JOIN sessions ON id = session_id
-    WHERE session_id = ANY(%b)
-"""
+SQL = statements(__file__)
 
 
 async def notify(
@@ -42,7 +36,7 @@ async def notify(
     names = list(map(str, session_ids))
     for start in range(0, len(names), _MAX_IDS):
         await conn.execute(
-            _NOTIFY, [CHANNEL, " ".join([f"{sender}/{tenant}", *names[start : start + _MAX_IDS]])]
+            SQL.notify, [CHANNEL, " ".join([f"{sender}/{tenant}", *names[start : start + _MAX_IDS]])]
         )
 
 
@@ -69,5 +63,5 @@ class Last(NamedTuple):
 
 async def last_sequences(conn: AsyncConnection, session_ids: Collection[UUID]) -> dict[UUID, Last]:
     """Return the last sequence of each session that exists, to find changes whose notification was lost."""
-    cursor = await conn.execute(_LASTS, [list(session_ids)], binary=True)
+    cursor = await conn.execute(SQL.last_sequences, [list(session_ids)], binary=True)
     return {row[0]: Last(*row[1:]) for row in await cursor.fetchall()}

@@ -9,10 +9,12 @@ from msgspec import Struct
 from psycopg import AsyncConnection
 
 from ash_server.store.connections.pool import fetch_all
-from ash_server.store.log.stored_json import FILLED, FILLED_SIZE, STORED_COLUMNS
+from ash_server.store.log import stored_json
+from ash_server.store.log.stored_json import event_json
 from ash_server.store.log.writer import EventOrigin
 from ash_server.store.message_pages import StoredMessage, list_head, list_last, list_next
 from ash_server.store.pagination import bounded_query, may_have_more
+from ash_server.store.statements import statements
 from ash_shared.model.event_types import PROMPTS, types_where
 from ash_shared.model.message import Kind
 
@@ -27,56 +29,9 @@ _TOPIC_TYPES = sorted(types_where(lambda row: row.is_topic))
 
 _ANSWER_TYPES = sorted(types_where(lambda row: row.is_topic) - PROMPTS)
 
-_TURN = """
-    SELECT sequence - 1, message_sequence - CASE WHEN origin = 'line' THEN 1 ELSE 0 END
-    FROM events WHERE session_id = %b AND sequence <= %b AND type = 'turn_start'
-    ORDER BY sequence DESC LIMIT 1
-"""
+SQL = statements(__file__, event_json=event_json(), stored_columns=stored_json.SQL.stored_columns)
 
-_LAST_MARK = """
-    SELECT type FROM events
-    WHERE session_id = %b AND sequence <= %b AND type IN ('turn_start', 'turn_end')
-    ORDER BY sequence DESC LIMIT 1
-"""
-
-# The line of a prompt ends the previous turn, but belongs to the next one.
-_BEGINS_NEXT_TURN = """
-    SELECT EXISTS (
-        SELECT FROM events
-        WHERE session_id = %(session_id)b AND sequence = %(end)b + 1 AND type = 'turn_start'
-          AND message_sequence = %(line)b AND origin = 'line'
-    ) AND NOT EXISTS (
-        SELECT FROM events
-        WHERE session_id = %(session_id)b AND sequence > %(start)b AND sequence <= %(end)b
-          AND message_sequence = %(line)b AND origin = 'line' AND type = ANY(%(answers)b)
-    )
-"""
-
-_LAST_TURN = """
-    SELECT sequence - CASE WHEN type = 'turn_start' THEN 1 ELSE 0 END FROM events
-    WHERE session_id = %b AND type IN ('turn_start', 'reset')
-    ORDER BY sequence DESC LIMIT 1
-"""
-
-_PLACE = """
-    SELECT sequence, message_sequence FROM events WHERE session_id = %b AND sequence <= %b
-    ORDER BY sequence DESC LIMIT 1
-"""
-
-_WITHIN = bounded_query(
-    f"sequence, message_sequence, origin, kind, {FILLED} AS content",
-    f"""
-    SELECT event.session_id, event.sequence, type, message_sequence, origin, kind, {STORED_COLUMNS}
-    FROM events AS event
-    LEFT JOIN messages ON origin = 'line'
-      AND messages.session_id = event.session_id AND messages.sequence = message_sequence
-    WHERE event.session_id = %(session_id)b
-      AND event.sequence > %(after)b AND event.sequence <= %(last)b
-      AND type = ANY(%(types)b)
-      AND NOT (%(omit_in_messages)b AND origin = 'line' AND kind <> 'chunk')
-    """,  # noqa: S608  # constant SQL
-    size=FILLED_SIZE,
-)
+_READ_EVENTS = bounded_query(SQL.event_columns, SQL.events_between, size=stored_json.SQL.event_json_size)
 
 
 class LogPosition(NamedTuple):
@@ -134,13 +89,13 @@ class Span(NamedTuple):
 
 async def place_of(conn: AsyncConnection, session_id: UUID, sequence: int) -> LogPosition:
     """Return the position after an event."""
-    row = await (await conn.execute(_PLACE, [session_id, sequence])).fetchone()
+    row = await (await conn.execute(SQL.find_position, [session_id, sequence])).fetchone()
     return LogPosition(*row) if row else LogPosition(0, 0)
 
 
 async def get_turn(conn: AsyncConnection, session_id: UUID, end: LogPosition) -> Span:
     """Return the turn that ends at this position."""
-    row = await (await conn.execute(_TURN, [session_id, end.event])).fetchone()
+    row = await (await conn.execute(SQL.find_turn_start, [session_id, end.event])).fetchone()
     start = LogPosition(*row) if row else LogPosition(end.event - 1, end.line)
     params = {
         "session_id": session_id,
@@ -149,7 +104,7 @@ async def get_turn(conn: AsyncConnection, session_id: UUID, end: LogPosition) ->
         "line": end.line,
         "answers": _ANSWER_TYPES,
     }
-    answer = await (await conn.execute(_BEGINS_NEXT_TURN, params)).fetchone()
+    answer = await (await conn.execute(SQL.begins_next_turn, params)).fetchone()
     begins_next_turn = answer is not None and answer[0]
     span = await get_span(conn, session_id, start, end._replace(line=end.line - begins_next_turn))
     if not span.lines or not start.line:
@@ -160,14 +115,14 @@ async def get_turn(conn: AsyncConnection, session_id: UUID, end: LogPosition) ->
 
 async def find_last_turn(conn: AsyncConnection, session_id: UUID) -> int:
     """Return a sequence after which the last turn begins: before its `turn_start`, if it has one."""
-    row = await (await conn.execute(_LAST_TURN, [session_id])).fetchone()
+    row = await (await conn.execute(SQL.find_last_turn, [session_id])).fetchone()
     return row[0] if row else 0
 
 
 async def get_context(conn: AsyncConnection, session_id: UUID, place: LogPosition) -> LineContext:
     """Return the last messages before a position, at most `_MAX_CONTEXT` or `_MAX_BYTES`."""
     head, lines = await _read_before(conn, session_id, place.line)
-    mark = await (await conn.execute(_LAST_MARK, [session_id, place.event])).fetchone()
+    mark = await (await conn.execute(SQL.find_last_mark, [session_id, place.event])).fetchone()
     return LineContext(head, lines, is_turn_over=mark is not None and mark[0] == "turn_end")
 
 
@@ -225,7 +180,7 @@ async def _read_events(
         "omit_in_messages": omit_in_messages,
         **bounds,
     }
-    return await fetch_all(conn, SpannedEvent, _WITHIN, params)
+    return await fetch_all(conn, SpannedEvent, _READ_EVENTS, params)
 
 
 async def _read_messages(

@@ -17,9 +17,8 @@ from psycopg import AsyncConnection, AsyncServerCursor
 from psycopg.rows import args_row
 
 from ash_server.offload import offload
-from ash_server.store.log import open_texts
+from ash_server.store.log import open_texts, writer
 from ash_server.store.log.writer import (
-    INSERT,
     Counters,
     IssueCounts,
     PreparedEvent,
@@ -32,6 +31,7 @@ from ash_server.store.log.writer import (
 )
 from ash_server.store.maintenance.reindex import set_by_writer
 from ash_server.store.session_facts import to_milliseconds
+from ash_server.store.statements import statements
 from ash_shared.eventlog import FIRST_LINES, NORMALIZER_VERSION, NOTED, Line, Normalizer, parse_line
 from ash_shared.model.event_types import CHUNKS
 from ash_shared.model.message import Role
@@ -42,37 +42,7 @@ _FETCH_SIZE = 100
 _BATCH_SIZE = 500
 """Events per INSERT."""
 
-_MESSAGES = """
-    SELECT sequence, content, messages.source, role, has_explicit_role, has_explicit_source,
-        least(messages.created_at, file_modified_at) AS written_at
-    FROM messages JOIN sessions ON sessions.id = session_id
-    WHERE session_id = %b AND kind <> 'deleted' ORDER BY sequence
-"""
-
-_OTHERS = """
-    SELECT sequence, type, message_sequence, origin, explicit_id,
-        CASE WHEN origin = 'posted' AND type = ANY(%b) THEN stored_json END AS content
-    FROM events WHERE session_id = %b AND sequence <= %b AND origin <> 'line'
-    ORDER BY sequence
-"""
-
-_DELETE = "DELETE FROM events WHERE session_id = %b AND origin = 'line'"
-_DELETE_ENDS = "DELETE FROM events WHERE session_id = %b AND sequence <= %b AND origin = 'end'"
-
-_MOVE = "UPDATE events SET sequence = %b WHERE session_id = %b AND sequence = %b"
-
-_COUNT = """
-    UPDATE session_counters
-    SET event_sequence = %b, last_dropped_sequence = %b, normalizer_state = %b, normalizer_version = %b,
-        errors = %b, unrecognised = %b, may_have_chunks = %b
-    WHERE session_id = %b
-"""
-
-_OUTDATED = """
-    SELECT session_id FROM session_counters
-    WHERE message_sequence > 0 AND normalizer_version IS DISTINCT FROM %b
-    ORDER BY session_id
-"""
+SQL = statements(__file__, first_lines=FIRST_LINES)
 
 
 @dataclass(slots=True)
@@ -131,14 +101,14 @@ async def rebuild_events(conn: AsyncConnection, session_id: UUID) -> Rebuilt:
 
 async def rebuild_locked(conn: AsyncConnection, session_id: UUID, counters: Counters) -> Rebuilt:
     """Rebuild a log under the lock, in the transaction of the caller."""
-    await conn.execute(_DELETE, [session_id])
+    await conn.execute(SQL.delete_derived_events, [session_id])
     work = _Rebuild(conn, session_id, counters.event_sequence)
     await work.run()
     last = counters.event_sequence + work.written
     saved = work.normalizer.save()
     derived = [last, counters.event_sequence, saved.state, NORMALIZER_VERSION]
-    await conn.execute(_COUNT, [*derived, *work.issues, work.may_have_chunks, session_id])
-    await conn.execute(_DELETE_ENDS, [session_id, counters.event_sequence])
+    await conn.execute(SQL.set_counters, [*derived, *work.issues, work.may_have_chunks, session_id])
+    await conn.execute(SQL.delete_ends, [session_id, counters.event_sequence])
     await open_texts.delete(conn, session_id)
     await open_texts.write(conn, session_id, saved)
     return Rebuilt(work.messages, work.written)
@@ -146,7 +116,7 @@ async def rebuild_locked(conn: AsyncConnection, session_id: UUID, counters: Coun
 
 async def outdated_sessions(conn: AsyncConnection) -> list[UUID]:
     """Return the sessions whose events were derived by another version, or not at all."""
-    rows = await conn.execute(_OUTDATED, [NORMALIZER_VERSION])
+    rows = await conn.execute(SQL.list_outdated_sessions, [NORMALIZER_VERSION])
     return [row[0] for row in await rows.fetchall()]
 
 
@@ -161,17 +131,16 @@ class StoredInput:
 
     async def announce(self, normalizer: Normalizer) -> None:
         """Announce the first messages to a normaliser, as an append does."""
-        query = f"{_MESSAGES} LIMIT {FIRST_LINES}"
-        rows = self._stream_rows("first", StoredLine, query, [self._session_id])
+        rows = self._stream_rows("first", StoredLine, SQL.list_first_messages, [self._session_id])
         if first := [line async for line in rows]:
             normalizer.expect((line.read() for line in first), first[0].now)
 
     async def entries(self) -> AsyncGenerator[StoredLine | UnderivedEvent | End, None]:
         """Yield the messages, the posted events and the ends in the order of the log, in bounded memory."""
         others = self._stream_rows(
-            "others", UnderivedEvent, _OTHERS, [list(NOTED), self._session_id, self._last]
+            "others", UnderivedEvent, SQL.list_underived_events, [list(NOTED), self._session_id, self._last]
         )
-        messages = self._stream_rows("messages", StoredLine, _MESSAGES, [self._session_id])
+        messages = self._stream_rows("messages", StoredLine, SQL.list_messages, [self._session_id])
         async with aclosing(others), aclosing(messages):
             other, end, posted = await anext(others, None), None, (0, "")
             while True:
@@ -253,14 +222,16 @@ class _Rebuild:
         self.issues = self.issues.add([event])
         self.may_have_chunks |= posted.type in CHUNKS
         self.written += 1
-        await self._conn.execute(_MOVE, [self._last + self.written, self._session_id, posted.sequence])
+        await self._conn.execute(
+            SQL.move_event, [self._last + self.written, self._session_id, posted.sequence]
+        )
 
     async def _flush(self) -> None:
         new = await resolve_id_conflicts(self._conn, self._session_id, self._pending)
         if new:
             named = {"session_id": self._session_id, "last_event": self._last + self.written}
             rows = columns(new, may_have_chunks=self.may_have_chunks)
-            await self._conn.execute(INSERT, {**named, **rows})
+            await self._conn.execute(writer.SQL.insert_events, {**named, **rows})
             self.may_have_chunks |= rows["may_have_chunks"]
         self.issues = self.issues.add(each.event for each in new)
         self.written += len(new)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from ash_server.store.statements import Sql, statements
 from ash_shared.eventlog import Event
 
 MIN_SIZE = 256
@@ -34,61 +35,20 @@ _SEARCHED = 64
 """Bytes of a value to search for first: bytes.find prepares a long pattern at a cost of microseconds."""
 
 _MAX_RANGES = 2
-"""Values of one event that refer to the text; further ones are stored whole."""
+"""Values of one event that refer to the text; further ones are stored whole. The SQL has as many."""
 
 
-def _range(number: int, field: int) -> str:
-    return f"entry.text_ranges[{number}][{field}]"
+SQL = statements(__file__)
 
 
-def _filled_from(number: int) -> str:
-    """Return SQL for the value of a range and all that follows it."""
-    value = f"substr(text, {_range(number, 2)} + 1, {_range(number, 3)})"
-    after = f"{_range(number, 1)} + 3"
-    rest = f"substr(json, {after})"
-    if number < _MAX_RANGES:
-        between = f"substr(json, {after}, {_range(number + 1, 1)} - {_range(number, 1)} - 2)"
-        rest = f"coalesce({between} || {_filled_from(number + 1)}, {rest})"
-    return f"({value} || {rest})"
-
-
-STORED_COLUMNS = "stored_json, text_ranges, event_id, event_time"
-"""The columns of `entry`, besides the other ones of its key and its message, that FILLED and FILLED_SIZE read."""
-
-_HEAD = """
-    coalesce(convert_to('{"id":"' || entry.event_id || '","timestamp":' || entry.event_time || ',"sessionId":"'
-        || entry.session_id || '","type":"' || entry.type || '",', 'UTF8'), '')
-"""
-
-
-def filled(session: str) -> str:
-    """Return SQL for the JSON of `entry`, a row of `events`, in UTF-8. OFFSET 0 makes PostgreSQL read each text once.
+def event_json(session: str = "%(session_id)b") -> Sql:
+    """Return SQL for the JSON of `entry`, a row of `events`, in UTF-8.
 
     `session` is the id of the session: a parameter, unless `entry` is the table itself. Citus cannot send a subquery to
     the shard of a row of another subquery.
     """
-    return f"""
-    {_HEAD} || CASE WHEN entry.text_ranges IS NULL THEN convert_to(entry.stored_json, 'UTF8') ELSE coalesce((
-        SELECT substr(json, 1, {_range(1, 1)}) || {_filled_from(1)}
-        FROM (
-            SELECT convert_to(entry.stored_json, 'UTF8') AS json, convert_to(messages.content, 'UTF8') AS text
-            FROM messages
-            WHERE messages.session_id = {session} AND messages.sequence = entry.message_sequence
-            OFFSET 0
-        ) AS bytes
-    ), convert_to(entry.stored_json, 'UTF8')) END
-"""  # noqa: S608  # constant SQL
+    return SQL.event_json.fill(session=Sql(session))
 
-
-FILLED = filled("%(session_id)b")
-"""SQL for the JSON of `entry`, a row of `events` of the session in the parameters."""
-
-_ADDED = [f"coalesce({_range(number, 3)} - 2, 0)" for number in range(1, _MAX_RANGES + 1)]
-
-_HEAD_SIZE = "coalesce(119 + length(entry.event_time::text) + octet_length(entry.type), 0)"
-
-FILLED_SIZE = f"octet_length(entry.stored_json) + {' + '.join(_ADDED)} + {_HEAD_SIZE}"
-"""SQL for the bytes of `FILLED`, which reads no text."""
 
 _MARK = b"\x01"
 """Precedes an empty value until its range is known; encoded JSON does not contain control characters."""

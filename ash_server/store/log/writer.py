@@ -18,6 +18,7 @@ from ash_server.errors import SessionNotFound
 from ash_server.ids import named_ids
 from ash_server.store.log import open_texts
 from ash_server.store.log.stored_json import StoredJson, encode_text, encode_whole, encoder_of
+from ash_server.store.statements import Sql, statements
 from ash_server.store.text import storable
 from ash_shared.eventlog import NORMALIZER_VERSION, Context, Event, Line, Normalizer
 from ash_shared.eventlog.normalizer import SavedState
@@ -30,75 +31,16 @@ T = TypeVar("T")
 
 EventOrigin = Literal["line", "posted", "end"]
 
-_COUNTERS = "message_sequence, event_sequence, normalizer_state, normalizer_version, may_have_chunks"
-
-LOCK = f"SELECT {_COUNTERS} FROM session_counters WHERE session_id = %b FOR UPDATE"  # noqa: S608  # constant SQL
-
-LOCK_WITH_METADATA = f"""
-    SELECT {_COUNTERS}, metadata
-    FROM session_counters JOIN sessions ON id = session_id
-    WHERE session_id = %b FOR UPDATE OF session_counters FOR NO KEY UPDATE OF sessions
-"""  # noqa: S608  # constant SQL
-"""The row of the session can also change without a lock of the counters."""
-
-INSERT = """
-    INSERT INTO events
-        (session_id, sequence, type, message_sequence, origin, explicit_id, chunk_group, stored_json, text_ranges,
-            event_id, event_time)
-    SELECT session_id, %(last_event)b::bigint + number, type, new.message_sequence, origin, explicit_id, chunk_group,
-        stored_json, text_ranges::int[], event_id::uuid, event_time
-    FROM session_counters, unnest(%(types)b::text[], %(message_sequences)b::bigint[], %(origins)b::text[],
-        %(explicit_ids)b::text[], %(chunk_groups)b::text[], %(stored_jsons)b::text[],
-        %(text_ranges)b::text[], %(event_ids)b::text[],
-        %(event_times)b::bigint[])
-        WITH ORDINALITY AS new (type, message_sequence, origin, explicit_id, chunk_group, stored_json,
-            text_ranges, event_id, event_time, number)
-    WHERE session_id = %(session_id)b
-"""
-"""The rows come from the session's counters, so that Citus sends the statement to one shard."""
-
-_COUNT = """
-    UPDATE session_counters
-    SET message_sequence = message_sequence + %(messages)b, event_sequence = event_sequence + %(events)b,
-        normalizer_state = %(state)b,
-        normalizer_version = CASE WHEN message_sequence = 0 THEN %(version)b ELSE normalizer_version END,
-        errors = errors + %(errors)b, unrecognised = unrecognised + %(unrecognised)b,
-        may_have_chunks = may_have_chunks OR %(may_have_chunks)b
-    WHERE session_id = %(session_id)b
-"""
-
-_WRITE = f"WITH inserted AS ({INSERT}) {_COUNT}"
+SQL = statements(__file__)
 
 
-def stored_query(table: str, id_column: str, content_column: str = "content") -> str:
-    """Return SQL for the id, the sequence and the content of those of a session's entries that have one of some ids.
-
-    It looks up ids one by one: before the table is analysed, `id = ANY(…)` is planned as a scan of the whole session,
-    which makes a long import quadratic. LIMIT keeps the planner from joining the two. OFFSET hides the number of ids
-    from the planner, which would plan the query again for each short list. The parameters are the ids and the session.
-    """
-    return f"""
-        SELECT stored.*
-        FROM (SELECT %b::text[] AS ids OFFSET 0) AS args,
-            unnest(ids) AS arg_id,
-            LATERAL (
-                SELECT {id_column}, sequence, {content_column}
-                FROM {table}
-                WHERE session_id = %b AND {id_column} = arg_id
-                LIMIT 1
-            ) AS stored
-    """  # noqa: S608  # constant SQL
+def stored_query(table: str, id: str, content: str = "content") -> Sql:
+    """Return `find_stored` for a table and its columns."""
+    return SQL.find_stored.fill(table=Sql(table), id=Sql(id), content=Sql(content))
 
 
 # Events with an id of their own are stored whole.
-STORED_EVENTS = stored_query("events", "explicit_id", "stored_json")
-
-# Events derived from a message precede the events posted after it, so the last event is decisive.
-_LAST_POSTED = """
-    SELECT CASE WHEN origin = 'posted' AND message_sequence = %b THEN explicit_id END
-    FROM events WHERE session_id = %b AND origin <> 'end'
-    ORDER BY sequence DESC LIMIT 1
-"""
+FIND_STORED_EVENTS = stored_query("events", "explicit_id", "stored_json")
 
 
 class PreparedEvent(NamedTuple):
@@ -126,16 +68,16 @@ class Counters(NamedTuple):
 
 async def lock(conn: AsyncConnection, session_id: UUID) -> Counters:
     """Raises SessionNotFound."""
-    return await read_counters(await conn.execute(LOCK, [session_id]))
+    return await read_counters(await conn.execute(SQL.lock_counters, [session_id]))
 
 
 async def read_counters(locked: AsyncCursor) -> Counters:
-    """Return the result of LOCK. Raises SessionNotFound."""
+    """Return the result of `lock_counters`. Raises SessionNotFound."""
     return Counters(*await _read_locked(locked))
 
 
 async def read_counters_and_metadata(locked: AsyncCursor) -> tuple[Counters, str]:
-    """Return the result of LOCK_WITH_METADATA. Raises SessionNotFound."""
+    """Return the result of `lock_counters_with_metadata`. Raises SessionNotFound."""
     *counters, metadata = await _read_locked(locked)
     return Counters(*counters), metadata
 
@@ -216,7 +158,7 @@ def ending(
 
 async def last_posted(conn: AsyncConnection, session_id: UUID, sequence: int) -> str:
     """Return the id of the last event posted since the last message, `sequence`; empty if there is none."""
-    row = await (await conn.execute(_LAST_POSTED, [sequence, session_id])).fetchone()
+    row = await (await conn.execute(SQL.find_last_posted, [sequence, session_id])).fetchone()
     return (row[0] if row else None) or ""
 
 
@@ -256,9 +198,11 @@ async def write_events(
         **{name: without_nulls(rows[name]) for name in _SPARSE_COLUMNS},
     }
     if rows["stored_jsons"]:
-        await conn.execute(_WRITE, {**params, "last_event": counters.event_sequence})
+        await conn.execute(
+            SQL.insert_events_and_update_counters, {**params, "last_event": counters.event_sequence}
+        )
     else:
-        await conn.execute(_COUNT, params)
+        await conn.execute(SQL.update_counters, params)
     await open_texts.write(conn, session_id, saved)
 
 
@@ -343,7 +287,7 @@ async def resolve_id_conflicts(
     own_ids = [each.event["id"] for each in new if each.has_own_id and _is_storable(each)]
     if not any(each.has_own_id for each in new):
         return new
-    stored = await conn.execute(STORED_EVENTS, [own_ids, session_id])
+    stored = await conn.execute(FIND_STORED_EVENTS, [own_ids, session_id])
     taken, numbers = {row[0] for row in await stored.fetchall()}, count()
     resolved = list[PreparedEvent]()
     for each in new:

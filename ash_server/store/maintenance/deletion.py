@@ -19,21 +19,21 @@ from ash_server.offload import offload
 from ash_server.store.log import open_texts
 from ash_server.store.log.events import append_events
 from ash_server.store.log.rebuild import End, StoredInput, StoredLine, UnderivedEvent, rebuild_locked
-from ash_server.store.log.stored_json import FILLED
+from ash_server.store.log.stored_json import event_json
 from ash_server.store.log.writer import Counters, IssueCounts, PreparedEvent, derive, ending, lock
 from ash_server.store.maintenance import reindex
 from ash_server.store.maintenance.own_prompts import name_by_own_prompt
 from ash_server.store.maintenance.reindex import set_by_writer
 from ash_server.store.message_pages import StoredMessage, find_last, find_message
 from ash_server.store.session_facts import SessionFacts, collect_facts
-from ash_server.store.statements import Sql, statements
+from ash_server.store.statements import statements
 from ash_shared.eventlog import NORMALIZER_VERSION, Event, Line, Normalizer, line_of
 from ash_shared.eventlog.normalizer import SavedState
 from ash_shared.model.message import Description
 from ash_shared.parsing.describe import describe_parsed
 from ash_shared.parsing.parsed_text import parse_raw
 
-SQL = statements(__file__, filled=Sql(FILLED))
+SQL = statements(__file__, event_json=event_json())
 
 REASON = "deleted"
 """The `reason` of the retractions."""

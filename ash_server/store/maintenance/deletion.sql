@@ -7,7 +7,7 @@ WHERE session_id = %b AND sequence = %b
 
 -- name: list_events_of_message
 -- The events of a message, and whether the beginning of their JSON is in columns.
-SELECT sequence, event_id IS NOT NULL, {filled}
+SELECT sequence, event_id IS NOT NULL, {event_json}
 FROM events AS entry
 WHERE session_id = %(session_id)b AND message_sequence = %(sequence)b AND origin = 'line'
 ORDER BY sequence

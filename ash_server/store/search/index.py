@@ -24,10 +24,11 @@ from psycopg.rows import args_row
 
 from ash_server.redaction import redact_json
 from ash_server.redaction.chunks import hide_event_texts
-from ash_server.store.log.stored_json import FILLED, FILLED_SIZE, STORED_COLUMNS
+from ash_server.store.log import stored_json
+from ash_server.store.log.stored_json import event_json
 from ash_server.store.pagination import bounded_query, may_have_more
 from ash_server.store.search.tokens import vectors
-from ash_server.store.statements import Sql, statements
+from ash_server.store.statements import statements
 from ash_shared.model.event_types import Weight
 from ash_shared.model.message import Role
 from ash_shared.projections.search_text import PASSAGES_VERSION, SILENT, Passage, passages, role_of
@@ -41,9 +42,9 @@ MAX_INLINE = 64 * 1024
 """Characters; larger batches of events are read in a thread."""
 _MAX_SESSIONS = 200
 
-SQL = statements(__file__, filled=Sql(FILLED), stored_columns=Sql(STORED_COLUMNS))
+SQL = statements(__file__, event_json=event_json(), stored_columns=stored_json.SQL.stored_columns)
 
-_READ_EVENTS = bounded_query(SQL.event_columns, SQL.events_to_index, size=FILLED_SIZE)
+_READ_EVENTS = bounded_query(SQL.event_columns, SQL.events_to_index, size=stored_json.SQL.event_json_size)
 
 _INDEXER = 6_213_850_417
 """Number of the lock of the background indexer, chosen at random."""

@@ -41,7 +41,7 @@ FOR UPDATE OF progress SKIP LOCKED
 
 -- fragment: event_columns
 -- The columns of `_Event`.
-sequence, type, {filled} AS content
+sequence, type, {event_json} AS content
 
 -- fragment: events_to_index
 -- The events of a session after a sequence, except the types without words.

@@ -17,7 +17,8 @@ from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
 from ash_server.errors import InvalidParameter
-from ash_server.store.log.stored_json import FILLED_SIZE, filled
+from ash_server.store.log import stored_json
+from ash_server.store.log.stored_json import event_json
 from ash_server.store.pagination import bounded_query
 from ash_server.store.search.index import (
     MAX_INLINE,
@@ -61,8 +62,8 @@ def for_each_scope(statement: Sql) -> dict[SearchScope, Sql]:
 
 _FIND = for_each_scope(SQL.find)
 _READ_MATCHING_EVENTS = SQL.read_matching_events.fill(
-    filled=Sql(filled("entry.session_id")),
-    page=bounded_query(SQL.matching_keys, SQL.matching_events, "place", FILLED_SIZE),
+    event_json=event_json("entry.session_id"),
+    page=bounded_query(SQL.matching_keys, SQL.matching_events, "place", stored_json.SQL.event_json_size),
 )
 
 

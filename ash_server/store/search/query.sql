@@ -56,6 +56,6 @@ JOIN events USING (session_id, sequence)
 
 -- fragment: read_matching_events
 -- The JSON of the matching events that fit into one page.
-SELECT place, CASE WHEN origin = 'line' THEN message_sequence END, {filled}
+SELECT place, CASE WHEN origin = 'line' THEN message_sequence END, {event_json}
 FROM ({page}) AS picked JOIN events AS entry USING (session_id, sequence)
 ORDER BY place

@@ -21,7 +21,7 @@ from ash_server.store.connections import driver
 from ash_server.store.connections.driver import Connection
 from ash_server.store.connections.pool import upgrade
 from ash_server.store.connections.tenants import DEFAULT, role_of
-from ash_server.store.log.events import _POST
+from ash_server.store.log.events import SQL
 from ash_server.store.maintenance.distribution import DISTRIBUTED, ON_COORDINATOR
 from ash_server.store.schema.tables import metadata
 from ash_server.store.statements import Statements
@@ -51,7 +51,7 @@ RULES = {
     rf"(?!.*\bJOIN (?:{TABLES}) AS \1\b).*\) AS \1\b",
 }
 
-ONLY_WITHOUT_CITUS = {_POST}
+ONLY_WITHOUT_CITUS = {SQL.post_events}
 """Statements that are replaced by others in a distributed database."""
 
 STAND_INS = """

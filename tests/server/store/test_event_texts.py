@@ -359,7 +359,7 @@ async def test_reads_a_text_once_per_event(connection: AsyncConnection) -> None:
     """The plan of a page has one read of a message for the values of an event, and none for its size."""
     session_id = await store_texts(connection, [result_line([RESULT, OTHER], toolUseResult=RESULT)] * 50)
     query = (
-        f"EXPLAIN (ANALYZE, FORMAT JSON) SELECT {stored_json.FILLED} "
+        f"EXPLAIN (ANALYZE, FORMAT JSON) SELECT {stored_json.event_json()} "
         "FROM events AS entry WHERE session_id = %(session_id)b"
     )
     ((plan,),) = await (await connection.execute(query, {"session_id": session_id})).fetchall()

@@ -1,0 +1,46 @@
+-- fragment: messages
+-- The columns of `StoredLine` for all messages.
+SELECT sequence, content, messages.source, role, has_explicit_role, has_explicit_source,
+    least(messages.created_at, file_modified_at) AS written_at
+FROM messages JOIN sessions ON sessions.id = session_id
+WHERE session_id = %b AND kind <> 'deleted' ORDER BY sequence
+
+-- name: list_messages
+-- All messages.
+{messages}
+
+-- name: list_first_messages
+-- The messages that are announced to the normaliser.
+{messages} LIMIT {first_lines}
+
+-- name: list_underived_events
+-- The columns of `UnderivedEvent` for events of the old log.
+SELECT sequence, type, message_sequence, origin, explicit_id,
+    CASE WHEN origin = 'posted' AND type = ANY(%b) THEN stored_json END AS content
+FROM events WHERE session_id = %b AND sequence <= %b AND origin <> 'line'
+ORDER BY sequence
+
+-- name: delete_derived_events
+-- The events of messages.
+DELETE FROM events WHERE session_id = %b AND origin = 'line'
+
+-- name: delete_ends
+-- The events of the old log that closed everything open.
+DELETE FROM events WHERE session_id = %b AND sequence <= %b AND origin = 'end'
+
+-- name: move_event
+-- The place of a posted event in the new log.
+UPDATE events SET sequence = %b WHERE session_id = %b AND sequence = %b
+
+-- name: set_counters
+-- The counters of the new log.
+UPDATE session_counters
+SET event_sequence = %b, last_dropped_sequence = %b, normalizer_state = %b, normalizer_version = %b,
+    errors = %b, unrecognised = %b, may_have_chunks = %b
+WHERE session_id = %b
+
+-- name: list_outdated_sessions
+-- The sessions with events of another version, or without events.
+SELECT session_id FROM session_counters
+WHERE message_sequence > 0 AND normalizer_version IS DISTINCT FROM %b
+ORDER BY session_id

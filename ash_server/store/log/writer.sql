@@ -1,0 +1,63 @@
+-- fragment: counters
+-- The columns of `Counters`.
+message_sequence, event_sequence, normalizer_state, normalizer_version, may_have_chunks
+
+-- name: lock_counters
+-- The counters of a session, locked.
+SELECT {counters} FROM session_counters WHERE session_id = %b FOR UPDATE
+
+-- name: lock_counters_with_metadata
+-- The counters and the metadata of a session, locked. Its row can also change without a lock of the counters.
+SELECT {counters}, metadata
+FROM session_counters JOIN sessions ON id = session_id
+WHERE session_id = %b FOR UPDATE OF session_counters FOR NO KEY UPDATE OF sessions
+
+-- name: insert_events
+-- New events. The rows come from the counters of the session, so that Citus sends the statement to one shard.
+INSERT INTO events
+    (session_id, sequence, type, message_sequence, origin, explicit_id, chunk_group, stored_json, text_ranges,
+        event_id, event_time)
+SELECT session_id, %(last_event)b::bigint + number, type, new.message_sequence, origin, explicit_id, chunk_group,
+    stored_json, text_ranges::int[], event_id::uuid, event_time
+FROM session_counters, unnest(%(types)b::text[], %(message_sequences)b::bigint[], %(origins)b::text[],
+    %(explicit_ids)b::text[], %(chunk_groups)b::text[], %(stored_jsons)b::text[],
+    %(text_ranges)b::text[], %(event_ids)b::text[],
+    %(event_times)b::bigint[])
+    WITH ORDINALITY AS new (type, message_sequence, origin, explicit_id, chunk_group, stored_json,
+        text_ranges, event_id, event_time, number)
+WHERE session_id = %(session_id)b
+
+-- name: update_counters
+-- The counters after new messages and events.
+UPDATE session_counters
+SET message_sequence = message_sequence + %(messages)b, event_sequence = event_sequence + %(events)b,
+    normalizer_state = %(state)b,
+    normalizer_version = CASE WHEN message_sequence = 0 THEN %(version)b ELSE normalizer_version END,
+    errors = errors + %(errors)b, unrecognised = unrecognised + %(unrecognised)b,
+    may_have_chunks = may_have_chunks OR %(may_have_chunks)b
+WHERE session_id = %(session_id)b
+
+-- name: insert_events_and_update_counters
+-- Both in one statement.
+WITH inserted AS ({insert_events}) {update_counters}
+
+-- fragment: find_stored
+-- The id, the sequence and the content of each entry that has one of some ids. The parameters are the ids and the
+-- session. Ids are looked up one by one: before the table is analysed, PostgreSQL plans `id = ANY(...)` as a scan of the
+-- whole session, which makes a long import quadratic. LIMIT keeps the planner from joining the two. OFFSET hides the
+-- number of ids from the planner, which would plan the query again for each short list.
+SELECT stored.*
+FROM (SELECT %b::text[] AS ids OFFSET 0) AS args,
+    unnest(ids) AS arg_id,
+    LATERAL (
+        SELECT {id}, sequence, {content}
+        FROM {table}
+        WHERE session_id = %b AND {id} = arg_id
+        LIMIT 1
+    ) AS stored
+
+-- name: find_last_posted
+-- The last event if it was posted after a message. Events derived from the message precede those posted after it.
+SELECT CASE WHEN origin = 'posted' AND message_sequence = %b THEN explicit_id END
+FROM events WHERE session_id = %b AND origin <> 'end'
+ORDER BY sequence DESC LIMIT 1
