@@ -33,9 +33,10 @@ QUESTIONS = {
 
 
 def line_of_definition(name: str, path: Path) -> int | None:
-    """Return the number of the line that defines a function, class or constant."""
+    """Return the number of the line that defines a function, class, constant or SQL statement."""
     definition = re.compile(
-        rf"^\s*(?:(?:async )?def|class|(?:export )?(?:async )?function|(?:export )?const) {name}\b|^{name}\b.* = "
+        rf"^\s*(?:(?:async )?def|class|(?:export )?(?:async )?function|(?:export )?const) {name}\b"
+        rf"|^{name}\b.* = |^-- (?:name|fragment): {name}$"
     )
     lines = path.read_text().splitlines()
     return next((number for number, line in enumerate(lines, 1) if definition.match(line)), None)
