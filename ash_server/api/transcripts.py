@@ -157,15 +157,15 @@ class TranscriptController(Controller):
         if completed.last_line is not None:
             last = line_id(session_id, completed.last_line.name)
             is_missing = not completed.last_line.terminated
-            await sessions.set_unterminated(session_id, is_missing, last_message=last)
-        await _settle(store, session_id, completed)
+            await sessions.set_lacks_final_newline(session_id, is_missing, last_message=last)
+        await _complete(store, session_id, completed)
         if completed.parent is not None:
             parent_id = session_id_for(completed.source, completed.parent, store.tenant)
             await sessions.set_parent(session_id, parent_id, completed.parent)
         return without_prompt(request, await sessions.get(session_id))
 
 
-async def _settle(store: InjectedStore, session_id: UUID, completed: CompletedTranscript) -> None:
+async def _complete(store: InjectedStore, session_id: UUID, completed: CompletedTranscript) -> None:
     names = _read_names(completed.names)
     if names is None:
         await store.transcripts.set_names(session_id, completed.path)
@@ -173,7 +173,7 @@ async def _settle(store: InjectedStore, session_id: UUID, completed: CompletedTr
     search = SessionSearch(store, names, completed.source, completed.path)
     if completed.has_grown or completed.is_first:
         await mark_copies(store, session_id)
-    await search.settle(session_id)
+    await search.save_names(session_id)
 
 
 def _read_names(names: TranscriptNamesBody | None) -> TranscriptNames | None:

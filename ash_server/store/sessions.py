@@ -170,20 +170,20 @@ async def get_writer_fields(conn: AsyncConnection, session_id: UUID) -> SessionF
     }
 
 
-async def is_unterminated(conn: AsyncConnection, session_id: UUID) -> bool:
+async def lacks_final_newline(conn: AsyncConnection, session_id: UUID) -> bool:
     """True if the imported file had no final newline. Raises SessionNotFound."""
-    cursor = await conn.execute(SQL.is_unterminated, [session_id])
+    cursor = await conn.execute(SQL.lacks_final_newline, [session_id])
     if not (row := await cursor.fetchone()):
         raise SessionNotFound
     return bool(row[0])
 
 
-async def set_unterminated(
-    conn: AsyncConnection, session_id: UUID, unterminated: bool, last_message: str | None = None
+async def set_lacks_final_newline(
+    conn: AsyncConnection, session_id: UUID, lacks_newline: bool, last_message: str | None = None
 ) -> None:
     """Raises SessionNotFound. With `last_message`, nothing changes unless this is the id of the last message."""
-    params = {"id": session_id, "unterminated": unterminated, "last_message": last_message}
-    changed = await change_row(conn, SQL.set_unterminated, params)
+    params = {"id": session_id, "lacks_newline": lacks_newline, "last_message": last_message}
+    changed = await change_row(conn, SQL.set_lacks_final_newline, params)
     if last_message is None and not changed:
         raise SessionNotFound
 
@@ -308,8 +308,8 @@ class SessionStore(Resource):
     set_parent = change(set_parent)
     delete = change_session(delete_session)
     recreate = write(recreate_session)
-    is_unterminated = read(is_unterminated)
-    set_unterminated = change(set_unterminated)
+    lacks_final_newline = read(lacks_final_newline)
+    set_lacks_final_newline = change(set_lacks_final_newline)
 
     async def list_all(self) -> AsyncGenerator[Session, None]:
         """Yield every session, most recent activity first."""

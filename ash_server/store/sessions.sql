@@ -51,13 +51,13 @@ SET file_modified_at = CASE
     WHEN %(has_grown)s THEN %(modified_at)s ELSE least(file_modified_at, %(modified_at)s) END
 WHERE id = %(id)s
 
--- name: is_unterminated
+-- name: lacks_final_newline
 -- Whether the file had no final newline.
 SELECT lacks_final_newline FROM sessions WHERE id = %s
 
--- name: set_unterminated
+-- name: set_lacks_final_newline
 -- Whether the file had no final newline, if its last message is still the last one.
-UPDATE sessions SET lacks_final_newline = %(unterminated)s
+UPDATE sessions SET lacks_final_newline = %(lacks_newline)s
 WHERE id = %(id)s AND (%(last_message)s::text IS NULL OR EXISTS (
     SELECT FROM session_counters JOIN messages USING (session_id)
     WHERE session_id = %(id)s AND sequence = message_sequence AND messages.id = %(last_message)s))

@@ -118,9 +118,9 @@ async def set_names(
     await change_row(conn, SQL.set_names, {"id": session_id, "path": path, "lineage": names})
 
 
-async def adopt(conn: AsyncConnection, session_id: UUID, lineage: Sequence[str] | None) -> None:
+async def set_missing_names(conn: AsyncConnection, session_id: UUID, lineage: Sequence[str] | None) -> None:
     """Store the names of a session that has none yet."""
-    await change_row(conn, SQL.adopt, [None if lineage is None else list(lineage), session_id])
+    await change_row(conn, SQL.set_missing_names, [None if lineage is None else list(lineage), session_id])
 
 
 async def replace_parent(conn: AsyncConnection, old: UUID, new: UUID) -> None:
@@ -156,7 +156,7 @@ class TranscriptStore(Resource):
     claim = change(claim)
     find_candidate = read(find_candidate)
     set_names = change(set_names)
-    adopt = change(adopt)
+    set_missing_names = change(set_missing_names)
     replace_parent = change(replace_parent)
     list_relatives = read(list_relatives)
     set_copy = change(set_copy)

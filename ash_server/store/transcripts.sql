@@ -29,7 +29,7 @@ WHERE id = %(id)s
 -- The names of a new session.
 UPDATE sessions SET lineage = %s WHERE id = %s
 
--- name: adopt
+-- name: set_missing_names
 -- The names of a session without names.
 UPDATE sessions SET lineage = %s, path = coalesce(path, external_id) WHERE id = %s AND lineage IS NULL
 

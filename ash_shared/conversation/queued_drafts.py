@@ -68,7 +68,7 @@ class QueuedDrafts:
         if self._queue.is_repeated(text, part.origin):
             message.sent_as = self._delivered.pop(text, None)
         is_end = begins_turn(text, part.origin)
-        return self._settle(list(filter(is_abandoned, self._entries)) if is_end else [])
+        return self._abandon(list(filter(is_abandoned, self._entries)) if is_end else [])
 
     def mark_delivered(self, draft: Draft, message: Draft) -> Draft:
         """Mark a prompt that is delivered without a line; a later line may repeat it."""
@@ -82,11 +82,11 @@ class QueuedDrafts:
         draft.sent_as = message
         return draft
 
-    def settle(self) -> list[Draft]:
+    def abandon_all(self) -> list[Draft]:
         """Forget all prompts, because nothing will send them anymore."""
-        return self._settle(self._entries)
+        return self._abandon(self._entries)
 
-    def _settle(self, entries: list[_Entry]) -> list[Draft]:
+    def _abandon(self, entries: list[_Entry]) -> list[Draft]:
         """Forget prompts that nothing will send anymore; retract removed ones."""
         removed = [entry for entry in entries if entry.phase == "removed"]
         retracted = [self._retract(entry) for entry in removed if not entry.draft.metadata.get("synthetic")]

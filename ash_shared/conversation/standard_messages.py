@@ -114,7 +114,7 @@ class Fold:
 
     def messages(self, *, start: int = 0, end: int | None = None) -> list[StandardMessage]:
         """Return the messages that begin on the lines from `start` up to but excluding `end`; by default all."""
-        self._note(self._queue.settle())
+        self._note(self._queue.abandon_all())
         shadows = find_shadows(self.drafts)
         ids = IdAllocator()
         named = {id(draft): ids.take(draft) for draft in self.drafts}

@@ -160,7 +160,7 @@ class Normalizer:
         is_cut = output.state.is_cut()
         output.close_open(output)
         emit_messages.release_answers(output)
-        queued_prompts.settle_all(output)
+        queued_prompts.emit_all_unsent(output)
         turn = output.state.turn
         if turn is not None:
             is_cut = is_cut or (turn.has_explicit_end and not turn.is_over)

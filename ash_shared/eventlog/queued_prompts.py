@@ -42,7 +42,7 @@ def is_sent(output: LineOutput, part: Part, text: str) -> bool:
     if sent is not None:
         output.state.held_copies.remove(sent)
     elif begins_turn(text, part.origin):
-        settle(output, list(filter(is_abandoned, entries)))
+        emit_unsent(output, list(filter(is_abandoned, entries)))
     return sent is not None
 
 
@@ -57,16 +57,16 @@ def release_taken(output: LineOutput) -> None:
         emit_messages.release_copies(output, taken, is_prompt=True)
 
 
-def settle_removed(output: LineOutput) -> None:
+def emit_removed(output: LineOutput) -> None:
     """Emit the prompts that were withdrawn during the turn."""
-    settle(output, [held for held in _entries(output.state) if held.phase == "removed"])
+    emit_unsent(output, [held for held in _entries(output.state) if held.phase == "removed"])
 
 
-def settle_all(output: LineOutput) -> None:
-    settle(output, _entries(output.state))
+def emit_all_unsent(output: LineOutput) -> None:
+    emit_unsent(output, _entries(output.state))
 
 
-def settle(output: LineOutput, entries: list[HeldCopy]) -> None:
+def emit_unsent(output: LineOutput, entries: list[HeldCopy]) -> None:
     """Emit prompts that nothing will send anymore; retract removed ones, which were withdrawn."""
     for held in entries:
         is_withdrawn = held.phase == "removed" and not held.synthetic

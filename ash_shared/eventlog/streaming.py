@@ -277,7 +277,7 @@ def _end_all_slots(output: LineOutput) -> None:
         end_response_slots(output, parent_call)
     tool_calls.emit_held_results(output)
     emit_messages.release_answers(output)
-    queued_prompts.settle_removed(output)
+    queued_prompts.emit_removed(output)
 
 
 def end_response_slots(output: LineOutput, parent_call: str) -> None:

@@ -133,8 +133,8 @@ async def use_sessions(store: Store) -> None:
     assert len(await store.sessions.get_many([parent.id, child.id])) == 2
     await store.sessions.list_changed()
     await store.sessions.set_file_time(parent.id, datetime.now(UTC), has_grown=True)
-    await store.sessions.set_unterminated(parent.id, True)
-    await store.sessions.is_unterminated(parent.id)
+    await store.sessions.set_lacks_final_newline(parent.id, True)
+    await store.sessions.lacks_final_newline(parent.id)
     await store.sessions.recreate(child.id, source="claude", external_id="projects/-work/child.jsonl")
     await store.sessions.delete(parent.id)
 
@@ -230,7 +230,7 @@ async def use_imports(store: Store) -> None:
         async with store._connections.connection() as conn:
             await conn.execute("UPDATE sessions SET agent_id = 'a' WHERE id = %s", [again.session_id])
             await name_by_own_prompt(conn, again.session_id)
-        await store.transcripts.adopt(again.session_id, None)
+        await store.transcripts.set_missing_names(again.session_id, None)
     assert await store.transcripts.count_imported("unknown", seen) == len(seen)
     await store.drift.report()
 
@@ -317,9 +317,11 @@ async def test_the_lock_timeout_applies_on_the_workers(store: Store, connection:
             "rename": lambda: hasty.sessions.update(session, title="renamed"),
             "set the parent": lambda: hasty.sessions.set_parent(session, uuid4()),
             "set the time": lambda: hasty.sessions.set_file_time(session, now, has_grown=True),
-            "mark as unterminated": lambda: hasty.sessions.set_unterminated(session, True),
+            "mark as lacking the final newline": lambda: hasty.sessions.set_lacks_final_newline(
+                session, True
+            ),
             "name": lambda: hasty.transcripts.set_names(session, "path"),
-            "adopt": lambda: hasty.transcripts.adopt(session, None),
+            "set missing names": lambda: hasty.transcripts.set_missing_names(session, None),
             "mark as a copy": lambda: hasty.transcripts.set_copy(session, Copy(uuid4(), 1)),
             "rebuild": lambda: hasty.events.rebuild(session),
             "delete a message": lambda: hasty.messages.delete(session, 1),

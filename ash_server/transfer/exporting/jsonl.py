@@ -17,14 +17,14 @@ async def export_messages(
     store: Store, session_id: UUID, *, redacts: bool = False
 ) -> AsyncGenerator[bytes, None]:
     """Yield the bytes of the imported file: one message per line; no final newline if the file had none."""
-    unterminated = await store.sessions.is_unterminated(session_id)
+    lacks_newline = await store.sessions.lacks_final_newline(session_id)
     newline = b""
     async with aclosing(store.messages.stream_messages(session_id)) as messages:
         async for message in messages:
             shown = await offload(redact_message, message) if redacts else message
             yield newline + shown.content.encode()
             newline = b"\n"
-    if newline and not unterminated:
+    if newline and not lacks_newline:
         yield newline
 
 

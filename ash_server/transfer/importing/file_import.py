@@ -179,7 +179,7 @@ async def _import_identified(
     is_first = claim.path is None or not claim.has_names
     if result.counts["new"] or is_first:
         await mark_copies(store, claim.session_id)
-    await target.settle(claim.session_id)
+    await target.save_names(claim.session_id)
     return ImportedFile(claim.session_id, claim.external_id or file.name, head, result)
 
 
@@ -266,9 +266,9 @@ class LocalSession:
         await self._store.sessions.set_file_time(self._session_id, self._modified_at, has_grown=has_grown)
 
     async def set_last_newline(self, last: str, *, is_missing: bool) -> None:
-        if is_missing != await self._store.sessions.is_unterminated(self._session_id):
+        if is_missing != await self._store.sessions.lacks_final_newline(self._session_id):
             id = line_id(self._session_id, last)
-            await self._store.sessions.set_unterminated(self._session_id, is_missing, last_message=id)
+            await self._store.sessions.set_lacks_final_newline(self._session_id, is_missing, last_message=id)
 
     async def _get_contents(self, names: Iterable[str]) -> dict[str, str | None]:
         ids = {line_id(self._session_id, name): name for name in names}
@@ -288,7 +288,7 @@ class FileImport:
         self._last_line: FileLine | None = None
         """The last line of the session; None if its stored text differs from the file, or continues it."""
         self._continuations: list[FileLine] = []
-        """Values that a program wrote after unterminated stored lines."""
+        """Values that a program wrote after stored lines without a newline."""
 
     @property
     def end(self) -> LineStart | None:
@@ -451,10 +451,10 @@ class FileImport:
         """
         if self._last_line is None:
             return
-        unterminated = not self._last_line.terminated
-        is_shorter = self._claim is not None and unterminated and not self.result.counts["new"]
+        lacks_newline = not self._last_line.terminated
+        is_shorter = self._claim is not None and lacks_newline and not self.result.counts["new"]
         if not is_shorter:
-            await self._target.set_last_newline(self._last_line.name, is_missing=unterminated)
+            await self._target.set_last_newline(self._last_line.name, is_missing=lacks_newline)
 
     def _compare_line(self, line: FileLine, stored: str | None) -> None:
         if stored is None:
@@ -554,7 +554,7 @@ def _was_cut(line: FileLine, stored: bytes) -> bool:
 
 
 def _continuation(line: FileLine, stored: bytes) -> FileLine | None:
-    """Return the JSON value that a program wrote after an unterminated stored line. It becomes a separate message."""
+    """Return the JSON value that a program wrote after a stored line without a newline, to store it separately."""
     if line.data is None or not line.data.startswith(stored) or _was_cut(line, stored):
         return None
     rest = line.data[len(stored) :]

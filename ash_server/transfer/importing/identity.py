@@ -51,7 +51,7 @@ class SessionSearch:
         """Leave this session out: its text differs from the file."""
         self._rejected.add(claim.session_id)
 
-    async def settle(self, session_id: UUID) -> None:
+    async def save_names(self, session_id: UUID) -> None:
         """Store the names and the path of the file in its session."""
         await self._store.transcripts.set_names(session_id, self._path, self._names.lineage)
         expected = session_id_for(self._source, self._path, self._store.tenant)
@@ -75,7 +75,7 @@ class SessionSearch:
         names = _read_names(*await _first_messages(self._store, claim.session_id))
         if names is None:
             return True
-        await self._store.transcripts.adopt(claim.session_id, names.lineage)
+        await self._store.transcripts.set_missing_names(claim.session_id, names.lineage)
         if names.key != self._names.key:
             self.reject(claim)
             return False
@@ -91,7 +91,7 @@ async def name_session(store: Store, session_id: UUID) -> None:
     names = _read_names(session, messages) if session.path is None else None
     lines = {line_id(session_id, str(number)) for number in range(1, MAX_HEAD_LINES + 1)}
     if names is not None and any(message.id in lines for message in messages):
-        await store.transcripts.adopt(session_id, names.lineage)
+        await store.transcripts.set_missing_names(session_id, names.lineage)
 
 
 async def _first_messages(store: Store, session_id: UUID) -> tuple[Session, list[StoredMessage]]:

@@ -10,13 +10,13 @@ from httpx2 import AsyncClient
 from litestar import Litestar
 
 from ash_server.store.connections.pool import connect
-from ash_server.store.sessions import set_unterminated
+from ash_server.store.sessions import set_lacks_final_newline
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 LARGE = "x" * 1_000_000
 
 
-@pytest.mark.parametrize("unterminated", [True, False])
+@pytest.mark.parametrize("lacks_newline", [True, False])
 @pytest.mark.parametrize(
     "texts",
     [
@@ -29,17 +29,17 @@ LARGE = "x" * 1_000_000
     ],
 )
 async def test_export_equals_the_imported_file(
-    client: AsyncClient, session: str, shared_database_url: str, texts: list[str], unterminated: bool
+    client: AsyncClient, session: str, shared_database_url: str, texts: list[str], lacks_newline: bool
 ) -> None:
     if texts:
         await client.post(f"{session}/messages", json=[{"content": text} for text in texts])
     async with await connect(shared_database_url) as conn:
-        await set_unterminated(conn, UUID(session.rpartition("/")[2]), unterminated)
+        await set_lacks_final_newline(conn, UUID(session.rpartition("/")[2]), lacks_newline)
 
     exported = await client.get(f"{session}/export")
 
     whole = "".join(text + "\n" for text in texts)
-    assert exported.content == (whole.removesuffix("\n") if unterminated else whole).encode()
+    assert exported.content == (whole.removesuffix("\n") if lacks_newline else whole).encode()
     assert exported.headers["content-type"] == "application/x-ndjson"
     assert (
         exported.headers["content-disposition"]

@@ -168,7 +168,7 @@ async def contents(store: Store) -> dict[UUID, Any]:
                 for each in await store.messages.list_messages(session.id, limit=1000)
             ],
             [each.content for each in await store.events.get_stored_events(session.id, limit=1000)],
-            await store.sessions.is_unterminated(session.id),
+            await store.sessions.lacks_final_newline(session.id),
         )
         async for session in store.sessions.list_all()
     }

@@ -20,10 +20,10 @@ from ash_server.store.session_rows import find_sessions, get_session, list_sessi
 from ash_server.store.sessions import (
     create_session,
     delete_session,
-    is_unterminated,
+    lacks_final_newline,
     session_id_for,
+    set_lacks_final_newline,
     set_parent,
-    set_unterminated,
     update_session,
 )
 from ash_shared.model.session import Session, transcript_name
@@ -373,8 +373,8 @@ async def test_rejects_unknown_session(connection: AsyncConnection) -> None:
         get_session(connection, UNKNOWN_SESSION),
         update_session(connection, UNKNOWN_SESSION, title="x"),
         delete_session(connection, UNKNOWN_SESSION),
-        is_unterminated(connection, UNKNOWN_SESSION),
-        set_unterminated(connection, UNKNOWN_SESSION, True),
+        lacks_final_newline(connection, UNKNOWN_SESSION),
+        set_lacks_final_newline(connection, UNKNOWN_SESSION, True),
     ):
         with pytest.raises(SessionNotFound):
             await call
@@ -436,9 +436,9 @@ async def test_finds_sessions_by_id_prefix_or_external_id(connection: AsyncConne
 
 
 async def test_stores_whether_import_is_unterminated(connection: AsyncConnection, session_id: UUID) -> None:
-    seen = [await is_unterminated(connection, session_id)]
-    for unterminated in (True, False):
-        await set_unterminated(connection, session_id, unterminated)
-        seen.append(await is_unterminated(connection, session_id))
+    seen = [await lacks_final_newline(connection, session_id)]
+    for lacks_newline in (True, False):
+        await set_lacks_final_newline(connection, session_id, lacks_newline)
+        seen.append(await lacks_final_newline(connection, session_id))
 
     assert seen == [False, True, False]

@@ -317,11 +317,11 @@ async def test_changes_and_deletes_a_session(store: Store) -> None:
     session = await store.sessions.create(external_id="a", metadata={"team": "x"})
     await store.messages.append(session.id, [PROMPT])
     await store.sessions.set_parent(session.id, parent.id)
-    await store.sessions.set_unterminated(session.id, True)
+    await store.sessions.set_lacks_final_newline(session.id, True)
 
     changed = await store.sessions.update(session.id, title="Named")
     assert (changed.title, changed.metadata, changed.parent_id) == ("Named", {"team": "x"}, parent.id)
-    assert await store.sessions.is_unterminated(session.id)
+    assert await store.sessions.lacks_final_newline(session.id)
 
     empty = await store.sessions.recreate(session.id, source="unknown", external_id="a")
     assert (empty.id, empty.title, empty.message_count) == (session.id, "Named", 0)
