@@ -11,7 +11,7 @@ import psycopg
 
 from ash_server.ids import uuid7
 from ash_server.store import Store
-from ash_server.store.maintenance.distribution import DISTRIBUTED
+from ash_server.store.connections.cluster import DISTRIBUTED
 from benchmarks.samples import user_line
 
 SESSION_MESSAGES = 500

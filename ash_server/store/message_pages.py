@@ -5,7 +5,7 @@ Functions take a connection in autocommit mode (`connections.pool.open_pool`).
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, Protocol, TypedDict, TypeVar, Unpack
 from uuid import UUID
 
 from msgspec import Struct
@@ -13,8 +13,7 @@ from psycopg import AsyncConnection
 
 from ash_server.errors import MessageDeleted, MessageNotFound, SessionChanged
 from ash_server.store.connections.pool import Connect, fetch_all
-from ash_server.store.log.writer import stored_query
-from ash_server.store.pagination import END, MAX_PAGE_BYTES, bounded_query, check_options
+from ash_server.store.pagination import END, MAX_PAGE_BYTES, bounded_query, check_options, stored_query
 from ash_server.store.session_rows import get_session
 from ash_server.store.statements import statements
 from ash_server.store.text import check_text
@@ -84,6 +83,19 @@ class MessageBlocks(Struct, gc=False):
         if self.is_copied:
             return copy_blocks(self.content)
         return parse_message_content_json(self.content, self.source)
+
+
+class WrittenMessage(Protocol):
+    """The columns of a message that a writer may set."""
+
+    @property
+    def source(self) -> str: ...
+    @property
+    def role(self) -> Role: ...
+    @property
+    def has_explicit_role(self) -> bool | None: ...
+    @property
+    def has_explicit_source(self) -> bool | None: ...
 
 
 class MessageFilter(TypedDict, total=False):
@@ -174,6 +186,13 @@ async def list_head(
 
 def texts_with_source(stored: Iterable[StoredMessage]) -> list[tuple[str, str | None]]:
     return [(each.content, declared_source(each.source)) for each in stored]
+
+
+def set_by_writer(stored: WrittenMessage) -> tuple[str | None, Role | None]:
+    """Return the source and the role of a message if its writer set them; None for a derived one."""
+    source = None if stored.has_explicit_source is False else declared_source(stored.source)
+    keeps_role = source is not None if stored.has_explicit_role is None else stored.has_explicit_role
+    return source, stored.role if keeps_role else None
 
 
 async def get_message(conn: AsyncConnection, session_id: UUID, sequence: int) -> StoredMessage:

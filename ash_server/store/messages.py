@@ -62,7 +62,7 @@ from ash_shared.eventlog import Normalizer
 from ash_shared.model.message import Message
 from ash_shared.parsing.parse import PARSER_VERSION
 
-SQL = statements(__file__, merge=session_facts.MERGE)
+SQL = statements(__file__, merge=session_facts.SQL.merge)
 
 
 class AppendOptions(TypedDict, total=False):

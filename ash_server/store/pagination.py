@@ -1,4 +1,7 @@
-"""Keyset pagination in both directions, bounded by number of rows and by bytes."""
+"""Queries that messages and events have in common: a lookup by ids, and pages.
+
+Pages are read by sequence in both directions, bounded by number of rows and by bytes.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -37,6 +40,11 @@ def bounded_query(
     """
     parts = {"columns": columns, "page": page, "order": order, "size": size}
     return SQL.bounded_page.fill(**{name: Sql(part) for name, part in parts.items()})
+
+
+def stored_query(table: str, id: str, content: str = "content") -> Sql:
+    """Return `find_stored` for a table and its columns."""
+    return SQL.find_stored.fill(table=Sql(table), id=Sql(id), content=Sql(content))
 
 
 def check_options(page: Mapping[str, Any]) -> dict[str, Any]:

@@ -61,12 +61,6 @@ class SessionFacts(NamedTuple):
 
 SQL = statements(__file__, from_tool=FROM_TOOL, renamed=RENAMED, from_person=FROM_PERSON)
 
-MERGE = SQL.merge
-"""`SessionFacts.merge` in SQL, to update a session's row when messages are appended."""
-
-REPLACE = SQL.replace
-"""SQL to set a session's row to the facts of all its messages."""
-
 
 def collect_facts(messages: Sequence[Description]) -> SessionFacts:
     times = [

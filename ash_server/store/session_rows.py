@@ -16,7 +16,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import DictRow, dict_row
 
 from ash_server.errors import InvalidParameter, SessionNotFound
-from ash_server.store.search.redacted_matches import Match, project_patterns, redacted_match, select_matching
+from ash_server.redaction.session_filters import Match, project_patterns, redacted_match, select_matching
 from ash_server.store.statements import statements
 from ash_server.store.text import check_text
 from ash_shared.model.session import Session, SessionPage, active_at

@@ -1,9 +1,10 @@
-"""The layers of the server (only repositories, the hub and heartbeats use connections), and names of classes."""
+"""The layers of the server: imports lead down, only the store and heartbeats use connections. Names of classes."""
 
 import ast
 import inspect
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from importlib import import_module
 from pathlib import Path
 
@@ -11,9 +12,12 @@ import pytest
 from psycopg import AsyncConnection
 
 ROOT = Path(__file__).parents[2]
-CALLERS = ("api", "cli", "transfer", "viewer")
+CALLERS = ("api", "cli", "keys", "live", "transfer", "viewer")
+USES_CONNECTIONS = {Path("ash_server/live/heartbeat.py"), Path("ash_server/live/replica.py")}
+"""They check databases, on connections of their own."""
 MODULES = sorted(
-    path.relative_to(ROOT) for folder in CALLERS for path in (ROOT / "ash_server" / folder).rglob("*.py")
+    {path.relative_to(ROOT) for folder in CALLERS for path in (ROOT / "ash_server" / folder).rglob("*.py")}
+    - USES_CONNECTIONS
 )
 CONNECTION_TYPES = {"AsyncConnection", "AsyncConnectionPool", "open_pool", "connect", "connect_directly"}
 
@@ -41,6 +45,65 @@ def takes_connection(module: str, name: str) -> bool:
         return False
     annotations = inspect.get_annotations(value).values()
     return name in CONNECTION_TYPES or AsyncConnection in annotations or "connect" in value.__annotations__
+
+
+SERVER = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in (ROOT / "ash_server").rglob("*.py")
+}
+
+
+def imported_modules(name: str) -> Iterator[str]:
+    """Yield the modules of the server that a module imports, also within functions and for types."""
+    for node in ast.walk(ast.parse(SERVER[name].read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                yield full if full in SERVER else node.module
+
+
+IMPORTS = {name: {each for each in imported_modules(name) if each in SERVER} for name in SERVER}
+
+
+def imports_between_parts(package: str) -> dict[str, set[str]]:
+    """Return the modules and folders of a package, and which others of them each imports."""
+
+    def part(module: str) -> str:
+        below = module.removeprefix(f"{package}.")
+        return "" if below == module else below.partition(".")[0]
+
+    imports: dict[str, set[str]] = {}
+    for name, imported in IMPORTS.items():
+        imports.setdefault(part(name), set()).update(map(part, imported))
+    return {name: others - {name, ""} for name, others in imports.items() if name}
+
+
+def circle_in(imports: Mapping[str, set[str]]) -> list[str]:
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_modules_import_each_other() -> None:
+    assert circle_in(IMPORTS) == []
+
+
+@pytest.mark.parametrize("package", ["ash_server", "ash_server.store"])
+def test_imports_lead_down(package: str) -> None:
+    imports = imports_between_parts(package)
+
+    assert len(imports) > 10
+    assert circle_in(imports) == []
+
+
+def test_finds_an_import_that_leads_up() -> None:
+    assert circle_in({"api": {"store"}, "store": {"errors"}}) == []
+    assert circle_in({"api": {"store"}, "store": {"live"}, "live": {"store"}}) in (
+        ["live", "store", "live"],
+        ["store", "live", "store"],
+    )
 
 
 def test_detects_functions_that_take_connection() -> None:

@@ -12,8 +12,22 @@ import psycopg
 from psycopg import AsyncConnection
 
 from ash_server.store.connections import driver
-from ash_server.store.maintenance.distribution import DISTRIBUTED
 from ash_server.store.statements import Sql, statements
+
+DISTRIBUTED = {
+    "sessions": "id",
+    "session_counters": "session_id",
+    "messages": "session_id",
+    "events": "session_id",
+    "open_texts": "session_id",
+    "drift": "session_id",
+    "search": "session_id",
+    "search_progress": "session_id",
+}
+"""The distributed tables and the columns with the session, `sessions` first: the others are placed like it."""
+
+ON_COORDINATOR = ("alembic_version", "tenants", "keys", "sign_ins", "audit")
+"""Few rows, and no statement reads them together with those of sessions."""
 
 SQL = statements(__file__, has_citus_extension=driver.SQL.has_citus)
 

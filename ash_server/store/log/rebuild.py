@@ -29,7 +29,7 @@ from ash_server.store.log.writer import (
     milliseconds,
     resolve_id_conflicts,
 )
-from ash_server.store.maintenance.reindex import set_by_writer
+from ash_server.store.message_pages import set_by_writer
 from ash_server.store.session_facts import to_milliseconds
 from ash_server.store.statements import statements
 from ash_shared.eventlog import FIRST_LINES, NORMALIZER_VERSION, NOTED, Line, Normalizer, parse_line

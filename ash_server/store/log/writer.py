@@ -18,7 +18,8 @@ from ash_server.errors import SessionNotFound
 from ash_server.ids import named_ids
 from ash_server.store.log import open_texts
 from ash_server.store.log.stored_json import StoredJson, encode_text, encode_whole, encoder_of
-from ash_server.store.statements import Sql, statements
+from ash_server.store.pagination import stored_query
+from ash_server.store.statements import statements
 from ash_server.store.text import storable
 from ash_shared.eventlog import NORMALIZER_VERSION, Context, Event, Line, Normalizer
 from ash_shared.eventlog.normalizer import SavedState
@@ -32,12 +33,6 @@ T = TypeVar("T")
 EventOrigin = Literal["line", "posted", "end"]
 
 SQL = statements(__file__)
-
-
-def stored_query(table: str, id: str, content: str = "content") -> Sql:
-    """Return `find_stored` for a table and its columns."""
-    return SQL.find_stored.fill(table=Sql(table), id=Sql(id), content=Sql(content))
-
 
 # Events with an id of their own are stored whole.
 FIND_STORED_EVENTS = stored_query("events", "explicit_id", "stored_json")

@@ -41,21 +41,6 @@ WHERE session_id = %(session_id)b
 -- Both in one statement.
 WITH inserted AS ({insert_events}) {update_counters}
 
--- fragment: find_stored
--- The id, the sequence and the content of each entry that has one of some ids. The parameters are the ids and the
--- session. Ids are looked up one by one: before the table is analysed, PostgreSQL plans `id = ANY(...)` as a scan of the
--- whole session, which makes a long import quadratic. LIMIT keeps the planner from joining the two. OFFSET hides the
--- number of ids from the planner, which would plan the query again for each short list.
-SELECT stored.*
-FROM (SELECT %b::text[] AS ids OFFSET 0) AS args,
-    unnest(ids) AS arg_id,
-    LATERAL (
-        SELECT {id}, sequence, {content}
-        FROM {table}
-        WHERE session_id = %b AND {id} = arg_id
-        LIMIT 1
-    ) AS stored
-
 -- name: find_last_posted
 -- The last event if it was posted after a message. Events derived from the message precede those posted after it.
 SELECT CASE WHEN origin = 'posted' AND message_sequence = %b THEN explicit_id END

@@ -23,8 +23,7 @@ from ash_server.store.log.stored_json import event_json
 from ash_server.store.log.writer import Counters, IssueCounts, PreparedEvent, derive, ending, lock
 from ash_server.store.maintenance import reindex
 from ash_server.store.maintenance.own_prompts import name_by_own_prompt
-from ash_server.store.maintenance.reindex import set_by_writer
-from ash_server.store.message_pages import StoredMessage, find_last, find_message
+from ash_server.store.message_pages import StoredMessage, find_last, find_message, set_by_writer
 from ash_server.store.session_facts import SessionFacts, collect_facts
 from ash_server.store.statements import statements
 from ash_shared.eventlog import NORMALIZER_VERSION, Event, Line, Normalizer, line_of

@@ -9,25 +9,11 @@ from psycopg import sql
 from psycopg.errors import InsufficientPrivilege
 
 from ash_server.errors import AshError
+from ash_server.store.connections.cluster import DISTRIBUTED
 from ash_server.store.connections.tenants import role_of, role_statements
 from ash_server.store.statements import Sql, statements
 
 DEFAULT_SHARDS = 32
-
-DISTRIBUTED = {
-    "sessions": "id",
-    "session_counters": "session_id",
-    "messages": "session_id",
-    "events": "session_id",
-    "open_texts": "session_id",
-    "drift": "session_id",
-    "search": "session_id",
-    "search_progress": "session_id",
-}
-"""The distributed tables and the columns with the session, `sessions` first: the others are placed like it."""
-
-ON_COORDINATOR = ("alembic_version", "tenants", "keys", "sign_ins", "audit")
-"""Few rows, and no statement reads them together with those of sessions."""
 
 SQL = statements(__file__)
 

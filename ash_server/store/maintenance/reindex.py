@@ -6,41 +6,30 @@ set, together with the role of that message.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
+from ash_server.store import session_facts
 from ash_server.store.drift import DescribedMessage, insert_drift
 from ash_server.store.log.writer import lock
 from ash_server.store.maintenance.own_prompts import name_by_own_prompt
+from ash_server.store.message_pages import set_by_writer
 from ash_server.store.pagination import bounded_query
-from ash_server.store.session_facts import REPLACE, SessionFacts, collect_facts
-from ash_server.store.statements import Sql, statements
-from ash_shared.model.message import Description, Kind, Role, declared_source
+from ash_server.store.session_facts import SessionFacts, collect_facts
+from ash_server.store.statements import statements
+from ash_shared.model.message import Description, Kind, Role
 from ash_shared.parsing.parse import PARSER_VERSION, BlocksPlace, describe_with_place
 from ash_shared.parsing.parsed_text import parse_raw
 
 _PAGE_SIZE = 500
 _PAGE_BYTES = 8 * 1024 * 1024
 
-SQL = statements(__file__, replaced_facts=Sql(REPLACE))
+SQL = statements(__file__, replaced_facts=session_facts.SQL.replace)
 
 _READ_MESSAGES = bounded_query(SQL.message_columns, SQL.messages_after)
-
-
-class WrittenMessage(Protocol):
-    """The columns of a message that a writer may set."""
-
-    @property
-    def source(self) -> str: ...
-    @property
-    def role(self) -> Role: ...
-    @property
-    def has_explicit_role(self) -> bool | None: ...
-    @property
-    def has_explicit_source(self) -> bool | None: ...
 
 
 class Stored(NamedTuple):
@@ -171,13 +160,6 @@ def _reread_message(stored: Stored) -> Reread:
     source, role = set_by_writer(stored)
     now, blocks = describe_with_place(stored.content, parse_raw(stored.content, source), source)
     return Reread(stored, now if role is None else now._replace(role=role), blocks)
-
-
-def set_by_writer(stored: WrittenMessage) -> tuple[str | None, Role | None]:
-    """Return the source and the role of a message if its writer set them; None for a derived one."""
-    source = None if stored.has_explicit_source is False else declared_source(stored.source)
-    keeps_role = source is not None if stored.has_explicit_role is None else stored.has_explicit_role
-    return source, stored.role if keeps_role else None
 
 
 async def _fetch_page(conn: AsyncConnection, params: Mapping[str, Any]) -> list[Stored]:

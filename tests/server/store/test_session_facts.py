@@ -13,8 +13,9 @@ import pytest
 from psycopg import AsyncConnection
 
 import ash_server
+from ash_server.store import session_facts
 from ash_server.store.messages import append
-from ash_server.store.session_facts import FROM_PERSON, FROM_TOOL, MERGE, REPLACE, SessionFacts, collect_facts
+from ash_server.store.session_facts import FROM_PERSON, FROM_TOOL, SessionFacts, collect_facts
 from ash_server.store.session_rows import get_session
 from ash_server.store.sessions import create_session, get_writer_fields, update_session
 from ash_shared.conversation.transcript import split_transcript
@@ -262,10 +263,12 @@ async def assert_merged_alike(
     expected = reduce(SessionFacts.merge, later, given)
 
     for facts in later:
-        await update(connection, MERGE, session_id, facts)
+        await update(connection, session_facts.SQL.merge, session_id, facts)
     assert await facts_of(connection, session_id) == expected
-    await update(connection, MERGE, session_id, OUTDATED)
-    await update(connection, REPLACE, session_id, reduce(SessionFacts.merge, later, SessionFacts()))
+    await update(connection, session_facts.SQL.merge, session_id, OUTDATED)
+    await update(
+        connection, session_facts.SQL.replace, session_id, reduce(SessionFacts.merge, later, SessionFacts())
+    )
     assert await facts_of(connection, session_id) == expected
 
 
