@@ -33,11 +33,11 @@ from ash_server.errors import (
     SequenceMismatch,
     SessionNotFound,
 )
-from ash_server.store import session_rows
+from ash_server.store import message_pages, session_rows, sessions
 from ash_server.store.borrowed import translate_errors
 from ash_server.store.connections.pool import StatementOptions, direct_url, upgrade
 from ash_server.store.messages import MessageStore
-from ash_server.store.sessions import AmbiguousSession, session_id_for
+from ash_server.store.sessions import AmbiguousSession, SessionStore, session_id_for
 from ash_shared.model.events import ChatEvent, read_event
 from ash_shared.model.message import Message
 from tests.server.live.test_hub import has_listener, wait_for_listener
@@ -510,16 +510,18 @@ def test_reference_documents_every_method(store: Store) -> None:
 
 
 def test_declared_methods_have_the_signatures_and_docstrings_of_functions() -> None:
-    signatures = {
-        "get_message": "(self, /, session_id: uuid.UUID, sequence: int) -> "
-        "ash_server.store.message_pages.StoredMessage",
-        "list_messages": "(self, /, session_id: uuid.UUID, **page: *<class 'ash_server.store.message_pages.MessageFilter'>) -> "
-        "list[ash_server.store.message_pages.StoredMessage]",
-    }
-    declared = {name: getattr(MessageStore, name) for name in signatures}
-
-    assert {name: str(inspect.signature(method)) for name, method in declared.items()} == signatures
-    assert MessageStore.get_message.__doc__ == "Raises SessionNotFound, MessageNotFound, MessageDeleted."
+    pairs = [
+        (MessageStore.get_message, message_pages.get_message),
+        (MessageStore.list_messages, message_pages.list_messages),
+        (MessageStore.stream_messages, message_pages.stream_messages),
+        (SessionStore.update, sessions.update_session),
+        (SessionStore.recreate, sessions.recreate_session),
+    ]
+    for method, function in pairs:
+        of_method, of_function = inspect.signature(method), inspect.signature(function)
+        assert [*of_method.parameters] == ["self", *list(of_function.parameters)[1:]]
+        assert of_method.return_annotation == of_function.return_annotation
+        assert method.__doc__ == function.__doc__ is not None
 
 
 def test_type_checker_knows_the_parameters_of_declared_methods(store: Store, session: UUID) -> None:
