@@ -1,8 +1,33 @@
 """Standard messages: the conversation of a session in one form for every provider.
 
-Each record adds `Part`s (see `providers`), which are folded into messages: lines of one API message become one message,
-a later form of an item replaces the earlier one, usage that comes later is added to its answer, and messages that a
-format writes twice are marked as shadows, so that they count once.
+A provider translates each record to `Part`s without knowing the records around it. `Fold` reads the parts in order and
+decides, for each one, which message it belongs to:
+
+| part | message |
+|---|---|
+| has a key that is known in the turn (or in the session, for some relations) | the message with this key |
+| has the relation `continuation` and the role of the last message | the last message |
+| has no role (usage, cost, an error, fields of a result) | the last answer of the main conversation or the subagent |
+| is a link (`_LINKS`) | none: it changes the turn, the prompt queue or the retracted range |
+| any other part | a new message |
+
+Until all lines are read, messages are `Draft`s. A part with blocks appends them, replaces them (a revision), or is
+matched with them block by block (growth: a client writes the message again while it gets longer). Usage and metadata
+replace earlier values. A draft keeps its place in the list: the order is the order in which messages begin.
+
+A turn begins with a prompt and ends with a result record or the next prompt. Most keys are valid within a turn only, and
+a copy matches an original in its own or an adjacent turn.
+
+Nothing is removed. Formats write much content twice: a queued prompt and the message that sends it, an event and its
+response item. Both become messages, and at the end `find_shadows` marks one with `shadowOf`; it has no usage, so sums
+are correct. In the same way, messages that a rewind or an edited prompt revokes get `retracted`. A reader that shows a
+conversation leaves both out; an export keeps every message with its original record.
+
+A message has the provider's id or else one derived from its stored text, so ids do not change when lines are added.
+`live_messages` reads the same drafts while a session is written; `paging` cuts the session between turns.
+
+The event log interprets the same parts in `eventlog`, with two differences: it cannot wait for the end of the input,
+and its state must stay small.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

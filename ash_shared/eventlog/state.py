@@ -1,8 +1,31 @@
 """The state of the normaliser between two lines, and its limits.
 
-It is small JSON: a stream may be split anywhere and continued in another process. Emitted texts are kept as digests,
-and only the end of an open text is in the state. The state is stored with its session, so renaming a
-field needs a migration.
+The normaliser is a function `(state, line) -> (state, events)`. Its events for a line depend on nothing else, so a
+session can be split after any line and continued in another process with the same result. A store writes the state
+into the row that an append locks, in the same transaction as the line and its events.
+
+The state answers four questions about the next line:
+
+| question | fields |
+|---|---|
+| What does it continue? | `turn`, `responses`, `slots` |
+| Which call does its result belong to? | `calls`, `calls_without_id`, `pending_results` |
+| Is its content new? | the digests, `emitted_answers`, `emitted_revisions`, `held_copies`, `last_streamed`, `sent_counts` |
+| What does it revoke or link to? | `prompts_by_parent`, `first_prompts`, `sidechain_calls`, `queue` |
+
+The lifetimes differ. Slots and held copies of answers end with the turn. Queued prompts wait for the next one. Calls outlive it, because a result may come
+later: a call is `asked` by the last answer, `left` when the next answer begins without its result, `lapsed` when the
+turn is over, and `answered` at its result. Digests are kept until the other record of a pair has come. What a later
+record may still refer to after the end of the input is listed in `State.after_the_end`.
+
+The state must stay small, because every append reads and writes it. So it contains no text that was emitted: copies
+are recognised by digest, and of an open text it has only the last `MAX_OPEN_TEXT` characters. A store saves the
+beginning once, apart from the state (`Slot.beginning`, `Normalizer.save`), and reads it again when the text ends. Each
+list has a `MAX_` constant and drops its oldest entries. The effect of a dropped entry is limited: a late copy is
+emitted again, or a late result is an `orphan`. No content is lost.
+
+Fields with their default value are omitted from the JSON, so a new field needs no migration. Renaming a field does:
+`decode_state` ignores unknown fields, and continues a state that it cannot decode with an empty one.
 """
 
 from collections.abc import Iterator

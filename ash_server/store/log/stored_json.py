@@ -1,11 +1,32 @@
-"""Store events without what other columns and the text of their message contain.
+"""Store events without the values that other columns and the text of their message contain.
 
-The JSON of a derived event begins with its id, its time, its session and its type. These are columns of its row, and
-`stored_json` has the JSON that follows.
+An event derived from a message repeats most of it: a tool result of 50 KB would be in the database twice. Two things
+are therefore left out of the JSON of a derived event, and every query that returns events puts them back:
 
-Most large values of a derived event stand byte for byte in the text of its message. `stored_json` then has an empty
-value of the same type, and `text_ranges` lists for each one where it is in `stored_json` and which bytes of
-`messages.content` it stands for. Queries fill them in: the event is the same as if it had been stored whole.
+- Its beginning, `{"id":…,"timestamp":…,"sessionId":…,"type":…,`. These are columns of the row.
+- Up to two large values of the payload that are in the text of the message, byte for byte. `stored_json` has an empty
+  value of the same type instead (`""`, `[]` or `{}`), and `text_ranges` has three numbers for each: the offset of the
+  empty value in `stored_json`, the offset of the value in the text, and its size.
+
+An example. The message, and its event as it is returned:
+
+    {"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t1","content":"a long text"}]}}
+    {"id":"0198…","timestamp":1,"sessionId":"0198…","type":"tool_call_result","payload":{"result":"a long text"}}
+
+The row: `stored_json` is `"payload":{"result":""}}`, and `text_ranges` is `{{20,88,13}}`: after 20 bytes, the 13 bytes at
+offset 88 of the text replace `""`. (A real value has at least `MIN_SIZE` bytes.)
+
+Values are found by searching for their encoded JSON in the text. The search needs no knowledge of the format, and its
+only failure is a value that is stored whole: one from another line, or one that the text spells differently (escapes,
+number formats). The values of an object or a list that is not found are searched themselves, down to `_MAX_DEPTH`.
+
+Three rules keep both directions fast. Events have the order of the text, so each search begins where the last value
+ended. After `_MAX_MISSES` failures the rest of a message is stored whole, so an append takes linear time. A value
+smaller than a sixteenth of its text is stored whole, because PostgreSQL decompresses the text to return any part of it.
+
+Offsets count bytes of UTF-8. The event that a query returns is equal, byte for byte, to one that was stored whole, and
+all three forms are in the table at the same time: `text_ranges` is null without values of the text, and `event_id` is
+null if `stored_json` is the whole event (posted events, which are compared with the stored JSON when they are repeated).
 """
 
 from collections.abc import Callable

@@ -1,7 +1,28 @@
 """Find the session of a transcript by the names and the text in it, at whatever path it is.
 
-The names select the sessions that may be that of the file; the text decides. If one of two texts continues the other,
-they are one session, otherwise each has its own.
+A transcript moves: to another machine, into a backup, under a new name. Its path is therefore no identity. Its names
+(the provider's ids of session, project and subagent) are not enough either, since a fork, a resumed run and an edited
+copy have the names of another session. So the names select the candidates, and the text decides:
+
+1. `read_head` collects the names from the first `MAX_HEAD_LINES` lines, a fixed number, so that they do not change
+   while the file grows. Without a name for the session, the import uses the path alone, and this module is not used.
+2. `SessionSearch.claim` returns the next candidate: a stored session with the same key (a digest of the names). One
+   that was last seen at the same path is the first. After the last candidate, it creates an empty session.
+3. The import compares the file with the stored lines, and appends the lines after them. If one text is a prefix of the
+   other, they are one session. Otherwise it raises `TextDiffers`, the session is rejected, and step 2 continues.
+4. `save_names` stores the names, and the path as the place where the transcript was last seen.
+
+The loop ends, because each turn rejects a session or creates the one that cannot be rejected: a new session is empty,
+and an empty text is a prefix of every text.
+
+No lock is kept while a file is compared. Creating a session takes an advisory lock on the key, so concurrent imports of
+one transcript share a session. If two different texts claim the same empty session, the second append fails: the ids
+of lines are derived from their numbers. That import then searches again.
+
+Sessions of earlier versions have no names. They are candidates by their path or the provider's session id; their names
+are read from the stored first lines and saved (`set_missing_names`), and a session with another key is rejected.
+
+The reasons, and the marks of copies and forks, are in `docs/decisions/0022-identity-of-transcripts.md`.
 """
 
 from collections.abc import Iterable, Sequence
