@@ -15,8 +15,8 @@ Until all lines are read, messages are `Draft`s. A part with blocks appends them
 matched with them block by block (growth: a client writes the message again while it gets longer). Usage and metadata
 replace earlier values. A draft keeps its place in the list: the order is the order in which messages begin.
 
-A turn begins with a prompt and ends with a result record or the next prompt. Most keys are valid within a turn only, and
-a copy matches an original in its own or an adjacent turn.
+A turn begins with a prompt and ends with a result record or the next prompt. Most keys are valid within a turn only,
+and a copy matches an original in its own or an adjacent turn.
 
 Nothing is removed. Formats write much content twice: a queued prompt and the message that sends it, an event and its
 response item. Both become messages, and at the end `find_shadows` marks one with `shadowOf`; it has no usage, so sums

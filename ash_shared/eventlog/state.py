@@ -10,13 +10,14 @@ The state answers four questions about the next line:
 |---|---|
 | What does it continue? | `turn`, `responses`, `slots` |
 | Which call does its result belong to? | `calls`, `calls_without_id`, `pending_results` |
-| Is its content new? | the digests, `emitted_answers`, `emitted_revisions`, `held_copies`, `last_streamed`, `sent_counts` |
+| Is its content new? | digests, `emitted_answers`, `emitted_revisions`, `held_copies`, `last_streamed`, `sent_counts` |
 | What does it revoke or link to? | `prompts_by_parent`, `first_prompts`, `sidechain_calls`, `queue` |
 
-The lifetimes differ. Slots and held copies of answers end with the turn. Queued prompts wait for the next one. Calls outlive it, because a result may come
-later: a call is `asked` by the last answer, `left` when the next answer begins without its result, `lapsed` when the
-turn is over, and `answered` at its result. Digests are kept until the other record of a pair has come. What a later
-record may still refer to after the end of the input is listed in `State.after_the_end`.
+The lifetimes differ. Slots and held copies of answers end with the turn. Queued prompts wait for the next one. Calls
+outlive it, because a result may come later: a call is `asked` by the last answer, `left` when the next answer begins
+without its result, `lapsed` when the turn is over, and `answered` at its result. Digests are kept until the other
+record of a pair has come. What a later record may still refer to after the end of the input is listed in
+`State.after_the_end`.
 
 The state must stay small, because every append reads and writes it. So it contains no text that was emitted: copies
 are recognised by digest, and of an open text it has only the last `MAX_OPEN_TEXT` characters. A store saves the

@@ -13,8 +13,8 @@ An example. The message, and its event as it is returned:
     {"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t1","content":"a long text"}]}}
     {"id":"0198…","timestamp":1,"sessionId":"0198…","type":"tool_call_result","payload":{"result":"a long text"}}
 
-The row: `stored_json` is `"payload":{"result":""}}`, and `text_ranges` is `{{20,88,13}}`: after 20 bytes, the 13 bytes at
-offset 88 of the text replace `""`. (A real value has at least `MIN_SIZE` bytes.)
+The row: `stored_json` is `"payload":{"result":""}}`, and `text_ranges` is `{{20,88,13}}`: after 20 bytes, the 13 bytes
+at offset 88 of the text replace `""`. (A real value has at least `MIN_SIZE` bytes.)
 
 Values are found by searching for their encoded JSON in the text. The search needs no knowledge of the format, and its
 only failure is a value that is stored whole: one from another line, or one that the text spells differently (escapes,
@@ -26,7 +26,8 @@ smaller than a sixteenth of its text is stored whole, because PostgreSQL decompr
 
 Offsets count bytes of UTF-8. The event that a query returns is equal, byte for byte, to one that was stored whole, and
 all three forms are in the table at the same time: `text_ranges` is null without values of the text, and `event_id` is
-null if `stored_json` is the whole event (posted events, which are compared with the stored JSON when they are repeated).
+null if `stored_json` is the whole event (posted events, which are compared with the stored JSON when they are
+repeated).
 """
 
 from collections.abc import Callable
