@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -510,7 +510,7 @@ def test_reference_documents_every_method(store: Store) -> None:
 
 
 def test_declared_methods_have_the_signatures_and_docstrings_of_functions() -> None:
-    pairs = [
+    pairs: list[tuple[Callable[..., Any], Callable[..., Any]]] = [
         (MessageStore.get_message, message_pages.get_message),
         (MessageStore.list_messages, message_pages.list_messages),
         (MessageStore.stream_messages, message_pages.stream_messages),
