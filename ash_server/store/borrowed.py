@@ -29,6 +29,7 @@ from ash_server.store.connections.tenants import DEFAULT, Tenant
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 _MAX_WRITERS_PER_SESSION = 2
 _WRITER_TIMEOUT = 5
@@ -187,7 +188,7 @@ def read(
 def change(
     function: Callable[Concatenate[AsyncConnection, P], Awaitable[T]],
 ) -> Callable[Concatenate[Resource, P], Coroutine[Any, Any, T]]:
-    """Declare a method that writes, and of which subscribers need not know."""
+    """Declare a method for a short write that subscribers need not know of."""
     return _borrow(Connections.changes, function)
 
 
@@ -202,28 +203,14 @@ def write(
     function: Callable[Concatenate[AsyncConnection, UUID, P], Awaitable[T]],
 ) -> Callable[Concatenate[Resource, UUID, P], Coroutine[Any, Any, T]]:
     """Declare a method that writes to one session: behind its other writers, then its subscribers are woken."""
-
-    async def method(self: Resource, session_id: UUID, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        async with self._connections.writer(session_id) as conn:
-            result = await function(conn, session_id, *args, **kwargs)
-        self._wake(session_id)
-        return result
-
-    return _describe(method, function)
+    return _borrow_and_wake(Connections.writer, function)
 
 
 def change_session(
     function: Callable[Concatenate[AsyncConnection, UUID, P], Awaitable[T]],
 ) -> Callable[Concatenate[Resource, UUID, P], Coroutine[Any, Any, T]]:
     """Declare a method like `write`, but for a short write that does not wait for other writers in this process."""
-
-    async def method(self: Resource, session_id: UUID, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        async with self._connections.changes() as conn:
-            result = await function(conn, session_id, *args, **kwargs)
-        self._wake(session_id)
-        return result
-
-    return _describe(method, function)
+    return _borrow_and_wake(lambda connections, _: connections.changes(), function)
 
 
 def read_pages(function: Callable[Concatenate[Connect, P], T]) -> Callable[Concatenate[Resource, P], T]:
@@ -255,7 +242,17 @@ def _borrow(
     return _describe(method, function)
 
 
-Method = TypeVar("Method", bound=Callable[..., Any])
+def _borrow_and_wake(
+    lend: Callable[[Connections, UUID], AbstractAsyncContextManager[AsyncConnection]],
+    function: Callable[Concatenate[AsyncConnection, UUID, P], Awaitable[T]],
+) -> Callable[Concatenate[Resource, UUID, P], Coroutine[Any, Any, T]]:
+    async def method(self: Resource, session_id: UUID, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        async with lend(self._connections, session_id) as conn:
+            result = await function(conn, session_id, *args, **kwargs)
+        self._wake(session_id)
+        return result
+
+    return _describe(method, function)
 
 
 def _describe(method: Method, function: Callable[..., Any]) -> Method:

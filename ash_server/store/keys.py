@@ -138,12 +138,14 @@ async def revoke_key(conn: AsyncConnection, key: Key) -> None:
 
 
 async def sign_in(conn: AsyncConnection, key: Key, digest: bytes, expires_at: datetime) -> None:
+    """Store a sign-in of a browser by the digest of its cookie."""
     async with conn.transaction():
         await conn.execute(SQL.sign_in, [digest, key.id, expires_at])
         await record(conn, key.tenant, key.id, "sign_in")
 
 
 async def sign_out(conn: AsyncConnection, key: Key, digest: bytes) -> None:
+    """End the sign-in with this digest."""
     async with conn.transaction():
         await conn.execute(SQL.sign_out, [digest])
         await record(conn, key.tenant, key.id, "sign_out")

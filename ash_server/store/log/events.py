@@ -3,7 +3,7 @@
 The lock that orders messages also orders events, so a reader that continues after a sequence misses nothing. Events are
 stored as JSON without their sequences, which are inserted on read.
 
-Functions take a connection in autocommit mode (`connection.open_pool`); `ash_server.store.repositories` calls them.
+Functions take a connection in autocommit mode (`connections.pool.open_pool`); `EventStore` makes methods of them.
 """
 
 import re
@@ -122,7 +122,7 @@ _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 async def append_events(conn: AsyncConnection, session_id: UUID, events: Sequence[Event]) -> list[Appended]:
-    """Store all events or none. Their envelopes are valid (`ingest.prepare_event`).
+    """Store all events or none. Their envelopes are valid (`prepare.prepare_event`).
 
     Raises IdConflict, DuplicateInBatch, SessionNotFound, SessionMismatch, NulByte, InvalidUtf8.
     """

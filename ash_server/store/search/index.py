@@ -5,7 +5,7 @@ Events are indexed after the append, page by page, so an append neither waits fo
 number. The process that indexes a session locks its row; other processes skip locked rows. Of several servers, one at
 a time runs the background indexer; searches also index what is pending.
 
-Functions take a connection in autocommit mode (`connection.open_pool`).
+Functions take a connection in autocommit mode (`connections.pool.open_pool`).
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Full-text search over indexed events, newest first.
 
 The index has no texts: snippets are cut from the stored events of each page. Functions take a connection in autocommit
-mode (`connection.open_pool`).
+mode (`connections.pool.open_pool`).
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Search within one session: its matching events by their place in the log, numbered from 1.
 
-Functions take a connection in autocommit mode (`connection.open_pool`).
+Functions take a connection in autocommit mode (`connections.pool.open_pool`).
 """
 
 from collections.abc import Sequence

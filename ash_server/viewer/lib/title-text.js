@@ -26,7 +26,7 @@ export function isBeginningOf(title, prompt) {
 /**
  * The name of a session without a title, from the path of its transcript: the file without its suffix, and the project.
  * Claude Code and Cursor name the folder of a project's transcripts after the path of the project. In other folders of
- * CLIs, the path does not name the project. The same as `transcript_name` in store/sessions.py.
+ * CLIs, the path does not name the project. The same as `transcript_name` in ash_shared/model/session.py.
  */
 export function transcriptName(path) {
   const segments = path.split(/[/\\]+/).filter(Boolean);
