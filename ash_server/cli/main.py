@@ -12,6 +12,7 @@ try:
     import rich_click as click
 
     from ash_server.cli.common.lazy_group import LazyCommand, LazyGroup
+    from ash_server.cli.common.moved import moved_command
 except ModuleNotFoundError as error:  # installed without the extra `server`
     raise SystemExit(f"ash: {missing_package_message(error)}") from None
 
@@ -37,8 +38,10 @@ COMMANDS = {
     "parse": ("parse", "Read a file as typed content, without a database."),
     "prune": ("prune", "Delete sessions without recent activity."),
     "push": ("push.command", "Send transcripts to a server, each as a session."),
-    "reindex": ("reindex", "Update what searches, filters and lists use, with this version's parser."),
-    "reparse": ("reparse", "Show which stored messages this version reads differently."),
+    "reindex": (
+        "reindex.command",
+        "Read stored messages again with this version, and update what is derived.",
+    ),
     "replay": ("replay", "Write the lines of a recorded stream at their original speed."),
     "restore": ("restore", "Fill an empty store from a backup."),
     "search": ("search", "Search the titles and texts of all sessions, newest results first."),
@@ -75,6 +78,9 @@ def ash() -> None:
     ash import --discover             list the transcripts of your own CLIs; --all imports them
     ash parse session.jsonl           read a file, without a database
     """
+
+
+ash.add_command(moved_command("ash reparse", "ash reindex --dry-run"))
 
 
 def main() -> NoReturn:

@@ -92,5 +92,5 @@ async def warn_outdated(store: Store) -> None:
             setting = "" if tenant == DEFAULT else f"ASH_TENANT={tenant.name} "
             warn(
                 f"{counted(outdated, 'session')} {have} no events, or events of an older Ash: "
-                f"`{setting}ash events rebuild` derives them"
+                f"`{setting}ash reindex` derives them"
             )

@@ -315,6 +315,7 @@ class MessageStore(Resource):
     get_contents = read(get_contents)
     compare_contents = read(compare)
     stream_messages = stream(stream_messages)
+    list_outdated = read(reindex.outdated_sessions)
     reindex = write(reindex.reindex_messages)
 
     async def append(

@@ -25,7 +25,7 @@ from ash_shared.records import steps
 from ash_shared.records.json_text import RawMessage
 
 NORMALIZER_VERSION = 7
-"""Raised whenever stored lines give other events than before: `ash events rebuild` derives them again."""
+"""Raised whenever stored lines give other events than before: `ash reindex` derives them again."""
 
 FIRST_LINES = 50
 """Lines at the start of a session that are searched for a timestamp."""

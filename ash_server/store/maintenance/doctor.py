@@ -202,19 +202,13 @@ def _statistics(_: psycopg.Connection, diagnosis: Diagnosis, limits: Limits) -> 
 
 
 def _outdated(conn: psycopg.Connection, _: Diagnosis, __: Limits) -> Iterator[Finding]:
-    for code, query, version, what, remedy in (
-        ("outdated_messages", SQL.count_outdated_messages, PARSER_VERSION, "parser", "ash reindex"),
-        (
-            "outdated_events",
-            SQL.count_outdated_events,
-            NORMALIZER_VERSION,
-            "normaliser",
-            "ash events rebuild --all",
-        ),
+    for code, query, version, what in (
+        ("outdated_messages", SQL.count_outdated_messages, PARSER_VERSION, "parser"),
+        ("outdated_events", SQL.count_outdated_events, NORMALIZER_VERSION, "normaliser"),
     ):
         if count := _one(conn, query, [version]):
             text = f"{count:,} of the sessions were read by an older {what} than version {version}"
-            yield Finding(code, text, remedy)
+            yield Finding(code, text, "ash reindex")
 
 
 def _search_lag(_: psycopg.Connection, diagnosis: Diagnosis, limits: Limits) -> Iterator[Finding]:

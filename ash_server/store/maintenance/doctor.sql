@@ -46,7 +46,7 @@ FROM pg_replication_slots WHERE NOT active AND restart_lsn IS NOT NULL ORDER BY 
 -- name: count_outdated_messages
 -- The number of sessions read by another parser: the first message shows it, since indexing goes in order.
 SELECT count(*) FROM session_counters JOIN messages USING (session_id)
-WHERE sequence = 1 AND parser_version < %s
+WHERE sequence = 1 AND kind <> 'deleted' AND parser_version < %s
 
 -- name: count_outdated_events
 -- The number of sessions with events of another normaliser.

@@ -85,6 +85,12 @@ class Reindexed(NamedTuple):
     written: int
 
 
+async def outdated_sessions(conn: AsyncConnection) -> list[UUID]:
+    """Return the sessions with messages that another version of the parser read."""
+    rows = await conn.execute(SQL.list_outdated_sessions, [PARSER_VERSION])
+    return [row[0] for row in await rows.fetchall()]
+
+
 async def reread(
     conn: AsyncConnection, session_id: UUID, after: int = 0
 ) -> AsyncGenerator[list[Reread], None]:

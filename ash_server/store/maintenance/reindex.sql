@@ -1,3 +1,7 @@
+-- name: list_outdated_sessions
+-- The sessions with messages that another version of the parser read.
+SELECT DISTINCT session_id FROM messages WHERE kind <> 'deleted' AND parser_version <> %b ORDER BY session_id
+
 -- fragment: message_columns
 -- The columns of `Stored`.
 sequence, content, source, role, kind, block_types, parser_version, digest,

@@ -487,18 +487,22 @@ def test_reports_drift_in_the_store_and_in_files(ash: Ash, tmp_path: Path) -> No
     assert summary == "4 blocks of 2 kinds in the store"
 
 
-def test_reparse_and_reindex(ash: Ash, tmp_path: Path, database_url: str) -> None:
+def test_reindex_shows_and_updates_differences(ash: Ash, tmp_path: Path, database_url: str) -> None:
     ash("import", str(written(tmp_path / "s.jsonl", f"{USER}\n{TOOL}\n{STRANGE}\n")), "--as", "s")
     session = str(session_id_for("claude", "s"))
 
-    assert ash("reparse") == Ran(0, "3 messages compared, 0 read differently now\n", "")
-    assert ash("reindex") == Ran(0, "3 messages read, 0 updated\n", "")
+    assert ash("reindex", "--dry-run", "s") == Ran(
+        0,
+        "1 session: 3 messages compared, 0 read differently now\nevents of 1 session would be derived again\n",
+        "",
+    )
+    assert ash("reindex") == Ran(0, "0 sessions: 0 messages read, 0 updated, 0 events written\n", "")
 
     with psycopg.connect(database_url) as conn:
         conn.execute(
             "UPDATE messages SET block_types = '{raw}', kind = 'record', digest = NULL WHERE sequence = 2"
         )
-        conn.execute("UPDATE messages SET digest = '\\x00' WHERE sequence = 3")
+        conn.execute("UPDATE messages SET digest = '\\x00', parser_version = 1 WHERE sequence = 3")
     both = {"source": "claude", "role": "assistant"}
     before, now = (
         {**both, "kind": kind, "types": types}
@@ -509,7 +513,9 @@ def test_reparse_and_reindex(ash: Ash, tmp_path: Path, database_url: str) -> Non
     def sample(sequence: int, before: Any, now: Any) -> list[Any]:
         return [{"sessionId": session, "sequence": sequence, "before": before, "now": now}]
 
-    assert json.loads(ash("reparse", "--diff", "--json", "s").out) == {
+    assert json.loads(ash("reindex", "--dry-run", "--json").out) == {
+        "sessions": 1,
+        "sessionsWithNewEvents": 0,
         "compared": 3,
         "withoutDigest": 1,
         "changed": 2,
@@ -523,18 +529,60 @@ def test_reparse_and_reindex(ash: Ash, tmp_path: Path, database_url: str) -> Non
             {"source": "claude", "changed": ["kind", "types"], "count": 1, "samples": sample(2, before, now)},
         ],
     }
-    done = ash("reparse", "--diff")
+    done = ash("reindex", "--dry-run")
     assert (done.code, [" ".join(line.split()) for line in done.out.splitlines()][2:]) == (
         0,
         [
             f"claude kind, types 1 record · raw message · tool_use {session} #2",
-            "3 messages compared, 2 read differently now",
+            "1 session: 3 messages compared, 2 read differently now",
             "1 of them were stored by an older Ash: changes of block contents alone are not detected",
-            "`ash reindex` updates what is derived from them; stored texts are never changed",
         ],
     )
-    assert ash("reindex", session[:8]) == Ran(0, "3 messages read, 2 updated\n", "")
-    assert ash("reparse", "--diff") == Ran(0, "3 messages compared, 0 read differently now\n", "")
+    assert ash("reindex") == Ran(0, "1 session: 3 messages read, 2 updated, 0 events written\n", "")
+    assert ash("reindex", "--dry-run") == Ran(
+        0, "0 sessions: 0 messages compared, 0 read differently now\n", ""
+    )
+
+
+def test_reindex_reads_only_sessions_of_another_version(ash: Ash, tmp_path: Path, database_url: str) -> None:
+    for name in ("a", "b", "c", "d"):
+        ash("import", str(written(tmp_path / f"{name}.jsonl", f"{USER}\n{TOOL}\n")), "--as", name)
+    with psycopg.connect(database_url) as conn:
+        of = {name: session_id_for("claude", name) for name in ("a", "b", "c", "d")}
+        conn.execute(
+            "UPDATE messages SET parser_version = 1 WHERE session_id = %s AND sequence = 2", [of["a"]]
+        )
+        conn.execute("UPDATE session_counters SET normalizer_version = 1 WHERE session_id = %s", [of["b"]])
+
+    def totals(*arguments: str) -> tuple[int, int, int, bool]:
+        done: dict[str, int] = json.loads(ash("reindex", *arguments, "--json").out)
+        return done["sessions"], done["read"], done["updated"], done["events"] > 0
+
+    assert json.loads(ash("reindex", "--dry-run", "--json").out) == {
+        "sessions": 2,
+        "sessionsWithNewEvents": 1,
+        "compared": 4,
+        "withoutDigest": 0,
+        "changed": 0,
+        "groups": [],
+    }
+    assert totals() == (2, 4, 1, True)
+    assert totals() == (0, 0, 0, False)
+    assert totals("c") == (1, 2, 0, True)
+    assert totals("--all") == (4, 8, 0, True)
+    assert ash("reindex", "c", "--all").code == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (("reparse", "--diff", "--json", "s"), "`ash reparse` is now part of `ash reindex --dry-run`"),
+        (("reparse", "--help"), "`ash reparse` is now part of `ash reindex --dry-run`"),
+        (("events", "rebuild", "s", "--all"), "`ash events rebuild` is now part of `ash reindex`"),
+    ],
+)
+def test_old_commands_name_the_new_ones(ash: Ash, old: tuple[str, ...], new: str) -> None:
+    assert ash(*old) == Ran(2, "", f"ash: {new}\n")
 
 
 def test_sessions_shows_titles_and_times(ash: Ash, tmp_path: Path) -> None:
@@ -710,10 +758,10 @@ REFUSED = {
         "ash: Invalid value for 'SESSION': it is empty; `ash sessions` lists the sessions "
         "(see `ash tail --help`)",
     ),
-    ("events", "rebuild", "a", ""): (
+    ("reindex", "a", ""): (
         2,
         "ash: Invalid value for '[SESSION...]': it is empty; `ash sessions` lists the sessions "
-        "(see `ash events rebuild --help`)",
+        "(see `ash reindex --help`)",
     ),
     ("ingest", "--session", ""): (
         2,
@@ -825,16 +873,17 @@ def test_openapi_and_version(ash: Ash, process: Ash) -> None:
 def test_help_lists_all_commands(ash: Ash) -> None:
     shown = set(re.findall(r"^\W+([a-z]+) ", ash("--help").out, re.MULTILINE))
 
-    assert set(main.ash.commands) <= shown
+    assert {name for name, command in main.ash.commands.items() if not command.hidden} <= shown
+    assert "reparse" not in shown
 
 
 def test_every_command_has_help(ash: Ash) -> None:
     groups = {
         "db": ("compression", "distribute", "upgrade", "url", "vacuum"),
-        "events": ("show", "rebuild"),
+        "events": ("show",),
         "hooks": ("install", "remove", "show"),
     }
-    commands = [[name] for name in main.ash.commands]
+    commands = [[name] for name, command in main.ash.commands.items() if not command.hidden]
     commands += [[group, name] for group, names in groups.items() for name in names]
 
     assert {(" ".join(command), ash(*command, "--help").code) for command in commands} == {
@@ -843,7 +892,7 @@ def test_every_command_has_help(ash: Ash) -> None:
 
 
 def test_short_helps_equal_the_commands_help() -> None:
-    commands = main.ash.commands.values()
+    commands = [command for command in main.ash.commands.values() if not command.hidden]
     placeholders = [command for command in commands if isinstance(command, LazyCommand)]
 
     assert len(placeholders) == len(commands)

@@ -153,9 +153,7 @@ async def test_warns_of_outdated_events_and_demo_rebuilds_its_samples(
 
     for command, counted in (("serve", "2 sessions have"), ("demo", "1 session has")):
         with running(command, "--port", "0", **options) as ash:
-            warning = (
-                f"ash: {counted} no events, or events of an older Ash: `ash events rebuild` derives them\n"
-            )
+            warning = f"ash: {counted} no events, or events of an older Ash: `ash reindex` derives them\n"
             assert stopped(ash.process, signal.SIGINT) == (0, "", warning)
 
     assert (versions()[mine], versions()[tour]) == (0, NORMALIZER_VERSION)

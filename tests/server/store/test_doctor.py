@@ -53,6 +53,7 @@ def codes(diagnosis: Diagnosis) -> list[str]:
         ([ENTRIES.format(40), "ANALYZE audit", ENTRIES.format(60)], Limits(rows=100), ["stale_statistics"]),
         ([ENTRIES.format(100), "DELETE FROM audit"], Limits(rows=100), ["dead_rows"]),
         (["UPDATE messages SET parser_version = 1"], Limits(), ["outdated_messages"]),
+        (["UPDATE messages SET parser_version = 1, kind = 'deleted'"], Limits(), []),
         (["UPDATE session_counters SET normalizer_version = 1"], Limits(), ["outdated_events"]),
         ([], Limits(pending_events=1), ["search_lag"]),
         ([], Limits(bytes_of_small_cache=1), ["setting"]),

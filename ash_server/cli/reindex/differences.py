@@ -1,9 +1,7 @@
-"""`ash reparse`: compare stored messages with how this version reads them."""
+"""`ash reindex --dry-run`: the stored messages that this version reads differently."""
 
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -12,30 +10,10 @@ import rich_click as click
 from rich.table import Table
 from rich.text import Text
 
-from ash_server.cli.common.options import json_option, sessions_argument
-from ash_server.cli.common.output.terminal import stdout_console, visible, visible_json
-from ash_server.cli.common.store import select_sessions, with_store
-from ash_server.store import Store
+from ash_server.cli.common.output.terminal import counted, stdout_console, visible, visible_json
 from ash_server.store.maintenance.reindex import Reread
 
 _MAX_SAMPLES = 5
-
-
-@click.command("reparse")
-@sessions_argument
-@click.option("--diff", is_flag=True, expose_value=False, help="Show differences (the only mode).")
-@json_option
-def command(sessions: tuple[str, ...], as_json: bool) -> None:
-    """Show which stored messages this version reads differently.
-
-    Compares the current reading of a message with that at the time it was stored or last reindexed; for all sessions by
-    default. Changes nothing: `ash reindex` updates the stored results.
-
-    \b
-    ash reparse --diff
-    """
-    comparison = with_store(partial(_compare, references=sessions))
-    (_show_json if as_json else _show_view)(comparison)
 
 
 @dataclass
@@ -45,9 +23,12 @@ class _Group:
 
 
 @dataclass
-class _Comparison:
+class Differences:
     """Messages that are read differently now, by source and changed properties."""
 
+    sessions: int = 0
+    sessions_with_new_events: int = 0
+    """Sessions with events that are derived again."""
     compared: int = 0
     without_digest: int = 0
     """Compared messages stored by an older Ash: changes of block contents alone cannot be detected."""
@@ -72,39 +53,41 @@ class _Comparison:
         return sorted(self.groups.items(), key=lambda item: (-item[1].count, item[0]))
 
 
-async def _compare(store: Store, references: Sequence[str]) -> _Comparison:
-    comparison = _Comparison()
-    async for session_id in select_sessions(store, references):
-        async for page in store.messages.reread(session_id):
-            for message in page:
-                comparison.add(session_id, message)
-    return comparison
+def show_differences(differences: Differences, *, as_json: bool) -> None:
+    (_show_json if as_json else _show_view)(differences)
 
 
-def _show_json(comparison: _Comparison) -> None:
+def _show_json(differences: Differences) -> None:
     summary = {
-        "compared": comparison.compared,
-        "withoutDigest": comparison.without_digest,
-        "changed": comparison.changed,
+        "sessions": differences.sessions,
+        "sessionsWithNewEvents": differences.sessions_with_new_events,
+        "compared": differences.compared,
+        "withoutDigest": differences.without_digest,
+        "changed": differences.changed,
         "groups": [
             {"source": source, "changed": changed, "count": group.count, "samples": group.samples}
-            for (source, changed), group in comparison.sorted_groups()
+            for (source, changed), group in differences.sorted_groups()
         ],
     }
     click.echo(visible_json(msgspec.json.encode(summary).decode()))
 
 
-def _show_view(comparison: _Comparison) -> None:
-    if comparison.changed:
-        stdout_console().print(_table(comparison))
-    click.echo(f"{comparison.compared} messages compared, {comparison.changed} read differently now")
-    if comparison.without_digest:
+def _show_view(differences: Differences) -> None:
+    if differences.changed:
+        stdout_console().print(_table(differences))
+    click.echo(
+        f"{counted(differences.sessions, 'session')}: {counted(differences.compared, 'message')} compared, "
+        f"{differences.changed} read differently now"
+    )
+    if differences.without_digest:
         click.echo(
-            f"{comparison.without_digest} of them were stored by an older Ash: changes of block contents alone "
+            f"{differences.without_digest} of them were stored by an older Ash: changes of block contents alone "
             "are not detected"
         )
-    if comparison.changed:
-        click.echo("`ash reindex` updates what is derived from them; stored texts are never changed")
+    if differences.sessions_with_new_events:
+        click.echo(
+            f"events of {counted(differences.sessions_with_new_events, 'session')} would be derived again"
+        )
 
 
 def _sample(session_id: UUID, message: Reread) -> dict[str, Any]:
@@ -114,12 +97,12 @@ def _sample(session_id: UUID, message: Reread) -> dict[str, Any]:
     return {"sessionId": str(session_id), "sequence": stored.sequence, "before": before, "now": after}
 
 
-def _table(comparison: _Comparison) -> Table:
+def _table(differences: Differences) -> Table:
     table = Table("source", "changed", box=None, pad_edge=False, header_style="dim")
     table.add_column("messages", justify="right")
     for name in ("before", "now", "for example"):
         table.add_column(name, overflow="fold")
-    for (source, changed), group in comparison.sorted_groups():
+    for (source, changed), group in differences.sorted_groups():
         sample = group.samples[0]
         place = f"{sample['sessionId']} #{sample['sequence']}"
         values = [_format_changed(sample[when], changed) for when in ("before", "now")]

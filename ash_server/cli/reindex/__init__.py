@@ -1,0 +1,1 @@
+"""`ash reindex`: read stored messages again with this version."""
