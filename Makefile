@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help env browser demo test test-all test-pooler test-cluster check fuzz bench bench-smoke chaos scale soak openapi client screenshots sbom requirements clean
+.PHONY: help env browser demo test test-all test-pooler test-cluster check fuzz bench bench-smoke chaos scale soak openapi client schema screenshots sbom requirements clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -73,6 +73,9 @@ openapi: .venv/.dev  ## write openapi/openapi.json and its TypeScript types
 
 client: .venv/.dev  ## generate the synchronous client from the asynchronous one
 	@$(BIN)/python -m tools.generate_sync_client
+
+schema: .venv/.dev  ## write the tables of schema.sql from tables.py
+	@$(BIN)/python -m tools.write_schema
 
 screenshots: .venv/.dev browser  ## take the screenshots in docs/screenshots
 	@$(BIN)/python -m tests.viewer.screenshots

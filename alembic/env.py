@@ -6,10 +6,8 @@ from alembic import context
 from sqlalchemy import Connection, NullPool, create_engine, text
 
 from ash_server.store.connections.pool import PooledUrl, connect_command
+from ash_server.store.schema.migrations import LOCK
 from ash_server.store.schema.tables import metadata
-
-# Number of an advisory lock, chosen at random: one process migrates, the others wait and find nothing left to do.
-LOCK = 0x41534801
 
 
 def run(connection: Connection) -> None:

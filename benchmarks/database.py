@@ -9,10 +9,10 @@ from uuid import UUID
 from psycopg import AsyncConnection
 
 from ash_server.ids import uuid7_text
-from ash_server.store.connections.pool import upgrade
 from ash_server.store.embedded.server import EmbeddedPostgres
 from ash_server.store.messages import append
 from ash_server.store.prepare import PreparedMessage
+from ash_server.store.schema.migrations import upgrade
 from ash_server.store.sessions import create_session
 from ash_shared.model.message import Description, RecordHeader
 from ash_shared.parsing.parse import find_blocks

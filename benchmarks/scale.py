@@ -20,8 +20,8 @@ from uuid import UUID
 import psycopg
 
 from ash_server.store import Store
-from ash_server.store.connections.pool import upgrade
 from ash_server.store.embedded.server import EmbeddedPostgres
+from ash_server.store.schema.migrations import upgrade
 from benchmarks import report, servers
 from benchmarks.database import cluster
 from benchmarks.filling import Contents, StoreSize, fill, read_contents

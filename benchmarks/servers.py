@@ -25,7 +25,7 @@ import psutil
 import psycopg
 
 from ash_server.settings import usable_cores
-from ash_server.store.connections.pool import upgrade
+from ash_server.store.schema.migrations import upgrade
 from ash_server.store.search import index
 from ash_shared.projections.search_text import PASSAGES_VERSION
 from benchmarks.database import cluster

@@ -22,11 +22,12 @@ from psycopg import AsyncConnection
 from psycopg.conninfo import make_conninfo
 
 from ash_server.store import Store
-from ash_server.store.connections.pool import PooledUrl, connect, direct_url, upgrade
+from ash_server.store.connections.pool import PooledUrl, connect, direct_url
 from ash_server.store.connections.tenant_connections import set_config
 from ash_server.store.connections.tenants import DEFAULT
 from ash_server.store.embedded.server import EmbeddedPostgres
 from ash_server.store.maintenance.distribution import check_citus, plan_distribution
+from ash_server.store.schema.migrations import upgrade
 from ash_server.store.sessions import create_session
 from tests.cluster import on_citus
 from tests.tenant_statements import check_statements

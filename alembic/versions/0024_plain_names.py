@@ -1,4 +1,4 @@
-"""Plain names of columns, comments and the fields of the normaliser's state."""
+"""Plain names of columns, comments and the fields of the normaliser's state; the JSON of an event as a function."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -31,6 +31,8 @@ _COLUMNS = {
     "events.places": "text_ranges",
     "search_progress.events_dropped": "last_dropped_sequence",
 }
+
+_NEW_COLUMNS = [f"{name.partition('.')[0]}.{new}" for name, new in _COLUMNS.items()]
 
 _INDEXES = {
     "events_given_id_idx": "events_explicit_id_idx",
@@ -143,6 +145,95 @@ _HELD_COPY = {"lane": "parent_call"}
 _STREAMED_ANSWER = {"said": "block_digests"}
 
 
+# PostgreSQL 18 names constraints NOT NULL after their column, and keeps the names when the column is renamed. Citus
+# renames no constraints.
+_RENAME_CONSTRAINTS = f"""
+    DO $$
+    DECLARE
+        old record;
+    BEGIN
+        FOR old IN
+            SELECT conrelid::regclass AS "table", conname AS name,
+                format('%s_%s_not_null', relname, attname) AS new_name
+            FROM pg_constraint
+            JOIN pg_class ON pg_class.oid = conrelid
+            JOIN pg_attribute ON attrelid = conrelid AND attnum = conkey[1]
+            WHERE contype = 'n' AND connamespace = current_schema()::regnamespace
+              AND relname || '.' || attname = ANY ('{{{",".join(_NEW_COLUMNS)}}}')
+              AND to_regclass('pg_dist_partition') IS NULL
+        LOOP
+            CONTINUE WHEN old.name = old.new_name;
+            EXECUTE format('ALTER TABLE %s RENAME CONSTRAINT %I TO %I', old.table, old.name, old.new_name);
+        END LOOP;
+    END
+    $$
+"""  # noqa: S608  # constant SQL
+
+# A function without a table, so that PostgreSQL inlines it and the workers of a cluster can run it.
+_EVENT_JSON = """
+    CREATE FUNCTION event_json(
+        session_id uuid, type text, event_id uuid, event_time bigint, stored_json bytea, text_ranges integer[],
+        text bytea
+    )
+    RETURNS bytea LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN
+        coalesce(convert_to('{"id":"' || event_id || '","timestamp":' || event_time
+            || ',"sessionId":"' || session_id || '","type":"' || type || '",', 'UTF8'), '')
+        || CASE WHEN text_ranges IS NULL OR text IS NULL THEN stored_json ELSE
+            substr(stored_json, 1, text_ranges[1][1])
+            || substr(text, text_ranges[1][2] + 1, text_ranges[1][3])
+            || coalesce(
+                substr(stored_json, text_ranges[1][1] + 3, text_ranges[2][1] - text_ranges[1][1] - 2)
+                || substr(text, text_ranges[2][2] + 1, text_ranges[2][3])
+                || substr(stored_json, text_ranges[2][1] + 3),
+                substr(stored_json, text_ranges[1][1] + 3)
+            )
+        END
+"""
+_COMMENT_ON_EVENT_JSON = """
+    COMMENT ON FUNCTION event_json IS
+        'JSON of an event, in UTF-8, from the columns of its row and from the text of its message, both in UTF-8'
+"""
+_VIEW = """
+    CREATE OR REPLACE VIEW events_full WITH (security_invoker = true) AS
+    SELECT session_id, sequence, type, message_sequence, origin, explicit_id AS given_id, chunk_group AS piece_of, (
+        SELECT convert_from(
+            event_json(session_id, type, event_id, event_time, bytes.stored_json, text_ranges, bytes.text), 'UTF8'
+        )
+        FROM (
+            SELECT convert_to(event.stored_json, 'UTF8') AS stored_json, CASE WHEN text_ranges IS NOT NULL THEN (
+                SELECT convert_to(content, 'UTF8') FROM messages
+                WHERE messages.session_id = event.session_id AND messages.sequence = message_sequence
+            ) END AS text
+            OFFSET 0
+        ) AS bytes
+    ) AS content
+    FROM events AS event
+"""
+
+# The form in schema 0014.
+_VIEW_BEFORE = """
+    CREATE OR REPLACE VIEW events_full WITH (security_invoker = true) AS
+    SELECT session_id, sequence, type, message_sequence, origin, explicit_id AS given_id, chunk_group AS piece_of,
+        coalesce('{"id":"' || event_id || '","timestamp":' || event_time || ',"sessionId":"' || session_id
+            || '","type":"' || type || '",', '')
+        || CASE WHEN entry.text_ranges IS NULL THEN entry.stored_json ELSE coalesce((
+            SELECT convert_from(
+                substr(fields, 1, places[1][1]) || substr(text, places[1][2] + 1, places[1][3]) || coalesce(
+                    substr(fields, places[1][1] + 3, places[2][1] - places[1][1] - 2)
+                        || substr(text, places[2][2] + 1, places[2][3]) || substr(fields, places[2][1] + 3),
+                    substr(fields, places[1][1] + 3)), 'UTF8')
+            FROM (
+                SELECT convert_to(entry.stored_json, 'UTF8') AS fields, entry.text_ranges AS places,
+                    convert_to(messages.content, 'UTF8') AS text
+                FROM messages
+                WHERE messages.session_id = entry.session_id AND messages.sequence = entry.message_sequence
+                OFFSET 0
+            ) AS bytes
+        ), entry.stored_json) END AS content
+    FROM events AS entry
+"""
+
 # Appends lock session_counters first, and other writers the sessions.
 _LOCK = "LOCK TABLE sessions, session_counters, messages, events, search_progress IN EXCLUSIVE MODE"
 
@@ -190,13 +281,20 @@ def upgrade() -> None:
         op.alter_column(table, column, new_column_name=new)
     for index, new in _INDEXES.items():
         op.execute(f"ALTER INDEX {index} RENAME TO {new}")
+    op.execute(_RENAME_CONSTRAINTS)
     for name, comment in _COMMENTS.items():
         op.execute(f"COMMENT ON COLUMN {name} IS '{comment}'")
+    op.execute(_EVENT_JSON)
+    op.execute(_COMMENT_ON_EVENT_JSON)
+    op.execute("GRANT EXECUTE ON FUNCTION event_json TO ash_app")
+    op.execute(_VIEW)
 
 
 def downgrade() -> None:
     """Rename everything back; the comments stay."""
     op.execute(_LOCK)
+    op.execute(_VIEW_BEFORE)
+    op.execute("DROP FUNCTION event_json")
     op.execute(_rename_states(_inverse))
     for name, new in _COLUMNS.items():
         table, _, column = name.partition(".")

@@ -6,7 +6,7 @@ import rich_click as click
 
 from ash_server.cli.common.output.terminal import stderr_console
 from ash_server.settings import Settings
-from ash_server.store.connections.pool import REVISION, connect_command, libpq_url
+from ash_server.store.connections.pool import connect_command, libpq_url
 from ash_server.store.embedded.open import open_database
 from ash_server.store.maintenance.compression import Compression, get_compression, set_compression
 from ash_server.store.maintenance.distribution import (
@@ -16,6 +16,7 @@ from ash_server.store.maintenance.distribution import (
     plan_distribution,
 )
 from ash_server.store.maintenance.vacuum import vacuum as rewrite_tables
+from ash_server.store.schema.migrations import REVISION
 
 
 @click.group("db")

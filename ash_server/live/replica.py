@@ -20,8 +20,8 @@ from ash_server.errors import AshError, DatabaseUnavailable, SchemaMismatch
 from ash_server.live.heartbeat import Heartbeat
 from ash_server.store import Store
 from ash_server.store.connections.driver import Connection
-from ash_server.store.connections.pool import check_schema
 from ash_server.store.connections.replication import MISMATCHES, Known, Mismatch, ServerState, read_state
+from ash_server.store.schema.migrations import check_schema
 from ash_server.tasks import wait_for_event
 
 MAX_LAG_SECONDS = 30.0

@@ -38,7 +38,6 @@ from ash_server.store.connections.cluster import count_workers
 from ash_server.store.connections.pool import (
     LOCK_TIMEOUT,
     StatementOptions,
-    check_schema,
     connect,
     is_distributed,
     open_pool,
@@ -51,6 +50,7 @@ from ash_server.store.keys import KeyStore
 from ash_server.store.log.event_store import EventStore
 from ash_server.store.log.subscriptions import Hub
 from ash_server.store.messages import MessageStore
+from ash_server.store.schema.migrations import check_schema
 from ash_server.store.sessions import SessionStore
 from ash_server.store.transcripts import TranscriptStore
 

@@ -1,4 +1,4 @@
-"""Connections, transactions and the schema."""
+"""Connections and transactions."""
 
 import asyncio
 import os
@@ -6,7 +6,6 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from itertools import starmap
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, TypeAlias, TypeVar
 from uuid import uuid4
 from weakref import WeakSet
@@ -14,10 +13,9 @@ from weakref import WeakSet
 import psycopg
 from psycopg import AsyncConnection, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.errors import InsufficientPrivilege, UndefinedTable
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from ash_server.errors import AshError, DatabaseUnavailable, SchemaMismatch
+from ash_server.errors import AshError, DatabaseUnavailable
 from ash_server.store.connections.driver import Connection
 from ash_server.store.connections.tenant_connections import (
     POOLER,
@@ -27,14 +25,10 @@ from ash_server.store.connections.tenant_connections import (
     is_behind_pooler,
 )
 from ash_server.store.connections.tenants import DEFAULT, Tenant
-from ash_server.store.statements import statements
 
 T = TypeVar("T")
 
 Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
-
-REVISION = "0024"
-"""The schema revision that this version requires."""
 
 LOCK_TIMEOUT = 4.0
 """Seconds that a writer waits for another writer of the same session."""
@@ -62,11 +56,6 @@ _SETTINGS = {
     # Compiling the query of a page, if its estimated cost is high, takes longer than running it.
     "jit": "off",
 }
-
-SQL = statements(__file__)
-
-# A wheel has the migrations inside the package, a checkout in its root.
-_MIGRATION_FOLDERS = (Path(__file__).parents[2] / "_alembic", Path(__file__).parents[3] / "alembic")
 
 
 class StatementOptions(NamedTuple):
@@ -289,40 +278,6 @@ def connect_command(url: str, *, autocommit: bool = True) -> psycopg.Connection:
     return psycopg.connect(direct_url(url), autocommit=autocommit, **network_limits(url))
 
 
-def known_revisions() -> set[str]:
-    """Return the schema revisions that this version can create."""
-    return {path.name[:4] for path in (_migration_folder() / "versions").glob("[0-9]*.py")}
-
-
-def upgrade(url: str, revision: str = REVISION) -> None:
-    """Migrate the schema to this version, or to an earlier one; several processes may do so at once.
-
-    Raises SchemaMismatch, psycopg.Error.
-    """
-    with connect_command(url) as conn:
-        if current_revision_of(conn) != revision:
-            _migrate(url, revision)
-
-
-async def current_revision(conn: AsyncConnection) -> str | None:
-    """Return the revision of the schema, to compare with REVISION. None before the first upgrade."""
-    try:
-        row = await (await conn.execute(SQL.get_revision)).fetchone()
-    except UndefinedTable:
-        return None
-    return row[0] if row else None
-
-
-async def check_schema(conn: AsyncConnection) -> None:
-    """Raises SchemaMismatch if the schema is not the one this version needs."""
-    revision = await current_revision(conn)
-    if revision != REVISION:
-        raise SchemaMismatch(
-            f"the database has schema {revision or 'none'}, this Ash needs {REVISION}: run `ash db upgrade`, "
-            "or a newer Ash if that refuses"
-        )
-
-
 def libpq_url(url: str) -> str:
     """Return the URL in libpq's form, without the driver of an SQLAlchemy URL."""
     scheme, separator, rest = url.partition("://")
@@ -368,56 +323,3 @@ async def _receives_notifications(conn: AsyncConnection, url: str) -> bool:
     await conn.execute(sql.SQL("UNLISTEN {}").format(channel))
     conn.remove_notify_handler(received.append)
     return bool(received)
-
-
-def current_revision_of(conn: psycopg.Connection) -> str | None:
-    """Like `current_revision`."""
-    try:
-        row = conn.execute(SQL.get_revision).fetchone()
-    except UndefinedTable:
-        return None
-    return row[0] if row else None
-
-
-def _migration_folder() -> Path:
-    return next(filter(Path.is_dir, _MIGRATION_FOLDERS))
-
-
-def _migrate(url: str, revision: str) -> None:
-    # Imported late: it takes half a second, and most databases are up to date.
-    from alembic import command
-    from alembic.config import Config
-    from alembic.util import CommandError
-    from sqlalchemy import NullPool, create_engine
-    from sqlalchemy.exc import DBAPIError
-
-    config = Config()
-    config.set_main_option("script_location", str(_migration_folder()).replace("%", "%%"))
-    engine = create_engine(
-        "postgresql+psycopg://",
-        creator=lambda: connect_command(url, autocommit=False),
-        poolclass=NullPool,
-    )
-    with engine.connect() as connection:
-        config.attributes["connection"] = connection
-        try:
-            command.upgrade(config, revision)
-        except CommandError as error:
-            raise SchemaMismatch(
-                f"the database has a schema of a newer Ash: run that version ({error})"
-            ) from error
-        except DBAPIError as error:
-            if isinstance(error.orig, InsufficientPrivilege):
-                raise _privilege_missing(error.orig) from error
-            raise error.orig or error from None
-
-
-def _privilege_missing(error: InsufficientPrivilege) -> SchemaMismatch:
-    """Return an error with the statements in the hint of migration 0016; without a hint, Ash is not the owner."""
-    statements = error.diag.message_hint
-    remedy = (
-        f"let an administrator run `{statements}`"
-        if statements
-        else "the user must own the database and its tables"
-    )
-    return SchemaMismatch(f"the database cannot be migrated: {error.diag.message_primary}; {remedy}")

@@ -7,9 +7,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ash_server.settings import Settings
-from ash_server.store.connections.pool import PooledUrl, check_schema, connect, upgrade
+from ash_server.store.connections.pool import PooledUrl, connect
 from ash_server.store.embedded.binaries import EmbeddedPostgresError
 from ash_server.store.embedded.server import EmbeddedPostgres
+from ash_server.store.schema.migrations import check_schema, upgrade
 
 _WATCH_SECONDS = 1
 

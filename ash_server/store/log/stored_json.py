@@ -57,7 +57,7 @@ _SEARCHED = 64
 """Bytes of a value to search for first: bytes.find prepares a long pattern at a cost of microseconds."""
 
 _MAX_RANGES = 2
-"""Values of one event that refer to the text; further ones are stored whole. The SQL has as many."""
+"""Values of one event that refer to the text; further ones are stored whole. `event_json` in schema.sql reads two."""
 
 
 SQL = statements(__file__)

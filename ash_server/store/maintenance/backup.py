@@ -16,13 +16,7 @@ import psycopg
 from psycopg import errors, sql
 
 from ash_server.errors import AshError
-from ash_server.store.connections.pool import (
-    REVISION,
-    connect_command,
-    current_revision_of,
-    known_revisions,
-    upgrade,
-)
+from ash_server.store.connections.pool import connect_command
 from ash_server.store.maintenance.backup_file import (
     DAMAGED,
     FORMAT,
@@ -32,6 +26,7 @@ from ash_server.store.maintenance.backup_file import (
     Manifest,
     entry_name,
 )
+from ash_server.store.schema.migrations import REVISION, current_revision_of, known_revisions, upgrade
 from ash_server.store.statements import statements
 
 _COMPRESSION_LEVEL = 1

@@ -10,8 +10,9 @@ from psycopg.rows import args_row
 
 from ash_server.store.connections import replication
 from ash_server.store.connections.cluster import database_bytes, list_workers, rows_of_shards
-from ash_server.store.connections.pool import REVISION, connect_command, current_revision_of
+from ash_server.store.connections.pool import connect_command
 from ash_server.store.connections.replication import MISMATCHES, ServerState
+from ash_server.store.schema.migrations import REVISION, current_revision_of
 from ash_server.store.search import index
 from ash_server.store.statements import statements
 from ash_shared.eventlog import NORMALIZER_VERSION

@@ -15,9 +15,10 @@ from ash_server.errors import WriteUnconfirmed
 from ash_server.live.heartbeat import SILENCE_SECONDS, Heartbeat
 from ash_server.settings import Settings
 from ash_server.store import Store
-from ash_server.store.connections.pool import PooledUrl, upgrade
+from ash_server.store.connections.pool import PooledUrl
 from ash_server.store.embedded.server import EmbeddedPostgres
 from ash_server.store.prepare import NewMessage
+from ash_server.store.schema.migrations import upgrade
 from tests.conftest import memory_folder
 from tests.frozen import frozen
 from tests.pooler import ABSENT, has_pgbouncer, pgbouncer

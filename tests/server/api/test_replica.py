@@ -24,11 +24,12 @@ from ash_server.live.replica import Replica
 from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_server.store.connections import replication
-from ash_server.store.connections.pool import PooledUrl, upgrade
+from ash_server.store.connections.pool import PooledUrl
 from ash_server.store.connections.replication import MISMATCHES, ServerState
 from ash_server.store.embedded.binaries import find_binaries
 from ash_server.store.embedded.server import EmbeddedPostgres
 from ash_server.store.maintenance.doctor import Limits, diagnose
+from ash_server.store.schema.migrations import upgrade
 from tests.conftest import memory_folder
 from tests.frozen import frozen
 from tests.pooler import ABSENT, has_pgbouncer, pgbouncer

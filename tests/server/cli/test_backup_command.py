@@ -12,9 +12,10 @@ import pytest
 
 import ash_server
 from ash_server.store import Store
-from ash_server.store.connections.pool import REVISION, libpq_url, upgrade
+from ash_server.store.connections.pool import libpq_url
 from ash_server.store.embedded.binaries import find_binaries, major_version
 from ash_server.store.maintenance.backup import restore_backup, write_backup
+from ash_server.store.schema.migrations import REVISION, upgrade
 from ash_server.transfer.exporting.jsonl import FORMATS
 from ash_server.transfer.importing.file_import import import_file
 from tests.conftest import at_database, new_database

@@ -21,8 +21,8 @@ import ash_server
 from ash_server.cli import main
 from ash_server.cli.common.lazy_group import LazyCommand
 from ash_server.store import Store
-from ash_server.store.connections.pool import REVISION
 from ash_server.store.prepare import line_id
+from ash_server.store.schema.migrations import REVISION
 from ash_server.store.sessions import session_id_for
 from ash_shared.providers import discover
 from tests.conftest import POOLER

@@ -13,10 +13,10 @@ import psycopg
 import pytest
 
 from ash_server.store import Store
-from ash_server.store.connections.pool import upgrade
 from ash_server.store.maintenance import backup_file
 from ash_server.store.maintenance.backup import restore_backup, write_backup
 from ash_server.store.maintenance.backup_file import InvalidBackup
+from ash_server.store.schema.migrations import upgrade
 from tests.conftest import at_database, new_database
 from tests.server.cli.test_backup_command import rows, run
 

@@ -19,7 +19,7 @@ import pytest
 from psycopg import AsyncConnection
 
 from ash_server.store import Store
-from ash_server.store.connections.pool import connect, open_pool, upgrade
+from ash_server.store.connections.pool import connect, open_pool
 from ash_server.store.embedded.server import EmbeddedPostgres
 from ash_server.store.log import subscriptions as live
 from ash_server.store.log.events import append_events
@@ -28,6 +28,7 @@ from ash_server.store.log.rebuild import rebuild_events
 from ash_server.store.log.subscriptions import Hub, _SubscribedSession, _Subscriber
 from ash_server.store.messages import append
 from ash_server.store.prepare import prepare_message
+from ash_server.store.schema.migrations import upgrade
 from ash_server.store.sessions import create_session, delete_session, session_id_for
 from ash_server.transfer.importing.file_import import import_file
 from tests.cluster import fetch_as_owner

@@ -18,18 +18,16 @@ from psycopg.waiting import Ready, Wait
 from ash_server.errors import SchemaMismatch
 from ash_server.store.connections.driver import _MAX_READS, _read_eagerly
 from ash_server.store.connections.pool import (
-    REVISION,
     PooledUrl,
     StatementOptions,
     connect,
     connect_command,
-    current_revision,
     direct_url,
     libpq_url,
     network_limits,
     open_pool,
-    upgrade,
 )
+from ash_server.store.schema.migrations import REVISION, current_revision, upgrade
 
 URLS = {
     "postgresql://u@h/d?sslmode=require": "postgresql://u@h/d?sslmode=require",
@@ -214,7 +212,7 @@ async def test_empty_version_table_has_no_revision(database_url: str) -> None:
 
 def test_connecting_does_not_import_migration_tools() -> None:
     probe = (
-        "import sys, ash_server.store.connections.pool; print({'alembic', 'sqlalchemy'} & set(sys.modules))"
+        "import sys, ash_server.store.schema.migrations; print({'alembic', 'sqlalchemy'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
 

@@ -13,12 +13,13 @@ import psycopg
 import pytest
 from psycopg import AsyncConnection
 
-from ash_server.store.connections.pool import connect, upgrade
+from ash_server.store.connections.pool import connect
 from ash_server.store.embedded.server import EmbeddedPostgres
 from ash_server.store.log.events import Appended
 from ash_server.store.message_pages import stream_messages
 from ash_server.store.messages import append
 from ash_server.store.prepare import PreparedMessage
+from ash_server.store.schema.migrations import upgrade
 from ash_server.store.sessions import create_session
 from tests.server.store.lending import lending
 from tests.server.store.test_messages import message

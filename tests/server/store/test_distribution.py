@@ -20,9 +20,9 @@ from ash_server.store import Store
 from ash_server.store.connections import driver
 from ash_server.store.connections.cluster import DISTRIBUTED, ON_COORDINATOR
 from ash_server.store.connections.driver import Connection
-from ash_server.store.connections.pool import upgrade
 from ash_server.store.connections.tenants import DEFAULT, role_of
 from ash_server.store.log.events import SQL
+from ash_server.store.schema.migrations import upgrade
 from ash_server.store.schema.tables import metadata
 from ash_server.store.statements import Statements
 from tests.cluster import not_on_cluster, only_on_cluster

@@ -11,9 +11,9 @@ import pytest
 
 from ash_server.errors import SchemaMismatch
 from ash_server.store import Store
-from ash_server.store.connections.pool import REVISION, upgrade
 from ash_server.store.connections.tenants import APP_ROLE, role_of
 from ash_server.store.embedded.server import EmbeddedPostgres
+from ash_server.store.schema.migrations import REVISION, upgrade
 from tests.conftest import at_database, memory_folder
 from tests.server.cli.test_cli import Ran, environment, ran_here
 from tests.server.store.test_distribution import STAND_INS

@@ -15,11 +15,12 @@ import pytest
 from psycopg import AsyncConnection
 
 from ash_server.errors import SessionNotFound
-from ash_server.store.connections.pool import connect, upgrade
+from ash_server.store.connections.pool import connect
 from ash_server.store.drift import report_drift
 from ash_server.store.maintenance.reindex import Reindexed, reindex_messages, reread
 from ash_server.store.messages import append
 from ash_server.store.prepare import prepare_message
+from ash_server.store.schema.migrations import upgrade
 from ash_server.store.session_rows import get_session
 from ash_server.store.sessions import create_session, session_id_for
 from ash_shared.parsing.parse import PARSER_VERSION, describe_message

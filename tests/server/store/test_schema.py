@@ -1,20 +1,30 @@
 """The migrated schema matches the code and can be sharded by session."""
 
 import os
+import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import psycopg
+import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from psycopg import AsyncConnection
+from psycopg.errors import AdminShutdown
 from sqlalchemy import CheckConstraint, NullPool, create_engine
 
-from ash_server.store.connections.pool import REVISION
+from ash_server.store.connections.pool import direct_url
+from ash_server.store.embedded.binaries import find_binaries
+from ash_server.store.schema.migrations import REVISION, SCHEMA_FILE, upgrade
 from ash_server.store.schema.tables import metadata
 from tests.cluster import not_on_cluster
+from tests.conftest import at_database, new_database
+from tests.waiting import wait_until
+from tools.write_schema import written_schema
 
 ROOT = Path(__file__).parents[3]
 
@@ -124,17 +134,76 @@ async def test_events_are_not_compressed_without_lz4(connection: AsyncConnection
     assert await cursor.fetchone() == (True,)
 
 
+def test_schema_file_has_the_tables_of_the_code() -> None:
+    """Run `make schema` after a change of tables.py."""
+    assert SCHEMA_FILE.read_text() == written_schema()
+
+
+def test_schema_file_makes_the_same_store_as_the_migrations(server_url: str, bare_database_url: str) -> None:
+    with new_database(server_url) as name:
+        migrated = at_database(server_url, name)
+        run_alembic(migrated, "upgrade", "head")
+        upgrade(bare_database_url)
+
+        assert dump(bare_database_url) == dump(migrated)
+
+
+def dump(url: str) -> str:
+    """Return all statements that pg_dump writes: objects, comments, privileges and rows."""
+    written = subprocess.run([find_binaries() / "pg_dump", direct_url(url)], capture_output=True, check=True)
+    return re.sub(r"^\\(un)?restrict .*$", "", written.stdout.decode(), flags=re.MULTILINE)
+
+
+def test_interrupted_creation_leaves_nothing_and_can_be_repeated(bare_database_url: str) -> None:
+    url = bare_database_url
+    with psycopg.connect(url) as holder, ThreadPoolExecutor() as threads:
+        holder.execute("CREATE TABLE audit ()")  # the name of the last table
+        interrupted = threads.submit(upgrade, url)
+        wait_until(lambda: terminate_waiting(url))
+        with pytest.raises(AdminShutdown):
+            interrupted.result()
+        holder.rollback()
+    between = list_relations(url)
+    upgrade(url)
+
+    assert between == []
+    assert {"audit", "events_full", "sessions"} <= {*list_relations(url)}
+
+
+def terminate_waiting(url: str) -> bool:
+    """End the connection that waits for a lock; return True if there is one."""
+    with psycopg.connect(url, autocommit=True) as conn:
+        ended = conn.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        return bool(ended.fetchall())
+
+
+def list_relations(url: str) -> list[str]:
+    with psycopg.connect(url) as conn:
+        query = "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace"
+        return [name for (name,) in conn.execute(query)]
+
+
+@pytest.mark.parametrize("is_empty", [False, True], ids=["without a version table", "with an empty one"])
+def test_tables_of_others_are_no_store(bare_database_url: str, is_empty: bool) -> None:
+    """A table of another program is neither replaced nor overlooked; a schema that was downgraded is migrated."""
+    with psycopg.connect(bare_database_url) as conn:
+        conn.execute("CREATE TABLE notes (id int)")
+        if is_empty:
+            conn.execute("CREATE TABLE alembic_version (version_num varchar(32) NOT NULL PRIMARY KEY)")
+    upgrade(bare_database_url)
+
+    assert {"notes", "sessions"} <= {*list_relations(bare_database_url)}
+
+
 def test_revision_is_newest_migration() -> None:
     assert ScriptDirectory(str(ROOT / "alembic")).get_current_head() == REVISION
 
 
 def test_alembic_command_works_in_checkout(bare_database_url: str) -> None:
-    environment = {**os.environ, "ASH_DATABASE_URL": bare_database_url}
-
-    def alembic(*arguments: str) -> str:
-        command = [sys.executable, "-m", "alembic", *arguments]
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-        return done.stdout
+    alembic = partial(run_alembic, bare_database_url)
 
     assert "CREATE TABLE messages" in alembic("upgrade", "head", "--sql")
     alembic("upgrade", "head")
@@ -142,3 +211,10 @@ def test_alembic_command_works_in_checkout(bare_database_url: str) -> None:
     assert f"{REVISION} (head)" in alembic("current")
     alembic("downgrade", "base")
     assert alembic("current") == ""
+
+
+def run_alembic(url: str, *arguments: str) -> str:
+    command = [sys.executable, "-m", "alembic", *arguments]
+    environment = {**os.environ, "ASH_DATABASE_URL": url}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout

@@ -15,10 +15,11 @@ from hatchling.builders.wheel import WheelBuilder
 
 import ash_server.store
 from ash_server.store.connections.pool import direct_url
+from ash_server.store.schema.migrations import SCHEMA_FILE
 from ash_server.store.statements import Sql, SqlPart, Statements, open_placeholders, parse_statements
 
 ROOT = Path(__file__).parents[3]
-FILES = sorted((ROOT / "ash_server").rglob("*.sql"))
+FILES = sorted({*(ROOT / "ash_server").rglob("*.sql")} - {SCHEMA_FILE})
 
 TEXT = """
 -- Statements of a test.
@@ -177,4 +178,4 @@ def test_wheel_contains_the_files(tmp_path: Path) -> None:
     [wheel] = WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
 
     packed = {name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".sql")}
-    assert packed == {str(path.relative_to(ROOT)) for path in FILES}
+    assert packed == {str(path.relative_to(ROOT)) for path in (*FILES, SCHEMA_FILE)}

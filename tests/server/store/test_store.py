@@ -35,8 +35,9 @@ from ash_server.errors import (
 )
 from ash_server.store import message_pages, session_rows, sessions
 from ash_server.store.borrowed import translate_errors
-from ash_server.store.connections.pool import StatementOptions, direct_url, upgrade
+from ash_server.store.connections.pool import StatementOptions, direct_url
 from ash_server.store.messages import MessageStore
+from ash_server.store.schema.migrations import upgrade
 from ash_server.store.sessions import AmbiguousSession, SessionStore, session_id_for
 from ash_shared.model.events import ChatEvent, read_event
 from ash_shared.model.message import Message

@@ -14,8 +14,8 @@ import pytest
 from ash_server import NewMessage, Store
 from ash_server.errors import SchemaMismatch
 from ash_server.store.borrowed import translate_errors
-from ash_server.store.connections.pool import REVISION, upgrade
 from ash_server.store.maintenance.vacuum import vacuum
+from ash_server.store.schema.migrations import REVISION, upgrade
 from ash_server.store.sessions import session_id_for
 from ash_server.transfer.exporting.jsonl import FORMATS
 from ash_server.transfer.importing.file_import import import_file

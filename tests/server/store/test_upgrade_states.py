@@ -11,8 +11,8 @@ import pytest
 from psycopg.errors import AdminShutdown
 
 from ash_server import Store
-from ash_server.store.connections.pool import REVISION, upgrade
 from ash_server.store.maintenance.backup import restore_backup, write_backup
+from ash_server.store.schema.migrations import REVISION, upgrade
 from tests.cluster import not_on_cluster
 from tests.server.store.test_reindex import alembic
 from tests.server.store.test_upgrade import load_store

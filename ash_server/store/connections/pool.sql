@@ -1,3 +1,0 @@
--- name: get_revision
--- The revision of the schema.
-SELECT version_num FROM alembic_version

@@ -1,0 +1,68 @@
+"""Write the tables of schema.sql from tables.py.
+
+Run it as `make schema` after a change of tables.py. It replaces the statements between the two marks; roles, views and
+rows, which tables.py does not describe, are edited in the file itself.
+"""
+
+from collections.abc import Iterator
+
+from sqlalchemy import Table
+from sqlalchemy.dialects.postgresql import dialect
+from sqlalchemy.schema import CreateIndex, CreateTable, ExecutableDDLElement, SetColumnComment
+
+from ash_server.store.connections.tenants import APP_ROLE
+from ash_server.store.maintenance.distribution import DISTRIBUTED
+from ash_server.store.schema.migrations import REVISION, SCHEMA_FILE
+from ash_server.store.schema.tables import metadata
+
+BEGIN = "-- Tables, written by `make schema` from tables.py.\n"
+END = "-- End of the tables.\n"
+
+_POSTGRESQL = dialect()
+
+_VERSION = f"""
+-- alembic_version
+
+CREATE TABLE alembic_version (
+    version_num VARCHAR(32) NOT NULL,
+    CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
+);
+INSERT INTO alembic_version VALUES ('{REVISION}');
+"""
+
+
+def written_schema() -> str:
+    """Return the file with the current tables."""
+    text = SCHEMA_FILE.read_text()
+    before, after = text[: text.index(BEGIN)], text[text.index(END) :]
+    tables = "".join(f"\n{section}" for section in map(_section, metadata.tables.values()))
+    return f"{before}{BEGIN}{_VERSION}{tables}\n{after}"
+
+
+def _section(table: Table) -> str:
+    return f"-- {table.name}\n\n" + "".join(f"{statement};\n" for statement in _statements(table))
+
+
+def _statements(table: Table) -> Iterator[str]:
+    yield _compile(CreateTable(table))
+    for index in sorted(table.indexes, key=lambda each: str(each.name)):
+        yield _compile(CreateIndex(index))
+    for column in table.columns:
+        if column.comment:
+            yield _compile(SetColumnComment(column))
+    if table.name in DISTRIBUTED:
+        yield f"ALTER TABLE {table.name} ENABLE ROW LEVEL SECURITY"
+        yield (
+            f"CREATE POLICY tenant ON {table.name} TO {APP_ROLE}\n"
+            "    USING (tenant = (SELECT current_setting('ash.tenant')::integer))"
+        )
+        yield f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table.name} TO {APP_ROLE}"
+
+
+def _compile(element: ExecutableDDLElement) -> str:
+    sql = str(element.compile(dialect=_POSTGRESQL)).strip().replace("\t", "    ").replace("%%", "%")
+    return "\n".join(line.rstrip() for line in sql.replace(") WHERE ", ")\n    WHERE ").splitlines())
+
+
+if __name__ == "__main__":
+    SCHEMA_FILE.write_text(written_schema())
