@@ -1,4 +1,4 @@
-"""The audit log: what was done with the keys of a tenant."""
+"""List the actions of a tenant's keys."""
 
 from typing import Annotated, Any
 from uuid import UUID
@@ -33,8 +33,8 @@ class AuditController(Controller):
     ) -> AuditPage:
         """List what keys did.
 
-        Created, deleted and exported sessions, changes of keys, and sign-ins of browsers, newest first.
-        Refused sign-ins belong to the tenant `default`. Needs the scope `admin`, and lists the tenant of the
-        key.
+        Lists created, deleted and exported sessions, changes of keys, and browser sign-ins, newest first.
+        Refused sign-ins belong to the tenant `default`. Requires the scope `admin`, and covers the key's own
+        tenant.
         """
         return await store.keys.list_audit(client_of(request.scope).tenant, before=before, limit=limit)

@@ -1,4 +1,4 @@
-"""Format drift: unknown and malformed blocks of all sessions."""
+"""List unknown and malformed blocks of all sessions (format drift)."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -28,22 +28,22 @@ class DriftController(Controller):
         request: Request[Any, Any, Any],
         reader: InjectedReader,
         source: Annotated[
-            str | None, QueryParameter(pattern=ONE_LINE, description="Only this source.")
+            str | None, QueryParameter(pattern=ONE_LINE, description="Only blocks of this source.")
         ] = None,
-        reason: Annotated[Reason | None, QueryParameter(description="Only this reason.")] = None,
+        reason: Annotated[Reason | None, QueryParameter(description="Only blocks with this reason.")] = None,
         since: Annotated[
             datetime | None,
             QueryParameter(
-                description="Count only blocks seen at or after this time. Without a time zone: UTC."
+                description="Count only blocks seen at or after this time; UTC unless a time zone is specified."
             ),
         ] = None,
         limit: Annotated[int, QueryParameter(ge=1, le=1000, description="Maximum number of groups.")] = 100,
     ) -> DriftReport:
         """List unknown and malformed blocks.
 
-        Blocks of unknown types and blocks that do not match their type, grouped by source, client version and
-        type; most recently seen first. They are stored completely, as `raw` blocks, so a newer version of Ash
-        may parse them. Each group has up to five sample messages.
+        Lists blocks that have an unknown type or do not match their type, grouped by source, client version
+        and type, most recent first. They are kept completely as `raw` blocks, so a newer version of Ash may
+        parse them. Each group has up to five sample messages.
         """
         source = compared(request.scope, source)
         return await reader(

@@ -28,7 +28,7 @@ class HealthController(Controller):
     async def live(self) -> Health:
         """Check liveness.
 
-        Does not use the database. Restart a server that does not respond here.
+        Does not use the database. If this request fails, restart the server.
         """
         return _health()
 
@@ -41,9 +41,9 @@ class HealthController(Controller):
     async def ready(self, state: State) -> Health:
         """Check readiness.
 
-        Checks that the database is available and has the schema of this version. A server that is not ready
-        recovers once the database does. If a worker of a cluster does not answer, the server is ready with
-        the `status` `degraded`.
+        Checks that the database is available and that its schema matches this version of Ash. The server
+        becomes ready again as soon as the database recovers. If a worker of a database cluster does not
+        answer, the server is ready and the `status` is `degraded`.
         """
         await state.store.check_schema()
         parts: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""The tools with which agents read the sessions, over HTTP: the Model Context Protocol without protocol sessions."""
+"""Tools for agents that read sessions, served over HTTP with the Model Context Protocol, without its sessions."""
 
 import asyncio
 from contextvars import ContextVar
@@ -50,14 +50,14 @@ class McpController(Controller):
 
 
 def _new_protocol(server: "Server[Any]") -> "tuple[StreamableHTTPSessionManager, Any]":
-    """Return the ASGI application of one message, after its manager. Guards of the route check its Host and Origin."""
+    """Return the manager and the ASGI application for one message. The route's guards check Host and Origin."""
     from mcp.server.transport_security import TransportSecuritySettings
 
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     protocol = server.streamable_http_app(
         stateless_http=True, json_response=True, transport_security=unchecked
     )
-    return server.session_manager, protocol  # the server only knows the manager of its last message
+    return server.session_manager, protocol  # the server only keeps the manager of the last message
 
 
 @cache

@@ -52,7 +52,7 @@ _tasks = _process_gauge("ash_tasks", "Tasks of the event loop.")
 _connections = _process_gauge("ash_database_connections", "Connections of the pool.", ["state"])
 
 _SET_SECONDS = 2.0
-"""Interval in which a worker process sets its gauges."""
+"""The interval between updates of the gauges of a worker process."""
 
 
 class _Appended(Protocol):
@@ -78,7 +78,7 @@ class MetricsController(Controller):
     async def metrics(self, store: InjectedStore, state: State, scope: Scope) -> Response[bytes]:
         """Read metrics.
 
-        Metrics in the text format of Prometheus. Those of the database are absent while it is unavailable.
+        Returns metrics in the text format of Prometheus, without database metrics while it is unavailable.
         Needs the scope `admin` and the tenant `default`, since they cover all tenants.
         """
         if client_of(scope).tenant != DEFAULT:
@@ -90,7 +90,7 @@ class MetricsController(Controller):
 
 
 class GaugeSetter(BackgroundTask):
-    """Sets the gauges of this worker process, whose metrics another one may answer."""
+    """Keeps the gauges of this worker process current: any worker may answer for all workers."""
 
     def __init__(self, store: Store, feeds: SessionFeeds) -> None:
         self._store = store
@@ -114,7 +114,7 @@ def set_gauges(store: Store, feeds: SessionFeeds) -> None:
 
 
 def _generate_own() -> bytes:
-    """Return the metrics of this process, or of all workers."""
+    """Return the metrics of this process, or the sums of all workers."""
     if not is_worker():
         return generate_latest(REGISTRY)
     registry = CollectorRegistry()

@@ -1,4 +1,4 @@
-"""Parsing a message without storing it."""
+"""Parse a message without storing it."""
 
 from typing import Annotated, Any
 
@@ -44,8 +44,8 @@ class ParseController(Controller):
     async def parse(self, request: Request[Any, Any, Any], state: State) -> ParsedMessage:
         """Parse a message into typed blocks.
 
-        Playground: shows how Ash parses a text. Nothing is stored, and every text is accepted: text that is
-        not JSON becomes a `text` block, unknown content a `raw` block.
+        A playground that shows how Ash parses a text. Nothing is stored, and every text is accepted: text that
+        is not JSON becomes a `text` block, and unknown content becomes a `raw` block.
         """
         body = await read_body(request, JSON)
         message = decode_body(body.text, _decoder)

@@ -22,32 +22,33 @@ Query = Annotated[
         min_length=1,
         max_length=1000,
         pattern=ONE_LINE,
-        description="The query: at most 32 words, at least one of them not excluded.",
+        description="The query: at most 32 words, including at least one word that is not excluded.",
     ),
 ]
 SearchPlace = Annotated[
     SearchScope,
     QueryParameter(
         name="in",
-        description="`said`: texts of the user and the assistant. `conversation`: also thinking and tool "
-        "calls. `results`: tool results and all other texts. `everything`: all of these.",
+        description="`said`: texts of the user and the assistant. `conversation`: the same, thinking and tool "
+        "calls. `results`: tool results and all other texts. `everything`: all texts.",
     ),
 ]
 ResultSource = Annotated[
-    str | None, QueryParameter(pattern=ONE_LINE, description="Only sessions of this source.")
+    str | None, QueryParameter(pattern=ONE_LINE, description="Only sessions from this source.")
 ]
 ResultSession = Annotated[UUID | None, QueryParameter(name="sessionId", description="Only this session.")]
 ResultsSince = Annotated[
-    datetime | None, QueryParameter(description="Only at or after this time. Without a time zone: UTC.")
+    datetime | None,
+    QueryParameter(description="Only events at or after this time; UTC unless a time zone is specified."),
 ]
-ResultsUntil = Annotated[datetime | None, QueryParameter(description="Only before this time.")]
+ResultsUntil = Annotated[datetime | None, QueryParameter(description="Only events before this time.")]
 ResultsPerSession = Annotated[
     int | None,
     QueryParameter(
         name="perSession",
         ge=1,
         le=MAX_RESULTS,
-        description="Maximum number of results per session, newest first; `matches` is the total.",
+        description="Maximum number of results per session, newest first. `matches` is the total per session.",
     ),
 ]
 ResultLimit = Annotated[int, QueryParameter(ge=1, le=MAX_RESULTS, description="Maximum number of results.")]
@@ -80,14 +81,14 @@ class SearchController(Controller):
     ) -> SearchPage:
         """Search all sessions.
 
-        Every word of `q` matches words that start with it, ignoring case; words typed without spaces between
-        them, such as a path, match consecutive words. `"these words"` matches an exact phrase; `-word`
-        excludes a word; `or` separates alternatives. Other punctuation only separates words. All words must
-        occur in the same event, and in a long event within the same section of about 4,000 words.
+        Each word of `q` matches words that start with it, ignoring case. Words joined without spaces, such as
+        a path, match consecutive words. `"these words"` matches an exact phrase, `-word` excludes a word, and
+        `or` separates alternatives. Other punctuation only separates words. All words must occur in the same
+        event, and in a long event within the same section of about 4,000 words.
 
-        Newest first. `nextAfter` of one page is the `after` of the next; large texts make a page shorter.
-        Events not indexed yet are indexed first, for a limited time; `pending` is the number of those that
-        remain.
+        Results are sorted from newest to oldest. To get the next page, pass `nextAfter` as `after`; pages with
+        large texts are shorter. New events are indexed first, for a limited time; `pending` is the number of
+        events that are still not indexed.
         """
         return await reader(
             lambda store: store.search.search(

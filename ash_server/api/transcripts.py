@@ -1,8 +1,8 @@
-"""Transfer of transcripts from other machines: the session of a file, and what is stored of it besides lines.
+"""Import transcripts from other machines: find the session of a file, and store its names and times.
 
-A program claims a session, compares its lines with the stored ones (`…/messages/compare`), appends the others with ids
-derived from their numbers (`…/messages`), and completes the transfer. If the text of the file differs from that of the
-session, it claims the next one. The same steps as those of an import on the server (`file_import`).
+A client claims a session, compares its lines with the stored lines (`…/messages/compare`), appends new lines with ids
+derived from line numbers (`…/messages`), and completes the import. If the file and the session differ, the client
+rejects the session and claims another. An import on the server (`file_import`) takes the same steps.
 """
 
 from datetime import datetime

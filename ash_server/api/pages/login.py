@@ -1,4 +1,4 @@
-"""Signing in and out of a browser: a page takes a key and gives a cookie, which every route accepts."""
+"""Sign a browser in and out: the page exchanges a key for a cookie, which every route accepts."""
 
 import asyncio
 import re
@@ -82,7 +82,7 @@ class LoginController(Controller):
 
 
 def _checked_path(path: str | None) -> str:
-    """Return a path of this server as a URI, never the address of another server.
+    """Return the path as a URI on this server, never the address of another server.
 
     Backslashes and control characters are escaped: browsers treat the former as slashes, and skip the latter.
     """

@@ -1,4 +1,4 @@
-"""Appending the lines of a provider stream."""
+"""Append the lines of a provider's stream."""
 
 from typing import Annotated, Any
 from uuid import UUID
@@ -43,12 +43,12 @@ class ChunkController(Controller):
     @post(
         opt=documents(body={NDJSON: text("The lines of the stream; blank lines are skipped.")}),
         operation_id="appendChunks",
-        response_description="Stored: an entry per line, in order; lines that were already stored have "
+        response_description="Stored. Contains an entry for each line, in order; lines that were already stored have "
         "`created: false`.",
         responses={
             200: ResponseSpec(
                 AppendedMessages,
-                description="Nothing new: there was no line, or all were already stored.",
+                description="Nothing was stored: the body had no lines, or all were already stored.",
                 generate_examples=False,
             ),
             **error_responses(
@@ -80,14 +80,14 @@ class ChunkController(Controller):
             ),
         ] = None,
         end: Annotated[
-            bool, QueryParameter(description="End the stream after these lines: close everything open.")
+            bool, QueryParameter(description="End the stream after these lines, and close everything open.")
         ] = False,
         expected_sequence: ExpectedSequence = None,
         turn_id: Annotated[
             str | None,
             _id_parameter(
                 "turnId",
-                "The turn of the events. An open turn with another id ends, and one with this id continues.",
+                "The turn of the events. Continues the open turn if it has this id; otherwise the open turn ends.",
             ),
         ] = None,
         response_id: Annotated[
@@ -97,12 +97,12 @@ class ChunkController(Controller):
     ) -> Response[AppendedMessages]:
         """Append stream chunks.
 
-        NDJSON: each line as the provider or its CLI wrote it. Every line is stored verbatim as a message of
-        kind `chunk`, `record` or `message` and normalized to events in the same transaction. A line that is
-        not a record of the format becomes a `raw` event and does not end the stream. A line with the
-        provider's own `uuid` is stored once, even if sent again; other lines are always appended, and
-        `expectedSequence` detects whether a request whose response was lost has been stored. With `end` the
-        body may be empty.
+        Send the lines as NDJSON, exactly as the provider or its CLI wrote them. Each line is stored verbatim
+        as a message of the kind `chunk`, `record` or `message`, and normalized to events in the same
+        transaction. A line in another format becomes a `raw` event and does not end the stream. A line with
+        the provider's own `uuid` is stored once, even if it is sent again. Other lines are always appended;
+        after a lost response, `expectedSequence` detects whether the request was stored. With `end`, the body
+        may be empty.
         """
         lines = parse_lines(await read_body(request, NDJSON), source)
         if lines or not end:

@@ -1,4 +1,4 @@
-"""Ending the stream of a session."""
+"""End the stream of a session."""
 
 from uuid import UUID
 
@@ -33,7 +33,7 @@ class EndController(Controller):
     async def end(self, store: InjectedStore, session_id: FromPath[UUID]) -> Ended:
         """Close everything open.
 
-        Reports the end of the stream, which may be premature: open texts and tool calls are closed with the
-        content received so far, then the turn. No content is added. The session may be continued later.
+        Call this when the stream has ended, even prematurely. Open texts and tool calls are closed with the
+        content received so far, then the turn is closed. No content is added. The session can continue later.
         """
         return Ended(events=await store.events.end(session_id))

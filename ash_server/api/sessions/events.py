@@ -1,4 +1,4 @@
-"""Listing and posting the events of a session."""
+"""List and append the events of a session."""
 
 import asyncio
 from collections.abc import Sequence
@@ -60,9 +60,9 @@ _any_decoder = msgspec.json.Decoder()
 
 
 class NewEvent(AshModel):
-    """An event to append: a ChatEvent of which only `type` and `payload` are required.
+    """An event to append: a ChatEvent with only `type` and `payload` required.
 
-    The payload of a known type must match its schema in KnownEvent. Unknown types and keys are kept.
+    The payload of a known type must match the schema in KnownEvent. Unknown types and keys are kept.
     """
 
     model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
@@ -70,9 +70,9 @@ class NewEvent(AshModel):
     id: Omittable[Annotated[str, Field(min_length=1, max_length=255)]] = Field(
         default=ABSENT, json_schema_extra=dict(WITHOUT_NUL)
     )
-    """Makes the append idempotent: the same id with the same event is stored once. Default: random."""
+    """Makes the append idempotent: an event with the same id and content is stored once. Default: random."""
     timestamp: Omittable[Annotated[int, Field(ge=0, le=LAST_SEQUENCE)]] = ABSENT
-    """Milliseconds since 1970. Default: the time of storing."""
+    """Milliseconds since 1970. Default: the time when the event is stored."""
     type: str = Field(min_length=1, max_length=100, json_schema_extra=dict(WITHOUT_NUL))
     turn_id: Omittable[str] = Field(default=ABSENT, alias="turnId")
     response_id: Omittable[str] = Field(default=ABSENT, alias="responseId")
@@ -90,7 +90,7 @@ class PostedEvent(AshModel):
 
 
 class PostedEvents(AshModel):
-    """One entry per event of the request, in the same order."""
+    """An entry for each event of the request, in the same order."""
 
     events: list[PostedEvent]
 
@@ -106,7 +106,7 @@ After = Annotated[
         min_length=1,
         max_length=255,
         pattern=ONE_LINE,
-        description="Only events after this one: its sequence or its `id`. A number is a sequence.",
+        description="Only events after this event: a sequence or an `id`. A number is a sequence.",
     ),
 ]
 Before = Annotated[
@@ -116,7 +116,8 @@ Before = Annotated[
 Around = Annotated[
     int | None,
     QueryParameter(
-        **_SEQUENCE, description="A page around the event with this sequence. Excludes `after` and `before`."
+        **_SEQUENCE,
+        description="A page around the event with this sequence. Cannot be combined with `after` or `before`.",
     ),
 ]
 AroundMessage = Annotated[
@@ -124,14 +125,14 @@ AroundMessage = Annotated[
     QueryParameter(
         **_SEQUENCE,
         description="A page around the first event of the message with this sequence, or of the next message "
-        "with events. Excludes `after`, `before` and `at`.",
+        "that has events. Cannot be combined with `after`, `before` or `at`.",
     ),
 ]
 Types = Annotated[
     str | None,
     QueryParameter(
         schema_extra={"pattern": _TYPES},
-        description="Only these event types, separated by commas; unknown types are rejected.",
+        description="Only events of these types, separated by commas. Unknown types are rejected.",
     ),
 ]
 Agent = Annotated[
@@ -140,8 +141,8 @@ Agent = Annotated[
         min_length=1,
         max_length=1000,
         pattern=ONE_LINE,
-        description="Only events that name this agent: the `agentId` of a subagent's session gives the call "
-        "that started it.",
+        description="Only events of this agent. The `agentId` of a subagent's session finds the call that "
+        "started the subagent.",
     ),
 ]
 
@@ -168,21 +169,21 @@ class EventController(Controller):
         message: AroundMessage = None,
         limit: Annotated[int, QueryParameter(ge=1, le=1000, description="Maximum number of events.")] = 100,
         collapse: Annotated[
-            bool, QueryParameter(description="Omit stream chunks whose complete content is stored.")
+            bool, QueryParameter(description="Omit stream chunks if their complete content is stored.")
         ] = False,
         type: Types = None,
         agent: Agent = None,
     ) -> Response[EventPage]:
         """List events.
 
-        In ascending order. Page forwards with `after` (start at 0, continue with `nextAfter`), backwards with
-        `before` (start with the largest number, continue with `prevBefore`). `at` returns the page around the
-        event with that sequence, from which you can page in both directions. `message` returns the page
-        around the first event of a stored message, whose sequence does not change when events are rebuilt.
-        `collapse` omits stream chunks whose complete content is stored. `type` filters by event type.
+        Events are sorted by ascending sequence. To page forwards, start with `after=0` and continue with
+        `nextAfter`. To page backwards, start with `before` set to the largest number and continue with
+        `prevBefore`. `at` returns the page around an event; continue in either direction from there.
+        `message` returns the page around the first event of a stored message. Message sequences, unlike event
+        sequences, do not change when events are rebuilt.
 
-        Sequences have no gaps. After a newer version has rebuilt a session, its events start with a `reset`:
-        discard the events received before.
+        Sequences have no gaps. When a newer version of Ash rebuilds a session, the log starts with a `reset`:
+        discard all events received earlier.
         """
         page = EventFilter(
             after=parse_cursor(compared(request.scope, after)),
@@ -229,10 +230,10 @@ class EventController(Controller):
     ) -> Response[PostedEvents]:
         """Append events.
 
-        A list of events, one event, or NDJSON. Either all are stored or none. `id` and `timestamp` are
-        optional; an `id` makes the append idempotent. Unknown types and keys are kept. A `sessionId` must
-        name this session, by its id, its external id or the provider's id; `sequence` and `messageSequence`
-        are ignored.
+        Accepts a list of events, a single event, or NDJSON. Either all events are stored or none. `id` and
+        `timestamp` are optional; an `id` makes the append idempotent. Unknown types and keys are kept. A
+        `sessionId` must match the id, the external id or the provider id of this session. `sequence` and
+        `messageSequence` are ignored.
         """
         body = await read_body(request, *_BODY_PARSERS)
         check_values(body.text)
@@ -254,7 +255,7 @@ class _RawEvent(NamedTuple):
 
 
 def _split_json(body: Body) -> list[_RawEvent]:
-    """Split a list into its events, which are decoded later, after a check of their size."""
+    """Split a list into undecoded events. They are decoded after their sizes are checked."""
     if not body.text.lstrip().startswith("["):
         return [_RawEvent(body.text, 0, "$")]
     items = decode_body(body.text, _list_decoder)

@@ -1,4 +1,4 @@
-"""Export of a session as a file."""
+"""Export a session as a file."""
 
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -42,9 +42,9 @@ class ExportController(Controller):
     ) -> Stream:
         """Export a session, byte for byte.
 
-        Every stored message followed by a newline, in order. For an imported session these are the bytes of
-        the imported file, with or without a newline at the end. `events` exports the session's events
-        instead, one per line and without sequences; the file can be imported again.
+        Returns the stored messages in order, each followed by a newline. For an imported session, the bytes
+        equal the imported file, including a missing newline at the end. With `format=events`, returns the
+        events instead, one per line and without sequences; this file can be imported again.
         """
         await reader(lambda store: store.sessions.get(session_id), session_id)
         await record(request, "session.export", session_id)
@@ -55,7 +55,7 @@ class ExportController(Controller):
             mark_as_redacted(request.scope)
 
         async def start(store: Store) -> Stream:
-            await store.sessions.get(session_id)  # not yet on the replica: the primary answers
+            await store.sessions.get(session_id)  # if the replica lacks the session, the primary answers
             chunks = buffered(export(store, session_id, redacts=redacts))
             return await start_stream(chunks, headers={"Content-Disposition": name})
 

@@ -1,4 +1,4 @@
-"""The number of items of a session, by the filters of the viewer."""
+"""Count the items of a session for the filters of the viewer."""
 
 from uuid import UUID
 
@@ -23,7 +23,7 @@ class ItemCountController(Controller):
     async def count(self, reader: InjectedReader, session_id: FromPath[UUID]) -> ItemCounts:
         """Count items by filter.
 
-        The number of items that each filter of the viewer hides, in the whole session. Texts that are
-        streamed in chunks, and calls with their results, are one item.
+        Counts the items of the whole session that each filter of the viewer hides. A streamed text counts as
+        one item, and so does a tool call together with its result.
         """
         return await reader(lambda store: store.conversation.count_items(session_id), session_id)

@@ -1,4 +1,4 @@
-"""Appending and listing the messages of a session, optionally with their typed blocks."""
+"""Append, list, compare and delete the messages of a session."""
 
 import asyncio
 import re
@@ -14,7 +14,7 @@ from litestar import Controller, Request, Response, delete, get, post
 from litestar.datastructures import State
 from litestar.openapi import ResponseSpec
 from litestar.params import FromPath, PathParameter, QueryParameter
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from msgspec import Meta, Raw, Struct
 
 from ash_server.api.http.bodies import (
     BODY_ERRORS,
@@ -80,26 +80,6 @@ _KINDS = r"(message|record|chunk|deleted)(,(message|record|chunk|deleted))*"
 BlockType = Literal["text", "thinking", "tool_use", "tool_result", "image", "file", "raw"]
 
 
-class _EncodableMessage(Struct, rename="camel"):
-    """`Message` for encoding, with the blocks as JSON that is inserted without decoding."""
-
-    id: str
-    session_id: str
-    role: str
-    kind: str
-    source: str
-    content: str | UnsetType
-    sequence: int
-    created_at: datetime
-    parsed: Raw | UnsetType
-
-
-class _EncodablePage(Struct, rename="camel"):
-    messages: list[_EncodableMessage]
-    next_after: int | UnsetType
-    prev_before: int | UnsetType
-
-
 MessageSequence = Annotated[
     int, PathParameter(ge=1, le=LAST_SEQUENCE, description="The sequence of the message.")
 ]
@@ -108,17 +88,18 @@ WrittenAt = Annotated[
     datetime | None,
     QueryParameter(
         name="writtenAt",
-        description="The time of events whose record names none, such as that of a file. Default: now.",
+        description="The time of events without a timestamp of their own, for example the modification time of a "
+        "file. Default: now.",
     ),
 ]
 
 
 class MessageDigest(Struct, forbid_unknown_fields=True):
-    """A text to compare with the stored one."""
+    """A text to compare with the stored text of the same id."""
 
     id: MessageId
     sha256: Annotated[
-        str, Meta(pattern="^[0-9a-f]{64}$", description="Of the text in UTF-8, in hexadecimal.")
+        str, Meta(pattern="^[0-9a-f]{64}$", description="SHA-256 of the UTF-8 text, in hexadecimal.")
     ]
 
 
@@ -129,13 +110,13 @@ class Commit(Struct, forbid_unknown_fields=True, rename="camel"):
     metadata: Annotated[
         dict[str, Any] | None,
         Meta(
-            description="Merged into the metadata of the session, key by key; null removes a key.",
+            description="Merged into the session's metadata key by key. A null value removes the key.",
             examples=[{"summary": "Two tests fail."}],
         ),
     ] = None
     expected_sequence: Annotated[
         Annotated[int, Meta(ge=0, le=LAST_SEQUENCE)] | None,
-        Meta(description="The last sequence known to the client (0: none)."),
+        Meta(description="The last sequence that the client knows; 0 if none."),
     ] = None
 
 
@@ -153,16 +134,14 @@ OnlyKinds = Annotated[
     str,
     QueryParameter(
         pattern=f"^{_KINDS}$",
-        description="Only these kinds, separated by commas. With all of them, sequences have no gap.",
+        description="Only messages of these kinds, separated by commas. All kinds together have no gaps.",
     ),
 ]
 OnlyBlockType = Annotated[
-    BlockType | None, QueryParameter(description="Only messages with a block of this type.")
+    BlockType | None, QueryParameter(description="Only messages that contain a block of this type.")
 ]
 
-_NOT_MODIFIED = {
-    304: ResponseSpec(None, description="`If-None-Match` names the `ETag` of the current response.")
-}
+_NOT_MODIFIED = {304: ResponseSpec(None, description="`If-None-Match` matches the current `ETag`.")}
 
 _decoder = msgspec.json.Decoder(NewMessage | list[NewMessage])
 _commit_decoder = msgspec.json.Decoder(Commit)
@@ -229,9 +208,9 @@ class MessageController(Controller):
     ) -> Response[AppendedMessages]:
         """Append messages verbatim.
 
-        One message, a list of messages, or NDJSON. Either all are stored or none. For a message that is
-        already stored the existing sequence is returned, so a request can be retried if its response was
-        lost.
+        Accepts one message, a list of messages, or NDJSON. Either all messages are stored or none. If a
+        message is already stored, the response contains its existing sequence, so a request can be retried
+        after its response was lost.
         """
         body = await read_body(request, *_BODY_PARSERS)
         batch = _BODY_PARSERS[body.media_type](body)
@@ -265,7 +244,7 @@ class MessageController(Controller):
         id: Annotated[
             str | None,
             QueryParameter(
-                min_length=1, max_length=255, pattern=ONE_LINE, description="As the `id` of a new message."
+                min_length=1, max_length=255, pattern=ONE_LINE, description="The `id` of the new message."
             ),
         ] = None,
         fallback_id: Annotated[
@@ -275,7 +254,7 @@ class MessageController(Controller):
                 min_length=1,
                 max_length=255,
                 pattern=ONE_LINE,
-                description="As the `fallbackId` of a new message.",
+                description="The `fallbackId` of the new message.",
             ),
         ] = None,
         source: Annotated[
@@ -289,8 +268,8 @@ class MessageController(Controller):
     ) -> Response[AppendedMessages]:
         """Append one long message verbatim.
 
-        The body is the text of one message of up to 64 MiB, the limit of a line in an imported file. Repeated
-        requests with the same `id` and text store it once.
+        The body is the text of a single message, up to 64 MiB, like a line of an imported file. Requests with
+        the same `id` and text store the message once.
         """
         content = (await read_body(request, TEXT)).text
         new = NewMessage(content, id=id, role=role, source=source, fallback_id=fallback_id)
@@ -317,10 +296,10 @@ class MessageController(Controller):
     ) -> Response[AppendedMessages]:
         """Append messages and change metadata.
 
-        In one transaction, if the session has no message after `expectedSequence`. A client reads the
-        session, computes its metadata, and repeats both if another client was faster (`sequence_mismatch`). A
-        request whose messages are all stored changes nothing, so it can be repeated. If some are stored, the
-        others are appended and the metadata stays as it is. A single message may have up to 64 MiB.
+        Runs in one transaction, provided that the session has no message after `expectedSequence`. Read the
+        session, compute the new metadata, and start over if another client was faster (`sequence_mismatch`).
+        The request can be retried: if all messages are already stored, nothing changes; if some are, the
+        others are appended and the metadata stays unchanged. A single message may have up to 64 MiB.
         """
         body = await read_body(request, JSON)
         check_values(body.text)
@@ -342,8 +321,8 @@ class MessageController(Controller):
         "/compare",
         opt=documents(body={JSON: list[MessageDigest]}),
         operation_id="compareMessages",
-        response_description="The ids of the equal texts, and the stored text of the one that differs, if the key "
-        "may read it unredacted.",
+        response_description="The ids of equal texts, and the first stored text that differs, if the key can read it "
+        "unredacted.",
         status_code=200,
         responses=error_responses(
             *WRITE_ERRORS, *BODY_ERRORS, SessionNotFound, EmptyBatch, BatchTooLarge, NulByte
@@ -352,10 +331,10 @@ class MessageController(Controller):
     async def compare(
         self, request: Request[Any, Any, Any], store: InjectedStore, session_id: FromPath[UUID]
     ) -> MessageComparison:
-        """Compare texts with the stored ones.
+        """Compare texts with stored messages.
 
-        Without sending them: a program that sends a file again learns which of its lines are stored. The
-        texts are compared in the order of the request, up to the first that differs.
+        Compares digests, so a program that sends a file again learns which lines are already stored without
+        sending them. Texts are compared in the order of the request, up to the first difference.
         """
         batch = decode_body((await read_body(request, JSON)).text, _digest_decoder)
         check_count(batch, "message")
@@ -393,10 +372,10 @@ class MessageController(Controller):
     ) -> Response[MessagePage]:
         """List messages.
 
-        In ascending order. Page forwards with `after` (start at 0, continue with `nextAfter`, or poll for new
-        messages with the last sequence received), backwards with `before` (start with the largest number,
-        continue with `prevBefore`). The sequences of a session have no gaps, except where filters omit
-        messages. The place of a deleted message has the kind `deleted`, and neither text nor blocks.
+        Messages are sorted by ascending sequence. To page forwards, start with `after=0` and continue with
+        `nextAfter`; to poll for new messages, pass the last sequence received. To page backwards, start with
+        `before` set to the largest number and continue with `prevBefore`. Sequences have gaps only where
+        filters omit messages. A deleted message has the kind `deleted`, and neither text nor blocks.
         """
         kinds: Any = kind.split(",")
         page = MessageFilter(after=after, before=before, limit=limit, kinds=kinds, role=role, type=type)
@@ -409,17 +388,11 @@ class MessageController(Controller):
         headers = cache_headers(request.scope, tag)
         if has_current(request, tag):
             return not_modified(headers, JSON)
-        has_more = may_have_more(rows, limit)
         to_wire = partial(_to_wire, str(session_id), parsed=parsed, content=content)
         if is_redacted(request.scope):
             rows = await asyncio.to_thread(lambda page: list(map(hide_chunk_of_page, page)), rows)
         return _json_response(
-            _EncodablePage(
-                messages=await offload_each(to_wire, rows),
-                next_after=rows[-1].sequence if has_more and before is None else UNSET,
-                prev_before=rows[0].sequence if has_more and before is not None else UNSET,
-            ),
-            headers,
+            {"messages": await offload_each(to_wire, rows)} | _cursors(rows, limit, before), headers
         )
 
     @get(
@@ -441,7 +414,8 @@ class MessageController(Controller):
     ) -> Response[Message]:
         """Get one message.
 
-        With its typed blocks; for `Accept: text/plain` only the stored text, byte for byte.
+        The message includes its typed blocks. With `Accept: text/plain`, the response is the stored text, byte
+        for byte.
         """
         stored = await reader(lambda store: store.messages.get_message(session_id, sequence), session_id)
         media_type = request.accept.best_match([JSON, TEXT], JSON) or JSON
@@ -459,7 +433,7 @@ class MessageController(Controller):
         "/{sequence:int}",
         opt=needs("delete"),
         operation_id="deleteMessage",
-        response_description="Deleted, now or before.",
+        response_description="The message is deleted.",
         responses=error_responses(*WRITE_ERRORS, SessionNotFound, MessageNotFound),
     )
     async def delete(
@@ -471,10 +445,10 @@ class MessageController(Controller):
     ) -> None:
         """Delete one message.
 
-        Its text and everything derived from it. Its sequence and its id are not used again: a repeated
+        Deletes the text and all data derived from the text. The sequence and the id are not reused: another
         append, import or push of the same message stores nothing. Readers receive a `retraction` with the
-        reason `deleted`, after a `reset` and the events of the other messages if these depend on the deleted
-        message. Needs the scope `delete`.
+        reason `deleted`. If events of other messages depend on the deleted message, a `reset` and the rebuilt
+        events precede the retraction. Requires the scope `delete`.
         """
         if await store.messages.delete(session_id, sequence) is not None:
             await record(request, "message.delete", f"{session_id}/{sequence}")
@@ -483,7 +457,7 @@ class MessageController(Controller):
         "/pop",
         opt=needs("read", "delete"),
         operation_id="popMessage",
-        response_description="The message as it was.",
+        response_description="The deleted message.",
         status_code=200,
         responses=error_responses(*WRITE_ERRORS, SessionNotFound, MessageNotFound),
     )
@@ -492,8 +466,8 @@ class MessageController(Controller):
     ) -> Response[Message]:
         """Delete the last message and return it.
 
-        Of concurrent requests, each gets another message. A repeated request deletes the one before. Chunks
-        of a stream are left out. Needs the scopes `read` and `delete`.
+        Concurrent requests receive different messages, and a repeated request deletes the previous message.
+        Stream chunks are skipped. Requires the scopes `read` and `delete`.
         """
         stored = await store.messages.pop(session_id)
         if stored is None:
@@ -508,7 +482,7 @@ def _parse_json(body: Body) -> list[NewMessage]:
 
 
 def parse_lines(body: Body, source: str | None = None) -> list[NewMessage]:
-    """Return a message per non-blank line, at most one more than a batch may contain."""
+    """Return a message for each non-blank line, at most one more than a batch may contain."""
     lines = (match[0] for match in _NON_EMPTY_LINE.finditer(body.text))
     return [
         NewMessage(line, source=source) for line in islice(filter(_is_not_blank, lines), MAX_BATCH_SIZE + 1)
@@ -526,7 +500,7 @@ def check_sizes(settings: Settings, batch: Sequence[NewMessage]) -> None:
 
 
 def _milliseconds(time: datetime | None) -> int | None:
-    """Return the timestamp of a time; without a time zone it is in UTC."""
+    """Return a time as milliseconds since 1970. A time without a time zone is in UTC."""
     if time is None:
         return None
     return to_milliseconds(time if time.tzinfo else time.replace(tzinfo=UTC))
@@ -536,34 +510,44 @@ _BODY_PARSERS = {JSON: _parse_json, NDJSON: parse_lines}
 
 
 def appended_response(what: Literal["events", "messages"], stored: Sequence[Appended]) -> Response[Any]:
-    """Count what was appended and return its positions, with status 201 if anything was created."""
+    """Count the new entries and return their positions, with status 201 if any entry was created."""
     count_appended(what, stored)
     body = _encode({what: list(map(_to_entry, stored))})
     return Response(body, media_type=JSON, status_code=201 if any(each.created for each in stored) else 200)
 
 
 def _to_entry(stored: Appended) -> dict[str, Any]:
-    """Return an `AppendedMessage` or a `PostedEvent`, faster than by these classes."""
+    """Return an `AppendedMessage` or a `PostedEvent` as a dict, which is faster than these classes."""
     entry = {"id": stored.id, "sequence": stored.sequence, "created": stored.created}
     return {**entry, "deleted": True} if stored.deleted else entry
 
 
+def _cursors(rows: Sequence[StoredMessage | MessageBlocks], limit: int, before: int | None) -> dict[str, int]:
+    """Return the cursor of the next page in the direction of the request, if there may be one."""
+    if not may_have_more(rows, limit):
+        return {}
+    return {"nextAfter": rows[-1].sequence} if before is None else {"prevBefore": rows[0].sequence}
+
+
 def _to_wire(
     session_id: str, stored: StoredMessage | MessageBlocks, *, parsed: bool, content: bool
-) -> _EncodableMessage:
+) -> dict[str, Any]:
+    """Return the fields of a `Message`, with the blocks as JSON that is inserted without decoding."""
+    fields: dict[str, Any] = {
+        "id": stored.id,
+        "sessionId": session_id,
+        "role": stored.role,
+        "kind": stored.kind,
+        "source": stored.source,
+    }
     is_deleted = stored.kind == "deleted"
-    text = stored.content if content and isinstance(stored, StoredMessage) else UNSET
-    return _EncodableMessage(
-        id=stored.id,
-        session_id=session_id,
-        role=stored.role,
-        kind=stored.kind,
-        source=stored.source,
-        content=UNSET if is_deleted else text,
-        sequence=stored.sequence,
-        created_at=stored.created_at,
-        parsed=Raw(stored.blocks_json()) if parsed and not is_deleted else UNSET,
-    )
+    if content and not is_deleted and isinstance(stored, StoredMessage):
+        fields["content"] = stored.content
+    fields["sequence"] = stored.sequence
+    fields["createdAt"] = stored.created_at
+    if parsed and not is_deleted:
+        fields["parsed"] = Raw(stored.blocks_json())
+    return fields
 
 
 async def _message_response(
@@ -573,7 +557,5 @@ async def _message_response(
     return _json_response(await offload(to_wire, stored), headers)
 
 
-def _json_response(
-    value: _EncodablePage | _EncodableMessage, headers: Mapping[str, str] | None
-) -> Response[Any]:
+def _json_response(value: Mapping[str, Any], headers: Mapping[str, str] | None) -> Response[Any]:
     return Response(_encode(value), media_type=JSON, headers=headers)

@@ -1,4 +1,4 @@
-"""Projections of a session: the messages of an API request, a prompt for a CLI, a summary, attributes of telemetry."""
+"""Projections of a session: messages for an API request, a prompt for a CLI, a summary, telemetry attributes."""
 
 import asyncio
 import json
@@ -42,7 +42,7 @@ class ProjectedMessages(BaseModel):
 
 
 class GenAiAttributes(AshModel):
-    """Attributes of the last call of the model, by the GenAI conventions of OpenTelemetry. Unknown ones are absent."""
+    """OpenTelemetry GenAI attributes of the last model call. Unknown attributes are absent."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -51,28 +51,28 @@ class GenAiAttributes(AshModel):
     """The id of the session."""
     provider: Omittable[str] = Field(default=ABSENT, alias="gen_ai.provider.name")
     request_model: Omittable[str] = Field(default=ABSENT, alias="gen_ai.request.model")
-    """The model, if the record of the answer has no id of a response."""
+    """The model, if the recorded answer has no response id."""
     response_model: Omittable[str] = Field(default=ABSENT, alias="gen_ai.response.model")
     response_id: Omittable[str] = Field(default=ABSENT, alias="gen_ai.response.id")
     finish_reasons: Omittable[list[str]] = Field(default=ABSENT, alias="gen_ai.response.finish_reasons")
-    """The names of the vendor."""
+    """The vendor's own reasons."""
     system_instructions: Omittable[list[dict[str, Any]]] = Field(
         default=ABSENT, alias="gen_ai.system_instructions"
     )
     tool_definitions: Omittable[list[dict[str, Any]]] = Field(default=ABSENT, alias="gen_ai.tool.definitions")
-    """The tools that the last request of the session's first lines names."""
+    """The tools of the last request in the first lines of the session."""
     input_messages: Omittable[list[dict[str, Any]]] = Field(default=ABSENT, alias="gen_ai.input.messages")
     """The conversation before the answer."""
     output_messages: Omittable[list[dict[str, Any]]] = Field(default=ABSENT, alias="gen_ai.output.messages")
     """The last answer."""
     input_tokens: Omittable[int] = Field(default=ABSENT, alias="gen_ai.usage.input_tokens")
-    """Including those read from or written to a cache."""
+    """Including tokens read from or written to a cache."""
     output_tokens: Omittable[int] = Field(default=ABSENT, alias="gen_ai.usage.output_tokens")
 
 
 class _Projection(NamedTuple):
     render: Callable[[ConversationReader, UUID, bool], Awaitable[bytes]]
-    """Renders a session, without secrets if the last argument is true."""
+    """Renders a session; redacted if the last argument is true."""
     media_type: str
 
 
@@ -95,7 +95,7 @@ def _prompt_projection(project: Callable[[list[Event]], str]) -> _Projection:
 
 
 def _render_ui_messages(events: list[Event]) -> bytes:
-    """Return the messages as JSON. Values of events may have lone surrogates, which only escapes can represent."""
+    """Encode the messages as ASCII JSON, because values of events may contain lone surrogates."""
     return json.dumps({"messages": to_ui_messages(events)}, separators=(",", ":")).encode()
 
 
@@ -149,16 +149,23 @@ class ProjectionController(Controller):
     ) -> Response[bytes]:
         """Project a session.
 
-        Derived from the session's events. `openai-messages` and `anthropic-messages` are the messages of a
-        request that continues the conversation, without anything the API would reject (calls without results,
-        results without calls, empty messages). `claude-prompt` and `codex-prompt` are the conversation as one
-        text for that CLI. `session-summary` is an overview of the session, also while it runs. `otel-genai`
-        are the attributes that OpenTelemetry's GenAI conventions give the last call of the model: the last
-        answer, and the conversation before it. `ui-messages` is the whole session as `UIMessage`s of Vercel's
-        AI SDK, valid for `validateUIMessages`.
+        Derives one of these from the session's events:
 
-        Stream chunks and retracted content are omitted. Except in `otel-genai` and `ui-messages`, so is
-        thinking; except in `ui-messages`, a compaction summary replaces the content it summarizes.
+        `openai-messages` and `anthropic-messages`: the messages of an API request that continues the
+        conversation. Content that the API would reject is left out (calls without results, results without
+        calls, empty messages).
+
+        `claude-prompt` and `codex-prompt`: the conversation as a single text for this CLI.
+
+        `session-summary`: an overview of the session, including a session that is still running.
+
+        `otel-genai`: the OpenTelemetry GenAI attributes of the last model call, with its answer and the
+        conversation before it.
+
+        `ui-messages`: the whole session as `UIMessage`s of Vercel's AI SDK. They pass `validateUIMessages`.
+
+        Stream chunks and retracted content are omitted. Thinking is omitted except in `otel-genai` and
+        `ui-messages`. A compaction summary replaces the summarized content except in `ui-messages`.
         """
         projection = PROJECTIONS.get(name)
         if projection is None:

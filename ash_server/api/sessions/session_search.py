@@ -33,24 +33,25 @@ class SessionSearchController(Controller):
         q: Query,
         place: SearchPlace = "everything",
         after: Annotated[
-            int, QueryParameter(ge=0, le=LAST_SEQUENCE, description="Only hits after this number.")
+            int,
+            QueryParameter(ge=0, le=LAST_SEQUENCE, description="Only hits after the hit with this number."),
         ] = 0,
         at: Annotated[
             int,
             QueryParameter(
                 ge=0,
                 le=LAST_SEQUENCE,
-                description="A page around the first hit at or after this event sequence, or else the last hits.",
+                description="A page around the first hit at or after this event sequence, otherwise the last hits.",
             ),
         ] = 0,
         limit: Annotated[int, QueryParameter(ge=1, le=MAX_HITS, description="Maximum number of hits.")] = 50,
     ) -> SessionHitPage:
         """Search one session.
 
-        The events that match, numbered in the order of the log, with their total. The syntax of `q` is that
-        of the search in all sessions. Page with `after` (continue with `nextAfter`; large texts make a page
-        shorter), or go to a place with `at`. Events not indexed yet are indexed first, for a limited time;
-        `pending` is the number of those that remain.
+        Returns the matching events, numbered in the order of the log, and their total. `q` has the same
+        syntax as in the search over all sessions. To page, pass `nextAfter` as `after`; pages with large texts
+        are shorter. To jump to a position, use `at`. New events are indexed first, for a limited time;
+        `pending` is the number of events that are still not indexed.
         """
         return await reader(
             lambda store: store.search.find_in_session(

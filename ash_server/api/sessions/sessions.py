@@ -1,4 +1,4 @@
-"""Creating, listing, updating and deleting sessions."""
+"""Create, list, update and delete sessions."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -44,7 +44,7 @@ NamePart = Annotated[
     QueryParameter(
         min_length=1,
         pattern=ONE_LINE,
-        description="Only sessions whose title or external id contains this, or whose id begins with it.",
+        description="Only sessions with this text in the title or external id, or at the start of the id.",
     ),
 ]
 Project = Annotated[
@@ -53,12 +53,14 @@ Project = Annotated[
         min_length=1,
         max_length=1000,
         pattern=ONE_LINE,
-        description="Only sessions whose agent worked in this folder or below it: its path, or only its name.",
+        description="Only sessions of agents that worked in this folder or a subfolder: a path or a folder name.",
     ),
 ]
 ParentId = Annotated[
     UUID | None,
-    QueryParameter(name="parentId", description="Only sessions started by or forked from this session."),
+    QueryParameter(
+        name="parentId", description="Only sessions that this session started, and forks of this session."
+    ),
 ]
 ProviderSessionId = Annotated[
     str | None,
@@ -66,7 +68,7 @@ ProviderSessionId = Annotated[
         name="providerSessionId",
         min_length=1,
         pattern=ONE_LINE,
-        description="Only sessions with this session id of the provider, from the last message that has one.",
+        description="Only sessions with this provider session id in the last message that has one.",
     ),
 ]
 ExternalId = Annotated[
@@ -76,7 +78,7 @@ ExternalId = Annotated[
         min_length=1,
         max_length=1000,
         pattern=ONE_LINE,
-        description="Only sessions with this external id: one per source, and those of other imported files.",
+        description="Only sessions with this external id: at most one per source, plus imported copies.",
     ),
 ]
 ExternalIdPrefix = Annotated[
@@ -85,7 +87,7 @@ ExternalIdPrefix = Annotated[
         name="externalIdPrefix",
         min_length=1,
         pattern=ONE_LINE,
-        description="Only sessions whose external id begins with this.",
+        description="Only sessions with an external id that starts with this text.",
     ),
 ]
 Reference = Annotated[
@@ -94,21 +96,23 @@ Reference = Annotated[
         min_length=1,
         max_length=1000,
         pattern=ONE_LINE,
-        description="Only sessions that match this reference, as in commands: an external id or the path of a "
-        "transcript, else an id or its first digits, else the provider's session id. At most 20 sessions.",
+        description="Only sessions that match a reference as used by the commands: an external id or transcript "
+        "path, otherwise a session id or its first digits, otherwise a provider session id. At most 20 sessions.",
     ),
 ]
 Since = Annotated[
     datetime | None,
-    QueryParameter(description="Only sessions active at or after this time. Without a time zone: UTC."),
+    QueryParameter(
+        description="Only sessions active at or after this time; UTC unless a time zone is specified."
+    ),
 ]
 Until = Annotated[
     datetime | None,
-    QueryParameter(description="Only sessions whose last activity was before this time."),
+    QueryParameter(description="Only sessions last active before this time."),
 ]
 WithErrors = Annotated[
     bool | None,
-    QueryParameter(description="Only sessions with errors (true) or without (false)."),
+    QueryParameter(description="Only sessions with errors (`true`) or without errors (`false`)."),
 ]
 
 
@@ -122,7 +126,7 @@ class NewSession(Struct, forbid_unknown_fields=True, rename="camel"):
             Meta(
                 min_length=1,
                 max_length=1000,
-                description="The id of the session in the system it comes from. The session's id is derived from "
+                description="The id of the session in the system where it originated. The session id is derived from "
                 "`source` and `externalId`, so repeated requests return the same session.",
                 examples=["projects/-home-ada-site/3f0c.jsonl"],
                 extra_json_schema=WITHOUT_NUL,
@@ -134,8 +138,8 @@ class NewSession(Struct, forbid_unknown_fields=True, rename="camel"):
         Annotated[
             UUID,
             Meta(
-                description="The session it was forked from or started by. Shown as `parentExternalId` until that "
-                "session is stored."
+                description="The session that started this one, or from which it was forked. Shown as "
+                "`parentExternalId` until the parent is stored."
             ),
         ]
         | None
@@ -145,7 +149,7 @@ class NewSession(Struct, forbid_unknown_fields=True, rename="camel"):
 
 
 class SessionPatch(Struct, forbid_unknown_fields=True):
-    """Changes to a session; omitted fields stay unchanged."""
+    """Changes to a session. Omitted fields stay unchanged."""
 
     title: Title | None | UnsetType = UNSET
     metadata: Annotated[dict[str, Any], Meta(description="Replaces all metadata.")] | UnsetType = UNSET
@@ -172,9 +176,9 @@ class SessionController(Controller):
     async def create(self, request: Request[Any, Any, Any], store: InjectedStore) -> Response[Session]:
         """Get or create a session.
 
-        With an `externalId` the session's id is derived from `source` and `externalId`: the first request
-        creates the session (201), later ones return it unchanged (200). Without one every request creates a
-        new session.
+        With an `externalId`, the session id is derived from `source` and `externalId`: the first request
+        creates the session (201), and later requests return it unchanged (200). Without an `externalId`,
+        every request creates a new session.
         """
         new = decode_body((await read_body(request, JSON)).text, _decode_new)
         check_metadata_depth(new.metadata)
@@ -215,9 +219,10 @@ class SessionController(Controller):
     ) -> SessionPage:
         """List sessions.
 
-        Most recent activity first: `lastAt`, the latest time that a message names; without any,
-        `fileModifiedAt`, the modification time of the imported file, or the time the last message was stored.
-        `nextAfter` of one page is the `after` of the next; it is opaque, and absent on the last page.
+        Sessions are sorted by most recent activity: by `lastAt`, the latest timestamp of a message. If no
+        message has a timestamp, the modification time of the imported file (`fileModifiedAt`) is used, or the
+        time when the last message was stored. To get the next page, pass `nextAfter` as `after`. The cursor
+        is opaque, and absent on the last page.
         """
         scope = request.scope
         return await reader(
@@ -280,14 +285,14 @@ class SessionController(Controller):
     ) -> None:
         """Delete a session with all its messages.
 
-        Needs the scope `delete`.
+        Requires the scope `delete`.
         """
         await store.sessions.delete(session_id, expected_sequence=expected_sequence)
         await record(request, "session.delete", session_id)
 
 
 def without_prompt(request: Request[Any, Any, Any], session: Session) -> Session:
-    """Return the session; a key that may not read does not receive its prompt, which is text of a message."""
+    """Return the session; without the prompt, a text of a message, if the key has no scope `read`."""
     return session if may_read(request.scope) else session.model_copy(update={"prompt": ABSENT})
 
 

@@ -1,4 +1,4 @@
-"""The conversation of a session as standard messages, the same for every provider."""
+"""List a session as standard messages, the same for every provider."""
 
 import asyncio
 from typing import Annotated, Any
@@ -19,11 +19,11 @@ from ash_shared.records.system_text import filter_system_messages
 
 
 class StandardMessagePage(AshModel):
-    """Standard messages, in the order in which they begin."""
+    """Standard messages, sorted by where they begin."""
 
     messages: list[StandardMessage]
     next_after: Omittable[int] = Field(default=ABSENT, alias="nextAfter")
-    """The `after` of the next page: the sequence of the last stored message of this page; absent on the last page."""
+    """The `after` of the next page: the last stored sequence that this page covers; absent on the last page."""
 
 
 _PAGE = TypeAdapter(StandardMessagePage)
@@ -54,23 +54,23 @@ class StandardMessageController(Controller):
             QueryParameter(
                 ge=1,
                 le=1000,
-                description="Maximum number of stored messages, including stream chunks with usage, for the turns of "
-                "the page. The page has at least one turn.",
+                description="Maximum number of stored messages on the page, including stream chunks with usage. A page "
+                "has at least one turn.",
             ),
         ] = 1000,
         visible: Annotated[
             bool,
-            QueryParameter(description="Omit messages that contain only text inserted by the tool."),
+            QueryParameter(description="Omit messages that only contain text inserted by the tool."),
         ] = False,
     ) -> Response[StandardMessagePage]:
         """List the conversation as standard messages.
 
-        One standard message per message of the conversation, with usage, metadata and errors: the same for
-        every provider, even if a message consists of several stored lines. Other records only contribute
-        metadata; stream chunks are omitted.
+        Returns a standard message for each message of the conversation, with usage, metadata and errors. The
+        format is the same for every provider, and a message is whole even if it is stored as several lines.
+        Other records only contribute metadata. Stream chunks are omitted.
 
         A page consists of whole turns: as many as fit into `limit` stored messages, fewer if they are large,
-        but at least one. Only a turn of more than 10,000 stored messages or 16 MiB is split. The pages
+        but at least one. Only a turn of more than 10,000 stored messages or 16 MiB is split. All pages
         together are the same for every `limit`. A page may be empty and still have a `nextAfter`.
         """
         conversation = await reader(

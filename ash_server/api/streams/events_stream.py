@@ -1,6 +1,6 @@
-"""Subscription to a session's events with server-sent events.
+"""Subscribe to a session's events with server-sent events.
 
-Sends the events after a cursor, `caught_up` once, then new events. Holds one page at a time, and no database connection
+Sends the events after a cursor, `caught_up` once, then new events. Keeps one page in memory, and no database connection
 while the client reads. The stream ends when the server stops; clients reconnect with their cursor. There is no timeout:
 heartbeats detect disconnected clients.
 """
@@ -66,7 +66,7 @@ class EventStreamController(Controller):
         after: After = "0",
         collapse: Annotated[
             bool,
-            QueryParameter(description="Omit stream chunks whose complete content is already stored."),
+            QueryParameter(description="Omit stream chunks if their complete content is already stored."),
         ] = False,
         last_event_id: Annotated[
             str | None,
@@ -80,16 +80,17 @@ class EventStreamController(Controller):
         # `last_event_id` only documents the header: of a repeated header, it contains only one value.
         """Subscribe to a session (server-sent events).
 
-        Every event after the cursor, once and in order, then each new event as it is stored. `id` is the
-        sequence: reconnecting browsers send the last one in `Last-Event-ID`, which takes precedence over
-        `after`.
+        Sends every event after the cursor once, in order, then each new event as soon as it is stored. The
+        `id` of a server-sent event is the sequence. Browsers that reconnect send the last `id` in
+        `Last-Event-ID`, which takes precedence over `after`.
 
-        `caught_up` is sent once, after all stored events; `closed` before the stream ends. Both contain
-        `{sequence}` and have no `id`; `closed` also has the `{code, detail}` of the reason: `server_stopped`,
-        `session_not_found`, `key_invalid`, or `key_required` after the creation of the first key. A comment
-        is sent after 15 seconds without events. On `reset`, discard the events received before.
+        `caught_up` is sent once, after all stored events. `closed` is sent before the stream ends. Both have
+        the data `{sequence}` and no `id`. `closed` also has the `{code, detail}` of the reason:
+        `server_stopped`, `session_not_found`, `key_invalid`, or `key_required` after the first key is
+        created. A comment is sent after 15 seconds without events. On `reset`, discard all events received
+        earlier.
 
-        Clients that do not read for about 10 s are disconnected.
+        Clients that do not read for about 10 seconds are disconnected.
         """
         cursor = _parse_last_event_id(get_header(request.headers, "last-event-id"))
         sequence = await store.events.check_cursor(
@@ -141,7 +142,7 @@ async def _server_sent_events(
 
 
 def _to_chunks(events: Sequence[StoredEvent]) -> list[bytes]:
-    """Return the rendered events, split so that little is buffered per client; all subscribers share the chunks."""
+    """Render events in small chunks, so little is buffered for each client. All subscribers share the chunks."""
     rendered = "".join(map(_format_event, events)).encode()
     return [rendered[start : start + _CHUNK_BYTES] for start in range(0, len(rendered), _CHUNK_BYTES)]
 
@@ -151,7 +152,7 @@ def _to_redacted_chunks(events: Sequence[StoredEvent]) -> list[bytes]:
 
 
 def _format_event(event: StoredEvent) -> str:
-    """Format the stored JSON without decoding it. An event whose type is the name of a control event gets no name."""
+    """Format the stored JSON without decoding it. An event gets no name if its type is a control event's name."""
     name = _CONTROL_CHARACTERS.sub(" ", event.type)
     name_line = "" if name in _RESERVED_NAMES else f"event: {name}\n"
     return f"id: {event.sequence}\n{name_line}data: {event.wire()}\n\n"

@@ -1,4 +1,4 @@
-"""Subscription to changes of all sessions."""
+"""Subscribe to changes of all sessions."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -41,14 +41,14 @@ class SessionStreamController(Controller):
     async def stream(self, request: Request[Any, Any, Any], state: State, store: InjectedStore) -> Stream:
         """Subscribe to all sessions (server-sent events).
 
-        `session` is sent when a session was created, changed or has new messages, with its current state as
-        in the list; at most once per second for each session. `deleted` has the `{id}` of a deleted session.
-        `caught_up` means that all later changes will be sent, so read the list then. It is sent first, and
-        again whenever changes may have been missed because the database was unavailable.
+        `session` is sent when a session is created, is changed or has new messages, at most once per second
+        for each session. It contains the session as in the list. `deleted` contains the `{id}` of a deleted
+        session. `caught_up` means that all later changes will be sent: read the list now. It is sent first,
+        and again whenever changes may have been missed because the database was unavailable.
 
         There is no cursor: after reconnecting, read the list again. `closed` is sent before the stream ends,
         with the `{code, detail}` of the reason: `server_stopped`, `key_invalid`, or `key_required` after the
-        creation of the first key. A comment is sent after 15 seconds without events.
+        first key is created. A comment is sent after 15 seconds without events.
         """
         feed = await state.session_feeds.get(store.hub, store.sessions)
         mark_as_subscription(request.scope)

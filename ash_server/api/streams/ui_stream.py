@@ -1,7 +1,7 @@
 """The running turn of a session as a resumable stream of Vercel's AI SDK (`useChat({ resume: true })`).
 
-Each client gets the turn from its start, derived from the events of the log, so nothing has to be kept for clients that
-reconnect. The events so far are read before the response begins: some of them may be retracted.
+Each client gets the turn from the start, derived from the event log, so the server keeps no state for clients that
+reconnect. The stored events are read before the response begins, because later events may retract earlier ones.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class UiStreamController(Controller):
         operation_id="followUiMessage",
         response_description="The chunks of the turn.",
         responses={
-            204: ResponseSpec(None, description="No turn runs."),
+            204: ResponseSpec(None, description="No turn is running."),
             **error_responses(*READ_ERRORS, SessionNotFound, SessionTooLarge, OriginNotAllowed),
         },
     )
@@ -60,16 +60,16 @@ class UiStreamController(Controller):
     ) -> Response[Any]:
         """Follow the running turn (AI SDK).
 
-        The resumable stream of Vercel's AI SDK, for `useChat({ resume: true })`: the chunks of the running
-        turn from its start, then new ones as events are stored, until it ends (`[DONE]`). The message that a
-        client builds is that of the projection `ui-messages`. If no turn runs, the response is a 204.
+        A resumable stream for `useChat({ resume: true })` of Vercel's AI SDK. Sends the chunks of the running
+        turn from the start, then new chunks as events are stored, until the turn ends (`[DONE]`). The client
+        builds the same message as the projection `ui-messages`. If no turn is running, the response is 204.
 
-        Prompts and other events that are not part of the answer are transient data: `data-message` has the
-        `UIMessage` of a prompt. `error` is sent if something changed that was sent before, the server stops,
-        the session was deleted or the key is no longer valid, and says what to do. A comment is sent after 15
-        seconds without chunks.
+        Prompts and other events outside the answer are transient data: `data-message` contains the
+        `UIMessage` of a prompt. `error` is sent with instructions if content that was already sent has
+        changed, the server stops, the session is deleted, or the key is no longer valid. A comment is sent
+        after 15 seconds without chunks.
 
-        Clients that do not read for about 10 s are disconnected.
+        Clients that do not read for about 10 seconds are disconnected.
         """
         turn = await store.events.get_running_turn(session_id)
         decode = _decode_redacted if is_redacted(request.scope) else _decode
@@ -81,7 +81,7 @@ class UiStreamController(Controller):
 
 
 class _Followed(NamedTuple):
-    """A turn, with the chunks so far and the batches of events that follow."""
+    """A turn with its first chunks, and the batches of later events."""
 
     stream: UiMessageStream
     chunks: list[UiChunk]
@@ -96,7 +96,7 @@ async def _follow(
     turn: RunningTurn,
     decode: Callable[[Sequence[StoredEvent]], list[Any]],
 ) -> _Followed | None:
-    """Read the events of the turn so far; None if it has ended. Raises SessionTooLarge."""
+    """Read the stored events of the turn. Return None if the turn has ended. Raises SessionTooLarge."""
 
     async def is_running() -> bool:
         try:
@@ -155,7 +155,7 @@ async def _render(followed: _Followed, find_refusal: FindRefusal) -> AsyncGenera
 
 
 async def _has_ended(followed: _Followed) -> bool:
-    """True if the turn was interrupted, or its answer is complete: then only usage may follow, if at all."""
+    """True if the turn was interrupted, or if the answer is complete and at most usage follows."""
     stream = followed.stream
     return stream.is_interrupted or not (stream.has_open_items() or await followed.is_running())
 
@@ -169,7 +169,7 @@ def _decode_redacted(events: Sequence[StoredEvent]) -> list[Any]:
 
 
 def _pieces(chunks: Iterable[UiChunk]) -> list[bytes]:
-    """Return the rendered chunks, split so that little is buffered per client; a comment if there are none."""
+    """Render chunks in small pieces, so little is buffered for each client; without chunks, a comment."""
     rendered = _format(chunks) or _COMMENT
     return [rendered[start : start + _PIECE_BYTES] for start in range(0, len(rendered), _PIECE_BYTES)]
 
