@@ -1,4 +1,4 @@
-"""Parse the output of one run of an agent's CLI."""
+"""Parse the output of an agent's CLI."""
 
 import json
 from collections.abc import Iterator
@@ -68,8 +68,8 @@ def parse_cli_output(
     """Return the output of a run, which is JSONL, one JSON document or plain text. Never raises on texts.
 
     `duration` (in seconds) and `exit_code` are copied to the response if known. With a `response_model`, `data` is the
-    first of these that the model accepts: the run's `structured_output`, the input of its last `StructuredOutput` call,
-    and the JSON in the last answer, which is all of it, the content of a fenced block, or an object or list in it.
+    first value that the model accepts: the run's `structured_output`, the input of its last `StructuredOutput` call,
+    and the JSON in the last answer: the whole answer, a fenced block, or an object or list within the text.
     """
     stdout = exact_text(stdout)
     messages = _plain_answer(stdout) or list(map(_with_client_role, transform_messages(stdout, source)))

@@ -47,7 +47,7 @@ class Draft:
     originals: list[Any] = field(default_factory=list)
 
     def grow(self, blocks: list[Block], *, may_grow: bool = True) -> None:
-        """Append blocks; replace earlier forms of them."""
+        """Append blocks, or replace their earlier forms."""
         matches = match_blocks(self.forms, blocks, may_grow=may_grow)
         first = len(self.blocks) - len(self.forms)
         for block, form, index in matches:

@@ -30,7 +30,7 @@ class _Sent:
 
     id: str
     id_name: str
-    """The name from which the id is derived. The API's id of a message may follow its first line."""
+    """The id is derived from this name. The API's id may follow the first line of a message."""
     blocks: list[Block] = field(default_factory=list)
     usage: Block | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class _Sent:
 
 
 class LiveMessages:
-    """Folds the lines of one session, and returns what they add to its messages.
+    """Folds the lines of a session, and returns the changes of its messages.
 
     The lines of a message may repeat and revise its usage, so usage is part of an update only when the message is
     complete. Copies of messages (`shadowOf`) are left out.
@@ -59,9 +59,9 @@ class LiveMessages:
         self._ids = IdAllocator()
         self._sent: list[_Sent] = []
         self._waiting = set[int]()
-        """Numbers of drafts that may be copies, or whose usage may change."""
+        """Numbers of drafts that may be copies, or may get other usage."""
         self._sent_copies = set[int]()
-        """Numbers of drafts whose original may still follow, in the next turn."""
+        """Numbers of copies that wait for their original, which may come in the next turn."""
         self.size = 0
         """Characters of the lines."""
         for raw, source in head:

@@ -11,7 +11,7 @@ _MAX_SEARCHES, _MIN_SEARCH_BUDGET = 50, 10_000_000
 
 
 def find_shadows(drafts: Sequence[Draft]) -> Mapping[int, Draft]:
-    """Map the id() of each copy to the original draft whose text it repeats.
+    """Map the id() of each copy to the original draft with the same text.
 
     A queued prompt is a copy of the message that sends it. Other copies and originals of the same text are matched one
     to one, in the same or an adjacent turn. A copy also matches a message of its turn that contains its text, or all
@@ -45,7 +45,7 @@ def _take_duplicate(copy: Draft, originals: deque[Draft]) -> Draft | None:
 
 
 class _TurnTexts:
-    """The texts of the messages of one role in one turn."""
+    """The texts of the messages with one role in a turn."""
 
     def __init__(self) -> None:
         self._drafts: list[Draft] = []
@@ -60,7 +60,7 @@ class _TurnTexts:
         self._texts.append(draft.text())
 
     def holder(self, text: str) -> Draft | None:
-        """Return the message that contains this text, or the last one if it is the text of all of them together."""
+        """Return the message that contains this text, or the last message if all texts together do."""
         if (start := self._find(text)) < 0:
             return None
         index = bisect_right(self._ends, start)

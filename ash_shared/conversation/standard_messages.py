@@ -13,7 +13,7 @@ decides, for each one, which message it belongs to:
 
 Until all lines are read, messages are `Draft`s. A part with blocks appends them, replaces them (a revision), or is
 matched with them block by block (growth: a client writes the message again while it gets longer). Usage and metadata
-replace earlier values. A draft keeps its place in the list: the order is the order in which messages begin.
+replace earlier values. A draft keeps its place in the list: messages are in the order of their first lines.
 
 A turn begins with a prompt and ends with a result record or the next prompt. Most keys are valid within a turn only,
 and a copy matches an original in its own or an adjacent turn.
@@ -59,7 +59,7 @@ from ash_shared.records.system_text import command_text, is_client_text, visible
 
 
 def transform_messages(lines: Messages, source: str | None = None) -> list[StandardMessage]:
-    """Return the standard messages of a transcript, in the order in which each begins. Never raises on texts.
+    """Return the standard messages of a transcript, in the order of their first lines. Never raises on texts.
 
     `lines` are the messages of one session, each as its stored text, as the decoded object or list, or as a row
     `(message,)` or `(message, source)`; or one text, which is a JSON document or JSONL. `source` names the format of
@@ -84,11 +84,11 @@ class _Origin(NamedTuple):
 
 
 class Fold:
-    """Folds the lines of one session into drafts of messages."""
+    """Folds the lines of a session into drafts of messages."""
 
     def __init__(self) -> None:
         self.drafts: list[Draft] = []
-        """All messages, in the order in which each begins."""
+        """All messages, in the order of their first lines."""
         self.turn, self._line = 0, -1
         self._changed: set[int] = set()
         self._last: Draft | None = None
@@ -156,7 +156,7 @@ class Fold:
         ]
 
     def build(self, id: str, draft: Draft) -> StandardMessage:
-        """Return the message of a draft, or of a part of one."""
+        """Return the message of a whole or partial draft."""
         if draft.id in self._retracted:
             draft.metadata["retracted"] = True
         draft.blocks = [self._with_late_result(block) for block in draft.blocks]
@@ -260,7 +260,7 @@ class Fold:
             self._rewound_ranges.append((self._index_by_id[earlier], len(self.drafts)))
 
     def _enter_sidechain(self, part: Part, line: str | None) -> None:
-        """Find the call of a subagent's line: that of the line before it, or the one with its prompt."""
+        """Find the call of a subagent's line: the call of the line before, or the one with the same prompt."""
         if part.key is None:
             text = "".join(block["text"] for block in part.blocks if block["type"] == "text")
             call = next(iter(self._calls_by_prompt.get(text, ())), None)
@@ -459,7 +459,7 @@ def _flatten(parsed: ParsedText) -> Iterator[ParsedText]:
 
 
 def _original_of(part: Part, parsed: ParsedText) -> Any:
-    """Return the decoded record, or the piece of it that became the part; the text if there is no record."""
+    """Return the decoded record, or its section that became the part; the text if there is no record."""
     if part.original is not None:
         return part.original
     return parsed.content.blocks[0].get("text") if parsed.record is None else parsed.record

@@ -41,7 +41,7 @@ def json_end(json: UnfinishedJson) -> str:
 
 
 def _common_depth(containers: list[list[str] | int], keys: list[str | int]) -> int:
-    """Return the number of open containers whose last entry is the one that these keys name."""
+    """Return the number of open containers with the entry at these keys as their last one."""
     depth = 0
     for container, key in zip(containers, keys, strict=False):
         if key != (container - 1 if isinstance(container, int) else container[-1]):

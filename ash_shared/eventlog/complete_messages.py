@@ -128,7 +128,7 @@ def _retract_version(output: LineOutput, earlier: str, prompt: str) -> None:
 
 
 def _enter_sidechain(output: LineOutput, part: Part) -> None:
-    """Find the call of a subagent's line: that of the line before it, or the one with its prompt."""
+    """Find the call of a subagent's line: the call of the line before, or the one with the same prompt."""
     state, line = output.state, part.header_in(output.header).uuid
     call = (
         _call_with_prompt(state, part)
@@ -142,7 +142,7 @@ def _enter_sidechain(output: LineOutput, part: Part) -> None:
 
 
 def _call_with_prompt(state: State, part: Part) -> str | None:
-    """Return the first pending call with this prompt to which no other subagent belongs."""
+    """Return the first pending call with this prompt that has no subagent yet."""
     prompt, taken = text_digest(_spoken_text(part)), set(state.sidechain_calls.values())
     pending = (id for id, call in state.calls.items() if call.prompt == prompt and call.state != "answered")
     return next((id for id in pending if id not in taken), None)
@@ -256,7 +256,7 @@ def _hold_copy(output: LineOutput, role: Literal["user", "assistant"], text: str
 
 
 def _spoken_text(part: Part) -> str:
-    """Return the text by which copies are matched: the text blocks, or else the reasoning."""
+    """Return the text that copies are compared by: the text blocks, or else the reasoning."""
     return joined_text(part.blocks) or "".join(
         block["thinking"] for block in part.blocks if block["type"] == "thinking"
     )

@@ -68,7 +68,7 @@ def _emit_file(output: LineOutput, part: Part, block: Block, place: Place) -> No
 
 
 def emit_audio(output: LineOutput, blocks: list[Block], fields: Block, place: Place) -> None:
-    """Emit the end of speech, with what the blocks have of it: the recording and its transcript."""
+    """Emit the end of speech, with the recording and its transcript, as far as the blocks contain them."""
     turns.activate_turn(output)
     recordings = [without(block, "transcript") for block in blocks if "source" in block]
     output.emit("audio_done", {**fields, **({"content": recordings} if recordings else {})}, place)
@@ -162,7 +162,7 @@ def _user_payload(content: list[Block]) -> Block:
     texts = _texts_of(content)
     text = "\n\n".join(texts)
     payload: Block = {"text": text}
-    if (typed := typed_text(text)) != text:  # a tool wrapped text around what a person typed
+    if (typed := typed_text(text)) != text:  # a tool added text to a person's prompt
         payload["visibleText"] = typed
     if len(content) > 1 or not texts:
         payload["content"] = content
@@ -222,7 +222,7 @@ def release_copies(
     if not waiting:
         return
     header, state = output.header, output.state
-    # Emitting a call releases answers, so none of these may still be held.
+    # Emitting a call releases answers, so none may still be held.
     state.held_copies = [held for held in state.held_copies if not any(held is one for one in waiting)]
     for held in waiting:
         output.header = RecordHeader(uuid=held.record, timestamp=held.timestamp)

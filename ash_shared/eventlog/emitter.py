@@ -36,7 +36,7 @@ class Line(NamedTuple):
 
 
 _MAX_LIVE_LAG = 60_000
-"""Milliseconds by which timestamps of a live session may differ from the clock."""
+"""Milliseconds: the largest difference between the clock and the timestamps of a live session."""
 
 EMPTY_LINE = Line((), RecordHeader(), "unknown")
 
@@ -87,7 +87,7 @@ class LineOutput:
         self.parent_call, self.has_local_ids = "", False
         """Set by `Scope`."""
         self.sidechain_call = ""
-        """The call of the subagent of this line, which does not name it."""
+        """The call of this line's subagent, if the line does not state it."""
         self.events: list[Event] = []
         if line.header.timestamp is not None:
             self.set_lag(line.header.timestamp, context.timestamp())

@@ -63,7 +63,7 @@ class SavedState(NamedTuple):
 
 
 class Normalizer:
-    """Derive the events of one stream or session, line by line."""
+    """Derives the events of a stream or session, line by line."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class Normalizer:
     def normalize(self, chunk: RawMessage, context: Context) -> list[ChatEvent]:
         """Return the events of the next message, or chunk of a stream: a text, or the decoded object or list.
 
-        Never raises on texts; raises TypeError for what is neither a text nor JSON.
+        Never raises on texts; raises TypeError for anything but a text or JSON.
         """
         return list(map(read_event, self.follow(parse_line(chunk, self._source), context)))
 

@@ -113,4 +113,4 @@ _OBSERVERS: Mapping[str, Callable[[LineOutput, Event, Block], None]] = {
 }
 
 NOTED = types_where(lambda row: row.is_noted) - CHUNKS
-"""The types of posted events that affect derived ones. Chunks are excluded: there are thousands of them."""
+"""The types of posted events that affect derived ones. Chunks are excluded: a session has thousands."""

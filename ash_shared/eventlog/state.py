@@ -16,8 +16,8 @@ The state answers four questions about the next line:
 The lifetimes differ. Slots and held copies of answers end with the turn. Queued prompts wait for the next one. Calls
 outlive it, because a result may come later: a call is `asked` by the last answer, `left` when the next answer begins
 without its result, `lapsed` when the turn is over, and `answered` at its result. Digests are kept until the other
-record of a pair has come. What a later record may still refer to after the end of the input is listed in
-`State.after_the_end`.
+record of a pair has come. `State.after_the_end` lists the fields that later records may still refer to after the
+end of the input.
 
 The state must stay small, because every append reads and writes it. So it contains no text that was emitted: copies
 are recognised by digest, and of an open text it has only the last `MAX_OPEN_TEXT` characters. A store saves the
@@ -101,7 +101,7 @@ class Turn(_Stored):
     interrupt."""
     has_text: bool = False
     usage_by_answer: dict[str, Any] = {}
-    """Usage by answer; that of old answers is added up under an empty key."""
+    """Usage by answer; the usage of old answers is added up under an empty key."""
     totalled_counts: dict[str, list[int]] = {}
     """Counts of the answers that were added up, by digest of their keys, to correct them if they are counted again."""
     usage_by_agent: dict[str, AgentUsage] = {}
@@ -194,7 +194,7 @@ class Slot(_Stored, dict=True):
     text_number: int = 0
     """Identifies the beginning of the text once it is stored."""
     audio_chunks: int = 0
-    """Number of chunks of speech so far, whose data is only in the events."""
+    """Number of chunks of speech so far; their data is only in the events."""
     call: str = ""
     tool: str = ""
     arguments: Any = ""
@@ -247,7 +247,7 @@ class Slot(_Stored, dict=True):
         return bool(self.length or self.audio_chunks)
 
     def is_below(self, name: str, parent_call: str) -> bool:
-        """True if the slot has this name or is inside the slot of this name."""
+        """True if the slot has this name or is inside a slot with this name."""
         return self.parent_call == parent_call and (self.name == name or self.name.startswith(f"{name}/"))
 
 
@@ -286,7 +286,7 @@ class HeldCopy(_Stored):
 
 
 class EmittedAnswer(_Stored):
-    """An answer whose records may repeat blocks of earlier ones."""
+    """An answer with records that may repeat earlier blocks."""
 
     key: str
     forms: list[BlockForm] = []
@@ -320,10 +320,10 @@ class State(_Stored):
     held_copies: list[HeldCopy] = []
     queue: PromptQueue = msgspec.field(default_factory=PromptQueue)
     original_digests: list[str] = []
-    """Digests of emitted originals whose copy has not come, after a letter: u for the user, a for the assistant, e for
+    """Digests of emitted originals without a copy yet, after a letter: u for the user, a for the assistant, e for
     an error."""
     copy_digests: list[str] = []
-    """Digests of emitted copies whose original has not come."""
+    """Digests of emitted copies without an original yet."""
     emitted_revisions: dict[str, dict[str, str]] = {}
     """By key of a part that may be written again: digests of its blocks, with the ids of retractable events."""
     emitted_answers: dict[str, EmittedAnswer] = {}
@@ -340,9 +340,9 @@ class State(_Stored):
     once_digests: list[str] = []
     """Digests of events that are emitted once per turn."""
     roles_by_key: dict[str, Speaker] = {}
-    """Roles of messages whose parts are separate records, by key."""
+    """Roles of messages with parts in separate records, by key."""
     prompts_by_parent: dict[str, str] = {}
-    """The ids of the last prompts, by digest of the id of the record that each of them follows."""
+    """The ids of the last prompts, by digest of the id of the preceding record."""
     first_prompts: dict[str, str] = {}
     """The ids of prompts that follow no record, by digest of the provider's id of the session; empty if the
     conversation began otherwise."""
@@ -354,7 +354,7 @@ class State(_Stored):
     """Total cost so far of the provider's session `cost_session`."""
     cost_session: str = ""
     clock_lag: int = 0
-    """Milliseconds by which timestamps of the session are before the clock, for recordings."""
+    """Milliseconds from the timestamps of the session to the clock, for recordings."""
     is_interrupted: bool = False
     """True if the last turn was interrupted and no other has begun."""
     has_records: bool = False

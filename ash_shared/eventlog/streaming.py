@@ -329,8 +329,8 @@ def _block_of_slot(slot: Slot, text: str) -> Block:
 
 
 def discard_slots(output: LineOutput, part: steps.Part) -> None:
-    """Discard the slots whose complete content a message has. Slots before them, and those of another answer, have no
-    message: end them."""
+    """Discard the slots that a complete message supersedes. End earlier slots and slots of another answer, since no
+    message replaces them."""
     state, parent_call = output.state, part.parent_call or ""
     if part.slot is not None:
         state.slots = [slot for slot in state.slots if not slot.is_below(part.slot, parent_call)]
@@ -350,7 +350,7 @@ def discard_slots(output: LineOutput, part: steps.Part) -> None:
 
 
 def _has_other_answer(state: State, part: steps.Part, parent_call: str) -> bool:
-    """True if this part begins another answer than that of the open slots."""
+    """True if this part does not belong to the answer of the open slots."""
     if state.turn is None or state.turn.is_over:
         return False  # the end of the turn ends its slots
     return part.message_id is not None and state.response_id(parent_call) not in (None, part.message_id)
@@ -370,7 +370,7 @@ def end_complete_slots(
 
 
 def _find_slot_of(state: State, block: Block, parent_call: str) -> Slot | None:
-    """Return the slot that a complete block supersedes: that of the same call, or else the first of its kind."""
+    """Return the slot that a complete block supersedes: the slot of its call, or else the first of its kind."""
     kind = "audio" if is_audio(block) else _SLOT_KINDS.get(block["type"])
     candidates = [slot for slot in state.slots if slot.kind == kind and slot.parent_call == parent_call]
     if kind == "input":
@@ -379,7 +379,7 @@ def _find_slot_of(state: State, block: Block, parent_call: str) -> Slot | None:
 
 
 def record_complete(state: State, part: steps.Part) -> None:
-    """Record the blocks of a complete message in its response, part of which may have been streamed."""
+    """Record the blocks of a complete message in its response, which may have been streamed in part."""
     parent_call = part.parent_call or ""
     known = state.responses.get(parent_call)
     if known is not None and known.was_streamed:

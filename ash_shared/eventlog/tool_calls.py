@@ -1,6 +1,6 @@
 """Tool calls, their output and their results.
 
-A call is tracked from its first chunk to the end of the turn in which it is answered. A result without a tracked
+A call is tracked from its first chunk to the end of the turn that has its result. A result without a tracked
 call is marked as an orphan.
 """
 
@@ -148,7 +148,7 @@ def add_to_result(state: State, id: str, fields: Block) -> None:
 
 
 def emit_held_results(output: LineOutput) -> None:
-    """Emit held copies of results whose original has not come."""
+    """Emit held copies of results that have no original yet."""
     for id, block in list(output.state.pending_results.items()):
         known = output.state.calls.get(id)
         if known is not None and known.state != "answered" and block.get("type") == "tool_result":

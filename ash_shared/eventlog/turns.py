@@ -114,8 +114,8 @@ def mark_over(state: State) -> None:
 
 
 def clear_turn(output: LineOutput) -> None:
-    """Clear the state of the turn. Pending calls stay: they may be answered later. So do originals of the user, whose
-    copies may follow in the next turn; those of answers (a) and errors (e) have their copies in the same turn."""
+    """Clear the state of the turn. Pending calls stay: they may be answered later. So do originals of the user:
+    their copies may follow in the next turn. Copies of answers (a) and errors (e) come in the same turn."""
     state = output.state
     state.turn = None
     state.responses, state.slots, state.pending_results = {}, [], {}

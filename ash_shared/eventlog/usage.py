@@ -99,7 +99,7 @@ def count_part(state: State, turn: Turn | None, part: Part, usage: Block) -> Non
 
 
 def _count_for_agent(turn: Turn, agent: str, key: str, usage: Block) -> None:
-    """Count an answer of a subagent, whose lines with the same answer follow each other."""
+    """Count an answer of a subagent. Its lines with the same answer follow each other."""
     counted = turn.usage_by_agent.setdefault(agent, AgentUsage())
     answer = digests.text_digest(key) if key else ""
     if answer == "" or answer != counted.answer:

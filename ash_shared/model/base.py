@@ -38,7 +38,7 @@ class _NotNull:
 
 
 Omittable = Annotated[T | None, _NotNull()]
-"""Type of an optional field whose key is absent or has a value: null is not valid JSON for it."""
+"""Type of an optional field: the key is absent or has a value, and null is invalid."""
 
 
 class _AbsentAsNone:
@@ -105,7 +105,7 @@ class AshModel(BaseModel):
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Describe fields by their docstrings; require constants such as `type`, whose default is only for Python."""
+        """Describe fields by their docstrings; require constants such as `type`, with a default only in Python."""
         json_schema = handler(schema)
         model_schema = handler.resolve_ref_schema(json_schema)
         properties = model_schema.get("properties", {})

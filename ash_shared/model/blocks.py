@@ -251,7 +251,7 @@ class _Object(Struct, gc=False):
 
 
 def _struct(model: type[BaseModel], tag: str | None = None) -> type[Struct]:
-    """Return a struct whose conversion accepts the same JSON values as the model's strict validation.
+    """Return a struct that accepts the same JSON values as the model's strict validation.
 
     The literal `type` of a block is its tag.
     """

@@ -17,7 +17,7 @@ Weight = Literal["A", "B", "C", "D"]
 
 
 class ChunkGroup(NamedTuple):
-    """The chunks that a complete event repeats: those with the same values of these fields."""
+    """The chunks that a complete event repeats have the same values in these fields."""
 
     kind: str
     """Part of the key under which chunks are stored: never change it."""
@@ -29,7 +29,7 @@ class EventType(NamedTuple):
 
     model: type[BaseModel]
     role: Role = "system"
-    """Whose text it is; `tool` for tool results, `system` for events of no speaker."""
+    """The speaker; `tool` for tool results, `system` for events without a speaker."""
     message_role: Role | None = None
     """The role of its message when a stored event is parsed; None if it has no blocks of its own."""
     text: str | None = None
@@ -41,13 +41,13 @@ class EventType(NamedTuple):
     chunks: ChunkGroup | None = None
     """For a complete type: its chunks."""
     turn: Literal["start", "end"] | None = None
-    """start: an event of this type starts a turn; end: it ends one."""
+    """start: the event starts a turn; end: it ends the turn."""
     trigger: Literal["user", "callback", "system"] | None = None
     """The trigger of the turn that it starts if none is open; `user` for prompts."""
     is_turn_content: bool = False
     """Counts as content of a turn: turns without content are not counted, and not revoked by their number."""
     is_noted: bool = False
-    """Posted events of this type affect the events that are derived after them."""
+    """Posted events of this type affect later derived events."""
     is_revocable: bool = False
     """Retracted by its id if a record is written again without the content."""
     is_topic: bool = False
@@ -221,7 +221,7 @@ CATALOGUE: Mapping[str, EventType] = {
 
 
 def types_where(holds: Callable[[EventType], object]) -> frozenset[str]:
-    """Return the types whose row fulfils a condition."""
+    """Return the types with rows that fulfil a condition."""
     return frozenset(name for name, row in CATALOGUE.items() if holds(row))
 
 

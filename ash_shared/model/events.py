@@ -59,7 +59,7 @@ class TurnEnded(_Wire):
     usage: Omittable[StandardTokenUsage] = ABSENT
     """The sum over all answers of the turn."""
     cost_usd: Omittable[float] = ABSENT
-    """The cost of this turn only."""
+    """The cost of the turn only."""
     partial: Omittable[bool] = ABSENT
     """True if the turn did not finish."""
     usage_by_agent: Omittable[dict[str, StandardTokenUsage]] = ABSENT
@@ -106,7 +106,7 @@ class UserAudio(_Wire):
 
 
 class AssistantText(_Wire):
-    """A text of the assistant, or a chunk of one."""
+    """The assistant's text, or a chunk."""
 
     text: str
     """In a chunk, the added text; in `assistant_done`, the complete text."""
@@ -126,7 +126,7 @@ class AssistantText(_Wire):
 
 
 class Thinking(_Wire):
-    """Reasoning, or a chunk of it; the text is empty if the provider withheld it."""
+    """Reasoning, or a chunk; the text is empty if the provider withheld it."""
 
     text: str
     signature: str | None = ABSENT
@@ -285,7 +285,7 @@ class SystemText(_Wire):
 
 
 class Retracted(_Wire):
-    """The revoked events, identified by one or more of these keys."""
+    """The revoked events, identified by one or more keys."""
 
     event_ids: Omittable[list[str]] = ABSENT
     message_ids: Omittable[list[str]] = ABSENT
@@ -296,7 +296,7 @@ class Retracted(_Wire):
     turns: Omittable[int] = ABSENT
     """The number of revoked turns, counted back from the last one."""
     message_sequences: Omittable[list[int]] = ABSENT
-    """The stored messages of these events, if they were deleted."""
+    """The deleted stored messages, if that is the reason."""
     reason: Omittable[str] = ABSENT
     """`deleted`: the events and their messages no longer exist. `withdrawn`: the person withdrew a message before the
     agent received it."""
@@ -307,7 +307,7 @@ class RawRecord(_Wire):
 
     source: str
     raw: Any
-    """The unrecognised record, or the unrecognised part of it."""
+    """The unrecognised record, or its unrecognised part."""
 
 
 class TurnStartEvent(_Event):
@@ -540,7 +540,7 @@ _other: TypeAdapter[OtherEvent] = TypeAdapter(OtherEvent)
 
 
 def read_event(event: Any) -> ChatEvent:
-    """Return the typed event of a decoded JSON object, whose keys are the JSON names.
+    """Return the typed event of a decoded JSON object with the JSON names as keys.
 
     Raises pydantic.ValidationError for any other value, and for a known type with an invalid payload.
     """
@@ -551,7 +551,7 @@ def read_event(event: Any) -> ChatEvent:
 
 
 def is_payload(event_type: str, payload: Any) -> bool:
-    """True if the payload is valid for an event of this type."""
+    """True if the payload is valid for this type of event."""
     try:
         read_event({"id": "-", "timestamp": 0, "sessionId": "-", "type": event_type, "payload": payload})
     except ValidationError:

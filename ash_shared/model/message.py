@@ -136,7 +136,7 @@ class StandardMessage(AshModel):
     metadata: MessageMetadata
     error: Omittable[MessageError] = ABSENT
     original: list[Any] = Field(alias="_original")
-    """The decoded records of the message; for a record of several messages, the part of this one."""
+    """The decoded records of the message; for a record with several messages, the section of each."""
 
 
 class RecordHeader(NamedTuple):
@@ -149,7 +149,7 @@ class RecordHeader(NamedTuple):
     session_id: str | None = None
     client_version: str | None = None
     model: str | None = None
-    """The model of this record, or, if it is not a message, of the records after it."""
+    """The model of this record, or, if it is not a message, of the next records."""
     title: str | None = None
     """A title of the session, set by the person or the tool."""
     is_title_of_person: bool = False
@@ -159,7 +159,7 @@ class RecordHeader(NamedTuple):
     last_timestamp: int | None = None
     """Latest time in a record that names several, such as the last update of a session; milliseconds since 1970."""
     agent: str | None = None
-    """The subagent whose session this is, by the id in its parent's transcript; empty for a main session."""
+    """The subagent that wrote the session, by its id in the parent's transcript; empty for a main session."""
 
 
 def merge_headers(records: Sequence[RecordHeader]) -> RecordHeader:
@@ -178,18 +178,18 @@ def merge_headers(records: Sequence[RecordHeader]) -> RecordHeader:
 
 
 class Identity(NamedTuple):
-    """Names by which a record and its transcript are recognised in another file; None for absent ones."""
+    """Names that identify a record and its transcript in another file; None for absent ones."""
 
     session: str | None = None
     """The provider's id of the session."""
     project: str | None = None
-    """The folder in which the agent works, or the provider's id of it."""
+    """The agent's working folder, or the provider's id for the folder."""
     agent: str | None = None
     """The provider's id of the subagent that writes the transcript."""
     origin: str | None = None
-    """The provider's id of the session of which this one is a fork."""
+    """The provider's id of the session that this one is a fork of."""
     record: str | None = None
-    """The id of the record, the same in every copy of it."""
+    """The id of the record, the same in every copy."""
     body: str | None = None
     """The content that copies have in common, besides the id; None for the text of a record without one, empty for
     nothing."""

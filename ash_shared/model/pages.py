@@ -45,7 +45,7 @@ class MessageComparison(AshModel):
     equal: list[str]
     """The ids of stored texts that are equal, before the first one that differs."""
     deleted: Omittable[list[str]] = ABSENT
-    """The ids before it whose texts were deleted; they are not stored again."""
+    """Earlier ids with deleted texts, which are not stored again."""
     different: Omittable[DifferentText] = ABSENT
     """The first stored text that differs. Texts after it were not compared."""
 
@@ -58,7 +58,7 @@ class TranscriptClaim(AshModel):
     has_names: bool = Field(alias="hasNames")
     """False if the names of its transcript are not known yet."""
     path: Omittable[str] = ABSENT
-    """Where the transcript was seen last; absent if no transfer of it is complete."""
+    """Where the transcript was seen last; absent until a transfer is complete."""
     message_count: int = Field(alias="messageCount")
     is_mirror: bool = Field(alias="isMirror", default=False)
     """True if a program has stored records of the transcript one by one: they are lines, too."""

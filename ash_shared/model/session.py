@@ -26,12 +26,12 @@ class Session(AshModel):
     path: Omittable[str] = ABSENT
     """Where the imported transcript was seen last, if that is no longer `externalId`."""
     copy_of: Omittable[UUID] = Field(default=ABSENT, alias="copyOf")
-    """The session whose messages this one begins with: it is a copy or a fork of it. Absent unless that is stored."""
+    """The session that this one copies or forks, and begins like. Absent unless the original is stored."""
     copied_messages: Omittable[int] = Field(default=ABSENT, alias="copiedMessages")
     """The number of messages at the beginning that are copies. Their usage counts only in the other session."""
     agent_id: Omittable[str] = Field(default=ABSENT, alias="agentId")
-    """The subagent whose session this is, by the id in the events of its parent: `agentId` of the result of the call
-    that started it, or `targetSessionId` and `fromSessionId`. Absent for main sessions, and if it is not known."""
+    """The subagent that wrote the session, by its id in the parent's events: `agentId` in the result of the call that
+    started it, or `targetSessionId` and `fromSessionId`. Absent for main sessions and if unknown."""
     title: Omittable[str] = ABSENT
     """The title set by a person, else by the tool, else the beginning of the first prompt."""
     prompt: Omittable[str] = ABSENT
@@ -87,7 +87,7 @@ class SessionPage(AshModel):
 
 
 def active_at(session: Session) -> datetime:
-    """Return the time of the last activity, by which lists are sorted.
+    """Return the time of the last activity, the sort key of lists.
 
     The latest time that a message names, else the modification time of the imported file; the time of the last append
     if that is earlier, or if there is neither.

@@ -22,7 +22,7 @@ def block_validators() -> Mapping[str, Validator]:
 
 
 def _has_aliases(name: str) -> bool:
-    """True if JSON names differ from those of the class. A validator without arguments is a third faster."""
+    """True if JSON names differ from the names in the class. A validator without arguments is a third faster."""
     return any(field.alias for field in CLASSES[name].model_fields.values())
 
 
@@ -40,7 +40,7 @@ def _block_schemas() -> dict[str, CoreSchema]:
 def _validator(schema: CoreSchema) -> Callable[[Any], Any]:
     """Return a function that accepts JSON names only: `mime_type` in a block is an unknown key.
 
-    This is an argument of the call: pydantic ignores the configuration of a schema whose class has a validator already.
+    This is an argument of the call: pydantic ignores a schema's configuration if the class has a validator.
     """
     return partial(SchemaValidator(schema).validate_python, by_alias=True, by_name=False)
 

@@ -58,8 +58,8 @@ def _find_prompt(parsed: ParsedText) -> str | None:
 
 
 def prompt_name(text: str) -> str:
-    """Return the beginning of a prompt in one line, to name a session; empty if a person wrote nothing of it, or only a
-    command that controls the client."""
+    """Return the beginning of a prompt in one line, as a title; empty if a person wrote nothing, or only a command that
+    controls the client."""
     typed = prompt_text(text)
     words = _without_markup(" ".join(typed[:_MAX_PROMPT_SOURCE].split()))
     if len(words) > MAX_PROMPT:

@@ -70,7 +70,7 @@ class BlocksPlace(NamedTuple):
 
 
 def find_blocks(raw: str, source: str | None, encoded: bytes | None = None) -> BlocksPlace | None:
-    """Return the place from which `copy_blocks` makes the result of `parse_message_content_json`. Never raises.
+    """Return the place of the blocks, for `copy_blocks`. Never raises.
 
     None if the result is not a copy, or if the text is many times as large, since a store reads all of it. `encoded` is
     the result of `encode_blocks`, if known: a text that contains it is not parsed again.

@@ -224,7 +224,7 @@ def parse_text(raw: str | bytes, source: str | None) -> ParsedText:
 
 
 def _parse_partly(raw: str | bytes, source: str | None) -> ParsedText | None:
-    """Read a record whose content a fast path can decode, although the text as a whole cannot be decoded."""
+    """Parse a record if a fast path can decode its content, although the whole text cannot be decoded."""
     if has_too_many_values(raw):
         return None
     for provider in _load_providers().values():
@@ -328,7 +328,7 @@ def _parse_elements(elements: Sequence[ParsedText], *, is_glued: bool = False) -
 
 
 _KINDS_BY_PRIORITY: tuple[Kind, ...] = ("message", "chunk", "record")
-"""The kind of a list is the first of these that an element has; its role is that of the first such element."""
+"""The kind of a list is the first kind here that an element has; the first such element gives the role."""
 
 
 def _parse_bare_block(value: Any) -> ParsedText:

@@ -140,7 +140,7 @@ def _add_user(fold: _Fold, event: WireEvent) -> None:
 
 
 def _add_speech(fold: _Fold, event: WireEvent) -> None:
-    """Add what the user said, or else a description of the recording."""
+    """Add the transcript of the user's speech, or else a description of the recording."""
     payload = event["payload"]
     if not payload.get("synthetic"):
         words = text_block(payload["transcription"])

@@ -148,7 +148,7 @@ class StandingLog:
 
 
 def _names(event: WireEvent) -> set[str]:
-    """Return the ids by which a retraction may name the record or answer of an event."""
+    """Return the ids that a retraction may use for the record or answer of an event."""
     return {event[key] for key in ("recordId", "responseId") if event.get(key) is not None}
 
 

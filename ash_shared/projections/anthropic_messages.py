@@ -3,8 +3,8 @@
 The API requires alternating user and assistant messages, the user first; the results of all `tool_use` blocks at the
 beginning of the next user message; no blank text, and no trailing whitespace in a final assistant message.
 
-Thinking is dropped even if it is signed: a signature is valid only if everything before the block is what the model
-saw, which a projection does not guarantee. Older models in manual thinking mode require it while an answer waits for
+Thinking is dropped even if it is signed: a signature is valid only if everything before the block is unchanged,
+which a projection does not guarantee. Older models in manual thinking mode require it while an answer waits for
 results; continue there with thinking switched off.
 """
 

@@ -23,8 +23,8 @@ class _Element(NamedTuple):
 def to_claude_prompt(events: Events) -> str:
     """Return the conversation as a prompt for `claude -p`; empty if there are no messages.
 
-    Texts are not escaped. If one contains one of these tags, all tags get a number that no text contains (`<user-2>`),
-    so that no text can imitate another message.
+    Texts are not escaped. If a text contains such a tag, all tags get a number that no text contains (`<user-2>`), so
+    that no text can imitate another message.
     """
     elements = [element for item in conversation(events) for element in _elements(item)]
     if not elements:

@@ -1,7 +1,7 @@
 """Convert a conversation to the attributes that OpenTelemetry's GenAI conventions give the call of a model.
 
-The call is that of the last answer: the answer is the output, everything before it the input. Duplicates, retracted
-messages, subagents, notices of the client and the messages before a summary are not part of it. Unknown values are
+The last answer is the output of the call, everything before it the input. Duplicates, retracted
+messages, subagents, notices of the client and the messages before a summary are left out. Unknown values are
 absent, except the finish reason, which is then `unknown`. Reasons, providers and parameter types use the terms of the
 conventions.
 
@@ -138,7 +138,7 @@ def _is_notice(block: Block) -> bool:
 
 
 def _conversation(messages: Sequence[StandardMessage]) -> list[StandardMessage]:
-    """Return the messages that the model receives or returns; those of a subagent only in its own session."""
+    """Return the messages that the model receives or returns; a subagent's messages only in its own session."""
     known = [each for each in messages if each.metadata.shadow_of is None and not each.metadata.retracted]
     kept = [each for each in known if not (each.role == "assistant" and each.metadata.synthetic)]
     return [each for each in kept if not _is_of_subagent(each)] or kept

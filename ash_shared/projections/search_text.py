@@ -132,5 +132,5 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _is_opaque(block: Block) -> bool:
-    """True if `data` and `signature` of this block are opaque: other blocks use these names for texts."""
+    """True if the block's `data` and `signature` are opaque: other blocks use these names for texts."""
     return block.get("type") in ("base64", "thinking", "redacted_thinking")

@@ -74,7 +74,7 @@ class SessionSummary(AshModel):
     models: dict[str, int] = Field(default={})
     """Number of answers by model, most first; empty if the models are unknown."""
     agents: list[str] = Field(default=[])
-    """Other agents and sessions that took part, in the order in which they first appear."""
+    """Other agents and sessions that took part, in order of appearance."""
     agent_callbacks: int = 0
     """Answers of other agents."""
     awaited_agents: int = 0
@@ -84,10 +84,10 @@ class SessionSummary(AshModel):
     cost_usd: Omittable[float] = ABSENT
     """Total of the turns with known cost, including the open one, in US dollars."""
     total_usage: Omittable[StandardTokenUsage] = ABSENT
-    """`usage` together with that of the stored sessions of subagents, at any depth; absent if there are none. Lines of
-    such a subagent in the transcript of another session count only once, in its own."""
+    """`usage` plus the usage of stored subagent sessions, at any depth; absent without such sessions. A subagent's
+    lines in another session's transcript count only once, in its own session."""
     total_cost_usd: Omittable[float] = ABSENT
-    """`cost_usd` together with that of the stored sessions of subagents; absent if there are none."""
+    """`cost_usd` plus the costs of stored subagent sessions; absent without such sessions."""
     is_open: bool = False
     """True if the last turn has neither ended nor been interrupted."""
     open_calls: list[str] = Field(default=[])
@@ -150,7 +150,7 @@ def _to_time(milliseconds: int) -> datetime | None:
 
 
 def _text(event: WireEvent) -> str:
-    """Return the beginning of a text in one line; of a prompt, what the person typed."""
+    """Return the beginning of a text in one line; from prompts, text added by clients is removed."""
     text = event["payload"][CATALOGUE[event["type"]].text]
     words = " ".join((typed_text(text) if is_prompt(event) else text).split())
     return words if len(words) <= _MAX_TEXT else words[: _MAX_TEXT - 1] + "…"

@@ -11,9 +11,9 @@ from ash_shared.records.json_fields import TOKEN_COUNTS
 Counts = dict[str, int]
 
 TURN_MARKS = ("reset", "turn_start", "turn_end")
-"""The types of the events from which the spending of a session follows."""
+"""The types of the events that contain the spending of a session."""
 COPY_MARKS = (*TURN_MARKS, *sorted(types_where(lambda row: row.is_turn_content)))
-"""`TURN_MARKS` and the content of turns, for a session whose first messages are copies from another one."""
+"""`TURN_MARKS` and the content of turns, for a session that begins with copies from another one."""
 
 
 class Spending(NamedTuple):
@@ -64,7 +64,7 @@ def total_spending(sessions: Iterable[AgentSpending]) -> Spending:
 
 
 def _own_usage(agent_id: str | None, spent: Spending, agents: set[str | None]) -> Counts:
-    """Return the usage of a session without the lines of these agents, other than its own."""
+    """Return the usage of a session without the lines of other listed agents."""
     others = agents - {agent_id}
     repeated = _sum(counts for agent, counts in spent.usage_by_agent.items() if agent in others)
     return {name: max(0, count - repeated.get(name, 0)) for name, count in (spent.usage or {}).items()}

@@ -1,4 +1,4 @@
-"""Convert events to the chunks from which a client of Vercel's AI SDK builds messages (`UIMessageChunk`).
+"""Convert events to the chunks (`UIMessageChunk`) that a client of Vercel's AI SDK builds messages from.
 
 An assistant message lasts from a prompt, or the start of a turn, to the next one. Each response of the model is a step.
 Chunks of events become deltas; a complete event adds the rest and ends its part. So the parts are the same with and
@@ -244,7 +244,7 @@ class UiChunks:
             yield {"type": "tool-input-delta", "toolCallId": call.id, "inputTextDelta": added}
 
     def _open_call(self, id: str) -> _Call | None:
-        """Return the call whose arguments are incomplete."""
+        """Return the call with incomplete arguments."""
         call = None if self._message is None else self._message.calls.get(id)
         return None if call is None or call.is_complete else call
 

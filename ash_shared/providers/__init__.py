@@ -1,6 +1,6 @@
 """The wire formats that Ash reads: one module or package per provider.
 
-Every module here that defines `PROVIDER` is a provider; there is no other list of them. Providers never import
+Every module here that defines `PROVIDER` is a provider; there is no other list. Providers never import
 each other.
 """
 
@@ -15,7 +15,7 @@ from ash_shared.records.fingerprints import BODY_KEYS
 
 
 class Providers(dict[str, Provider]):
-    """Providers by source, in the order in which recognition tries them."""
+    """Providers by source, in the order of recognition."""
 
     def __init__(self, providers: Iterable[Provider]) -> None:
         super().__init__((provider.source, provider) for provider in providers)
@@ -42,7 +42,7 @@ class Providers(dict[str, Provider]):
     def recognize(self, record: Record) -> tuple[Provider, WireType] | None:
         """Return the first provider that recognises a record, with the record's row.
 
-        Providers whose marks exclude the record are skipped.
+        Providers are skipped if their marks exclude the record.
         """
         for provider in self._providers[self._candidates(record)]:
             row = provider.recognize(record)
@@ -51,7 +51,7 @@ class Providers(dict[str, Provider]):
         return None
 
     def _candidates(self, record: Record) -> int:
-        """Return the bits of the providers whose marks do not exclude a record."""
+        """Return the bits of the providers that may recognise a record, by their marks."""
         wire_type = record.get("type")
         if wire_type.__class__ is str:
             candidates = self._by_type.get(wire_type.partition(".")[0], 0)
@@ -81,7 +81,7 @@ class _Subsets(dict[int, list[Provider]]):
 
 
 def _untyped_keys(marks: Mapping[int, Marks]) -> Mapping[str, tuple[int, int]]:
-    """Return the bits of the providers that each key of an untyped record marks, and of those that allow it."""
+    """Return, for each key of an untyped record, the bits of providers that it marks, and that allow it."""
     marked = _index({bit: marks[bit].untyped_keys for bit in marks})
     allowed = _index({bit: marks[bit].body_keys for bit in marks})
     return {

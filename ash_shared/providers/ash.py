@@ -75,7 +75,7 @@ def _text_translation(
 
 
 def _translated_payload(payload: Block, typed: Block, consumed: set[str], event: str) -> Block:
-    """Return the result of `translated` for a payload, in which `type` is an ordinary key that goes to `extra`."""
+    """Return the result of `translated` for a payload; its `type` is an ordinary key and goes to `extra`."""
     return with_extra(translated(payload, typed, consumed, event), pick(payload, "type"))
 
 

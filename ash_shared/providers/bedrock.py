@@ -129,7 +129,7 @@ def _media_source(source: Record, media_type: str | None) -> Block:
 
 
 def _other_keys(source: Record, consumed: str) -> Block:
-    """Return the unconsumed keys. Raises KeyError if one of them is also a key of a block source."""
+    """Return the unconsumed keys. Raises KeyError if a block source has the same key."""
     rest = without(source, consumed)
     if rest.keys() & {"type", "media_type", "data", "url"}:
         raise KeyError(consumed)
@@ -495,7 +495,7 @@ def _body_row(record: Record) -> WireType | None:
 
 
 def recognize(record: Record) -> WireType | None:
-    """Return the row of a record of the Converse API, whose bodies have no `type`."""
+    """Return the row of a record of the Converse API. Its bodies have no `type`."""
     if row := _event_row(record):
         return row
     return _body_row(record) if body_keys(record) - BEDROCK_REQUEST_KEYS in _BODY_KEY_SETS else None

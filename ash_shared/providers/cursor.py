@@ -145,7 +145,7 @@ _CALL_READERS: Mapping[str, Callable[[Record, str], tuple[Block, tuple[str, ...]
 
 
 def _decode_result(result: Any) -> tuple[str | None, Any]:
-    """Return the outcome of a call and its details: the first key of the result whose value is an object, and this
+    """Return the outcome of a call and its details: the first key of the result that contains an object, and the
     object. If there is none, return None and the result."""
     entries = result.items() if result.__class__ is dict else ()
     return next(((name, details) for name, details in entries if details.__class__ is dict), (None, result))

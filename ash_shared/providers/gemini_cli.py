@@ -271,7 +271,7 @@ def header(record: Record) -> RecordHeader:
 
 
 def _agent_of_session(first_line: Record) -> str | None:
-    """Return the id of a subagent's session, which is that of the agent. Headers of early versions have no kind."""
+    """Return the id of a subagent's session, which is the agent's id. Headers of early versions have no kind."""
     kind = first_line.get("kind") if "projectHash" in first_line else None
     if kind == "subagent":
         return text_at(first_line, "sessionId")

@@ -1,6 +1,6 @@
 """OpenCode: the events of `opencode run --format json`, the documents of its storage, and its exports.
 
-Sources: OpenCode's message types (`MessageV2`), which all of these share, and captured files. A session, each
+Sources: OpenCode's message types (`MessageV2`), which all three share, and captured files. A session, each
 message and each part of a message are separate documents (`session/…`, `message/…`, `part/…`); a part refers to its
 message by `messageID`, and only the message has a role. A run event contains one part. An export has `info` and
 `messages`; a message in an export or from the server API has `info` and `parts`. Documents collected from disk may be
@@ -444,7 +444,7 @@ def _agent_steps(info: Record) -> list[Step]:
 
 
 def _info_steps(info: Record) -> list[Step]:
-    """Return the steps of a message whose parts follow in separate documents."""
+    """Return the steps of a message with parts in later, separate documents."""
     part = _info_part(info)
     if text_at(info, "error", "name") == _ABORTED_ERROR:
         open_text = Chunk("text", "", text_at(info, "id") or "")  # opens a turn even if the prompt is missing
@@ -507,7 +507,7 @@ _PART_STEPS: Mapping[Any, Callable[[Record, str | None], list[Step]]] = {
 
 
 def _part_type(message_id: str | None = None) -> WireType:
-    """Return the row of the document of a part, whose message may have this id."""
+    """Return the row of a part's document; the message may have this id."""
     return WireType(
         _parse_single_part,
         lambda part, parsed: _parts_of_document_part(part, _guess_role(part), message_id),
@@ -550,7 +550,7 @@ _TYPES = (
     ),
     _PART,
 )
-"""Events and documents, most of which have no discriminator. The first match is used."""
+"""Events and documents. Most have no discriminator, so the first match is used."""
 _UNKNOWN = WireType(lambda record: unknown_record(record, text_at(record, "type")))
 
 

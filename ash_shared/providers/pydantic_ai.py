@@ -464,7 +464,7 @@ _UNKNOWN = WireType(lambda record: unknown_record(record, text_at(record, "kind"
 
 _RECORD_KEYS = frozenset({"conversation_id", "format_version", "head_id", "revision"})
 _MESSAGE_KEYS = frozenset({"instructions", "run_id", "state", "usage"})
-"""Every message has one of these."""
+"""Every message has one."""
 
 
 def _is_conversation(record: Record) -> bool:

@@ -507,7 +507,7 @@ def recognize(record: Record) -> WireType | None:
 
 
 _FOREIGN_KEYS = ENVELOPE_KEYS | {"file", "message", "sequence_number", "severity"}
-"""Keys of records of other formats whose types also occur as chunk types."""
+"""Keys of records in other formats that share types with the chunks."""
 
 
 PROVIDER = Provider(

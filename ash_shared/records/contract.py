@@ -81,7 +81,7 @@ class FastPath:
 
 
 class WireType(Struct, frozen=True):
-    """How the records of one wire type are parsed, and what they add to their session: a row of a provider's table.
+    """A row of a provider's table: the parser, parts and steps of the records of one wire type.
 
     The functions may raise AttributeError, LookupError or TypeError if a record does not match its type.
     """
@@ -91,20 +91,20 @@ class WireType(Struct, frozen=True):
     parts: Callable[[Record, ParsedRecord], list[Part]] = single_message_part
     """Return its parts of the session's standard messages. If it raises, they are derived from the blocks alone."""
     steps: Callable[[Record, ParsedRecord], list[Step] | None] = lambda record, parsed: None
-    """Return what the record adds to the event log, e.g. stream fragments and the start and end of turns. None
-    means that the events are derived from the parts. If the function raises, a chunk becomes one `raw` block, and for
-    other records the events are derived from the parts."""
+    """Return the changes that the record makes to the event log, e.g. stream fragments and the start and end of
+    turns. None means that the events are derived from the parts. If the function raises, a chunk becomes one `raw`
+    block, and the events of other records are derived from the parts."""
     matches: Callable[[Record], bool] = lambda record: True
-    """Return True if a record with the marks of this wire type is of this format. Never raises."""
+    """Return True if a record with the marks of the wire type has this format. Never raises."""
 
 
 class Marks(NamedTuple):
-    """A prefilter for `Provider.recognize`, which is called only for records with one of these types or keys."""
+    """A prefilter for `Provider.recognize`, which is called only for records with a type or key listed here."""
 
     types: Collection[str] = ()
     """Values of `type`. Only the part before the first dot is compared."""
     typed_keys: Collection[str] = ()
-    """Keys of records whose `type` is a string."""
+    """Keys of records with a string as `type`."""
     untyped_keys: Collection[str] = ()
     """Keys of other records."""
     body_keys: Collection[str] = ()
@@ -118,16 +118,16 @@ class Provider:
     source: str
     """The value of `source` on sessions and messages."""
     recognize: Callable[[Record], WireType | None]
-    """Return the row of a record of this format, judged by the record alone; None for other records. Never raises."""
+    """Return the row of a record, judged by the record alone; None for records of other formats. Never raises."""
     wire_type: Callable[[Record], WireType]
-    """Return the row of a record that was declared to be of this format. Never raises."""
+    """Return the row of a record with this declared source. Never raises."""
     parse_block: Callable[[Any], Block]
     """Parse one bare content block. Raises only LimitExceeded, if a nested list is too long."""
     marks: Marks | None = None
     """None disables the prefilter."""
     recognizes_list: Callable[[list[Any]], bool] | None = None
-    """Return True if a top-level list is one record of this format, which is then parsed as `{"list": [...]}`. In any
-    other list each element is a record."""
+    """Return True if a top-level list is a single record, which is then parsed as `{"list": [...]}`. In any other
+    list each element is a record."""
     header: Callable[[Record], RecordHeader] = lambda record: RecordHeader()
     """Return the header of a record (id, time, model, session). Never raises."""
     identify: Callable[[Record], Identity] = lambda record: Identity()

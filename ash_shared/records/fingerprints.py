@@ -1,14 +1,14 @@
 """Keys that distinguish formats, so that no record is claimed by two providers.
 
 Most keys occur in several formats. A valid record has only the keys of its own format; a record with keys of two
-formats is claimed by at most one of them.
+formats is claimed by at most one provider.
 """
 
 import re
 from typing import Any
 
 ENVELOPE_KEYS = frozenset({"messageID", "payload", "projectID", "sessionID"})
-"""Keys of OpenCode's documents and of the envelopes of Codex and Ash, whose `type` may also occur in other formats."""
+"""Keys of OpenCode's documents and the envelopes of Codex and Ash. Their `type` may also occur in other formats."""
 
 BEDROCK_REQUEST_KEYS = frozenset(
     {
@@ -70,7 +70,7 @@ GEMINI_CLI_SESSION_KEYS = frozenset({"lastUpdated", "projectHash", "startTime"})
 PI_MESSAGE_KEYS = frozenset(
     {"customType", "output", "provider", "stopReason", "summary", "timestamp", "toolCallId"}
 )
-"""Every pi message has one of these. Other formats have them elsewhere, or give the message the type `message`."""
+"""Every pi message has one of the keys. Other formats have them elsewhere, or give the message the type `message`."""
 
 BODY_KEYS = (
     ENVELOPE_KEYS
@@ -111,7 +111,7 @@ def body_keys(record: dict[str, Any]) -> frozenset[str]:
 
 
 CLAUDE_LINE_KEYS = frozenset({"num_turns", "parent_tool_use_id", "tools", "uuid"})
-"""Every line of Claude's stream has one of these; Cursor's lines have the same types but none of these keys."""
+"""Every line of Claude's stream has one of the keys; Cursor's lines have the same types but none of the keys."""
 _CURSOR_MESSAGE_KEYS = frozenset({"role", "content"})
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 

@@ -138,7 +138,7 @@ _FRAGMENT_KEYS = frozenset({"id", "partialArgs", "partial_args", "willContinue",
 
 
 def _is_fragment(call: Any) -> bool:
-    """Return True if this continues a call whose name was in an earlier chunk."""
+    """Return True if this continues a call with its name in an earlier chunk."""
     return call.__class__ is dict and call.keys() <= _FRAGMENT_KEYS
 
 
@@ -289,7 +289,7 @@ SERVER_RESULTS = frozenset({"codeExecutionResult", "code_execution_result", "too
 
 
 def is_part(part: Any) -> bool:
-    """Return True for a part of this format; parts of all other formats have a `type`."""
+    """Return True for a Gemini part; parts of all other formats have a `type`."""
     return (
         part.__class__ is dict
         and "type" not in part

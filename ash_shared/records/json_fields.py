@@ -112,7 +112,7 @@ def to_milliseconds(time: Any) -> int | None:
 
 
 def latest_time(times: Iterable[Any]) -> int | None:
-    """Return the latest of these times in milliseconds; None if none is a time."""
+    """Return the latest time in milliseconds; None if no value is a time."""
     return max(filter(None, map(to_milliseconds, times)), default=None)
 
 
@@ -133,7 +133,7 @@ def text_at(record: Any, *path: str) -> str | None:
 
 
 def is_one_of(value: Any, names: Container[str]) -> bool:
-    """Return True if a value is one of these names; unhashable values are not."""
+    """Return True if a value is among the names; unhashable values are not."""
     return value.__class__ is str and value in names
 
 
@@ -156,7 +156,7 @@ def value_at(record: Any, *path: str) -> Any:
 
 
 def first_text(record: Any, keys: Iterable[str]) -> str | None:
-    """Return the first non-empty string under one of these keys."""
+    """Return the first non-empty string at the given keys."""
     if record.__class__ is dict:
         for key in keys:
             text = record.get(key)
@@ -176,7 +176,7 @@ def count_at(record: Any, *path: str) -> int | None:
 
 
 def first_count(record: Any, *keys: str) -> int | None:
-    """Return the first non-negative integer under one of these keys."""
+    """Return the first non-negative integer at the given keys."""
     return next((count for key in keys if (count := count_at(record, key)) is not None), None)
 
 

@@ -125,7 +125,7 @@ def has_too_many_values(raw: str | bytes) -> bool:
 
 
 def _count_values(raw: str | bytes) -> int:
-    """Return at least the number of values: before or after each is one of these characters."""
+    """Return an upper bound of the number of values: each has such a character before or after it."""
     if isinstance(raw, str):
         return sum(map(raw.count, ",[{"))
     return sum(map(raw.count, (b",", b"[", b"{")))

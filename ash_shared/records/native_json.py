@@ -37,7 +37,7 @@ def _struct(
 ) -> type[Struct]:
     """Return a struct with the fields of a model; the literal `type` of a block is its tag.
 
-    `json` is the type of fields with any JSON, `content` that of the field `content`.
+    `json` is the type of fields with any JSON, `content` the type of the field `content`.
     """
     fields: list[Any] = []
     for name, field in model.model_fields.items():

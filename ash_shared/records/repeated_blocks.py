@@ -1,4 +1,4 @@
-"""Match the blocks of a record with those of earlier records of its message (`Part.relation` growth).
+"""Match the blocks of a record with earlier blocks of its message (`Part.relation` growth).
 
 Most clients write one record for each block. Some write the message so far again, with a text or with the input of a
 call that has grown since.
@@ -15,7 +15,7 @@ from ash_shared.model.blocks import Block
 MAX_FORMS = 64
 """Blocks at the end of a message that are compared."""
 _MIN_REPEATED = 16
-"""Length from which an equal text at any position is a repetition; short texts, such as `.`, may occur twice."""
+"""Minimum length of a text that is a repetition at any position; short texts, such as `.`, may occur twice."""
 _TEXT_KINDS = frozenset({"text", "thinking"})
 
 _encode = msgspec.json.Encoder().encode
@@ -78,7 +78,7 @@ def _earlier_form(
 
 
 def _has_grown(earlier: BlockForm, form: BlockForm, block: Block) -> bool:
-    """Return True if the earlier text is the beginning of the text of this block."""
+    """Return True if the block's text begins with the earlier text."""
     if earlier.kind != form.kind or form.kind not in _TEXT_KINDS or not 0 < earlier.length < form.length:
         return False
     return _checksum(block[form.kind][: earlier.length]) == earlier.checksum

@@ -201,12 +201,12 @@ def _inline_result_block(item: Record, wire_type: str, typed: Block) -> Block:
 
 
 def _non_null(item: Record, *names: str) -> set[str]:
-    """Return those of these keys that are not null; null values produce no block and stay in `extra`."""
+    """Return the given keys without null values, which produce no block and stay in `extra`."""
     return {name for name in names if item.get(name) is not None}
 
 
 def _named_call(wire_type: str, **fields: str) -> Translation:
-    """Return the translation of a call by name whose arguments are JSON text."""
+    """Return the translation of a call by name with arguments as JSON text."""
 
     def translation(item: Record) -> Block:
         arguments, consumed = input_at(item, "arguments")
@@ -221,7 +221,7 @@ def _translate_custom_call(item: Record) -> Block:
 
 
 def _unnamed_call(wire_type: str, name: str, *keys: str, **fields: str) -> Translation:
-    """Return the translation of a call without a tool name; its input is the first of these keys that is not null."""
+    """Return the translation of a call without a tool name; its input is the first given key that is not null."""
 
     def translation(item: Record) -> Block:
         key = next((key for key in keys if item.get(key) is not None), keys[0])
@@ -310,7 +310,7 @@ def _translate_image_generation(item: Record) -> list[Block]:
 
 
 def generated_image(item: Record) -> Block:
-    """Return the image whose bytes are the item's `result`; the media type is set if the item names the format."""
+    """Return the image in the item's `result`; the media type is set if the item has a format."""
     return {"type": "image", "source": _image_source(item["result"], item)}
 
 
@@ -370,14 +370,14 @@ def _translate_computer_output(item: Record) -> Block:
 
 
 def _translate_local_shell_output(item: Record) -> Block:
-    """Translate a shell output; without a `call_id` it is linked by the item's `id`, which equals that of the call."""
+    """Translate a shell output; without a `call_id` it is linked by the item's `id`, which is also the call's."""
     link = "call_id" if "call_id" in item else "id"
     typed = {"content": parse_tool_output(item["output"]), **_failure_flag(item)}
     return _result_block(item, "local_shell_call_output", typed, {"output"}, link)
 
 
 def _translate_shell_output(item: Record) -> Block:
-    """Return the output of every command; the exit code is that of the last one."""
+    """Return the output of every command, with the exit code of the last one."""
     output = item["output"]
     if output.__class__ is str:
         text = {"content": output, **_failure_flag(item)}

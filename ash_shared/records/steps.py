@@ -44,19 +44,19 @@ Relation = Literal[
 ]
 """How a part relates to the other parts of its session.
 
-- new: independent of them, apart from its key.
+- new: independent of other parts, apart from its key.
 - continuation: appended to the previous message, provided that it has the same role and consists of continuations. For
   formats that write the items of a response one by one without naming the response.
 - growth: appended to the message of the turn with its key; a block that the message has already, in the same or an
   earlier form, is replaced instead. For clients that write a message again while it grows.
-- revision: its blocks replace those of the part of the turn with its key, as when an item is reported again on
+- revision: its blocks replace the part of the turn with the same key, as when an item is reported again on
   completion. Usage without a role: each count replaces the same count reported earlier for the open response.
-- new_version: its blocks replace those of the part of the session with its key, as when a message is written again.
-- section: its blocks are appended to the message of the session with its key, whose role the first part sets. For
+- new_version: its blocks replace the part of the session with the same key, as when a message is written again.
+- section: its blocks are appended to the message of the session with its key. The first part sets the role. For
   formats that write a message and its parts separately.
 - copy: a later part of the turn may contain the same text, or the same call or result, and is then the original.
   Without a role: a repetition; usage counts once per key, an error is emitted once per turn.
-- held_copy: a copy whose events wait for the original, and are emitted only if none comes.
+- held_copy: a copy that waits for its original; its events are emitted only if none comes.
 - take: the first user message held as a copy begins a turn; the next record may send it.
 - removal: a held user message (with these blocks, if any) leaves the queue. This delivers it; in a session that records
   deliveries, it is withdrawn unless its delivery follows.
@@ -70,9 +70,9 @@ Relation = Literal[
 - branch: has no content; its key names the record that the prompt of this record follows. An earlier prompt that
   follows the same record is retracted with everything after it, because the person went back to it.
 - root: has no content; this record follows no other, and its key names the session. If it is a prompt, an earlier
-  prompt that follows no other either is a version of it, unless another record restarted the conversation in between.
+  prompt that follows no other either is an earlier version, unless a record restarted the conversation in between.
 - sidechain: comes before the part of a subagent's line that names no call. Its key names the line before it in the
-  subagent; without one, its blocks are the prompt, which is that of the call. The line belongs to this call, if known.
+  subagent; without one, its blocks are the prompt, which the call has too. The line belongs to this call, if known.
 - plain_text: a text that is not a record: user input in a session of plain texts, a `raw` event between records.
 - event: has no content; `original` is an event of Ash's own format, which is emitted with a missing id or time added.
 """
@@ -83,7 +83,7 @@ class Part(Struct, frozen=True, kw_only=True):
     per message. Standard messages and events both follow from the parts.
 
     A part without a role is not a message: its usage, metadata and error go to the last assistant message, and its tool
-    results complete those of other records. Its usage, unless it is a copy, ends a turn whose last response has ended.
+    results complete results of other records. Its usage, unless it is a copy, ends a turn after its last response.
     If chunks of a part were streamed, it supersedes them.
     """
 
@@ -95,7 +95,7 @@ class Part(Struct, frozen=True, kw_only=True):
     relation: Relation = "new"
     origin: Origin = "prompt"
     header: RecordHeader | None = None
-    """The `uuid` and `timestamp` of the message, if they are not those of the record."""
+    """The `uuid` and `timestamp` of the message, if they differ from the record's."""
     original: Any = None
     """The section of the record that contains this message, if the record contains several messages."""
     usage: Block | None = None
@@ -103,7 +103,7 @@ class Part(Struct, frozen=True, kw_only=True):
     cost: float | None = None
     """In US dollars: the cost of the answer. If the part ends the turn, the cost of the whole session so far."""
     message_id: str | None = None
-    """The API's id of the message, by which its events name their response."""
+    """The API's id of the message, and the response id of its events."""
     parent_call: str | None = None
     """The id of the call that started the subagent that the part belongs to; None for the main conversation."""
     metadata: Mapping[str, Any] = {}
@@ -139,7 +139,7 @@ class Part(Struct, frozen=True, kw_only=True):
 
     @property
     def is_revision(self) -> bool:
-        """True if the blocks replace those of an earlier part with the same key."""
+        """True if the blocks replace an earlier part with the same key."""
         return self.relation in {"revision", "new_version"}
 
     @property
@@ -165,7 +165,7 @@ class Chunk(NamedTuple):
     """For input: the known keys of the `tool_use` block, at least on the first chunk: `id`, `name`, and `input`, which
     is used if no input is streamed. For output: the `id` of the call that produces it, and its `name`."""
     path: str = ""
-    """For input streamed value by value: the JSON path at which `input` of the call is set. Strings are appended."""
+    """For input streamed value by value: the JSON path in the `input` of the call. Strings are appended."""
     fields: Mapping[str, Any] = {}
     """Further payload keys of the chunk and of the complete item: `variant`, `phase`, `stream`, `executor`.
     Keys of later chunks are merged; lists are concatenated."""
@@ -196,7 +196,7 @@ class ChunkEnd(NamedTuple):
     slot: str = ""
     """The slot. With `kinds`: the prefix of the slots."""
     kinds: tuple[SlotKind, ...] | None = None
-    """All open items of these kinds are complete, because another item has begun."""
+    """The kinds of open items that are complete, because another item has begun."""
     text: str | None = None
     """The complete text, if the record repeats it; it overrides the chunks."""
     wait_for_part: bool = False
@@ -228,7 +228,7 @@ class ResponseEnd(NamedTuple):
 
 
 class TurnStart(NamedTuple):
-    """A turn begins whose end is reported explicitly."""
+    """A turn begins, and its end will be reported explicitly."""
 
     id: str | None = None
     trigger: Literal["user", "system"] = "user"
@@ -297,7 +297,7 @@ def keyed_relation(key: str | None) -> Relation:
 
 
 def usage_step(usage: Block | None, key: str | None = None) -> Step:
-    """Return the step of usage that is in no message; without usage, that of the end of a turn that is over."""
+    """Return the step of usage outside of messages; without usage, the end of a turn that is over."""
     return TurnEnd(mode="if_over") if usage is None else Part(role=None, usage=usage, key=key)
 
 

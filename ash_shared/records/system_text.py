@@ -1,4 +1,4 @@
-"""Extract the text that a person typed from user messages, to which clients add reminders, context and output.
+"""Extract the text that a person typed from user messages. Clients add reminders, context and output to them.
 
 Clients wrap their text in XML-like tags at the beginning of a line, or put it under fixed headings. A tag within a line
 or a code fence, or without its end, is text that a person typed.
@@ -17,14 +17,14 @@ from ash_shared.model.message import StandardMessage
 
 
 class _Client(NamedTuple):
-    """Tags of one client, and the version in which they were first seen; None if only other projects report them."""
+    """Tags of one client, and the first version with them; None if only other projects report them."""
 
     name: str
     seen: str | None
     context: Sequence[str] = ()
     """Tags around text that the client wrote."""
     typed: Sequence[str] = ()
-    """Tags around what the person typed."""
+    """Tags around the person's own text."""
 
 
 _COMMAND_TAGS = ("command-name", "command-args")
@@ -113,7 +113,7 @@ _WRAPPER = re.compile(
     rf"^\ufeff?[ \t]*(?:(?P<fence>{_FENCE_MARK})|{_AGENTS_HEADING}\n\s*(?=<INSTRUCTIONS>)|{_CAVEAT}$|{_TAG})",
     re.MULTILINE,
 )
-"""The start of a wrapper, or the whole of one without a tag, or a code fence: at the beginning of a line."""
+"""The start of a wrapper, a whole wrapper without a tag, or a code fence: at the beginning of a line."""
 _ADJACENT_WRAPPER = re.compile(rf"\s*{_TAG}")
 _WRAPPER_END = re.compile(r"[ \t\r]*(?:\n|\Z|<)")
 _BLANKS = "\ufeff" + "".join(map(chr, range(0x21)))
@@ -210,7 +210,7 @@ _CLIENT_COMMANDS = frozenset(
 
 
 class _Section(NamedTuple):
-    """A wrapped part of a text, or the text between two of them, whose tag is empty."""
+    """A wrapped part of a text, or, with an empty tag, the text between two parts."""
 
     tag: str
     text: str
@@ -225,8 +225,8 @@ def is_system_message(text: str) -> bool:
 
 @lru_cache(maxsize=8)  # the parts, the events and the description of a line need the same text
 def typed_text(text: str) -> str:
-    """Return what the person typed: a slash command with its arguments, a shell command after `!`, or the text without
-    its wrapped parts and the blanks around them. Empty if a client wrote all of it."""
+    """Return the person's own text: a slash command with its arguments, a shell command after `!`, or the text without
+    its wrapped parts and the blanks around them. Empty if a client wrote everything."""
     if _NOTICE.match(text.lstrip(_BLANKS)):
         return ""
     sections = list(_split_text(text))
@@ -249,12 +249,12 @@ def command_text(text: str) -> str | None:
 
 
 def visible_text(text: str) -> str:
-    """Return what the person typed; a text that consists of wrapped parts is returned unchanged."""
+    """Return the person's own text; a text that consists of wrapped parts is returned unchanged."""
     return typed_text(text) or text
 
 
 def is_client_text(blocks: Sequence[Block]) -> bool:
-    """True if blocks in the user's name are texts of which a person typed nothing."""
+    """True if blocks in the user's name are texts by the client alone."""
     return _is_client_text([block["text"] for block in blocks if block["type"] == "text"], len(blocks))
 
 
@@ -263,7 +263,7 @@ def _is_client_text(texts: Sequence[str], blocks: int) -> bool:
 
 
 def prompt_text(text: str) -> str:
-    """Return what the person typed; empty if that is nothing, or a command that only controls the client."""
+    """Return the person's own text; empty without one, or for a command that only controls the client."""
     typed = typed_text(text).strip().lstrip(_BLANKS)
     return "" if typed.partition(" ")[0] in _CLIENT_COMMANDS else typed
 

@@ -46,14 +46,14 @@ def groups() -> list[str]:
 
 
 def vectors(*names: str) -> Iterator[Vector]:
-    """Yield the vectors of these groups, or of all groups, in file order."""
+    """Yield the vectors of the given groups, by default all, in file order."""
     for group in names or groups():
         for fields in json.loads((_FOLDER / f"{group}.json").read_text(encoding="utf-8")):
             yield Vector(group=group, **fields)
 
 
 def check(parse: Callable[[str, str | None], Any], *names: str) -> list[Failure]:
-    """Return the vectors of these groups that a parser parses differently.
+    """Return the vectors that a parser parses differently.
 
     `parse` takes a text and its declared source, and returns the blocks as decoded JSON.
     """

@@ -30,7 +30,7 @@ def record_end(state: State, response: Response) -> None:
 
 
 def without_copy(state: State, answer: StreamedAnswer, steps: Sequence[Step]) -> Sequence[Step]:
-    """Return the steps of a line; only those of usage and turn ends if the line is a copy of this answer."""
+    """Return the steps of a line; if it is a copy of this answer, only usage and turn ends."""
     if not _is_copy(answer, steps):
         return steps
     if state.turn is None:

@@ -12,7 +12,7 @@ from ash_shared.records.steps import Part, Speaker
 
 
 def take_original(state: State, role: Speaker, text: str) -> bool:
-    """True if the original of this copy was emitted. It matches one copy only."""
+    """True if the copy's original was emitted. An original matches one copy only."""
     return _take(state.original_digests, _role_digest(role, text))
 
 
@@ -51,7 +51,7 @@ def _drop_sections(state: State, waiting: list[HeldCopy], text: str) -> bool:
 
 
 def is_duplicate_error(state: State, part: Part, message: str) -> bool:
-    """True if an error is the copy of one that was emitted."""
+    """True if an error is the copy of an emitted error."""
     if part.role is None and part.relation == "copy":
         return repetitions.is_repeated_error(state, message)
     digest = f"e{text_digest(message)}"

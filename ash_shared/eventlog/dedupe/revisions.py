@@ -1,5 +1,5 @@
-"""Emit only what is new in a part that replaces an earlier form of itself (`Part.is_revision`), or of blocks of its
-message (`Part.relation` growth)."""
+"""Emit only the new blocks of a part that is written again (`Part.is_revision`), or of a message that grows
+(`Part.relation` growth)."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -58,7 +58,7 @@ def _retract(output: LineOutput, event_ids: Sequence[str]) -> None:
 
 
 def _emit_growth(output: LineOutput, part: Part, key: str, units: Sequence[Unit]) -> None:
-    """Emit the units that the message does not have yet, and retract earlier forms of them."""
+    """Emit the new units of a message, and retract their earlier forms."""
     state, parent_call = output.state, part.parent_call or ""
     answer = state.emitted_answers.pop(parent_call, None)
     if answer is None or answer.key != key:

@@ -1,7 +1,7 @@
 """The Claude family: Messages API, Claude Agent SDK (`stream-json`) and Claude Code session lines.
 
 Sources: the block and event unions of the `anthropic` package, `SDKMessage` of `claude-agent-sdk`, and captured
-session files, whose entry types are published nowhere. Both spellings of a key occur (`toolUseResult` on disk,
+session files, since their entry types are published nowhere. Both spellings of a key occur (`toolUseResult` on disk,
 `tool_use_result` in the stream), and every record may carry keys that no published type names.
 """
 

@@ -1,6 +1,6 @@
 """Read the content of session lines and API responses without decoding the rest of the record.
 
-Most stored texts are lines whose `message.content` is already in the vocabulary of `model.content`. One decode builds
+In most stored texts, `message.content` is already in the vocabulary of `model.content`. One decode builds
 the content and only scans the other keys. Both paths parse blocks with the same functions, so they give the same
 result; all other records are left to the full parser.
 """
@@ -30,7 +30,7 @@ class _Message(Struct, Generic[T], gc=False):
 
 
 class _Envelope(Struct, Generic[T], gc=False):
-    """A session line or an API response; keys that are not fields of this class are scanned but not built."""
+    """A session line or an API response; keys without a field are scanned but not built."""
 
     type: str | UnsetType = UNSET
     message: _Message[T] | UnsetType = UNSET
@@ -77,7 +77,7 @@ def _parse_content(raw: str | bytes) -> list[Any] | None:
 
 
 def _typed_element(block: Any) -> Any:
-    """Return the content object of one element of a content list, which is parsed first unless it is a valid block."""
+    """Return the content object of an element of a content list, after parsing it unless it is a valid block."""
     try:
         if validate := _ELEMENT_VALIDATORS.get(block["type"]):
             return validate(block)
@@ -128,7 +128,7 @@ _skips = 0
 
 
 def _splice_read_blocks(content: Raw) -> bytes:
-    """Return the blocks of any content, copied if none of them needs a translation."""
+    """Return the blocks of any content, copied if none needs a translation."""
     blocks = _decode_content(content)
     if blocks.__class__ is list:
         parse = list(map(parse_block, bounded(blocks)))
@@ -163,7 +163,7 @@ _decode_partial = msgspec.json.Decoder(_PartialRecord).decode
 
 
 def _decode_partly(raw: str | bytes) -> Record | None:
-    """Return the decodable keys of a line or a response in which another key cannot be decoded."""
+    """Return the decodable keys of a line or a response that has another, undecodable key."""
     try:
         line: Any = _decode_partial(raw)
     except (ValueError, RecursionError):

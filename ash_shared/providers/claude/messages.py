@@ -26,7 +26,7 @@ from ash_shared.records.system_text import is_client_text, prompt_text, task_not
 
 
 def header(record: Record) -> RecordHeader:
-    """Return the metadata of a line, whose keys are in camel case on disk and in snake case in the stream."""
+    """Return the header of a line. Its keys are in camel case on disk and in snake case in the stream."""
     if _FACT_KEYS.isdisjoint(record):  # most events of a stream
         return _NO_FACTS
     name = _new_name(record)
@@ -90,7 +90,7 @@ def _new_name(record: Record) -> str | None:
 
 
 def stream_event_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
-    """Return the usage at the end of an answer, whose lines have only that of its beginning."""
+    """Return the usage at the end of an answer; its lines have only the first count."""
     event = record["event"]
     usage = standard_usage(event.get("usage")) if text_at(event, "type") == "message_delta" else None
     if usage is None:
@@ -120,7 +120,7 @@ def _root_parts(record: Record, *, is_prompt: bool = False) -> list[Part]:
 
 
 def _sidechain_parts(record: Record, part: Part) -> list[Part]:
-    """Return the part by which a subagent's line is linked to its call, if it does not name the agent or the call."""
+    """Return the part that links a subagent's line to its call, if the line states neither agent nor call."""
     line, parent = text_at(record, "uuid"), text_at(record, "parentUuid")
     if line is None or not is_unattributed_sidechain(record, part):
         return []
@@ -129,8 +129,8 @@ def _sidechain_parts(record: Record, part: Part) -> list[Part]:
 
 
 def is_unattributed_sidechain(record: Record, part: Part) -> bool:
-    """Return True for a subagent's line that names neither the agent nor its call. Before 2.0.28 such lines were
-    written between those of the main conversation; later ones name the agent and are in a separate file."""
+    """Return True for a subagent's line that states neither the agent nor its call. Before 2.0.28 such lines were
+    written between the lines of the main conversation; later ones state the agent and are in a separate file."""
     return record.get("isSidechain") is True and not (part.metadata.get("agentId") or part.parent_call)
 
 

@@ -101,7 +101,7 @@ _ENVELOPE = frozenset(
 
 
 def text_parser(*keys: str, variant: str) -> Callable[[Record], ParsedRecord]:
-    """Return a reader of records with one text, under the first of these keys whose value is a string.
+    """Return a parser of records with one text, under the first key here with a string.
 
     It raises TypeError if the subtype is an object or a list.
     """

@@ -1,4 +1,4 @@
-"""Steps of the Claude records whose events cannot be derived from their parts.
+"""Steps of the Claude records with events that cannot be derived from their parts.
 
 The same fragments occur in two streams. The API's own stream has nothing else, and its `message_delta` contains the
 stop reason. Claude Code wraps the fragments as `stream_event` and adds an `assistant` line per block, usually

@@ -1,4 +1,4 @@
-"""The records of the Claude family, by `type`: how they are parsed, what they add, and how they are recognised."""
+"""The records of the Claude family, by `type`, with their parsers, parts, steps and recognition."""
 
 from collections.abc import Mapping
 
@@ -156,7 +156,7 @@ SYSTEM_TYPES: Mapping[str, WireType] = {
     "permission_denied": WireType(records.parse_denial, messages.system_parts),
     "turn_duration": WireType(control_record, messages.system_parts, lambda record, parsed: [TurnEnd()]),
 }
-"""The `system` records by `subtype`; the row of those without a subtype is in `TYPES`."""
+"""The `system` records by `subtype`; `TYPES` has the row for records without a subtype."""
 
 
 def wire_type(record: Record) -> WireType:

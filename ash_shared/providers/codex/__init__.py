@@ -182,7 +182,7 @@ def _never(record: Record) -> bool:
 
 
 def _bare_row(name: str, item: BodyType) -> WireType:
-    """Return the row of lines that themselves are such items; only those of other tools are claimed."""
+    """Return the row of lines that themselves are such items; only lines of other tools are claimed."""
     matches = _is_foreign if name in _FOREIGN_TYPES else _never
     return WireType(lambda record: item.parse(record, record, name), item.parts, item.steps, matches)
 

@@ -1,4 +1,4 @@
-"""Content parts: those of the Responses API, and their spellings in Codex items and MCP."""
+"""Content parts of the Responses API, and their spellings in Codex items and MCP."""
 
 from collections.abc import Mapping
 from typing import Any

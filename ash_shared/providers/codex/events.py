@@ -328,7 +328,7 @@ _EVENTS: Mapping[str, BodyType] = {
     ),
     "warning": BodyType(_parser("record", "system", _notice_translation("notice"))),
 }
-"""Events by type. Repeated deltas, and calls whose arguments are not known yet, have no steps."""
+"""Events by type. Repeated deltas, and calls before their arguments are known, have no steps."""
 
 _LEGACY_EVENTS: Mapping[str, BodyType] = {
     **{

@@ -89,7 +89,7 @@ def _call_end_parts(call: Any, blocks: list[Block]) -> list[Part]:
 
 
 def completed_item_parts(item: Record, parsed: ParsedRecord) -> list[Part]:
-    """Return the parts of a turn item in a rollout file. Most of them repeat response items; plans do not."""
+    """Return the parts of a turn item in a rollout file. Most repeat response items; plans do not."""
     if item_type(item) in TEXT_ITEMS:
         return copied_text_parts(item, parsed)
     if parsed.kind == "message" and any(block["type"] == "text" for block in parsed.blocks[:1]):
@@ -173,7 +173,7 @@ def _standard_error(code: str, record: Any) -> Block:
 
 
 def _error_code(fields: Any) -> str | None:
-    """Return the error code: `codex_error_info` is a name, or an object whose only key is the name."""
+    """Return the error code: `codex_error_info` is a name, or an object with the name as its only key."""
     info = value_at(fields, "codex_error_info")
     name = next(iter(info), None) if info.__class__ is dict else info
     return name if name.__class__ is str and name else text_at(fields, "kind")

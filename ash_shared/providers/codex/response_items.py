@@ -29,7 +29,7 @@ from ash_shared.records.json_fields import decode_arguments, input_at, text_at, 
 from ash_shared.records.responses_items import UNTYPED, call_output, item_role
 
 _ENVELOPE = frozenset({"created_at", "ordinal", "timestamp"})
-"""Keys next to those of the item in lines without a payload."""
+"""Keys next to the item's own in lines without a payload."""
 
 
 def _without_envelope(translation: Translation) -> Translation:
@@ -57,7 +57,7 @@ def _translate_foreign_call(item: Record) -> Block:
 
 
 def _output_translation(wire_type: str) -> Translation:
-    """Return the translation of a result whose text contains the exit code; a failed status overrides the code."""
+    """Return the translation of a result with the exit code in its text; a failed status overrides the code."""
     translate_output = call_output(wire_type)
 
     def translation(item: Record) -> Block:
@@ -98,7 +98,7 @@ def _parse_compaction(item: Record) -> Block:
 
 
 def _parser(translation: Translation, role: Role | None = None, kind: Kind = "message") -> BodyParser:
-    """Return the reader of an item; without a role, that of the item in the Responses API."""
+    """Return the parser of an item; the default role is the item's role in the Responses API."""
     bare_translation = _without_envelope(translation)
 
     def parse(item: Record, record: Record, name: str) -> ParsedRecord:

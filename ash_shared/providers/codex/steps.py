@@ -1,7 +1,7 @@
-"""Steps of the Codex lines whose events cannot be derived from their parts.
+"""Steps of the Codex lines with events that cannot be derived from their parts.
 
 A rollout file records most calls and texts twice, as a response item and as an event: items are authoritative
-and events are copies of them. `codex exec --json` restarts its item numbers in each process, so its call ids
+and events are their copies. `codex exec --json` restarts its item numbers in each process, so its call ids
 are unique only within a turn; the legacy version printed only events, with fragments that name no position. The
 notifications of the app server contain the same items as exec, with unique ids.
 """
@@ -190,7 +190,7 @@ _USER_SHELL_SOURCES = frozenset({"userShell", "user_shell"})
 
 
 def hosted_call_parser(name: str, *arguments: str) -> Callable[[Record], Block]:
-    """Return a reader of a call to a vendor tool, whose arguments are known when it ends."""
+    """Return a parser of a call to a vendor tool. Its arguments are known when it ends."""
 
     def parse(event: Record) -> Block:
         typed = {"type": "tool_use", "id": event["call_id"], "name": name, "executor": "server"}
@@ -200,7 +200,7 @@ def hosted_call_parser(name: str, *arguments: str) -> Callable[[Record], Block]:
 
 
 def completed_item_steps(item: Record, parsed: ParsedRecord) -> Steps:
-    """Return the steps of a completed item. Response items repeat most of them, but not plans or Codex's own items."""
+    """Return the steps of a completed item. Response items repeat most items, but not plans or Codex's own."""
     wire_type = item_type(item)
     if wire_type in _COMPLETED_ITEM_STEPS:
         return _COMPLETED_ITEM_STEPS[wire_type](item, parsed)

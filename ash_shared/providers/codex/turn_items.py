@@ -241,6 +241,6 @@ _ITEMS: Mapping[str, _ItemReader] = {
 }
 
 SERVER_TOOLS = frozenset({"extension", "image_generation", "web_search"})
-"""Items whose result comes from the vendor and stays in the response."""
+"""Items with a result from the vendor, which stays in the response."""
 TEXT_ITEMS = frozenset({"agent_message", "reasoning", "user_message"})
-"""Items whose text is repeated by a response item in a rollout file."""
+"""Items with a text that a response item repeats in a rollout file."""

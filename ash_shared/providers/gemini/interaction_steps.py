@@ -190,7 +190,7 @@ _EVENT_READERS: Mapping[str, _Reader] = {
     "error": lambda event: [Part(role=None, error=event_error(event), relation="interruption")],
     "interaction.status_update": lambda event: [],
 }
-"""Readers of events of the current and of the first version of this API."""
+"""Parsers of events of the current and the first version of the API."""
 
 
 def event_steps(event: Record, parsed: ParsedRecord) -> list[Step]:

@@ -70,7 +70,7 @@ def _end_steps(record: Record, part: Part) -> Iterator[Step]:
 
 
 def _may_continue(part: Part) -> bool:
-    """Return True for a chunk like those of the first models, which report a finish reason in every chunk."""
+    """Return True for a chunk of the first models, which report a finish reason in every chunk."""
     is_text = all(block["type"] == "text" for block in part.blocks)
     return part.key is None and part.usage is None and part.error is None and is_text
 

@@ -259,7 +259,7 @@ def _translate_function_call(call: Record) -> Block:
 
 
 def _tool_use_block(call: Record, link: Block, wire_type: str) -> Block:
-    """Return a call whose arguments are JSON text."""
+    """Return a call with arguments as JSON text."""
     arguments, consumed = input_at(call, "arguments")
     typed = {"type": "tool_use", **link, "name": call["name"], "input": arguments}
     return translated(call, typed, ("id", "name", *consumed), wire_type)

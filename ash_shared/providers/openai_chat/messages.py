@@ -149,7 +149,7 @@ def _is_delta(choice: Any) -> bool:
 
 
 def has_legacy_text(record: Record) -> bool:
-    """Return True for the choices of the legacy completions API, whose chunks look like complete responses."""
+    """Return True for the choices of the legacy completions API. Its chunks look like complete responses."""
     choices = record["choices"]
     return choices.__class__ is list and any(map(is_legacy_text, choices))
 

@@ -86,7 +86,7 @@ def _is_anthropic(record: Record) -> bool:
 
 def _is_request(record: Record) -> bool:
     """Return True for a body with a message that only this API has, or else, unless it has keys or parts of Anthropic's
-    API, with a parameter or a model of this API."""
+    API, with one of the API's parameters or models."""
     messages = record["messages"]
     if messages.__class__ is not list or not messages or record.get("type").__class__ is str:
         return False
@@ -107,7 +107,7 @@ def _has_own_parameters(record: Record) -> bool:
 
 
 def _is_own_model(model: Any) -> bool:
-    """Return True for any model name but Claude's own. Gateways of this API prefix the vendor: `anthropic/claude-…`."""
+    """Return True for any model name but Claude's own. Gateways prefix the vendor: `anthropic/claude-…`."""
     return model.__class__ is str and ("claude" not in model or "/" in model)
 
 
@@ -125,7 +125,7 @@ def _is_choice(choice: Any) -> bool:
 
 
 def _is_error(error: Any) -> bool:
-    """Return True for an error body of this API or a gateway. Gemini's has a `status`, Anthropic's record a `type`."""
+    """Return True for an error body of the API or a gateway. Gemini's has a `status`, Anthropic's record a `type`."""
     return (
         error.__class__ is dict
         and error.get("message").__class__ is str

@@ -171,7 +171,7 @@ def _citation_steps(annotations: Any, prefix: str, more: Block) -> list[Step]:
 
 
 def _audio_steps(audio: Any, prefix: str, more: Block) -> list[Step]:
-    """Return the steps of speech and its transcript, of which a delta has one; others have the id or the expiry."""
+    """Return the steps of speech or its transcript, one in each delta; other deltas have the id or the expiry."""
     data, transcript = text_at(audio, "data"), text_at(audio, "transcript")
     speech = [Chunk("audio", data, f"{prefix}audio", fields=more, anonymous_slot=True)] if data else []
     words = _variant_writer("transcript")(transcript, prefix, more) if transcript else []
@@ -216,7 +216,7 @@ _DELTA_WRITERS: Mapping[str, _DeltaWriter] = {
     "tool_calls": _call_steps,
     "function_call": lambda call, prefix, more: [_input_delta(call, f"{prefix}function_call", None, more)],
 }
-"""Functions that return the steps of a delta, by its keys, in the order in which a complete message is read."""
+"""Functions that return the steps of a delta, by its keys, in the block order of a complete message."""
 
 
 # Complete responses

@@ -154,8 +154,8 @@ def parse_response(record: Record) -> ParsedRecord:
 
 
 def request_messages(record: Record) -> Iterator[tuple[Role, Any, list[Block]]]:
-    """Yield the messages of a request as role, original and blocks: the instructions, then the input, in which
-    adjacent response items, and adjacent results, form one message."""
+    """Yield the messages of a request as role, original and blocks: the instructions, then the input.
+    Adjacent response items form one message, and so do adjacent results."""
     input, instructions = record["input"], record.get("instructions")
     if instructions is not None:
         yield "system", instructions, _parse_input(instructions)
@@ -172,7 +172,7 @@ def _parse_input(input: Any) -> list[Block]:
 
 
 def _grouping_key(position: int, item: Any) -> tuple[Role, int]:
-    """Return the key by which adjacent items are grouped into a message; user messages are never grouped."""
+    """Return the key that groups adjacent items into a message; user messages are never grouped."""
     role = item_speaker(item)
     return role, 0 if role in ("assistant", "tool") else position
 

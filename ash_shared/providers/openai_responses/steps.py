@@ -101,7 +101,7 @@ def done_steps(delta_type: _DeltaType) -> _EventSteps:
 
 
 def begin_command(event: Record, parsed: ParsedRecord) -> list[Step]:
-    """Begin a command of a shell call. Commands of one call are separated by newlines."""
+    """Begin a command of a shell call. Newlines separate the commands of a call."""
     return [Chunk("input", "\n", _item_slot(event))] if event.get("command_index") else []
 
 
@@ -125,7 +125,7 @@ def partial_image(event: Record, parsed: ParsedRecord) -> list[Step]:
     return [Chunk("output", image, call={"id": event["item_id"]}, fields={"partialImageIndex": number})]
 
 
-# Speech. Events of the Responses API name no item; those of the Realtime API do.
+# Speech. Events of the Realtime API name their item, events of the Responses API do not.
 
 
 def _speech_slot(event: Record, name: str) -> str:
@@ -278,7 +278,7 @@ _END_STEPS: Mapping[str, Callable[[Record], list[Step]]] = {
 
 
 def response_steps(response: Record, parsed: ParsedRecord) -> list[Step]:
-    """Return the steps of a complete response, or the completed items of one in progress."""
+    """Return the steps of a complete response, or the completed items while it is in progress."""
     status = text_at(response, "status") or "completed"
     is_over = status in _END_STEPS
     items = [
