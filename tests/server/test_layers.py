@@ -23,7 +23,7 @@ CONNECTION_TYPES = {"AsyncConnection", "AsyncConnectionPool", "open_pool", "conn
 
 
 @pytest.mark.parametrize("path", [*MODULES, Path("ash_server/app.py")], ids=str)
-def test_uses_no_connection(path: Path) -> None:
+def test_uses_neither_connections_nor_sql(path: Path) -> None:
     imported = [
         (node.module or "", name.name)
         for node in ast.walk(ast.parse((ROOT / path).read_text()))
@@ -34,6 +34,7 @@ def test_uses_no_connection(path: Path) -> None:
     assert [name for module, name in imported if "psycopg" in module and name in CONNECTION_TYPES] == []
     assert [name for module, name in imported if module == "ash_server.store" and name != "Store"] == []
     assert [(module, name) for module, name in imported if takes_connection(module, name)] == []
+    assert [(module, name) for module, name in imported if name in ("SQL", "Sql", "statements")] == []
 
 
 def takes_connection(module: str, name: str) -> bool:
