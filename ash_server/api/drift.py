@@ -28,7 +28,7 @@ class DriftController(Controller):
         request: Request[Any, Any, Any],
         reader: InjectedReader,
         source: Annotated[
-            str | None, QueryParameter(pattern=ONE_LINE, description="Only blocks of this source.")
+            str | None, QueryParameter(pattern=ONE_LINE, description="Only blocks from this source.")
         ] = None,
         reason: Annotated[Reason | None, QueryParameter(description="Only blocks with this reason.")] = None,
         since: Annotated[

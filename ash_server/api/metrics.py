@@ -90,7 +90,7 @@ class MetricsController(Controller):
 
 
 class GaugeSetter(BackgroundTask):
-    """Keeps the gauges of this worker process current: any worker may answer for all workers."""
+    """Keeps a worker's gauges current: any worker may answer for all workers."""
 
     def __init__(self, store: Store, feeds: SessionFeeds) -> None:
         self._store = store
@@ -103,7 +103,7 @@ class GaugeSetter(BackgroundTask):
 
 
 def set_gauges(store: Store, feeds: SessionFeeds) -> None:
-    """Set the gauges of this process."""
+    """Update this process's gauges."""
     subscriptions = store.hub.count_subscriptions()
     _streams.labels("events").set(subscriptions.subscribers)
     _streams.labels("sessions").set(feeds.subscriber_count)
@@ -114,7 +114,7 @@ def set_gauges(store: Store, feeds: SessionFeeds) -> None:
 
 
 def _generate_own() -> bytes:
-    """Return the metrics of this process, or the sums of all workers."""
+    """Return this process's metrics, or the sums over all workers."""
     if not is_worker():
         return generate_latest(REGISTRY)
     registry = CollectorRegistry()

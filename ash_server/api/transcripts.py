@@ -102,9 +102,9 @@ class TranscriptController(Controller):
     async def claim(self, request: Request[Any, Any, Any], store: InjectedStore) -> TranscriptClaim:
         """Find or create the session of a transcript.
 
-        Used by `ash push`. Returns a session with the names of the transcript that is not in `rejected`,
-        whose text the caller compares with the file; without one, a new session. The id of a line in it is
-        the UUID of version 5 of its number in the namespace of the session's id.
+        Used by `ash push`. Returns a session with the names of the transcript, except sessions in `rejected`;
+        if there is none, a new session. The client then compares the session's text with the file. The id of
+        a line is a version 5 UUID: the line number in the namespace of the session id.
         """
         transcript = decode_body((await read_body(request, JSON)).text, _transcript_decoder)
         source, path = transcript.source, transcript.path
@@ -143,8 +143,8 @@ class TranscriptController(Controller):
     ) -> Session:
         """Complete the transfer of a transcript.
 
-        Used by `ash push` after the lines: stores the names, the place and the time of the file, links the
-        session to its parent, and marks it if it is a copy.
+        Used by `ash push` after all lines are sent. Stores the file's names, path and modification time, links
+        the session to its parent, and marks copies of other sessions.
         """
         completed = decode_body((await read_body(request, JSON)).text, _completed_decoder)
         for path in (completed.path, completed.parent or ""):

@@ -119,7 +119,7 @@ def check_count(batch: Sequence[object], item_name: str) -> None:
 
 
 def check_values(text: str) -> None:
-    """Reject a text whose decoded values would take many times its memory. Raises BatchTooLarge."""
+    """Reject a text that would need much more memory once decoded. Raises BatchTooLarge."""
     if has_too_many_values(text):
         raise BatchTooLarge(f"A request contains at most {MAX_VALUES} JSON values.")
 

@@ -1,4 +1,4 @@
-"""Dependencies of routes: the store of the tenant of the request, and the reader of it."""
+"""Dependencies of routes: the tenant's store, and a reader that may use a replica."""
 
 import re
 from typing import Annotated, Literal, TypeAlias
@@ -36,9 +36,9 @@ def provide_reader(
         str | None,
         HeaderParameter(
             name=SEQUENCE_HEADER,
-            description="What the client knows of, if the server reads from a replica, which may lag: the answer "
-            "includes these sequences of the session of the path, such as `messages=42, events=97`. `current`: "
-            "everything that is stored.",
+            description="The sequences that the answer must include, such as `messages=42, events=97`, for servers "
+            "that read from a replica, which may lag. They belong to the session in the path. `current`: all "
+            "stored data.",
             schema_extra={"pattern": _FORM},
         ),
     ] = None,
@@ -56,4 +56,4 @@ def _parse_known(text: str) -> Known | Literal["current"]:
     sequences = sorted((match[1], int(match[2])) for match in matches if match)
     if not all(matches):
         raise InvalidParameter(f"{SEQUENCE_HEADER}: it must be current, or such as messages=42, events=97.")
-    return Known(**dict(sequences))  # the greatest of each name
+    return Known(**dict(sequences))  # sorted: the largest sequence of each kind

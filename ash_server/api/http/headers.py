@@ -30,7 +30,7 @@ async def add_default_headers(message: Message, scope: Scope) -> None:
 
 
 def _allowed_methods(app: Litestar, path: str) -> str:
-    """Return all methods of a path; the framework lists only those of the handler registered first."""
+    """Return all methods of a path. The framework only lists the methods of the first handler."""
     return ", ".join(
         sorted(method for route in app.routes if route.path_format == path for method in route.methods)
     )

@@ -94,7 +94,7 @@ class Problem(AshModel):
     code: str
     """Stable identifier for programs."""
     detail: Omittable[str] = ABSENT
-    """Details of this occurrence."""
+    """Details about this request."""
     index: Omittable[int] = ABSENT
     """Index in the batch, counted from 0."""
     errors: Omittable[list[FieldProblem]] = ABSENT
@@ -104,7 +104,7 @@ class Problem(AshModel):
 
 
 def error_responses(*errors: type[AshError]) -> dict[int, ResponseSpec]:
-    """Return the OpenAPI documentation of these errors by status, with an example of each code."""
+    """Return the OpenAPI responses for the errors, by status, with an example for each code."""
     ordered = sorted(set(errors), key=lambda error: (error.status, error.code))
     return {
         status: _response_spec(list(group)) for status, group in groupby(ordered, lambda error: error.status)

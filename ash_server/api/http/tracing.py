@@ -43,7 +43,7 @@ class Tracing:
             attributes={
                 "http.request.method": method
                 if route
-                else "_OTHER",  # any word may be that of an unknown path
+                else "_OTHER",  # a client may send any word as the method
                 "http.response.status_code": status,
                 **({"http.route": route} if route else {}),
             },

@@ -101,7 +101,7 @@ def _problem_page(
         return response
     if response.status_code == 401:
         if get_header(request.headers, "sec-fetch-site") == "cross-site":
-            response.headers["Refresh"] = "0"  # the browser sends the cookie with requests of this site only
+            response.headers["Refresh"] = "0"  # browsers only send the cookie with requests from this site
             return response
         return _redirect_to(f"/login?next={quote(_address_to_return_to(request), safe='/')}", 303)
     problem = msgspec.json.decode(response.content)

@@ -132,7 +132,7 @@ Types = Annotated[
     str | None,
     QueryParameter(
         schema_extra={"pattern": _TYPES},
-        description="Only events of these types, separated by commas. Unknown types are rejected.",
+        description="Only events with these types, separated by commas. Unknown types are rejected.",
     ),
 ]
 Agent = Annotated[
@@ -141,7 +141,7 @@ Agent = Annotated[
         min_length=1,
         max_length=1000,
         pattern=ONE_LINE,
-        description="Only events of this agent. The `agentId` of a subagent's session finds the call that "
+        description="Only events from this agent. The `agentId` of a subagent's session finds the call that "
         "started the subagent.",
     ),
 ]
@@ -232,7 +232,7 @@ class EventController(Controller):
 
         Accepts a list of events, a single event, or NDJSON. Either all events are stored or none. `id` and
         `timestamp` are optional; an `id` makes the append idempotent. Unknown types and keys are kept. A
-        `sessionId` must match the id, the external id or the provider id of this session. `sequence` and
+        `sessionId` must match the id, the external id or the provider id of the session. `sequence` and
         `messageSequence` are ignored.
         """
         body = await read_body(request, *_BODY_PARSERS)

@@ -134,11 +134,11 @@ OnlyKinds = Annotated[
     str,
     QueryParameter(
         pattern=f"^{_KINDS}$",
-        description="Only messages of these kinds, separated by commas. All kinds together have no gaps.",
+        description="Only messages with these kinds, separated by commas. All kinds together have no gaps.",
     ),
 ]
 OnlyBlockType = Annotated[
-    BlockType | None, QueryParameter(description="Only messages that contain a block of this type.")
+    BlockType | None, QueryParameter(description="Only messages that contain this type of block.")
 ]
 
 _NOT_MODIFIED = {304: ResponseSpec(None, description="`If-None-Match` matches the current `ETag`.")}

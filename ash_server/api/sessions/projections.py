@@ -149,7 +149,7 @@ class ProjectionController(Controller):
     ) -> Response[bytes]:
         """Project a session.
 
-        Derives one of these from the session's events:
+        Derives a projection from the session's events:
 
         `openai-messages` and `anthropic-messages`: the messages of an API request that continues the
         conversation. Content that the API would reject is left out (calls without results, results without

@@ -58,9 +58,7 @@ Project = Annotated[
 ]
 ParentId = Annotated[
     UUID | None,
-    QueryParameter(
-        name="parentId", description="Only sessions that this session started, and forks of this session."
-    ),
+    QueryParameter(name="parentId", description="Only sessions started by this session or forked from it."),
 ]
 ProviderSessionId = Annotated[
     str | None,
@@ -138,7 +136,7 @@ class NewSession(Struct, forbid_unknown_fields=True, rename="camel"):
         Annotated[
             UUID,
             Meta(
-                description="The session that started this one, or from which it was forked. Shown as "
+                description="The session that started this one, or the origin of a fork. Shown as "
                 "`parentExternalId` until the parent is stored."
             ),
         ]

@@ -1,4 +1,4 @@
-"""Subscription to a session's events and standard messages over a WebSocket.
+"""Subscribe to a session's events and standard messages over a WebSocket.
 
 Like the stream of server-sent events: sends the events after a cursor, `caught_up` once, then new events, and
 additionally the two topics with standard messages.
@@ -128,14 +128,14 @@ class EventWebSocketController(Controller):
     async def reject_without_upgrade(self, session_id: FromPath[UUID], *, after: After = "0") -> None:
         """Subscribe to a session (WebSocket).
 
-        The same over a WebSocket (`Upgrade: websocket`). Each message of the server is a `Frame` as JSON
-        text: the events after the cursor and all new events, `caught_up` once, and from then on two topics:
-        `session.<id>.stream_output` with what new events add to the standard messages, and
-        `session.<id>.message_complete` with those of a turn, after the event that ends it.
+        The same events over a WebSocket (`Upgrade: websocket`). Each message from the server is a `Frame` as
+        JSON text: the events after the cursor, `caught_up` once, and then new events and two topics.
+        `session.<id>.stream_output` contains the additions of new events to the standard messages.
+        `session.<id>.message_complete` contains the standard messages of a turn, after its last event.
 
-        Clients send nothing but pings. The server closes with 1012 when it stops (reconnect with the last
-        sequence), 4401 when the key is no longer valid (reason `key_invalid`), or after the creation of the
-        first key (`key_required`), 4404 when the session was deleted, 1003 for binary frames, 1009 for large
+        Clients send nothing but pings. The server closes the connection with 1012 when it stops (reconnect
+        with the last sequence), 4401 when the key is no longer valid (reason `key_invalid`) or the first key
+        is created (`key_required`), 4404 when the session is deleted, 1003 for binary frames, 1009 for large
         frames and 1008 for too many frames. Errors are returned before the upgrade.
         """
         raise UpgradeRequired
@@ -168,7 +168,7 @@ def _to_redacted_frames(events: Sequence[StoredEvent]) -> list[str]:
 
 
 class _FrameSender:
-    """Sends the frames of one subscription."""
+    """Sends the frames for one subscription."""
 
     def __init__(self, socket: WebSocket[Any, Any, Any], store: Store, session_id: UUID, after: int) -> None:
         self._socket = socket

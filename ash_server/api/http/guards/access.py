@@ -118,7 +118,7 @@ async def find_refusal(connection: AnyConnection) -> AshError | None:
 
 
 async def record(connection: AnyConnection, action: str, target: object) -> None:
-    """Add to the audit log what was done with a key."""
+    """Add an action of the request's key to the audit log."""
     if (key := client_of(connection.scope).key) is not None:
         await connection.app.state.store.keys.record(key, action, str(target))
 
@@ -143,7 +143,7 @@ def client_address(connection: AnyConnection) -> str:
 
 
 def is_secure(connection: AnyConnection) -> bool:
-    """True behind TLS, also that of a proxy on this machine (`X-Forwarded-Proto`)."""
+    """True behind TLS, including a TLS proxy on this machine (`X-Forwarded-Proto`)."""
     return connection.scope["scheme"] in ("https", "wss")
 
 

@@ -1,4 +1,4 @@
-"""A limit for the requests of each key: a token bucket per key, in the memory of this process.
+"""A limit on the requests per key: token buckets in the memory of this process.
 
 The framework's middleware runs before the key is known, and knows fixed windows only.
 """
@@ -9,7 +9,7 @@ from uuid import UUID
 from ash_server.errors import RateLimited
 
 BURST_SECONDS = 10
-"""An idle key saves the requests of this many seconds."""
+"""An idle key can save up requests for this many seconds."""
 
 
 class RateLimit:

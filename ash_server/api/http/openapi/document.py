@@ -3,7 +3,8 @@
 The framework's schemas of models lack discriminators, descriptions and additional properties. The framework therefore
 only refers to models by name, and the models themselves provide the schemas.
 
-The docstring of a handler is the summary and description of its operation. Examples are in `api/docs/examples.json`.
+The docstring of a handler is the summary and description of its operation. The description of the API and the examples
+are in `api/docs/`.
 """
 
 import json
@@ -31,7 +32,8 @@ from ash_server.api.http.redaction import PARAMETER
 from ash_shared.model.event_types import CATALOGUE
 from ash_shared.model.events import OtherEvent
 
-EXAMPLES = Path(__file__).parents[2] / "docs" / "examples.json"
+_DOCS = Path(__file__).parents[2] / "docs"
+EXAMPLES = _DOCS / "examples.json"
 """Examples of bodies and answers by operation, media type and name. `{"$ref": NAME}` stands for a shared value."""
 
 _REFERENCE = "#/components/schemas/"
@@ -40,73 +42,25 @@ _SECURITY_SCHEMES = {
     "key": {
         "type": "http",
         "scheme": "bearer",
-        "description": "A key that `ash keys create` printed. A server without keys needs none.",
+        "description": "A key printed by `ash keys create`. Not needed while the server has no keys.",
     },
     "browser": {
         "type": "apiKey",
         "in": "cookie",
         "name": "ash_session",
-        "description": "The cookie that the page `/login` sets; behind TLS its name is `__Host-ash_session`.",
+        "description": "The cookie set by the page `/login`. Behind TLS, it is called `__Host-ash_session`.",
     },
 }
 
-_DESCRIPTION = """\
-Ash stores the messages of agents and their tools verbatim and reads them as typed content.
-
-**Storage.** Every message (a line of a transcript, an API message, plain text) is stored verbatim and returned byte \
-for byte: in `content`, as `text/plain`, and in the export of the session. Nothing is ever converted.
-
-**Parsing.** On read a message is parsed into a list of typed blocks, discriminated by `type`: `text`, `thinking`, \
-`tool_use`, `tool_result`, `image`, `file`, and `raw` for content without a typed form, with the content and the \
-reason. Parsing never fails and drops nothing: unknown keys stay in the block, and text that is not JSON becomes a \
-`text` block. Because messages are parsed on read, a better parser also improves the messages stored long ago.
-
-**Sequences and cursors.** The messages of a session are numbered 1, 2, 3 … without gaps, in the order they were \
-stored. A reader continues after the last sequence it received (`after`) and gets every message exactly once, even \
-during concurrent writes. Appends can be retried safely: set the `id` of messages, or append lines with the \
-provider's own `uuid`. An append returns 201 if it stored anything, 200 if everything was already stored; `created` \
-reports it for each message.
-
-**Event log.** Appended messages are also normalized to events: a turn starts, the user writes a message, an answer \
-is streamed and completed, a tool is called and returns its result. Each session has one event log with its own \
-sequences 1, 2, 3 …; `messageSequence` is the message an event was derived from. Clients can post events, too. Replay \
-and live view use the same log: read pages after a cursor, subscribe with server-sent events or a WebSocket, and \
-reconnect with the last `sequence`. `caught_up` means that all stored events have been sent. Stream chunks \
-(`…_chunk`) are followed by the complete content (`…_done`, `tool_call`, `tool_result`); `collapse` omits the chunks. \
-On `reset`, discard the events received so far: the session was parsed again, and all its events follow. Ignore \
-unknown keys, and display unknown types.
-
-**WebSocket frames** are JSON texts `{"type", "data"}`: `event` with an event; `caught_up`, once; and two topics with \
-standard messages, `session.<id>.stream_output` for new events and `session.<id>.message_complete` for a completed \
-turn. Clients send nothing.
-
-**Times** are texts in RFC 3339, in UTC (`2026-11-02T09:14:07.130Z`). Only the `timestamp` of events and of standard \
-messages is a number, milliseconds since 1970, because the formats of both specify it.
-
-**Lists** stand under their own name (`sessions`, `messages`, `events`, `results`, `drift`), beside the cursor of the \
-next page, `nextAfter`.
-
-**Keys.** Requests carry a key, `Authorization: Bearer ash_…`, unless the server has none yet: it then answers \
-everyone on its own machine. A key belongs to a tenant, and sees the sessions of this tenant only: those of others do \
-not exist for it (404). Its scopes are `read` for GET and for parsing, `write` for storing, `delete` for deleting, and \
-`admin` for the audit log and metrics. Streams end within 5 seconds after their key is revoked or expires.
-
-**Errors** are problem details (RFC 9457) with a stable `code`. Unknown query parameters and body fields are rejected, \
-not ignored. Problems never contain message contents.
-"""
-
 _TAGS = [
     Tag(name="sessions", description="Create, find, rename, export and delete conversations."),
-    Tag(name="messages", description="The messages of a session: stored verbatim, read as typed blocks."),
-    Tag(
-        name="events",
-        description="The event log of a session, for replay and live view.",
-    ),
-    Tag(name="transcripts", description="Transcripts of other machines: `ash push`."),
+    Tag(name="messages", description="The messages of a session, stored verbatim and read as typed blocks."),
+    Tag(name="events", description="The event log of a session, for replay and live view."),
+    Tag(name="transcripts", description="Import of transcripts from other machines, used by `ash push`."),
     Tag(name="search", description="Full-text search over all sessions."),
-    Tag(name="drift", description="Content that Ash does not recognize yet."),
+    Tag(name="drift", description="Content that this version of Ash does not recognize."),
     Tag(name="parse", description="Playground: parse a text without storing it."),
-    Tag(name="keys", description="What was done with keys."),
+    Tag(name="keys", description="The audit log of keys."),
     Tag(name="health", description="Health checks for operators."),
 ]
 
@@ -128,9 +82,9 @@ class ModelReferences(OpenAPISchemaPlugin):
 
 
 class OpenApiDocumentConfig(OpenAPIConfig):
-    """Configures the address of the document, and documents the handlers of these controllers.
+    """Configures the address of the document, and completes the documentation of the controllers' handlers.
 
-    `models` are described although no route returns them.
+    `models` are additional models that no route returns.
     """
 
     def __init__(
@@ -140,7 +94,7 @@ class OpenApiDocumentConfig(OpenAPIConfig):
             title="Ash",
             version=version("ash-messages"),
             summary="Agent messages, stored verbatim and read as typed content.",
-            description=_DESCRIPTION,
+            description=_unwrap((_DOCS / "description.md").read_text()),
             license=License(name="MIT", identifier="MIT"),
             tags=_TAGS,
             path="/openapi.json",
@@ -160,7 +114,7 @@ class OpenApiDocumentConfig(OpenAPIConfig):
         return _OpenApiDocument(super().to_openapi_schema(), self)
 
     def complete(self, operation: dict[str, Any]) -> None:
-        """Add to an operation what its docstring, its route options and the examples say about it."""
+        """Complete an operation from its docstring, its route options and the examples."""
         handler = self._handlers[operation["operationId"]]
         operation["summary"], operation["description"] = _split_docstring(operation["description"])
         if not operation["description"]:
@@ -176,7 +130,7 @@ class OpenApiDocumentConfig(OpenAPIConfig):
             parameter["schema"] = _plain(_parameter_schema(parameter["schema"]))
 
     def schemas(self) -> dict[str, Any]:
-        """Return the schemas of all models that the documented operations refer to."""
+        """Return the schemas of all models used by operations."""
         contents = [
             handler.opt.get(name, {}) for handler in self._handlers.values() for name in (BODY, ANSWER)
         ]
@@ -214,9 +168,13 @@ class _OpenApiDocument(OpenAPI):
 
 
 def _split_docstring(docstring: str) -> tuple[str, str]:
-    """Return the first line without its period, and the other paragraphs with each on one line."""
-    summary, *paragraphs = docstring.split("\n\n")
-    return summary.removesuffix("."), "\n\n".join(" ".join(each.split()) for each in paragraphs)
+    summary, _, description = docstring.partition("\n\n")
+    return summary.removesuffix("."), _unwrap(description)
+
+
+def _unwrap(text: str) -> str:
+    """Return the text with each paragraph on one line, as viewers of API documents show line breaks."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
 
 def _contents(content: Content) -> dict[str, Any]:
@@ -283,7 +241,7 @@ def _schemas(models: Iterable[type]) -> dict[str, Any]:
 
 
 def _without_defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of a request without defaults: generators make fields with a default required."""
+    """Remove defaults from the schema of a request: client generators make fields with a default required."""
     properties = {
         name: {key: value for key, value in field.items() if key != "default"}
         for name, field in schema.get("properties", {}).items()
@@ -322,7 +280,7 @@ def _plain(schema: Any) -> Any:
 
 
 def _with_items(schema: Mapping[str, Any], item: Any) -> dict[str, Any]:
-    """Describe a tuple of items of one type as a list of fixed length."""
+    """Describe a tuple with equal item types as a list of fixed length."""
     return {name: value for name, value in schema.items() if name != "prefixItems"} | {"items": item}
 
 
@@ -348,8 +306,8 @@ _REDACTED_PATHS = ("/api/sessions", "/api/search")
 _REDACT = {
     "name": PARAMETER,
     "in": "query",
-    "description": "Replace tokens, keys and passwords of known forms, for example by `[redacted: github token]`. "
-    "Searches and filters compare redacted texts; chunks of streams have no text.",
+    "description": "Replace tokens, keys and passwords with known forms, for example by `[redacted: github token]`. "
+    "Searches and filters then compare redacted texts, and stream chunks have no text.",
     "schema": {"type": "boolean", "default": False},
     "required": False,
 }

@@ -1,4 +1,4 @@
-"""Route options that document what the framework cannot derive from the signature of a handler."""
+"""Route options for documentation that the framework cannot derive from a handler's signature."""
 
 from collections.abc import Mapping
 from typing import Any

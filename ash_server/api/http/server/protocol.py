@@ -109,7 +109,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._header_timer = None
 
     def _end_header_time(self) -> None:
-        """Refuse a request whose header is incomplete; close a connection without any, as browsers open in advance."""
+        """Refuse an incomplete header. Close connections without a request, which browsers open in advance."""
         if self._received:
             self._refuse(HeadersTimeout())
         elif not self.transport.is_closing():
@@ -148,7 +148,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._close_after_answer()
 
     def _close_after_answer(self) -> None:
-        """Close at once if a response is being sent; else discard what the client still sends, which reads the answer.
+        """Close at once if a response is being sent; otherwise discard the rest of the request first.
 
         A connection that is closed with unread data is reset, and the client loses the answer.
         """

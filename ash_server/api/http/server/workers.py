@@ -1,4 +1,4 @@
-"""Worker processes that accept the connections of one address; one that ends is replaced.
+"""Worker processes that accept connections on one address. A worker that exits is replaced.
 
 uvicorn's supervisor runs the class of server of uvicorn only. Workers are forked from a process that has imported the
 server, since this one may have threads: a worker starts at once, and shares its memory with the others.
@@ -24,7 +24,7 @@ from prometheus_client.multiprocess import mark_process_dead
 from ash_server.errors import AshError
 
 METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
-"""The variable with the folder in which workers count, so that each can report the sum."""
+"""The variable with the folder of the workers' counters, so any worker can report the sums."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _RESTART_SECONDS = 0.2
@@ -148,7 +148,7 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def _without_main_module() -> Iterator[None]:
-    """Hide the script of this process, which workers would run again."""
+    """Hide the main script, because workers would run it again."""
     main = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:
