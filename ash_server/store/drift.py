@@ -7,7 +7,7 @@ none. Grouped rows show which client version introduced a block type, and when.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, TypedDict, Unpack
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from psycopg import AsyncConnection
@@ -66,15 +66,6 @@ class DriftReport(AshModel):
     drift: list[DriftGroup]
 
 
-class DriftFilter(TypedDict, total=False):
-    source: str | None
-    reason: Reason | None
-    since: datetime | None
-    """Only blocks seen at this time or later."""
-    limit: int
-    """Number of groups: 100 by default, at most 1,000."""
-
-
 class DescribedMessage(NamedTuple):
     """The sequence of a message, and what the parser derived from it."""
 
@@ -103,12 +94,23 @@ async def insert_drift(conn: AsyncConnection, session_id: UUID, messages: Iterab
         )
 
 
-async def report_drift(conn: AsyncConnection, **filters: Unpack[DriftFilter]) -> DriftReport:
-    """Return groups by source, client version and type, last seen first. Raises InvalidParameter."""
-    check_text(filters.get("source") or "", "source")
-    if not 1 <= filters.get("limit", 1) <= 1000:
+async def report_drift(
+    conn: AsyncConnection,
+    *,
+    source: str | None = None,
+    reason: Reason | None = None,
+    since: datetime | None = None,
+    limit: int = 100,
+) -> DriftReport:
+    """Return groups by source, client version and type, last seen first.
+
+    `since`: only blocks seen at this time or later. `limit` is the number of groups, at most 1,000. Raises
+    InvalidParameter.
+    """
+    check_text(source or "", "source")
+    if not 1 <= limit <= 1000:
         raise InvalidParameter("limit must be 1 to 1000")
-    params = {"source": None, "reason": None, "since": None, "limit": 100, **filters}
+    params = {"source": source, "reason": reason, "since": since, "limit": limit}
     async with conn.cursor(row_factory=dict_row) as cursor:
         await cursor.execute(SQL.report_drift, params)
         return DriftReport(drift=[_to_group(row) for row in await cursor.fetchall()])

@@ -109,6 +109,8 @@ async def append(
 
     A message that is already stored, or was deleted, keeps its sequence.
     """
+    if unknown := options.keys() - AppendOptions.__annotations__.keys():
+        raise TypeError(f"append has no option {', '.join(sorted(unknown))}")
     ids, metadata, end = options.get("ids", StreamIds()), options.get("metadata"), options.get("end", False)
     now = options.get("now")
     context = _Context(ids, milliseconds() if now is None else now)

@@ -8,7 +8,7 @@ import pytest
 from psycopg import AsyncConnection
 
 from ash_server.errors import InvalidParameter
-from ash_server.store.drift import DriftFilter, report_drift
+from ash_server.store.drift import report_drift
 from ash_server.store.messages import append
 from ash_server.store.sessions import create_session, delete_session
 from ash_shared.model.message import Drift, RecordHeader
@@ -141,6 +141,6 @@ async def test_duplicate_message_adds_no_drift(connection: AsyncConnection, sess
 
 
 @pytest.mark.parametrize("filters", [{"limit": 0}, {"limit": 1001}])
-async def test_rejects_limit_out_of_range(connection: AsyncConnection, filters: DriftFilter) -> None:
+async def test_rejects_limit_out_of_range(connection: AsyncConnection, filters: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter):
         await report_drift(connection, **filters)

@@ -209,6 +209,14 @@ async def test_rejects_other_types(store: Store, session: UUID, new: Any) -> Non
         await store.messages.append(session, new)
 
 
+async def test_rejects_unknown_options(store: Store, session: UUID) -> None:
+    """A misspelled condition must not be ignored."""
+    with pytest.raises(TypeError, match="append has no option expected_sequenc"):
+        await store.messages.append(session, ["a"], expected_sequenc=7)  # type: ignore[call-arg]
+
+    assert await store.messages.list_messages(session) == []
+
+
 async def test_repeating_an_append_changes_nothing(store: Store, session: UUID) -> None:
     batch: list[str | bytes | NewMessage] = [PROMPT, NewMessage("plain", id="1")]
     first = await store.messages.append(session, batch, expected_sequence=0)
