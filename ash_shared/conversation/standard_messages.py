@@ -62,7 +62,7 @@ def transform_messages(lines: Messages, source: str | None = None) -> list[Stand
     """Return the standard messages of a transcript, in the order of their first lines. Never raises on texts.
 
     `lines` are the messages of one session, each as its stored text, as the decoded object or list, or as a row
-    `(message,)` or `(message, source)`; or one text, which is a JSON document or JSONL. `source` names the format of
+    `(message,)` or `(message, source)`; or one text, which is a JSON document or JSONL. `source` is the format of
     messages without a source of their own. The result has one message for each message of the API, even if it was
     written in several lines. Records outside the conversation, fragments of streams and blank lines add no message.
     Raises TypeError for anything else, such as a single dict.
@@ -115,7 +115,7 @@ class Fold:
         self._rewound_ranges: list[tuple[int, int]] = []
         self._calls_by_prompt: dict[str, dict[str, None]] = {}
         self._sidechain_calls: dict[str, str] = {}
-        """The calls of subagents' lines that name none, by the id of the line."""
+        """The calls of subagents' lines that do not state their call, by the id of the line."""
         self._queue = QueuedDrafts()
 
     def add_header(self, raw: str | bytes, source: str | None) -> None:
@@ -438,7 +438,7 @@ def _metadata_of(part: Part) -> Record:
 
 
 _SESSION_FIELDS = {True: ("sessionId", "cliVersion", "model"), False: ("sessionId", "cliVersion")}
-"""Facts of the session that its messages inherit; the model only for answers."""
+"""Fields of the session that its messages inherit; the model only for answers."""
 
 
 def _merge_ranges(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:

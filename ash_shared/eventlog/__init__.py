@@ -16,7 +16,7 @@ items are closed with the content they have; nothing is invented.
 | part | a complete (non-streamed) message; replaces its slots | `complete_messages`, `emit_messages` |
 | usage | tokens of an answer; the last count per answer is used, a turn has the sum | `usage` |
 
-Content that a session holds more than once becomes one event: see `dedupe`.
+Content that a session contains more than once becomes one event: see `dedupe`.
 
 Modules import downwards only: normalizer > complete_messages > posted_events, streaming > emit_messages > tool_calls >
 turns > usage > dedupe > emitter > state. The exception is `LineOutput.close_open`: the end of a turn closes open slots,

@@ -11,14 +11,14 @@ from ash_shared.records.steps import CurrentAgent
 
 
 def follow_agent(output: LineOutput, step: CurrentAgent) -> None:
-    """Emit a switch if a record that was not known names another agent than the one before."""
+    """Emit a switch if a new record states another agent than before."""
     if step.key not in output.state.roles_by_key and output.state.agent != step.name:
         turns.end_if_over(output)
         _switch(output, step.name, is_first=not output.state.agent)
 
 
 def started_agent(tool: str, result: Any) -> str | None:
-    """Return the thread that Codex's `spawn_agent` started, if its result names it."""
+    """Return the thread that Codex's `spawn_agent` started, if its result contains the id."""
     if tool != "spawn_agent" or result.__class__ is not str:
         return None
     return text_at(decode_arguments(result), "agent_id")

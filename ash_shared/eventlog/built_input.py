@@ -51,7 +51,7 @@ def _common_depth(containers: list[list[str] | int], keys: list[str | int]) -> i
 
 
 def _is_next(container: list[str] | int, key: str | int) -> bool:
-    """True if the key names a new entry of the container."""
+    """True if the key belongs to a new entry of the container."""
     if isinstance(container, int):
         return isinstance(key, int) and key >= container
     return isinstance(key, str) and key not in container

@@ -329,13 +329,13 @@ class State(_Stored):
     emitted_answers: dict[str, EmittedAnswer] = {}
     """The last answer of each conversation that may grow, by parent call."""
     sidechain_calls: dict[str, str] = {}
-    """The calls of the last lines of subagents that name none, by digest of the id of the line."""
+    """The calls of the last subagents' lines that do not state their call, by digest of the line's id."""
     streamed_responses: list[str] = []
     """Ids of completely streamed responses, which a revision may repeat."""
     last_streamed: StreamedAnswer | None = None
     """The last streamed answer, which a record may repeat assembled."""
     sent_counts: dict[str, int] | None = None
-    """Number of occurrences of each digest, since the first record that held several messages: requests repeat the
+    """Number of occurrences of each digest, since the first record of several messages: requests repeat the
     conversation."""
     once_digests: list[str] = []
     """Digests of events that are emitted once per turn."""

@@ -100,7 +100,7 @@ def emit_result(output: LineOutput, part: Part, block: Block, parent_call: str) 
 
 
 def _result_payload(state: State, part: Part, block: Block, id: str | None, event_id: str) -> Block:
-    """Mark the call as answered and return the payload of its result; without a call, the event names itself."""
+    """Mark the call as answered and return the payload of its result; without a call, the event's id stands for one."""
     later_fields = state.pending_results.pop(block.get("tool_use_id") or id or "", {})
     fields = {**_result_fields({**later_fields, **block}), **pick(part.fields, "sidechain")}
     payload = {"toolCallId": id or event_id, **fields}

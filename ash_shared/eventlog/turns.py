@@ -43,14 +43,14 @@ def start_turn(
 
 
 def leave_other_turn(output: LineOutput) -> None:
-    """End the open turn if the caller names another one."""
+    """End the open turn if the caller passed the id of another one."""
     turn = output.state.turn
     if turn is not None and output.context.turn_id is not None and not _is_named(output, turn):
         end_unfinished_turn(output, turn, is_cut=output.state.is_cut())
 
 
 def _is_named(output: LineOutput, turn: Turn) -> bool:
-    """True if the caller names the turn, which then lasts as long as it does."""
+    """True if the caller passed the turn's id: the turn then lasts as long as it does so."""
     return turn.id == output.context.turn_id
 
 

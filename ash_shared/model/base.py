@@ -1,7 +1,7 @@
 """The base class of all models: optional fields that read as None and stay out of the JSON.
 
-JSON tells an absent key from a null, and Ash keeps both as they are; Python has None for both. An absent field holds
-pydantic's sentinel `MISSING`, which every pydantic serializer leaves out natively, also of nested models and in
+JSON tells an absent key from a null, and Ash keeps both as they are; Python has None for both. The value of an absent
+field is pydantic's sentinel `MISSING`, which every pydantic serializer leaves out natively, also of nested models and in
 TypeAdapters; attribute access returns None for it. The alternatives are worse: a serializer in Python
 (`model_serializer`) is several times slower, and `exclude_unset` works only for callers that pass it.
 """
@@ -62,7 +62,7 @@ class _AbsentAsNone:
 class AshModel(BaseModel):
     """Base class of all models.
 
-    Constructors take snake_case and camelCase names. None for an `Omittable` field means absent. Unless the model
+    Constructors accept snake_case and camelCase names. None for an `Omittable` field means absent. Unless the model
     keeps unknown keys (`extra="allow"`), an unknown keyword is an error; unknown keys of validated dicts are ignored.
     """
 

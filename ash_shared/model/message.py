@@ -115,7 +115,7 @@ class MessageMetadata(AshModel):
     cost_usd: Omittable[float] = Field(default=ABSENT, alias="costUsd")
     """The cost of this message, or of the run since the previous message with a cost; the values can be summed."""
     synthetic: Omittable[bool] = ABSENT
-    """True if the client wrote the message, not the person or model that its role names."""
+    """True if the client wrote the message, not the person or model that its role suggests."""
     retracted: Omittable[bool] = ABSENT
     """True if a later record revokes the message."""
     shadow_of: Omittable[str] = Field(default=ABSENT, alias="shadowOf")
@@ -157,7 +157,7 @@ class RecordHeader(NamedTuple):
     parent: str | None = None
     """The provider's id of the parent session."""
     last_timestamp: int | None = None
-    """Latest time in a record that names several, such as the last update of a session; milliseconds since 1970."""
+    """Latest time in a record with several, such as the last update of a session; milliseconds since 1970."""
     agent: str | None = None
     """The subagent that wrote the session, by its id in the parent's transcript; empty for a main session."""
 

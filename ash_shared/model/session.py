@@ -40,11 +40,11 @@ class Session(AshModel):
     updated_at: datetime = Field(alias="updatedAt")
     """Time of the last append or change."""
     first_at: Omittable[datetime] = Field(default=ABSENT, alias="firstAt")
-    """The earliest time that a message names; absent if no message names one."""
+    """The earliest time of a message; absent if no message has a time."""
     last_at: Omittable[datetime] = Field(default=ABSENT, alias="lastAt")
-    """The latest time that a message names."""
+    """The latest time of a message."""
     file_modified_at: Omittable[datetime] = Field(default=ABSENT, alias="fileModifiedAt")
-    """When the imported file was last modified: the last activity if no message names a time."""
+    """When the imported file was last modified: the last activity if no message has a time."""
     message_count: int = Field(alias="messageCount")
     event_count: int = Field(alias="eventCount")
     error_count: int = Field(alias="errorCount")
@@ -89,7 +89,7 @@ class SessionPage(AshModel):
 def active_at(session: Session) -> datetime:
     """Return the time of the last activity, the sort key of lists.
 
-    The latest time that a message names, else the modification time of the imported file; the time of the last append
+    The latest time of a message, else the modification time of the imported file; the time of the last append
     if that is earlier, or if there is neither.
     """
     last = session.file_modified_at if session.last_at is None else session.last_at

@@ -39,7 +39,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def parse_message_content(raw: RawMessage, source: str | None = None) -> list[MessageContent]:
-    """Return the typed blocks of one message; `source` names its format if known. Never raises on texts."""
+    """Return the typed blocks of one message; `source` is its format, if known. Never raises on texts."""
     text = message_text(raw)
     for path in fast_paths(text, source):
         content = path.parse(text)

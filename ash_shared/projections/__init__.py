@@ -1,7 +1,7 @@
 """Projections of an event log: API requests, a prompt for a CLI, a summary, texts to search, attributes of telemetry.
 
 Projections take events in log order, typed or as plain objects in wire form (as `read_event` accepts), and depend on
-nothing else. All use the same definition of the conversation, in `_conversation`. `to_otel_genai` takes standard
+nothing else. All use the same definition of the conversation, in `_conversation`. `to_otel_genai` accepts standard
 messages, which have the model and the usage of each answer.
 """
 

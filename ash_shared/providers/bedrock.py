@@ -1,6 +1,6 @@
 """Amazon Bedrock's Converse API: requests, responses and the events of ConverseStream.
 
-Source: the `bedrock-runtime` service model. A content block is an object with one key that names its kind; a
+Source: the `bedrock-runtime` service model. A content block is an object with one key, its kind; a
 `type` may occur next to that key and inside its value. Bodies of InvokeModel are in the format of the model's
 vendor.
 """

@@ -274,7 +274,7 @@ def header(record: Record) -> RecordHeader:
 
 
 def identify(record: Record) -> Identity:
-    """Return the names of a line. A fork names the file of its origin and copies entries with their ids."""
+    """Return the names of a line. A fork states the file of its origin and copies entries with their ids."""
     if text_at(record, "type") != "session":
         return Identity(record=text_at(record, "id") if "parentId" in record else None)
     return Identity(project=text_at(record, "cwd"), origin=_parent_session(record), body="")

@@ -18,7 +18,7 @@ Speaker = Literal["user", "assistant", "system"]
 """The speaker of a standard message."""
 Origin = Literal["prompt", "mid_turn", "synthetic"]
 """For the user's messages: a prompt starts a turn; a message sent during a turn (mid_turn), or to a subagent, does not.
-synthetic: the client wrote the message, not the person or model that its role names."""
+synthetic: the client wrote the message, not the person or model that its role suggests."""
 Relation = Literal[
     "new",
     "continuation",
@@ -67,11 +67,11 @@ Relation = Literal[
   the turn, and counts only if none of its responses reported usage.
 - interruption: its error interrupts the turn, which ends here.
 - truncation: retracts a message together with everything after it; if the id is unknown, everything before this record.
-- branch: has no content; its key names the record that the prompt of this record follows. An earlier prompt that
+- branch: has no content; its key is the id of the record that the prompt of this record follows. An earlier prompt that
   follows the same record is retracted with everything after it, because the person went back to it.
-- root: has no content; this record follows no other, and its key names the session. If it is a prompt, an earlier
+- root: has no content; this record follows no other, and its key identifies the session. If it is a prompt, an earlier
   prompt that follows no other either is an earlier version, unless a record restarted the conversation in between.
-- sidechain: comes before the part of a subagent's line that names no call. Its key names the line before it in the
+- sidechain: comes before the part of a subagent's line without a call. Its key is the id of the line before it in the
   subagent; without one, its blocks are the prompt, which the call has too. The line belongs to this call, if known.
 - plain_text: a text that is not a record: user input in a session of plain texts, a `raw` event between records.
 - event: has no content; `original` is an event of Ash's own format, which is emitted with a missing id or time added.
@@ -144,7 +144,7 @@ class Part(Struct, frozen=True, kw_only=True):
 
     @property
     def is_keyed_in_session(self) -> bool:
-        """True if the key names one message in the whole session."""
+        """True if the key identifies one message in the whole session."""
         return self.relation in {"new_version", "section"}
 
 
@@ -258,7 +258,7 @@ class CurrentAgent(NamedTuple):
 
     name: str
     key: str | None = None
-    """The message that names it, which counts only once if it is written again."""
+    """The message that states it, which counts only once if it is written again."""
 
 
 class RecordStart(NamedTuple):

@@ -55,7 +55,7 @@ def vectors(*names: str) -> Iterator[Vector]:
 def check(parse: Callable[[str, str | None], Any], *names: str) -> list[Failure]:
     """Return the vectors that a parser parses differently.
 
-    `parse` takes a text and its declared source, and returns the blocks as decoded JSON.
+    `parse` accepts a text and its declared source, and returns the blocks as decoded JSON.
     """
     results = ((vector, _outcome(parse, vector)) for vector in vectors(*names))
     return [Failure(vector, got) for vector, got in results if exact(got) != exact(vector.expected)]

@@ -1,4 +1,4 @@
-"""Deduplication: content that a session holds more than once becomes one event.
+"""Deduplication: content that a session contains more than once becomes one event.
 
 Of each duplicate one is the original, which counts. Duplicates are recognised by digest (`digests`) or by call id; the
 state keeps as many digests of each kind as the `MAX_` constants in `state` allow.

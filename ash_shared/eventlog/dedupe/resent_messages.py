@@ -14,7 +14,7 @@ from ash_shared.records.steps import Part, Speaker
 
 
 def without_resent(output: LineOutput, part: Part) -> Part:
-    """Return the part without blocks of earlier records, if its record holds a whole conversation."""
+    """Return the part without blocks of earlier records, if its record contains a whole conversation."""
     sent = _counts(output.state, part)
     if sent is None or part.role is None:
         return part
@@ -27,7 +27,7 @@ def without_resent(output: LineOutput, part: Part) -> Part:
 
 
 def _counts(state: State, part: Part) -> dict[str, int] | None:
-    """Return the counts of blocks, which begin with the first record that holds several messages."""
+    """Return the counts of blocks, which begin with the first record of several messages."""
     if state.sent_counts is None and part.original is not None:
         state.sent_counts = {}
     return state.sent_counts

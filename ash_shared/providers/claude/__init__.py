@@ -2,7 +2,7 @@
 
 Sources: the block and event unions of the `anthropic` package, `SDKMessage` of `claude-agent-sdk`, and captured
 session files, since their entry types are published nowhere. Both spellings of a key occur (`toolUseResult` on disk,
-`tool_use_result` in the stream), and every record may carry keys that no published type names.
+`tool_use_result` in the stream), and every record may contain keys that no published type has.
 """
 
 from ash_shared.providers.claude.content import parse_block

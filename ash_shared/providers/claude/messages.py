@@ -51,7 +51,7 @@ _FACT_KEYS = frozenset(
 
 
 def identify(record: Record) -> Identity:
-    """Return the names of a line. `/branch` gives a copy new ids, and names the session and the line it copies."""
+    """Return the names of a line. `/branch` gives a copy new ids, and states the session and line of the original."""
     id = text_at(record, "forkedFrom", "messageUuid") or text_at(record, "uuid")
     content = value_at(record, "message", "content")
     if isinstance(content, str):  # a resumed session contains it as a block
@@ -135,7 +135,7 @@ def is_unattributed_sidechain(record: Record, part: Part) -> bool:
 
 
 def user_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
-    """Return the part of a user's line; a prompt also names the line that it follows."""
+    """Return the part of a user's line; a prompt also states the line that it follows."""
     (part,) = line_parts(record, parsed)
     if record.get("isSidechain") is True:
         return [*_sidechain_parts(record, part), part]

@@ -258,7 +258,7 @@ def _is_local_output(blocks: list[Block]) -> bool:
 
 def _add_structured_result(blocks: list[Block], part: Part) -> list[Block]:
     """Add the line's structured copy of a tool result, which does not name its result, if the line has only one. The
-    copy also names the subagent that the call started."""
+    copy also states the subagent that the call started."""
     structured = part.metadata.get("toolUseResult")
     results = [block for block in blocks if block["type"] == "tool_result"]
     if len(results) != 1 or structured.__class__ not in (dict, list):

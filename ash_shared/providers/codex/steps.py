@@ -2,7 +2,7 @@
 
 A rollout file records most calls and texts twice, as a response item and as an event: items are authoritative
 and events are their copies. `codex exec --json` restarts its item numbers in each process, so its call ids
-are unique only within a turn; the legacy version printed only events, with fragments that name no position. The
+are unique only within a turn; the legacy version printed only events, with fragments without a position. The
 notifications of the app server contain the same items as exec, with unique ids.
 """
 

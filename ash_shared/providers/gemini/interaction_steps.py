@@ -37,7 +37,7 @@ from ash_shared.records.steps import (
 _Reader = Callable[[Record], list[Step]]
 _DeltaReader = Callable[[Record, str], list[Step]]
 
-# Deltas. `slot` names the step they belong to.
+# Deltas. `slot` identifies their step.
 
 
 def _signature_delta(delta: Record, slot: str) -> list[Step]:

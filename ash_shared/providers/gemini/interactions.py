@@ -1,7 +1,7 @@
 """The Interactions API of Gemini: responses as a list of steps, and their stream events.
 
 Source: the steps, contents and events of `interactions` in the `google-genai` package, in snake case. Events
-are fragments that name neither the response nor the kind of step they continue.
+are fragments that state neither their response nor the kind of their step.
 """
 
 from collections.abc import Callable, Mapping

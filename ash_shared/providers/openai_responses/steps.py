@@ -125,7 +125,7 @@ def partial_image(event: Record, parsed: ParsedRecord) -> list[Step]:
     return [Chunk("output", image, call={"id": event["item_id"]}, fields={"partialImageIndex": number})]
 
 
-# Speech. Events of the Realtime API name their item, events of the Responses API do not.
+# Speech. Events of the Realtime API identify their item, events of the Responses API do not.
 
 
 def _speech_slot(event: Record, name: str) -> str:
