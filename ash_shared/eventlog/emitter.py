@@ -83,7 +83,7 @@ class LineOutput:
     def start_line(self, line: Line, context: Context) -> None:
         self.line, self.context = line, context
         self.header = line.header
-        """The header of the event being emitted: a line may contain several messages, and held copies are emitted later."""
+        """The header of the event being emitted: a line may contain several messages, and copies may be held."""
         self.parent_call, self.has_local_ids = "", False
         """Set by `Scope`."""
         self.sidechain_call = ""

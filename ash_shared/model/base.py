@@ -1,8 +1,8 @@
 """The base class of all models: optional fields that read as None and stay out of the JSON.
 
 JSON tells an absent key from a null, and Ash keeps both as they are; Python has None for both. The value of an absent
-field is pydantic's sentinel `MISSING`, which every pydantic serializer leaves out natively, also of nested models and in
-TypeAdapters; attribute access returns None for it. The alternatives are worse: a serializer in Python
+field is pydantic's sentinel `MISSING`, which every pydantic serializer omits, also in nested models and TypeAdapters;
+attribute access returns None for it. The alternatives are worse: a serializer in Python
 (`model_serializer`) is several times slower, and `exclude_unset` works only for callers that pass it.
 """
 

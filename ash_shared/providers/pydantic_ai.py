@@ -2,8 +2,8 @@
 
 Source: `pydantic-ai-slim` 2.68. A message is a `ModelRequest` or a `ModelResponse` as `ModelMessagesTypeAdapter` writes
 it: `{"kind": "request", "parts": [{"part_kind": "user-prompt", …}], …}`. A stored conversation has an entry for each
-message, `{"id": …, "parent_id": …, "message": …, "kind": "message"}`, and `ConversationRecord`s, which have its last
-entry. An entry that Ash has copied from another conversation names that in `copied_from`.
+message, `{"id": …, "parent_id": …, "message": …, "kind": "message"}`, and `ConversationRecord`s with its last entry.
+An entry that Ash has copied from another conversation states that one in `copied_from`.
 """
 
 import json
