@@ -12,8 +12,8 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 from pydantic import ValidationError
 
-from ash_shared.model.blocks import MAX_BLOCKS, Block, bounded, text_block
-from ash_shared.model.typed_blocks import block_validators
+from ash_shared.model.blocks import bounded, text_block
+from ash_shared.model.typed_blocks import typed_blocks
 from ash_shared.providers.claude.content import parse_block
 from ash_shared.records.contract import FastPath, Record
 from ash_shared.records.json_text import decode_shallow, shallow_json
@@ -52,7 +52,6 @@ _decode_slices = msgspec.json.Decoder(_Envelope[Raw]).decode
 _decode_native = native_decoder(5, ("cache_control", "caller"))
 _encode = msgspec.json.Encoder().encode
 
-_VALIDATORS = block_validators()
 _LINE_TYPES = frozenset({"user", "assistant"})
 
 
@@ -67,37 +66,28 @@ def _envelope_content(envelope: Any) -> Any:
 def _parse_content(raw: str | bytes) -> list[Any] | None:
     try:
         content = _envelope_content(_decode_envelope(raw))
-        if content.__class__ is list and len(content) <= MAX_BLOCKS:
-            return [_typed_element(block) for block in content]
+        if content.__class__ is list:
+            return _typed_list(bounded(content))
         if content.__class__ is str:
-            return [_typed_block(text_block(content))]
+            return typed_blocks([text_block(content)])
     except (ValueError, RecursionError):
         pass
     return None
 
 
-def _typed_element(block: Any) -> Any:
-    """Return the content object of an element of a content list, after parsing it unless it is a valid block."""
+def _typed_list(content: list[Any]) -> list[Any]:
+    """Return the content objects of a list. Elements are parsed first unless all are valid blocks."""
     try:
-        if validate := _ELEMENT_VALIDATORS.get(block["type"]):
-            return validate(block)
-    except (KeyError, TypeError, ValidationError):
+        for block in content:
+            if (
+                block.get("content").__class__ is list
+            ):  # the content of a result, which may need a translation
+                break
+        else:
+            return typed_blocks(content)
+    except (AttributeError, ValidationError):
         pass
-    return _typed_block(parse_block(block))
-
-
-def _typed_block(block: Block) -> Any:
-    return _VALIDATORS[block["type"]](block)
-
-
-def _typed_tool_result(block: Any) -> Any:
-    """Return the content object of a result, after parsing its content unless that is a text."""
-    if block["content"].__class__ is str:
-        return _VALIDATORS["tool_result"](block)
-    return _typed_block(parse_block(block))
-
-
-_ELEMENT_VALIDATORS = {**_VALIDATORS, "tool_result": _typed_tool_result}
+    return typed_blocks(list(map(parse_block, content)))
 
 
 def _parse_content_json(raw: str | bytes) -> bytes | None:
