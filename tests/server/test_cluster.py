@@ -36,8 +36,8 @@ from ash_server.transfer.importing.file_import import import_file
 from ash_shared.eventlog.state import MAX_OPEN_TEXT
 from tests.cluster import only_on_cluster
 from tests.server.api.conftest import create_key, served
-from tests.server.store.test_distribution import ONLY_WITHOUT_CITUS, TABLES, constants
-from tests.server.store.test_open_texts import CHUNKS, END, START
+from tests.server.store.log.test_open_texts import CHUNKS, END, START
+from tests.server.store.maintenance.test_distribution import ONLY_WITHOUT_CITUS, TABLES, constants
 from tests.waiting import TIMEOUT, until
 
 pytestmark = [only_on_cluster, pytest.mark.cluster]

@@ -22,7 +22,7 @@ from ash_server.transfer.importing.file_import import import_file
 from ash_server.transfer.importing.transcript_files import modification_time
 from ash_server.transfer.load import load_session
 from tests.cluster import not_on_cluster
-from tests.server.store.test_reindex import alembic
+from tests.server.store.maintenance.test_reindex import alembic
 from tests.server.store.upgrade.write_store import PATHS, external_name
 from tests.waiting import wait_until
 

@@ -27,7 +27,7 @@ from ash_shared.parsing.parse import PARSER_VERSION, describe_message
 from tests.cluster import COUNT_LOCK_WAITS, fetch_as_owner
 from tests.waiting import until
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 PROMPT = (
     '{"type":"user","uuid":"u1","sessionId":"s","version":"2.1.0","timestamp":"2026-11-02T09:00:01Z",'

@@ -33,7 +33,7 @@ from ash_server.store.session_rows import get_session
 from ash_server.store.sessions import create_session
 from ash_shared.model.events import read_event
 from tests.cluster import not_on_cluster
-from tests.server.store.test_reindex import alembic
+from tests.server.store.maintenance.test_reindex import alembic
 
 UNKNOWN_SESSION = UUID("00000000-0000-4000-8000-000000000000")
 

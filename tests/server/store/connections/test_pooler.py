@@ -31,7 +31,7 @@ from tests.server.app_client import app_client
 from tests.tenant_statements import OWNED_BY_SERVER
 from tests.waiting import until
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 _ROLE = role_of(DEFAULT.number) if on_citus() else APP_ROLE
 

@@ -32,7 +32,7 @@ from ash_shared.eventlog import Normalizer
 from tests.cluster import not_on_cluster
 from tests.shared.conftest import CORPUS
 
-SAMPLES = sorted((Path(__file__).parents[3] / "ash_server" / "samples").glob("*.jsonl"))
+SAMPLES = sorted((Path(__file__).parents[4] / "ash_server" / "samples").glob("*.jsonl"))
 MAX_LINES = 300
 NOW = 1_800_000_000_000
 

@@ -16,14 +16,14 @@ from ash_server.store.embedded.server import EmbeddedPostgres
 from ash_server.store.schema.migrations import REVISION, upgrade
 from tests.conftest import at_database, memory_folder
 from tests.server.cli.test_cli import Ran, environment, ran_here
-from tests.server.store.test_distribution import STAND_INS
+from tests.server.store.maintenance.test_distribution import STAND_INS
 from tests.server.store.test_upgrade import load_store
 
 OWNER = "Ash-owner"
 CREATED = f"CREATE ROLE {APP_ROLE} NOLOGIN; "
 GRANTED = f'GRANT {APP_ROLE} TO "{OWNER}" WITH SET TRUE;'
 LINE = '{"type":"user","uuid":"u1","message":{"role":"user","content":"hello"}}'
-OLD_STORES = [Path(__file__).parent / "upgrade" / f"store_{revision}.sql" for revision in ("0012", "0016")]
+OLD_STORES = [Path(__file__).parents[1] / "upgrade" / f"store_{revision}.sql" for revision in ("0012", "0016")]
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ from tests.cluster import not_on_cluster, only_on_cluster
 from tests.server.cli.test_cli import Ash, ash  # noqa: F401  # a fixture
 from tests.tenant_statements import OWNED_BY_SERVER, VIEWS
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 TABLES = "|".join(sorted((metadata.tables.keys() - OWNED_BY_SERVER) | VIEWS))
 SESSION = r"(?:\w+\.)?(?:session_)?id"

@@ -23,7 +23,7 @@ from ash_server.transfer.importing.file_import import import_file
 from tests.cluster import not_on_cluster, on_citus
 from tests.tenant_statements import OWNED_BY_SERVER, VIEWS, is_on_sessions
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 SAMPLE = ROOT / "ash_server" / "samples" / "bird-counter.jsonl"
 
 OPENS_CONNECTIONS = {
