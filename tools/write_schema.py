@@ -20,23 +20,14 @@ END = "-- End of the tables.\n"
 
 _POSTGRESQL = dialect()
 
-_VERSION = f"""
--- alembic_version
-
-CREATE TABLE alembic_version (
-    version_num VARCHAR(32) NOT NULL,
-    CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
-);
-INSERT INTO alembic_version VALUES ('{REVISION}');
-"""
-
 
 def written_schema() -> str:
     """Return the file with the current tables."""
     text = SCHEMA_FILE.read_text()
     before, after = text[: text.index(BEGIN)], text[text.index(END) :]
     tables = "".join(f"\n{section}" for section in map(_section, metadata.tables.values()))
-    return f"{before}{BEGIN}{_VERSION}{tables}\n{after}"
+    version = f"\nINSERT INTO alembic_version VALUES ('{REVISION}');\n"
+    return f"{before}{BEGIN}{version}{tables}\n{after}"
 
 
 def _section(table: Table) -> str:

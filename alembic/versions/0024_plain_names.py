@@ -196,18 +196,20 @@ _COMMENT_ON_EVENT_JSON = """
 """
 _VIEW = """
     CREATE OR REPLACE VIEW events_full WITH (security_invoker = true) AS
-    SELECT session_id, sequence, type, message_sequence, origin, explicit_id AS given_id, chunk_group AS piece_of, (
-        SELECT convert_from(
-            event_json(session_id, type, event_id, event_time, bytes.stored_json, text_ranges, bytes.text), 'UTF8'
-        )
-        FROM (
-            SELECT convert_to(event.stored_json, 'UTF8') AS stored_json, CASE WHEN text_ranges IS NOT NULL THEN (
-                SELECT convert_to(content, 'UTF8') FROM messages
-                WHERE messages.session_id = event.session_id AND messages.sequence = message_sequence
-            ) END AS text
-            OFFSET 0
-        ) AS bytes
-    ) AS content
+    SELECT session_id, sequence, type, message_sequence, origin, explicit_id AS given_id, chunk_group AS piece_of,
+        convert_from(coalesce(
+            (
+                SELECT event_json(session_id, type, event_id, event_time, bytes.stored_json, text_ranges, bytes.text)
+                FROM (
+                    SELECT convert_to(event.stored_json, 'UTF8') AS stored_json, convert_to(content, 'UTF8') AS text
+                    FROM messages
+                    WHERE event.text_ranges IS NOT NULL
+                      AND messages.session_id = event.session_id AND messages.sequence = event.message_sequence
+                    OFFSET 0
+                ) AS bytes
+            ),
+            event_json(session_id, type, event_id, event_time, convert_to(stored_json, 'UTF8'), NULL, NULL)
+        ), 'UTF8') AS content
     FROM events AS event
 """
 
@@ -233,6 +235,9 @@ _VIEW_BEFORE = """
         ), entry.stored_json) END AS content
     FROM events AS entry
 """
+
+# Citus requires it for changes of a function and of distributed tables in one transaction.
+_SEQUENTIAL = "SET LOCAL citus.multi_shard_modify_mode = 'sequential'"
 
 # Appends lock session_counters first, and other writers the sessions.
 _LOCK = "LOCK TABLE sessions, session_counters, messages, events, search_progress IN EXCLUSIVE MODE"
@@ -274,6 +279,7 @@ _RENAME = r"""
 
 
 def upgrade() -> None:
+    op.execute(_SEQUENTIAL)
     op.execute(_LOCK)
     op.execute(_rename_states(dict))
     for name, new in _COLUMNS.items():

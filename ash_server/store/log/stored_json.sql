@@ -3,18 +3,25 @@
 stored_json, text_ranges, event_id, event_time
 
 -- fragment: event_json
--- The JSON of `entry`, a row of `events`, in UTF-8. OFFSET 0 makes PostgreSQL convert each text once.
-(
-    SELECT event_json(
-        entry.session_id, entry.type, entry.event_id, entry.event_time, bytes.stored_json, entry.text_ranges, bytes.text
+-- The JSON of `entry`, a row of `events`, in UTF-8; without a value of the text if the message is missing. OFFSET 0 makes
+-- PostgreSQL convert each text once. Citus rejects the inner query without a table in FROM.
+coalesce(
+    (
+        SELECT event_json(
+            entry.session_id, entry.type, entry.event_id, entry.event_time, bytes.stored_json, entry.text_ranges,
+            bytes.text
+        )
+        FROM (
+            SELECT convert_to(entry.stored_json, 'UTF8') AS stored_json, convert_to(content, 'UTF8') AS text
+            FROM messages
+            WHERE entry.text_ranges IS NOT NULL
+              AND messages.session_id = {session} AND messages.sequence = entry.message_sequence
+            OFFSET 0
+        ) AS bytes
+    ),
+    event_json(
+        entry.session_id, entry.type, entry.event_id, entry.event_time, convert_to(entry.stored_json, 'UTF8'), NULL, NULL
     )
-    FROM (
-        SELECT convert_to(entry.stored_json, 'UTF8') AS stored_json, CASE WHEN entry.text_ranges IS NOT NULL THEN (
-            SELECT convert_to(content, 'UTF8') FROM messages
-            WHERE messages.session_id = {session} AND messages.sequence = entry.message_sequence
-        ) END AS text
-        OFFSET 0
-    ) AS bytes
 )
 
 -- fragment: event_json_size

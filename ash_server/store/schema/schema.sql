@@ -1,6 +1,11 @@
 -- The schema of a new store, as one transaction. Stores of earlier versions get it from the migrations in alembic/versions;
 -- a test compares both.
 
+CREATE TABLE alembic_version (
+    version_num VARCHAR(32) NOT NULL,
+    CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
+);
+
 -- The role of all statements on sessions, to which row-level security applies. Roles belong to the whole server: another
 -- database may already have it, or create it at the same time.
 DO $$
@@ -30,12 +35,6 @@ $$;
 
 -- Tables, written by `make schema` from tables.py.
 
--- alembic_version
-
-CREATE TABLE alembic_version (
-    version_num VARCHAR(32) NOT NULL,
-    CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
-);
 INSERT INTO alembic_version VALUES ('0024');
 
 -- sessions
@@ -397,18 +396,20 @@ COMMENT ON FUNCTION event_json IS
 GRANT EXECUTE ON FUNCTION event_json TO ash_app;
 
 CREATE VIEW events_full WITH (security_invoker = true) AS
-SELECT session_id, sequence, type, message_sequence, origin, explicit_id AS given_id, chunk_group AS piece_of, (
-    SELECT convert_from(
-        event_json(session_id, type, event_id, event_time, bytes.stored_json, text_ranges, bytes.text), 'UTF8'
-    )
-    FROM (
-        SELECT convert_to(event.stored_json, 'UTF8') AS stored_json, CASE WHEN text_ranges IS NOT NULL THEN (
-            SELECT convert_to(content, 'UTF8') FROM messages
-            WHERE messages.session_id = event.session_id AND messages.sequence = message_sequence
-        ) END AS text
-        OFFSET 0
-    ) AS bytes
-) AS content
+SELECT session_id, sequence, type, message_sequence, origin, explicit_id AS given_id, chunk_group AS piece_of,
+    convert_from(coalesce(
+        (
+            SELECT event_json(session_id, type, event_id, event_time, bytes.stored_json, text_ranges, bytes.text)
+            FROM (
+                SELECT convert_to(event.stored_json, 'UTF8') AS stored_json, convert_to(content, 'UTF8') AS text
+                FROM messages
+                WHERE event.text_ranges IS NOT NULL
+                  AND messages.session_id = event.session_id AND messages.sequence = event.message_sequence
+                OFFSET 0
+            ) AS bytes
+        ),
+        event_json(session_id, type, event_id, event_time, convert_to(stored_json, 'UTF8'), NULL, NULL)
+    ), 'UTF8') AS content
 FROM events AS event;
 COMMENT ON VIEW events_full IS 'events with their JSON in full';
 

@@ -32,6 +32,7 @@ OPENS_CONNECTIONS = {
     "ash_server/cli/doctor.py": {"connect_command"},  # only reads figures
     "ash_server/store/maintenance/backup.py": {"connect_command"},  # all tenants
     "ash_server/store/connections/pool.py": {"psycopg.connect", "Connection.connect"},
+    "ash_server/store/schema/migrations.py": {"connect_command"},  # creates tables and roles
     "ash_server/store/maintenance/doctor.py": {"connect_command"},  # reads the state of the replica
     "ash_server/store/embedded/open.py": {"connect"},  # checks the schema
     "ash_server/store/embedded/server.py": {"psycopg.connect"},  # creates the database
