@@ -14,14 +14,11 @@ from ash_server.store.log.ranges import get_turn, place_of
 from ash_server.store.messages import append
 from ash_server.store.prepare import prepare_message
 from ash_shared.parsing.parse import parse_message_content
+from tests.shared.records.claude import text
 
 PICTURE = {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}}
 PROMPT = '{"type":"user","uuid":"u1","message":{"role":"user","content":"How many?"}}'
 CHUNK = '{"id":"c1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"y"}}]}'
-
-
-def text(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": text}
 
 
 async def post(conn: AsyncConnection, session_id: UUID, *events: tuple[str, dict[str, Any]]) -> None:

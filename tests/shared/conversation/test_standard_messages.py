@@ -10,14 +10,11 @@ from pydantic import TypeAdapter
 
 from ash_shared import StandardMessage, filter_system_messages, transform_messages
 from ash_shared.conversation.paging import transform_page
+from tests.shared.records.claude import queued, text
 from tests.shared.texts import texts_of
 from tests.shared.transcripts import Short, lines, short_messages
 
 STANDARD = TypeAdapter(list[StandardMessage])
-
-
-def text(value: str) -> dict[str, Any]:
-    return {"type": "text", "text": value}
 
 
 def user(content: Any, **more: Any) -> dict[str, Any]:
@@ -60,11 +57,6 @@ def test_answers_that_begin_with_a_tag_are_not_hidden() -> None:
     messages = filter_system_messages(transform_messages([answer, reminder]))
 
     assert [message.role for message in messages] == ["assistant"]
-
-
-def queued(operation: str, content: str | None = None) -> dict[str, Any]:
-    text = {} if content is None else {"content": content}
-    return {"type": "queue-operation", "operation": operation, **text}
 
 
 TASK_START = '{"task_id": "a9", "tool_use_id": "t1"}'

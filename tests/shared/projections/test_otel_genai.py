@@ -17,6 +17,7 @@ from pydantic_ai.messages import FinishReason
 import ash_server
 from ash_shared import StandardMessage, to_otel_genai, transform_messages
 from ash_shared.projections._otel_terms import finish_reason, provider_name
+from tests.shared.records.claude import text
 
 Json = dict[str, Any]
 Fields = Mapping[str, type]
@@ -108,10 +109,6 @@ def read(*records: Any) -> Json:
 def claude(role: str, *blocks: Any, **fields: Any) -> Json:
     message = {"role": role, "content": list(blocks), **fields.pop("message", {})}
     return {"type": role, "uuid": f"{role}-{json.dumps(blocks)}", "message": message, **fields}
-
-
-def text(words: str) -> Json:
-    return {"type": "text", "text": words}
 
 
 def test_last_answer_is_the_output_and_everything_before_it_the_input() -> None:

@@ -13,60 +13,24 @@ import pytest
 from ash_shared.eventlog import Event, Normalizer, parse_line
 from tests.shared.conftest import CORPUS
 from tests.shared.logs import content_events, context, follow, short_events
+from tests.shared.records.codex import (
+    THREAD,
+    bare,
+    call_item,
+    completed,
+    event,
+    exec_item,
+    item,
+    message_item,
+    msg,
+    notice,
+    output_item,
+    reasoning_item,
+)
 
 Record = dict[str, Any]
 ShortEvent = tuple[Any, ...]
 Case = tuple[list[Record], list[ShortEvent]]
-
-
-def exec_item(state: str, kind: str, id: str = "item_0", **rest: Any) -> Record:
-    return {"type": f"item.{state}", "item": {"id": id, "type": kind, **rest}}
-
-
-def item(kind: str, /, **payload: Any) -> Record:
-    return {
-        "timestamp": "2026-02-03T04:05:06Z",
-        "type": "response_item",
-        "payload": {"type": kind, **payload},
-    }
-
-
-def event(kind: str, /, **payload: Any) -> Record:
-    return {"timestamp": "2026-02-03T04:05:06Z", "type": "event_msg", "payload": {"type": kind, **payload}}
-
-
-def completed(kind: str, /, **rest: Any) -> Record:
-    return event("item_completed", thread_id="t", turn_id="u", item={"type": kind, **rest})
-
-
-def msg(kind: str, /, **rest: Any) -> Record:
-    return {"id": "0", "msg": {"type": kind, **rest}}
-
-
-def notice(method: str, **params: Any) -> Record:
-    return {"method": method, "params": {"threadId": "t", "turnId": "u", **params}}
-
-
-def message_item(role: str, text: str, **more: Any) -> Record:
-    name = "output_text" if role == "assistant" else "input_text"
-    return item("message", role=role, content=[{"type": name, "text": text}], **more)
-
-
-def bare(record: Record) -> Record:
-    payload: Record = record["payload"]
-    return payload
-
-
-def reasoning_item(*texts: str) -> Record:
-    return item("reasoning", summary=[{"type": "summary_text", "text": text} for text in texts])
-
-
-def call_item(call: str = "c1", name: str = "shell") -> Record:
-    return item("function_call", name=name, arguments='{"command":["ls"]}', call_id=call)
-
-
-def output_item(call: str = "c1", output: Any = "a.txt\n") -> Record:
-    return item("function_call_output", call_id=call, output=output)
 
 
 def token_count(total: int, *, last: int = 5) -> Record:
@@ -76,7 +40,6 @@ def token_count(total: int, *, last: int = 5) -> Record:
     )
 
 
-THREAD = {"type": "thread.started", "thread_id": "thread-1"}
 STARTED, COMPLETED = {"type": "turn.started"}, {"type": "turn.completed"}
 META = {"timestamp": "2026-02-03T04:05:05Z", "type": "session_meta", "payload": {"id": "thread-1"}}
 TASK_STARTED, TASK_COMPLETE = (

@@ -11,29 +11,13 @@ from ash_shared.conversation.standard_messages import transform_messages
 from ash_shared.model.message import RecordHeader
 from ash_shared.providers.codex import PROVIDER
 from ash_shared.records.responses_items import ITEMS, UNTYPED
+from tests.shared.records.codex import event, item, message_item
 
 Line = dict[str, Any]
 
 
-def item(kind: str, **payload: Any) -> Line:
-    return {
-        "timestamp": "2026-02-03T04:05:06Z",
-        "type": "response_item",
-        "payload": {"type": kind, **payload},
-    }
-
-
-def event(kind: str, **payload: Any) -> Line:
-    return {"timestamp": "2026-02-03T04:05:06Z", "type": "event_msg", "payload": {"type": kind, **payload}}
-
-
 def done(kind: str, state: str = "completed", **payload: Any) -> Line:
     return {"type": f"item.{state}", "item": {"type": kind, **payload}}
-
-
-def message_line(role: str, text: str) -> Line:
-    name = "output_text" if role == "assistant" else "input_text"
-    return item("message", role=role, content=[{"type": name, "text": text}])
 
 
 def messages(lines: list[Line]) -> list[Line]:
@@ -116,7 +100,7 @@ def usage_fields(fresh: int, vendor: Line, *, reasoning: bool = True) -> Line:
 def test_prompt_is_apart_from_the_context_before_it() -> None:
     plugins = "<recommended_plugins>\nmaps\n</recommended_plugins>"
     agents = "# AGENTS.md instructions for /srv\n\n<INSTRUCTIONS>\nTest first.\n</INSTRUCTIONS>"
-    line = message_line("user", f"{plugins}\n{agents}\nFix the test.")
+    line = message_item("user", f"{plugins}\n{agents}\nFix the test.")
 
     [message] = transform_messages([json.dumps(line)])
 
@@ -132,9 +116,9 @@ def test_items_of_one_response_form_one_message_with_one_usage() -> None:
     lines = [
         META,
         CONTEXT,
-        message_line("user", "<environment_context>\n  <cwd>/home/ada</cwd>\n</environment_context>"),
-        message_line("developer", "Be brief."),
-        message_line("user", "What is here?"),
+        message_item("user", "<environment_context>\n  <cwd>/home/ada</cwd>\n</environment_context>"),
+        message_item("developer", "Be brief."),
+        message_item("user", "What is here?"),
         event("token_count", info=None, rate_limits={}),
         REASONING,
         CALL,
@@ -142,7 +126,7 @@ def test_items_of_one_response_form_one_message_with_one_usage() -> None:
         event("exec_command_end", call_id="c1", stdout="notes.txt\n", stderr="", exit_code=0),
         CALL_OUTPUT,
         token_count(100, 100),
-        message_line("assistant", "One file."),
+        message_item("assistant", "One file."),
         token_count(220, 120),
     ]
     metadata = {"sessionId": "thread-7", "cliVersion": "0.104.0"}
@@ -193,13 +177,13 @@ def test_items_of_one_response_form_one_message_with_one_usage() -> None:
 
 
 DUPLICATES = [
-    ("user", [message_line("user", "Hi"), event("user_message", message="Hi", images=[])]),
-    ("assistant", [message_line("assistant", "Done"), event("agent_message", message="Done")]),
+    ("user", [message_item("user", "Hi"), event("user_message", message="Hi", images=[])]),
+    ("assistant", [message_item("assistant", "Done"), event("agent_message", message="Done")]),
     ("assistant", [REASONING, event("agent_reasoning", text="Look first.")]),
     (
         "assistant",
         [
-            message_line("assistant", "Done"),
+            message_item("assistant", "Done"),
             event(
                 "item_completed",
                 item={"type": "AgentMessage", "id": "m", "content": [{"type": "Text", "text": "Done"}]},
@@ -225,7 +209,7 @@ def test_duplicate_is_shadow_in_any_order(role: str, pair: list[Line], order: tu
 
 def test_keeps_reasoning_of_aborted_turn() -> None:
     lines = [
-        message_line("user", "Go on"),
+        message_item("user", "Go on"),
         event("agent_reasoning", text="Which way?"),
         event("turn_aborted", turn_id="t", reason="interrupted"),
     ]
@@ -239,7 +223,7 @@ def test_keeps_reasoning_of_aborted_turn() -> None:
 
 def test_call_without_result_stays_open() -> None:
     lines = [
-        message_line("user", "Patch it"),
+        message_item("user", "Patch it"),
         item("custom_tool_call", call_id="c", name="apply_patch", input="*** Begin", status="completed"),
     ]
 
@@ -568,7 +552,7 @@ ERRORS = [
 
 @pytest.mark.parametrize(("line", "code", "message"), ERRORS)
 def test_reads_errors_of_all_records(line: Line, code: str, message: str) -> None:
-    transformed = transform_messages([json.dumps(message_line("assistant", "Well")), json.dumps(line)])
+    transformed = transform_messages([json.dumps(message_item("assistant", "Well")), json.dumps(line)])
 
     errors = [each.model_dump()["error"] for each in transformed if "error" in each.model_dump()]
     assert [(error["code"], error["message"]) for error in errors] == [(code, message)]
@@ -767,7 +751,7 @@ def test_results_of_one_response_form_one_message() -> None:
 
 BARE_ITEMS = {
     "function_call": CALL["payload"],
-    "message": message_line("user", "Hi")["payload"],
+    "message": message_item("user", "Hi")["payload"],
     "tool_result": {"type": "tool_result", "call_id": "c", "result": "a"},
 }
 

@@ -7,27 +7,20 @@ import pytest
 
 from tests.shared.conftest import CORPUS
 from tests.shared.logs import content_events, follow, short_events, texts
+from tests.shared.records.claude import text
+from tests.shared.records.cursor import (
+    CALL,
+    INIT,
+    delta,
+    end,
+    line,
+    message_line,
+    thinking_delta,
+    transcript_line,
+)
 
 Line = dict[str, Any]
-SESSION = "0f3c1c52-5a0e-4d0e-9a53-0d5b3c1f7a10"
-CALL = "call_7\nfc_7"
 MODEL = {"model_call_id": "mc1", "timestamp_ms": 5}
-
-
-def line(kind: str, **more: Any) -> Line:
-    return {"type": kind, "session_id": SESSION, **more}
-
-
-def message_line(role: str, text: str, **more: Any) -> Line:
-    return line(role, message={"role": role, "content": [{"type": "text", "text": text}]}, **more)
-
-
-def delta(text: str) -> Line:
-    return message_line("assistant", text, timestamp_ms=5)
-
-
-def thinking_delta(text: str) -> Line:
-    return line("thinking", subtype="delta", text=text, timestamp_ms=5)
 
 
 def tool(state: str, id: str | None = CALL, **more: Any) -> Line:
@@ -36,22 +29,6 @@ def tool(state: str, id: str | None = CALL, **more: Any) -> Line:
     return line("tool_call", subtype=state, **id_field, tool_call=call, **MODEL)
 
 
-def end(text: str | None, **more: Any) -> Line:
-    return line("result", subtype="success", duration_ms=900, is_error=False, result=text, **more)
-
-
-def transcript_line(role: str, *content: Line) -> Line:
-    """Return a transcript line."""
-    return {"role": role, "message": {"content": list(content)}}
-
-
-def text(words: str) -> Line:
-    return {"type": "text", "text": words}
-
-
-INIT = line(
-    "system", subtype="init", apiKeySource="login", cwd="/srv", model="Auto", permissionMode="default"
-)
 PROMPT = message_line("user", "Build it.")
 THINKING_END = line("thinking", subtype="completed", timestamp_ms=5)
 OK = {"success": {"exitCode": 0, "stdout": "ok", "stderr": ""}}

@@ -8,32 +8,16 @@ import pytest
 from ash_shared import parse_message, transform_messages
 from ash_shared.providers import discover
 from ash_shared.providers.cursor import PROVIDER
+from tests.shared.records.cursor import CALL, INIT, SESSION, end, line, message_line
 from tests.shared.transcripts import short_messages
 
 Line = dict[str, Any]
-SESSION = "0f3c1c52-5a0e-4d0e-9a53-0d5b3c1f7a10"
-CALL = "call_7\nfc_7"
-
-
-def line(kind: str, **more: Any) -> Line:
-    return {"type": kind, "session_id": SESSION, **more}
-
-
-def message_line(role: str, text: str, **more: Any) -> Line:
-    return line(role, message={"role": role, "content": [{"type": "text", "text": text}]}, **more)
 
 
 def tool(state: str, call: Line, **more: Any) -> Line:
     return line("tool_call", subtype=state, call_id=CALL, tool_call=call, **more)
 
 
-def end(text: str, **more: Any) -> Line:
-    return line("result", subtype="success", duration_ms=900, is_error=False, result=text, **more)
-
-
-INIT = line(
-    "system", subtype="init", apiKeySource="login", cwd="/srv", model="Auto", permissionMode="default"
-)
 ARGS = {"command": "make", "timeout": 5}
 SHELL = {"exitCode": 2, "stdout": "built", "stderr": "1 warning"}
 

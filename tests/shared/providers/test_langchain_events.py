@@ -8,6 +8,7 @@ import pytest
 
 from tests.shared.conftest import CORPUS
 from tests.shared.logs import follow, short_events
+from tests.shared.short_events import chunk, done, input_chunk, tool_call
 
 Record = dict[str, Any]
 ShortEvent = tuple[Any, ...]
@@ -48,23 +49,6 @@ CALL_MESSAGE = message(
     "AIMessage", "", tool_calls=[{"type": "tool_call", "id": "k0", "name": "tide", "args": {"a": 1}}]
 )
 PROMPT: list[ShortEvent] = [USER_START, ("user_message", {"text": "Tides?"})]
-
-
-def chunk(text: str, kind: str = "assistant") -> ShortEvent:
-    return (f"{kind}_chunk", {"text": text}, "m1")
-
-
-def done(text: str, kind: str = "assistant", **more: Any) -> ShortEvent:
-    return (f"{kind}_done", {"text": text, **more}, "m1")
-
-
-def input_chunk(text: str, offset: int = 0, id: str = "k0") -> ShortEvent:
-    payload = {"toolCallId": id, "toolName": "tide", "chunk": text, "offset": offset}
-    return ("tool_input_chunk", payload, "m1")
-
-
-def tool_call(id: str = "k0", args: Any = None, **more: Any) -> ShortEvent:
-    return ("tool_call", {"toolCallId": id, "toolName": "tide", "args": args or {"a": 1}, **more}, "m1")
 
 
 INPUT_CHUNK = input_chunk('{"a":1}')

@@ -7,44 +7,17 @@ import pytest
 
 from tests.shared.conftest import CORPUS
 from tests.shared.logs import content_events, follow, short_events
+from tests.shared.records.opencode import TOKENS, failed, finish, info, part, text, tool
 
 Doc = dict[str, Any]
-TOKENS = {"input": 50, "output": 7, "reasoning": 3, "cache": {"read": 40, "write": 0}}
 INPUT = {"command": "make"}
 DONE = {"status": "completed", "input": INPUT, "output": "ok\n", "metadata": {"exit": 0}}
-
-
-def part(kind: str, message: str = "msg_2", **more: Any) -> Doc:
-    return {"id": f"prt_{kind}", "sessionID": "ses_1", "messageID": message, "type": kind, **more}
 
 
 def event(part: Doc) -> Doc:
     names = {"step-start": "step_start", "step-finish": "step_finish", "tool": "tool_use"}
     wire = names.get(part["type"], part["type"])
     return {"type": wire, "timestamp": 1_770_000_000_000, "sessionID": "ses_1", "part": part}
-
-
-def info(id: str, role: str, **more: Any) -> Doc:
-    return {"id": id, "sessionID": "ses_1", "role": role, "time": {"created": 1_770_000_000_000}, **more}
-
-
-def tool(state: Doc, message: str = "msg_2", id: str | None = "c1") -> Doc:
-    return part("tool", message, tool="bash", state=state, **({} if id is None else {"callID": id}))
-
-
-def finish(reason: str | None, message: str = "msg_2", **more: Any) -> Doc:
-    return part(
-        "step-finish", message, tokens=TOKENS, **({} if reason is None else {"reason": reason}), **more
-    )
-
-
-def text(words: str, message: str = "msg_2", **more: Any) -> Doc:
-    return part("text", message, text=words, time={"start": 1, "end": 2}, **more)
-
-
-def failed(name: str) -> Doc:
-    error = {"name": name, "data": {"message": "Too much"}}
-    return {"type": "error", "timestamp": 1_770_000_000_000, "sessionID": "ses_1", "error": error}
 
 
 SESSION = {

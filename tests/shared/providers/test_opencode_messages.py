@@ -9,6 +9,7 @@ from ash_shared import parse_message, transform_messages
 from ash_shared.model.message import RecordHeader
 from ash_shared.providers import discover
 from ash_shared.providers.opencode import PROVIDER
+from tests.shared.records.opencode import TOKENS, info, part
 from tests.shared.transcripts import short_messages
 
 Doc = dict[str, Any]
@@ -16,14 +17,6 @@ Doc = dict[str, Any]
 
 def event(kind: str, **part: Any) -> Doc:
     return {"type": kind, "timestamp": 1_770_000_000_000, "sessionID": "ses_1", "part": part}
-
-
-def part(kind: str, message: str = "msg_2", **more: Any) -> Doc:
-    return {"id": f"prt_{kind}", "sessionID": "ses_1", "messageID": message, "type": kind, **more}
-
-
-def info(id: str, role: str, **more: Any) -> Doc:
-    return {"id": id, "sessionID": "ses_1", "role": role, "time": {"created": 1_770_000_000_000}, **more}
 
 
 SESSION = {
@@ -41,7 +34,6 @@ FAILED = {
     "sessionID": "ses_1",
     "error": {"name": "APIError", "data": {"message": "Too many requests", "statusCode": 429}},
 }
-TOKENS = {"input": 50, "output": 7, "reasoning": 3, "cache": {"read": 40, "write": 0}}
 DONE = {
     "status": "completed",
     "input": {"command": "make"},

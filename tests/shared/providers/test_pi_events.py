@@ -7,66 +7,20 @@ import pytest
 
 from tests.shared.conftest import CORPUS
 from tests.shared.logs import content_events, follow, short_events, texts
+from tests.shared.records.pi import (
+    end,
+    entry,
+    execution,
+    response,
+    start,
+    text,
+    tool_result,
+    update,
+    user,
+)
 
 Record = dict[str, Any]
-TIME = 1_770_000_000_000
 TOTALS = {"input_tokens": 50, "output_tokens": 7, "total_tokens": 57, "cache_read_input_tokens": 40}
-
-
-def text(words: str) -> Record:
-    return {"type": "text", "text": words}
-
-
-def user(words: str) -> Record:
-    return {"role": "user", "content": [text(words)], "timestamp": TIME}
-
-
-def response(*content: Record, **more: Any) -> Record:
-    return {
-        "role": "assistant",
-        "content": list(content),
-        "api": "chat",
-        "provider": "acme",
-        "model": "m1",
-        "usage": {"input": 50, "output": 7, "cacheRead": 40, "cost": {"total": 0.1}},
-        "stopReason": "stop",
-        "timestamp": TIME,
-        **more,
-    }
-
-
-def start(message: Record) -> Record:
-    return {"type": "message_start", "message": message}
-
-
-def end(message: Record) -> Record:
-    return {"type": "message_end", "message": message}
-
-
-def update(wire: str, index: int, message: Record, **more: Any) -> Record:
-    event = {"type": wire, "contentIndex": index, **more}
-    return {"type": "message_update", "message": message, "assistantMessageEvent": event}
-
-
-def tool_result(words: str = "ok", **more: Any) -> Record:
-    return {
-        "role": "toolResult",
-        "toolCallId": "c1",
-        "toolName": "bash",
-        "content": [text(words)],
-        "details": {"lines": 1},
-        "isError": False,
-        "timestamp": TIME,
-        **more,
-    }
-
-
-def execution(state: str, **more: Any) -> Record:
-    return {"type": f"tool_execution_{state}", "toolCallId": "c1", "toolName": "bash", **more}
-
-
-def entry(kind: str, **more: Any) -> Record:
-    return {"type": kind, "id": "e2", "parentId": "e1", "timestamp": "2026-02-02T02:40:00Z", **more}
 
 
 THINKING = {"type": "thinking", "thinking": "Hm, make", "thinkingSignature": "sig"}
@@ -124,8 +78,8 @@ COMPLETE_EVENTS = [
                 },
                 RUN_START,
                 {"type": "turn_start"},
-                start(user("Build it.")),
-                end(user("Build it.")),
+                start(user([text("Build it.")])),
+                end(user([text("Build it.")])),
                 *DELTAS,
                 end(COMPLETE),
                 execution("start", args={"command": "make"}),
@@ -146,7 +100,7 @@ COMPLETE_EVENTS = [
                 update("text_end", 0, DONE, content="Built."),
                 end(DONE),
                 {"type": "turn_end", "message": DONE, "toolResults": []},
-                {"type": "agent_end", "messages": [user("Build it."), COMPLETE, tool_result(), DONE]},
+                {"type": "agent_end", "messages": [user([text("Build it.")]), COMPLETE, tool_result(), DONE]},
             ],
             [
                 TURN,
@@ -164,12 +118,12 @@ COMPLETE_EVENTS = [
         ),
         pytest.param(
             [
-                entry("message", message=user("Build it.")),
+                entry("message", message=user([text("Build it.")])),
                 entry("message", message=COMPLETE),
                 entry("message", message=tool_result()),
                 entry("message", message=DONE),
                 entry("model_change", modelId="m2"),
-                entry("message", message=user("Thanks.")),
+                entry("message", message=user([text("Thanks.")])),
             ],
             [
                 TURN,
@@ -217,7 +171,7 @@ COMPLETE_EVENTS = [
         pytest.param(
             [
                 RUN_START,
-                end(user("Build it.")),
+                end(user([text("Build it.")])),
                 start(response()),
                 update("text_delta", 0, DONE, delta="Bui"),
                 end(response(text("Bui"), stopReason="aborted", errorMessage="stopped")),
@@ -236,7 +190,7 @@ COMPLETE_EVENTS = [
         pytest.param(
             [
                 RUN_START,
-                end(user("Build it.")),
+                end(user([text("Build it.")])),
                 end(response(stopReason="error", errorMessage="Too many requests", usage={})),
                 RUN_END,
                 {
@@ -320,14 +274,14 @@ COMPLETE_EVENTS = [
         pytest.param(
             [
                 RUN_START,
-                end(user("Build it.")),
+                end(user([text("Build it.")])),
                 end(COMPLETE),
-                end(user("Faster.")),
+                end(user([text("Faster.")])),
                 end(tool_result()),
                 end(DONE),
                 RUN_END,
                 RUN_START,
-                end(user("Thanks.")),
+                end(user([text("Thanks.")])),
                 RUN_END,
             ],
             [
@@ -449,7 +403,14 @@ def _streamed(message: Record) -> list[Record]:
 
 
 def _sessions() -> list[Any]:
-    own = [user("Build it."), COMPLETE, tool_result(), DONE, user("Thanks."), response(text("Gladly."))]
+    own = [
+        user([text("Build it.")]),
+        COMPLETE,
+        tool_result(),
+        DONE,
+        user([text("Thanks.")]),
+        response(text("Gladly.")),
+    ]
     sessions = [pytest.param(own, id="own")]
     for path in sorted((CORPUS / "pi_stream").glob("*.jsonl")):
         records = [json.loads(line) for line in path.read_text().splitlines()]

@@ -1,6 +1,7 @@
 """Readings of pi's events and session entries, and the standard messages they form."""
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,34 +10,17 @@ from ash_shared import parse_message
 from ash_shared.model.message import RecordHeader
 from ash_shared.providers import discover
 from ash_shared.providers.pi import PROVIDER
+from tests.shared.records import pi
+from tests.shared.records.pi import TIME, entry, user
 from tests.shared.transcripts import short_messages
 
 Record = dict[str, Any]
-TIME = 1_770_000_000_000
 
 
-def user(content: Any) -> Record:
-    return {"role": "user", "content": content, "timestamp": TIME}
-
-
-def response(*content: Record, **more: Any) -> Record:
-    return {
-        "role": "assistant",
-        "content": list(content),
-        "api": "chat",
-        "provider": "acme",
-        "model": "m1",
-        "usage": {"input": 50, "output": 7, "cacheRead": 40, "cacheWrite": 0, "cost": {"total": 0.5}},
-        "stopReason": "stop",
-        "timestamp": TIME,
-        **more,
-    }
-
-
-def entry(kind: str, **more: Any) -> Record:
-    return {"type": kind, "id": "e2", "parentId": "e1", "timestamp": "2026-02-02T02:40:00Z", **more}
-
-
+response = partial(
+    pi.response,
+    usage={"input": 50, "output": 7, "cacheRead": 40, "cacheWrite": 0, "cost": {"total": 0.5}},
+)
 TEXT = {"type": "text", "text": "Built."}
 CALL = {"type": "toolCall", "id": "c1", "name": "bash", "arguments": {"command": "make"}}
 TOOL_RESULT = {

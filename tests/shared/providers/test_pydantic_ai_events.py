@@ -5,34 +5,10 @@ from typing import Any
 import pytest
 
 from tests.shared.logs import follow, short_events
+from tests.shared.records.pydantic_ai import USAGE, entry, prompt, request, response, result, text
 
 Record = dict[str, Any]
-USAGE: Record = {"input_tokens": 10, "output_tokens": 2}
 CALL = {"tool_name": "tide", "args": '{"day": 3}', "tool_call_id": "c1", "part_kind": "tool-call"}
-
-
-def request(*parts: Record) -> Record:
-    return {"parts": list(parts), "kind": "request", "state": "complete"}
-
-
-def response(*parts: Record, **more: Any) -> Record:
-    return {"parts": list(parts), "usage": USAGE, "model_name": "m1", "kind": "response", **more}
-
-
-def prompt(text: str) -> Record:
-    return {"content": text, "part_kind": "user-prompt"}
-
-
-def text(text: str) -> Record:
-    return {"content": text, "part_kind": "text"}
-
-
-def result(content: Any, **more: Any) -> Record:
-    return {"tool_name": "tide", "content": content, "tool_call_id": "c1", "part_kind": "tool-return", **more}
-
-
-def entry(id: str, parent: str | None, message: Record, **more: Any) -> Record:
-    return {"id": id, "parent_id": parent, "message": message, "kind": "message", **more}
 
 
 def end(input: int, output: int, **more: Any) -> tuple[str, Record]:

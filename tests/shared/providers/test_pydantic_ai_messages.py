@@ -1,6 +1,7 @@
 """Messages of Pydantic AI, entries and records of its conversation stores, and their standard messages."""
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from ash_shared import describe_message, parse_message
 from ash_shared.model.message import Identity, RecordHeader
 from ash_shared.providers import discover
 from ash_shared.providers.pydantic_ai import PROVIDER
+from tests.shared.records import pydantic_ai
+from tests.shared.records.pydantic_ai import entry, prompt
 from tests.shared.transcripts import short_messages
 
 Record = dict[str, Any]
@@ -24,32 +27,15 @@ USAGE: Record = {
 }
 
 
-def request(*parts: Record, **more: Any) -> Record:
-    return {"parts": list(parts), "timestamp": TIME, "kind": "request", "state": "complete", **more}
-
-
-def response(*parts: Record, **more: Any) -> Record:
-    return {
-        "parts": list(parts),
-        "usage": USAGE,
-        "model_name": "m1",
-        "timestamp": TIME,
-        "kind": "response",
-        "provider_response_id": None,
-        "finish_reason": None,
-        "state": "complete",
-        **more,
-    }
-
-
-def prompt(content: Any) -> Record:
-    return {"content": content, "part_kind": "user-prompt"}
-
-
-def entry(id: str, parent: str | None, message: Record, **more: Any) -> Record:
-    return {"id": id, "parent_id": parent, "message": message, "kind": "message", **more}
-
-
+request = partial(pydantic_ai.request, timestamp=TIME)
+response = partial(
+    pydantic_ai.response,
+    usage=USAGE,
+    timestamp=TIME,
+    provider_response_id=None,
+    finish_reason=None,
+    state="complete",
+)
 TEXT = {"content": "At ten.", "part_kind": "text"}
 CALL = {"tool_name": "tide", "args": {"day": 3}, "tool_call_id": "c1", "part_kind": "tool-call"}
 RESULT = {"tool_name": "tide", "content": "09:10", "tool_call_id": "c1", "part_kind": "tool-return"}

@@ -5,19 +5,7 @@ from typing import Any
 import pytest
 
 from ash_shared.records.repeated_blocks import form_of, match_blocks
-
-
-def text(words: str) -> dict[str, Any]:
-    return {"type": "text", "text": words}
-
-
-def thinking(words: str, **more: str) -> dict[str, Any]:
-    return {"type": "thinking", "thinking": words, **more}
-
-
-def call(id: str | None, **input: Any) -> dict[str, Any]:
-    return {"type": "tool_use", "id": id, "name": "Read", "input": input}
-
+from tests.shared.records.claude import call, text, thinking
 
 LONG = "A text that occurs only once."
 IMAGE = {"type": "image", "source": {"type": "url", "url": "a.png"}}

@@ -8,6 +8,7 @@ import pytest
 
 from tests.shared.conftest import CORPUS
 from tests.shared.logs import follow, short_events, texts
+from tests.shared.short_events import chunk, done, input_chunk, tool_call
 
 Record = dict[str, Any]
 ShortEvent = tuple[Any, ...]
@@ -45,23 +46,6 @@ def call_chunk(id: str = "k0", **more: Any) -> Record:
 
 def output_chunk(output: Any, id: str = "k0", **more: Any) -> Record:
     return chunk_record("tool-output-available", toolCallId=id, output=output, **more)
-
-
-def chunk(text: str, kind: str = "assistant", **more: Any) -> ShortEvent:
-    return (f"{kind}_chunk", {"text": text, **more}, "m1")
-
-
-def done(text: str, kind: str = "assistant", **more: Any) -> ShortEvent:
-    return (f"{kind}_done", {"text": text, **more}, "m1")
-
-
-def input_chunk(text: str, offset: int = 0, id: str = "k0") -> ShortEvent:
-    payload = {"toolCallId": id, "toolName": "tide", "chunk": text, "offset": offset}
-    return ("tool_input_chunk", payload, "m1")
-
-
-def tool_call(id: str = "k0", args: Any = None, **more: Any) -> ShortEvent:
-    return ("tool_call", {"toolCallId": id, "toolName": "tide", "args": args or {"a": 1}, **more}, "m1")
 
 
 def tool_result(result: Any, id: str = "k0", **more: Any) -> ShortEvent:

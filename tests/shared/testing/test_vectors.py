@@ -15,6 +15,7 @@ from ash_shared import (
     parse_message_content_json,
 )
 from ash_shared.testing import Vector, check, exact, groups, vectors
+from tests.shared.records.claude import text
 
 BLOCKS: TypeAdapter[list[MessageContent]] = TypeAdapter(list[MessageContent])
 
@@ -104,10 +105,6 @@ def test_check_reports_failures() -> None:
 
 def message(content: str) -> str:
     return f'{{"type":"user","message":{{"role":"user","content":{content}}}}}'
-
-
-def text(value: str) -> dict[str, Any]:
-    return {"type": "text", "text": value}
 
 
 def limit(raw: str) -> dict[str, Any]:
