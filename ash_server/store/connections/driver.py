@@ -1,4 +1,4 @@
-"""Connections that read results in fewer turns of the event loop, send fewer messages and encode lists faster."""
+"""Connections that read results in fewer turns of the event loop, and send fewer messages."""
 
 import os
 import select
@@ -15,7 +15,6 @@ from psycopg.generators import send
 from psycopg.pq import TransactionStatus
 from psycopg.waiting import Ready, Wait
 
-from ash_server.store.connections.lists import ListDumper
 from ash_server.store.statements import statements
 
 RV = TypeVar("RV")
@@ -37,11 +36,6 @@ class Connection(AsyncConnection):
 
     lock_timeout: str | None = None
     """The lock timeout as a PostgreSQL setting; None waits without a limit."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        if self.info.encoding == "utf-8":
-            self.adapters.register_dumper(list, ListDumper)
 
     async def wait(self, gen: PQGen[RV], *args: Any, **kwargs: Any) -> RV:
         return await super().wait(_read_eagerly(gen, self._poller), *args, **kwargs)
