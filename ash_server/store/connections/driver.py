@@ -68,8 +68,8 @@ class Connection(AsyncConnection):
         """Deallocate all prepared statements.
 
         After an error, PostgreSQL skips the rest of the pipeline, but psycopg considers some skipped statements
-        prepared: `PrepareManager.maybe_add_to_cache` returns no key for a statement that ran before, so psycopg does
-        not check its result.
+        prepared: it checks the results of new statements (https://github.com/psycopg/psycopg/pull/586), but not of a
+        statement that ran before, for which `PrepareManager.maybe_add_to_cache` returns no key.
         """
         if self._prepared.clear() and self.pgconn.transaction_status == TransactionStatus.IDLE:
             async with self.lock:
@@ -94,8 +94,9 @@ class Connection(AsyncConnection):
 class _Pipeline(AsyncPipeline):
     """A pipeline that ends with only a Sync, and records errors.
 
-    psycopg's pipeline sends a Flush after the Sync. If the Flush arrives after the answer, PgBouncer reserves a
-    connection to PostgreSQL for this client, which nothing releases while the client is idle.
+    psycopg fetches the last results after the Sync (https://github.com/psycopg/psycopg/pull/269), and each fetch sends a
+    Flush. If the Flush arrives after the answer, PgBouncer reserves a connection to PostgreSQL for this client, which
+    nothing releases while the client is idle.
     """
 
     has_failed = False
