@@ -14,7 +14,7 @@ from litestar import Controller, Request, Response, delete, get, post
 from litestar.datastructures import State
 from litestar.openapi import ResponseSpec
 from litestar.params import FromPath, PathParameter, QueryParameter
-from msgspec import Meta, Raw, Struct
+from msgspec import UNSET, Meta, Raw, Struct, defstruct
 
 from ash_server.api.http.bodies import (
     BODY_ERRORS,
@@ -529,25 +529,30 @@ def _cursors(rows: Sequence[StoredMessage | MessageBlocks], limit: int, before: 
     return {"nextAfter": rows[-1].sequence} if before is None else {"prevBefore": rows[0].sequence}
 
 
+_EncodableMessage: Any = defstruct(
+    "_EncodableMessage", [(name, Any, UNSET) for name in Message.model_fields], rename="camel"
+)
+"""The fields of `Message` as a struct, which is encoded faster than a dict."""
+
+
 def _to_wire(
     session_id: str, stored: StoredMessage | MessageBlocks, *, parsed: bool, content: bool
-) -> dict[str, Any]:
-    """Return the fields of a `Message`, with the blocks as JSON that is inserted without decoding."""
-    fields: dict[str, Any] = {
-        "id": stored.id,
-        "sessionId": session_id,
-        "role": stored.role,
-        "kind": stored.kind,
-        "source": stored.source,
-    }
+) -> Struct:
+    """Return the message with the stored JSON of its blocks, which is inserted without decoding."""
     is_deleted = stored.kind == "deleted"
-    if content and not is_deleted and isinstance(stored, StoredMessage):
-        fields["content"] = stored.content
-    fields["sequence"] = stored.sequence
-    fields["createdAt"] = stored.created_at
-    if parsed and not is_deleted:
-        fields["parsed"] = Raw(stored.blocks_json())
-    return fields
+    has_text = content and not is_deleted and isinstance(stored, StoredMessage)
+    message: Struct = _EncodableMessage(
+        id=stored.id,
+        session_id=session_id,
+        role=stored.role,
+        kind=stored.kind,
+        source=stored.source,
+        content=stored.content if has_text else UNSET,
+        sequence=stored.sequence,
+        created_at=stored.created_at,
+        parsed=Raw(stored.blocks_json()) if parsed and not is_deleted else UNSET,
+    )
+    return message
 
 
 async def _message_response(
@@ -557,5 +562,5 @@ async def _message_response(
     return _json_response(await offload(to_wire, stored), headers)
 
 
-def _json_response(value: Mapping[str, Any], headers: Mapping[str, str] | None) -> Response[Any]:
+def _json_response(value: Struct | Mapping[str, Any], headers: Mapping[str, str] | None) -> Response[Any]:
     return Response(_encode(value), media_type=JSON, headers=headers)
