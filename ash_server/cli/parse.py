@@ -38,10 +38,10 @@ def command(file: BinaryIO, source: str | None, as_json: bool | None) -> int:
     return code
 
 
-def _show_json(_: int, reading: ParsedMessage) -> None:
-    click.echo(visible_json(reading.model_dump_json()))
+def _show_json(_: int, message: ParsedMessage) -> None:
+    click.echo(visible_json(message.model_dump_json()))
 
 
-def _show_view(number: int, reading: ParsedMessage) -> None:
-    heading = (f"#{number}", reading.role, reading.kind, reading.source)
-    show_message(stdout_console(), heading, reading.parsed)
+def _show_view(number: int, message: ParsedMessage) -> None:
+    heading = (f"#{number}", message.role, message.kind, message.source)
+    show_message(stdout_console(), heading, message.parsed)

@@ -347,7 +347,7 @@ class MessageStore(Resource):
         return await offload_each(partial(_prepare, session_id), new_messages)
 
     async def list_messages_parsed(self, session_id: UUID, **filters: Unpack[MessageFilter]) -> list[Message]:
-        """Like `list_messages`, with each text also read as typed blocks (`parsed`). Reading never fails."""
+        """Like `list_messages`, with each text also parsed to typed blocks (`parsed`). Parsing never fails."""
         stored = await self.list_messages(session_id, **filters)
         return await offload_each(partial(to_message, session_id), stored)
 

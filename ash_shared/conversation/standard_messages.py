@@ -196,7 +196,7 @@ class Fold:
                 if part.key in self._usage_keys:
                     return
                 self._usage_keys.add(part.key)
-        self._send_taken(part, origin)
+        self._add_taken_prompts(part, origin)
         draft = self._draft_for(part, origin)
         if draft is not None:
             self._extend(draft, part, origin)
@@ -216,15 +216,15 @@ class Fold:
 
     def _remove_prompt(self, part: Part, origin: _Origin) -> None:
         for draft in self._queue.remove(part):
-            self._send(draft, "mid_turn", origin)
+            self._add_sent_prompt(draft, "mid_turn", origin)
 
-    def _send_taken(self, part: Part, origin: _Origin) -> None:
+    def _add_taken_prompts(self, part: Part, origin: _Origin) -> None:
         """Before an answer, add messages for queued prompts that began the turn although no line sent them."""
         if part.role == "assistant" and part.parent_call is None:
             for draft in self._queue.taken():
-                self._send(draft, "prompt", origin)
+                self._add_sent_prompt(draft, "prompt", origin)
 
-    def _send(self, queued: Draft, sent: PromptOrigin, origin: _Origin) -> None:
+    def _add_sent_prompt(self, queued: Draft, sent: PromptOrigin, origin: _Origin) -> None:
         """Add a message for a queued prompt at this point."""
         is_synthetic = bool(queued.metadata.get("synthetic"))
         part = Part(role="user", blocks=queued.blocks, origin="synthetic" if is_synthetic else sent)

@@ -41,12 +41,12 @@ SHOWN = {
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_every_sample_line_is_recognised(name: str) -> None:
-    readings = [line.message for line in parse_jsonl(SAMPLES[name])]
+    messages = [line.message for line in parse_jsonl(SAMPLES[name])]
     reasons = {
-        (block.raw_type, block.reason) for each in readings for block in each.parsed if block.type == "raw"
+        (block.raw_type, block.reason) for each in messages for block in each.parsed if block.type == "raw"
     }
 
-    assert {reading.source for reading in readings} == {OTHERS.get(name, "claude")}
+    assert {each.source for each in messages} == {OTHERS.get(name, "claude")}
     assert {each for each in reasons if each[1] not in ("control", "stream_fragment")} <= {
         ("tide_widget", "unknown_type")
     }

@@ -27,10 +27,10 @@ def follow(records: Sequence[Any], source: str | None = None, *, ends: bool = Fa
     state, events = None, list[Event]()
     continuous = Normalizer(source)
     for line, record in enumerate(records, start=1):
-        read = parse_line(json.dumps(record), source)
+        parsed = parse_line(json.dumps(record), source)
         normalizer = Normalizer(source, state=state)
-        line_events = normalizer.follow(read, context(line))
-        assert line_events == continuous.follow(read, context(line))
+        line_events = normalizer.follow(parsed, context(line))
+        assert line_events == continuous.follow(parsed, context(line))
         events += line_events
         state = normalizer.state()
     events += Normalizer(source, state=state).close(context("end")) if ends else []

@@ -38,16 +38,16 @@ def test_all_functions_read_a_record_alike(corpus_folder: Path) -> None:
 
         dumped = json.loads(BLOCKS.dump_json(objects))
 
-        reading = parse_message(text)
+        message = parse_message(text)
         description = describe_message(text)
         assert json.loads(parse_message_content_json(text)) == dumped, where
         assert json.loads(parse_message_content_json(text.encode())) == dumped, where
-        assert parse_message_content(text.encode()) == objects == reading.parsed, where
+        assert parse_message_content(text.encode()) == objects == message.parsed, where
         assert BLOCKS.validate_python(dumped) == objects, where
         assert description[:4] == (
-            reading.source,
-            reading.kind,
-            reading.role,
+            message.source,
+            message.kind,
+            message.role,
             tuple(sorted({block.type for block in objects})),
         ), where
 

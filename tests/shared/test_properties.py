@@ -136,16 +136,16 @@ def assert_guarantees(text: str) -> None:
     objects = parse_message_content(text)
     dumped = json.loads(BLOCKS.dump_json(objects))
     encoded = parse_message_content_json(text)
-    reading = parse_message(text)
+    message = parse_message(text)
     assert json.loads(encoded.decode()) == dumped
-    assert reading.parsed == objects
+    assert message.parsed == objects
     assert BLOCKS.validate_python(dumped) == objects
-    assert reading.model_dump_json()
+    assert message.model_dump_json()
     description = describe_message(text)
     assert (description.source, description.kind, description.role) == (
-        reading.source,
-        reading.kind,
-        reading.role,
+        message.source,
+        message.kind,
+        message.role,
     )
     assert description.block_types == tuple(sorted({block.type for block in objects}))
 

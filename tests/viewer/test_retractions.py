@@ -143,7 +143,7 @@ def _of_start(start: WireEvent | None) -> list[str | None]:
 
 
 def retracted(log: list[WireEvent]) -> list[list[str]]:
-    """Return the retracted events, and those that each further retraction of a turn adds, which shows where turns start."""
+    """Return the retracted events, and the events that each further retraction of a turn adds: these show the turns."""
     one = {"type": "retraction", "payload": {"turns": 1}}
     everything = [event for event in log if event["type"] != "retraction"]
     standings = [everything, *(standing([*log, *count * [one]]) for count in range(MAX_TURNS + 1))]

@@ -353,10 +353,10 @@ def test_due_times_follow_timestamps() -> None:
 
 
 def test_recognises_every_line_of_the_recording() -> None:
-    readings = [line.message for line in parse_jsonl(RECORDING.read_text())]
-    reasons = {block.reason for reading in readings for block in reading.parsed if block.type == "raw"}
+    messages = [line.message for line in parse_jsonl(RECORDING.read_text())]
+    reasons = {block.reason for reading in messages for block in reading.parsed if block.type == "raw"}
 
-    assert {reading.source for reading in readings} == {"claude"}
+    assert {reading.source for reading in messages} == {"claude"}
     assert reasons == {"control", "stream_fragment"}
 
 

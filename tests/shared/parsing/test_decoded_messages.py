@@ -63,7 +63,7 @@ DECODED: dict[str, Any] = {
 }
 
 
-def readings(message: Any, source: str | None = None) -> list[Any]:
+def results(message: Any, source: str | None = None) -> list[Any]:
     events = Normalizer(source).normalize(
         message, Context("s", iter(map(str, range(999))).__next__, lambda: 1)
     )
@@ -81,7 +81,7 @@ def test_decoded_messages_read_as_their_text(name: str) -> None:
     message = DECODED[name]
     text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
 
-    assert readings(message) == readings(text)
+    assert results(message) == results(text)
     assert transform_messages([message]) == transform_messages([text])
 
 

@@ -1,4 +1,4 @@
-"""Exact readings of a few texts, and the discovery of providers; properties are tested in test_properties."""
+"""Exact blocks of a few texts, and the discovery of providers; properties are tested in test_properties."""
 
 import json
 import re

@@ -69,10 +69,12 @@ def test_marks_agree_with_recognition_on_random_records(record: Record) -> None:
 def test_recognized_record_reads_the_same_if_its_source_is_declared() -> None:
     records = [record for vector in vectors() for record in variants(vector.raw) if first_provider(record)]
 
-    readings = [(parse_raw(record, None), record) for record in records]
+    parsed_records = [(parse_raw(record, None), record) for record in records]
 
     assert [
-        record for read, record in readings if read.content != parse_raw(record, read.source(None)).content
+        record
+        for parsed, record in parsed_records
+        if parsed.content != parse_raw(record, parsed.source(None)).content
     ] == []
 
 

@@ -1,4 +1,4 @@
-"""Readings of Codex lines, and the standard messages they form."""
+"""Blocks of Codex lines, and the standard messages they form."""
 
 import json
 from itertools import permutations
@@ -588,7 +588,7 @@ def test_line_facts(line: Line, expected: Line) -> None:
     assert PROVIDER.header(line) == RecordHeader(**expected)
 
 
-READINGS = [
+PARSED = [
     (event("plan_update", plan=[]), "record", "raw", "control"),
     (event("agent_message_delta", delta="a"), "chunk", "raw", "stream_fragment"),
     (event("never_seen"), "record", "raw", "unknown_type"),
@@ -619,12 +619,12 @@ READINGS = [
 ]
 
 
-@pytest.mark.parametrize(("line", "kind", "block", "reason"), READINGS)
+@pytest.mark.parametrize(("line", "kind", "block", "reason"), PARSED)
 def test_reads_known_and_unknown_lines(line: Line, kind: str, block: str, reason: str | None) -> None:
-    reading = parse_message(json.dumps(line))
+    message = parse_message(json.dumps(line))
 
-    first = reading.parsed[0].model_dump()
-    assert (reading.source, reading.kind, first["type"], first.get("reason")) == (
+    first = message.parsed[0].model_dump()
+    assert (message.source, message.kind, first["type"], first.get("reason")) == (
         "codex",
         kind,
         block,
@@ -760,6 +760,6 @@ BARE_ITEMS = {
 def test_time_of_a_bare_line_is_not_part_of_the_item(name: str) -> None:
     line = BARE_ITEMS[name] | {"timestamp": "2026-02-03T04:05:06Z", "ordinal": 4}
 
-    reading = parse_message(json.dumps(line), "codex")
+    message = parse_message(json.dumps(line), "codex")
 
-    assert reading.parsed == parse_message(json.dumps(BARE_ITEMS[name]), "codex").parsed
+    assert message.parsed == parse_message(json.dumps(BARE_ITEMS[name]), "codex").parsed

@@ -1,4 +1,4 @@
-"""Readings of Cursor's lines, and the standard messages they form."""
+"""Blocks of Cursor's lines, and the standard messages they form."""
 
 import json
 from typing import Any
@@ -137,9 +137,9 @@ MCP_RESULT = {"success": {"content": [{"text": {"text": "a tree"}}], "isError": 
     ],
 )
 def test_reads_tool_name_from_its_key(call: Line, blocks: list[Line]) -> None:
-    reading = parse_message(json.dumps(tool("completed", call)))
+    message = parse_message(json.dumps(tool("completed", call)))
 
-    assert [block.model_dump(mode="json", by_alias=True) for block in reading.parsed] == blocks
+    assert [block.model_dump(mode="json", by_alias=True) for block in message.parsed] == blocks
 
 
 def test_tool_line_without_arguments_and_result_is_malformed() -> None:

@@ -1,4 +1,4 @@
-"""Readings of Gemini's API and Gemini CLI, and the standard messages they form."""
+"""Blocks of Gemini's API and Gemini CLI, and the standard messages they form."""
 
 import json
 from typing import Any
@@ -224,9 +224,9 @@ PART_CASES: list[tuple[Any, Line]] = [
 def test_reads_parts(part: Any, expected: Line, is_cli: bool) -> None:
     record = cli("user", "u1", [part]) if is_cli else content("user", part)
 
-    reading = parse_message(json.dumps(record), "gemini_cli" if is_cli else "gemini")
+    message = parse_message(json.dumps(record), "gemini_cli" if is_cli else "gemini")
 
-    assert reading.model_dump(mode="json")["parsed"] == [expected]
+    assert message.model_dump(mode="json")["parsed"] == [expected]
 
 
 REQUEST = {

@@ -1,4 +1,4 @@
-"""Readings of both OpenAI formats, and the standard messages they form."""
+"""Blocks of both OpenAI formats, and the standard messages they form."""
 
 import json
 from typing import Any
@@ -458,9 +458,9 @@ ROLES: dict[str, tuple[Record, tuple[str, str, str]]] = {
 def test_recognizes_source_kind_and_role(name: str) -> None:
     record, expected = ROLES[name]
 
-    reading = parse_message(json.dumps(record))
+    message = parse_message(json.dumps(record))
 
-    assert expected == (reading.source, reading.kind, reading.role)
+    assert expected == (message.source, message.kind, message.role)
 
 
 TRANSCRIPTS: dict[str, tuple[list[Record], list[Short]]] = {

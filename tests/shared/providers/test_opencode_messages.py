@@ -1,4 +1,4 @@
-"""Readings of OpenCode's events and documents, and the standard messages they form."""
+"""Blocks of OpenCode's events and documents, and the standard messages they form."""
 
 import json
 from typing import Any
@@ -204,9 +204,9 @@ IMAGE_BLOCK = {
     ids=lambda value: json.dumps(value)[:70],
 )
 def test_reads_document(document: Doc, blocks: list[Doc]) -> None:
-    reading = parse_message(json.dumps(document), "opencode")
+    message = parse_message(json.dumps(document), "opencode")
 
-    assert [block.model_dump(mode="json", by_alias=True) for block in reading.parsed] == blocks
+    assert [block.model_dump(mode="json", by_alias=True) for block in message.parsed] == blocks
 
 
 RESPONSE_INFO = info("msg_2", "assistant", modelID="m1", finish="stop", cost=0.5, tokens=TOKENS)

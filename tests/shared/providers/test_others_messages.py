@@ -1,7 +1,7 @@
 """Messages of Bedrock, the AI SDK, LangChain and Ash's own format.
 
-Each file of `readings/` is a list of objects with a text (`raw`) and the `source`, `kind`, `role` and blocks
-(`expected`) of its reading without a declared source.
+Each file of `parsed_records/` is a list of objects with a text (`raw`) and the `source`, `kind`, `role` and blocks
+(`expected`: its blocks) that it has without a declared source.
 """
 
 import json
@@ -18,10 +18,10 @@ from ash_shared.providers import discover
 from tests.shared.logs import follow
 from tests.shared.transcripts import Short, short_messages
 
-READINGS = [
-    pytest.param(reading, id=f"{path.stem}-{reading['name']}")
-    for path in sorted((Path(__file__).parents[1] / "readings").glob("*.json"))
-    for reading in json.loads(path.read_text(encoding="utf-8"))
+PARSED_RECORDS = [
+    pytest.param(record, id=f"{path.stem}-{record['name']}")
+    for path in sorted((Path(__file__).parents[1] / "parsed_records").glob("*.json"))
+    for record in json.loads(path.read_text(encoding="utf-8"))
 ]
 
 
@@ -295,15 +295,15 @@ CONVERSATIONS: dict[str, tuple[list[Any], list[Short]]] = {
 
 
 def read(raw: str, source: str | None = None) -> tuple[str, str, str, list[Any]]:
-    reading = parse_message(raw, source)
-    return reading.source, reading.kind, reading.role, reading.model_dump(mode="json")["parsed"]
+    record = parse_message(raw, source)
+    return record.source, record.kind, record.role, record.model_dump(mode="json")["parsed"]
 
 
-@pytest.mark.parametrize("reading", READINGS)
-def test_readings(reading: dict[str, Any]) -> None:
-    expected = tuple(reading[name] for name in ("source", "kind", "role", "expected"))
+@pytest.mark.parametrize("record", PARSED_RECORDS)
+def test_parsed_records(record: dict[str, Any]) -> None:
+    expected = tuple(record[name] for name in ("source", "kind", "role", "expected"))
 
-    assert expected == read(reading["raw"])
+    assert expected == read(record["raw"])
 
 
 @pytest.mark.parametrize("name", CONVERSATIONS)

@@ -1,4 +1,4 @@
-"""Readings of pi's events and session entries, and the standard messages they form."""
+"""Blocks of pi's events and session entries, and the standard messages they form."""
 
 import json
 from functools import partial
@@ -249,10 +249,10 @@ RESULT = {
     ids=lambda value: json.dumps(value)[:60],
 )
 def test_reads_record(record: Record, kind: str, role: str, blocks: list[Record]) -> None:
-    reading = parse_message(json.dumps(record), "pi")
+    message = parse_message(json.dumps(record), "pi")
 
-    parsed = [block.model_dump(mode="json", by_alias=True) for block in reading.parsed]
-    assert (reading.kind, reading.role, parsed) == (kind, role, blocks)
+    parsed = [block.model_dump(mode="json", by_alias=True) for block in message.parsed]
+    assert (message.kind, message.role, parsed) == (kind, role, blocks)
 
 
 RESPONSE_FIELDS = {"model": "m1", "stop_reason": "stop", "costUsd": 0.5, "usage": (50, 7, 40, None)}

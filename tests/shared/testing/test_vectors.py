@@ -35,19 +35,19 @@ def padded(vector: Vector) -> Vector:
     return vector._replace(raw=raw + PADDING, expected=longer)
 
 
-def readings(raw: str | bytes, source: str | None) -> dict[str, Any]:
+def results(raw: str | bytes, source: str | None) -> dict[str, Any]:
     """Return the result of each public function that reads a text."""
     objects = parse_message_content(raw, source)
-    reading = parse_message(raw, source)
+    message = parse_message(raw, source)
     description = describe_message(raw, source)
     return {
         "parse_message_content, model_dump": exact([block.model_dump(mode="json") for block in objects]),
         "parse_message_content, dump_json": exact(json.loads(BLOCKS.dump_json(objects))),
         "parse_message_content_json": exact(json.loads(parse_message_content_json(raw, source))),
         "parse_message": (
-            reading.kind,
-            reading.role,
-            exact([block.model_dump(mode="json") for block in reading.parsed]),
+            message.kind,
+            message.role,
+            exact([block.model_dump(mode="json") for block in message.parsed]),
         ),
         "describe_message": (description.kind, description.role),
     }
@@ -63,7 +63,7 @@ def assert_reads_as_expected(vector: Vector) -> None:
         "describe_message": (vector.kind, vector.role),
     }
     for raw in (vector.raw, vector.raw.encode()):
-        assert expected == readings(raw, vector.source), (vector.group, vector.name, type(raw))
+        assert expected == results(raw, vector.source), (vector.group, vector.name, type(raw))
 
 
 @pytest.mark.parametrize("vector", CASES)

@@ -23,7 +23,9 @@ OWNER = "Ash-owner"
 CREATED = f"CREATE ROLE {APP_ROLE} NOLOGIN; "
 GRANTED = f'GRANT {APP_ROLE} TO "{OWNER}" WITH SET TRUE;'
 LINE = '{"type":"user","uuid":"u1","message":{"role":"user","content":"hello"}}'
-OLD_STORES = [Path(__file__).parents[1] / "upgrade" / f"store_{revision}.sql" for revision in ("0012", "0016")]
+OLD_STORES = [
+    Path(__file__).parents[1] / "upgrade" / f"store_{revision}.sql" for revision in ("0012", "0016")
+]
 
 
 @pytest.fixture(scope="module")
