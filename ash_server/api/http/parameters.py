@@ -10,7 +10,7 @@ PageCursor = Annotated[
     str | None, QueryParameter(min_length=1, description="The `nextAfter` of the previous page.")
 ]
 
-OnlyRole = Annotated[Role | None, QueryParameter(description="Only this role.")]
+OnlyRole = Annotated[Role | None, QueryParameter(description="Only messages with this role.")]
 
 ExpectedSequence = Annotated[
     int | None,
@@ -19,7 +19,7 @@ ExpectedSequence = Annotated[
         ge=0,
         le=LAST_SEQUENCE,
         schema_extra={"minimum": 0},  # omitted by the framework for optional parameters
-        description="The last sequence known to the client (0: none). If the session has later messages, nothing is "
-        "changed.",
+        description="The last sequence that the client knows; 0 if none. If the session has later messages, nothing "
+        "changes.",
     ),
 ]

@@ -1,4 +1,4 @@
-"""Each request has an id, is counted and timed for the metrics, and logged: without ids or contents of messages."""
+"""Ids, metrics and log entries of requests, without ids or contents of messages."""
 
 import logging
 import re

@@ -1,4 +1,4 @@
-"""Traces of requests for OpenTelemetry, where it is configured by its own variables (`OTEL_EXPORTER_OTLP_ENDPOINT`).
+"""OpenTelemetry traces of requests, enabled by the standard variables (`OTEL_EXPORTER_OTLP_ENDPOINT`).
 
 A span has the method, route, status and duration of a request. The framework's plugin also records addresses, which
 contain ids of sessions and the words of searches.

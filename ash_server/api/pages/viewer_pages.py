@@ -174,7 +174,7 @@ class AssetController(Controller):
 
     @route("/viewer/{name:str}", http_method=_READ_METHODS, sync_to_thread=True)
     def library(self, request: AnyRequest, name: FromPath[str]) -> Response[bytes]:
-        """Serve the renderer for pages of others. Its address is fixed, so clients ask each time if it has changed."""
+        """Serve the renderer for third-party pages. The address is fixed, so clients revalidate every time."""
         bundle = viewer()
         asset = bundle.library.get(name)
         if asset is None:

@@ -69,13 +69,13 @@ def _check_scopes(client: Client, needed: Sequence[KeyScope]) -> None:
 
 
 def _check_same_origin(connection: AnyConnection) -> None:
-    """Reject requests that a page of another site, or of another port, lets the browser send with the cookie."""
+    """Reject requests that pages of other sites or ports make the browser send with the cookie."""
     if not has_same_origin(connection):
         raise OriginNotAllowed("Requests with a cookie need the Origin of this server.")
 
 
 async def identify(connection: AnyConnection) -> Client:
-    """Return who sends the request. Raises KeyRequired, KeyInvalid."""
+    """Return the client that sends the request. Raises KeyRequired, KeyInvalid."""
     key_ring: KeyRing = connection.app.state.key_ring
     key = _bearer_key(connection)
     return await key_ring.identify(key, session_cookie(connection) if key is None else None)
@@ -95,7 +95,7 @@ async def _identify_or_recall(connection: AnyConnection) -> Client:
 
 
 def client_of(scope: RequestScope) -> Client:
-    """Return who sent the request, as found by the guard. Fails for public routes."""
+    """Return the client that the guard identified. Fails for public routes."""
     client: Client = scope[_CLIENT]  # type: ignore[literal-required]
     return client
 
@@ -148,7 +148,7 @@ def is_secure(connection: AnyConnection) -> bool:
 
 
 def _bearer_key(connection: AnyConnection) -> str | None:
-    """Return the key in the header, which is no key if the header has another form; None without the header."""
+    """Return the key in the header, empty if the header is malformed, None without a header."""
     authorization = get_header(connection.headers, "authorization")
     if authorization is None:
         return None

@@ -25,7 +25,7 @@ _ORIGIN = re.compile(rf"https?://({_AUTHORITY.pattern})")
 
 
 def cors_config(settings: Settings) -> CORSConfig | None:
-    """Return the headers for pages of the sites in ASH_CORS_ORIGINS, which send a key, and never the cookie."""
+    """Return the CORS headers for the sites in ASH_CORS_ORIGINS. Their pages send a key, never the cookie."""
     if not settings.cors_origins:
         return None
     return CORSConfig(
@@ -62,7 +62,7 @@ def origin_guard(settings: Settings) -> Guard:
 
 
 async def check_origin(connection: AnyConnection, _: BaseRouteHandler) -> None:
-    """Reject requests of foreign pages; subscriptions use it as well, since browsers let any page open them."""
+    """Reject requests from other sites' pages. Also guards subscriptions, which browsers let any page open."""
     if not (_has_own_origin(connection) or _has_listed_origin(connection)):
         raise OriginNotAllowed("The Origin header names another site.")
 

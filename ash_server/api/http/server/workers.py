@@ -68,7 +68,7 @@ class _Worker:
         self.is_ready = False
 
     def waited(self) -> tuple[Any, ...]:
-        """Return what becomes readable when the worker is ready, and when it ends."""
+        """Return the objects that become readable when the worker is ready and when it exits."""
         return (self.process.sentinel,) if self.is_ready else (self._messages, self.process.sentinel)
 
     def receive(self) -> None:
@@ -131,7 +131,7 @@ def _drain(signals: socket.socket) -> None:
 
 
 def _run(serve: Callable[..., None], arguments: tuple[Any, ...], messages: Connection) -> None:
-    """The whole life of a worker."""
+    """Run a worker until it is signalled or its parent exits."""
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
     )  # a terminal also sends it to the parent, which ends this process
