@@ -49,7 +49,7 @@ def command() -> None:
 @session_argument
 @after_option
 @page_limit_option
-@click.option("--collapse", is_flag=True, help="Omit chunks whose complete event follows.")
+@click.option("--collapse", is_flag=True, help="Omit chunks followed by their complete event.")
 @click.option(
     "--type", "types", metavar="TYPES", callback=_parse_types, help="Only these event types, comma-separated."
 )

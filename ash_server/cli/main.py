@@ -40,7 +40,7 @@ COMMANDS = {
     "push": ("push.command", "Send transcripts to a server, each as a session."),
     "reindex": (
         "reindex.command",
-        "Read stored messages again with this version, and update what is derived.",
+        "Read stored messages again with this version, and update the results.",
     ),
     "replay": ("replay", "Write the lines of a recorded stream at their original speed."),
     "restore": ("restore", "Fill an empty store from a backup."),

@@ -33,9 +33,9 @@ _RANGES = {
 def bounded_query(
     columns: str, page: str, order: str = "sequence", size: str = "octet_length(entry.content)"
 ) -> Sql:
-    """Return SQL for the first `limit` rows of a query, cut after the row at which the sum of `size` exceeds `bytes`.
+    """Return SQL for the first `limit` rows of a query, up to the row that makes the sum of `size` exceed `bytes`.
 
-    Sizes are summed without reading the contents. The arguments are constant SQL, in which a row is `entry`; `columns`
+    Sizes are summed without reading the contents. The arguments are constant SQL for a row named `entry`; `columns`
     are computed only for the rows of the result.
     """
     parts = {"columns": columns, "page": page, "order": order, "size": size}

@@ -1,5 +1,5 @@
 -- fragment: bounded_page
--- The first `limit` rows of a query, cut after the row at which the sum of sizes exceeds `bytes`.
+-- The first `limit` rows of a query, up to the row that makes the sum of sizes exceed `bytes`.
 SELECT {columns}
 FROM (
     SELECT *,

@@ -1,4 +1,4 @@
-"""`ash reindex`: update what is derived from stored messages, or show what would change."""
+"""`ash reindex`: update the results of reading stored messages, or show the changes."""
 
 import json
 from collections.abc import AsyncGenerator, Sequence
@@ -23,10 +23,10 @@ from ash_server.transfer.importing.identity import name_session
 @click.option("--dry-run", is_flag=True, help="Show which messages this version reads differently.")
 @json_option
 def command(sessions: tuple[str, ...], *, everything: bool, dry_run: bool, as_json: bool) -> None:
-    """Read stored messages again with this version, and update what is derived.
+    """Read stored messages again with this version, and update the results.
 
     Reads the named sessions; by default those that another version of Ash read. Updates kind, role, source and types of
-    messages; title, times and drift of sessions; the names by which imports find transcripts; the event log; and the
+    messages; title, times and drift of sessions; the names that imports find transcripts by; the event log; and the
     search index. Never changes stored texts, ids and sequences, posted events, or roles, sources and titles set by a
     writer. Clients that follow a session with a new log receive a `reset` event, then all new events. Safe during
     writes; an interrupted run can be repeated.

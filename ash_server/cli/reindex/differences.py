@@ -81,7 +81,7 @@ def _show_view(differences: Differences) -> None:
     )
     if differences.without_digest:
         click.echo(
-            f"{differences.without_digest} of them were stored by an older Ash: changes of block contents alone "
+            f"{differences.without_digest} were stored by an older Ash: changes of block contents alone "
             "are not detected"
         )
     if differences.sessions_with_new_events:

@@ -69,7 +69,7 @@ class Connection(AsyncConnection):
 
         After an error, PostgreSQL skips the rest of the pipeline, but psycopg considers some skipped statements
         prepared: it checks the results of new statements (https://github.com/psycopg/psycopg/pull/586), but not of a
-        statement that ran before, for which `PrepareManager.maybe_add_to_cache` returns no key.
+        statement that ran before: `PrepareManager.maybe_add_to_cache` returns no key for it.
         """
         if self._prepared.clear() and self.pgconn.transaction_status == TransactionStatus.IDLE:
             async with self.lock:
@@ -94,8 +94,8 @@ class Connection(AsyncConnection):
 class _Pipeline(AsyncPipeline):
     """A pipeline that ends with only a Sync, and records errors.
 
-    psycopg fetches the last results after the Sync (https://github.com/psycopg/psycopg/pull/269), and each fetch sends a
-    Flush. If the Flush arrives after the answer, PgBouncer reserves a connection to PostgreSQL for this client, which
+    psycopg fetches the last results after the Sync (https://github.com/psycopg/psycopg/pull/269), and sends a Flush for
+    that. If the Flush arrives after the answer, PgBouncer reserves a connection to PostgreSQL for this client, which
     nothing releases while the client is idle.
     """
 

@@ -75,8 +75,8 @@ class StatementOptions(NamedTuple):
 class PooledUrl(str):
     """The URL of a database behind a pooler, such as PgBouncer, that lends its connections for a transaction each.
 
-    `direct` is the address of PostgreSQL itself, or of a pooler in session mode. User, password, database and options
-    are those of this URL where `direct` has none.
+    `direct` is the address of PostgreSQL itself, or of a pooler in session mode. It inherits user, password, database
+    and options from this URL unless it has its own.
     """
 
     direct: str
@@ -202,8 +202,8 @@ async def one_transaction(conn: AsyncConnection) -> AsyncGenerator[None, None]:
     """Run the statements in one pipeline, which is one transaction. BEGIN and COMMIT make small appends 20 % slower.
 
     PostgreSQL commits at the end of the pipeline, even if this process fails or is cancelled after sending statements.
-    Such an error closes the connection, so that PostgreSQL rolls back. PostgreSQL does not commit statements if it
-    rejects one of them.
+    Such an error closes the connection, so that PostgreSQL rolls back. PostgreSQL does not commit any statement if it
+    rejects one.
 
     PostgreSQL runs the first statement of a pipeline without knowing that others follow, so Citus would commit it on
     the worker and release its row locks. In a cluster, a statement without tables comes first.
@@ -251,7 +251,7 @@ def _close_on_client_failure(conn: AsyncConnection, error: BaseException) -> Non
 
 
 async def connect(url: str) -> AsyncConnection:
-    """Open a session, configured like those of the pool, without a lock timeout and without row-level security.
+    """Open a session, configured like a connection of the pool, without a lock timeout and without row-level security.
 
     It bypasses the pooler of a pooled URL. Raises DatabaseUnavailable if there is another one.
     """
@@ -285,7 +285,7 @@ def libpq_url(url: str) -> str:
 
 
 def direct_url(url: str) -> str:
-    """Return the address for a session, in libpq's form: that of a pooled URL without the pooler."""
+    """Return the address for a session, in libpq's form; it bypasses the pooler of a pooled URL."""
     return url.direct if isinstance(url, PooledUrl) else libpq_url(url)
 
 
@@ -299,7 +299,7 @@ def network_limits(url: str) -> dict[str, Any]:
 
 
 async def _check_session(conn: AsyncConnection, url: str) -> None:
-    """Raise DatabaseUnavailable if there is a pooler on which notifications of PostgreSQL do not arrive."""
+    """Raise DatabaseUnavailable if there is a pooler that notifications of PostgreSQL do not pass."""
     if not await is_behind_pooler(conn):
         return
     if not isinstance(url, PooledUrl):

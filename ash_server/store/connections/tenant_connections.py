@@ -1,4 +1,4 @@
-"""Connections on which row-level security shows the rows of one tenant."""
+"""Connections that read and write the rows of one tenant, by row-level security."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
@@ -145,7 +145,7 @@ class _SharedCursor(AsyncCursor[Any]):
         return super().stream(*args, **kwargs)
 
     def _transaction(self) -> AbstractAsyncContextManager[object]:
-        """Return the transaction of a statement: that of the connection, or a pipeline of its own."""
+        """Return the transaction of a statement: the current one of the connection, or a pipeline of its own."""
         connection: Any = self.connection
         return connection.pipeline() if connection.is_idle else nullcontext()
 

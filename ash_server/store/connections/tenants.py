@@ -69,7 +69,7 @@ def membership_statement(conn: AsyncConnection, role: str) -> str:
 
 
 def tenant_of(conn: AsyncConnection) -> Tenant:
-    """Return the tenant for which the connection was lent; the default one for connections of no pool."""
+    """Return the tenant that borrowed the connection; the default one for connections of no pool."""
     return getattr(conn, "tenant", None) or DEFAULT
 
 

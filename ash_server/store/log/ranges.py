@@ -74,15 +74,15 @@ class Span(NamedTuple):
     """The entries between two positions."""
 
     events: list[SpannedEvent]
-    """Events of the types from which standard messages are built."""
+    """The events that standard messages are built from."""
     head: Sequence[StoredMessage]
     """The first messages of the session, if they precede the range."""
     lines: list[StoredMessage]
     next_after: int | None
     """The sequence of the last message of the range, if more follow."""
     next_event_after: int | None
-    """The sequence of the last event of the range, if more follow. If the content of all its events is in messages,
-    following events whose content is in messages do not count."""
+    """The sequence of the last event of the range, if more follow. If the messages contain all its events, later
+    events that messages contain do not count."""
     before: Sequence[StoredMessage] = ()
     """The last messages before a turn. They determine the costs and copies in it."""
 
@@ -172,7 +172,7 @@ async def _read_events(
     limit: int | None = None,
     omit_in_messages: bool = False,
 ) -> list[SpannedEvent]:
-    """Return events; `omit_in_messages` omits those whose content is in a message (`SpannedEvent.is_in_message`)."""
+    """Return events; `omit_in_messages` omits events that a message contains (`SpannedEvent.is_in_message`)."""
     bounds = {"after": after, "last": last, "limit": limit or _MAX_ENTRIES, "bytes": _MAX_BYTES}
     params = {
         "session_id": session_id,

@@ -60,7 +60,7 @@ class StoredLine:
 
     @property
     def now(self) -> int:
-        """The time of events whose record names none."""
+        """The timestamp of events if their record has none."""
         return to_milliseconds(self.written_at)
 
     def read(self) -> Line:
@@ -115,7 +115,7 @@ async def rebuild_locked(conn: AsyncConnection, session_id: UUID, counters: Coun
 
 
 async def outdated_sessions(conn: AsyncConnection) -> list[UUID]:
-    """Return the sessions whose events were derived by another version, or not at all."""
+    """Return the sessions with events of another version, or without events."""
     rows = await conn.execute(SQL.list_outdated_sessions, [NORMALIZER_VERSION])
     return [row[0] for row in await rows.fetchall()]
 

@@ -1,7 +1,7 @@
 """Store events without the values that other columns and the text of their message contain.
 
-An event derived from a message repeats most of it: a tool result of 50 KB would be in the database twice. Two things
-are therefore left out of the JSON of a derived event, and every query that returns events puts them back:
+An event derived from a message repeats most of the text: a tool result of 50 KB would be in the database twice. Two
+things are therefore left out of the JSON of a derived event, and every query that returns events puts them back:
 
 - Its beginning, `{"id":…,"timestamp":…,"sessionId":…,"type":…,`. These are columns of the row.
 - Up to two large values of the payload that are in the text of the message, byte for byte. `stored_json` has an empty
@@ -22,7 +22,7 @@ number formats). The values of an object or a list that is not found are searche
 
 Three rules keep both directions fast. Events have the order of the text, so each search begins where the last value
 ended. After `_MAX_MISSES` failures the rest of a message is stored whole, so an append takes linear time. A value
-smaller than a sixteenth of its text is stored whole, because PostgreSQL decompresses the text to return any part of it.
+smaller than a sixteenth of its text is stored whole, because PostgreSQL decompresses the whole text to return a part.
 
 Offsets count bytes of UTF-8. The event that a query returns is equal, byte for byte, to one that was stored whole, and
 all three forms are in the table at the same time: `text_ranges` is null without values of the text, and `event_id` is
@@ -44,20 +44,19 @@ MIN_SIZE = 256
 
 _MAX_SHARE = 16
 """A value is stored whole if its message is more than this many times as large: PostgreSQL reads the whole text to
-return a part of it."""
+return a part."""
 
 _MAX_DEPTH = 4
 """Levels of a payload that are searched for values, if the value around them is spelled differently in the text."""
 
 _MAX_MISSES = 16
-"""Values of one message that are searched for in vain before the rest is stored whole, which bounds the time of an
-append."""
+"""Vain searches per message before the rest is stored whole, so that the time of an append is bounded."""
 
 _SEARCHED = 64
 """Bytes of a value to search for first: bytes.find prepares a long pattern at a cost of microseconds."""
 
 _MAX_RANGES = 2
-"""Values of one event that refer to the text; further ones are stored whole. `event_json` in schema.sql reads two."""
+"""Values per event that refer to the text; further ones are stored whole. `event_json` in schema.sql reads two."""
 
 
 SQL = statements(__file__)
@@ -168,7 +167,7 @@ class MessageText:
 
 
 def _without_marks(encoded: bytes, ranges: list[tuple[int, int]]) -> tuple[bytes, str]:
-    """Return the JSON without the marks of empty values, and the ranges of these values."""
+    """Return the JSON without the marks of empty values, and their ranges."""
     parts = encoded.split(_MARK)
     text_ranges: list[str] = []
     at = 0

@@ -1,5 +1,5 @@
 -- fragment: stored_columns
--- The columns of `entry` that the other fragments read, besides those of its key, its type and its message.
+-- The columns of `entry` that the other fragments read, besides its key, its type and its message.
 stored_json, text_ranges, event_id, event_time
 
 -- fragment: event_json

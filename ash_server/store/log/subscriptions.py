@@ -41,7 +41,7 @@ RETRY_SECONDS = 0.2
 """Delay before an unavailable database is tried again."""
 
 _PROMPT_SUBSCRIBERS = 100
-"""Number of subscribers of a session up to which they are woken for each change."""
+"""Up to this many subscribers of a session are woken for each change."""
 _PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.0007, 0.3
 """Pause between two wake-ups per further subscriber, and its limit: many subscribers get several changes at once, which
 leaves most of the time to writers."""
@@ -129,7 +129,7 @@ class _SubscribedSession:
 
 
 class ChangedSessions:
-    """Ids of a tenant's sessions changed since the last `take`, subscribed or not; None: of those of all tenants."""
+    """Ids of a tenant's sessions changed since the last `take`, subscribed or not; None: for all tenants."""
 
     def __init__(self, tenant: Tenant | None) -> None:
         self._tenant = None if tenant is None else tenant.number
@@ -155,7 +155,7 @@ class ChangedSessions:
 
 
 class Hub:
-    """Wakes the subscribers of this process and of other processes while entered (`async with`).
+    """Wakes the subscribers in this process and in others while entered (`async with`).
 
     Listens to other processes from the first subscriber or watcher on.
     """

@@ -98,9 +98,9 @@ async def with_normalizer(
     derive_events: Callable[[Normalizer], Awaitable[list[PreparedEvent]]],
     lines: Iterable[Line] = (),
 ) -> tuple[list[PreparedEvent], SavedState]:
-    """Return the events, and the state after them. The beginnings of open texts are read only if one of them ends.
+    """Return the events, and the state after them. The beginnings of open texts are read only if such a text ends.
 
-    `lines` are the lines of the events, most of which show whether they end an open text.
+    `lines` are the lines of the events; most show whether they end an open text.
     """
     normalizer = Normalizer(state=counters.normalizer_state)
     try:
@@ -123,9 +123,9 @@ def derive(  # noqa: PLR0913  # one argument per input
     *,
     text: str | None = None,
 ) -> list[PreparedEvent]:
-    """Return the events of one message, encoded.
+    """Return the encoded events of a message.
 
-    `now` is the timestamp of events whose record has none, `text` the text of the message if it is stored with them.
+    `now` is the timestamp of events if their record has none; `text` is the text of the message if it is stored too.
     """
     new_id = _id_generator(session_id, f"{sequence}/")
     context = Context(session_name(session_id), new_id, lambda: now, *ids)
@@ -158,7 +158,7 @@ async def last_posted(conn: AsyncConnection, session_id: UUID, sequence: int) ->
 
 
 def _id_generator(session_id: UUID, place: str) -> Callable[[], str]:
-    """Return a function whose nth call returns the id named `f"{place}{n}"`, from 0."""
+    """Return a function that returns the ids named `f"{place}{n}"`, with n from 0."""
     derive_id, numbers = named_ids(session_id), count()
     return lambda: derive_id(f"{place}{next(numbers)}")
 
@@ -237,7 +237,7 @@ def without_nulls(column: list[T | None]) -> list[T | None] | None:
 
 
 def posted_columns(events: Sequence[Event]) -> dict[str, Any]:
-    """Return those of the `columns` in which posted events differ; these are stored whole."""
+    """Return the `columns` that posted events need. These are stored whole."""
     return {
         **_columns_of_types(events),
         "explicit_ids": [event["id"] for event in events],

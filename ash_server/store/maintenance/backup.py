@@ -1,7 +1,7 @@
-"""Backups: the rows of all tables as of one moment in a file, independent of the version and the place of PostgreSQL.
+"""Backups: the rows of all tables at one moment, in a file that does not depend on the version of PostgreSQL.
 
 The file is a zip archive with `backup.json`, which names the version of the schema, and the output of COPY for each
-table. `pg_dump` is not used: it must not be older than the server, and many servers have no copy of it next to Ash.
+table. `pg_dump` is not used: it must not be older than the server, and many servers have no copy next to Ash.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -45,7 +45,7 @@ class NotEmpty(AshError):
 
 
 def write_backup(conn: psycopg.Connection, file: BinaryIO) -> Manifest:
-    """Write the rows of all tables, as of one moment; others may read and write meanwhile."""
+    """Write the rows of all tables at one moment; others may read and write meanwhile."""
     conn.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     try:
         conn.execute("SET LOCAL row_security = off")  # fails, instead of leaving out rows of other tenants
@@ -172,7 +172,7 @@ def _truncate(conn: psycopg.Connection, tables: Iterable[str]) -> None:
 
 
 def _parents_first(conn: psycopg.Connection, tables: Mapping[str, list[str]]) -> Iterator[str]:
-    """Return the tables in an order in which every row follows those to which it refers."""
+    """Return the tables in an order that puts each row after the rows that it refers to."""
     sorter = TopologicalSorter[str](dict.fromkeys(tables, ()))
     for child, parent in conn.execute(SQL.list_references).fetchall():
         sorter.add(child, parent)

@@ -39,5 +39,5 @@ DELETE FROM search WHERE session_id = %b AND sequence = ANY(%b)
 DELETE FROM search WHERE session_id = %b AND sequence <= %b
 
 -- name: delete_drift
--- What the parser did not know in a message.
+-- The drift that the parser found in a message.
 DELETE FROM drift WHERE session_id = %b AND sequence = %b

@@ -1,7 +1,7 @@
 """Distribution of the tables of sessions over the nodes of a Citus cluster, by session.
 
 The rows of a session stay together, so every statement on one session runs on one node. The other tables stay on the
-coordinator, to which Ash connects.
+coordinator, the server that Ash connects to.
 """
 
 import psycopg
@@ -27,7 +27,7 @@ class SuperuserNeeded(AshError):
 
 
 def plan_distribution(conn: psycopg.Connection, shards: int) -> list[str]:
-    """Return the statements that distribute what is not distributed yet, each a transaction of its own."""
+    """Return the statements that distribute the remaining tables, each a transaction of its own."""
     done: set[str] = set()
     if _has_citus(conn):
         done = {name for (name,) in conn.execute(SQL.list_distributed_tables).fetchall()}

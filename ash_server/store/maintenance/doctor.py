@@ -34,7 +34,7 @@ class Limits(NamedTuple):
     pending_events: int = 10_000
     follower_bytes: int = 64 * _MB
     bytes_of_small_cache: int = 1024 * _MB
-    """The size of a database for which PostgreSQL's default cache is too small."""
+    """PostgreSQL's default cache is too small above this size of a database."""
 
 
 class Finding(NamedTuple):
@@ -226,7 +226,7 @@ def _followers(conn: psycopg.Connection, diagnosis: Diagnosis, limits: Limits) -
     if _one(conn, SQL.is_follower):
         return
     for name, size in conn.execute(SQL.list_unused_slots).fetchall():
-        text = f"no follower uses the slot {name}, for which {size / _MB:,.0f} MB of the log are kept"
+        text = f"no follower uses the slot {name}, which keeps {size / _MB:,.0f} MB of the log"
         yield Finding("unused_slot", text, _sql(f"SELECT pg_drop_replication_slot('{name}')"))
 
 

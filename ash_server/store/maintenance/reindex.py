@@ -79,7 +79,7 @@ class Reread(NamedTuple):
 
 
 class Reindexed(NamedTuple):
-    """Numbers of messages read, and of those written."""
+    """Numbers of messages."""
 
     read: int
     written: int

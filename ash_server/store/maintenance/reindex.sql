@@ -23,7 +23,7 @@ FROM unnest(%(sequences)b::bigint[], %(sources)b::text[], %(roles)b::text[], %(k
 WHERE messages.session_id = %(session_id)b AND messages.sequence = new.sequence
 
 -- name: delete_drift
--- What the parser did not know in some messages.
+-- The drift that the parser found in some messages.
 DELETE FROM drift WHERE session_id = %b AND sequence = ANY(%b)
 
 -- name: replace_facts

@@ -1,9 +1,9 @@
 """Index the words of events for full-text search.
 
-Events are indexed after the append, page by page, so an append neither waits for indexing nor fails because of it.
+Events are indexed after the append, page by page: an append does not wait, and succeeds even if indexing fails.
 `search_progress` stores the last indexed event of each session; later events are pending, and a search reports their
 number. The process that indexes a session locks its row; other processes skip locked rows. Of several servers, one at
-a time runs the background indexer; searches also index what is pending.
+a time runs the background indexer; searches also index pending events.
 
 Functions take a connection in autocommit mode (`connections.pool.open_pool`).
 """

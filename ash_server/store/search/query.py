@@ -44,7 +44,7 @@ tool results and all other texts."""
 MAX_RESULTS = 100
 
 _MAX_SNIPPET_BYTES = 4 * 1024 * 1024
-"""Bytes of events read for the snippets of one page."""
+"""Bytes of events read to make the snippets of a page."""
 
 SQL = statements(__file__)
 

@@ -30,7 +30,7 @@ class SearchStore(Resource):
         self._requested = 0
         """Number of calls of `catch_up` so far."""
         self._completed = 0
-        """The number of these calls that finished runs cover."""
+        """How many calls the finished runs cover."""
         self._pending = 0
         self._checked_until: datetime | None = None
         """Up to this time of the database, all changes are indexed."""

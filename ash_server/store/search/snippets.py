@@ -45,7 +45,7 @@ def _units(text: str) -> int:
 
 
 def _best(text: str, spans: list[tuple[int, int]]) -> tuple[int, int]:
-    """Return the hit whose snippet would contain the most different hits; of several, the first."""
+    """Return the first hit with the most different hits in its snippet."""
 
     def count_hits(hit: tuple[int, int]) -> int:
         bound = hit[0] + _LENGTH - _CONTEXT

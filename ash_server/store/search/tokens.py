@@ -1,6 +1,6 @@
 """Tokenise texts and queries for PostgreSQL's full-text search.
 
-Texts are split into words here and not by PostgreSQL, whose parser keeps paths, addresses and versions together and
+Texts are split into words here and not by PostgreSQL: its parser keeps paths, addresses and versions together and
 classifies letters by the locale of the server. PostgreSQL receives finished vectors and queries of letters and digits
 only, so that no text can cause a syntax error or act as an operator.
 """
@@ -91,7 +91,7 @@ def _split_words(text: str) -> list[str]:
 
 
 def vectors(texts: Iterable[str]) -> Iterator[str]:
-    """Yield `tsvector` literals (words with positions) that together contain the words of these texts."""
+    """Yield `tsvector` literals (words with positions) that together contain the words of the texts."""
     all_words: list[str] = []
     for text in texts:
         all_words += [*_TEXT_GAP, *words(text)] if all_words else words(text)

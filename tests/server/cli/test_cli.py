@@ -535,7 +535,7 @@ def test_reindex_shows_and_updates_differences(ash: Ash, tmp_path: Path, databas
         [
             f"claude kind, types 1 record · raw message · tool_use {session} #2",
             "1 session: 3 messages compared, 2 read differently now",
-            "1 of them were stored by an older Ash: changes of block contents alone are not detected",
+            "1 were stored by an older Ash: changes of block contents alone are not detected",
         ],
     )
     assert ash("reindex") == Ran(0, "1 session: 3 messages read, 2 updated, 0 events written\n", "")
