@@ -197,19 +197,26 @@ _COMMENT_ON_EVENT_JSON = """
 _VIEW = """
     CREATE OR REPLACE VIEW events_full WITH (security_invoker = true) AS
     SELECT session_id, sequence, type, message_sequence, origin, explicit_id AS given_id, chunk_group AS piece_of,
-        convert_from(coalesce(
-            (
-                SELECT event_json(session_id, type, event_id, event_time, bytes.stored_json, text_ranges, bytes.text)
-                FROM (
-                    SELECT convert_to(event.stored_json, 'UTF8') AS stored_json, convert_to(content, 'UTF8') AS text
-                    FROM messages
-                    WHERE event.text_ranges IS NOT NULL
-                      AND messages.session_id = event.session_id AND messages.sequence = event.message_sequence
-                    OFFSET 0
-                ) AS bytes
-            ),
-            event_json(session_id, type, event_id, event_time, convert_to(stored_json, 'UTF8'), NULL, NULL)
-        ), 'UTF8') AS content
+        convert_from(
+            CASE WHEN text_ranges IS NULL
+            THEN event_json(session_id, type, event_id, event_time, convert_to(stored_json, 'UTF8'), NULL, NULL)
+            ELSE coalesce(
+                (
+                    SELECT event_json(
+                        session_id, type, event_id, event_time, bytes.stored_json, text_ranges, bytes.text
+                    )
+                    FROM (
+                        SELECT convert_to(event.stored_json, 'UTF8') AS stored_json,
+                            convert_to(content, 'UTF8') AS text
+                        FROM messages
+                        WHERE messages.session_id = event.session_id AND messages.sequence = event.message_sequence
+                        OFFSET 0
+                    ) AS bytes
+                ),
+                event_json(session_id, type, event_id, event_time, convert_to(stored_json, 'UTF8'), NULL, NULL)
+            ) END,
+            'UTF8'
+        ) AS content
     FROM events AS event
 """
 

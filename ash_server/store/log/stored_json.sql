@@ -2,10 +2,16 @@
 -- The columns of `entry` that the other fragments read, besides its key, its type and its message.
 stored_json, text_ranges, event_id, event_time
 
+-- fragment: without_text
+-- The JSON of an event without values of the text, or if its message is missing.
+event_json(
+    entry.session_id, entry.type, entry.event_id, entry.event_time, convert_to(entry.stored_json, 'UTF8'), NULL, NULL
+)
+
 -- fragment: event_json
--- The JSON of `entry`, a row of `events`, in UTF-8; without a value of the text if the message is missing. OFFSET 0 makes
--- PostgreSQL convert each text once. Citus rejects the inner query without a table in FROM.
-coalesce(
+-- The JSON of `entry`, a row of `events`, in UTF-8. OFFSET 0 makes PostgreSQL convert each text once. PostgreSQL inlines
+-- the function only if its arguments are columns, not queries.
+CASE WHEN entry.text_ranges IS NULL THEN {without_text} ELSE coalesce(
     (
         SELECT event_json(
             entry.session_id, entry.type, entry.event_id, entry.event_time, bytes.stored_json, entry.text_ranges,
@@ -14,15 +20,12 @@ coalesce(
         FROM (
             SELECT convert_to(entry.stored_json, 'UTF8') AS stored_json, convert_to(content, 'UTF8') AS text
             FROM messages
-            WHERE entry.text_ranges IS NOT NULL
-              AND messages.session_id = {session} AND messages.sequence = entry.message_sequence
+            WHERE messages.session_id = {session} AND messages.sequence = entry.message_sequence
             OFFSET 0
         ) AS bytes
     ),
-    event_json(
-        entry.session_id, entry.type, entry.event_id, entry.event_time, convert_to(entry.stored_json, 'UTF8'), NULL, NULL
-    )
-)
+    {without_text}
+) END
 
 -- fragment: event_json_size
 -- The bytes of the JSON, without reading a text. Its beginning has 119 bytes besides the time and the type.
