@@ -6,12 +6,15 @@ each other.
 
 import importlib
 import pkgutil
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
-from ash_shared.records.contract import Marks, Provider, Record, WireType
-from ash_shared.records.fingerprints import BODY_KEYS
+from ash_shared.records.contract import Provider, Record, WireType, before_dot
+from ash_shared.records.fingerprints import body_keys
+
+_MAX_CACHED = 1024
+"""Combinations of a type and marked keys; records of one format have few."""
 
 
 class Providers(dict[str, Provider]):
@@ -22,15 +25,12 @@ class Providers(dict[str, Provider]):
         self._list_checks = [
             (provider.recognizes_list, provider) for provider in self.values() if provider.recognizes_list
         ]
-        by_bit = {1 << index: provider for index, provider in enumerate(self.values())}
-        self._providers = _Subsets(by_bit)
-        self._without_marks = sum(bit for bit, provider in by_bit.items() if provider.marks is None)
-        marks = {bit: provider.marks for bit, provider in by_bit.items() if provider.marks}
-        self._by_type = _index({bit: {name.partition(".")[0] for name in marks[bit].types} for bit in marks})
-        self._by_typed_key = _index({bit: marks[bit].typed_keys for bit in marks})
-        self._typed_keys = frozenset(self._by_typed_key)
-        self._untyped_keys = _untyped_keys(marks)
-        self._untyped_names = frozenset(self._untyped_keys)
+        marks = [provider.marks for provider in self.values() if provider.marks]
+        self._type_names = {before_dot(name) for each in marks for name in each.types}
+        self._typed_keys = frozenset(key for each in marks for key in each.typed_keys)
+        self._untyped_keys = frozenset(key for each in marks for key in each.untyped_keys)
+        self._find_typed = lru_cache(_MAX_CACHED)(self._match_typed)
+        self._find_untyped = lru_cache(_MAX_CACHED)(self._match_untyped)
 
     def recognize_list(self, values: list[Any]) -> Provider | None:
         """Return the first provider that recognises a top-level list as one record."""
@@ -44,59 +44,34 @@ class Providers(dict[str, Provider]):
 
         Providers are skipped if their marks exclude the record.
         """
-        for provider in self._providers[self._candidates(record)]:
+        for provider in self._candidates(record):
             row = provider.recognize(record)
             if row is not None:
                 return provider, row
         return None
 
-    def _candidates(self, record: Record) -> int:
-        """Return the bits of the providers that may recognise a record, by their marks."""
+    def _candidates(self, record: Record) -> list[Provider]:
+        """Return the providers that may recognise a record, by their marks."""
         wire_type = record.get("type")
-        if wire_type.__class__ is str:
-            candidates = self._by_type.get(wire_type.partition(".")[0], 0)
-            for name in self._typed_keys.intersection(record):
-                candidates |= self._by_typed_key[name]
-        else:
-            candidates, possible = 0, -1
-            for name in self._untyped_names.intersection(record):
-                marked, allowed = self._untyped_keys[name]
-                candidates |= marked
-                if record[name] is not None:
-                    possible &= allowed
-            candidates &= possible
-        return candidates | self._without_marks
+        if isinstance(wire_type, str):
+            name = before_dot(wire_type)
+            known_name = name if name in self._type_names else ""  # other names would fill the cache
+            return self._find_typed(known_name, self._typed_keys.intersection(record))
+        return self._find_untyped(self._untyped_keys.intersection(record), body_keys(record))
 
+    def _match_typed(self, type_name: str, keys: frozenset[str]) -> list[Provider]:
+        return [
+            provider
+            for provider in self.values()
+            if provider.marks is None or provider.marks.match_typed(type_name, keys)
+        ]
 
-class _Subsets(dict[int, list[Provider]]):
-    """The providers of each combination of bits, filled on first use."""
-
-    def __init__(self, by_bit: Mapping[int, Provider]) -> None:
-        super().__init__()
-        self._by_bit = by_bit
-
-    def __missing__(self, bits: int) -> list[Provider]:
-        self[bits] = [provider for bit, provider in self._by_bit.items() if bit & bits]
-        return self[bits]
-
-
-def _untyped_keys(marks: Mapping[int, Marks]) -> Mapping[str, tuple[int, int]]:
-    """Return, for each key of an untyped record, the bits of providers that it marks, and that allow it."""
-    marked = _index({bit: marks[bit].untyped_keys for bit in marks})
-    allowed = _index({bit: marks[bit].body_keys for bit in marks})
-    return {
-        name: (marked.get(name, 0), allowed.get(name, 0) if name in BODY_KEYS else -1)
-        for name in BODY_KEYS.union(marked)
-    }
-
-
-def _index(names: Mapping[int, Iterable[str]]) -> dict[str, int]:
-    """Return the bits of the providers of each name."""
-    index = defaultdict[str, int](int)
-    for bit, provider_names in names.items():
-        for name in provider_names:
-            index[name] |= bit
-    return dict(index)
+    def _match_untyped(self, keys: frozenset[str], present_body_keys: frozenset[str]) -> list[Provider]:
+        return [
+            provider
+            for provider in self.values()
+            if provider.marks is None or provider.marks.match_untyped(keys, present_body_keys)
+        ]
 
 
 def discover() -> Providers:

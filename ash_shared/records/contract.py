@@ -110,6 +110,19 @@ class Marks(NamedTuple):
     body_keys: Collection[str] = ()
     """The only `fingerprints.body_keys` that an untyped record may have."""
 
+    def match_typed(self, type_name: str, keys: frozenset[str]) -> bool:
+        """True if records with a type and keys may be of the format; `type_name` is the part before the first dot."""
+        return not keys.isdisjoint(self.typed_keys) or type_name in map(before_dot, self.types)
+
+    def match_untyped(self, keys: frozenset[str], body_keys: frozenset[str]) -> bool:
+        """True if untyped records with keys may be of the format."""
+        return not keys.isdisjoint(self.untyped_keys) and body_keys.issubset(self.body_keys)
+
+
+def before_dot(wire_type: str) -> str:
+    """Return the part of a type before the first dot: `response` for `response.created`."""
+    return wire_type.partition(".")[0]
+
 
 @dataclass(frozen=True, slots=True)
 class Provider:
