@@ -184,10 +184,19 @@ def events_size(url: str) -> int:
     return int(size)
 
 
-async def test_running_server_of_earlier_version_refuses_the_schema(database_url: str) -> None:
-    """It stops at a column that it does not find, instead of returning events without their values."""
+STATEMENTS_BEFORE = {
+    "events of 0009": "SELECT sequence, type, content FROM events",
+    "events of 0023": "SELECT sequence, type, fields, places FROM events",
+    "lock of 0023": "SELECT normalizer_state, has_chunks FROM session_counters FOR UPDATE",
+    "search of 0023": "SELECT events_dropped FROM search_progress",
+}
+
+
+@pytest.mark.parametrize("statement", STATEMENTS_BEFORE.values(), ids=STATEMENTS_BEFORE)
+def test_running_server_of_earlier_version_refuses_the_schema(statement: str, database_url: str) -> None:
+    """It stops at a column that it does not find, instead of reading or writing half of an event or a state."""
     with pytest.raises(SchemaMismatch), translate_errors(), psycopg.connect(database_url) as conn:
-        conn.execute("SELECT sequence, type, content FROM events")
+        conn.execute(statement)
 
 
 async def test_finds_session_of_earlier_version_from_another_folder(old_store: str, tmp_path: Path) -> None:
