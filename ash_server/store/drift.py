@@ -125,8 +125,8 @@ def raw_type_of(drift: Drift) -> str:
     return storable(drift.raw_type)[:_MAX_TYPE_LENGTH]
 
 
-def client_version_of(facts: RecordHeader) -> str | None:
-    return storable(facts.client_version)[:_MAX_TYPE_LENGTH] or None if facts.client_version else None
+def client_version_of(header: RecordHeader) -> str | None:
+    return storable(header.client_version)[:_MAX_TYPE_LENGTH] or None if header.client_version else None
 
 
 def _build_rows(message: DescribedMessage) -> Iterator[_Row]:

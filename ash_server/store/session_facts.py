@@ -103,9 +103,9 @@ def to_milliseconds(moment: datetime) -> int:
 
 
 def _title(messages: Sequence[Description], prompt: str | None) -> tuple[str | None, int]:
-    facts = [each.header for each in reversed(messages) if each.header.title is not None]
+    headers = [each.header for each in reversed(messages) if each.header.title is not None]
     for rank in (RENAMED, FROM_TOOL):
-        titles = (each.title or "" for each in facts if each.is_title_of_person == (rank == RENAMED))
+        titles = (each.title or "" for each in headers if each.is_title_of_person == (rank == RENAMED))
         if named := _first_text(map(typed_text, titles)):
             return named, rank
     return prompt, FROM_PROMPT if prompt else UNNAMED

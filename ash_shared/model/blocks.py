@@ -194,14 +194,14 @@ def with_extra(block: Block, rest: Block) -> Block:
 
 
 def parse_list(content: Any, parse_block: BlockParser) -> list[Block]:
-    """Read a content list. Raises TypeError for other values."""
+    """Parse a content list. Raises TypeError for other values."""
     if content.__class__ is not list:
         raise TypeError
     return [parse_block(block) for block in bounded(content)]
 
 
 def parse_content(content: Any, parse_block: BlockParser) -> list[Block]:
-    """Read the content of a message, a text or a list of blocks. Raises TypeError for other values."""
+    """Parse the content of a message, a text or a list of blocks. Raises TypeError for other values."""
     return [text_block(content)] if content.__class__ is str else parse_list(content, parse_block)
 
 

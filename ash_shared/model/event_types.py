@@ -1,4 +1,4 @@
-"""The catalogue of event types: one row with all facts about each type.
+"""The catalogue of event types: one row with all properties of each type.
 
 Tables that depend on the type are derived from these rows once, at import. Functions that handle single types are in
 the modules that use them; tests compare their tables with the catalogue. docs/adding-an-event-type.md is the guide.
@@ -25,7 +25,7 @@ class ChunkGroup(NamedTuple):
 
 
 class EventType(NamedTuple):
-    """The facts about one type."""
+    """The properties of a type."""
 
     model: type[BaseModel]
     role: Role = "system"

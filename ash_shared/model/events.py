@@ -533,7 +533,7 @@ ChatEvent = TypeAliasType("ChatEvent", Annotated[KnownEvent | OtherEvent, Field(
 EVENT_TYPES = frozenset(
     model.model_fields["type"].default for model in get_args(get_args(KnownEvent.__value__)[0])
 )
-"""The known types; event_types.py has the facts about them."""
+"""The known types; event_types.py has their properties."""
 
 _known: TypeAdapter[KnownEvent] = TypeAdapter(KnownEvent, config=ConfigDict(defer_build=True))
 _other: TypeAdapter[OtherEvent] = TypeAdapter(OtherEvent)

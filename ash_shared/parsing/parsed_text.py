@@ -208,7 +208,7 @@ _API_EVENT_LINE = re.compile(
 
 
 def parse_raw(message: RawMessage, source: str | None) -> ParsedText:
-    """Read one message; `source` is its declared format, if known. Never raises on texts."""
+    """Parse one message; `source` is its declared format, if known. Never raises on texts."""
     return parse_text(message_text(message), source)
 
 
@@ -240,7 +240,7 @@ def _parse_partly(raw: str | bytes, source: str | None) -> ParsedText | None:
 
 
 def _parse_glued(text: str, source: str | None, error: Exception) -> ParsedText | None:
-    """Read several values that a program wrote on one line after an unterminated line.
+    """Parse several values that a program wrote on one line after an unterminated line.
 
     Text after the last complete value is malformed.
     """
@@ -298,7 +298,7 @@ def _parse_value(value: Any, source: str | None) -> ParsedText:
 
 
 def _parse_list(values: list[Any], source: str | None) -> ParsedText:
-    """Read a top-level list as one record if a provider recognises it, else each element as a record or block."""
+    """Parse a top-level list as one record if a provider recognises it, else each element as a record or block."""
     if len(values) > MAX_BLOCKS:
         raise LimitExceeded
     providers = _load_providers()
@@ -380,7 +380,7 @@ def _find_row(record: Record, source: str | None) -> tuple[Provider, WireType] |
 
 
 def _parse_with(provider: Provider, wire_type: WireType, record: Record) -> ParsedText:
-    """Read a record with its provider; a record that does not match its type becomes one `malformed` block."""
+    """Parse a record with its provider; a record that does not match its type becomes one `malformed` block."""
     try:
         content = wire_type.parse(record)
         if content.is_checked or are_valid(content.blocks):

@@ -106,7 +106,7 @@ def to_session_summary(
 ) -> SessionSummary:
     """Return the summary of a log, complete or still growing.
 
-    Facts that are not in the log can be added: the open turn of the normaliser (`Normalizer.open_turn`), the number of
+    Values that are not in the log can be added: the open turn of the normaliser (`Normalizer.open_turn`), the number of
     answers by model (`count_models`), and the number of messages at the beginning that were copied from another
     session, where their usage counts. For a subagent (`is_subagent`), the title and counts also ignore these messages,
     because they are the history of its parent.

@@ -166,7 +166,7 @@ def _event_parser(name: str, row: EventType) -> Callable[[Record], ParsedRecord]
 
 
 def parse_block(block: Any) -> Block:
-    """Read one element of a content list; blocks outside Ash's vocabulary are unknown."""
+    """Parse one element of a content list; blocks outside Ash's vocabulary are unknown."""
     if is_native(block):
         return block
     if block.__class__ is str:

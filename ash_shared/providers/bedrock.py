@@ -235,7 +235,7 @@ def _parse_blocks(block: Any) -> list[Block]:
 
 
 def parse_block(block: Any) -> Block:
-    """Read one bare content block. If it translates to several blocks, it becomes a single `raw` block instead."""
+    """Parse one bare content block. If it translates to several blocks, it becomes a single `raw` block instead."""
     blocks = _parse_blocks(block)
     return blocks[0] if len(blocks) == 1 else raw_block("control", block, _block_kind(block))
 

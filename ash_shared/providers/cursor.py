@@ -122,13 +122,13 @@ def _parse_named_tool(call: Record, wire_type: str) -> tuple[Block, tuple[str, .
 
 
 def _parse_function(call: Record, wire_type: str) -> tuple[Block, tuple[str, ...]]:
-    """Read a call of a tool that has no specific format; its arguments are JSON text."""
+    """Parse a call of a tool that has no specific format; its arguments are JSON text."""
     arguments, consumed = input_at(call, "arguments")
     return {"name": call["name"], "input": arguments}, ("name", *consumed)
 
 
 def _parse_mcp_call(call: Record, wire_type: str) -> tuple[Block, tuple[str, ...]]:
-    """Read an MCP call. The object that contains the server and the arguments is kept in `extra`."""
+    """Parse an MCP call. The object that contains the server and the arguments is kept in `extra`."""
     args = call["args"]
     name = first_text(args, ("toolName", "name"))
     if name is None or "args" not in args:
@@ -219,7 +219,7 @@ def _parse_tool(record: Record) -> ParsedRecord:
 
 
 def _parse_result(record: Record) -> ParsedRecord:
-    """Read the end of a run; its text is the concatenation of all responses."""
+    """Parse the end of a run; its text is the concatenation of all responses."""
     text = record.get("result")
     if text.__class__ is not str:
         return control_record(record)

@@ -188,7 +188,7 @@ def _translate_notice(event: Record) -> Block:
 
 
 def _parse_output(record: Record) -> ParsedRecord:
-    """Read the document printed by `--output-format json`."""
+    """Parse the document printed by `--output-format json`."""
     response = record.get("response")
     block = text_block(response) if response.__class__ is str else raw_block("control", record)
     return ParsedRecord("message", "assistant", [block])

@@ -251,14 +251,14 @@ def _is_standard_file(block: Block) -> bool:
 
 
 def _parse_tool_result(result: Block) -> list[Block]:
-    """Read a result in Anthropic's form, with its nested content list."""
+    """Parse a result in Anthropic's form, with its nested content list."""
     if not is_valid(result):
         return [raw_block("malformed", result, "tool_result")]
     return [{**result, "content": _parse_content(result["content"])}]
 
 
 def parse_block(block: Any) -> Block:
-    """Read one bare content block. If it translates to several blocks, it becomes a single `raw` block instead."""
+    """Parse one bare content block. If it translates to several blocks, it becomes a single `raw` block instead."""
     blocks = _parse_blocks(block)
     return blocks[0] if len(blocks) == 1 else control_block(block)
 

@@ -70,7 +70,7 @@ def _unwrap(record: Record) -> Record:
 
 
 def parse_block(block: Any) -> Block:
-    """Read a part as one block, without the result of a call."""
+    """Parse a part as one block, without the result of a call."""
     return _parse_part(block)[0]
 
 
@@ -166,7 +166,7 @@ def _guess_role(part: Any) -> Speaker:
 
 
 def _parse_event(record: Record) -> ParsedRecord:
-    """Read a run event, which belongs to the assistant."""
+    """Parse a run event, which belongs to the assistant."""
     parsed = _parse_single_part(record["part"], "assistant")
     return parsed if parsed.kind == "message" else _parse_control(record)
 

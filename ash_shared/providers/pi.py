@@ -108,7 +108,7 @@ def _parse_content(message: Record) -> list[Block]:
 
 
 def _parse_tool_result(message: Record) -> list[Block]:
-    """Read a tool result; `details`, which pi shows to the user, become `structured`."""
+    """Parse a tool result; `details`, which pi shows to the user, become `structured`."""
     typed = {
         "type": "tool_result",
         "content": parse_content(message["content"], parse_block),
@@ -128,7 +128,7 @@ def _parse_shell(message: Record) -> list[Block]:
 
 
 def _parse_custom(message: Record) -> list[Block]:
-    """Read the content added by an extension; its other keys go to the first block."""
+    """Parse the content added by an extension; its other keys go to the first block."""
     blocks = parse_content(message["content"], parse_block)
     consumed = {"content", "role", "timestamp", *_ENVELOPE}
     rest = without(message, *consumed)
@@ -155,11 +155,11 @@ _MESSAGE_READERS: Mapping[Any, tuple[Role, Callable[[Record], list[Block]]]] = {
     "toolResult": ("tool", _parse_tool_result),
     "user": ("user", _parse_content),
 }
-"""Role and content reader of a message, by its `role`."""
+"""Role and content parser of a message, by its `role`."""
 
 
 def _parse_message(record: Record) -> ParsedRecord:
-    """Read a complete message: from the event that ends it, or from a session entry."""
+    """Parse a complete message: from the event that ends it, or from a session entry."""
     message = record["message"]
     name = text_at(message, "role")
     if name is None or name not in _MESSAGE_READERS:
@@ -169,7 +169,7 @@ def _parse_message(record: Record) -> ParsedRecord:
 
 
 def _parse_execution(record: Record) -> ParsedRecord:
-    """Read a tool result from the end of the tool's execution; a later message to the model repeats the result."""
+    """Parse a tool result from the end of the tool's execution; a later message to the model repeats the result."""
     message = {**record["result"], **pick(record, "toolCallId", "toolName", "isError")}
     return ParsedRecord("message", "tool", translate("tool_execution_end", message, _parse_tool_result))
 

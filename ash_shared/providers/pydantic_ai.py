@@ -284,7 +284,7 @@ def _parse_part(part: Any) -> list[Block]:
 
 
 def parse_block(block: Any) -> Block:
-    """Read one part, or one item of a prompt. If it translates to several blocks, it becomes a `raw` block instead."""
+    """Parse one part, or one item of a prompt. If it translates to several blocks, it becomes a `raw` block instead."""
     if is_native(block):
         return block
     if text_at(block, "part_kind") is None:

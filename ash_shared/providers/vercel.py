@@ -208,7 +208,7 @@ def _parse_blocks(part: Any) -> list[Block]:
 
 
 def parse_block(part: Any) -> Block:
-    """Read one bare part. If it translates to several blocks, it becomes a single `raw` block instead."""
+    """Parse one bare part. If it translates to several blocks, it becomes a single `raw` block instead."""
     blocks = _parse_blocks(part)
     return blocks[0] if len(blocks) == 1 else control_block(part)
 

@@ -52,7 +52,7 @@ ROLES: Mapping[Any, Role] = {
 
 
 def parse_text(part: Record) -> Block:
-    """Read text with its citations, which only responses have."""
+    """Parse text with its citations, which only responses have."""
     citations = {"citations": part["annotations"]} if "annotations" in part else {}
     return translated(part, {**text_block(part["text"]), **citations}, {"text", "annotations"}, part["type"])
 
@@ -145,7 +145,7 @@ parse_block = content_parser(CONTENT)
 
 
 def parse_tool_output(output: Any) -> Any:
-    """Read a tool output: a list of parts becomes blocks; a string or other JSON stays as is."""
+    """Parse a tool output: a list of parts becomes blocks; a string or other JSON stays as is."""
     return parse_list(output, parse_block) if output.__class__ is list else output
 
 

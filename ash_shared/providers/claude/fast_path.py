@@ -1,4 +1,4 @@
-"""Read the content of session lines and API responses without decoding the rest of the record.
+"""Parse the content of session lines and API responses without decoding the rest of the record.
 
 In most stored texts, `message.content` is already in the vocabulary of `model.content`. One decode builds
 the content and only scans the other keys. Both paths parse blocks with the same functions, so they give the same

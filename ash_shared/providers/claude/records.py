@@ -22,7 +22,7 @@ from ash_shared.records.json_fields import is_one_of
 
 
 def parse_line(record: Record) -> ParsedRecord:
-    """Read a `user` or `assistant` line of a stream or a session file."""
+    """Parse a `user` or `assistant` line of a stream or a session file."""
     message = record.get("message")
     if message.__class__ is not dict:
         message = {"content": message}
@@ -52,7 +52,7 @@ TOOL_RESULTS = ("toolUseResult", "tool_use_result")
 
 
 def _parse_structured_result(result: Any, spelling: str) -> Block:
-    """Read the tool result of a line that has only the structured copy."""
+    """Parse the tool result of a line that has only the structured copy."""
     fields: Block = {"content": result}
     if result.__class__ is dict:
         text = pick(result, "content") or renamed(result, content="stdout")
@@ -65,7 +65,7 @@ def _metadata_record(blocks: list[Block]) -> ParsedRecord:
 
 
 def parse_result(record: Record) -> ParsedRecord:
-    """Read the result of a run. Raises TypeError if the errors are not a list of texts."""
+    """Parse the result of a run. Raises TypeError if the errors are not a list of texts."""
     result, errors = record.get("result"), record.get("errors") or []
     if errors.__class__ is not list or (errors and result is not None and result.__class__ is not str):
         raise TypeError
@@ -129,7 +129,7 @@ def parse_summary(record: Record) -> ParsedRecord:
 
 
 def parse_queued(record: Record) -> ParsedRecord:
-    """Read an operation of the queue of prompts typed during a turn; without a text it is a control record."""
+    """Parse an operation of the queue of prompts typed during a turn; without a text it is a control record."""
     content = record.get("content")
     if content.__class__ not in (str, list):
         return control_record(record)
@@ -137,7 +137,7 @@ def parse_queued(record: Record) -> ParsedRecord:
 
 
 def parse_request(record: Record) -> ParsedRecord:
-    """Read a request body: the system text, then every message. Tools and parameters are not content."""
+    """Parse a request body: the system text, then every message. Tools and parameters are not content."""
     if "content" in record:
         raise TypeError
     blocks = parse_content(record["system"], parse_block) if record.get("system") is not None else []
@@ -147,7 +147,7 @@ def parse_request(record: Record) -> ParsedRecord:
 
 
 def parse_untyped(record: Record) -> ParsedRecord:
-    """Read an API message without a `type`, or a token count."""
+    """Parse an API message without a `type`, or a token count."""
     if "content" in record:
         blocks = parse_content(record["content"], parse_block)
         return ParsedRecord("message", message_role(record, "user"), blocks)
@@ -164,7 +164,7 @@ def parse_response(record: Record) -> ParsedRecord:
 
 
 def parse_completion(record: Record) -> ParsedRecord:
-    """Read a response of the legacy text completions API."""
+    """Parse a response of the legacy text completions API."""
     return ParsedRecord("message", "assistant", [text_block(record["completion"])])
 
 

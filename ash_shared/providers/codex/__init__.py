@@ -41,7 +41,7 @@ from ash_shared.records.steps import TurnStart
 
 
 def _parse_compacted(record: Record) -> ParsedRecord:
-    """Read the summary that replaces the history; the copied history in it is not content."""
+    """Parse the summary that replaces the history; the copied history in it is not content."""
     payload = record["payload"]
     if not payload["message"]:
         return control_record(record)
@@ -72,7 +72,7 @@ def _translate_error(record: Record) -> Block:
 
 
 def _parse_question(record: Record) -> ParsedRecord:
-    """Read a question that the model asks the user through a tool; the reply is in another turn."""
+    """Parse a question that the model asks the user through a tool; the reply is in another turn."""
     input = {"questions": record["questions"]}
     typed = {"type": "tool_use", "id": record["call_id"], "name": "request_user_input", "input": input}
     call = translated(record, typed, {"call_id", "questions"}, record["type"])
@@ -85,7 +85,7 @@ def _item_steps(record: Record, parsed: ParsedRecord) -> Steps:
 
 
 def _parse_plain(record: Record) -> ParsedRecord:
-    """Read a message without a type, as other tools write into rollout files."""
+    """Parse a message without a type, as other tools write into rollout files."""
     name = "content" if "content" in record else "message"
     item = {"type": "message", "role": record["role"], "content": record[name]}
     return ITEMS["message"].parse(item, item, "message")

@@ -136,7 +136,7 @@ def _parser(kind: Kind, role: Role, translation: Translation) -> BodyParser:
 
 
 def _item_event_parser(parse: Callable[[Record, Record], ParsedRecord]) -> BodyParser:
-    """Return the reader of events with an item; the times and ids of the event go to `extra`."""
+    """Return the parser of events with an item; the times and ids of the event go to `extra`."""
 
     def parse_event(event: Record, record: Record, name: str) -> ParsedRecord:
         parsed = parse(event["item"], record)

@@ -228,7 +228,7 @@ def prompt_steps(event: Record, parsed: ParsedRecord) -> Steps:
 
 
 def delta_steps(slot: str) -> EventSteps:
-    """Return a reader of deltas that do not name their item: they continue the only open text of their kind."""
+    """Return a parser of deltas without an item: they continue the only open text of their kind."""
     kind: Any = "text" if slot == "message" else "thinking"
     return lambda event, parsed: [Chunk(kind, event["delta"], slot, anonymous_slot=True)]
 

@@ -117,7 +117,7 @@ def _parse_candidate(candidate: Any) -> list[Block]:
 
 
 def _parse_response(record: Record) -> ParsedRecord:
-    """Read a response or a chunk; one without content becomes one control block."""
+    """Parse a response or a chunk; one without content becomes one control block."""
     blocks = [block for candidate in record.get("candidates") or [] for block in _parse_candidate(candidate)]
     return ParsedRecord("message", "assistant", bounded(blocks) or [raw_block("control", record)])
 

@@ -190,7 +190,7 @@ def step_speaker(step: Any) -> Speaker:
 
 
 def _parse_input_item(item: Any) -> tuple[Speaker, list[Block]]:
-    """Read a step of the input, or an earlier chat turn with a role and a content."""
+    """Parse a step of the input, or an earlier chat turn with a role and a content."""
     if item.__class__ is not dict or "role" not in item or "type" in item:
         is_model_step = is_one_of(value_at(item, "type"), ("model_output", "thought", "function_call"))
         return ("assistant" if is_model_step else "user"), parse_step(item)
@@ -198,7 +198,7 @@ def _parse_input_item(item: Any) -> tuple[Speaker, list[Block]]:
 
 
 def parse_interaction(record: Record) -> ParsedRecord:
-    """Read an interaction, with its input if included, or a request, which has only input."""
+    """Parse an interaction, with its input if included, or a request, which has only input."""
     blocks = [block for _, speaker_blocks in _speaker_blocks(record) for block in speaker_blocks]
     role: Role = "assistant" if is_interaction(record) or response_steps(record) else "user"
     return ParsedRecord("message", role, bounded(blocks))

@@ -45,7 +45,7 @@ ROLES: Mapping[Any, Role] = {
 
 
 def parse_block(block: Any) -> Block:
-    """Read one part of a content list. An OpenAI `file` part has a `file` key; Ash's own file block does not."""
+    """Parse one part of a content list. An OpenAI `file` part has a `file` key; Ash's own file block does not."""
     if block.__class__ is str:
         return text_block(block)
     wire_type = block.get("type") if block.__class__ is dict else None
@@ -160,7 +160,7 @@ _NATIVE_TYPES = frozenset({"text", "image", "tool_use", "tool_result", "file", "
 
 
 def parse_parts(content: Any) -> list[Block]:
-    """Read the `content` of a message: a string, a list of parts, or null if the message uses other keys."""
+    """Parse the `content` of a message: a string, a list of parts, or null if the message uses other keys."""
     return [] if content is None else parse_content(content, parse_block)
 
 
@@ -209,7 +209,7 @@ REASONING = ("reasoning_content", "reasoning", "reasoning_details")
 
 
 def _parse_reasoning(message: Record) -> list[Block]:
-    """Read the reasoning, which gateways repeat under up to three names: the first text; the others go to `extra`."""
+    """Parse the reasoning, which gateways repeat under up to three names: the first text; the others go to `extra`."""
     present = {name: message[name] for name in REASONING if message.get(name) is not None}
     texts = {name: text for name, text in present.items() if text.__class__ is str}
     name = next((name for name in texts if texts[name]), None)
@@ -232,7 +232,7 @@ def reasoning_details_block(details: Any) -> Block:
 
 
 def _parse_audio(message: Record) -> list[Block]:
-    """Read an audio response: the recording and its transcript. Later requests refer to it by id."""
+    """Parse an audio response: the recording and its transcript. Later requests refer to it by id."""
     audio = message["audio"]
     source = {"source": {"type": "base64", "data": audio["data"]}} if "data" in audio else {}
     typed = {"type": "file", **source, "mediaClass": "audio"}

@@ -168,7 +168,7 @@ def choice_blocks(choice: Record) -> list[Block]:
 
 
 def _parse_choice(choice: Record) -> list[Block]:
-    """Read a message, or the bare text of the legacy completions API."""
+    """Parse a message, or the bare text of the legacy completions API."""
     if "message" not in choice:
         return [text_block(choice["text"])]
     return parse_message({**choice["message"], "role": "assistant"})
@@ -184,7 +184,7 @@ def parse_bare_part(record: Record) -> ParsedRecord:
 
 
 def parse_transcription(record: Record) -> ParsedRecord:
-    """Read a verbose transcription; its segments and times go to `extra`."""
+    """Parse a verbose transcription; its segments and times go to `extra`."""
     transcript = translated(record, text_block(record["text"], "transcript"), {"text"}, "transcription")
     return ParsedRecord("message", "assistant", [transcript])
 

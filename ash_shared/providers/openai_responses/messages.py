@@ -184,7 +184,7 @@ def parse_request(record: Record) -> ParsedRecord:
 
 
 def parse_item_end(event: Record) -> ParsedRecord:
-    """Read the event of a completed item as the item."""
+    """Parse the event of a completed item as the item."""
     item = event.get("item")
     return parse_bare_item(item) if item.__class__ is dict else chunk_record(event)
 

@@ -90,7 +90,7 @@ def delta_steps(delta_type: _DeltaType) -> _EventSteps:
 
 
 def done_steps(delta_type: _DeltaType) -> _EventSteps:
-    """Return a reader of the complete text, which overrides the deltas and is emitted with its item."""
+    """Return a parser of the complete text, which overrides the deltas and is emitted with its item."""
 
     def make_steps(event: Record, parsed: ParsedRecord) -> list[Step]:
         text = text_at(event, delta_type.text_key)
@@ -305,7 +305,7 @@ def continue_response(event: Record, parsed: ParsedRecord) -> list[Step]:
 
 
 def end_steps(name: str | None = None) -> _EventSteps:
-    """Return a reader of the final event of a response with this status, or else the one that the response states.
+    """Return a parser of the final event of a response with this status, or else the one that the response states.
     Items of a failed response are ignored: it may already have ended."""
 
     def make_steps(event: Record, parsed: ParsedRecord) -> list[Step]:
