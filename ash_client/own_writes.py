@@ -36,7 +36,8 @@ class OwnWrites:
         if request.method == "GET" or request.path.endswith("/messages/compare"):
             return
         until = time.monotonic() + _CURRENT_SECONDS
-        session, is_append = _session_of(request), request.path.endswith(("/messages", "/messages/text"))
+        session = _session_of(request)
+        is_append = request.path.endswith("/messages") and not request.changes_session
         if session is not None and is_append and isinstance(answer, list):
             self._appended_until = until
             self._add_sequences(session, answer)

@@ -52,6 +52,8 @@ class Request(Generic[T]):
     media_type: str = "application/json"
     is_repeatable: bool = True
     """False if a repetition would have another effect."""
+    changes_session: bool = False
+    """True if the request may change more than the messages of a session."""
 
     @property
     def headers(self) -> dict[str, str]:
@@ -243,7 +245,7 @@ def append_text(
 ) -> Request[list[AppendedMessage]]:
     """Return the request that appends a message of up to 64 MiB."""
     query = {"writtenAt": written_at, **{key: value for key, value in message.items() if key != "content"}}
-    path = f"{_session(session)}/messages/text"
+    path = f"{_session(session)}/messages"
     return Request("POST", path, _appended, query, _utf8(message["content"]), "text/plain")
 
 
@@ -258,8 +260,14 @@ def commit(
     others = _json({"expectedSequence": expected_sequence, **changes})
     body = b'{"messages":' + _messages_json(new) + b"," + others[1:]
     is_repeatable = bool(new) or expected_sequence is None
-    path = f"{_session(session)}/messages/commit"
-    return Request("POST", path, _appended, body=body, is_repeatable=is_repeatable)
+    return Request(
+        "POST",
+        f"{_session(session)}/messages",
+        _appended,
+        body=body,
+        is_repeatable=is_repeatable,
+        changes_session=True,
+    )
 
 
 def compare_messages(session: SessionId, contents: Mapping[str, bytes]) -> Request[MessageComparison]:

@@ -74,17 +74,17 @@ def _batch(item: str) -> str:
 
 _BODIES: Mapping[str, tuple[str, str, Callable[[], str]]] = {
     "a message of empty lists": (
-        "messages/text",
+        "messages",
         _TEXT,
         lambda: _filled(_MESSAGE, "[],", "]}}", _BODY_BYTES),
     ),
     "a message of empty objects": (
-        "messages/text",
+        "messages",
         _TEXT,
         lambda: _filled(_MESSAGE, '{"":[]},', "]}}", _BODY_BYTES),
     ),
     "a message with as many nested objects as are decoded": (
-        "messages/text",
+        "messages",
         _TEXT,
         lambda: (
             f'{{"type":"user","message":{{"role":"user","content":"{"a" * (_BODY_BYTES - 2_500_000)}"}},'

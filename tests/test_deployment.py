@@ -76,7 +76,7 @@ async def test_caddy_adds_tls(tmp_path: Path, database_url: str, store: Store) -
             path = f"/api/sessions/{created['id']}"
             line = "x" * 5_000_000
             stored = await client.post(
-                f"{path}/messages/text", content=line, headers={"Content-Type": "text/plain"}
+                f"{path}/messages", content=line, headers={"Content-Type": "text/plain"}
             )
             async with client.stream("GET", f"{path}/events/stream") as stream:
                 first = await anext(aiter(stream.aiter_lines()))

@@ -111,6 +111,11 @@ def check_size(content: str, settings: Settings, index: int | None = None) -> No
         raise MessageTooLarge(f"A message has at most {settings.max_message_bytes} bytes.", index=index)
 
 
+def check_body_size(text: str, settings: Settings) -> None:
+    if len(text.encode()) > settings.max_body_bytes:
+        raise BodyTooLarge(f"This body has at most {settings.max_body_bytes} bytes.")
+
+
 def check_count(batch: Sequence[object], item_name: str) -> None:
     if not batch:
         raise EmptyBatch(f"It contains no {item_name}.")

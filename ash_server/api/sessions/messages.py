@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
@@ -23,6 +23,7 @@ from ash_server.api.http.bodies import (
     NDJSON,
     TEXT,
     Body,
+    check_body_size,
     check_count,
     check_size,
     check_values,
@@ -40,20 +41,17 @@ from ash_server.api.metrics import count_appended
 from ash_server.api.sessions.sessions import check_metadata_depth
 from ash_server.errors import (
     BatchTooLarge,
-    BodyTimeout,
-    BodyTooLarge,
     DuplicateInBatch,
     EmptyBatch,
     IdConflict,
     InvalidId,
-    InvalidUtf8,
+    InvalidParameter,
     MessageDeleted,
     MessageNotFound,
     MessageTooLarge,
     NulByte,
     SequenceMismatch,
     SessionNotFound,
-    UnsupportedMediaType,
 )
 from ash_server.offload import offload, offload_each
 from ash_server.settings import Settings
@@ -145,177 +143,131 @@ _NOT_MODIFIED = {304: ResponseSpec(None, description="`If-None-Match` matches th
 
 _decoder = msgspec.json.Decoder(NewMessage | list[NewMessage])
 _commit_decoder = msgspec.json.Decoder(Commit)
+_fields_decoder = msgspec.json.Decoder(dict[str, Raw])
+_COMMIT_FIELDS = frozenset({"messages", "metadata", "expectedSequence"})
 _digest_decoder = msgspec.json.Decoder(list[MessageDigest])
 _encode = msgspec.json.Encoder().encode
 
+MessageIdParameter = Annotated[
+    str | None,
+    QueryParameter(
+        min_length=1,
+        max_length=255,
+        pattern=ONE_LINE,
+        description="The `id` of a message sent as `text/plain`.",
+    ),
+]
+FallbackId = Annotated[
+    str | None,
+    QueryParameter(
+        name="fallbackId",
+        min_length=1,
+        max_length=255,
+        pattern=ONE_LINE,
+        description="The `fallbackId` of a message sent as `text/plain`.",
+    ),
+]
+TextSource = Annotated[
+    str | None,
+    QueryParameter(
+        max_length=100,
+        pattern=ONE_LINE,
+        description="The format of a message sent as `text/plain`. Default: detected.",
+    ),
+]
+TextRole = Annotated[
+    Role | None, QueryParameter(description="The role of a message sent as `text/plain`. Default: detected.")
+]
+
 _APPEND_BODY = {
-    JSON: list[NewMessage],
+    JSON: Commit,
     NDJSON: text(
         "One message per line, stored verbatim; blank lines are skipped.",
         pattern=r"^[^\x00]*[^\x00 \t\r\n][^\x00]*$",
     ),
+    TEXT: text("The text of one message.", pattern=r"^[^\x00]*$"),
 }
-_APPEND_ERRORS = error_responses(
-    *WRITE_ERRORS,
-    *BODY_ERRORS,
-    SessionNotFound,
-    MessageTooLarge,
-    BatchTooLarge,
-    EmptyBatch,
-    InvalidId,
-    IdConflict,
-    SequenceMismatch,
-    DuplicateInBatch,
-    NulByte,
-)
-_TEXT_ERRORS = error_responses(
-    *WRITE_ERRORS,
-    BodyTimeout,
-    BodyTooLarge,
-    InvalidUtf8,
-    UnsupportedMediaType,
-    SessionNotFound,
-    IdConflict,
-    NulByte,
-)
+_APPEND_RESPONSES = {
+    200: ResponseSpec(AppendedMessages, description="No message was new.", generate_examples=False),
+    **error_responses(
+        *WRITE_ERRORS,
+        *BODY_ERRORS,
+        SessionNotFound,
+        MessageTooLarge,
+        BatchTooLarge,
+        EmptyBatch,
+        InvalidId,
+        InvalidParameter,
+        IdConflict,
+        SequenceMismatch,
+        DuplicateInBatch,
+        NulByte,
+    ),
+}
+
+
+async def append_messages(  # noqa: PLR0913  # one argument per parameter
+    self: Controller,
+    request: Request[Any, Any, Any],
+    state: State,
+    store: InjectedStore,
+    session_id: FromPath[UUID],
+    *,
+    expected_sequence: ExpectedSequence = None,
+    written_at: WrittenAt = None,
+    id: MessageIdParameter = None,
+    fallback_id: FallbackId = None,
+    source: TextSource = None,
+    role: TextRole = None,
+) -> Response[AppendedMessages]:
+    """Append messages verbatim.
+
+    Send an object with messages and metadata, NDJSON, or the text of one message as `text/plain`. A list of messages
+    or a single one is accepted instead of the object. Everything is stored in one transaction, or nothing. For a
+    message that is already stored the existing sequence is returned, so a request can be repeated if its response was
+    lost.
+
+    To compute metadata from a session, read the session, and send the metadata with its last sequence as
+    `expectedSequence`; if another client was faster (`sequence_mismatch`), do both again. A repeated request changes
+    no metadata: if some of its messages are stored already, only the others are appended.
+
+    A list or NDJSON has up to 8 MiB; an object or a text up to 64 MiB, the limit of a line in an imported file. The
+    only message of an object may be as large as its body.
+    """
+    body = await read_body(request, *_BODY_PARSERS, TEXT)
+    of_text = {"id": id, "fallback_id": fallback_id, "source": source, "role": role}
+    if body.media_type == TEXT:
+        commit = Commit([NewMessage(body.text, **of_text)])  # type: ignore[arg-type]  # by name
+    elif any(value is not None for value in of_text.values()):
+        raise InvalidParameter("id, fallbackId, source and role in the query are for text/plain.")
+    else:
+        commit = _BODY_PARSERS[body.media_type](body, state.settings)
+    stored = await store.messages.append(
+        session_id,
+        commit.messages,
+        expected_sequence=_only(expected_sequence, commit.expected_sequence),
+        metadata=commit.metadata,
+        now=_milliseconds(written_at),
+    )
+    return appended_response("messages", stored)
 
 
 class MessageController(Controller):
     path = "/api/sessions/{session_id:uuid}/messages"
     tags = ("messages",)
 
-    @post(
+    append = post(
         opt=documents(body=_APPEND_BODY),
         operation_id="appendMessages",
         response_description="Stored; messages that were already stored have `created: false`.",
-        responses={
-            200: ResponseSpec(
-                AppendedMessages,
-                description="All messages were already stored with the same text.",
-                generate_examples=False,
-            ),
-            **_APPEND_ERRORS,
-        },
-    )
-    async def append(  # one argument per parameter
-        self,
-        request: Request[Any, Any, Any],
-        state: State,
-        store: InjectedStore,
-        session_id: FromPath[UUID],
-        expected_sequence: ExpectedSequence = None,
-        written_at: WrittenAt = None,
-    ) -> Response[AppendedMessages]:
-        """Append messages verbatim.
-
-        Accepts one message, a list of messages, or NDJSON. Either all messages are stored or none. If a
-        message is already stored, the response contains its existing sequence, so a request can be retried
-        after its response was lost.
-        """
-        body = await read_body(request, *_BODY_PARSERS)
-        batch = _BODY_PARSERS[body.media_type](body)
-        check_count(batch, "message")
-        check_sizes(state.settings, batch)
-        now = _milliseconds(written_at)
-        stored = await store.messages.append(session_id, batch, expected_sequence=expected_sequence, now=now)
-        return appended_response("messages", stored)
-
-    @post(
-        "/text",
-        opt=documents(body={TEXT: text("The text of the message.", pattern=r"^[^\x00]*$")}),
-        operation_id="appendText",
-        response_description="Stored.",
-        responses={
-            200: ResponseSpec(
-                AppendedMessages,
-                description="The message was already stored with the same text.",
-                generate_examples=False,
-            ),
-            **_TEXT_ERRORS,
-        },
+        responses=_APPEND_RESPONSES,
         request_max_body_size=MAX_LINE_BYTES,
-    )
-    async def append_text(  # noqa: PLR0913  # one argument per parameter
-        self,
-        request: Request[Any, Any, Any],
-        store: InjectedStore,
-        session_id: FromPath[UUID],
-        *,
-        id: Annotated[
-            str | None,
-            QueryParameter(
-                min_length=1, max_length=255, pattern=ONE_LINE, description="The `id` of the new message."
-            ),
-        ] = None,
-        fallback_id: Annotated[
-            str | None,
-            QueryParameter(
-                name="fallbackId",
-                min_length=1,
-                max_length=255,
-                pattern=ONE_LINE,
-                description="The `fallbackId` of the new message.",
-            ),
-        ] = None,
-        source: Annotated[
-            str | None,
-            QueryParameter(
-                max_length=100, pattern=ONE_LINE, description="The format of the text. Default: detected."
-            ),
-        ] = None,
-        role: Annotated[Role | None, QueryParameter(description="The role. Default: detected.")] = None,
-        written_at: WrittenAt = None,
-    ) -> Response[AppendedMessages]:
-        """Append one long message verbatim.
+    )(append_messages)
 
-        The body is the text of a single message, up to 64 MiB, like a line of an imported file. Requests with
-        the same `id` and text store the message once.
-        """
-        content = (await read_body(request, TEXT)).text
-        new = NewMessage(content, id=id, role=role, source=source, fallback_id=fallback_id)
-        now = _milliseconds(written_at)
-        return appended_response("messages", await store.messages.append(session_id, [new], now=now))
-
-    @post(
-        "/commit",
-        opt=documents(body={JSON: Commit}),
-        operation_id="commitMessages",
-        response_description="Stored; messages that were already stored have `created: false`.",
-        responses={
-            200: ResponseSpec(AppendedMessages, description="No message was new.", generate_examples=False),
-            **_APPEND_ERRORS,
-        },
-        request_max_body_size=MAX_LINE_BYTES,
-    )
-    async def commit(
-        self,
-        request: Request[Any, Any, Any],
-        state: State,
-        store: InjectedStore,
-        session_id: FromPath[UUID],
-    ) -> Response[AppendedMessages]:
-        """Append messages and change metadata.
-
-        Runs in one transaction, provided that the session has no message after `expectedSequence`. Read the
-        session, compute the new metadata, and start over if another client was faster (`sequence_mismatch`).
-        The request can be retried: if all messages are already stored, nothing changes; if some are, the
-        others are appended and the metadata stays unchanged. A single message may have up to 64 MiB.
-        """
-        body = await read_body(request, JSON)
-        check_values(body.text)
-        commit = decode_body(body.text, _commit_decoder)
-        if len(commit.messages) != 1:
-            check_sizes(state.settings, commit.messages)
-        if commit.messages:
-            check_count(commit.messages, "message")
-        check_metadata_depth(commit.metadata)
-        stored = await store.messages.append(
-            session_id,
-            commit.messages,
-            expected_sequence=commit.expected_sequence,
-            metadata=commit.metadata,
-        )
-        return appended_response("messages", stored)
+    append_at_old_address = post(
+        ["/text", "/commit"], include_in_schema=False, request_max_body_size=MAX_LINE_BYTES
+    )(append_messages)
+    """Addresses of clients from before the first release."""
 
     @post(
         "/compare",
@@ -476,9 +428,49 @@ class MessageController(Controller):
         return await _message_response(session_id, stored)
 
 
-def _parse_json(body: Body) -> list[NewMessage]:
+def _parse_json(body: Body, settings: Settings) -> Commit:
+    if _is_commit(body.text):
+        return _parse_commit(body.text, settings)
+    check_body_size(body.text, settings)
     decoded = decode_body(body.text, _decoder)
-    return decoded if isinstance(decoded, list) else [decoded]
+    return _check_batch(decoded if isinstance(decoded, list) else [decoded], settings)
+
+
+def _is_commit(text: str) -> bool:
+    """True for an object with a field of a commit."""
+    try:
+        fields = _fields_decoder.decode(text)
+    except (msgspec.DecodeError, RecursionError):  # reported by the decoder of messages
+        return False
+    return not _COMMIT_FIELDS.isdisjoint(fields)
+
+
+def _parse_commit(text: str, settings: Settings) -> Commit:
+    check_values(text)
+    commit = decode_body(text, _commit_decoder)
+    if len(commit.messages) != 1:
+        check_sizes(settings, commit.messages)
+    if commit.messages:
+        check_count(commit.messages, "message")
+    check_metadata_depth(commit.metadata)
+    return commit
+
+
+def _parse_ndjson(body: Body, settings: Settings) -> Commit:
+    check_body_size(body.text, settings)
+    return _check_batch(parse_lines(body), settings)
+
+
+def _check_batch(batch: Sequence[NewMessage], settings: Settings) -> Commit:
+    check_count(batch, "message")
+    check_sizes(settings, batch)
+    return Commit([*batch])
+
+
+def _only(in_query: int | None, in_body: int | None) -> int | None:
+    if in_query is not None and in_body is not None and in_query != in_body:
+        raise InvalidParameter("expectedSequence in the query and in the body differ.")
+    return in_body if in_query is None else in_query
 
 
 def parse_lines(body: Body, source: str | None = None) -> list[NewMessage]:
@@ -506,7 +498,10 @@ def _milliseconds(time: datetime | None) -> int | None:
     return to_milliseconds(time if time.tzinfo else time.replace(tzinfo=UTC))
 
 
-_BODY_PARSERS = {JSON: _parse_json, NDJSON: parse_lines}
+_BODY_PARSERS: Mapping[str, Callable[[Body, Settings], Commit]] = {
+    JSON: _parse_json,
+    NDJSON: _parse_ndjson,
+}
 
 
 def appended_response(what: Literal["events", "messages"], stored: Sequence[Appended]) -> Response[Any]:

@@ -152,7 +152,7 @@ export class AshClient {
   ): Promise<AppendedMessage[]> {
     return this.#appended({
       method: "POST",
-      path: `${sessionPath(session)}/messages/commit`,
+      path: `${sessionPath(session)}/messages`,
       json: { messages: messages.map((message) => withId(message)), metadata, expectedSequence },
       isRepeatable: messages.length > 0 || expectedSequence === undefined,
     });
@@ -351,7 +351,7 @@ function appendRequest(session: string, batch: NewMessage[]): ApiRequest {
   // The text of a request cannot contain a lone surrogate, which the server refuses.
   const isText = byteLength(content) > MAX_BATCHED_BYTES && content.isWellFormed();
   return isText
-    ? { method: "POST", path: `${path}/text`, query: fields, text: content }
+    ? { method: "POST", path, query: fields, text: content }
     : { method: "POST", path, json: batch };
 }
 

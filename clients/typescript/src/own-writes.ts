@@ -29,7 +29,7 @@ export class OwnWrites {
     if (request.method === "GET" || request.path.endsWith("/messages/compare")) return;
     const until = performance.now() + CURRENT_MILLISECONDS;
     const session = sessionOf(request);
-    if (session === undefined || !/\/messages(\/text)?$/.test(request.path)) {
+    if (session === undefined || !isAppend(request)) {
       this.#changedUntil = until;
       if (session !== undefined && request.method === "DELETE" && request.path.endsWith(session)) {
         this.#sequences.delete(session);
@@ -44,6 +44,11 @@ export class OwnWrites {
     const [oldest] = this.#sequences.keys();
     if (this.#sequences.size > MAX_SESSIONS && oldest !== undefined) this.#sequences.delete(oldest);
   }
+}
+
+/** False for a commit, which sends an object and may change metadata. */
+function isAppend({ path, json, text }: ApiRequest): boolean {
+  return path.endsWith("/messages") && (text !== undefined || Array.isArray(json));
 }
 
 function sessionOf({ path }: ApiRequest): string | undefined {

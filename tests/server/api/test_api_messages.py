@@ -84,7 +84,7 @@ async def test_fallback_id_is_for_texts_without_provider_id(client: AsyncClient,
         batch = [{"content": text, "fallbackId": text} for text in (PLAIN, line)]
         await client.post(f"{session}/messages", json=batch)
         await client.post(
-            f"{session}/messages/text",
+            f"{session}/messages",
             params={"fallbackId": "long"},
             content="long",
             headers={"Content-Type": "text/plain"},
@@ -109,18 +109,80 @@ async def test_long_text_is_stored_verbatim(client: AsyncClient, session: str) -
         ("other", "text/plain", (409, "id_conflict")),
         ("a\0", "text/plain", (422, "nul_byte")),
         (b"\xff", "text/plain", (400, "invalid_utf8")),
-        ("{}", "application/json", (415, "unsupported_media_type")),
+        ("{}", "application/json", (400, "invalid_parameter")),
         (b"x" * (2**26 + 1), "text/plain", (413, "body_too_large")),
     ]
     for content, media_type, expected in cases:
         headers = {"Content-Type": media_type}
-        response = await client.post(
-            f"{session}/messages/text", params=query, content=content, headers=headers
-        )
+        response = await client.post(f"{session}/messages", params=query, content=content, headers=headers)
         body = response.json()
         assert (response.status_code, body.get("code", body)) == expected
     [stored] = (await client.get(f"{session}/messages")).json()["messages"]
     assert (stored["content"], stored["source"], stored["role"]) == (long, "pi", "user")
+
+
+async def test_addresses_of_older_clients_append_as_well(client: AsyncClient, session: str) -> None:
+    """An `ash push` from before the first release sends long texts and commits to addresses of their own."""
+    text = await client.post(
+        f"{session}/messages/text",
+        params={"id": "a", "source": "pi"},
+        content="x" * 2_000_000,
+        headers={"Content-Type": "text/plain"},
+    )
+    commit = {"messages": [{"content": "y" * 2_000_000, "id": "b"}], "metadata": {"n": 1}}
+    committed = await client.post(f"{session}/messages/commit", json={**commit, "expectedSequence": 1})
+
+    assert (text.json(), committed.json()) == (
+        {"messages": [{"id": "a", "sequence": 1, "created": True}]},
+        {"messages": [{"id": "b", "sequence": 2, "created": True}]},
+    )
+    assert (await client.get(session)).json()["metadata"] == {"n": 1}
+
+
+async def test_each_form_of_a_body_has_its_limit(client: AsyncClient, session: str) -> None:
+    long = "x" * (8 * 2**20)
+    bodies: list[tuple[str, str]] = [
+        (json.dumps([{"content": long}]), "application/json"),
+        (json.dumps({"content": long}), "application/json"),
+        (long + "\n", "application/x-ndjson"),
+        (json.dumps({"messages": [{"content": long}]}), "application/json"),
+        (json.dumps({"messages": [{"content": "a"}, {"content": long}]}), "application/json"),
+        (long, "text/plain"),
+    ]
+    answers = [
+        await client.post(f"{session}/messages", content=body, headers={"Content-Type": media_type})
+        for body, media_type in bodies
+    ]
+
+    assert [each.json().get("code") for each in answers] == [
+        *["body_too_large"] * 3,
+        None,
+        "message_too_large",
+        None,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "body", "expected"),
+    [
+        ({"expectedSequence": 0}, {"messages": [{"content": "a"}]}, 201),
+        ({"expectedSequence": 0}, {"messages": [{"content": "a"}], "expectedSequence": 0}, 201),
+        ({"expectedSequence": 0}, {"messages": [{"content": "a"}], "expectedSequence": 1}, 400),
+        ({"expectedSequence": 1}, {"messages": [{"content": "a"}]}, 409),
+        ({"expectedSequence": 1}, [{"content": "a"}], 409),
+        ({"source": "pi"}, [{"content": "a"}], 400),
+        ({"id": "a"}, {"messages": [{"content": "a"}]}, 400),
+        ({}, {"messages": [{"content": "a"}], "content": "b"}, 400),
+        ({}, {}, 400),
+    ],
+)
+async def test_options_of_the_query_and_of_the_body(
+    client: AsyncClient, session: str, query: dict[str, Any], body: Any, expected: int
+) -> None:
+    answer = await client.post(f"{session}/messages", params=query, json=body)
+
+    assert answer.status_code == expected
+    assert (await client.get(session)).json()["messageCount"] == (expected == 201)
 
 
 async def test_partly_stored_batch_returns_201(client: AsyncClient, session: str) -> None:
@@ -424,8 +486,8 @@ async def test_tags_change_with_the_messages(
 
 
 async def test_empty_commit_stores_nothing(client: AsyncClient, session: str) -> None:
-    bodies: list[Any] = [{}, {"messages": []}]
-    answers = [await client.post(f"{session}/messages/commit", json=body) for body in bodies]
+    bodies: list[Any] = [{"metadata": {}}, {"messages": []}]
+    answers = [await client.post(f"{session}/messages", json=body) for body in bodies]
 
     assert [(each.status_code, each.json()) for each in answers] == [(200, {"messages": []})] * 2
     assert (await client.get(session)).json()["messageCount"] == 0
@@ -433,7 +495,7 @@ async def test_empty_commit_stores_nothing(client: AsyncClient, session: str) ->
 
 async def test_commits_remove_only_keys_that_they_name(client: AsyncClient, session: str) -> None:
     await client.patch(session, json={"metadata": {"null": None, "removed": 1}})
-    await client.post(f"{session}/messages/commit", json={"metadata": {"removed": None, "absent": None}})
+    await client.post(f"{session}/messages", json={"metadata": {"removed": None, "absent": None}})
 
     assert (await client.get(session)).json()["metadata"] == {"null": None}
 
@@ -444,7 +506,7 @@ async def test_limits_the_metadata_of_commits(client: AsyncClient, session: str)
         {"metadata": {"other": "x" * 40_000}},
         {"metadata": {"lists": [[]] * 500_001}},
     ]
-    answers = [await client.post(f"{session}/messages/commit", json=body) for body in bodies]
+    answers = [await client.post(f"{session}/messages", json=body) for body in bodies]
 
     codes = [each.json().get("code") for each in answers]
     assert codes == [None, "body_too_large", "batch_too_large"]

@@ -162,7 +162,7 @@ REFUSED: dict[str, tuple[bytes, dict[str, str], int, dict[str, Any]]] = {
         422,
         {"code": "duplicate_in_batch", "index": 1},
     ),
-    "54 text": (b'{"content":"a"}', {"Content-Type": "text/plain"}, 415, {}),
+    "54 text": (b'{"content":"a"}', {"Content-Type": "text/html"}, 415, {}),
     "54 form": (b"content=a", {"Content-Type": "application/x-www-form-urlencoded"}, 415, {}),
     "54 multipart": (b'{"content":"a"}', {"Content-Type": "multipart/form-data; boundary=a"}, 415, {}),
     "54 none": (b'{"content":"a"}', {}, 415, {}),
@@ -657,7 +657,7 @@ async def test_unusual_sessions(client: AsyncClient, body: bytes, status: int, c
 async def test_unusual_commits(
     client: AsyncClient, session: str, body: bytes, status: int, code: str | None
 ) -> None:
-    response = await client.post(f"{session}/messages/commit", content=body, headers=JSON)
+    response = await client.post(f"{session}/messages", content=body, headers=JSON)
 
     assert (response.status_code, response.json().get("code")) == (status, code)
 
@@ -685,7 +685,7 @@ CANARY = "canary-7f3a"
         (json.dumps(CANARY), JSON),
         (f'{{"content":"{CANARY}', JSON),
         (f"{CANARY}\0\n", NDJSON),
-        (CANARY, {"Content-Type": "text/plain"}),
+        (CANARY, {"Content-Type": "text/html"}),
     ],
 )
 async def test_problems_do_not_contain_contents(

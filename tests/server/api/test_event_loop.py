@@ -63,7 +63,7 @@ _RUN_CALLBACK = asyncio.Handle._run.__code__
 REQUESTS: dict[str, Any] = {
     "append": lambda client, session, text: client.post(f"{session}/messages", json={"content": text}),
     "append text": lambda client, session, text: client.post(
-        f"{session}/messages/text", content=text, headers={"Content-Type": "text/plain"}
+        f"{session}/messages", content=text, headers={"Content-Type": "text/plain"}
     ),
     "append chunks": lambda client, session, text: client.post(
         f"{session}/chunks", content=text, headers={"Content-Type": "application/x-ndjson"}

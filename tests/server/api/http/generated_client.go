@@ -29,7 +29,7 @@ func main() {
 
 	line := ash.NewMessageToAppend(`{"type":"user","message":{"role":"user","content":"Which tests fail?"}}`)
 	line.SetId("m1")
-	appended := must(client.MessagesAPI.AppendMessages(ctx, session.Id).MessageToAppend([]ash.MessageToAppend{*line}).Execute())
+	appended := must(client.MessagesAPI.AppendMessages(ctx, session.Id).Commit(ash.Commit{Messages: []ash.MessageToAppend{*line}}).Execute())
 	start := ash.NewEventToAppend("turn_start", map[string]any{"trigger": "user"})
 	must(client.EventsAPI.AppendEvents(ctx, session.Id).EventToAppend([]ash.EventToAppend{*start}).Execute())
 

@@ -11,7 +11,7 @@ const { id: sessionId, metadata } = await sessions.createSession({
   sessionToCreate: { source: "claude", metadata: { team: "a", limits: { tokens: 5 } } },
 });
 const line = '{"type":"user","message":{"role":"user","content":"Which tests fail?"}}';
-const appended = await messages.appendMessages({ sessionId, messageToAppend: [{ content: line, id: "m1" }] });
+const appended = await messages.appendMessages({ sessionId, commit: { messages: [{ content: line, id: "m1" }] } });
 await events.appendEvents({ sessionId, eventToAppend: [{ type: "turn_start", payload: { trigger: "user" } }] });
 
 const page = await messages.listMessages({ sessionId, limit: 1, parsed: true });

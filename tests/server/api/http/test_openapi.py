@@ -295,10 +295,8 @@ def test_hand_read_bodies_are_documented() -> None:
     assert bodies == {
         "createSession": ["application/json"],
         "updateSession": ["application/json"],
-        "appendMessages": ["application/json", "application/x-ndjson"],
-        "appendText": ["text/plain"],
+        "appendMessages": ["application/json", "application/x-ndjson", "text/plain"],
         "claimTranscript": ["application/json"],
-        "commitMessages": ["application/json"],
         "compareMessages": ["application/json"],
         "completeTranscript": ["application/json"],
         "appendEvents": ["application/json", "application/x-ndjson"],

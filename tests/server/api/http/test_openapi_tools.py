@@ -86,7 +86,7 @@ def test_generated_client_calls_every_json_route(package: str, generated_client:
         return getattr(models, model).from_dict(fields)
 
     session: UUID = call("createSession", body=made("SessionToCreate", source="claude", title="A test")).id
-    appended = call("appendMessages", session, body=[made("MessageToAppend", content=LINE, id="m1")])
+    appended = call("appendMessages", session, body=made("Commit", messages=[{"content": LINE, "id": "m1"}]))
     event = made("EventToAppend", type="turn_start", payload={"trigger": "user"})
     posted = call("appendEvents", session, body=[event])
     results: dict[str, Callable[[], Any]] = {
@@ -137,7 +137,7 @@ def test_generated_client_calls_every_json_route(package: str, generated_client:
     assert isinstance(call("listAudit").audit, list)
     digest = {"id": "m1", "sha256": hashlib.sha256(LINE.encode()).hexdigest()}
     assert call("compareMessages", session, body=[made("MessageDigest", **digest)]).equal == ["m1"]
-    assert call("commitMessages", session, body=made("Commit", metadata={"n": 1})).messages == []
+    assert call("appendMessages", session, body=made("Commit", metadata={"n": 1})).messages == []
     transcript = {"source": "claude", "path": "generated/1.jsonl"}
     claimed = call("claimTranscript", body=made("TranscriptFields", **transcript)).session_id
     completed = {**transcript, "modifiedAt": "2026-11-02T09:31:55Z", "hasGrown": False}

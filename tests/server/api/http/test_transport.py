@@ -73,7 +73,8 @@ def test_rejects_content_length_before_the_body(server: str, messages: str) -> N
     ("headers", "status"),
     [
         (["Content-Type: application/json"], 201),
-        (["Content-Type: text/plain"], 415),
+        (["Content-Type: text/plain"], 201),
+        (["Content-Type: text/html"], 415),
         (["Content-Type: text/plain", "Content-Type: application/json"], 415),
         (["Content-Type: application/json", "Content-Encoding: gzip"], 415),
         (["Content-Type: application/json", "Content-Encoding: identity"], 201),
@@ -258,7 +259,7 @@ def test_refuses_without_reading_the_body(place: Place) -> None:
     json_body = ("Content-Type: application/json", "Content-Length: 8000000")
     requests = {
         401: head(place.server, place.messages, *json_body),
-        413: place.head(json_body[0], "Content-Length: 9000000"),
+        413: place.head(json_body[0], "Content-Length: 70000000"),
         415: place.head(*json_body, "Content-Encoding: gzip"),
         431: place.head(*json_body, f"X-Long: {LONG}"),
     }
