@@ -111,7 +111,7 @@ def _plain_answer(stdout: str | bytes) -> list[StandardMessage]:
 
 def _with_client_role(message: StandardMessage) -> StandardMessage:
     """Return a plain text between records, such as a warning, as a system message: it is not a prompt."""
-    is_plain = all(original.__class__ is str for original in message.original)
+    is_plain = all(isinstance(original, str) for original in message.original)
     return message.model_copy(update={"role": "system"}) if is_plain else message
 
 

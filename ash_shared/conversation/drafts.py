@@ -64,7 +64,7 @@ class Draft:
     def id_name(self) -> str:
         """Return its id, unless another message has the same."""
         own_id = self.id or self.metadata.get("messageId")
-        return own_id if own_id and own_id.__class__ is str else self.name.id()
+        return own_id if own_id and isinstance(own_id, str) else self.name.id()
 
     def is_prompt(self) -> bool:
         """True if the message begins a turn."""

@@ -354,7 +354,7 @@ class Fold:
         draft.last_record = record
         for block in part.blocks:
             arguments = block["input"] if block["type"] == "tool_use" and block.get("id") else None
-            if arguments.__class__ is dict and arguments.get("prompt").__class__ is str:
+            if isinstance(arguments, dict) and isinstance(arguments.get("prompt"), str):
                 self._calls_by_prompt.setdefault(arguments["prompt"], {})[block["id"]] = None
 
     def _begin_turn(self, prompt: Draft, part: Part) -> None:

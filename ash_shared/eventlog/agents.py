@@ -19,7 +19,7 @@ def follow_agent(output: LineOutput, step: CurrentAgent) -> None:
 
 def started_agent(tool: str, result: Any) -> str | None:
     """Return the thread that Codex's `spawn_agent` started, if its result contains the id."""
-    if tool != "spawn_agent" or result.__class__ is not str:
+    if tool != "spawn_agent" or not isinstance(result, str):
         return None
     return text_at(decode_arguments(result), "agent_id")
 
@@ -39,7 +39,7 @@ def _switch(output: LineOutput, to: str, *, is_first: bool = False) -> None:
 
 def _handoff_target(tool: str, result: Any) -> str | None:
     """Return the agent that takes over: `{"assistant": NAME}` in the OpenAI Agents SDK, a sentence in LangGraph."""
-    if not tool.startswith("transfer_") or result.__class__ is not str:
+    if not tool.startswith("transfer_") or not isinstance(result, str):
         return None
     sentence = _TRANSFERRED.fullmatch(result)
     if sentence is not None:
@@ -48,8 +48,8 @@ def _handoff_target(tool: str, result: Any) -> str | None:
         answer = json.loads(result)
     except (ValueError, RecursionError):
         return None
-    is_agent = answer.__class__ is dict and answer.keys() == {"assistant"}
-    return answer["assistant"] if is_agent and answer["assistant"].__class__ is str else None
+    is_agent = isinstance(answer, dict) and answer.keys() == {"assistant"}
+    return answer["assistant"] if is_agent and isinstance(answer["assistant"], str) else None
 
 
 _TRANSFERRED = re.compile(r"Successfully transferred (?:back )?to (\S.{0,200})")

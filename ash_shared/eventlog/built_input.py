@@ -17,7 +17,7 @@ def add_value(json: UnfinishedJson, path: str, value: Any) -> str | None:
     """
     keys, containers = parse_json_path(path), json.containers
     depth = _common_depth(containers, keys)
-    is_string = value.__class__ is str
+    is_string = isinstance(value, str)
     if depth == len(containers) == len(keys):
         return _text(value)[1:-1] if json.is_in_string and is_string else None
     text = ""

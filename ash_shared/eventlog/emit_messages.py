@@ -29,7 +29,7 @@ def emit_call(output: LineOutput, id: str | None, tool: str, args: Any, fields: 
     release_answers(output)
     event_id = output.new_id()
     known = tool_calls.record_call(output.state, id or event_id, tool, has_wire_id=bool(id))
-    if args.__class__ is dict and isinstance(prompt := args.get("prompt"), str):
+    if isinstance(args, dict) and isinstance(prompt := args.get("prompt"), str):
         known.prompt = text_digest(prompt)
     known.is_hosted = fields.get("executor") is not None
     known.state = "left" if "partial" in fields else "asked"
@@ -43,7 +43,7 @@ def emit_block(output: LineOutput, part: Part, block: Block, place: Place) -> No
     if wire == "text":
         if block["text"]:
             payload = {"text": block["text"], **_text_fields(block), **part.fields}
-            if payload.get("phase").__class__ is not str:  # the vocabulary of blocks does not name it
+            if not isinstance(payload.get("phase"), str):  # the vocabulary of blocks does not name it
                 payload.pop("phase", None)
             emit_text(output, "assistant_done", payload, place)
     elif wire == "thinking":

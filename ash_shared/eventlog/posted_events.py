@@ -13,7 +13,7 @@ from ash_shared.model.event_types import CHUNKS, types_where
 def observe(output: LineOutput, event: Event) -> None:
     """Update the state with a posted event; malformed ones are ignored."""
     update, payload = _OBSERVERS.get(event["type"]), event.get("payload")
-    if update is not None and payload.__class__ is dict:
+    if update is not None and isinstance(payload, dict):
         update(output, event, payload)
 
 
@@ -41,13 +41,13 @@ def _observe_turn_start(output: LineOutput, event: Event, payload: Block) -> Non
         if not output.state.slots:
             turns.clear_turn(output)
         turns.open_turn(output, turn, has_explicit_end=event["type"] == "turn_start")
-    if event["type"] == "user_message" and payload.get("text").__class__ is str:
+    if event["type"] == "user_message" and isinstance(payload.get("text"), str):
         copies.accept_copy(output.state, "user", payload["text"])  # the stream may repeat it
 
 
 def _turn_started_by(event: Event) -> str | None:
     turn = event.get("turnId")
-    if turn.__class__ is not str and event["type"] == "turn_start":
+    if not isinstance(turn, str) and event["type"] == "turn_start":
         turn = event.get("id")
     return turn if isinstance(turn, str) and turn else None
 
@@ -72,7 +72,7 @@ def _continue_turn(output: LineOutput, turn: Turn, event: Event, payload: Block)
     if event["type"] == "assistant_done" and "parentToolCallId" not in payload:
         turn.has_text = True
     id, tool = payload.get("toolCallId"), payload.get("toolName")
-    if event["type"] == "tool_call" and id.__class__ is str and tool.__class__ is str:
+    if event["type"] == "tool_call" and isinstance(id, str) and isinstance(tool, str):
         tool_calls.record_call(output.state, id, tool)
 
 
@@ -89,11 +89,11 @@ def _observe_result(output: LineOutput, event: Event, payload: Block) -> None:
 
 def _call_of(state: State, payload: Block) -> Call | None:
     id = payload.get("toolCallId")
-    return state.calls.get(id) if id.__class__ is str else None
+    return state.calls.get(id) if isinstance(id, str) else None
 
 
 def _observe_switch(output: LineOutput, event: Event, payload: Block) -> None:
-    if payload.get("toAgentId").__class__ is str:
+    if isinstance(payload.get("toAgentId"), str):
         output.state.agent = payload["toAgentId"]
 
 

@@ -213,7 +213,7 @@ def _merge_fields(fields: Block, added: Mapping[str, Any]) -> Block:
     lists = {
         name: fields[name] + value
         for name, value in added.items()
-        if value.__class__ is list and fields.get(name).__class__ is list
+        if isinstance(value, list) and isinstance(fields.get(name), list)
     }
     return {**fields, **{name: value for name, value in added.items() if name != "stream"}, **lists}
 

@@ -13,7 +13,7 @@ from ash_shared.eventlog.state import (
     evict_oldest,
 )
 from ash_shared.model.blocks import Block
-from ash_shared.records.json_fields import TOKEN_COUNTS
+from ash_shared.records.json_fields import TOKEN_COUNTS, is_integer
 from ash_shared.records.steps import Part
 
 
@@ -54,7 +54,7 @@ def revise_answer(turn: Turn, key: str, usage: Block) -> None:
     """Replace earlier counts of an answer by later ones."""
     earlier = turn.usage_by_answer.get(key, {})
     both = {**earlier, **usage}
-    if earlier.get("vendor").__class__ is dict and usage.get("vendor").__class__ is dict:
+    if isinstance(earlier.get("vendor"), dict) and isinstance(usage.get("vendor"), dict):
         later = {name: count for name, count in usage["vendor"].items() if count is not None}
         both["vendor"] = {**earlier["vendor"], **later}
     both["total_tokens"] = both.setdefault("input_tokens", 0) + both.setdefault("output_tokens", 0)
@@ -69,7 +69,7 @@ def total_usage(usages: Iterable[Block]) -> Block:
     total: Block = {}
     for usage in counted:
         for name, count in usage.items():
-            if count.__class__ is int:
+            if is_integer(count):
                 total[name] = total.get(name, 0) + count
     return total
 

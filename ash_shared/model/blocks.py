@@ -92,12 +92,12 @@ def is_audio(block: Block) -> bool:
 
 def is_native(block: Any) -> TypeGuard[Block]:
     """True if a decoded value is a valid block without a nested list, so that it needs no translation."""
-    if block.__class__ is not dict:
+    if not isinstance(block, dict):
         return False
     wire_type = block.get("type")
-    if wire_type == "tool_result" and block.get("content").__class__ is list:
+    if wire_type == "tool_result" and isinstance(block.get("content"), list):
         return False
-    return wire_type.__class__ is str and is_valid(block)
+    return isinstance(wire_type, str) and is_valid(block)
 
 
 def raw_block(reason: RawReason, raw: Any, raw_type: str | None = None) -> Block:
@@ -140,9 +140,9 @@ def renamed(record: Mapping[str, Any], **names: str) -> Block:
 def wire_name(record: Mapping[str, Any]) -> str | None:
     """Return the record's type, with its subtype if there is one, as in `system/init`."""
     wire_type, subtype = record.get("type"), record.get("subtype")
-    if wire_type.__class__ is not str:
+    if not isinstance(wire_type, str):
         return None
-    return f"{wire_type}/{subtype}" if subtype.__class__ is str else wire_type
+    return f"{wire_type}/{subtype}" if isinstance(subtype, str) else wire_type
 
 
 def translated(record: Block, typed: Block, consumed: Collection[str], source_type: str) -> Block:
@@ -195,19 +195,19 @@ def with_extra(block: Block, rest: Block) -> Block:
 
 def parse_list(content: Any, parse_block: BlockParser) -> list[Block]:
     """Parse a content list. Raises TypeError for other values."""
-    if content.__class__ is not list:
+    if not isinstance(content, list):
         raise TypeError
     return [parse_block(block) for block in bounded(content)]
 
 
 def parse_content(content: Any, parse_block: BlockParser) -> list[Block]:
     """Parse the content of a message, a text or a list of blocks. Raises TypeError for other values."""
-    return [text_block(content)] if content.__class__ is str else parse_list(content, parse_block)
+    return [text_block(content)] if isinstance(content, str) else parse_list(content, parse_block)
 
 
 def parse_nested(block: Block, parse_block: BlockParser) -> Block:
     """Return a native block with the nested content list of a tool result translated."""
-    if block["type"] != "tool_result" or block.get("content").__class__ is not list:
+    if block["type"] != "tool_result" or not isinstance(block.get("content"), list):
         return block
     blocks = parse_list(block["content"], parse_block)
     is_unchanged = all(new is old for new, old in zip(blocks, block["content"], strict=True))
@@ -220,10 +220,10 @@ def content_parser(translations: Mapping[str, Translation]) -> BlockParser:
     def parse(block: Any) -> Block:
         if is_native(block):
             return block
-        if block.__class__ is str:
+        if isinstance(block, str):
             return text_block(block)
-        wire_type = block.get("type") if block.__class__ is dict else None
-        if wire_type.__class__ is not str:
+        wire_type = block.get("type") if isinstance(block, dict) else None
+        if not isinstance(wire_type, str):
             return raw_block("unknown_type", block)
         if wire_type in translations:
             return translate(wire_type, block, translations[wire_type])[0]
@@ -240,7 +240,7 @@ def nests_deeper(value: Any, levels: int) -> bool:
         return False
     if levels == 0:
         return True
-    for child in value.values() if value.__class__ is dict else value:  # a plain loop: this is a hot path
+    for child in value.values() if isinstance(value, dict) else value:  # a plain loop: this is a hot path
         if child.__class__ in _CONTAINERS and nests_deeper(child, levels - 1):
             return True
     return False

@@ -572,7 +572,7 @@ def failure_of(payload: Mapping[str, Any]) -> ToolFailure | None:
     error = payload.get("error")
     if error is None or error is False or error == "":
         return None
-    fields = error if error.__class__ is dict else {"message": error}
+    fields = error if isinstance(error, dict) else {"message": error}
     code, message = fields.get("code"), fields.get("message")
     return ToolFailure.model_construct(
         code=code if isinstance(code, str) else "error",

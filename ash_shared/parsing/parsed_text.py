@@ -164,7 +164,7 @@ class ParsedText(Struct, frozen=True):
 def _element_steps(element: ParsedText, declared: str | None, *, is_record: bool) -> list[Step]:
     """Return the steps of one element. A scope ends with its element."""
     steps = element.steps(declared)
-    ended = [*steps, Scope()] if steps and steps[0].__class__ is Scope else steps
+    ended = [*steps, Scope()] if steps and isinstance(steps[0], Scope) else steps
     return [RecordStart(element.header()), *ended] if is_record else ended
 
 
@@ -288,11 +288,11 @@ def _parsed_prompt(text: str) -> ParsedText:
 
 
 def _parse_value(value: Any, source: str | None) -> ParsedText:
-    if value.__class__ is dict:
+    if isinstance(value, dict):
         return _parse_record(value, source)
-    if value.__class__ is list:
+    if isinstance(value, list):
         return _parse_list(value, source)
-    if value.__class__ is str:
+    if isinstance(value, str):
         return _parsed_prompt(value)
     return _parsed_block(raw_block("unknown_type", value))
 
@@ -367,7 +367,7 @@ def _parse_record(record: Record, source: str | None) -> ParsedText:
 
 def _open_envelope(record: Record) -> Record:
     """Return the record in an envelope of the form `{"ev": "message", "data": …}`, or else the record itself."""
-    while record.get("ev") == "message" and record.get("data").__class__ is dict:
+    while record.get("ev") == "message" and isinstance(record.get("data"), dict):
         record = record["data"]
     return record
 

@@ -7,6 +7,7 @@ from ash_shared.model.blocks import Block
 from ash_shared.model.event_types import CATALOGUE, Weight, types_where
 from ash_shared.model.events import failure_of
 from ash_shared.model.message import Role
+from ash_shared.records.json_fields import is_number
 from ash_shared.records.system_text import is_system_message, visible_text, wrapped_text
 
 PASSAGES_VERSION = 3
@@ -114,20 +115,20 @@ _EXTRACTORS: Mapping[str, Callable[[Block], Iterator[Passage]]] = {
 
 def _joined(value: Any) -> str:
     """Return the texts and numbers in a value, one per line."""
-    return value if value.__class__ is str else "\n".join(_texts(value))
+    return value if isinstance(value, str) else "\n".join(_texts(value))
 
 
 def _texts(value: Any) -> Iterator[str]:
-    if value.__class__ is str:
+    if isinstance(value, str):
         yield value
-    elif value.__class__ in (int, float):
+    elif is_number(value):
         yield str(value)
-    elif value.__class__ is list:
+    elif isinstance(value, list):
         for item in value:
             yield from _texts(item)
-    elif value.__class__ is dict:
+    elif isinstance(value, dict):
         for name, item in value.items():
-            if not (name in {"data", "signature"} and item.__class__ is str and _is_opaque(value)):
+            if not (name in {"data", "signature"} and isinstance(item, str) and _is_opaque(value)):
                 yield from _texts(item)
 
 

@@ -84,7 +84,7 @@ def _message_translation(event: str) -> Callable[[Block], list[Block]]:
     parse_text = _text_translation(event)
 
     def parse(payload: Block) -> list[Block]:
-        if payload.get("content").__class__ is not list:
+        if not isinstance(payload.get("content"), list):
             return [parse_text(payload)]
         content = parse_list(payload["content"], parse_block)
         first, *others = blocks_of({"text": payload["text"], "content": content})
@@ -96,7 +96,7 @@ def _message_translation(event: str) -> Callable[[Block], list[Block]]:
 
 def _translate_user_audio(payload: Block) -> list[Block]:
     """Translate a spoken message to its transcription, unless that is unknown, and the recording."""
-    if payload.get("content").__class__ is not list:
+    if not isinstance(payload.get("content"), list):
         return [_parse_transcription(payload)]
     content = parse_list(payload["content"], parse_block)
     words = _parse_transcription(without(payload, "content"))
@@ -133,7 +133,7 @@ def _result_content(payload: Block) -> Block:
     if payload.get("result") is None and failure is not None:
         return {"content": failure.message}
     result = payload["result"]
-    if result.__class__ is not list:
+    if not isinstance(result, list):
         return {"content": result}
     blocks = parse_list(result, parse_block)
     is_data = "structured" not in payload and all(block["type"] == "raw" for block in blocks)
@@ -169,10 +169,10 @@ def parse_block(block: Any) -> Block:
     """Parse one element of a content list; blocks outside Ash's vocabulary are unknown."""
     if is_native(block):
         return block
-    if block.__class__ is str:
+    if isinstance(block, str):
         return text_block(block)
-    wire_type: Any = block.get("type") if block.__class__ is dict else None
-    if wire_type.__class__ is not str or wire_type not in CLASSES:
+    wire_type: Any = block.get("type") if isinstance(block, dict) else None
+    if not isinstance(wire_type, str) or wire_type not in CLASSES:
         return raw_block("unknown_type", block, wire_name(block) if wire_type else None)
     if not is_valid(block):
         return raw_block("malformed", block, wire_type)
@@ -192,19 +192,19 @@ def _parse_bare_block(record: Record) -> ParsedRecord:
 def _is_standard_message(record: Record) -> bool:
     """Return True for a complete standard message; records of other formats may have an `_original` too."""
     return (
-        record.get("_original").__class__ is list
+        isinstance(record.get("_original"), list)
         and body_keys(record) <= {"_original", "error"}
         and is_one_of(record.get("role"), _ROLES)
-        and record.get("content").__class__ is list
-        and record.get("metadata").__class__ is dict
+        and isinstance(record.get("content"), list)
+        and isinstance(record.get("metadata"), dict)
     )
 
 
 def _is_event(record: Record) -> bool:
     wire_type = record.get("type")
     if (
-        wire_type.__class__ is not str
-        or record.get("payload").__class__ is not dict
+        not isinstance(wire_type, str)
+        or not isinstance(record.get("payload"), dict)
         or "sessionId" not in record
     ):
         return False
@@ -306,7 +306,7 @@ def _retraction_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
         name
         for names in ("eventIds", "messageIds")
         for name in list_or_empty(value_at(record, "payload", names))
-        if name.__class__ is str
+        if isinstance(name, str)
     ]
     return [Part(role=None, retracts=tuple(retracted))]
 
@@ -350,7 +350,7 @@ def wire_type(record: Record) -> WireType:
     if _is_standard_message(record):
         return _STANDARD_MESSAGE
     name = record.get("type")
-    if name.__class__ is str and record.get("payload").__class__ is dict:
+    if isinstance(name, str) and isinstance(record.get("payload"), dict):
         return _EVENTS.get(name, _UNKNOWN_EVENT)
     return _BARE_BLOCK
 

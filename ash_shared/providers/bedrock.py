@@ -76,7 +76,7 @@ _DOCUMENT_TYPES: Mapping[str, str] = {
 def _with_extra_keys(block: Block, kind: str, typed: Block, *consumed: str) -> Block:
     """Return `typed` with the unconsumed keys of the object under `kind`, and of its block, in `extra`."""
     extended = {**typed, "source_type": kind}
-    if block[kind].__class__ is dict:
+    if isinstance(block[kind], dict):
         extended = with_extra(extended, without(block[kind], *consumed))
     return extended if len(block) == 1 else with_extra(extended, without(block, kind))
 
@@ -161,7 +161,7 @@ def _media_translation(kind: str) -> Callable[[Block], Block]:
 
 
 def _media_type(kind: str, format: Any) -> str | None:
-    if format.__class__ is not str:
+    if not isinstance(format, str):
         return None
     return _DOCUMENT_TYPES.get(format) if kind == "document" else f"{kind}/{format}"
 
@@ -212,13 +212,13 @@ _TRANSLATIONS: Mapping[str, Callable[[Block], Block | list[Block]]] = {
 
 def _block_kind(block: Any) -> str | None:
     """Return the kind of a content block; None if it has no kind, or several."""
-    kinds = block.keys() & _TRANSLATIONS.keys() if block.__class__ is dict else ()
+    kinds = block.keys() & _TRANSLATIONS.keys() if isinstance(block, dict) else ()
     return next(iter(kinds)) if len(kinds) == 1 else None
 
 
 def _raw_type(block: Any) -> str | None:
     """Return the name of an unknown block: its only key, or its type."""
-    if block.__class__ is not dict:
+    if not isinstance(block, dict):
         return None
     return next(iter(block)) if len(block) == 1 else wire_name(block)
 
@@ -226,7 +226,7 @@ def _raw_type(block: Any) -> str | None:
 def _parse_blocks(block: Any) -> list[Block]:
     if is_native(block):
         return [block]
-    if block.__class__ is str:
+    if isinstance(block, str):
         return [text_block(block)]
     kind = _block_kind(block)
     if kind is None:
@@ -241,7 +241,7 @@ def parse_block(block: Any) -> Block:
 
 
 def parse_list(content: list[Any]) -> list[Block]:
-    if content.__class__ is not list:
+    if not isinstance(content, list):
         raise TypeError
     return bounded([parsed for block in content for parsed in _parse_blocks(block)])
 
@@ -287,13 +287,13 @@ def _is_usage(record: Record) -> bool:
 
 def _is_content(content: Any) -> bool:
     """Return True for a content list with a block that has a kind key but no `type`, as in no other format."""
-    return content.__class__ is list and any(_block_kind(block) and "type" not in block for block in content)
+    return isinstance(content, list) and any(_block_kind(block) and "type" not in block for block in content)
 
 
 def _is_message(message: Any) -> bool:
     return (
-        message.__class__ is dict
-        and message.get("role").__class__ is str
+        isinstance(message, dict)
+        and isinstance(message.get("role"), str)
         and message["role"] in _ROLES
         and "message" not in message
         and _is_content(message.get("content"))
@@ -302,13 +302,13 @@ def _is_message(message: Any) -> bool:
 
 def _is_request(record: Record) -> bool:
     messages = record["messages"]
-    if messages.__class__ is not list:
+    if not isinstance(messages, list):
         return False
     return not body_keys(record).isdisjoint(BEDROCK_REQUEST_KEYS) or any(map(_is_message, messages))
 
 
 def _is_response(record: Record) -> bool:
-    return value_at(record, "output", "message").__class__ is dict
+    return isinstance(value_at(record, "output", "message"), dict)
 
 
 def _is_error(record: Record) -> bool:
@@ -484,7 +484,7 @@ def _event_row(record: Record) -> WireType | None:
         return None
     [(name, event)] = record.items()
     row = _EVENTS.get(name)
-    return row if row and event.__class__ is dict and row.matches(record) else None
+    return row if row and isinstance(event, dict) and row.matches(record) else None
 
 
 def _body_row(record: Record) -> WireType | None:

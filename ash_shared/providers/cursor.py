@@ -49,6 +49,7 @@ from ash_shared.records.json_fields import (
     count_at,
     first_text,
     input_at,
+    is_integer,
     is_one_of,
     message_error,
     text_at,
@@ -64,7 +65,7 @@ _ROLES: Mapping[Any, Role] = {"user": "user", "assistant": "assistant", "system"
 def parse_block(block: Any) -> Block:
     if is_native(block):
         return block
-    if block.__class__ is str:
+    if isinstance(block, str):
         return text_block(block)
     wire_type = text_at(block, "type")
     if wire_type is None or wire_type not in _TRANSLATIONS:
@@ -147,8 +148,8 @@ _CALL_READERS: Mapping[str, Callable[[Record, str], tuple[Block, tuple[str, ...]
 def _decode_result(result: Any) -> tuple[str | None, Any]:
     """Return the outcome of a call and its details: the first key of the result that contains an object, and the
     object. If there is none, return None and the result."""
-    entries = result.items() if result.__class__ is dict else ()
-    return next(((name, details) for name, details in entries if details.__class__ is dict), (None, result))
+    entries = result.items() if isinstance(result, dict) else ()
+    return next(((name, details) for name, details in entries if isinstance(details, dict)), (None, result))
 
 
 _IS_ERROR: Mapping[Any, bool] = {
@@ -181,23 +182,23 @@ def _tool_result_block(record: Record, wire_type: str, result: Any) -> Block:
         **({} if content is None else {"content": content}),
         **({} if failed is None else {"is_error": failed}),
         "structured": result,
-        **({"exit_code": code} if code.__class__ is int else {}),
+        **({"exit_code": code} if is_integer(code) else {}),
         "source_type": wire_type,
     }
 
 
 def _result_content(details: Any) -> Any:
     """Return the result as text blocks or text, if it contains any: the form that the model reads."""
-    if details.__class__ is not dict:
+    if not isinstance(details, dict):
         return details
-    if details.get("content").__class__ is list:
+    if isinstance(details.get("content"), list):
         texts = [text_at(item, "text", "text") for item in details["content"]]
         return [text_block(text) for text in texts if text is not None] if all(texts) else None
-    outputs = [details[name] for name in ("stdout", "stderr") if details.get(name).__class__ is str]
+    outputs = [details[name] for name in ("stdout", "stderr") if isinstance(details.get(name), str)]
     if outputs:
         non_empty = [output for output in outputs if output]
         return "".join(non_empty) if len(non_empty) < 2 else [text_block(output) for output in non_empty]
-    return next((details[name] for name in _RESULT_TEXT_KEYS if details.get(name).__class__ is str), None)
+    return next((details[name] for name in _RESULT_TEXT_KEYS if isinstance(details.get(name), str)), None)
 
 
 _RESULT_TEXT_KEYS = ("resultForModel", "content", "errorMessage", "error", "reason", "message")
@@ -221,7 +222,7 @@ def _parse_tool(record: Record) -> ParsedRecord:
 def _parse_result(record: Record) -> ParsedRecord:
     """Parse the end of a run; its text is the concatenation of all responses."""
     text = record.get("result")
-    if text.__class__ is not str:
+    if not isinstance(text, str):
         return control_record(record)
     return ParsedRecord("record", "system", [text_block(text, "result")])
 
@@ -239,10 +240,10 @@ def _is_init(record: Record) -> bool:
 def _is_transcript(record: Record) -> bool:
     message = record.get("message")
     return (
-        message.__class__ is dict
+        isinstance(message, dict)
         and "role" not in message
-        and message.get("content").__class__ in (str, list)
-        and record.get("role").__class__ is str
+        and isinstance(message.get("content"), str | list)
+        and isinstance(record.get("role"), str)
         and record["role"] in _ROLES
     )
 
@@ -363,19 +364,19 @@ TYPES: Mapping[str, WireType] = {
     "system": WireType(unknown_record, matches=_is_init),
     "thinking": WireType(
         control_record,
-        matches=lambda record: record.get("subtype").__class__ is str and "session_id" in record,
+        matches=lambda record: isinstance(record.get("subtype"), str) and "session_id" in record,
     ),
     "tool_call": WireType(
         _parse_tool,
         _tool_parts,
         _call_completed_steps,
-        matches=lambda record: record.get("tool_call").__class__ is dict,
+        matches=lambda record: isinstance(record.get("tool_call"), dict),
     ),
     "turn_ended": WireType(
         control_record,
         _turn_parts,
         _turn_ended_steps,
-        matches=lambda record: record.get("status").__class__ is str,
+        matches=lambda record: isinstance(record.get("status"), str),
     ),
     "user": WireType(_parse_line, _line_parts, matches=is_cursor_line),
 }

@@ -83,7 +83,7 @@ def _message_type(message: Any) -> Any:
 def _parse_message(message: Any) -> ParsedRecord:
     name = _message_type(message)
     if not is_one_of(name, _ROLES):
-        wire_type = wire_name(message) if message.__class__ is dict else None
+        wire_type = wire_name(message) if isinstance(message, dict) else None
         return ParsedRecord("record", "system", [raw_block("unknown_type", message, wire_type)])
     role, blocks = _ROLES[name], translate(name, message, _message_blocks)
     return ParsedRecord("record" if role == "system" else "message", role, blocks)
@@ -190,7 +190,7 @@ def _translate_notice(event: Record) -> Block:
 def _parse_output(record: Record) -> ParsedRecord:
     """Parse the document printed by `--output-format json`."""
     response = record.get("response")
-    block = text_block(response) if response.__class__ is str else raw_block("control", record)
+    block = text_block(response) if isinstance(response, str) else raw_block("control", record)
     return ParsedRecord("message", "assistant", [block])
 
 
@@ -221,7 +221,7 @@ _RESPONSE_KEYS = frozenset({"id", "message", "model", "stop_reason", "usage", "u
 
 def _is_message_event(record: Record) -> bool:
     return (
-        record.get("content").__class__ is str
+        isinstance(record.get("content"), str)
         and "timestamp" in record
         and record.keys().isdisjoint(_RESPONSE_KEYS)
         and is_one_of(record.get("role"), ("user", "assistant"))
@@ -230,7 +230,7 @@ def _is_message_event(record: Record) -> bool:
 
 def _is_document(record: Record) -> bool:
     return (
-        record.get("messages").__class__ is list
+        isinstance(record.get("messages"), list)
         and text_at(record, "sessionId") is not None
         and first_text(record, ("projectHash", "startTime", "lastUpdated")) is not None
     )
@@ -238,12 +238,12 @@ def _is_document(record: Record) -> bool:
 
 def _is_history(record: Record) -> bool:
     history = record.get("history")
-    return history.__class__ is list and all(map(_is_content, history))
+    return isinstance(history, list) and all(map(_is_content, history))
 
 
 def _is_content(content: Any) -> bool:
     parts = value_at(content, "parts")
-    return parts.__class__ is list and all(map(is_part, parts))
+    return isinstance(parts, list) and all(map(is_part, parts))
 
 
 def _is_header(record: Record) -> bool:
@@ -252,12 +252,12 @@ def _is_header(record: Record) -> bool:
 
 def _is_output(record: Record) -> bool:
     models = value_at(record, "stats", "models")
-    return models.__class__ is dict and not record.keys().isdisjoint(("response", "error"))
+    return isinstance(models, dict) and not record.keys().isdisjoint(("response", "error"))
 
 
 def header(record: Record) -> RecordHeader:
     """Return the metadata of a record. Message ids are not unique, because a message is written again when it grows."""
-    fields = record["$set"] if record.get("$set").__class__ is dict else record
+    fields = record["$set"] if isinstance(record.get("$set"), dict) else record
     times = ("timestamp", "startTime", "start_time", "lastUpdated")
     message_times = (value_at(message, "timestamp") for message in items_at(fields, "messages"))
     return RecordHeader(
@@ -328,7 +328,7 @@ def _message_error(message: Any) -> Block | None:
     if _message_type(message) != "error":
         return None
     content = value_at(message, "content")
-    text = content if content.__class__ is str else text_at(next(iter(as_list(content)), None), "text")
+    text = content if isinstance(content, str) else text_at(next(iter(as_list(content)), None), "text")
     return message_error("error", text or None)
 
 
@@ -380,7 +380,7 @@ _RUN_USAGE_KEYS = UsageKeys(
 def _output_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     """Return the part of the output document, with its usage if only one model was used."""
     models = value_at(record, "stats", "models")
-    is_single = models.__class__ is dict and len(models) == 1
+    is_single = isinstance(models, dict) and len(models) == 1
     name, metrics = next(iter(models.items())) if is_single else (None, None)
     blocks = [block for block in parsed.blocks if block["type"] == "text"]
     usage, error = gemini_usage(value_at(metrics, "tokens"), _RUN_USAGE_KEYS), _run_error(record)
@@ -476,12 +476,12 @@ TYPES: Mapping[str, WireType] = {
 """Records by `type`; an `error` without a severity is a message record."""
 
 _UNTYPED: Mapping[str, WireType] = {
-    "$set": WireType(control_record, matches=lambda record: record["$set"].__class__ is dict),
+    "$set": WireType(control_record, matches=lambda record: isinstance(record["$set"], dict)),
     "$rewindTo": WireType(
         control_record,
         _rewind_parts,
         lambda record, parsed: [TurnEnd(), *_rewind_parts(record, parsed)],
-        matches=lambda record: record["$rewindTo"].__class__ is str,
+        matches=lambda record: isinstance(record["$rewindTo"], str),
     ),
     "messages": WireType(_parse_document, _document_parts, _document_steps, matches=_is_document),
     "history": WireType(_parse_document, _document_parts, _document_steps, matches=_is_history),
@@ -499,7 +499,7 @@ _UNTYPED: Mapping[str, WireType] = {
 def _find_row(record: Record) -> WireType | None:
     """Return the row of a record that has the keys of its type; None for other records."""
     name = record.get("type")
-    if name.__class__ is not str:
+    if not isinstance(name, str):
         return next((row for key, row in _UNTYPED.items() if key in record and row.matches(record)), None)
     row = _MESSAGE if name == "error" and "severity" not in record else TYPES.get(name)
     return row if row is not None and row.matches(record) else None
@@ -532,7 +532,7 @@ def recognize(record: Record) -> WireType | None:
 
 def _is_foreign(record: Record) -> bool:
     """Return True for a record with the keys of another format."""
-    if record.get("type").__class__ is str:
+    if isinstance(record.get("type"), str):
         return not record.keys().isdisjoint(ENVELOPE_KEYS)
     present_keys = body_keys(record) - GEMINI_CLI_SESSION_KEYS
     has_other_keys = len(record) > 1 and not present_keys.isdisjoint(_CHANGE_KEYS)

@@ -81,10 +81,10 @@ class _Message(NamedTuple):
 
 def _decode_message(record: Any) -> _Message | None:
     """Return the message in any of its three forms; None for anything else."""
-    if record.__class__ is not dict:
+    if not isinstance(record, dict):
         return None
     name, fields = _constructor_fields(record) if "lc" in record else _typed_fields(record)
-    if name.__class__ is not str or fields.__class__ is not dict or "content" not in fields:
+    if not isinstance(name, str) or not isinstance(fields, dict) or "content" not in fields:
         return None
     wire_type = name.removesuffix("Chunk").removesuffix("Message").lower()
     return _Message(wire_type, name, name.endswith("Chunk"), fields) if wire_type in _MESSAGE_TYPES else None
@@ -92,7 +92,7 @@ def _decode_message(record: Any) -> _Message | None:
 
 def _constructor_fields(record: Record) -> tuple[Any, Any]:
     path = record.get("id")
-    return path[-1] if path.__class__ is list and path else None, record.get("kwargs")
+    return path[-1] if isinstance(path, list) and path else None, record.get("kwargs")
 
 
 def _typed_fields(record: Record) -> tuple[Any, Any]:
@@ -123,7 +123,7 @@ def _file_translation(wire_type: str) -> Callable[[Block], Block]:
 
 
 def _filename_key(block: Block) -> str | None:
-    return next((name for name in ("filename", "name") if block.get(name).__class__ is str), None)
+    return next((name for name in ("filename", "name") if isinstance(block.get(name), str)), None)
 
 
 _MEDIA_CLASSES = {"audio": "audio", "text-plain": "document", "video": "video"}
@@ -147,7 +147,7 @@ def _block_source(block: Block) -> Block:
 
 def _translate_image_url(block: Block) -> Block:
     image = block["image_url"]
-    url, more = (image, {}) if image.__class__ is str else (image["url"], image)
+    url, more = (image, {}) if isinstance(image, str) else (image["url"], image)
     typed = {"type": "image", "source": url_source(url), **pick(more, "detail")}
     rest = without(more, "url", "detail")
     return translated({**block, "image_url": rest}, typed, () if rest else ("image_url",), "image_url")
@@ -231,10 +231,10 @@ _TRANSLATIONS: Mapping[str, Callable[[Block], Block | list[Block]]] = {
 
 
 def _parse_blocks(block: Any) -> list[Block]:
-    if block.__class__ is str:
+    if isinstance(block, str):
         return [text_block(block)]
-    wire_type = block.get("type") if block.__class__ is dict else None
-    if wire_type.__class__ is not str:
+    wire_type = block.get("type") if isinstance(block, dict) else None
+    if not isinstance(wire_type, str):
         return [raw_block("unknown_type", block)]
     if is_native(block) and not _is_standard_file(block):
         return [block]
@@ -264,9 +264,9 @@ def parse_block(block: Any) -> Block:
 
 
 def _parse_content(content: Any) -> list[Block]:
-    if content.__class__ is str:
+    if isinstance(content, str):
         return [text_block(content)]
-    if content.__class__ is not list:
+    if not isinstance(content, list):
         raise TypeError
     return bounded([parsed for block in content for parsed in _parse_blocks(block)])
 
@@ -305,13 +305,13 @@ def _reasoning_blocks(fields: Record) -> list[Block]:
     if text is not None:
         return [{"type": "thinking", "thinking": text, "source_type": "reasoning_content"}]
     reasoning = value_at(more, "reasoning")
-    return translate("reasoning", reasoning, _translate_summaries) if reasoning.__class__ is dict else []
+    return translate("reasoning", reasoning, _translate_summaries) if isinstance(reasoning, dict) else []
 
 
 def _speech_blocks(fields: Record) -> list[Block]:
     """Return the recording of an answer of OpenAI's audio models, with its transcript."""
     audio = value_at(fields.get("additional_kwargs"), "audio")
-    return translate("audio", audio, _translate_speech) if audio.__class__ is dict else []
+    return translate("audio", audio, _translate_speech) if isinstance(audio, dict) else []
 
 
 def _translate_speech(audio: Record) -> Block:
@@ -326,7 +326,7 @@ def _translate_result(fields: Record) -> Block:
     typed = {
         "type": "tool_result",
         **renamed(fields, tool_use_id="tool_call_id"),
-        "content": content if content.__class__ is str else _parse_content(content),
+        "content": content if isinstance(content, str) else _parse_content(content),
         **({"is_error": fields["status"] == "error"} if "status" in fields else {}),
         **({"structured": fields["artifact"]} if fields.get("artifact") is not None else {}),
     }
@@ -354,10 +354,10 @@ class _RecordMessages(NamedTuple):
 def _record_messages(record: Record) -> _RecordMessages | None:
     """Return the messages of a record, or None if it has none."""
     mode, data = _stream_mode_and_data(record)
-    if mode == "messages" and data.__class__ is list and len(data) == 2:
-        metadata = data[1] if data[1].__class__ is dict else {}
+    if mode == "messages" and isinstance(data, list) and len(data) == 2:
+        metadata = data[1] if isinstance(data[1], dict) else {}
         return _RecordMessages(_decode_messages(data[:1]), False, metadata)
-    if data.__class__ is not dict:
+    if not isinstance(data, dict):
         return None
     message = _decode_message(data)
     if message is not None:
@@ -370,7 +370,7 @@ def _record_messages(record: Record) -> _RecordMessages | None:
 def _stream_mode_and_data(record: Record) -> tuple[str | None, Any]:
     """Return the mode and data of a streamed list, which begins with a namespace if a subgraph streams it."""
     values = record.get("list")
-    if values.__class__ is not list:
+    if not isinstance(values, list):
         return None, record
     return (values[-2], values[-1]) if len(values) > 1 else (None, None)
 
@@ -381,9 +381,9 @@ def _decode_messages(values: list[Any]) -> list[_Message]:
 
 def _state_messages(data: Any) -> list[_Message]:
     """Return the messages of a state; none for other data."""
-    values = data.get("messages") if data.__class__ is dict else None
+    values = data.get("messages") if isinstance(data, dict) else None
     messages: list[_Message] = []
-    for value in values if values.__class__ is list else ():
+    for value in values if isinstance(values, list) else ():
         message = _decode_message(value)
         if message is None:
             return []
@@ -406,12 +406,12 @@ _MODES = frozenset({"checkpoints", "custom", "debug", "messages", "tasks", "upda
 
 def recognizes_list(values: Any) -> bool:
     """Return True for a stream mode and its data, optionally after the namespace of a subgraph."""
-    if values.__class__ is not list or len(values) not in (2, 3):
+    if not isinstance(values, list) or len(values) not in (2, 3):
         return False
     mode, payload = values[-2:]
-    if mode.__class__ is not str or mode not in _MODES or payload.__class__ not in (dict, list):
+    if not isinstance(mode, str) or mode not in _MODES or not isinstance(payload, dict | list):
         return False
-    return len(values) == 2 or values[0].__class__ is list
+    return len(values) == 2 or isinstance(values[0], list)
 
 
 _DISTINCTIVE_TYPES = frozenset({"ai", "human"})
@@ -562,7 +562,7 @@ def _reasoning_steps(fields: Record) -> list[Step]:
 
 
 def _content_steps(content: Any) -> list[Step]:
-    if content.__class__ is str:
+    if isinstance(content, str):
         return _block_steps(text_block(content), 0) if content else []
     return [
         step
@@ -575,7 +575,7 @@ def _content_steps(content: Any) -> list[Step]:
 def _content_part_steps(fragment: Any) -> list[Step]:
     if value_at(fragment, "type") == "server_tool_call_chunk":
         return [_call_fragment(fragment, executor="server")]
-    index = _fragment_index(fragment) if fragment.__class__ is dict else 0
+    index = _fragment_index(fragment) if isinstance(fragment, dict) else 0
     return [step for block in _parse_blocks(fragment) for step in _block_steps(block, index)]
 
 

@@ -64,7 +64,7 @@ _PART_PATH = re.compile(r"(?:.*/)?part/([^/]+)/[^/]+")
 
 def _unwrap(record: Record) -> Record:
     """Return the document without the wrapper that contains its path."""
-    if record.keys() == _WRAPPER_KEYS and record["json"].__class__ is dict:
+    if record.keys() == _WRAPPER_KEYS and isinstance(record["json"], dict):
         record = record["json"]
     return record
 
@@ -75,8 +75,8 @@ def parse_block(block: Any) -> Block:
 
 
 def _parse_part(part: Any) -> list[Block]:
-    if part.__class__ is not dict:
-        return [text_block(part) if part.__class__ is str else raw_block("unknown_type", part)]
+    if not isinstance(part, dict):
+        return [text_block(part) if isinstance(part, str) else raw_block("unknown_type", part)]
     wire_type = text_at(part, "type")
     if wire_type in _TRANSLATIONS:
         return translate(wire_type or "", part, _TRANSLATIONS[wire_type])
@@ -205,32 +205,32 @@ def _message_role(info: Record) -> Speaker:
 
 def _is_event(record: Record) -> bool:
     wire_type = record.get("type")
-    return wire_type.__class__ is str and (
-        record.get("part").__class__ is dict
-        or (wire_type == "error" and record.get("error").__class__ is dict)
+    return isinstance(wire_type, str) and (
+        isinstance(record.get("part"), dict)
+        or (wire_type == "error" and isinstance(record.get("error"), dict))
     )
 
 
 def _is_stored(record: Record) -> bool:
     """Return True for a message or part with a session id, or an early part with only a message id."""
-    has_kind = record.get("type").__class__ is str or record.get("role") in ("user", "assistant")
-    return has_kind and record.get("id").__class__ is str
+    has_kind = isinstance(record.get("type"), str) or record.get("role") in ("user", "assistant")
+    return has_kind and isinstance(record.get("id"), str)
 
 
 def _is_session(record: Record) -> bool:
-    return record.get("directory").__class__ is str and record.get("time").__class__ is dict
+    return isinstance(record.get("directory"), str) and isinstance(record.get("time"), dict)
 
 
 def _is_complete(record: Record) -> bool:
     info = record["info"]
-    if info.__class__ is not dict:
+    if not isinstance(info, dict):
         return False
-    if record.get("messages").__class__ is list:
+    if isinstance(record.get("messages"), list):
         return "projectID" in info and all(
-            message.__class__ is dict and message.keys() >= {"info", "parts"}
+            isinstance(message, dict) and message.keys() >= {"info", "parts"}
             for message in record["messages"]
         )
-    return record.get("parts").__class__ is list and info.get("sessionID").__class__ is str
+    return isinstance(record.get("parts"), list) and isinstance(info.get("sessionID"), str)
 
 
 def recognize(record: Record) -> WireType | None:
@@ -240,7 +240,7 @@ def recognize(record: Record) -> WireType | None:
 def _is_own(record: Record) -> bool:
     if record.keys() == _WRAPPER_KEYS:
         path = record["path"]
-        return path.__class__ is str and record["json"].__class__ is dict and bool(_PATH.fullmatch(path))
+        return isinstance(path, str) and isinstance(record["json"], dict) and bool(_PATH.fullmatch(path))
     present_keys = body_keys(record)
     if not present_keys <= _ALLOWED_BODY_KEYS:
         return False
@@ -262,7 +262,7 @@ _ALLOWED_BODY_KEYS = frozenset(
 def header(record: Record) -> RecordHeader:
     document = _unwrap(record)
     info = document.get("info")
-    fields: Record = info if info.__class__ is dict else document
+    fields: Record = info if isinstance(info, dict) else document
     part = fields.get("part")
     is_session = "projectID" in fields
     parent = text_at(fields, "parentID") if is_session else None
@@ -299,7 +299,7 @@ def _times(document: Any) -> Iterator[Any]:
     """Yield the times in a session, a message or a part, and in the messages and parts that it contains."""
     for each in (document, *(value_at(document, name) for name in ("info", "state", "part"))):
         time = value_at(each, "time")
-        yield from time.values() if time.__class__ is dict else ()
+        yield from time.values() if isinstance(time, dict) else ()
     for each in (*items_at(document, "messages"), *items_at(document, "parts")):
         yield from _times(each)
 
@@ -355,7 +355,7 @@ def _info_part(info: Record, *, is_synthetic: bool = False) -> Part:
             "model": _model_name(info) if info["role"] != "user" else None,
             "stop_reason": text_at(info, "finish"),
         },
-        error=_standard_error(info["error"]) if info.get("error").__class__ is dict else None,
+        error=_standard_error(info["error"]) if isinstance(info.get("error"), dict) else None,
     )
 
 
@@ -512,7 +512,7 @@ def _part_type(message_id: str | None = None) -> WireType:
         _parse_single_part,
         lambda part, parsed: _parts_of_document_part(part, _guess_role(part), message_id),
         lambda part, parsed: _part_steps(part, _guess_role(part), message_id),
-        matches=lambda part: part.get("type").__class__ is str and ("messageID" in part or "id" in part),
+        matches=lambda part: isinstance(part.get("type"), str) and ("messageID" in part or "id" in part),
     )
 
 
@@ -523,7 +523,7 @@ _TYPES = (
         _parse_event,
         lambda record, parsed: _parts_of_document_part(record["part"], "assistant"),
         lambda record, parsed: _part_steps(record["part"], "assistant"),
-        matches=lambda record: record.get("part").__class__ is dict,
+        matches=lambda record: isinstance(record.get("part"), dict),
     ),
     WireType(_parse_error, _error_parts, _error_steps, matches=lambda record: record.get("type") == "error"),
     WireType(

@@ -46,6 +46,7 @@ from ash_shared.records.json_fields import (
     count_at,
     first_text,
     input_at,
+    is_integer,
     list_or_empty,
     message_error,
     text_at,
@@ -66,7 +67,7 @@ from ash_shared.records.steps import (
 
 
 def parse_block(block: Any) -> Block:
-    if block.__class__ is str:
+    if isinstance(block, str):
         return text_block(block)
     if is_native(block) and "thinkingSignature" not in block:
         return block
@@ -121,7 +122,7 @@ def _parse_tool_result(message: Record) -> list[Block]:
 def _parse_shell(message: Record) -> list[Block]:
     call = {"type": "tool_use", "name": "bash", "input": {"command": message["command"]}}
     code = message.get("exitCode")
-    exit_code = {"exit_code": code} if code.__class__ is int else {}
+    exit_code = {"exit_code": code} if is_integer(code) else {}
     result = {"type": "tool_result", "content": message["output"], **exit_code}
     consumed = {"role", "command", "output", "exitCode", "timestamp"}
     return [{**call, "source_type": "bashExecution"}, translated(message, result, consumed, "bashExecution")]
@@ -196,9 +197,9 @@ def _parse_control(record: Record) -> ParsedRecord:
 def _is_message(message: Any) -> bool:
     """Return True for a message of pi. Claude's stream has the same event types, but its messages have a `type`."""
     return (
-        message.__class__ is dict
+        isinstance(message, dict)
         and message.get("type") != "message"
-        and message.get("role").__class__ is str
+        and isinstance(message.get("role"), str)
         and message["role"] in _MESSAGE_READERS
         and not PI_MESSAGE_KEYS.isdisjoint(message)
     )
@@ -211,9 +212,9 @@ def _has_message(record: Record) -> bool:
 def _is_entry(record: Record) -> bool:
     """Return True for a session entry: it refers to the previous entry, or is from version 1, which has no ids."""
     if "parentId" in record:
-        return record.get("id").__class__ is str
+        return isinstance(record.get("id"), str)
     return (
-        "id" not in record and record.get("timestamp").__class__ is str and record.keys() >= _own_keys(record)
+        "id" not in record and isinstance(record.get("timestamp"), str) and record.keys() >= _own_keys(record)
     )
 
 
@@ -233,7 +234,7 @@ _V1_KEYS: Mapping[str, frozenset[str]] = {
 
 def _is_message_entry(record: Record) -> bool:
     message = record.get("message")
-    if not _is_entry(record) or message.__class__ is not dict:
+    if not _is_entry(record) or not isinstance(message, dict):
         return False
     is_own = "parentId" in record or (len(record) == len(_V1_MESSAGE) and "timestamp" in message)
     return is_own and text_at(message, "role") in _MESSAGE_READERS
@@ -413,7 +414,7 @@ _KINDS: Mapping[str, Literal["text", "thinking", "input"]] = {
 
 def _block_at(message: Any, index: Any) -> Any:
     content = list_or_empty(value_at(message, "content"))
-    return content[index] if index.__class__ is int and 0 <= index < len(content) else None
+    return content[index] if is_integer(index) and 0 <= index < len(content) else None
 
 
 def _execution_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
@@ -453,7 +454,7 @@ TYPES: Mapping[str, WireType] = {
     "agent_end": WireType(
         _parse_control,
         steps=lambda record, parsed: [TurnEnd()],
-        matches=lambda record: record.get("messages").__class__ is list,
+        matches=lambda record: isinstance(record.get("messages"), list),
     ),
     "agent_settled": WireType(_parse_control, matches=_is_bare),
     "agent_start": WireType(_parse_control, steps=lambda record, parsed: [TurnStart()], matches=_is_bare),
@@ -503,7 +504,7 @@ def wire_type(record: Record) -> WireType:
 def recognize(record: Record) -> WireType | None:
     """Return the row of an event of pi, a session entry, or a bare message that no other format writes."""
     name = record.get("type")
-    if name.__class__ is str:
+    if isinstance(name, str):
         row = TYPES.get(name)
         return row if row and row.matches(record) and record.keys().isdisjoint(ENVELOPE_KEYS) else None
     is_own = "stopReason" in record and body_keys(record) == {"api"} and _is_message(record)

@@ -131,7 +131,7 @@ _ITEMS: Mapping[str, Callable[[Block], Block]] = {
 
 
 def _parse_item(item: Any) -> Block:
-    if item.__class__ is str:
+    if isinstance(item, str):
         return text_block(item)
     kind = text_at(item, "kind")
     if kind is None or kind not in _ITEMS:
@@ -150,9 +150,9 @@ def _translate_file(part: Block) -> Block:
 
 def _translate_prompt(part: Block) -> Block | list[Block]:
     content = part["content"]
-    if content.__class__ is str:
+    if isinstance(content, str):
         return _translated(part, text_block(content), "content")
-    if content.__class__ is not list:
+    if not isinstance(content, list):
         raise TypeError
     blocks = bounded([_parse_item(item) for item in content])
     return [with_extra(blocks[0], _present(part, "content")), *blocks[1:]] if blocks else []
@@ -172,16 +172,16 @@ def _output(content: Any) -> Block:
     """Return the fields of a tool's output: a text, files with other values, or any JSON."""
     if content is None:
         return {}
-    if content.__class__ is str:
+    if isinstance(content, str):
         return {"content": content}
-    items = content if content.__class__ is list else [content]
+    items = content if isinstance(content, list) else [content]
     if not any(is_one_of(value_at(item, "kind"), _FILES) for item in items):
         return {"structured": content}
     return {"content": bounded([_parse_output_item(item) for item in items])}
 
 
 def _parse_output_item(item: Any) -> Block:
-    is_known = item.__class__ is str or is_one_of(value_at(item, "kind"), _FILES)
+    is_known = isinstance(item, str) or is_one_of(value_at(item, "kind"), _FILES)
     return _parse_item(item) if is_known else raw_block("control", item)
 
 
@@ -190,7 +190,7 @@ def _translate_retry(part: Block) -> Block:
     if part.get("tool_name") is not None:
         return _result_block(part, {"is_error": True})
     content = part["content"]
-    if content.__class__ is str:
+    if isinstance(content, str):
         return _translated(part, text_block(content, "notice"), "content")
     text = "\n".join(error["msg"] for error in content)
     return _translated(part, text_block(text, "notice"))
@@ -330,7 +330,7 @@ def _sections(message: Record) -> list[_Section]:
 
 def _parts_of(message: Record) -> list[Any]:
     parts = message["parts"]
-    if parts.__class__ is not list:
+    if not isinstance(parts, list):
         raise TypeError
     return bounded(parts)
 
@@ -345,7 +345,7 @@ def _origin_of(part: Any, *, has_results: bool) -> Origin:
     """Return the origin of a part. Files that a tool returned come as a prompt after its result."""
     kind = text_at(part, "part_kind")
     items = items_at(part, "content") if has_results and kind == "user-prompt" else ()
-    has_files = any(item.__class__ is dict for item in items)
+    has_files = any(isinstance(item, dict) for item in items)
     return "synthetic" if has_files or kind in _OF_PROGRAM else "prompt"
 
 
@@ -426,7 +426,7 @@ def _standard_usage(message: Record) -> Block | None:
 def _cost(cost: Any) -> float | None:
     """Return the cost in US dollars, a decimal number as text."""
     try:
-        amount = float(cost) if cost.__class__ is str else cost
+        amount = float(cost) if isinstance(cost, str) else cost
     except ValueError:
         return None
     return cost_at({"cost": amount}, "cost")
@@ -489,10 +489,10 @@ def recognize(record: Record) -> WireType | None:
 
 def _is_message(message: Any) -> bool:
     """Return True for an object with parts that have a `part_kind`."""
-    if message.__class__ is not dict or not is_one_of(message.get("kind"), TYPES) or "role" in message:
+    if not isinstance(message, dict) or not is_one_of(message.get("kind"), TYPES) or "role" in message:
         return False
     parts = message.get("parts")
-    if parts.__class__ is not list:
+    if not isinstance(parts, list):
         return False
     return text_at(parts[0], "part_kind") is not None if parts else not _MESSAGE_KEYS.isdisjoint(message)
 

@@ -68,7 +68,7 @@ def _translate_reasoning(part: Block) -> Block:
     """Translate reasoning. The signature has a different key for each vendor, and also stays in the vendor's metadata.
     Version 4 used the key `reasoning` for `text`."""
     text_key = "text" if "text" in part else "reasoning"
-    vendors = [fields for fields in (part.get("providerMetadata") or {}).values() if fields.__class__ is dict]
+    vendors = [fields for fields in (part.get("providerMetadata") or {}).values() if isinstance(fields, dict)]
     signatures = [
         text for fields in vendors if (text := first_text(fields, ("signature", "thoughtSignature")))
     ]
@@ -133,7 +133,7 @@ _RESULT_KEYS = _OUTPUT_KEYS | {"preliminary", "resultProviderMetadata"}
 def _output_fields(part: Block) -> Block:
     """Return the output fields. A list is data, not content blocks, so it goes to `structured`."""
     output = part["output"]
-    return {"structured" if output.__class__ is list else "content": output, "is_error": False}
+    return {"structured" if isinstance(output, list) else "content": output, "is_error": False}
 
 
 def _denied_fields(part: Block) -> Block:
@@ -202,7 +202,7 @@ def _parse_blocks(part: Any) -> list[Block]:
     translation = _find_translation(name)
     if translation is not None:
         return translate(name, part, translation)
-    if part.__class__ is str:
+    if isinstance(part, str):
         return [text_block(part)]
     return [part if is_native(part) else raw_block("unknown_type", part, wire_name(part) if name else None)]
 
@@ -215,7 +215,7 @@ def parse_block(part: Any) -> Block:
 
 def _parse_parts(parts: list[Block]) -> list[Block]:
     """Return the blocks of all parts. A source becomes a citation of the text before it."""
-    if parts.__class__ is not list:
+    if not isinstance(parts, list):
         raise TypeError
     blocks: list[Block] = []
     sources: dict[int, list[Block]] = {}
@@ -237,7 +237,7 @@ def _last_text_index(new_blocks: list[Block], start: int, previous: int | None) 
     last = previous
     for index, block in enumerate(new_blocks, start):
         if block["type"] == "text":
-            last = index if block.get("citations", []).__class__ is list else None
+            last = index if isinstance(block.get("citations", []), list) else None
     return last
 
 
@@ -248,9 +248,9 @@ def _parse_message(record: Record) -> ParsedRecord:
 def _is_message(record: Record) -> bool:
     """Return True for a record with a role and with parts that all have a type, as in no other format."""
     role, parts = record.get("role"), record.get("parts")
-    if role.__class__ is not str or role not in _ROLES or parts.__class__ is not list:
+    if not isinstance(role, str) or role not in _ROLES or not isinstance(parts, list):
         return False
-    have_types = all(part.__class__ is dict and part.get("type").__class__ is str for part in parts)
+    have_types = all(isinstance(part, dict) and isinstance(part.get("type"), str) for part in parts)
     return have_types and (bool(parts) or role != "user")
 
 
@@ -329,7 +329,7 @@ def _with_usage(part: Part, record: Record) -> Part:
 
 def _metadata_usage(metadata: Any) -> Block | None:
     """Return the usage, which applications store in the metadata of a message."""
-    fields = metadata if metadata.__class__ is dict else {}
+    fields = metadata if isinstance(metadata, dict) else {}
     return _standard_usage(fields.get("totalUsage", fields.get("usage")))
 
 
@@ -488,7 +488,7 @@ _BARE_PART = WireType(lambda record: ParsedRecord("record", "system", _parse_blo
 
 def _find_chunk_type(record: Record) -> WireType | None:
     name = record.get("type")
-    if name.__class__ is not str:
+    if not isinstance(name, str):
         return None
     row = _DATA if name.startswith("data-") else TYPES.get(name)
     return row if row is not None and row.matches(record) else None

@@ -120,15 +120,15 @@ def is_cursor_line(record: dict[str, Any]) -> bool:
     """Return True for a line of Cursor: only a role and text blocks, with a UUID session id or a `timestamp_ms`."""
     message = record.get("message")
     return (
-        message.__class__ is dict
+        isinstance(message, dict)
         and message.keys() == _CURSOR_MESSAGE_KEYS
         and "session_id" in record
         and CLAUDE_LINE_KEYS.isdisjoint(record)
         and ("timestamp_ms" in record or _is_uuid(record["session_id"]))
-        and message["content"].__class__ is list
-        and all(block.__class__ is dict and block.get("type") == "text" for block in message["content"])
+        and isinstance(message["content"], list)
+        and all(isinstance(block, dict) and block.get("type") == "text" for block in message["content"])
     )
 
 
 def _is_uuid(value: Any) -> bool:
-    return value.__class__ is str and _UUID.fullmatch(value) is not None
+    return isinstance(value, str) and _UUID.fullmatch(value) is not None

@@ -73,7 +73,7 @@ def value_in_either_case(record: Block, camel: str, snake: str) -> Any:
 
 def as_list(value: Any) -> list[Any]:
     """Return a list for a value that may be a list, a single item or absent."""
-    return value if value.__class__ is list else [] if value is None else [value]
+    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def parse_parts(parts: Any) -> list[Block]:
@@ -83,7 +83,7 @@ def parse_parts(parts: Any) -> list[Block]:
 
 def _parse_all_kinds(part: Any) -> list[Block]:
     """Return one block per kind key of the part; the other keys go to the first block."""
-    if part.__class__ is not dict or len(part) == 1 or is_native(part):
+    if not isinstance(part, dict) or len(part) == 1 or is_native(part):
         return [parse_part(part)]
     other_kinds = _kind_keys(part)[1:]
     if not other_kinds:
@@ -103,9 +103,9 @@ def _kind_keys(part: Block) -> list[str]:
 
 def parse_part(part: Any) -> Block:
     """Return the block of one part, or of its first kind if it has several."""
-    if part.__class__ is str:
+    if isinstance(part, str):
         return text_block(part)
-    if part.__class__ is not dict:
+    if not isinstance(part, dict):
         return raw_block("unknown_type", part)
     if is_native(part):
         return part
@@ -139,7 +139,7 @@ _FRAGMENT_KEYS = frozenset({"id", "partialArgs", "partial_args", "willContinue",
 
 def _is_fragment(call: Any) -> bool:
     """Return True if this continues a call with its name in an earlier chunk."""
-    return call.__class__ is dict and call.keys() <= _FRAGMENT_KEYS
+    return isinstance(call, dict) and call.keys() <= _FRAGMENT_KEYS
 
 
 def spelling_used(record: Block, camel: str, snake: str) -> str:
@@ -217,7 +217,7 @@ def _translate_function_response(kind: str, part: Block) -> Block:
     result = part[kind]
     nested = parse_parts(result.get("parts") or [])
     response = result.get("response") if nested else result["response"]
-    error_flag = {"is_error": True} if response.__class__ is dict and response.get("error") else {}
+    error_flag = {"is_error": True} if isinstance(response, dict) and response.get("error") else {}
     structured = renamed(result, structured="response")
     typed = {"type": "tool_result", **renamed(result, tool_use_id="id"), **_result_content(response, nested)}
     return _with_extra_keys(kind, part, typed | error_flag | structured, ("id", "response", "parts"))
@@ -225,8 +225,8 @@ def _translate_function_response(kind: str, part: Block) -> Block:
 
 def _result_content(response: Any, nested: list[Block]) -> Block:
     """Return the `content` of a result: the text of its response, usually an object with one text, and the blocks."""
-    fields = response if response.__class__ is dict else {}
-    text = next((fields[name] for name in _RESULT_TEXT_KEYS if fields.get(name).__class__ is str), None)
+    fields = response if isinstance(response, dict) else {}
+    text = next((fields[name] for name in _RESULT_TEXT_KEYS if isinstance(fields.get(name), str)), None)
     if nested:
         return {"content": ([] if text is None else [text_block(text)]) + nested}
     return {} if text is None else {"content": text}
@@ -291,7 +291,7 @@ SERVER_RESULTS = frozenset({"codeExecutionResult", "code_execution_result", "too
 def is_part(part: Any) -> bool:
     """Return True for a Gemini part; parts of all other formats have a `type`."""
     return (
-        part.__class__ is dict
+        isinstance(part, dict)
         and "type" not in part
         and (not part or not _PART_AND_METADATA_KEYS.isdisjoint(part))
     )

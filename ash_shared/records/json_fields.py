@@ -3,7 +3,7 @@
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 
@@ -25,13 +25,23 @@ _MAX_SECONDS = 10**11
 """Larger times are in milliseconds; in seconds they would be after the year 5000."""
 
 
+def is_integer(value: Any) -> TypeGuard[int]:
+    """True for a JSON integer; `true` and `false` are not numbers in JSON, but are `int` in Python."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_number(value: Any) -> TypeGuard[int | float]:
+    """True for a JSON number."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def decode_arguments(arguments: Any) -> Any:
     """Decode the arguments of a tool call if they are JSON text; return text that does not decode unchanged.
 
     Translations also keep the original text of decoded arguments in `extra`, because decoding loses whitespace and
     repeated keys; see `input_at`.
     """
-    if arguments.__class__ is not str:
+    if not isinstance(arguments, str):
         return arguments
     try:
         decoded = _decode(arguments)
@@ -62,20 +72,20 @@ def parse_json_path(path: str) -> list[str | int]:
 
 def set_json_path(arguments: Any, path: str, value: Any) -> Any:
     """Return the arguments with a value set at this path. Strings are appended; list items are expected in order."""
-    return _set_at(arguments if arguments.__class__ is dict else {}, parse_json_path(path), value)
+    return _set_at(arguments if isinstance(arguments, dict) else {}, parse_json_path(path), value)
 
 
 def _set_at(container: Any, keys: list[str | int], value: Any) -> Any:
     if not keys:
-        is_appended = container.__class__ is str and value.__class__ is str
+        is_appended = isinstance(container, str) and isinstance(value, str)
         return container + value if is_appended else value
     key, *rest = keys
-    if key.__class__ is int:
-        items = container if container.__class__ is list else []
+    if isinstance(key, int):
+        items = container if isinstance(container, list) else []
         index = min(key, len(items))
         previous = items[index] if index < len(items) else None
         return [*items[:index], _set_at(previous, rest, value), *items[index + 1 :]]
-    record = dict(container) if container.__class__ is dict else {}
+    record = dict(container) if isinstance(container, dict) else {}
     return {**record, key: _set_at(record.get(key), rest, value)}
 
 
@@ -100,13 +110,13 @@ def mime_fields(mime_type: str | None) -> Block:
 def to_milliseconds(time: Any) -> int | None:
     """Convert a time to milliseconds since 1970: ISO 8601 text (UTC without a zone), or a number of seconds or
     milliseconds. Return None for anything else."""
-    if time.__class__ is str:
+    if isinstance(time, str):
         try:
             moment = datetime.fromisoformat(time)
             return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
         except (ValueError, OverflowError):
             return None
-    if time.__class__ not in (int, float) or not 0 < time < 10**15:
+    if not is_number(time) or not 0 < time < 10**15:
         return None
     return round(time if time > _MAX_SECONDS else time * 1000)
 
@@ -119,7 +129,7 @@ def latest_time(times: Iterable[Any]) -> int | None:
 def items_at(record: Any, *path: str) -> Sequence[Any]:
     """Return the list at this path of nested objects; an empty one if there is none."""
     value = value_at(record, *path)
-    return value if value.__class__ is list else ()
+    return value if isinstance(value, list) else ()
 
 
 def text_at(record: Any, *path: str) -> str | None:
@@ -134,14 +144,14 @@ def text_at(record: Any, *path: str) -> str | None:
 
 def is_one_of(value: Any, names: Container[str]) -> bool:
     """Return True if a value is among the names; unhashable values are not."""
-    return value.__class__ is str and value in names
+    return isinstance(value, str) and value in names
 
 
 def list_or_empty(value: Any) -> list[Any]:
     """Return the list, or an empty one for None. Raises TypeError for other values, which are iterable, too."""
     if value is None:
         return []
-    if value.__class__ is not list:
+    if not isinstance(value, list):
         raise TypeError
     return value
 
@@ -149,7 +159,7 @@ def list_or_empty(value: Any) -> list[Any]:
 def value_at(record: Any, *path: str) -> Any:
     """Return the value at this path of nested objects; None if it is absent."""
     for key in path:
-        if record.__class__ is not dict:
+        if not isinstance(record, dict):
             return None
         record = record.get(key)
     return record
@@ -157,10 +167,10 @@ def value_at(record: Any, *path: str) -> Any:
 
 def first_text(record: Any, keys: Iterable[str]) -> str | None:
     """Return the first non-empty string at the given keys."""
-    if record.__class__ is dict:
+    if isinstance(record, dict):
         for key in keys:
             text = record.get(key)
-            if text.__class__ is str and text:
+            if isinstance(text, str) and text:
                 return text
     return None
 
@@ -183,7 +193,7 @@ def first_count(record: Any, *keys: str) -> int | None:
 def cost_at(record: Any, *path: str) -> float | None:
     """Return the amount at this path in the vendor's currency; None unless it is a non-negative number."""
     value = value_at(record, *path)
-    return float(value) if value.__class__ in (int, float) and 0 <= value < 1e15 else None
+    return float(value) if is_number(value) and 0 <= value < 1e15 else None
 
 
 TOKEN_COUNTS = (

@@ -146,7 +146,7 @@ parse_block = content_parser(CONTENT)
 
 def parse_tool_output(output: Any) -> Any:
     """Parse a tool output: a list of parts becomes blocks; a string or other JSON stays as is."""
-    return parse_list(output, parse_block) if output.__class__ is list else output
+    return parse_list(output, parse_block) if isinstance(output, list) else output
 
 
 # Items.
@@ -281,8 +281,8 @@ def _translate_code_interpreter(item: Record) -> list[Block]:
 
 def _parse_interpreter_output(output: Any) -> Block:
     wire_type = output.get("type")
-    if wire_type.__class__ is not str or wire_type not in _INTERPRETER_OUTPUTS:
-        return raw_block("unknown_type", output, wire_type if wire_type.__class__ is str else None)
+    if not isinstance(wire_type, str) or wire_type not in _INTERPRETER_OUTPUTS:
+        return raw_block("unknown_type", output, wire_type if isinstance(wire_type, str) else None)
     return translate(wire_type, output, _INTERPRETER_OUTPUTS[wire_type])[0]
 
 
@@ -339,7 +339,7 @@ def _translate_mcp_call(item: Record) -> list[Block]:
 
 def _mcp_result(output: Any, error: Any) -> Block:
     """Return the result fields of an MCP call. A string error is the tool's output; an object is the vendor's error."""
-    if output is None and error.__class__ is str:
+    if output is None and isinstance(error, str):
         return {"content": error}
     fields = {} if output is None else {"content": parse_tool_output(output)}
     return fields if error is None else {**fields, "structured": error}
@@ -379,7 +379,7 @@ def _translate_local_shell_output(item: Record) -> Block:
 def _translate_shell_output(item: Record) -> Block:
     """Return the output of every command, with the exit code of the last one."""
     output = item["output"]
-    if output.__class__ is str:
+    if isinstance(output, str):
         text = {"content": output, **_failure_flag(item)}
         return _result_block(item, "shell_call_output", text, {"output"})
     texts = [text_block(run[name]) for run in bounded(output) for name in ("stdout", "stderr") if name in run]
@@ -453,7 +453,7 @@ def parse_item(item: Any) -> list[Block]:
         return translate(wire_type, item, ITEMS[wire_type])
     if (
         wire_type is None
-        and item.__class__ is dict
+        and isinstance(item, dict)
         and value_at(item, "id")
         and item.keys() <= {"id", "type"}
     ):
@@ -462,19 +462,19 @@ def parse_item(item: Any) -> list[Block]:
 
 
 def item_type(item: Any) -> str | None:
-    if item.__class__ is not dict:
+    if not isinstance(item, dict):
         return None
     wire_type = item.get("type")
     if wire_type is None and "role" in item and "content" in item:
         return "message"
-    return wire_type if wire_type.__class__ is str else None
+    return wire_type if isinstance(wire_type, str) else None
 
 
 def item_role(item: Any) -> Role:
     wire_type = item_type(item)
     if wire_type == "message":
         role = item.get("role")
-        return ROLES.get(role, "user") if role.__class__ is str else "user"
+        return ROLES.get(role, "user") if isinstance(role, str) else "user"
     return "tool" if wire_type in _RESULT_ITEMS else "assistant"
 
 

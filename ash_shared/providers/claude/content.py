@@ -39,12 +39,12 @@ def _server_result_translation(wire_type: str) -> Callable[[Block], Block]:
 
     def parse(block: Block) -> Block:
         result = block["content"]
-        name = result.get("type") if result.__class__ is dict else None
+        name = result.get("type") if isinstance(result, dict) else None
         typed = {
             "type": "tool_result",
             **pick(block, "tool_use_id"),
             **(_RESULT_CONTENT[name](result) if name in _RESULT_CONTENT else {}),
-            **({"is_error": True} if name.__class__ is str and name.endswith("_error") else {}),
+            **({"is_error": True} if isinstance(name, str) and name.endswith("_error") else {}),
             "structured": result,
         }
         return translated(block, typed, ("tool_use_id", "content"), wire_type)
@@ -91,14 +91,14 @@ def _translate_document(block: Block) -> Block:
 
 
 def _translate_search_result(block: Block) -> Block:
-    if block["source"].__class__ is not str:
+    if not isinstance(block["source"], str):
         raise TypeError
     typed = {"type": "file", "source": {"type": "url", "url": block["source"]}, **pick(block, "title")}
     return translated(block, typed, ("source", "title"), "search_result")
 
 
 def _translate_compaction(block: Block) -> Block:
-    if block.get("content").__class__ is not str:
+    if not isinstance(block.get("content"), str):
         return raw_block("opaque", block, "compaction")
     return translated(block, text_block(block["content"], "summary"), {"content"}, "compaction")
 

@@ -66,9 +66,9 @@ def _envelope_content(envelope: Any) -> Any:
 def _parse_content(raw: str | bytes) -> list[Any] | None:
     try:
         content = _envelope_content(_decode_envelope(raw))
-        if content.__class__ is list:
+        if isinstance(content, list):
             return _typed_list(bounded(content))
-        if content.__class__ is str:
+        if isinstance(content, str):
             return typed_blocks([text_block(content)])
     except (ValueError, RecursionError):
         pass
@@ -120,7 +120,7 @@ _skips = 0
 def _splice_read_blocks(content: Raw) -> bytes:
     """Return the blocks of any content, copied if none needs a translation."""
     blocks = _decode_content(content)
-    if blocks.__class__ is list:
+    if isinstance(blocks, list):
         parse = list(map(parse_block, bounded(blocks)))
         if not all(map(is_, parse, blocks)):
             return _encode(parse)
@@ -129,7 +129,7 @@ def _splice_read_blocks(content: Raw) -> bytes:
 
 def _copy_blocks(content: Raw, blocks: str | list[Any]) -> bytes:
     """Return decoded content that needs no translation, copied byte for byte."""
-    return b'[{"type":"text","text":' + bytes(content) + b"}]" if blocks.__class__ is str else bytes(content)
+    return b'[{"type":"text","text":' + bytes(content) + b"}]" if isinstance(blocks, str) else bytes(content)
 
 
 class _PartialMessage(Struct, gc=False):

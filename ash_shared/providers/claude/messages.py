@@ -159,7 +159,7 @@ def _is_prompt(part: Part) -> bool:
 
 def line_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     message = record.get("message")
-    return [_message_part(record, message if message.__class__ is dict else {}, parsed)]
+    return [_message_part(record, message if isinstance(message, dict) else {}, parsed)]
 
 
 def message_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
@@ -230,7 +230,7 @@ _PROMPT_KEYS = frozenset({"permissionMode", "promptSource", "thinkingMetadata", 
 def line_error(record: Record, message: Record) -> Block | None:
     if record.get("isApiErrorMessage") is True or text_at(record, "error"):
         content = message.get("content")
-        text = content if content.__class__ is str else text_at(content[0], "text") if content else None
+        text = content if isinstance(content, str) else text_at(content[0], "text") if content else None
         details = pick(record, *_ERROR_DETAILS) or None
         return message_error(text_at(record, "error") or "api_error", text, details)
     if message.get("stop_reason") == "refusal":
@@ -256,7 +256,7 @@ def standard_usage(usage: Any) -> Block | None:
 
 
 def _string_ids(value: Any) -> tuple[str, ...]:
-    return tuple(id for id in value if id.__class__ is str) if value.__class__ is list else ()
+    return tuple(id for id in value if isinstance(id, str)) if isinstance(value, list) else ()
 
 
 def request_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
@@ -304,8 +304,8 @@ def _run_error(record: Record) -> Block:
 
 def _error_texts(errors: Any) -> list[str]:
     """Return the texts of the errors of a run, which are texts or objects with a message."""
-    each = errors if errors.__class__ is list else [errors]
-    texts = (error if error.__class__ is str else text_at(error, "message") for error in each)
+    each = errors if isinstance(errors, list) else [errors]
+    texts = (error if isinstance(error, str) else text_at(error, "message") for error in each)
     return list(filter(None, texts))
 
 

@@ -27,20 +27,20 @@ def _is_content(content: Any) -> bool:
 
     Unknown block types may be new ones, so they do not prevent recognition.
     """
-    if content.__class__ is list:
+    if isinstance(content, list):
         return all(
-            block.__class__ is str or (block.__class__ is dict and _is_own_block(block)) for block in content
+            isinstance(block, str) or (isinstance(block, dict) and _is_own_block(block)) for block in content
         )
-    return content.__class__ is str
+    return isinstance(content, str)
 
 
 def _is_own_block(block: Block) -> bool:
     """Return True if no other format writes such a block. OpenAI's parts have their content under their type."""
     wire_type = block.get("type")
-    if wire_type.__class__ is not str or wire_type in _FOREIGN_BLOCKS:
+    if not isinstance(wire_type, str) or wire_type in _FOREIGN_BLOCKS:
         return False
     is_text = wire_type in ("text", "thinking")
-    return wire_type not in block or (is_text and block[wire_type].__class__ is not list)
+    return wire_type not in block or (is_text and not isinstance(block[wire_type], list))
 
 
 _FOREIGN_BLOCKS = frozenset(
@@ -68,7 +68,7 @@ _FOREIGN_BLOCKS = frozenset(
 def _is_message(record: Any) -> bool:
     """Return True for a message parameter: role and content, and no keys of other formats."""
     return (
-        record.__class__ is dict
+        isinstance(record, dict)
         and is_one_of(record.get("role"), ROLES)
         and record.get("type") in (None, "message")
         and _FOREIGN_KEYS.isdisjoint(record)
@@ -80,7 +80,7 @@ def _is_request(record: Record) -> bool:
     """Return True for a request body with a parameter that only this API has, or else with its block types, or else
     with a Claude model and no parameter of another API."""
     messages = record["messages"]
-    if messages.__class__ is not list:
+    if not isinstance(messages, list):
         return False
     if not CLAUDE_REQUEST_KEYS.isdisjoint(record):
         return any(map(_is_message, messages)) and not any(map(_is_foreign_message, messages))
@@ -95,7 +95,7 @@ def _is_own_model(record: Record) -> bool:
     """Return True for a Claude model, or for no model and only known parameters. Gateways of other formats prefix the
     model with the vendor: `anthropic/claude-…`."""
     model = record.get("model")
-    if model.__class__ is str:
+    if isinstance(model, str):
         return "claude" in model and "/" not in model
     return record.keys() <= _REQUEST_PARAMETERS
 
@@ -103,21 +103,21 @@ def _is_own_model(record: Record) -> bool:
 def _has_foreign_parameters(record: Record) -> bool:
     """Return True for parameters, or a form of tools, that only Chat Completions has."""
     tools = record.get("tools")
-    has_functions = tools.__class__ is list and any(value_at(tool, "function") is not None for tool in tools)
+    has_functions = isinstance(tools, list) and any(value_at(tool, "function") is not None for tool in tools)
     return has_functions or not record.keys().isdisjoint(CHAT_REQUEST_KEYS)
 
 
 def _is_foreign_message(message: Any) -> bool:
     """Return True if only another format writes such a message; False if it is merely invalid."""
-    if message.__class__ is not dict:
+    if not isinstance(message, dict):
         return False
     content = message.get("content")
     return (
         is_one_of(message.get("role"), ("developer", "function", "tool"))
         or not message.keys().isdisjoint(_FOREIGN_KEYS)
         or (
-            content.__class__ is list
-            and any(block.__class__ is dict and not _is_own_block(block) for block in content)
+            isinstance(content, list)
+            and any(isinstance(block, dict) and not _is_own_block(block) for block in content)
         )
     )
 
@@ -140,8 +140,8 @@ _REQUEST_PARAMETERS = frozenset(
 
 def _has_own_blocks(message: Record) -> bool:
     content = message["content"]
-    return content.__class__ is list and any(
-        block.__class__ is dict and is_one_of(block.get("type"), _OWN_BLOCKS) for block in content
+    return isinstance(content, list) and any(
+        isinstance(block, dict) and is_one_of(block.get("type"), _OWN_BLOCKS) for block in content
     )
 
 
@@ -161,8 +161,8 @@ def is_response(record: Record) -> bool:
     if not record.keys().isdisjoint(("message", "parentId")):
         return False
     if not _RESPONSE_KEYS.isdisjoint(record):
-        return content.__class__ in (str, list)
-    return content.__class__ is list and record.keys().isdisjoint(("phase", "status")) and _is_message(record)
+        return isinstance(content, str | list)
+    return isinstance(content, list) and record.keys().isdisjoint(("phase", "status")) and _is_message(record)
 
 
 def is_line(record: Record) -> bool:
@@ -211,9 +211,9 @@ def is_block(record: Record) -> bool:
 def is_error(record: Record) -> bool:
     """Return True for an error body of the API, or an error that a run prints; Codex prints only a `message`."""
     error = record.get("error")
-    is_printed = error.__class__ is str or (record.get("message").__class__ is str and len(record) > 2)
+    is_printed = isinstance(error, str) or (isinstance(record.get("message"), str) and len(record) > 2)
     return (
-        (is_printed or error.__class__ is dict)
+        (is_printed or isinstance(error, dict))
         and not _is_gemini_cli_message(record)
         and record.keys().isdisjoint(_FOREIGN_ERROR_KEYS)
     )
@@ -226,6 +226,6 @@ _FOREIGN_ERROR_KEYS = frozenset({"errorText", "param", "sequence_number", "sever
 def is_message_start(record: Record) -> bool:
     """Return True for the start of a streamed response of Claude; pi uses the same `type`."""
     message = record.get("message")
-    if message.__class__ is not dict or "usage" not in message:
+    if not isinstance(message, dict) or "usage" not in message:
         return False
     return message.get("type") == "message" or PI_MESSAGE_KEYS.isdisjoint(message)

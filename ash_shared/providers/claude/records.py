@@ -24,7 +24,7 @@ from ash_shared.records.json_fields import is_one_of
 def parse_line(record: Record) -> ParsedRecord:
     """Parse a `user` or `assistant` line of a stream or a session file."""
     message = record.get("message")
-    if message.__class__ is not dict:
+    if not isinstance(message, dict):
         message = {"content": message}
     content = message.get("content")
     blocks = _line_blocks(record, record.get("content") if content is None else content)
@@ -35,11 +35,11 @@ def parse_line(record: Record) -> ParsedRecord:
 
 def message_role(message: Record, default: Role) -> Role:
     role = message.get("role")
-    return ROLES.get(role, default) if role.__class__ is str else default
+    return ROLES.get(role, default) if isinstance(role, str) else default
 
 
 def _line_blocks(record: Record, content: Any) -> list[Block]:
-    if content.__class__ in (str, list):
+    if isinstance(content, str | list):
         return parse_content(content, parse_block)
     results = [] if content is not None else [name for name in TOOL_RESULTS if record.get(name) is not None]
     if results:
@@ -54,7 +54,7 @@ TOOL_RESULTS = ("toolUseResult", "tool_use_result")
 def _parse_structured_result(result: Any, spelling: str) -> Block:
     """Parse the tool result of a line that has only the structured copy."""
     fields: Block = {"content": result}
-    if result.__class__ is dict:
+    if isinstance(result, dict):
         text = pick(result, "content") or renamed(result, content="stdout")
         fields = {**pick(result, "tool_use_id", "is_error"), **text, "structured": result}
     return parse_nested({"type": "tool_result", **fields, "source_type": spelling}, parse_block)
@@ -67,9 +67,9 @@ def _metadata_record(blocks: list[Block]) -> ParsedRecord:
 def parse_result(record: Record) -> ParsedRecord:
     """Parse the result of a run. Raises TypeError if the errors are not a list of texts."""
     result, errors = record.get("result"), record.get("errors") or []
-    if errors.__class__ is not list or (errors and result is not None and result.__class__ is not str):
+    if not isinstance(errors, list) or (errors and result is not None and not isinstance(result, str)):
         raise TypeError
-    texts = [text_block(result, "result")] if result.__class__ is str else []
+    texts = [text_block(result, "result")] if isinstance(result, str) else []
     blocks = texts + [text_block(error, "error") for error in errors]
     return _metadata_record(blocks) if blocks else control_record(record)
 
@@ -107,10 +107,10 @@ def text_parser(*keys: str, variant: str) -> Callable[[Record], ParsedRecord]:
     """
 
     def parse(record: Record) -> ParsedRecord:
-        if record.get("subtype").__class__ in (dict, list):
+        if isinstance(record.get("subtype"), dict | list):
             raise TypeError
         for key in keys:
-            if record.get(key).__class__ is str:
+            if isinstance(record.get(key), str):
                 typed = text_block(record[key], variant)
                 block = translated(record, typed, _ENVELOPE | {key}, wire_name(record) or "")
                 return _metadata_record([block])
@@ -131,7 +131,7 @@ def parse_summary(record: Record) -> ParsedRecord:
 def parse_queued(record: Record) -> ParsedRecord:
     """Parse an operation of the queue of prompts typed during a turn; without a text it is a control record."""
     content = record.get("content")
-    if content.__class__ not in (str, list):
+    if not isinstance(content, str | list):
         return control_record(record)
     return _metadata_record(parse_content(content, parse_block))
 
@@ -181,10 +181,10 @@ def parse_bare_block(record: Record) -> ParsedRecord:
 def unwrap(record: Record) -> Record:
     """Return the line in the envelope `{type, timestamp, data}` of some clients: its `data`, or its `metadata`."""
     data = record.get("data")
-    if data.__class__ is not dict or not is_one_of(record.get("type"), _WRAPPED_TYPES) or "message" in record:
+    if not isinstance(data, dict) or not is_one_of(record.get("type"), _WRAPPED_TYPES) or "message" in record:
         return record
     line = data.get("metadata", data)
-    if line.__class__ is not dict or ("message" not in line and line.get("type") != record["type"]):
+    if not isinstance(line, dict) or ("message" not in line and line.get("type") != record["type"]):
         return record
     return {"type": record["type"], "timestamp": record.get("timestamp"), **line}
 

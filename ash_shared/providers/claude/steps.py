@@ -136,7 +136,7 @@ _BLOCK_OPENERS: Mapping[str, Callable[[Block, str], Step]] = {
 def _append_delta(event: _Event) -> list[Step]:
     delta = event["delta"]
     kind, text, more = _DELTAS[delta["type"]](delta)
-    if text.__class__ is not str:
+    if not isinstance(text, str):
         raise TypeError
     return [Chunk(kind, text, _slot(event), fields=more)]
 
@@ -261,9 +261,9 @@ def _add_structured_result(blocks: list[Block], part: Part) -> list[Block]:
     copy also states the subagent that the call started."""
     structured = part.metadata.get("toolUseResult")
     results = [block for block in blocks if block["type"] == "tool_result"]
-    if len(results) != 1 or structured.__class__ not in (dict, list):
+    if len(results) != 1 or not isinstance(structured, dict | list):
         return blocks
-    agent = first_text(structured, ("agentId", "agent_id")) if structured.__class__ is dict else None
+    agent = first_text(structured, ("agentId", "agent_id")) if isinstance(structured, dict) else None
     added = {"structured": structured, **({} if agent is None else {"agent_id": agent})}
     return [{**added, **block} if block is results[0] else block for block in blocks]
 
@@ -331,6 +331,6 @@ def compaction_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     trigger = value_at(record, "compactMetadata", "trigger") or value_at(
         record, "compact_metadata", "trigger"
     )
-    more = {"trigger": trigger} if trigger.__class__ is str else {}
+    more = {"trigger": trigger} if isinstance(trigger, str) else {}
     boundary = Emit("system_message", {"text": text, "variant": "compact_boundary", **more})
     return [*boundary_parts(record, parsed), boundary]

@@ -76,7 +76,7 @@ TYPES: Mapping[str, WireType] = {
     "completion": WireType(
         records.parse_completion,
         steps=steps.completion_steps,
-        matches=lambda record: record.get("completion").__class__ is str,
+        matches=lambda record: isinstance(record.get("completion"), str),
     ),
     "error": WireType(control_record, messages.error_parts, steps.error_steps, matches=recognition.is_error),
     "message": WireType(
@@ -174,9 +174,9 @@ def wire_type(record: Record) -> WireType:
 
 def _line_type(line: Record) -> WireType:
     name = line.get("type")
-    if name.__class__ is not str:
+    if not isinstance(name, str):
         return _REQUEST if "messages" in line else _UNTYPED
-    if name == "system" and (subtype := line.get("subtype")).__class__ is str:
+    if name == "system" and isinstance((subtype := line.get("subtype")), str):
         return SYSTEM_TYPES.get(subtype, _UNKNOWN_SYSTEM)
     return TYPES.get(name, _UNKNOWN)
 
@@ -187,6 +187,6 @@ def recognize(record: Record) -> WireType | None:
 
 def _is_own(record: Record) -> bool:
     name = record.get("type")
-    if name.__class__ is not str:
+    if not isinstance(name, str):
         return recognition.is_untyped_record(record)
     return name in TYPES and TYPES[name].matches(record) and record.keys().isdisjoint(ENVELOPE_KEYS)

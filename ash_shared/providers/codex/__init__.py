@@ -96,7 +96,7 @@ def _parse_plain(record: Record) -> ParsedRecord:
 
 def _parse_notification(record: Record) -> ParsedRecord:
     item = value_at(record, "params", "item")
-    if item.__class__ is dict:
+    if isinstance(item, dict):
         return parse_turn_item(item, record)
     is_delta = record["method"].endswith(("/delta", "Delta"))
     return (chunk_record if is_delta else control_record)(record, record["method"])
@@ -104,7 +104,7 @@ def _parse_notification(record: Record) -> ParsedRecord:
 
 def _notification_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     item = value_at(record, "params", "item")
-    return messages.turn_item_parts(item, parsed) if item.__class__ is dict else []
+    return messages.turn_item_parts(item, parsed) if isinstance(item, dict) else []
 
 
 def _notification_item_steps(record: Record, parsed: ParsedRecord) -> Steps:
@@ -158,12 +158,12 @@ def _is_header(record: Record) -> bool:
 
 
 def _is_prompt(record: Record) -> bool:
-    return record.keys() == {"prompt"} and record["prompt"].__class__ is str
+    return record.keys() == {"prompt"} and isinstance(record["prompt"], str)
 
 
 def _is_foreign(record: Record) -> bool:
     """Return True for a call or result written by another tool: with a time, and a call's name in a separate object."""
-    is_named = record.get("function").__class__ is dict or {"name", "result"} <= record.keys()
+    is_named = isinstance(record.get("function"), dict) or {"name", "result"} <= record.keys()
     return is_named and not _TIME_KEYS.isdisjoint(record) and record.keys().isdisjoint(_OTHER_CLI_KEYS)
 
 
@@ -172,8 +172,8 @@ _OTHER_CLI_KEYS = frozenset({"content", "data", "tool_call", "tool_id", "tool_us
 
 
 def _is_error(record: Record) -> bool:
-    return (record.keys() == {"type", "message"} and record["message"].__class__ is str) or (
-        record.keys() == {"timestamp", "type", "text"} and record["text"].__class__ is str
+    return (record.keys() == {"type", "message"} and isinstance(record["message"], str)) or (
+        record.keys() == {"timestamp", "type", "text"} and isinstance(record["text"], str)
     )
 
 
@@ -254,14 +254,14 @@ def wire_type(record: Record) -> WireType:
         return ITEM_LINES.get(text_at(record, "payload", "type") or "", UNKNOWN_ITEM_LINE)
     if name == "event_msg":
         return EVENT_LINES.get(text_at(record, "payload", "type") or "", UNKNOWN_EVENT_LINE)
-    return TYPES.get(name, _UNKNOWN) if name.__class__ is str else _untyped_row(record)
+    return TYPES.get(name, _UNKNOWN) if isinstance(name, str) else _untyped_row(record)
 
 
 def _untyped_row(record: Record) -> WireType:
     """Return the row of a line of early rollout files, the app server or the legacy `codex exec` output."""
     if "method" in record:
         return _NOTIFICATIONS.get(text_at(record, "method") or "", _OTHER_NOTIFICATION)
-    if record.get("msg").__class__ is dict:
+    if isinstance(record.get("msg"), dict):
         return LEGACY_EVENT_LINES.get(text_at(record, "msg", "type") or "", UNKNOWN_LEGACY_EVENT_LINE)
     if text_at(record, "role"):
         return _PLAIN_MESSAGE
@@ -286,8 +286,8 @@ def _is_own(record: Record) -> bool:
     """Return True for a record of Codex. Items of the Responses API without an envelope are not claimed."""
     name = record.get("type")
     if "payload" in record:
-        has_body = record["payload"].__class__ is dict
-        return name.__class__ is str and has_body and record.keys() <= _ROLLOUT_KEYS
+        has_body = isinstance(record["payload"], dict)
+        return isinstance(name, str) and has_body and record.keys() <= _ROLLOUT_KEYS
     if name is None:
         return body_keys(record) <= {"method", "msg"} and _recognizes_untyped(record)
     if not record.keys().isdisjoint(ENVELOPE_KEYS):
@@ -303,7 +303,7 @@ def _recognizes_untyped(record: Record) -> bool:
         return method is not None and method.startswith(("item/", "thread/", "turn/")) and "params" in record
     if "role" in record:
         has_text = text_at(record, "message") is not None
-        return record["role"].__class__ is str and "created_at" in record and has_text
+        return isinstance(record["role"], str) and "created_at" in record and has_text
     return _is_header(record) or _is_prompt(record)
 
 
@@ -342,7 +342,7 @@ def _agent_of_session(record: Record, body: Any) -> str | None:
 def _metadata_object(record: Record) -> Any:
     """Return the object with a line's metadata: its payload, its event, or the line itself."""
     for name in ("payload", "msg"):
-        if record.get(name).__class__ is dict:
+        if isinstance(record.get(name), dict):
             return record[name]
     return record
 

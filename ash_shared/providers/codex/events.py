@@ -50,7 +50,7 @@ def _translate_agent_reasoning(event: Record) -> Block:
 
 def _notice_translation(variant: str) -> Translation:
     def parse(event: Record) -> Block:
-        fields = event["error"] if "message" not in event and event.get("error").__class__ is dict else event
+        fields = event["error"] if "message" not in event and isinstance(event.get("error"), dict) else event
         rest = {key: value for key, value in fields.items() if key != "message"}
         extra = rest if fields is event else {**event, "error": rest}
         return translated(extra, text_block(fields["message"], variant), (), event["type"])

@@ -82,7 +82,7 @@ def call_event_parts(event: Record, parsed: ParsedRecord) -> list[Part]:
 def _call_end_parts(call: Any, blocks: list[Block]) -> list[Part]:
     """Return the details that an event adds to the result of a finished call."""
     results = [block for block in blocks if block["type"] == "tool_result"]
-    if call.__class__ is not str or not results:
+    if not isinstance(call, str) or not results:
         return []
     details = pick(results[0], "is_error", "exit_code", "structured")
     return [Part(role=None, blocks=[{"type": "tool_result", "tool_use_id": call, **details}])]
@@ -130,7 +130,7 @@ def _standard_usage(counts: Any) -> Block | None:
 def token_count_parts(event: Record, parsed: ParsedRecord) -> list[Part]:
     """Return the usage of the last response. Codex repeats it when it reports rate limits."""
     info = event.get("info")
-    if info.__class__ is not dict:
+    if not isinstance(info, dict):
         usage = _standard_usage(event)
         return [Part(role=None, usage=usage)] if usage else []
     return usage_parts(info.get("last_token_usage"), info.get("total_token_usage"))
@@ -167,7 +167,7 @@ def abort_parts(event: Record, parsed: ParsedRecord) -> list[Part]:
 
 def _standard_error(code: str, record: Any) -> Block:
     """Return the keys of a `MessageError`; `code` is the default if the record has none."""
-    fields = record["error"] if value_at(record, "error").__class__ is dict else record
+    fields = record["error"] if isinstance(value_at(record, "error"), dict) else record
     texts = (text_at(fields, name) for name in ("message", "text", "reason"))
     return message_error(_error_code(fields) or code, next(filter(None, texts), code), record)
 
@@ -175,5 +175,5 @@ def _standard_error(code: str, record: Any) -> Block:
 def _error_code(fields: Any) -> str | None:
     """Return the error code: `codex_error_info` is a name, or an object with the name as its only key."""
     info = value_at(fields, "codex_error_info")
-    name = next(iter(info), None) if info.__class__ is dict else info
-    return name if name.__class__ is str and name else text_at(fields, "kind")
+    name = next(iter(info), None) if isinstance(info, dict) else info
+    return name if isinstance(name, str) and name else text_at(fields, "kind")

@@ -25,7 +25,7 @@ from ash_shared.providers.codex.bodies import BodyParser, BodyType, parse_contro
 from ash_shared.providers.codex.content import keep_item_keys, parse_list
 from ash_shared.records import responses_items
 from ash_shared.records.contract import ParsedRecord, Record, WireType, unknown_record
-from ash_shared.records.json_fields import decode_arguments, input_at, text_at, value_at
+from ash_shared.records.json_fields import decode_arguments, input_at, is_integer, text_at, value_at
 from ash_shared.records.responses_items import UNTYPED, call_output, item_role
 
 _ENVELOPE = frozenset({"created_at", "ordinal", "timestamp"})
@@ -74,14 +74,14 @@ _HEADER = re.compile(
 
 def exit_status(output: Any) -> Block:
     """Return the exit code that Codex wrote into the text of an output: as JSON, or in a header line."""
-    if output.__class__ is not str:
+    if not isinstance(output, str):
         return {}
     if output.startswith("{"):
         code = value_at(decode_arguments(output), "metadata", "exit_code")
     else:
         header = _HEADER.match(output)
         code = int(header[1]) if header else None
-    return {"is_error": code != 0, "exit_code": code} if code.__class__ is int else {}
+    return {"is_error": code != 0, "exit_code": code} if is_integer(code) else {}
 
 
 def _translate_foreign_result(item: Record) -> Block:

@@ -241,7 +241,7 @@ def plan_delta_steps(event: Record, parsed: ParsedRecord) -> Steps:
 def output_delta_steps(event: Record, parsed: ParsedRecord) -> Steps:
     """Return an output delta. Its bytes are in base64, or a list of numbers in legacy versions."""
     chunk = event["chunk"]
-    data = b64decode(chunk) if chunk.__class__ is str else bytes(chunk)
+    data = b64decode(chunk) if isinstance(chunk, str) else bytes(chunk)
     text = data.decode("utf-8", "replace")
     return [Chunk("output", text, call={"id": event["call_id"]}, fields=pick(event, "stream"))]
 
@@ -279,7 +279,7 @@ def undo_steps(event: Record, parsed: ParsedRecord) -> Steps:
 
 def _agent_message(id: Any, thread: Any, message: Any, *, agent: Any = None, wait: bool = False) -> Step:
     targets = {"targetAgentId": agent, "targetSessionId": thread}
-    target = {name: value for name, value in targets.items() if value.__class__ is str}
+    target = {name: value for name, value in targets.items() if isinstance(value, str)}
     payload = {"messageId": id, **target, "message": message or "", "wait": wait}
     return Emit("agent_message", payload)
 
@@ -294,7 +294,7 @@ def agent_activity_steps(event: Record, parsed: ParsedRecord) -> Steps:
 
 def _started_agent_steps(call: str, thread: Any) -> list[Step]:
     """Add the thread that a call started to the result of the call, which follows."""
-    if thread.__class__ is not str:
+    if not isinstance(thread, str):
         return []
     return [Part(role=None, blocks=[{"type": "tool_result", "tool_use_id": call, "agent_id": thread}])]
 
@@ -322,7 +322,7 @@ def agent_wait_steps(event: Record, parsed: ParsedRecord) -> Steps:
 
 def _parse_agent_state(state: Any) -> tuple[str, Any]:
     """Return a state's name and message: Rust writes a name, or an object with the name as its key."""
-    if state.__class__ is not dict:
+    if not isinstance(state, dict):
         return str(state), None
     return next(iter(state.items()), ("", None))
 
@@ -435,7 +435,7 @@ def _replacing_step(role: Any, blocks: list[Block]) -> Part:
 
 
 def _with_todo_items(block: Block) -> Block:
-    is_list = block["name"] == "todo_list" and block["input"].__class__ is list
+    is_list = block["name"] == "todo_list" and isinstance(block["input"], list)
     return {**block, "input": {"items": block["input"]}} if is_list else block
 
 

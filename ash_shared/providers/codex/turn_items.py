@@ -204,7 +204,7 @@ def _single_argument_call(name: str, argument: str) -> Translation:
 
 def _translate_function_call_output(item: Record) -> Block:
     output = item["output"]
-    content = parse_list(output) if output.__class__ is list else output
+    content = parse_list(output) if isinstance(output, list) else output
     typed = {"type": "tool_result", "content": content}
     return translated(item, typed, {"output"}, item["type"])
 

@@ -56,6 +56,7 @@ from ash_shared.records.gemini_parts import (
 )
 from ash_shared.records.json_fields import (
     first_text,
+    is_integer,
     is_one_of,
     message_error,
     text_at,
@@ -77,17 +78,17 @@ def _content_role(content: Any, default: Role) -> Role:
     """Return the role of a content; "tool" if it contains only function responses."""
     role = _ROLES.get(text_at(content, "role"), default)
     parts = value_at(content, "parts")
-    is_tool_content = parts.__class__ is list and parts and all(map(_is_function_response, parts))
+    is_tool_content = isinstance(parts, list) and parts and all(map(_is_function_response, parts))
     return "tool" if is_tool_content and role == "user" else role
 
 
 def _is_function_response(part: Any) -> bool:
-    return part.__class__ is dict and not part.keys().isdisjoint(("functionResponse", "function_response"))
+    return isinstance(part, dict) and not part.keys().isdisjoint(("functionResponse", "function_response"))
 
 
 def _parse_content(content: Any) -> list[Block]:
     """Return the blocks of a content; a part or a list of parts is accepted in place of a content."""
-    if content.__class__ is not dict or is_part(content):
+    if not isinstance(content, dict) or is_part(content):
         return parse_parts(content)
     if content.get("parts") is not None:
         return parse_parts(content["parts"])
@@ -99,7 +100,7 @@ def _request_contents(record: Record) -> list[tuple[Role, Any]]:
     system = value_in_either_case(record, "systemInstruction", "system_instruction")
     contents = record["contents"]
     system_contents: list[tuple[Role, Any]] = [] if system is None else [("system", system)]
-    content_list = contents if contents.__class__ is list else [contents]
+    content_list = contents if isinstance(contents, list) else [contents]
     return system_contents + [(_content_role(content, "user"), content) for content in content_list]
 
 
@@ -109,7 +110,7 @@ def _parse_request(record: Record) -> ParsedRecord:
 
 
 def _parse_candidate(candidate: Any) -> list[Block]:
-    if candidate.__class__ is not dict:
+    if not isinstance(candidate, dict):
         return [raw_block("malformed", candidate, "candidate")]
     content, index = candidate.get("content"), candidate.get("index")
     blocks = [] if content is None else _parse_content(content)
@@ -141,8 +142,8 @@ def _translate_error(error: Record) -> Block:
 def _is_response_body(record: Record) -> bool:
     candidates = record.get("candidates")
     if candidates is not None:
-        return candidates.__class__ is list and all(
-            candidate.__class__ is dict and "message" not in candidate for candidate in candidates
+        return isinstance(candidates, list) and all(
+            isinstance(candidate, dict) and "message" not in candidate for candidate in candidates
         )
     return record.keys() <= _NO_CANDIDATE_KEYS | _RESPONSE_KEYS
 
@@ -157,18 +158,18 @@ _RESPONSE_KEYS = frozenset(
 
 def _is_request(record: Record) -> bool:
     contents = record.get("contents")
-    if contents.__class__ is list:
+    if isinstance(contents, list):
         return all(map(_is_request_content, contents))
-    return contents.__class__ is str or _is_request_content(contents)
+    return isinstance(contents, str) or _is_request_content(contents)
 
 
 def _is_request_content(content: Any) -> bool:
-    return content.__class__ is str or is_part(content) or (content.__class__ is dict and "parts" in content)
+    return isinstance(content, str) or is_part(content) or (isinstance(content, dict) and "parts" in content)
 
 
 def _is_bare_content(record: Record) -> bool:
     parts = record.get("parts")
-    if parts.__class__ is not list or "type" in record or not is_one_of(record.get("role", "user"), _ROLES):
+    if not isinstance(parts, list) or "type" in record or not is_one_of(record.get("role", "user"), _ROLES):
         return False
     if not parts:
         return record.keys() <= {"role", "parts"} and record.get("role", "user") in ("model", "user")
@@ -178,7 +179,7 @@ def _is_bare_content(record: Record) -> bool:
 def _is_error_body(record: Record) -> bool:
     """Return True for an error of a Google API, which has both an HTTP status code and the name of the status."""
     error = record["error"]
-    return error.__class__ is dict and error.get("code").__class__ is int and "status" in error
+    return isinstance(error, dict) and is_integer(error.get("code")) and "status" in error
 
 
 def parse_block(block: Any) -> Block:
@@ -190,7 +191,7 @@ def parse_block(block: Any) -> Block:
 
 def header(record: Record) -> RecordHeader:
     """Return the metadata of a record. A response id is not unique, because all chunks share it."""
-    body = record["interaction"] if record.get("interaction").__class__ is dict else record
+    body = record["interaction"] if isinstance(record.get("interaction"), dict) else record
     return RecordHeader(
         timestamp=to_milliseconds(first_text(body, ("createTime", "create_time", "created"))),
         model=first_text(body, ("modelVersion", "model_version", "model")),

@@ -47,7 +47,7 @@ def _signature_delta(delta: Record, slot: str) -> list[Step]:
 def _call_delta(delta: Record, slot: str) -> list[Step]:
     """Return arguments that arrive in one piece."""
     arguments = delta.get("arguments")
-    text = arguments if arguments.__class__ is str else _encode(arguments).decode() if arguments else ""
+    text = arguments if isinstance(arguments, str) else _encode(arguments).decode() if arguments else ""
     return [Chunk("input", text, slot, call={"id": text_at(delta, "id"), "name": text_at(delta, "name")})]
 
 

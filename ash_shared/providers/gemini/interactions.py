@@ -110,9 +110,9 @@ def _translate_tool_result(item: Block) -> Block:
     typed = {"type": "tool_result", **pick(item, "is_error"), **renamed(item, tool_use_id="call_id")}
     if result is None:  # the tool reports no result
         return translated(item, typed, ("call_id", "is_error"), item["type"])
-    if result.__class__ is str:
+    if isinstance(result, str):
         typed["content"] = result
-    elif result.__class__ is list and all(map(is_item, result)):
+    elif isinstance(result, list) and all(map(is_item, result)):
         typed["content"] = _parse_items(result)
     else:
         typed |= {"content": result, "structured": result}
@@ -146,7 +146,7 @@ _ITEM_TRANSLATIONS: Mapping[str, Callable[[Block], Block | list[Block]]] = {
 
 
 def is_item(item: Any) -> bool:
-    return item.__class__ is dict and (is_native(item) or is_one_of(item.get("type"), _ITEM_TRANSLATIONS))
+    return isinstance(item, dict) and (is_native(item) or is_one_of(item.get("type"), _ITEM_TRANSLATIONS))
 
 
 def _parse_items(items: list[Any]) -> list[Block]:
@@ -154,12 +154,12 @@ def _parse_items(items: list[Any]) -> list[Block]:
 
 
 def parse_step(item: Any) -> list[Block]:
-    if item.__class__ is str:
+    if isinstance(item, str):
         return [text_block(item)]
     if is_native(item):
         return [item]
-    wire_type = item.get("type") if item.__class__ is dict else None
-    if wire_type.__class__ is not str:
+    wire_type = item.get("type") if isinstance(item, dict) else None
+    if not isinstance(wire_type, str):
         return [raw_block("unknown_type", item)]
     if wire_type not in _ITEM_TRANSLATIONS:
         return [raw_block("malformed" if wire_type == "text" else "unknown_type", item, wire_type)]
@@ -191,7 +191,7 @@ def step_speaker(step: Any) -> Speaker:
 
 def _parse_input_item(item: Any) -> tuple[Speaker, list[Block]]:
     """Parse a step of the input, or an earlier chat turn with a role and a content."""
-    if item.__class__ is not dict or "role" not in item or "type" in item:
+    if not isinstance(item, dict) or "role" not in item or "type" in item:
         is_model_step = is_one_of(value_at(item, "type"), ("model_output", "thought", "function_call"))
         return ("assistant" if is_model_step else "user"), parse_step(item)
     return ("assistant" if item["role"] == "model" else "user"), _step_content(item)
@@ -259,7 +259,7 @@ def interaction_error(record: Record) -> Block | None:
 
 def event_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     """Return a part for the error of an event, if any. Other events have only steps."""
-    return [Part(role=None, error=event_error(record))] if record.get("error").__class__ is dict else []
+    return [Part(role=None, error=event_error(record))] if isinstance(record.get("error"), dict) else []
 
 
 def event_error(event: Record) -> Block:

@@ -31,7 +31,7 @@ _UNFINISHED = (None, "", "FINISH_REASON_UNSPECIFIED", 0)
 def response_steps(record: Record, part: Part) -> list[Step]:
     """Return the steps of a record; `part` is the record's part of the standard messages."""
     ends = list(_end_steps(record, part))
-    is_last = any(step.__class__ is ResponseEnd for step in ends)
+    is_last = any(isinstance(step, ResponseEnd) for step in ends)
     block_steps = [step for block in part.blocks for step in _block_steps(block, part, is_last)]
     usage = _usage_steps(record, part, is_last)
     if part.error is not None and not block_steps:
@@ -60,7 +60,7 @@ def _end_steps(record: Record, part: Part) -> Iterator[Step]:
     is_blocked = not candidates and part.error is not None
     if not is_blocked and (not reasons or any(reason in _UNFINISHED for reason in reasons)):
         return
-    stop = next((reason for reason in reasons if reason.__class__ is str), None)
+    stop = next((reason for reason in reasons if isinstance(reason, str)), None)
     if _may_continue(part):
         for index in range(len(candidates)):
             yield ChunkEnd(f"{index}/text", wait_for_part=True, fields={"stopReason": stop})

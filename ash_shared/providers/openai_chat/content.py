@@ -46,14 +46,14 @@ ROLES: Mapping[Any, Role] = {
 
 def parse_block(block: Any) -> Block:
     """Parse one part of a content list. An OpenAI `file` part has a `file` key; Ash's own file block does not."""
-    if block.__class__ is str:
+    if isinstance(block, str):
         return text_block(block)
-    wire_type = block.get("type") if block.__class__ is dict else None
+    wire_type = block.get("type") if isinstance(block, dict) else None
     if wire_type == "file" and "file" in block:
         return translate(wire_type, block, _translate_file)[0]
     if is_native(block):
         return block
-    if wire_type.__class__ is not str:
+    if not isinstance(wire_type, str):
         return raw_block("unknown_type", block)
     if wire_type in PARTS:
         return translate(wire_type, block, PARTS[wire_type])[0]
@@ -71,7 +71,7 @@ def _parse_untranslated(wire_type: str, block: Block) -> Block:
 def _flatten(record: Record, name: str) -> Record:
     """Return the record with the object under `name` flattened into it; keys that both have stay in the object."""
     inner = record[name]
-    if inner.__class__ is not dict:
+    if not isinstance(inner, dict):
         raise TypeError
     rest = without(record, name)
     inner_only, shared = without(inner, *rest), pick(inner, *rest)
@@ -80,7 +80,7 @@ def _flatten(record: Record, name: str) -> Record:
 
 def _flatten_link(part: Record, wire_type: str) -> tuple[Record, Any]:
     """Return a part with a URL, flattened, and the URL. Some vendors write the bare URL instead of an object."""
-    if part[wire_type].__class__ is str:
+    if isinstance(part[wire_type], str):
         return part, part[wire_type]
     return (flat := _flatten(part, wire_type)), flat["url"]
 
@@ -107,7 +107,7 @@ def _file_link_translation(wire_type: str, kind: str) -> Callable[[Record], Bloc
 def _translate_audio(part: Record) -> Block:
     """Translate a recording in base64. Some vendors write it as a bare string without its format."""
     flat = {**part, "data": part["input_audio"]}
-    if part["input_audio"].__class__ is str:
+    if isinstance(part["input_audio"], str):
         del flat["input_audio"]
     else:
         flat = _flatten(part, "input_audio")
@@ -185,7 +185,7 @@ def _translate_tool_result(message: Record, role: str) -> Block:
     typed: Block = {"type": "tool_result"}
     if role == "function" or "tool_call_id" in message:
         typed["tool_use_id"] = message["tool_call_id"] if role == "tool" else None
-    typed["content"] = parse_parts(content) if content.__class__ is list else content
+    typed["content"] = parse_parts(content) if isinstance(content, list) else content
     consumed = {"role", "content"} | ({"tool_call_id"} if role == "tool" else set())
     return translated(message, typed, consumed, role)
 
@@ -193,7 +193,7 @@ def _translate_tool_result(message: Record, role: str) -> Block:
 def _with_citations(blocks: list[Block], annotations: Any) -> tuple[list[Block], bool]:
     """Add the citations of a response to its first text block. The second value is False if there is none."""
     index = next((position for position, block in enumerate(blocks) if block["type"] == "text"), None)
-    if index is None or annotations.__class__ is not list:
+    if index is None or not isinstance(annotations, list):
         return blocks, False
     return [*blocks[:index], {**blocks[index], "citations": annotations}, *blocks[index + 1 :]], True
 
@@ -211,7 +211,7 @@ REASONING = ("reasoning_content", "reasoning", "reasoning_details")
 def _parse_reasoning(message: Record) -> list[Block]:
     """Parse the reasoning, which gateways repeat under up to three names: the first text; the others go to `extra`."""
     present = {name: message[name] for name in REASONING if message.get(name) is not None}
-    texts = {name: text for name, text in present.items() if text.__class__ is str}
+    texts = {name: text for name, text in present.items() if isinstance(text, str)}
     name = next((name for name in texts if texts[name]), None)
     if name is None and present.get("reasoning_details"):
         block = reasoning_details_block(present["reasoning_details"])
@@ -243,13 +243,13 @@ def _parse_audio(message: Record) -> list[Block]:
 
 
 def parse_call(call: Any) -> list[Block]:
-    wire_type = call.get("type") if call.__class__ is dict else None
+    wire_type = call.get("type") if isinstance(call, dict) else None
     if wire_type is None:
         wire_type = next(
-            (name for name in _CALL_TRANSLATIONS if call.__class__ is dict and name in call), None
+            (name for name in _CALL_TRANSLATIONS if isinstance(call, dict) and name in call), None
         )
-    if wire_type.__class__ is not str or wire_type not in _CALL_TRANSLATIONS:
-        return [raw_block("unknown_type", call, wire_type if wire_type.__class__ is str else None)]
+    if not isinstance(wire_type, str) or wire_type not in _CALL_TRANSLATIONS:
+        return [raw_block("unknown_type", call, wire_type if isinstance(wire_type, str) else None)]
     return translate(wire_type, call, _CALL_TRANSLATIONS[wire_type])
 
 
@@ -294,5 +294,5 @@ _ASSISTANT_KEYS: Mapping[str, Callable[[Record], list[Block]]] = {
 
 def message_blocks(message: Any) -> list[Block]:
     """Return the blocks of a message of a request; a malformed message becomes one raw block."""
-    role = message.get("role") if message.__class__ is dict else None
-    return translate(role if role.__class__ is str else "message", message, parse_message)
+    role = message.get("role") if isinstance(message, dict) else None
+    return translate(role if isinstance(role, str) else "message", message, parse_message)

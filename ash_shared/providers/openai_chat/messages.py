@@ -12,6 +12,7 @@ from ash_shared.records.json_fields import (
     cost_at,
     count_at,
     first_text,
+    is_integer,
     is_one_of,
     list_or_empty,
     message_error,
@@ -55,12 +56,12 @@ def response_cost(record: Record) -> float | None:
 
 def standard_error(error: Any) -> Block | None:
     """Return the keys of a `MessageError`. A gateway's code may be an HTTP status number."""
-    if error.__class__ is str and error:
+    if isinstance(error, str) and error:
         return message_error("error", error)
-    if error.__class__ is not dict:
+    if not isinstance(error, dict):
         return None
     number = error.get("code")
-    code = first_text(error, ("code", "type")) or (str(number) if number.__class__ is int else "error")
+    code = first_text(error, ("code", "type")) or (str(number) if is_integer(number) else "error")
     return message_error(code, text_at(error, "message"), error)
 
 
@@ -70,7 +71,7 @@ def _has_refusal(blocks: list[Block]) -> bool:
 
 def _message_part(message: Any, blocks: list[Block]) -> Part:
     role_name = value_at(message, "role")
-    role = ROLES.get(role_name, "user") if role_name.__class__ is str else "user"
+    role = ROLES.get(role_name, "user") if isinstance(role_name, str) else "user"
     refused = "refusal" if _has_refusal(blocks) else None
     return Part(role=speaker_of_role(role), blocks=blocks, metadata={"stop_reason": refused})
 
@@ -141,28 +142,28 @@ def is_chunk(record: Record) -> bool:
     choices = record["choices"]
     if not choices:
         return text_at(record, "object") not in ("chat.completion", "text_completion")
-    return choices.__class__ is list and all(map(_is_delta, choices))
+    return isinstance(choices, list) and all(map(_is_delta, choices))
 
 
 def _is_delta(choice: Any) -> bool:
-    return choice.__class__ is dict and "delta" in choice
+    return isinstance(choice, dict) and "delta" in choice
 
 
 def has_legacy_text(record: Record) -> bool:
     """Return True for the choices of the legacy completions API. Its chunks look like complete responses."""
     choices = record["choices"]
-    return choices.__class__ is list and any(map(is_legacy_text, choices))
+    return isinstance(choices, list) and any(map(is_legacy_text, choices))
 
 
 def is_legacy_text(choice: Any) -> bool:
-    return choice.__class__ is dict and "text" in choice and "message" not in choice
+    return isinstance(choice, dict) and "text" in choice and "message" not in choice
 
 
-def choice_blocks(choice: Record) -> list[Block]:
+def choice_blocks(choice: Any) -> list[Block]:
     """Return the blocks of a choice; all choices but the first are marked with their index."""
     blocks = translate("choice", choice, _parse_choice)
-    index = choice.get("index") if choice.__class__ is dict else None
-    if index.__class__ is not int or index == 0:
+    index = choice.get("index") if isinstance(choice, dict) else None
+    if not is_integer(index) or index == 0:
         return blocks
     return [with_extra(block, {"choice_index": index}) for block in blocks]
 
@@ -190,5 +191,5 @@ def parse_transcription(record: Record) -> ParsedRecord:
 
 
 def is_transcription(record: Record) -> bool:
-    is_verbose = record.get("segments").__class__ is list and "language" in record
-    return is_verbose and record.get("text").__class__ is str
+    is_verbose = isinstance(record.get("segments"), list) and "language" in record
+    return is_verbose and isinstance(record.get("text"), str)

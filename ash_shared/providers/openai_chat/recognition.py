@@ -30,31 +30,31 @@ PART_TYPES = frozenset(PARTS) | _ANTHROPIC_PARTS | {"file", "reference", "text"}
 
 
 def _part_types(content: Any) -> Iterable[Any]:
-    if content.__class__ is not list:
+    if not isinstance(content, list):
         return ()
     return (
-        part.get("type") if part.__class__ is dict else None for part in content if part.__class__ is not str
+        part.get("type") if isinstance(part, dict) else None for part in content if not isinstance(part, str)
     )
 
 
 def _is_own_part(part: Any) -> bool:
     """Return True if no other format writes such a part."""
-    if part.__class__ is not dict or not is_one_of(wire_type := part.get("type"), PART_TYPES):
+    if not isinstance(part, dict) or not is_one_of(wire_type := part.get("type"), PART_TYPES):
         return False
     return (
         wire_type in part
-        and (wire_type != "thinking" or part[wire_type].__class__ is list)
+        and (wire_type != "thinking" or isinstance(part[wire_type], list))
         and wire_type != "text"
     )
 
 
 def _could_be_message(message: Any) -> bool:
     return (
-        message.__class__ is dict
+        isinstance(message, dict)
         and is_one_of(message.get("role"), ROLES)
         and _FOREIGN_KEYS.isdisjoint(message)
-        and message.get("type").__class__ is not str
-        and (message.get("content") is None or message["content"].__class__ in (str, list))
+        and not isinstance(message.get("type"), str)
+        and (message.get("content") is None or isinstance(message["content"], str | list))
     )
 
 
@@ -67,7 +67,7 @@ def _is_distinctive(message: Record) -> bool:
         (message["role"] in {"developer", "function", "tool"} and _has_known_parts(message))
         or not CHAT_MESSAGE_KEYS.isdisjoint(message)
         or (
-            message.get("content").__class__ is list
+            isinstance(message.get("content"), list)
             and any(map(_is_own_part, message["content"]))
             and not any(
                 is_one_of(wire_type, _RESPONSES_PARTS) for wire_type in _part_types(message["content"])
@@ -88,7 +88,7 @@ def _is_request(record: Record) -> bool:
     """Return True for a body with a message that only this API has, or else, unless it has keys or parts of Anthropic's
     API, with one of the API's parameters or models."""
     messages = record["messages"]
-    if messages.__class__ is not list or not messages or record.get("type").__class__ is str:
+    if not isinstance(messages, list) or not messages or isinstance(record.get("type"), str):
         return False
     if not all(map(_could_be_message, messages)):
         return False
@@ -102,18 +102,18 @@ def _is_request(record: Record) -> bool:
 def _has_own_parameters(record: Record) -> bool:
     tools = record.get("tools")
     return not CHAT_REQUEST_KEYS.isdisjoint(record) or (
-        tools.__class__ is list and any(value_at(tool, "function") is not None for tool in tools)
+        isinstance(tools, list) and any(value_at(tool, "function") is not None for tool in tools)
     )
 
 
 def _is_own_model(model: Any) -> bool:
     """Return True for any model name but Claude's own. Gateways prefix the vendor: `anthropic/claude-…`."""
-    return model.__class__ is str and ("claude" not in model or "/" in model)
+    return isinstance(model, str) and ("claude" not in model or "/" in model)
 
 
 def _is_completion(record: Record) -> bool:
     choices = record["choices"]
-    if choices.__class__ is not list:
+    if not isinstance(choices, list):
         return False
     if not choices:
         return "object" in record or "model" in record
@@ -121,14 +121,14 @@ def _is_completion(record: Record) -> bool:
 
 
 def _is_choice(choice: Any) -> bool:
-    return choice.__class__ is dict and ("delta" in choice or "message" in choice or "text" in choice)
+    return isinstance(choice, dict) and ("delta" in choice or "message" in choice or "text" in choice)
 
 
 def _is_error(error: Any) -> bool:
     """Return True for an error body of the API or a gateway. Gemini's has a `status`, Anthropic's record a `type`."""
     return (
-        error.__class__ is dict
-        and error.get("message").__class__ is str
+        isinstance(error, dict)
+        and isinstance(error.get("message"), str)
         and "status" not in error
         and ("code" in error or "param" in error)
     )

@@ -19,7 +19,14 @@ from ash_shared.providers.openai_chat.messages import (
     standard_error,
 )
 from ash_shared.records.contract import ParsedRecord, Part, Record
-from ash_shared.records.json_fields import first_text, list_or_empty, message_error, text_at, value_at
+from ash_shared.records.json_fields import (
+    first_text,
+    is_integer,
+    list_or_empty,
+    message_error,
+    text_at,
+    value_at,
+)
 from ash_shared.records.steps import (
     ALL_KINDS,
     Chunk,
@@ -59,7 +66,7 @@ def _choice_delta_steps(choice: Record, response_id: str | None) -> list[Step]:
 
 def _choice_index(choice: Any) -> int:
     index = value_at(choice, "index")
-    return index if index.__class__ is int else 0
+    return index if is_integer(index) else 0
 
 
 def _slot_prefix(choice: Any) -> str:
@@ -111,7 +118,7 @@ def _thinking_steps(delta: Record, prefix: str, more: Block) -> list[Step]:
     if text is not None:
         return [_thinking_delta(text, prefix, more)]
     details = delta.get("reasoning_details")
-    if details.__class__ is list:
+    if isinstance(details, list):
         return [_reasoning_detail_delta(detail, prefix, more) for detail in details]
     return []
 
@@ -141,7 +148,7 @@ def _variant_writer(variant: str) -> "_DeltaWriter":
 
 def _content_steps(content: Any, prefix: str, more: Block) -> list[Step]:
     """Return the steps of a text or a list of parts; one vendor writes its reasoning as a part."""
-    if content.__class__ is str:
+    if isinstance(content, str):
         return _text_steps(content, prefix, more)
     return [step for part in list_or_empty(content) for step in _part_steps(part, prefix, more)]
 
@@ -190,7 +197,7 @@ def _call_delta_steps(call: Record, number: int, prefix: str, more: Block) -> li
     """Return the steps of a call delta. Its slot is named by its index, or else its id; without both it is complete."""
     inner = call.get("function") or call.get("custom") or {}
     id, index = text_at(call, "id"), call.get("index")
-    slot_name = index if index.__class__ is int else id
+    slot_name = index if is_integer(index) else id
     if slot_name is not None:
         return [_end_thinking(prefix), _input_delta(inner, f"{prefix}call/{slot_name}", id, more)]
     slot = f"{prefix}call/-{number}"

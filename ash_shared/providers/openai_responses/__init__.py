@@ -11,6 +11,7 @@ from ash_shared.providers.openai_responses.messages import header
 from ash_shared.providers.openai_responses.recognition import is_message, is_response, recognizes_untyped
 from ash_shared.records.contract import Marks, Provider, Record, WireType, chunk_record, control_record
 from ash_shared.records.fingerprints import ENVELOPE_KEYS
+from ash_shared.records.json_fields import is_integer
 from ash_shared.records.responses_items import FILE_SOURCES, ITEMS, UNTYPED, parse_block
 
 
@@ -32,7 +33,7 @@ def _part(matches: Callable[[Record], bool]) -> WireType:
 
 
 def _has_text(record: Record) -> bool:
-    return record.get("text").__class__ is str
+    return isinstance(record.get("text"), str)
 
 
 def _has_image(record: Record) -> bool:
@@ -40,21 +41,21 @@ def _has_image(record: Record) -> bool:
 
 
 def _is_own_error(record: Record) -> bool:
-    return record.get("sequence_number").__class__ is int and record.keys().isdisjoint(
+    return is_integer(record.get("sequence_number")) and record.keys().isdisjoint(
         ("content", "parts", "severity")
     )
 
 
 def _is_function_call(record: Record) -> bool:
     return (
-        record.get("arguments").__class__ is str
-        and record.get("name").__class__ is str
+        isinstance(record.get("arguments"), str)
+        and isinstance(record.get("name"), str)
         and record.keys().isdisjoint(("function", "result"))
     )
 
 
 def _is_compaction(record: Record) -> bool:
-    return record.get("encrypted_content").__class__ is str and "content" not in record
+    return isinstance(record.get("encrypted_content"), str) and "content" not in record
 
 
 def _event_names(group: str, *names: str) -> Iterator[str]:
@@ -111,8 +112,8 @@ TYPES: Mapping[str, WireType] = {
     "mcp_approval_response": _APPROVAL,
     "message": _item(is_message),
     "output_text": _part(_has_text),
-    "reasoning": _item(lambda record: record.get("summary").__class__ is list),
-    "refusal": _part(lambda record: record.get("refusal").__class__ is str),
+    "reasoning": _item(lambda record: isinstance(record.get("summary"), list)),
+    "refusal": _part(lambda record: isinstance(record.get("refusal"), str)),
     **{
         f"response.{speech}.{name}": WireType(chunk_record, steps=make_steps)
         for speech in ("audio", "output_audio")
@@ -149,7 +150,7 @@ _RESPONSE = WireType(messages.parse_response, messages.response_parts, steps.res
 
 def wire_type(record: Record) -> WireType:
     name = record.get("type")
-    if name.__class__ is not str:
+    if not isinstance(name, str):
         return _untyped_row(record)
     return TYPES.get(name) or (_UNKNOWN_EVENT if name.startswith("response.") else _UNKNOWN)
 
@@ -163,7 +164,7 @@ def _untyped_row(record: Record) -> WireType:
 
 
 def recognize(record: Record) -> WireType | None:
-    if record.get("type").__class__ is not str:
+    if not isinstance(record.get("type"), str):
         return _untyped_row(record) if recognizes_untyped(record) else None
     row = wire_type(record)
     return row if row.matches(record) and record.keys().isdisjoint(ENVELOPE_KEYS) else None

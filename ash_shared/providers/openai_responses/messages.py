@@ -35,7 +35,7 @@ from ash_shared.records.system_text import is_client_text
 
 def _contained_response(record: Record) -> Record:
     response = record.get("response")
-    return response if response.__class__ is dict else record
+    return response if isinstance(response, dict) else record
 
 
 def header(record: Record) -> RecordHeader:
@@ -66,7 +66,7 @@ def response_usage(response: Record) -> Block | None:
 
 
 def standard_error(error: Any) -> Block | None:
-    if error.__class__ is not dict:
+    if not isinstance(error, dict):
         return None
     return message_error(first_text(error, ("code", "type")) or "error", text_at(error, "message"), error)
 
@@ -117,12 +117,12 @@ def end_parts(event: Record, parsed: ParsedRecord) -> list[Part]:
 
 def _event_parts(event: Record) -> list[Part]:
     response = event.get("response")
-    return [_response_part(response, [])] if response.__class__ is dict else []
+    return [_response_part(response, [])] if isinstance(response, dict) else []
 
 
 def error_event_parts(event: Record, parsed: ParsedRecord) -> list[Part]:
     nested = event.get("error")
-    return [Part(role=None, error=standard_error(nested if nested.__class__ is dict else event))]
+    return [Part(role=None, error=standard_error(nested if isinstance(nested, dict) else event))]
 
 
 def error_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
@@ -159,7 +159,7 @@ def request_messages(record: Record) -> Iterator[tuple[Role, Any, list[Block]]]:
     input, instructions = record["input"], record.get("instructions")
     if instructions is not None:
         yield "system", instructions, _parse_input(instructions)
-    if input.__class__ is not list:
+    if not isinstance(input, list):
         yield "user", input, _parse_input(input)
         return
     for (role, _), run in groupby(enumerate(input), key=lambda position: _grouping_key(*position)):
@@ -168,7 +168,7 @@ def request_messages(record: Record) -> Iterator[tuple[Role, Any, list[Block]]]:
 
 
 def _parse_input(input: Any) -> list[Block]:
-    return parse_items(input) if input.__class__ is list else parse_content(input, parse_block)
+    return parse_items(input) if isinstance(input, list) else parse_content(input, parse_block)
 
 
 def _grouping_key(position: int, item: Any) -> tuple[Role, int]:
@@ -186,7 +186,7 @@ def parse_request(record: Record) -> ParsedRecord:
 def parse_item_end(event: Record) -> ParsedRecord:
     """Parse the event of a completed item as the item."""
     item = event.get("item")
-    return parse_bare_item(item) if item.__class__ is dict else chunk_record(event)
+    return parse_bare_item(item) if isinstance(item, dict) else chunk_record(event)
 
 
 def parse_unknown_event(event: Record) -> ParsedRecord:

@@ -17,13 +17,13 @@ def is_message(record: Record) -> bool:
     if not is_one_of(record.get("role"), ROLES) or not _FOREIGN_KEYS.isdisjoint(record):
         return False
     content = record.get("content")
-    if content.__class__ is list and content:
+    if isinstance(content, list) and content:
         part_types = PARTS if "type" in record else _OWN_PARTS
-        return any(part.__class__ is dict and is_one_of(part.get("type"), part_types) for part in content)
+        return any(isinstance(part, dict) and is_one_of(part.get("type"), part_types) for part in content)
     return (
-        content.__class__ in (str, list)
+        isinstance(content, str | list)
         and "type" in record
-        and (content.__class__ is str or bool(record.keys() & {"phase", "status"}))
+        and (isinstance(content, str) or bool(record.keys() & {"phase", "status"}))
         and record.keys() <= {"content", "id", "phase", "role", "status", "type"}
     )
 
@@ -32,22 +32,22 @@ _RESPONSE_OBJECTS = frozenset({"response", "response.compaction"})
 
 
 def is_response(record: Record) -> bool:
-    has_items = record.get("output").__class__ in (list, type(None))
+    has_items = isinstance(record.get("output"), list | None)
     return has_items and is_one_of(record.get("object"), _RESPONSE_OBJECTS)
 
 
 def _is_request(record: Record) -> bool:
     """Return True for a body with input for a model. Gemini's interactions use the same key for an agent's input."""
     input = record["input"]
-    if record.get("model").__class__ is not str and not record.keys() & {
+    if not isinstance(record.get("model"), str) and not record.keys() & {
         "instructions",
         "previous_response_id",
         "prompt",
     }:
         return False
-    if input.__class__ is list:
+    if isinstance(input, list):
         return all(_is_item(item) for item in input)
-    return input.__class__ is str and not record.keys() & {"dimensions", "encoding_format", "voice"}
+    return isinstance(input, str) and not record.keys() & {"dimensions", "encoding_format", "voice"}
 
 
 def _is_item(item: Any) -> bool:

@@ -323,7 +323,7 @@ def end_steps(name: str | None = None) -> _EventSteps:
 
 def error_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     nested = record.get("error")
-    error = standard_error(nested if nested.__class__ is dict else record)
+    error = standard_error(nested if isinstance(nested, dict) else record)
     return [Part(role=None, error=error, relation="interruption")]
 
 
