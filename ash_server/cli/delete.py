@@ -39,7 +39,7 @@ def command(
 ) -> int:
     """Delete sessions with their messages and events, or single messages of a session.
 
-    SESSION is an id, the beginning of one, or a name (external id). PostgreSQL frees the space for new rows;
+    SESSION is an id or its first characters, or a name (external id). PostgreSQL frees the space for new rows;
     `ash db vacuum` removes the texts from its files.
 
     \b
@@ -89,7 +89,7 @@ def _confirm(things: str) -> None:
 
 
 async def with_trees(store: Store, sessions: Iterable[Session]) -> list[Session]:
-    """Return the sessions and those of their subagents, at any depth, each once."""
+    """Return the sessions and their subagents' sessions, at any depth, without duplicates."""
     ids: dict[UUID, None] = {}
     for session in sessions:
         ids |= dict.fromkeys([session.id, *await store.sessions.list_tree(session.id)])

@@ -1,4 +1,4 @@
-"""`ash demo`: run a server with sample sessions, one of which is written while you watch."""
+"""`ash demo`: run a server with sample sessions, and write one while you watch."""
 
 import asyncio
 import os
@@ -34,7 +34,7 @@ from ash_server.tasks import cancel_tasks
 from ash_server.transfer.importing.file_import import import_file
 
 TOUR = "tide-clock.jsonl"
-"""The sample whose messages show every type of block."""
+"""The sample with blocks of every type."""
 
 LIVE = "demo/live"
 """External id of the session that is written while you watch."""
@@ -129,7 +129,7 @@ class LiveSession:
 
 
 def _recorded_lines() -> Iterator[tuple[float, bytes]]:
-    """Yield each line of the recording with the second at which it is due."""
+    """Yield each line of the recording with its due time in seconds."""
     with (files("ash_server") / "recordings" / RECORDING).open("rb") as file:
         lines = list(with_due_times(file))
     slowdown = _LIVE_SECONDS / lines[-1][0]
@@ -203,5 +203,5 @@ Ctrl-C stops Ash; stored sessions are kept."""
 
 
 def _command_name() -> str:
-    """Return `ash` if it is on the PATH, else the path of this command."""
+    """Return `ash` if it is on the PATH, else the path of the running command."""
     return "ash" if shutil.which("ash") else os.path.relpath(sys.argv[0])

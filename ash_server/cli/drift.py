@@ -35,8 +35,8 @@ Group = dict[str, Any]
 def command(paths: tuple[Path, ...], as_json: bool) -> int:
     """List content that Ash does not recognize: unknown types and malformed blocks.
 
-    Such content is stored completely, as raw blocks. Lists that of all stored messages; with a PATH, that of these
-    files or folders, without a database.
+    Such content is stored completely, as raw blocks. Without a PATH, reads all stored messages; with PATHs, reads these
+    files or folders and needs no database.
 
     \b
     ash drift ~/.claude/projects
@@ -118,7 +118,7 @@ def _show_view(report: _Report) -> None:
 def _read_file(file: Path, kinds: defaultdict[_Kind, _Counts]) -> int:
     """Add the drift of a file to `kinds` and return its number of lines.
 
-    The client version is that of the line, or else the last one in the file.
+    A line without a client version has the last version seen in the file.
     """
     kinds_in_file: defaultdict[_Kind, _Counts] = defaultdict(_Counts)
     file_version, number = None, 0

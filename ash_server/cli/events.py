@@ -57,7 +57,7 @@ def command() -> None:
 def show(session: str, *, as_json: bool, **page: Unpack[EventFilter]) -> None:
     """List the events of a session, one per line.
 
-    SESSION is an id, the beginning of one, or a name (external id).
+    SESSION is an id or its first characters, or a name (external id).
     """
     events, next_after = with_store(lambda store: _get_page(store, session, **page))
     (_show_json if as_json else _show_view)(events, next_after)

@@ -35,7 +35,7 @@ from ash_server.transfer.exporting.jsonl import FORMATS, ExportFormat
 def command(session: str | None, everything: bool, target: Path | None, form: str, redacted: bool) -> None:
     """Write the bytes of an imported file, or its events.
 
-    SESSION is an id, the beginning of one, or a name (external id). A file of events can be imported again.
+    SESSION is an id or its first characters, or a name (external id). A file of events can be imported again.
 
     \b
     ash export 0d5c0a1e > session.jsonl

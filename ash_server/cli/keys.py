@@ -1,4 +1,4 @@
-"""`ash keys`: the keys with which clients use the server."""
+"""`ash keys`: keys that give clients access to the server."""
 
 import re
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ def command() -> None:
     "--tenant",
     default=DEFAULT.name,
     show_default=True,
-    help="The team whose sessions the key reads and writes. A new name creates a tenant.",
+    help="The team that the key gives access to. A new name creates a tenant.",
 )
 @click.option(
     "--scopes",

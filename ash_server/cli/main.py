@@ -31,7 +31,7 @@ COMMANDS = {
     "import": ("import_.command", "Store transcripts, each as a session."),
     "ingest": ("ingest.command", "Store a stream while passing it through."),
     "keys": ("keys", "Create, list and revoke the keys of the server."),
-    "mcp": ("mcp", "Serve tools with which agents search and read the sessions."),
+    "mcp": ("mcp", "Serve tools for agents to search and read the sessions."),
     "messages": ("messages", "Show the messages of a session as typed content."),
     "open": ("open", "Open a session in the browser, or the list of all sessions."),
     "openapi": ("openapi", "Print the OpenAPI document of the API."),

@@ -1,4 +1,4 @@
-"""`ash mcp`: tools with which agents read the stored sessions."""
+"""`ash mcp`: tools for agents to read the stored sessions."""
 
 import asyncio
 from typing import TYPE_CHECKING, Any, Self
@@ -19,7 +19,7 @@ _RETRY_SECONDS = 2.0
 @click.command("mcp")
 @url_option
 def command(*, url: str | None) -> None:
-    """Serve tools with which agents search and read the sessions.
+    """Serve tools for agents to search and read the sessions.
 
     They speak the Model Context Protocol on standard input and output. The server is ASH_URL, with the key ASH_KEY or
     the saved key of this server; it has the same tools at the path /mcp.

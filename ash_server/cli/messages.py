@@ -42,7 +42,7 @@ ShowMessages = Callable[[UUID, list[StoredMessage], int | None], None]
     show_default=True,
 )
 @click.option("--role", type=click.Choice(get_args(Role)))
-@click.option("--type", type=click.Choice(tuple(CLASSES)), help="Only messages with a block of this type.")
+@click.option("--type", type=click.Choice(tuple(CLASSES)), help="Only messages with this type of block.")
 @click.option("--json", "form", flag_value="json", help="One JSON document, as the API returns it.")
 @click.option("--raw", "form", flag_value="raw", help="The stored texts.")
 @click.option(
@@ -55,7 +55,7 @@ ShowMessages = Callable[[UUID, list[StoredMessage], int | None], None]
 def command(session: str, form: str | None, **page: Unpack[MessageFilter]) -> None:
     """Show the messages of a session as typed content.
 
-    SESSION is an id, the beginning of one, or a name (external id).
+    SESSION is an id or its first characters, or a name (external id).
 
     \b
     ash messages 0d5c0a1e --type tool_use
@@ -87,7 +87,7 @@ async def _print_messages(
 
 
 async def _print_standard(store: Store, reference: str, *, after: int, limit: int | None) -> None:
-    """Print standard messages as JSON lines; all of them if there is no limit."""
+    """Print standard messages as JSON lines; without a limit, all messages."""
     session = await resolve_session(store, reference)
     next_after: int | None = after
     while next_after is not None:

@@ -58,7 +58,7 @@ class NotImported(AshError):
 def command(reference: str | None, url: str | None, *, stores: bool) -> int:
     """Open a session in the browser, or the list of all sessions.
 
-    SESSION is an id, the beginning of one, or a name (external id). A FILE is a transcript, which is imported first.
+    SESSION is an id or its first characters, or a name (external id). A FILE is a transcript, which is imported first.
     If no server is running, this command runs one until Ctrl-C. It also prints the address; without a desktop, or with
     ASH_NO_BROWSER set, it opens no browser.
 
@@ -151,7 +151,7 @@ def _find_page(server: AshClient, reference: str | None, path: Path | None) -> s
 
 
 def _get_redirect(server: AshClient, reference: str) -> str:
-    """Return the path to which the server redirects requests for this reference."""
+    """Return the path that the server redirects to for a reference."""
     path = f"/sessions/{quote(reference)}"
     try:
         with server.open(Request("GET", path, bytes), accept="*/*") as response:

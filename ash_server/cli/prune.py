@@ -53,7 +53,7 @@ async def _prune(
 
 
 async def _select(store: Store, until: datetime, source: str | None) -> list[Session]:
-    """Return the sessions without activity since then, without those whose parent stays."""
+    """Return the sessions without activity since `until`, except children of sessions that are kept."""
     found: dict[object, Session] = {}
     after: str | None = None
     while True:

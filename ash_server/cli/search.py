@@ -48,9 +48,9 @@ _INDEX_TIMEOUT = 2.0
     help="said: texts of the user and the assistant. conversation: also thinking and tool calls. "
     "results: tool results and all other texts. everything: all of it.",
 )
-@click.option("--source", metavar="NAME", help="Only sessions of this format, for example claude.")
+@click.option("--source", metavar="NAME", help="Only sessions in this format, for example claude.")
 @click.option("--session", callback=reject_empty, help="Only this session.")
-@click.option("--role", type=click.Choice(get_args(Role)), help="Only texts of this role.")
+@click.option("--role", type=click.Choice(get_args(Role)), help="Only texts with this role.")
 @click.option(
     "--per-session",
     type=click.IntRange(1, 100),

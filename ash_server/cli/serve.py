@@ -75,7 +75,7 @@ def settings_with(host: str | None, port: int | None, workers: str | None = None
 
 
 def check_keys(settings: Settings, url: str) -> None:
-    """Raise SettingsError if other machines can reach a server whose database has no keys."""
+    """Raise SettingsError if other machines can reach the server and the database has no keys."""
     has_keys = settings.is_exposed and asyncio.run(run_with_store(url, _has_keys))
     check_exposure(settings, has_keys=has_keys)
 

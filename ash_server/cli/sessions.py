@@ -56,7 +56,7 @@ def _read_project(context: click.Context, parameter: click.Parameter, value: str
     "--project",
     metavar="FOLDER",
     callback=_read_project,
-    help="Only sessions in this folder, or in any folder of this name.",
+    help="Only sessions in this folder, or in any folder with this name.",
 )
 @click.option(
     "--since",

@@ -51,7 +51,7 @@ def command(
 ) -> int:
     """Follow a session, until Ctrl-C.
 
-    SESSION is an id, the beginning of one, or a name (external id); it need not exist yet. For a session of more than
+    SESSION is an id or its first characters, or a name (external id); it need not exist yet. For a session of more than
     1,000 events, the output starts with the last 1,000, unless --after, -n, --no-follow or --json is used. Reconnects
     when an unavailable server is available again.
 
@@ -190,7 +190,7 @@ class _Follower:
 
     @property
     def _collapses(self) -> bool:
-        """Omit chunks whose complete content follows, except with --json."""
+        """Omit chunks followed by their complete content, except with --json."""
         return not self._options.as_json
 
     def _stream(self, session: UUID) -> Generator[ServerEvent, None, None]:

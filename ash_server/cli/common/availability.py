@@ -12,7 +12,7 @@ class Availability:
     """Reports once that the server does not answer, and once that it answers again."""
 
     def __init__(self, print_line: Callable[[str], None], advice: str) -> None:
-        """`advice` says what the command does in the meantime."""
+        """`advice` tells users how the command continues in the meantime."""
         self.url = ""
         self.last_answer = time.monotonic()
         self._print_line = print_line

@@ -16,7 +16,7 @@ from ash_shared.model.session import Session
 
 RETRYABLE_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504, 507})
 FATAL_STATUSES = frozenset({401, 403, 405, 421})
-"""Statuses that do not depend on what is sent: the server would reject everything else, too."""
+"""Statuses that do not depend on the request: the server would reject any other request, too."""
 
 _SESSIONS_PAGE = 1000
 
@@ -31,7 +31,7 @@ def server_at(url: str | None, retry: Retry = NEVER) -> AshClient:
 
 
 def key_for(url: str) -> str | None:
-    """Return ASH_KEY, else the saved key of this server; only the saved one if ASH_URL names another server."""
+    """Return ASH_KEY, else the saved key for the URL. ASH_KEY is ignored if ASH_URL is another server."""
     key, named = os.environ.get("ASH_KEY"), os.environ.get("ASH_URL") or url
     if key and named.rstrip("/") == url.rstrip("/"):
         return key

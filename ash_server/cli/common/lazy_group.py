@@ -1,4 +1,4 @@
-"""A click group whose commands are imported only when they run."""
+"""A click group that imports a command only when it runs."""
 
 from importlib import import_module
 from typing import Any

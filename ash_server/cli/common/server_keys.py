@@ -14,7 +14,7 @@ class ServerKeysInvalid(AshError):
 
 
 def saved_key(home: Path, url: str) -> str | None:
-    """Return the key of this server. A key is never sent to another one. Raises ServerKeysInvalid."""
+    """Return the saved key for a server. A key is never sent to another server. Raises ServerKeysInvalid."""
     key = _read(home / _NAME).get(_normalized(url))
     return key if isinstance(key, str) else None
 

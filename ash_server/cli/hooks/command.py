@@ -46,12 +46,12 @@ def command() -> None:
 
 @command.command()
 @_agent_argument
-@click.option("--url", metavar="URL", help="The server; default: ASH_URL, else the store of this machine.")
+@click.option("--url", metavar="URL", help="The server; default: ASH_URL, else the local store.")
 @_yes_option
 def install(name: str, url: str | None, *, is_confirmed: bool) -> int:
     """Add hooks to the settings of a CLI, after showing the change.
 
-    They push to the server. Without one they import into the store of this machine. A key in ASH_KEY is saved in
+    The hooks push to the server, or import into the local store if there is no server. A key in ASH_KEY is saved in
     ASH_HOME, for this server only; it is not written to the settings.
 
     \b
@@ -158,7 +158,7 @@ def _entries(name: str, agent: HookedCLI, url: str | None) -> dict[str, dict[str
 
 
 def _program() -> str:
-    """Return the path of this command."""
+    """Return the path of the running command."""
     return os.path.abspath(shutil.which(sys.argv[0]) or sys.argv[0])
 
 

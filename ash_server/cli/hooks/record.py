@@ -1,4 +1,4 @@
-"""The record of an installation, with which its change can be undone byte for byte."""
+"""The record of an installation, used to undo its change byte for byte."""
 
 import json
 from pathlib import Path

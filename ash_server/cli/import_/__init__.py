@@ -1,1 +1,1 @@
-"""`ash import`: import transcript files, and discover those of the CLIs of this machine."""
+"""`ash import`: import transcript files, or discover the ones that local CLIs have written."""

@@ -14,11 +14,11 @@ from ash_server.file_access import ANY_FILE, FileAccess, current_user
 @click.argument("paths", metavar="[PATH...]", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--all", "everything", is_flag=True, help="Import everything that --discover lists.")
 @click.option(
-    "--discover", "discovers", is_flag=True, help="Only list the transcripts of this machine's CLIs."
+    "--discover", "discovers", is_flag=True, help="Only list the transcripts of the CLIs on this machine."
 )
 @source_option
 @click.option("--as", "name", metavar="NAME", help="Name (external id) of the session of a single file.")
-@click.option("--replace", is_flag=True, help="Delete the sessions of these files and import them again.")
+@click.option("--replace", is_flag=True, help="Delete the files' sessions and import the files again.")
 @click.option(
     "--jobs",
     type=click.IntRange(1, MAX_JOBS),
@@ -42,13 +42,13 @@ def command(
 ) -> int:
     """Store transcripts, each as a session.
 
-    Accepts files of lines (*.jsonl, *.jsonl.zst) or of one JSON document (*.json), and folders of them; for an OpenCode
+    Accepts JSON Lines (*.jsonl, *.jsonl.zst), JSON documents (*.json) and folders with such files; for an OpenCode
     session, its file in storage/session. Importing a transcript again, from any folder, only adds the lines that are
     new at its end. Lines that cannot be stored are reported and skipped; the exit code is then 1.
 
     \b
-    ash import --discover             list what the CLIs of this machine store
-    ash import --all                  import all of that
+    ash import --discover             list the transcripts of the CLIs on this machine
+    ash import --all                  import all transcripts listed by --discover
     ash import ~/.claude/projects
     ash import session.jsonl --as "the failing test"
     """

@@ -1,4 +1,4 @@
-"""`ash import --discover`: list the transcripts of this machine's CLIs, without importing them."""
+"""`ash import --discover`: list the transcripts of the CLIs on this machine, without importing them."""
 
 import json
 import os
@@ -23,7 +23,7 @@ from ash_server.transfer.importing.transcript_files import Home, external_id, fi
 
 @dataclass
 class Discovered:
-    """The transcripts of one CLI."""
+    """A CLI's transcripts."""
 
     home: Home
     files: list[Path] = field(default_factory=list)

@@ -82,7 +82,7 @@ async def import_paths(store: Store, paths: Iterable[Path], options: ImportOptio
 
 
 async def import_discovered(store: Store, options: ImportOptions) -> ImportReport:
-    """Import the transcripts of every CLI of this machine."""
+    """Import the transcripts of every CLI on this machine."""
     report = ImportReport()
     homes = find_homes(os.environ, Path.home())
     files = [path for home in homes for path in find_transcripts(home, report.add_unread)]
@@ -124,7 +124,7 @@ async def _collect_outcomes(
     sizes = {path: text_size_of(path, options.access) for path in files}
     total = sum(sizes.values())
     other_processes = min(options.jobs, len(files), 1 + total // _MIN_PROCESS_BYTES) - 1
-    # The order is free: which file belongs to which session does not depend on it.
+    # Files may be imported in any order: the order does not decide which session a file belongs to.
     pending = deque(sorted(files, key=sizes.__getitem__) if other_processes > 0 else files)
     job = ImportJob(store.url, homes, options)
     with progress_bar(total, "importing") as advance:

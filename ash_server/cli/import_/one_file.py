@@ -1,4 +1,4 @@
-"""Import of one file, with the options of the command."""
+"""Import a file with the options of the command."""
 
 import os
 from collections.abc import Callable, Iterable

@@ -69,7 +69,7 @@ async def _started_process(job: ImportJob) -> AsyncGenerator[Process, None]:
 
 
 async def _stop(process: Process) -> None:
-    """End the input of the process, at which it stops. PostgreSQL rolls back what a killed one has not committed."""
+    """Close the input of the process, which then exits. PostgreSQL rolls back the transactions of a killed process."""
     assert process.stdin
     process.stdin.close()
     try:

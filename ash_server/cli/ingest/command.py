@@ -171,7 +171,7 @@ def _save_unsent(sender: Sender, options: IngestOptions, queue: LineQueue, setti
 
 
 def _resume_options(sender: Sender, options: IngestOptions) -> list[str]:
-    """Return the options of this run that the resuming command needs."""
+    """Return the options that the resuming command needs."""
     return [
         *url_arguments(sender.server),
         *(["--source", sender.source] if sender.source else []),

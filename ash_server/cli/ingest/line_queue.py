@@ -59,7 +59,7 @@ class LineQueue:
             self._changed.notify_all()
 
     def next_batch(self) -> list[QueuedLine]:
-        """Wait for lines and return the first of them, without removing them; empty after the end."""
+        """Wait for lines and return the first ones without removing them; empty after the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._start < self._complete or self.has_ended)
             read_before = self.read

@@ -152,7 +152,7 @@ class Sender:
         self._post_messages(session, messages)
 
     def _send_long_line(self, session: UUID, line: QueuedLine) -> None:
-        """Send a line as the body of a request, whose size is limited as for a line of a file."""
+        """Send a line as the body of a request. The size limit is the same as for a line of a file."""
         if line.data is None:
             reason = f"it has {line.size:,} bytes, more than the {MAX_LINE_BYTES:,} of a line"
             self._report_refused(line.number, reason)

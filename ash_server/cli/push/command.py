@@ -16,8 +16,10 @@ from ash_server.cli.common.options import (
 
 @click.command("push")
 @click.argument("paths", metavar="[PATH...]", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--discover", "discovers", is_flag=True, help="All transcripts of this machine's CLIs.")
-@click.option("--watch", "watches", is_flag=True, help="Go on, and push what is added, until Ctrl-C.")
+@click.option(
+    "--discover", "discovers", is_flag=True, help="Push all transcripts of the CLIs on this machine."
+)
+@click.option("--watch", "watches", is_flag=True, help="Keep running and push additions until Ctrl-C.")
 @source_option
 @click.option(
     "--wait",
@@ -43,13 +45,12 @@ def command(
 ) -> int:
     """Send transcripts to a server, each as a session.
 
-    The server is ASH_URL, with the key ASH_KEY. Accepts the same files and folders as `ash import`, and makes the same
-    sessions of them. Only what the server does not have is sent, so an interrupted push can be repeated: transcripts
-    stay in their files until then.
+    The server is ASH_URL, with the key ASH_KEY. Accepts the same files and folders as `ash import`, and creates the
+    same sessions. Lines that the server already has are not sent, so an interrupted push can simply be repeated.
 
     \b
     ash push --discover               everything that `ash import --discover` lists
-    ash push --discover --watch       the same, and what is added from now on
+    ash push --discover --watch       the same, and later additions
     ash push session.jsonl
 
     --watch reads only files below the given folders, and reports links that lead elsewhere.

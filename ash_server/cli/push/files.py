@@ -36,7 +36,7 @@ _Stamps = tuple[tuple[int, int], ...]
 
 class PushOptions(NamedTuple):
     paths: tuple[Path, ...]
-    """Without any: everything of this machine's CLIs."""
+    """If empty, all transcripts of the CLIs on this machine."""
     source: str | None
     url: str | None
     wait: float | None
@@ -55,7 +55,7 @@ class _Known(NamedTuple):
 async def push_paths(
     options: PushOptions, on_report: Callable[[ImportReport], None], *, watches: bool
 ) -> bool:
-    """Push files and folders, and return whether all of it is stored; continue after files that fail.
+    """Push files and folders, and return whether everything is stored; continue after files that fail.
 
     Raises ApiError if the server does not answer or rejects the key.
     """
@@ -93,7 +93,7 @@ class _Push:
         self._access = _access(options, self._homes, watches=watches)
         self._known: dict[Path, _Known] = {}
         self._reported: set[UnreadFile] = set()
-        """Errors of the last times, each of which is reported once."""
+        """The errors of the last attempts; each is reported once."""
 
     async def run(self) -> ImportReport:
         start, report = time.monotonic(), ImportReport()

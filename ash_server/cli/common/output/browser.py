@@ -1,4 +1,4 @@
-"""Open addresses in the browser of this desktop."""
+"""Open addresses in the desktop's browser."""
 
 import os
 import sys

@@ -21,7 +21,7 @@ _Key = tuple[str, Any, Any, Any]
 _MAX_LINE_LENGTH = 160
 _MAX_RESULT_LINES = 4
 _MAX_TURN_MILLISECONDS = 24 * 60 * 60 * 1000
-"""Longer durations are not shown: the turn started with the time of a recording and ended with that of the server."""
+"""Longer durations are not shown: the recording set the start time of the turn, and the server its end time."""
 
 _MAIN_ARGUMENTS = (
     "command",
@@ -36,7 +36,7 @@ _MAIN_ARGUMENTS = (
     "prompt",
     "name",
 )
-"""Arguments shown for a tool call: the first of them that is present."""
+"""The argument shown for a tool call is the first one present."""
 
 _MARKS = {"user": "> ", "assistant": "● ", "thinking": "✻ "}
 _STYLES = {"user": "bold cyan", "assistant": "default", "thinking": "dim italic"}
@@ -48,7 +48,7 @@ class EventPrinter:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._open_line: _Key | None = None
-        """The text whose line has no newline yet."""
+        """The text on the current line, if the line has no newline yet."""
         self._streamed: dict[_Key, str] = {}
         """Streamed parts of incomplete texts."""
         self._turn_start_time = 0
