@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class AsyncAshClient:
-    """A connection to a server, for the tasks of one event loop. Every method raises ApiError."""
+    """A connection to a server, for tasks on a single event loop. Every method raises ApiError."""
 
     def __init__(self, url: str, key: str | None = None, *, retry: Retry = Retry()) -> None:  # noqa: B008
         """Raises ApiError for a URL that does not begin with http:// or https://."""
@@ -85,7 +85,7 @@ class AsyncAshClient:
         return await self.send(requests.get_session(session))
 
     async def create_session(self, **fields: Unpack[NewSessionFields]) -> Session:
-        """Create a session; with an `external_id`, return the existing one of this source and name."""
+        """Create a session; with an `external_id`, return the existing session with the same source and name."""
         return await self.send(requests.create_session(**fields))
 
     async def update_session(self, session: SessionId, **changes: Unpack[SessionUpdate]) -> Session:
@@ -126,9 +126,9 @@ class AsyncAshClient:
     ) -> list[AppendedMessage]:
         """Append messages and change metadata in one transaction, if the session ends with this sequence.
 
-        `metadata` is merged into that of the session, key by key; None removes a key. A repeated commit, whose messages
-        are stored, changes nothing; if only some are stored, the metadata stays as it is. Without messages, only the
-        metadata changes. Raises ApiError `sequence_mismatch`, whose problem has the `currentSequence`.
+        `metadata` is merged into the session's metadata, key by key; None removes a key. Repeating a commit changes
+        nothing if all messages are stored; if only some are stored, the metadata stays as it is. Without messages, only
+        the metadata changes. Raises ApiError `sequence_mismatch` with the `currentSequence` in its problem.
         """
         return await self.send(requests.commit(session, messages, metadata, expected_sequence))
 
@@ -208,7 +208,7 @@ class AsyncAshClient:
     async def stream_events(
         self, session: SessionId, *, after: int = 0, collapse: bool = False
     ) -> AsyncGenerator[ServerEvent, None]:
-        """Yield the server-sent events of one connection, without typing them. Raises ApiError when it is lost."""
+        """Yield server-sent events, without typing them. Raises ApiError when the connection is lost."""
         parser = ServerEventParser()
         request = requests.follow(session, after, collapse=collapse)
         async with self.open(request, accept="text/event-stream", silence=SILENCE_SECONDS) as response:
@@ -230,7 +230,7 @@ class AsyncAshClient:
                 yield chunk
 
     async def send(self, request: Request[T], retry: Retry | None = None) -> T:
-        """Send a request until it is answered, and return the answer. `retry` replaces that of the client."""
+        """Send a request until it is answered, and return the answer. `retry` replaces the client's `retry`."""
         try:
             return await self._send(request, retry or self._retry)
         except ApiError as error:

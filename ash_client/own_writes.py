@@ -1,4 +1,4 @@
-"""The writes of a client, so that it reads no older state from a server whose replica lags."""
+"""The writes of a client, so that a lagging replica of the server does not return an older state."""
 
 import re
 import time

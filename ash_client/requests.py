@@ -235,7 +235,7 @@ def _length(message: MessageToAppend) -> int:
 def append_batch(
     session: SessionId, batch: Sequence[MessageToAppend], written_at: datetime | None = None
 ) -> Request[list[AppendedMessage]]:
-    """`written_at` is the time of events whose record names none."""
+    """`written_at` is the time for events if their record has none."""
     query = {"writtenAt": written_at}
     return Request("POST", f"{_session(session)}/messages", _appended, query, _messages_json(batch))
 
@@ -372,7 +372,7 @@ def _parameter(value: Any) -> str:
 
 
 def _messages_json(messages: Sequence[MessageToAppend]) -> bytes:
-    """Return the same as `_json`, faster, for messages, whose fields are texts."""
+    """Return the same as `_json`, but faster: all fields of messages are texts."""
     try:
         return _encode_messages(messages)
     except UnicodeEncodeError:

@@ -25,7 +25,7 @@ class Retry(NamedTuple):
     """Repeat requests that fail for a while, with exponential backoff."""
 
     seconds: float | None = 30.0
-    """Seconds for which one request is repeated; None: until it succeeds; 0: never."""
+    """How long to repeat a request; None: until it succeeds; 0: never."""
     statuses: frozenset[int] = frozenset({429, 502, 503, 504})
     """Statuses of errors that may be temporary. A server that does not answer is always temporary."""
     on_failure: Callable[[ApiError], None] = _ignore
@@ -41,7 +41,7 @@ NEVER = Retry(seconds=0)
 
 
 class Attempts:
-    """The attempts of one request, or of the connections of one stream."""
+    """Attempts to send a request, or to connect a stream."""
 
     def __init__(self, retry: Retry, *, is_repeatable: bool = True) -> None:
         """A request that is not repeatable is repeated only if the server cannot have processed it."""

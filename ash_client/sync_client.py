@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class AshClient:
-    """A connection to a server, for one or more threads. Every method raises ApiError."""
+    """A connection to a server, for tasks on a single event loop. Every method raises ApiError."""
 
     def __init__(self, url: str, key: str | None = None, *, retry: Retry = Retry()) -> None:  # noqa: B008
         """Raises ApiError for a URL that does not begin with http:// or https://."""
@@ -84,7 +84,7 @@ class AshClient:
         return self.send(requests.get_session(session))
 
     def create_session(self, **fields: Unpack[NewSessionFields]) -> Session:
-        """Create a session; with an `external_id`, return the existing one of this source and name."""
+        """Create a session; with an `external_id`, return the existing session with the same source and name."""
         return self.send(requests.create_session(**fields))
 
     def update_session(self, session: SessionId, **changes: Unpack[SessionUpdate]) -> Session:
@@ -123,9 +123,9 @@ class AshClient:
     ) -> list[AppendedMessage]:
         """Append messages and change metadata in one transaction, if the session ends with this sequence.
 
-        `metadata` is merged into that of the session, key by key; None removes a key. A repeated commit, whose messages
-        are stored, changes nothing; if only some are stored, the metadata stays as it is. Without messages, only the
-        metadata changes. Raises ApiError `sequence_mismatch`, whose problem has the `currentSequence`.
+        `metadata` is merged into the session's metadata, key by key; None removes a key. Repeating a commit changes
+        nothing if all messages are stored; if only some are stored, the metadata stays as it is. Without messages, only
+        the metadata changes. Raises ApiError `sequence_mismatch` with the `currentSequence` in its problem.
         """
         return self.send(requests.commit(session, messages, metadata, expected_sequence))
 
@@ -199,7 +199,7 @@ class AshClient:
     def stream_events(
         self, session: SessionId, *, after: int = 0, collapse: bool = False
     ) -> Generator[ServerEvent, None, None]:
-        """Yield the server-sent events of one connection, without typing them. Raises ApiError when it is lost."""
+        """Yield server-sent events, without typing them. Raises ApiError when the connection is lost."""
         parser = ServerEventParser()
         request = requests.follow(session, after, collapse=collapse)
         with self.open(request, accept="text/event-stream", silence=SILENCE_SECONDS) as response:
@@ -220,7 +220,7 @@ class AshClient:
             yield from response.iter_raw()
 
     def send(self, request: Request[T], retry: Retry | None = None) -> T:
-        """Send a request until it is answered, and return the answer. `retry` replaces that of the client."""
+        """Send a request until it is answered, and return the answer. `retry` replaces the client's `retry`."""
         try:
             return self._send(request, retry or self._retry)
         except ApiError as error:

@@ -40,7 +40,7 @@ SUMMARY = "claude_agent_sdk"
 """The key of the summary in the metadata of a session."""
 
 _MAX_MIRRORS = 1000
-"""Transcripts with a state that is kept between appends; that of others is read again."""
+"""Transcripts with a state kept between appends; for others, it is read again."""
 _MAX_RECORD_ID = 200
 _SUFFIX = ".jsonl"
 _CONFLICTS = Retry(seconds=30, statuses=frozenset({409}))
@@ -98,7 +98,7 @@ class AshSessionStore:
     """
 
     def __init__(self, url: Address, key: str | None = None, namespace: str = "") -> None:
-        """`url` is that of a server, or an open `ash_server.Store`. Namespaces separate sessions with equal keys."""
+        """`url` is a server's URL or an open `ash_server.Store`. Namespaces separate sessions with equal keys."""
         self._clients = SessionClients(url, key)
         self._root = f"{quote(namespace, safe='')}/projects" if namespace else "projects"
         self._mirrors: OrderedDict[str, _Mirror] = OrderedDict()
@@ -143,7 +143,7 @@ class AshSessionStore:
         ]
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
-        """Return the summaries that include all entries; the SDK computes the others, such as those of imports."""
+        """Return the summaries that include all entries; the SDK computes the others, for example after an import."""
         return [
             {"session_id": session_id, "mtime": _modified_at(session), "data": data}
             async for session_id, session in self._main_sessions(project_key)
@@ -152,7 +152,7 @@ class AshSessionStore:
         ]
 
     async def delete(self, key: SessionKey) -> None:
-        """Delete a session with those of its subagents, or only the one of a subpath."""
+        """Delete a session with its subagents' sessions; with a subpath in the key, only that subagent's session."""
         client = self._clients.client
         if not key.get("subpath"):
             async for session in self._sessions(client, self._folder(key)):
@@ -236,7 +236,7 @@ class AshSessionStore:
         return lines
 
     async def _open(self, client: SessionClient, key: SessionKey, mirror: _Mirror) -> None:
-        """Create or find the session. That of a subagent has the main session as its parent."""
+        """Create or find the session. The main session is the parent of a subagent's session."""
         name, main = self._name(key), self._folder(key)[:-1] + _SUFFIX
         parent = await client.create_session(source=SOURCE, external_id=main)
         session = parent

@@ -1,4 +1,4 @@
-"""A store of this process with the methods and errors of the client of a server."""
+"""A local store with the methods and errors of the client."""
 
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import contextmanager

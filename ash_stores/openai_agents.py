@@ -26,7 +26,7 @@ class AshSession:
     def __init__(
         self, session_id: str, url: Address, key: str | None = None, session_settings: Any = None
     ) -> None:
-        """`session_id` is the external id of the session in Ash; `url` that of a server, or an open store.
+        """`session_id` is the external id of the session in Ash; `url` is a server's URL or an open store.
 
         `session_settings`, a `SessionSettings` of the SDK or a dict, limits the items that a run reads. Raises
         TypeError for unknown settings, as the SDK does.

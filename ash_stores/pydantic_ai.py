@@ -53,7 +53,7 @@ class _Line(Struct, omit_defaults=True):
     message: Raw
     kind: str
     copied_from: str | None = None
-    """The conversation in which the entry was stored first."""
+    """The conversation that stored the entry first."""
 
 
 class _Stored(NamedTuple):
@@ -80,9 +80,9 @@ class AshConversationStore(ConversationStore):
     """Stores the conversations of `Agent.run(…, conversation=…)` in Ash."""
 
     def __init__(self, url: Address, key: str | None = None, scope: str | None = None) -> None:
-        """`url` is that of a server, or an open `ash_server.Store`.
+        """`url` is a server's URL or an open `ash_server.Store`.
 
-        With `scope`, the store has only the conversations of this scope, also those that are saved without one.
+        `scope` limits the store to the conversations of a scope, and applies to conversations saved without one.
         """
         self._conversations = _Conversations(url, key)
         self._scope = scope
@@ -132,7 +132,7 @@ class AshConversationStore(ConversationStore):
         raise ConversationConflict(record.conversation_id)
 
     async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
-        """Delete the session with all its entries; forks have copies of those that they share.
+        """Delete the session with all its entries; forks have copies of shared entries.
 
         Raises ConversationConflict.
         """
@@ -153,7 +153,7 @@ class AshConversationStore(ConversationStore):
         return _to_entries([line])[0]
 
     async def read_history(self, head_id: str | None, *, limit: int | None = None) -> list[ConversationEntry]:
-        """Return the entries up to this one, or the last of them, with one request for 1,000 messages."""
+        """Return the entries up to `head_id`, or the last `limit`, with one request per 1,000 messages."""
         if head_id is None or limit == 0:
             return []
         return _to_entries(await self._conversations.read_history(head_id, limit))
@@ -240,7 +240,7 @@ class _Conversations:
         return [*copies.values()]
 
     async def read_history(self, head_id: str, limit: int | None = None) -> list[_Line]:
-        """Return the entries up to this one, in order, or the last of them. Raises KeyError."""
+        """Return the entries up to `head_id` in order, or the last `limit`. Raises KeyError."""
         session = self._places.get(head_id)
         lines = [] if session is None else await self._read_chain(session, head_id, limit)
         if not lines:
