@@ -73,7 +73,7 @@ ANY_FILE = FileAccess()
 
 
 def current_user() -> int | None:
-    """Return the user id of this process; None on systems without user ids."""
+    """Return the user id of the process; None on systems without user ids."""
     return os.geteuid() if hasattr(os, "geteuid") else None
 
 

@@ -57,7 +57,7 @@ _Session: TypeAlias = Annotated[
     ),
 ]
 _Source: TypeAlias = Annotated[
-    str | None, Field(description="Only sessions of this format, such as `claude`, `codex` or `cursor`.")
+    str | None, Field(description="Only sessions in this format, such as `claude`, `codex` or `cursor`.")
 ]
 _Since: TypeAlias = Annotated[datetime | None, Field(description="Only after this time.")]
 _Until: TypeAlias = Annotated[datetime | None, Field(description="Only before this time.")]
@@ -73,7 +73,7 @@ class _Arguments(BaseModel):
 class _ListSessions(_Arguments):
     q: Annotated[str | None, Field(description="Text in the title or the external id.")] = None
     source: _Source = None
-    project: Annotated[str | None, Field(description="Only sessions of this project.")] = None
+    project: Annotated[str | None, Field(description="Only sessions in this project.")] = None
     since: _Since = None
     until: _Until = None
     errors: Annotated[bool | None, Field(description="Only sessions with errors.")] = None
@@ -188,7 +188,7 @@ def _schema_of(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _schema_of_messages() -> dict[str, Any]:
-    """Return the schema of a page of messages without the block types, which would be most of it."""
+    """Return the schema of a page of messages without the block types, which would make it several times larger."""
     schema = _schema_of(MessagePage)
     message = schema["$defs"]["Message"]
     block = {"type": "object", "properties": {"type": {"type": "string"}}, "required": ["type"]}

@@ -22,7 +22,7 @@ class Settings:
     database_url: str | None = None
     """None means the embedded PostgreSQL in `home`."""
     direct_url: str | None = None
-    """The address of PostgreSQL itself, if `database_url` is that of a pooler in transaction mode."""
+    """The address of PostgreSQL itself, if `database_url` points to a pooler in transaction mode."""
     read_url: str | None = None
     """A replica of the database for lists, pages, search, projections and exports."""
     home: Path = field(default_factory=lambda: Path.home() / ".ash")
@@ -35,7 +35,7 @@ class Settings:
     allow_unauthenticated: bool = False
     """Allow a `host` that other machines can reach without any key."""
     secret: str | None = field(default=None, repr=False)
-    """The secret with which keys are checked. None means the file `secret` in `home`."""
+    """The secret used to check keys. None means the file `secret` in `home`."""
     tenant: str = "default"
     """The tenant of commands that use the database directly."""
     max_message_bytes: int = 1024 * 1024
@@ -44,7 +44,7 @@ class Settings:
     """At `info`, the server logs each request."""
     log_format: str = "text"
     cors_origins: tuple[str, ...] = ()
-    """Origins of other sites whose pages may use the API with a key."""
+    """Origins of other sites. Their pages may use the API with a key."""
     rate_limit: float | None = None
     """Requests per second of each key, on average."""
     pool_size: int = 10
@@ -61,7 +61,7 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Self:
-        """Like `load`, without files: clients of a server run in any folder, also in one whose `.env` others wrote."""
+        """Like `load`, without files: clients run in any folder, and its `.env` may come from someone else."""
         return cls(**_parse(_variables(environ)))
 
     @property

@@ -37,12 +37,6 @@ SETS = {
     ],
     "decisions": ["docs/decisions"],
 }
-# Sets of files that still exceed the limits, with at most as many occurrences as they have.
-BUDGETS: dict[str, dict[str, float]] = {
-    "ash_server": {"that of": 14, "whose": 16, "of it": 38, "of which": 13, "what is": 7},
-    "ash_client": {"that of": 22, "whose": 37, "of it": 37},
-    "ash_stores": {"that of": 44, "of it": 32},
-}
 
 
 @cache
@@ -53,9 +47,8 @@ def prose(name: str) -> Prose:
 @pytest.mark.parametrize("construction", CONSTRUCTIONS)
 @pytest.mark.parametrize("name", SETS)
 def test_constructions_are_rare(name: str, construction: str) -> None:
-    limit = BUDGETS.get(name, {}).get(construction, LIMITS[construction])
     found = prose(name)
-    allowed = max(math.ceil(found.words * limit / 10_000), ALWAYS_ALLOWED)
+    allowed = max(math.ceil(found.words * LIMITS[construction] / 10_000), ALWAYS_ALLOWED)
 
     listed = found.find(construction)
     assert len(listed) <= allowed, "\n".join(

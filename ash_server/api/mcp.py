@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _ADDRESS = "http://127.0.0.1"
 
 _http: ContextVar[httpx2.AsyncClient] = ContextVar("http")
-"""Sends requests to the API of this process, with the key of the current request."""
+"""Sends requests to the API in the same process, with the key of the current request."""
 
 
 class McpController(Controller):

@@ -35,7 +35,7 @@ def is_key_text(text: str) -> bool:
 
 
 def shown_prefix(key: str) -> str:
-    """Return the first characters, by which people recognise a key."""
+    """Return the first characters, so that people recognise the key."""
     return key[:_SHOWN]
 
 

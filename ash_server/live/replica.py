@@ -1,6 +1,6 @@
 """Reads from a replica of the database, which may lag, or else from the primary.
 
-A replica answers while it follows the primary, has the schema of this version, and lags by at most `MAX_LAG_SECONDS`.
+A replica answers while it follows the primary, has the current schema, and lags by at most `MAX_LAG_SECONDS`.
 The primary answers if the replica has not reached a sequence that the reader knows, lacks the session, hangs, or
 returns any other error.
 """
@@ -120,7 +120,7 @@ async def open_replica(store: Store | None, primary: Heartbeat) -> AsyncGenerato
 
 
 class ReplicaReader:
-    """Reads of one request. `known` are the sequences of its session that the client knows of."""
+    """Reads for a single request. `known` are the sequences that the client has seen in the session."""
 
     def __init__(
         self, primary: Store, replica: Replica | None, known: Known | Literal["current"] | None
@@ -148,7 +148,7 @@ class ReplicaReader:
         return store if is_usable else self._primary
 
     def _replica_store(self) -> Store:
-        """Return the store of the replica; that of the primary if the replica must not be read."""
+        """Return the replica's store, or the primary's if the replica must not be read."""
         replica = self._replica
         if replica is None or not replica.status.is_used or self._known == "current":
             return self._primary

@@ -1,7 +1,7 @@
 """Background task that keeps the search index up to date.
 
-Changed sessions wake it; polling finds changes whose notification was lost. Of several servers, one at a time indexes;
-a change wakes the others, too, so the next one indexes what the last one did not.
+Changed sessions wake it; polling finds changes if their notification was lost. Only one server indexes at a time;
+a change wakes the others, too, so the next one indexes everything that the last one left.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class SearchIndexer(BackgroundTask):
                     changes.take()
 
     async def catch_up(self) -> int:
-        """Index what is pending, for a moment, and return how many events remain."""
+        """Index pending events for a limited time, and return how many remain."""
         try:
             async with self._store.search.indexer_lock() as is_held:
                 pending = await self._index_all() if is_held else 0

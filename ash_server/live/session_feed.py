@@ -32,7 +32,7 @@ _COMMENT = b":\n\n"
 
 
 class SessionFeed(BackgroundTask):
-    """The changes of the sessions of one tenant."""
+    """Changes to a tenant's sessions."""
 
     def __init__(self, hub: Hub, sessions: SessionStore) -> None:
         self._hub = hub

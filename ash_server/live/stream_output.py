@@ -46,7 +46,7 @@ class StreamOutput:
         self._steps = deque[_Step](maxlen=_MAX_STEPS)
         self._live: LiveMessages | None = None
         self._ids_by_response: dict[str, str] = {}
-        """Ids of this turn's messages that were derived from events."""
+        """Ids of the turn's messages that were derived from events."""
         self._lock = asyncio.Lock()
 
     def can_continue_after(self, event: int) -> bool:
@@ -54,7 +54,7 @@ class StreamOutput:
         return event == self._place.event or any(event == step.start for step in self._steps)
 
     async def read(self, after: int, end: LogPosition, *, is_turn_over: bool) -> tuple[list[str], int]:
-        """Return the data between two events, and the event up to which it goes: the end, or a later one."""
+        """Return the data between two events, and the last event included: the end, or a later one."""
         async with self._lock:
             if self._place.event < end.event:
                 await self._advance(end, is_turn_over=is_turn_over)
@@ -104,7 +104,7 @@ class StreamOutput:
         return [each for each in data if each != EMPTY_TOPIC]
 
     def _render_update(self, update: Update) -> str:
-        """Return an update; its messages replace those of the same responses that were derived from events."""
+        """Return an update. Its messages replace messages of the same responses that were derived from events."""
         responses = [message.metadata.message_id for message in update.messages]
         known = [self._ids_by_response.pop(each, None) for each in responses if each is not None]
         return render_topic(update.messages, replaced=[*update.replaced, *filter(None, known)])

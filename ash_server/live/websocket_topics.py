@@ -29,7 +29,7 @@ class TopicMessages(AshModel):
     messages: list[StandardMessage]
     replaced: Omittable[list[str]] = ABSENT
     """Only in `stream_output`: ids of earlier messages to discard. They were revised, and `messages` has their new
-    form, or they were copies whose original came later."""
+    form, or they were copies and the original came later."""
     next_after: Omittable[int] = Field(default=ABSENT, alias="nextAfter")
     """The sequence of a stored message, if the span is too long for one frame. List the session's standard messages
     after it for the rest."""
@@ -98,7 +98,7 @@ def messages_of_events(
 
 
 def _message_key(event: Event) -> tuple[Role | None, Any]:
-    """Return the key that the consecutive events of one message share: by response; each user event has its own."""
+    """Return the key shared by a message's consecutive events: the response, or the event's own id for user events."""
     is_user_event = CATALOGUE[event["type"]].message_role == "user"
     return _role(event), event["id"] if is_user_event else event.get("responseId")
 

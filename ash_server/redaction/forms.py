@@ -25,7 +25,7 @@ Find: TypeAlias = Callable[[str, int, int], Iterator[SecretSpan]]
 class Form(NamedTuple):
     label: str
     anchors: tuple[str, ...]
-    """Literals; a text that contains none of them has no match."""
+    """Literals; a text without any has no match."""
     find: Find
     ignores_case: bool = False
     """True if the anchors, which are in lower case, match in any case."""

@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 
 class Connections:
-    """Lends connections of a pool to the statements of one tenant, for the duration of one operation.
+    """Lends pooled connections to a tenant's statements, for one operation each.
 
     At most two connections per session go to writers, so that one busy or locked session cannot exhaust the pool.
     Long reads use a pool of their own, so that a slow consumer does not block other operations.

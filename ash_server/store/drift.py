@@ -46,7 +46,7 @@ class DriftGroup(AshModel):
     source: str
     """The format of the messages."""
     client_version: Omittable[str] = Field(default=ABSENT, alias="clientVersion")
-    """The version of the tool that wrote the messages: the version in the message, else that of its session."""
+    """The version of the tool that wrote the messages, from the message, else from its session."""
     raw_type: Omittable[str] = Field(default=ABSENT, alias="rawType")
     """The type in the block; if there is none, its keys, such as `{id, name}`; absent for other values."""
     reason: Reason
@@ -67,7 +67,7 @@ class DriftReport(AshModel):
 
 
 class DescribedMessage(NamedTuple):
-    """The sequence of a message, and what the parser derived from it."""
+    """The sequence of a message, and its description by the parser."""
 
     sequence: int
     described: Description

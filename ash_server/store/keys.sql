@@ -57,7 +57,7 @@ DELETE FROM sign_ins WHERE digest = %s
 INSERT INTO audit (id, tenant, key_id, action, target) VALUES (%s, %s, %s, %s, %s)
 
 -- name: record_refused_sign_in
--- The entry of the audit log for the refused sign-ins of one address and minute.
+-- The entry of the audit log for refused sign-ins, one for each address and minute.
 INSERT INTO audit (id, tenant, action, target, count) VALUES (%s, %s, 'sign_in.refused', %s, 1)
 ON CONFLICT (id) DO UPDATE SET count = audit.count + 1
 

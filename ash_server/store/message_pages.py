@@ -111,7 +111,7 @@ class MessageFilter(TypedDict, total=False):
     """Messages and records by default."""
     role: Role | None
     type: str | None
-    """Only messages that have a block of this type."""
+    """Only messages with this type of block."""
 
 
 _DEFAULTS = {

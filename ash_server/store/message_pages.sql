@@ -34,7 +34,7 @@ SELECT {columns} FROM messages WHERE session_id = %b AND sequence = %b
 SELECT {columns} FROM messages WHERE session_id = %b AND kind IN ('message', 'record') ORDER BY sequence DESC LIMIT 1
 
 -- name: get_end
--- The last sequence, and the time of this statement: messages stored later have later times.
+-- The last sequence, and the current time: messages stored later have later times.
 SELECT message_sequence, clock_timestamp() FROM session_counters WHERE session_id = %b
 
 -- name: compare_contents

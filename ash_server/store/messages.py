@@ -3,7 +3,7 @@
 An append locks the counters of its session before it reads them and until it commits. So sequences have no gap and
 become visible in ascending order: a reader that continues after a sequence misses nothing.
 
-Functions take a connection in autocommit mode (`connections.pool.open_pool`); `MessageStore` makes methods of them.
+Functions accept a connection in autocommit mode (`connections.pool.open_pool`); `MessageStore` has them as methods.
 """
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
@@ -75,7 +75,7 @@ class AppendOptions(TypedDict, total=False):
     ids: StreamIds
     """The turn and the response of the events; a rebuild derives these ids again."""
     now: int | None
-    """The time, in milliseconds, of events whose record names none."""
+    """The time, in milliseconds, for events if their record has none."""
     metadata: Mapping[str, Any] | None
     """Merged into the metadata of the session, key by key, if all messages are new; None removes a key."""
 
@@ -85,7 +85,7 @@ class _Context(NamedTuple):
 
     ids: StreamIds
     now: int
-    """Time of events whose record names none, in milliseconds."""
+    """The time for events if their record has none, in milliseconds."""
 
 
 class Compared(NamedTuple):
@@ -94,7 +94,7 @@ class Compared(NamedTuple):
     equal: list[str]
     """The ids of equal texts before the one that differs."""
     deleted: list[str]
-    """The ids before it whose stored texts were deleted."""
+    """The ids before it with deleted stored texts."""
     different: tuple[str, str] | None
     """The id and the stored text of the first one that differs."""
 
@@ -179,7 +179,7 @@ class _Stored(NamedTuple):
 async def _lock(
     conn: AsyncConnection, session_id: UUID, messages: Sequence[PreparedMessage], *, with_metadata: bool
 ) -> tuple[Counters, dict[str, _Stored], str]:
-    """Lock and return the counters, which of these messages are stored already, and the metadata, if it changes."""
+    """Lock the session, and return its counters, the messages already stored, and the metadata, if it changes."""
     statement = writer.SQL.lock_counters_with_metadata if with_metadata else writer.SQL.lock_counters
     locked = await conn.execute(statement, [session_id])
     stored = await conn.execute(STORED_TEXTS, [[message.id for message in messages], session_id])
@@ -357,7 +357,7 @@ class MessageStore(Resource):
         return await offload(partial(to_message, session_id), stored)
 
     async def reread(self, session_id: UUID) -> AsyncGenerator[list[Reread], None]:
-        """Yield all stored messages, in pages, with what the current parser derives from them. Writes nothing."""
+        """Yield all stored messages, in pages, as the current parser reads them. Writes nothing."""
         async with (
             self._connections.stream() as conn,
             aclosing(reindex.reread(conn, session_id)) as pages,

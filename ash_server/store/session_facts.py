@@ -43,7 +43,7 @@ class SessionFacts(NamedTuple):
     """Empty for a main session."""
 
     def merge(self, later: "SessionFacts") -> "SessionFacts":
-        """Return the facts of these messages followed by later ones."""
+        """Combine with the facts of later messages."""
         is_later = later.title_priority == self.title_priority and later.title_priority in _REPLACED_BY_LATER
         named = later if later.title_priority > self.title_priority or is_later else self
         return SessionFacts(

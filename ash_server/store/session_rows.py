@@ -38,12 +38,12 @@ SQL = statements(
 
 
 class TreeSession(NamedTuple):
-    """A session, or a session of one of its subagents at any depth."""
+    """A session, or a subagent's session at any depth."""
 
     id: UUID
     agent_id: str | None
     copied_messages: int
-    """The number of messages at the beginning that are copies of those of another stored session."""
+    """The number of messages at the beginning that were copied from another stored session."""
 
 
 class SessionFilter(TypedDict, total=False):
@@ -62,14 +62,14 @@ class SessionFilter(TypedDict, total=False):
     since: datetime | None
     """Only sessions with activity at this time or later."""
     until: datetime | None
-    """Only sessions whose last activity was before this time."""
+    """Only sessions last active before this time."""
     errors: bool | None
     """True: only sessions with errors; False: only those without."""
     external_id: str | None
     external_id_prefix: str | None
     """The beginning of the external id."""
     project: str | None
-    """The folder in which the agent worked, or in which that folder is: its path, or only its name."""
+    """The agent's working folder or a folder above it, by path or only by name."""
     reference: str | None
     """Only sessions that `find_sessions` returns for this reference."""
     redact: bool

@@ -1,6 +1,6 @@
 """Sessions: create, find, list, change and delete.
 
-Functions take a connection in autocommit mode (`connections.pool.open_pool`); `SessionStore` makes methods of them.
+Functions accept a connection in autocommit mode (`connections.pool.open_pool`); `SessionStore` has them as methods.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -79,7 +79,7 @@ class AmbiguousSession(AshError):
 
     @classmethod
     def named(cls, reference: str, matches: Sequence[Session]) -> Self:
-        """Return the error of a command, whose message repeats the reference and the sources."""
+        """Return the error of a command. The message repeats the reference and the sources."""
         shown = ", ".join(map(_identify, matches[:3]))
         return cls(f"several sessions match {reference!r}: {shown}{' …' if matches[3:] else ''}")
 
@@ -117,7 +117,7 @@ async def update_session(
 
 
 def merge_metadata(stored: str, changes: Mapping[str, Any]) -> str:
-    """Return metadata with changes, as JSON. A key whose new value is None is removed. Raises BodyTooLarge."""
+    """Return metadata with changes, as JSON. A new value of None removes the key. Raises BodyTooLarge."""
     merged = {**msgspec.json.decode(stored), **changes}
     removed = {key for key, value in changes.items() if value is None}
     metadata = _encode({key: merged[key] for key in merged if key not in removed})

@@ -63,7 +63,7 @@ WHERE id = %(id)s AND (%(last_message)s::text IS NULL OR EXISTS (
     WHERE session_id = %(id)s AND sequence = message_sequence AND messages.id = %(last_message)s))
 
 -- name: get_writer_fields
--- What a writer set, without what is derived from messages.
+-- The fields that a writer set, without values derived from messages.
 SELECT parent_id, parent_external_id, CASE WHEN title_priority = %s THEN title END, metadata
 FROM sessions WHERE id = %s
 

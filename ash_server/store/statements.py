@@ -49,7 +49,7 @@ SqlPart: TypeAlias = Sql | str | int
 
 
 class Statements:
-    """The statements and fragments of one file by name, as attributes and as items."""
+    """A file's statements and fragments by name, as attributes and as items."""
 
     def __init__(self, path: Path, sql: Mapping[str, Sql], fragments: frozenset[str]) -> None:
         self.path = path

@@ -15,8 +15,8 @@ async with Store.open(url) as store:  # None: the embedded PostgreSQL
 The REST API, the command line and the exports use the same class. `Store.open` checks the schema; the server and the
 commands, which check it themselves, use `Store.connect`. Routes receive the store as the dependency `store`.
 
-Each method borrows a connection for as long as it runs, so many tasks may use the store concurrently. A write wakes the
-subscribers of this process at once, and those of other processes within 20 ms or when the store closes. Every error is
+Each method borrows a connection for as long as it runs, so many tasks may use the store concurrently. A write wakes
+subscribers in the same process at once, and in other processes within 20 ms or when the store closes. Every error is
 an `ash_server.errors.AshError`; any method may raise DatabaseUnavailable and SchemaMismatch, and a write DiskFull and
 WriteUnconfirmed.
 """
@@ -67,7 +67,7 @@ _MAX_OWNERS = 2
 
 
 class Store:
-    """The data of one tenant in a database; `Store.open` opens the default tenant."""
+    """A tenant's data in a database; `Store.open` opens the default tenant."""
 
     sessions: SessionStore
     messages: MessageStore
@@ -123,7 +123,7 @@ class Store:
 
     @property
     def url(self) -> str:
-        """The URL of the database, with which another process can open the same store."""
+        """The URL of the database. Another process can open the same store with it."""
         return self.hub.url
 
     @classmethod
@@ -159,7 +159,7 @@ class Store:
     ) -> "AsyncGenerator[Store, None]":
         """Like `open`, but connect at the first use and without checking the schema (see `check_schema`).
 
-        The search of a replica does not index first what is pending.
+        A search on a replica does not index pending events first.
         """
         pool_of = partial(open_pool, url, statements=statements)
         async with (

@@ -1,6 +1,6 @@
 """Identity of imported transcripts: the session of a file by the names in it, and copies in other sessions.
 
-Functions take a connection in autocommit mode (`connections.pool.open_pool`); `TranscriptStore` makes methods of them.
+Functions accept a connection in autocommit mode (`connections.pool.open_pool`); `TranscriptStore` has them as methods.
 """
 
 from collections.abc import Collection, Sequence
@@ -48,7 +48,7 @@ class Claim(NamedTuple):
     has_names: bool
     """False if the names of its transcript are not known yet."""
     path: str | None = None
-    """None if no import of it is complete."""
+    """None until the first import is complete."""
     message_count: int = 0
     is_mirror: bool = False
     """True if a program has stored records of the transcript one by one."""

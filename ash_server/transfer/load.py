@@ -21,8 +21,8 @@ _TIMED = ("rollout-", "session-")
 def load_session(path: str | Path) -> list[StandardMessage]:
     """Return the messages of a transcript of any supported CLI: `.jsonl`, `.json`, `.jsonl.zst`, an OpenCode session.
 
-    `path` may also be the CLI's id of a session whose transcript is in the CLI's folder. For OpenCode, the path is that
-    of the session file, `storage/session/<project>/<session>.json`. Raises OSError if no transcript exists or a file
+    `path` may also be the CLI's session id if the transcript is in the CLI's folder. For OpenCode, pass the session
+    file, `storage/session/<project>/<session>.json`. Raises OSError if no transcript exists or a file
     cannot be read; contents never raise. Lines longer than 64 MiB are skipped.
 
     The result contains the whole transcript twice, decoded (`_original`) and typed, and takes several times the size of
@@ -34,7 +34,7 @@ def load_session(path: str | Path) -> list[StandardMessage]:
 
 
 def load_sessions(paths: Iterable[str | Path]) -> Iterator[list[StandardMessage]]:
-    """Yield the messages of each transcript as `load_session` does, without messages copied from another of them.
+    """Yield the messages of each transcript as `load_session` does, except messages copied from another one in `paths`.
 
     Forks and subagents of Codex begin with messages of their parent, which keeps these and their usage. Raises OSError.
     """

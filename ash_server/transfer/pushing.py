@@ -1,7 +1,7 @@
 """Import of transcript files into the sessions of a server, over its REST API.
 
-The steps are those of an import into a store, with the same comparison (`FileImport`): only the digests of lines that
-the server has are sent, and only lines that it does not have. An interrupted push therefore continues where it stopped.
+A push has the same steps and the same comparison (`FileImport`) as an import into a store. Lines that the server has
+are compared by their digests, and only the other lines are sent, so an interrupted push continues where it stopped.
 """
 
 import socket
@@ -79,7 +79,7 @@ async def push_file(  # noqa: PLR0913  # one argument per option
 ) -> PushedFile:
     """Push a transcript into its session on the server; see `file_import.import_file`. Raises OSError, ApiError.
 
-    `pushed` is what an earlier push of this file returned.
+    `pushed` is the result of an earlier push of the same file.
     """
     transcript = open_transcript(path, access)
     source = source or source_at(path, homes) or transcript.source
@@ -103,7 +103,7 @@ def _name(path: Path, head: TranscriptHead, homes: Iterable[Home]) -> str:
 
 
 class _FilePush:
-    """The push of one file."""
+    """The push of a file."""
 
     def __init__(
         self, server: AsyncAshClient, file: TranscriptFile, head: TranscriptHead, pushed: Pushed | None

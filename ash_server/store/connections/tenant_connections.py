@@ -1,4 +1,4 @@
-"""Connections that read and write the rows of one tenant, by row-level security."""
+"""Connections limited to a tenant's rows by row-level security."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext

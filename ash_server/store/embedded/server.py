@@ -231,7 +231,7 @@ class EmbeddedPostgres:
         self._remove_stale_state()
         with _opened(self._rotated_log()) as log:
             log_start = os.lseek(log, 0, os.SEEK_END)
-            # The shell exits at once, so that the server is no child of this process or its terminal.
+            # The shell exits at once, so that the server is independent of the launching process and its terminal.
             subprocess.run(
                 ["/bin/sh", "-c", '"$@" &', "sh", *self._server_command()],
                 env=_environment(),

@@ -108,7 +108,7 @@ class EventFilter(TypedDict, total=False):
     at: int | None
     """Select the page around this sequence."""
     message: int | None
-    """Select the page around the first event of this message; without events, of the next message."""
+    """Select the page around the message's first event; without events, around the next message's."""
     limit: int
     collapse: bool
     """Omit chunks followed by their complete text."""

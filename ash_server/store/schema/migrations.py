@@ -20,7 +20,7 @@ LOCK = 0x41534801
 """Number of an advisory lock, chosen at random: one process changes the schema, the others wait."""
 
 SCHEMA_FILE = Path(__file__).with_name("schema.sql")
-"""All statements that create a store of this version; `make schema` writes those of the tables."""
+"""All statements that create a store of the current version; `make schema` writes the part with the tables."""
 
 SQL = statements(__file__)
 

@@ -23,7 +23,7 @@ class CitedSource(NamedTuple):
 
 
 def continues(previous: Block, block: Block) -> bool:
-    """True if both blocks are parts of one text: Claude splits texts at citations."""
+    """True if both blocks belong to the same text: Claude splits texts at citations."""
     return previous["type"] == block["type"] == "text" and (_is_cited(previous) or _is_cited(block))
 
 

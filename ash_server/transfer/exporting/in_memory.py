@@ -26,7 +26,7 @@ from ash_shared.projections import SessionSummary, count_models, to_session_summ
 class InMemorySession(NamedTuple):
     session: Session
     events: list[str]
-    """In wire form, without superseded chunks; ids are those of the stored session."""
+    """In wire form, without superseded chunks, and with the ids that they have in the store."""
     summary: SessionSummary
     result: ImportResult
 

@@ -149,7 +149,7 @@ def _shown_blocks(message: StandardMessage) -> list[Block]:
 
 
 def _split_prompt(block: Block) -> list[Block]:
-    """Separate what the person typed from what a client added to the text."""
+    """Separate the typed text from additions by the client."""
     if block["type"] != "text" or (typed := typed_text(block["text"])) == block["text"]:
         return [block]
     added = {"type": "context", "text": wrapped_text(block["text"])}
@@ -157,7 +157,7 @@ def _split_prompt(block: Block) -> list[Block]:
 
 
 def _runs(blocks: Iterable[Block]) -> list[list[Block]]:
-    """Group the parts of one text; every other block is its own run."""
+    """Group consecutive parts of the same text; every other block is its own run."""
     runs = list[list[Block]]()
     for block in blocks:
         if runs and citations.continues(runs[-1][-1], block):

@@ -23,7 +23,7 @@ MAX_CACHED_RECORDS = 250_000
 
 
 async def mark_copies(store: Store, session_id: UUID) -> None:
-    """Mark those of the session and the sessions with a name in common that are copies."""
+    """Find the copies among the session and its relatives, the sessions with a common name, and mark them."""
     compared: list[tuple[UUID, int]] | None = None
     relatives = await store.transcripts.list_relatives(session_id)
     while len(relatives) > 1 and _sizes(relatives) != compared:

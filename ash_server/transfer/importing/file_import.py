@@ -1,4 +1,4 @@
-"""Import of one transcript file into a session; `exporting.jsonl` returns the same bytes.
+"""Import a transcript file into a session; `exporting.jsonl` returns the same bytes.
 
 A line's id is derived from its session and its number, so importing a file again stores only the lines added since.
 Stored lines are never changed, and deleted ones not stored again: a line that differs from the stored one is reported
@@ -7,8 +7,7 @@ stored lines, so the order of a session is the order of its file. A last line th
 the next import. In a session spread over many files, each file is one line with an id derived from its path; new files
 are added at the end of the session, even if their paths sort before stored ones.
 
-`FileImport` compares and appends through a `SessionTarget`: the session is in the store of this process, or on a server
-(`pushing`).
+`FileImport` compares and appends through a `SessionTarget`: a session in a local store, or on a server (`pushing`).
 """
 
 import asyncio
@@ -67,7 +66,7 @@ class ImportedFile(NamedTuple):
     head: TranscriptHead
     result: ImportResult
     has_session: bool = True
-    """False if the file has nothing to store and there is no session of it."""
+    """False if the file has nothing to store and no session yet."""
 
 
 class _Batch(NamedTuple):
@@ -93,8 +92,8 @@ async def import_file(  # noqa: PLR0913  # one argument per option
 ) -> ImportedFile:
     """Import into the session with external id `name`.
 
-    With `identify`, a transcript whose provider names its session is imported into the session with the same text,
-    wherever that was imported from. If there is none, `name` is the external id of a new one.
+    With `identify`, a transcript with a session id of its provider is imported into the session with the same text,
+    even if that was imported from elsewhere. If there is none, `name` is the external id of a new session.
 
     `advance` is called with the number of bytes processed since its last call. `replace` first replaces the session by
     an empty one; the import follows in other transactions, so after an interruption the next import continues. Raises
@@ -123,7 +122,7 @@ async def import_file(  # noqa: PLR0913  # one argument per option
 
 
 class ByteProgress:
-    """Counts bytes; those of a file that is read again are not counted twice."""
+    """Counts bytes once, even if a file is read again."""
 
     def __init__(self, advance: Callable[[int], None]) -> None:
         self._advance = advance
@@ -203,13 +202,13 @@ async def _replace_identified(store: Store, file: TranscriptFile, search: Sessio
 
 
 class SessionTarget(Protocol):
-    """The session to which the lines of a file are appended."""
+    """The session that receives the lines of a file."""
 
     async def get_stored(self, lines: Sequence[FileLine]) -> Mapping[str, str | None]:
-        """Return the stored texts of these lines, by name; None for those that were deleted."""
+        """Return the stored texts of lines, by name; None for deleted lines."""
 
     async def has_any(self, names: Iterable[str]) -> bool:
-        """True if a line with one of these names is stored."""
+        """True if a line with any of the names is stored."""
 
     def stream_stored(self) -> AsyncGenerator[StoredMessage | Message, None]:
         """Yield all stored messages, and the places of deleted ones."""
@@ -231,7 +230,7 @@ class SessionTarget(Protocol):
 
 
 class LocalSession:
-    """A session in the store of this process."""
+    """A session in a local store."""
 
     def __init__(self, store: Store, session_id: UUID, file: TranscriptFile) -> None:
         self._store = store
@@ -277,10 +276,10 @@ class LocalSession:
 
 
 class FileImport:
-    """The import of one transcript into one session."""
+    """The import of a transcript into a session."""
 
     def __init__(self, target: SessionTarget, file: TranscriptFile, claim: Claim | None = None) -> None:
-        """`claim` has the session if its text is not known to be that of the file: comparing raises TextDiffers."""
+        """With a `claim`, the session may belong to another file; comparing the texts then raises TextDiffers."""
         self.result = ImportResult()
         self._target = target
         self._file = file
@@ -320,7 +319,7 @@ class FileImport:
             await self._compare_stored()
 
     async def _read_mirrored(self) -> MirroredRecords:
-        """Read the records that a program has stored. Raises TextDiffers if none of them is in the file."""
+        """Read the records that a program has stored. Raises TextDiffers if the file contains none."""
         stored = MirroredRecords(self._file.source)
         async with aclosing(self._target.stream_stored()) as messages:
             async for message in messages:

@@ -16,8 +16,8 @@ The loop ends, because each turn rejects a session or creates the one that canno
 and an empty text is a prefix of every text.
 
 No lock is kept while a file is compared. Creating a session takes an advisory lock on the key, so concurrent imports of
-one transcript share a session. If two different texts claim the same empty session, the second append fails: the ids
-of lines are derived from their numbers. That import then searches again.
+the same transcript share a session. If two different texts claim the same empty session, the second append fails: the
+ids of lines are derived from their numbers. That import then searches again.
 
 Sessions of earlier versions have no names. They are candidates by their path or the provider's session id; their names
 are read from the stored first lines and saved (`set_missing_names`), and a session with another key is rejected.
@@ -39,11 +39,11 @@ from ash_shared.model.session import Session
 
 
 class TextDiffers(Exception):
-    """The text of the file is not that of the session: neither continues the other."""
+    """The file and the session have different texts: neither continues the other."""
 
 
 class SessionSearch:
-    """The sessions that may be that of a file, one after the other."""
+    """Finds candidates for the session of a file, one after the other."""
 
     def __init__(  # what identifies a transcript
         self, store: Store, names: TranscriptNames, source: str, path: str, rejected: Iterable[UUID] = ()
@@ -90,7 +90,7 @@ class SessionSearch:
         return self._names, self._source, self._path, self._rejected
 
     async def _may_be(self, claim: Claim) -> bool:
-        """Store the names of a session that has none, and reject it if they are not those of the file."""
+        """Store the names of a session that has none, and reject the session if the file has other names."""
         if claim.has_names:
             return True
         names = _read_names(*await _first_messages(self._store, claim.session_id))

@@ -48,7 +48,7 @@ class FileLine(NamedTuple):
     """In bytes, with the newline."""
     terminated: bool
     file: str | None = None
-    """In a session spread over many files: the path of this file, relative to their common folder."""
+    """In a session spread over many files: the path of the file, relative to their common folder."""
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""Names of a transcript, by which it and its copies are recognised at any path."""
+"""Names that identify a transcript and its copies at any path."""
 
 from json import dumps
 

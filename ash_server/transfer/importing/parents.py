@@ -1,7 +1,7 @@
 """Find the parent session of a subagent's transcript, by the folder layout of its CLI and by ids in its lines.
 
 A session's id is derived from the path of its first import, so the parent's id is known even before the parent is
-imported. If the parent was first imported from elsewhere, it is found by the path at which it was seen last.
+imported. If the parent was first imported from elsewhere, it is found by its last known path.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -43,7 +43,7 @@ def line_bytes(line: FileLine) -> bytes:
 
 
 def read_head(texts: Iterable[bytes | str], source: str | None) -> TranscriptHead:
-    """Read the facts from the first lines. Without `source`, the source is that of the first recognised line."""
+    """Read the facts from the first lines. Without `source`, the first recognised line decides the source."""
     known_source, session_id, parent = source, None, None
     names = NameCollector()
     for text in islice(texts, MAX_HEAD_LINES):
@@ -86,7 +86,7 @@ def _find_for_claude(path: Path, head: TranscriptHead) -> Path | None:
 
 
 def _find_for_codex(path: Path, head: TranscriptHead) -> Path | None:
-    """Return the rollout whose name ends with the parent's id: of the same day, which is usual, or of any other day."""
+    """Find the parent's rollout by the id at the end of its name, in the folder of the same day, else of any other."""
     if not _is_file_name(head.parent):
         return None
     pattern = f"rollout-*-{escape(str(head.parent))}.jsonl*"

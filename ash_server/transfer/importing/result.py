@@ -26,7 +26,7 @@ class LineProblem(NamedTuple):
 
 @dataclass
 class ImportResult:
-    """Outcome of the lines of one file, or of several."""
+    """Outcome of each line of a file or several files."""
 
     counts: Counter[Outcome] = field(default_factory=Counter)
     problems: list[LineProblem] = field(default_factory=list)

@@ -28,7 +28,7 @@ def folder_of(path: Path) -> Path:
 
 
 def open_transcript(path: Path, access: FileAccess = ANY_FILE) -> Transcript:
-    """Return the transcript in the file, or in the files to which an OpenCode session file belongs."""
+    """Return the transcript in the file; for an OpenCode session file, in all files of the session."""
     if opencode.is_session(path):
         return Transcript(
             partial(opencode.session_files, path, access),

@@ -32,7 +32,7 @@ class CLI(NamedTuple):
     transcript: re.Pattern[str]
     """Matches the paths of transcripts, relative to the CLI's home."""
     unsupported: str | None = None
-    """File in which other versions store transcripts, and which Ash cannot read."""
+    """The transcript file of other versions, which Ash cannot read."""
 
 
 _CLIS = (
@@ -99,7 +99,7 @@ class Home(NamedTuple):
         return relative is None or not self._is_in_transcript_folder(relative) or self.is_transcript(path)
 
     def is_transcript(self, path: Path) -> bool:
-        """True for a transcript in a folder of this CLI."""
+        """True for a transcript in a folder of the CLI."""
         relative = _relative(path, self.path)
         return relative is not None and bool(self.cli.transcript.fullmatch(relative))
 
@@ -240,7 +240,7 @@ class _FolderWalk:
 
 
 _OPENCODE_STORAGE = frozenset({"message", "session"})
-"""Folders that identify OpenCode's storage or a copy of it. Session files are only in `session`."""
+"""Folders that identify OpenCode's storage or a copy. Session files are only in `session`."""
 
 
 def _allowed_entries(homes: Iterable[Home]) -> dict[Path, set[str]]:

@@ -1,4 +1,4 @@
-"""A limit on the requests per key: token buckets in the memory of this process.
+"""A limit on the requests per key: token buckets in the memory of the process.
 
 The framework's middleware runs before the key is known, and knows fixed windows only.
 """
