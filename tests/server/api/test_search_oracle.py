@@ -107,6 +107,9 @@ def test_undocumented_routes_compare_only_the_reference_of_a_session() -> None:
 
     assert names == {
         ("/sessions/{reference}", "reference"),  # compared as a whole
+        # Older addresses of `…/messages`, by the id of a session:
+        ("/api/sessions/{session_id}/messages/commit", "session_id"),
+        ("/api/sessions/{session_id}/messages/text", "session_id"),
         # Names of files:
         ("/docs/{name}", "name"),
         ("/openapi.json/{path}", "path"),
