@@ -73,7 +73,7 @@ class _Mirror:
     imported: set[str] = field(default_factory=set)
     """The `uuid` of lines that an import has stored, with other ids than a mirror."""
     read: int = 0
-    """The sequence up to which `imported` is complete."""
+    """`imported` is complete up to this sequence."""
     unanswered: list[_Line] = field(default_factory=list)
     """The lines of the last append, if it failed: a repeated append has their ids."""
 
@@ -291,7 +291,7 @@ class AshSessionStore:
                 yield unquote(name), session
 
     async def _sessions(self, client: SessionClient, prefix: str) -> AsyncIterator[Session]:
-        """Yield the sessions of the transcripts whose names begin with a text."""
+        """Yield the sessions of the transcripts with a name that begins with `prefix`."""
         async for session in list_named(client, SOURCE, prefix):
             if (session.external_id or "").endswith(_SUFFIX):
                 yield session

@@ -115,7 +115,7 @@ class SessionClients:
 
 
 async def list_named(client: SessionClient, source: str, prefix: str) -> AsyncGenerator[Session, None]:
-    """Yield the sessions whose names begin with a text."""
+    """Yield the sessions with a name that begins with `prefix`."""
     async for session in client.sessions(source=source, external_id_prefix=prefix, limit=1000):
         if _is_derived(session):
             yield session

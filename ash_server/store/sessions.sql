@@ -87,7 +87,7 @@ DELETE FROM messages WHERE session_id = %s
 
 -- name: replace_original
 -- The copy with the most messages of a deleted session becomes the original of the other copies. So their shared
--- messages still count once; it stays a copy of what the deleted session was a copy of.
+-- messages still count once. If the deleted session was itself a copy, the new original remains a copy, too.
 WITH deleted AS (SELECT lineage, copy_of, copied_messages FROM sessions WHERE id = %(id)s), copies AS (
     SELECT sessions.id, sessions.copied_messages, first_value(sessions.id) OVER (
         ORDER BY sessions.copied_messages DESC, first_at NULLS LAST, created_at, sessions.id

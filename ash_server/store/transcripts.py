@@ -36,8 +36,8 @@ class TranscriptNames(NamedTuple):
     key: str
     """Digest of the provider's names of session, project and subagent."""
     lineage: tuple[str, ...]
-    """The key, and digests of names that copies have in common: of the session, of the sessions of which it is a fork,
-    and of the first record."""
+    """The key, and digests of names that copies share: the session, the sessions it was forked from, and the first
+    record."""
 
 
 class Claim(NamedTuple):

@@ -47,7 +47,7 @@ def command(
     new at its end. Lines that cannot be stored are reported and skipped; the exit code is then 1.
 
     \b
-    ash import --discover             list the transcripts of the CLIs on this machine
+    ash import --discover             list the transcripts on this machine
     ash import --all                  import all transcripts listed by --discover
     ash import ~/.claude/projects
     ash import session.jsonl --as "the failing test"

@@ -116,7 +116,7 @@ def _to_json(discovered: Discovered) -> dict[str, Any]:
 
 
 def _unsupported_file(discovered: Discovered) -> str | None:
-    """Return the file in which another version of the CLI stores transcripts, if it exists."""
+    """Return the transcript file of another version of the CLI, if it exists."""
     name = discovered.home.cli.unsupported
     path = discovered.home.path / name if name else None
     return visible(str(path)) if path is not None and path.exists() else None

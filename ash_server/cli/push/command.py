@@ -49,8 +49,8 @@ def command(
     same sessions. Lines that the server already has are not sent, so an interrupted push can simply be repeated.
 
     \b
-    ash push --discover               everything that `ash import --discover` lists
-    ash push --discover --watch       the same, and later additions
+    ash push --discover               push all transcripts on this machine
+    ash push --discover --watch       the same, then keep pushing additions
     ash push session.jsonl
 
     --watch reads only files below the given folders, and reports links that lead elsewhere.

@@ -33,7 +33,7 @@ from ash_shared.records.json_text import decode_json
 
 _PAGE, _PAGE_BYTES = 1000, 4 * 1024 * 1024
 _TOOL_LINES = 200
-"""Number of first stored lines in which definitions of tools are searched."""
+"""Number of lines at the beginning searched for definitions of tools."""
 MAX_BYTES = 64 * 1024 * 1024
 """Total size of the events, twice what any API accepts in a request."""
 
