@@ -111,20 +111,21 @@ async def test_mirrors_of_the_sdk_store_each_entry_once(
 
 
 @contextmanager
-def killing_after_first_commit(server: ServerProcess) -> Iterator[str]:
-    """Yield the address of a server that stores the first commit, and is killed and restarted before it answers."""
-    paths = list[str]()
+def killing_after_first_append(server: ServerProcess) -> Iterator[str]:
+    """Yield the address of a server that stores the first append, and is killed and restarted before it answers."""
+    paths, kills = list[str](), list[int]()
 
     def kill(number: int) -> bool:
-        is_first = [path.endswith("/commit") for path in paths[: number + 1]].count(True) == 1
-        if not is_first or not paths[number].endswith("/commit"):
+        if kills or not paths[number].endswith("/messages"):
             return False
+        kills.append(number)
         server.stop(signal.SIGKILL)
         server.start()
         return True
 
     with proxy(server.address, loses=kill, sees=paths.append) as address:
         yield address
+    assert kills, paths
 
 
 @pytest.mark.parametrize("kind", [Impatient, AshSessionStore])
@@ -136,7 +137,7 @@ async def test_append_stored_before_the_kill_is_stored_once(
     async def on_error(_: SessionKey | None, message: str) -> None:
         errors.append(message)
 
-    with killing_after_first_commit(server) as address:
+    with killing_after_first_append(server) as address:
         sessions = kind(address, key)
         mirror = TranscriptMirrorBatcher(cast(Any, sessions), str(tmp_path), on_error, send_timeout=PATIENCE)
         for batch in ([MODE, *entries(1, 2), MODE], [MODE, *entries(3)]):
@@ -150,7 +151,7 @@ async def test_append_stored_before_the_kill_is_stored_once(
 
 
 async def test_items_stored_before_the_kill_are_stored_once(server: ServerProcess, key: str) -> None:
-    with killing_after_first_commit(server) as address:
+    with killing_after_first_append(server) as address:
         session = AshSession("chat", url=address, key=key)
         for items in ([PROMPT, PROMPT], [ANSWER]):
             await session.add_items(items)
