@@ -118,6 +118,12 @@ class Commit(Struct, forbid_unknown_fields=True, rename="camel"):
     ] = None
 
 
+_CommitFields: Any = defstruct(
+    "_CommitFields", [(name, Raw, Raw()) for name in Commit.__struct_fields__], rename="camel"
+)
+"""The fields of `Commit` as JSON. Other fields are skipped, so that a large body is not built in memory."""
+
+
 AfterMessage = Annotated[
     int, QueryParameter(ge=0, le=LAST_SEQUENCE, description="Only messages after this sequence.")
 ]
@@ -143,8 +149,7 @@ _NOT_MODIFIED = {304: ResponseSpec(None, description="`If-None-Match` matches th
 
 _decoder = msgspec.json.Decoder(NewMessage | list[NewMessage])
 _commit_decoder = msgspec.json.Decoder(Commit)
-_fields_decoder = msgspec.json.Decoder(dict[str, Raw])
-_COMMIT_FIELDS = frozenset({"messages", "metadata", "expectedSequence"})
+_fields_decoder: msgspec.json.Decoder[Struct] = msgspec.json.Decoder(_CommitFields)
 _digest_decoder = msgspec.json.Decoder(list[MessageDigest])
 _encode = msgspec.json.Encoder().encode
 
@@ -442,7 +447,7 @@ def _is_commit(text: str) -> bool:
         fields = _fields_decoder.decode(text)
     except (msgspec.DecodeError, RecursionError):  # reported by the decoder of messages
         return False
-    return not _COMMIT_FIELDS.isdisjoint(fields)
+    return fields != _CommitFields()
 
 
 def _parse_commit(text: str, settings: Settings) -> Commit:

@@ -1,6 +1,7 @@
 """Messages over HTTP: stored and returned verbatim, and parsed."""
 
 import json
+import tracemalloc
 from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID, uuid5
@@ -511,3 +512,19 @@ async def test_limits_the_metadata_of_commits(client: AsyncClient, session: str)
     codes = [each.json().get("code") for each in answers]
     assert codes == [None, "body_too_large", "batch_too_large"]
     assert (await client.get(session)).json()["metadata"] == bodies[0]["metadata"]
+
+
+async def test_skips_unknown_fields_of_a_large_body(client: AsyncClient, session: str) -> None:
+    """Each of them would take six times its size in memory."""
+    body = b"{%b}" % b",".join(b'"field%06d":0' % number for number in range(300_000))
+    tracemalloc.start()
+    try:
+        answer = await client.post(
+            f"{session}/messages", content=body, headers={"Content-Type": "application/json"}
+        )
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert answer.json()["code"] == "invalid_body"
+    assert peak < 8 * len(body)
