@@ -83,7 +83,7 @@ def agent_message(text: str) -> PreparedMessage:
     """Describe the text and assign a new id."""
     return PreparedMessage(
         id=uuid7_text(),
-        id_given=False,
+        has_explicit_id=False,
         content=text,
         described=_DESCRIBED,
         blocks=find_blocks(text, _DESCRIBED.source),

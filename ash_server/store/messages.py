@@ -162,9 +162,9 @@ def _check(messages: Sequence[PreparedMessage], stream_ids: StreamIds) -> None:
         check_text(message.id, "the id", index)
         check_text(message.described.source, "the source", index)
         check_text(message.content, "the message", index)
-        if message.id_given and message.id in ids:
+        if message.has_explicit_id and message.id in ids:
             raise DuplicateInBatch(index=index)
-        if message.id_given:
+        if message.has_explicit_id:
             ids.add(message.id)
     for name, id in stream_ids._asdict().items():
         check_text(id or "", name)
@@ -332,8 +332,9 @@ class MessageStore(Resource):
         provider's `uuid` in it, is stored once; when repeated, it keeps its sequence and is returned with `created`
         False, and with `deleted` True if it was deleted since. A text with neither is stored each time.
 
-        Raises SessionNotFound, IdConflict, DuplicateInBatch, SequenceMismatch, InvalidId, InvalidUtf8, NulByte;
-        the `index` of an error is the position of its text in `new`.
+        Raises SessionNotFound, IdConflict, DuplicateInBatch, SequenceMismatch, InvalidId, InvalidUtf8, NulByte; the
+        `index` of an error is the position of its text in `new`. Raises InvalidParameter and BodyTooLarge for metadata
+        that are nested too deeply or too large.
         """
         return await self.append_prepared(session_id, await self.prepare(session_id, new), **options)
 

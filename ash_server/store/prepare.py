@@ -71,7 +71,7 @@ class PreparedMessage(NamedTuple):
     """A message ready for storage: its id, its text, and the values derived from the text."""
 
     id: str
-    id_given: bool
+    has_explicit_id: bool
     """True if the writer set the id, False if it was derived."""
     content: str
     described: Description
@@ -104,7 +104,7 @@ def prepare_message(
     described, blocks = describe_with_place(raw, parsed, source)
     return PreparedMessage(
         id=id if id is not None else _derive_id(session_id, described.header.uuid, raw, fallback_id),
-        id_given=id is not None,
+        has_explicit_id=id is not None,
         content=raw,
         described=described._replace(role=role) if role else described,
         has_explicit_role=role is not None,

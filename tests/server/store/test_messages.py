@@ -48,8 +48,10 @@ UNKNOWN_SESSION = UUID("00000000-0000-4000-8000-000000000000")
 DESCRIBED = Description("claude", "message", "user", ("text",), RecordHeader(), None, (), bytes(16))
 
 
-def message(id: str, content: str = "text", id_given: bool = True, **described: Any) -> PreparedMessage:
-    return PreparedMessage(id, id_given, content, DESCRIBED._replace(**described))
+def message(
+    id: str, content: str = "text", has_explicit_id: bool = True, **described: Any
+) -> PreparedMessage:
+    return PreparedMessage(id, has_explicit_id, content, DESCRIBED._replace(**described))
 
 
 async def stored(connection: AsyncConnection, session_id: UUID) -> list[tuple[int, str, str]]:
@@ -87,7 +89,7 @@ async def test_each_session_has_its_own_sequence(connection: AsyncConnection, se
 
 
 async def test_repeated_append_changes_nothing(connection: AsyncConnection, session_id: UUID) -> None:
-    batch = [message("a"), message("b", id_given=False)]
+    batch = [message("a"), message("b", has_explicit_id=False)]
     await append(connection, session_id, batch)
     session = await get_session(connection, session_id)
 
@@ -106,7 +108,11 @@ async def test_append_stores_only_new_messages(connection: AsyncConnection, sess
 
 
 async def test_deduplicates_lines_within_batch(connection: AsyncConnection, session_id: UUID) -> None:
-    batch = [message("a", id_given=False), message("b", id_given=False), message("a", id_given=False)]
+    batch = [
+        message("a", has_explicit_id=False),
+        message("b", has_explicit_id=False),
+        message("a", has_explicit_id=False),
+    ]
 
     assert await append(connection, session_id, batch) == [
         Appended("a", 1, True),
@@ -117,9 +123,9 @@ async def test_deduplicates_lines_within_batch(connection: AsyncConnection, sess
 
 REFUSALS: dict[str, tuple[list[PreparedMessage], type[AshError], int | None]] = {
     "other text": ([message("new"), message("a", "other")], IdConflict, 1),
-    "other text, derived id": ([message("a", "other", id_given=False)], IdConflict, 0),
+    "other text, derived id": ([message("a", "other", has_explicit_id=False)], IdConflict, 0),
     "other text within the batch": (
-        [message("x", "1", id_given=False), message("x", "2", id_given=False)],
+        [message("x", "1", has_explicit_id=False), message("x", "2", has_explicit_id=False)],
         IdConflict,
         1,
     ),

@@ -63,7 +63,7 @@ def test_reports_drift() -> None:
 
 
 def test_line_with_provider_id_has_stable_id() -> None:
-    assert prepare_message(SESSION, LINE).id_given is False
+    assert prepare_message(SESSION, LINE).has_explicit_id is False
     assert id_of(LINE) == "df4e778b-c458-52fe-842b-56140df7d0b4"
     assert id_of(LINE) != id_of(LINE + " ")
     assert id_of(LINE) != id_of(LINE.replace("u-1", "u-2"))
