@@ -16,8 +16,6 @@ SQL = statements(__file__)
 END = LAST_SEQUENCE + 1
 """A sequence after every entry."""
 
-SQL = statements(__file__)
-
 MAX_PAGE_BYTES = 32 * 1024 * 1024
 """A page ends with the entry that exceeds this many bytes of text, regardless of `limit`."""
 

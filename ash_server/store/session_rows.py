@@ -123,11 +123,7 @@ async def find_sessions(conn: AsyncConnection, reference: str) -> list[Session]:
     (shared by subagents).
     """
     check_text(reference, "the reference")
-    matches = await fetch_sessions(
-        conn,
-        SQL.find_by_name,
-        _limited(name=reference),
-    )
+    matches = await fetch_sessions(conn, SQL.find_by_name, _limited(name=reference))
     digits = reference.replace("-", "").lower()
     if not matches and re.fullmatch("[0-9a-f]{1,32}", digits):
         bounds = _limited(low=UUID(digits.ljust(32, "0")), high=UUID(digits.ljust(32, "f")))

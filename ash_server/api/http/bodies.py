@@ -69,9 +69,7 @@ async def read_body(request: Request[Any, Any, Any], *media_types: str) -> Body:
     media_type = _check_media_type(request, media_types)
     try:
         return Body(media_type, (await request.body()).decode())
-    except (
-        InternalServerException
-    ) as error:  # raised by the framework if the client disconnects, or is too slow
+    except InternalServerException as error:  # the client disconnected, or is too slow
         raise BodyTimeout(_DISCONNECTED) from error
     except UnicodeDecodeError as error:
         raise InvalidUtf8(f"Byte {error.start} of the body is not valid UTF-8.") from error

@@ -123,10 +123,6 @@ def _migrate(url: str, revision: str) -> None:
 
 def _privilege_missing(error: InsufficientPrivilege) -> SchemaMismatch:
     """Return an error with the statements in the hint of migration 0016; without a hint, Ash is not the owner."""
-    statements = error.diag.message_hint
-    remedy = (
-        f"let an administrator run `{statements}`"
-        if statements
-        else "the user must own the database and its tables"
-    )
+    hint = error.diag.message_hint
+    remedy = f"let an administrator run `{hint}`" if hint else "the user must own the database and its tables"
     return SchemaMismatch(f"the database cannot be migrated: {error.diag.message_primary}; {remedy}")

@@ -194,12 +194,7 @@ def _describe_all(
     redacted: bool,
 ) -> list[FoundEvent]:
     return [
-        _describe(
-            message_sequence,
-            _decode_shown(content, redacted=redacted),
-            allowed,
-            hits,
-        )
+        _describe(message_sequence, _decode_shown(content, redacted=redacted), allowed, hits)
         for (_, message_sequence, content), allowed in zip(rows, weights, strict=True)
     ]
 
@@ -210,10 +205,7 @@ def _decode_shown(content: bytes, *, redacted: bool) -> SearchedEvent:
 
 
 def _describe(
-    message_sequence: int | None,
-    event: SearchedEvent,
-    weights: list[Weight],
-    hits: Hits,
+    message_sequence: int | None, event: SearchedEvent, weights: list[Weight], hits: Hits
 ) -> FoundEvent:
     texts = (each.text for each in passages_of(event) if each.weight in weights)
     return FoundEvent(message_sequence, event.id, event.type, snippet(texts, hits))
