@@ -447,7 +447,7 @@ def _is_commit(text: str) -> bool:
         fields = _fields_decoder.decode(text)
     except (msgspec.DecodeError, RecursionError):  # reported by the decoder of messages
         return False
-    return fields != _CommitFields()
+    return bool(fields != _CommitFields())
 
 
 def _parse_commit(text: str, settings: Settings) -> Commit:
