@@ -20,6 +20,7 @@ from httpx2._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import settings
 from psycopg import AsyncConnection
 from psycopg.conninfo import make_conninfo
+from psycopg.errors import QueryCanceled
 
 from ash_server.store import Store
 from ash_server.store.connections.pool import PooledUrl, connect, direct_url
@@ -225,7 +226,26 @@ def new_database(server_url: str, options: str = "") -> Iterator[str]:
         try:
             yield name
         finally:
-            conn.execute(f"DROP DATABASE {name} WITH (FORCE)")
+            drop_database(conn, name)
+
+
+_still_in_use: list[str] = []
+
+
+def drop_database(conn: psycopg.Connection, name: str) -> None:
+    """Drop a database, and the ones that could not be dropped before.
+
+    PostgreSQL waits until every backend has noticed. A backend that sends a large result to a task of the event loop,
+    such as the search indexer, notices only when the loop runs again, after the fixtures of the test.
+    """
+    conn.execute("SET statement_timeout = '2s'")
+    names = [*_still_in_use, name]
+    _still_in_use.clear()
+    for each in names:
+        try:
+            conn.execute(f"DROP DATABASE {each} WITH (FORCE)")
+        except QueryCanceled:
+            _still_in_use.append(each)
 
 
 def at_database(server_url: str, name: str) -> str:
