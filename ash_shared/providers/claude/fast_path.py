@@ -78,16 +78,16 @@ def _parse_content(raw: str | bytes) -> list[Any] | None:
 def _typed_list(content: list[Any]) -> list[Any]:
     """Return the content objects of a list. Elements are parsed first unless all are valid blocks."""
     try:
-        for block in content:
-            if (
-                block.get("content").__class__ is list
-            ):  # the content of a result, which may need a translation
-                break
-        else:
+        if not any(map(_has_list, content)):
             return typed_blocks(content)
     except (AttributeError, ValidationError):
         pass
     return typed_blocks(list(map(parse_block, content)))
+
+
+def _has_list(block: Any) -> bool:
+    """True for a result with a list as content, which may need a translation. Raises AttributeError."""
+    return block.get("content").__class__ is list
 
 
 def _parse_content_json(raw: str | bytes) -> bytes | None:
