@@ -7,11 +7,11 @@ from litestar import Controller, Request, get
 from litestar.params import QueryParameter
 
 from ash_server.api.http.dependencies import InjectedReader
-from ash_server.api.http.openapi.operations import ONE_LINE
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.redaction import compared
 from ash_server.errors import NulByte
 from ash_server.store.drift import DriftReport, Reason
+from ash_server.store.text import ONE_LINE
 
 
 class DriftController(Controller):

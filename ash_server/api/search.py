@@ -8,12 +8,12 @@ from litestar import Controller, Request, get
 from litestar.params import QueryParameter
 
 from ash_server.api.http.dependencies import InjectedReader
-from ash_server.api.http.openapi.operations import ONE_LINE
 from ash_server.api.http.parameters import OnlyRole, PageCursor
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.redaction import compared, is_redacted
 from ash_server.errors import NulByte, SessionNotFound
 from ash_server.store.search.query import MAX_RESULTS, SearchScope
+from ash_server.store.text import ONE_LINE
 from ash_shared.model.pages import SearchPage
 
 Query = Annotated[

@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 
 from ash_server.errors import InvalidBody, TooDeep
 from ash_server.ids import named_ids, uuid7_text
+from ash_server.store.text import ONE_LINE
 from ash_shared.eventlog import Event, Line, line_of
 from ash_shared.eventlog.emitter import EMPTY_LINE
 from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
@@ -31,7 +32,7 @@ Source = Annotated[
         max_length=100,
         description="The format of the content, if known. Default: detected.",
         examples=["claude"],
-        pattern=r"^(?![\s\S]*[\x00\r\n])[\s\S]",
+        pattern=ONE_LINE,
     ),
 ]
 

@@ -2,6 +2,9 @@
 
 from ash_server.errors import InvalidUtf8, NulByte
 
+ONE_LINE = r"^(?![\s\S]*[\x00\r\n])[\s\S]"
+"""Pattern of names, such as ids and sources."""
+
 
 def check_text(text: str, name: str, index: int | None = None) -> None:
     """Raises NulByte or InvalidUtf8. Their detail contains `name`, the name of the text, and never the text itself."""

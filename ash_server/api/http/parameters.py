@@ -4,6 +4,7 @@ from typing import Annotated
 
 from litestar.params import QueryParameter
 
+from ash_server.store.text import ONE_LINE
 from ash_shared.model.message import LAST_SEQUENCE, Role
 
 PageCursor = Annotated[
@@ -23,3 +24,11 @@ ExpectedSequence = Annotated[
         "changes.",
     ),
 ]
+
+
+def id_parameter(description: str, name: str | None = None) -> QueryParameter:
+    return QueryParameter(name=name, min_length=1, max_length=255, pattern=ONE_LINE, description=description)
+
+
+def format_parameter(description: str) -> QueryParameter:
+    return QueryParameter(max_length=100, pattern=ONE_LINE, description=description)

@@ -10,8 +10,8 @@ from litestar.params import FromPath, QueryParameter
 
 from ash_server.api.http.bodies import BODY_ERRORS, NDJSON, check_count, read_body
 from ash_server.api.http.dependencies import InjectedStore
-from ash_server.api.http.openapi.operations import ONE_LINE, documents, text
-from ash_server.api.http.parameters import ExpectedSequence
+from ash_server.api.http.openapi.operations import documents, text
+from ash_server.api.http.parameters import ExpectedSequence, format_parameter, id_parameter
 from ash_server.api.http.problems import WRITE_ERRORS, error_responses
 from ash_server.api.sessions.messages import appended_response, check_sizes, parse_lines
 from ash_server.errors import (
@@ -30,10 +30,6 @@ from ash_server.store.log.writer import StreamIds
 from ash_shared.model.pages import AppendedMessages
 
 _NDJSON_ERRORS = tuple(error for error in BODY_ERRORS if error not in (InvalidBody, InvalidJson, TooDeep))
-
-
-def _id_parameter(name: str, description: str) -> QueryParameter:
-    return QueryParameter(name=name, min_length=1, max_length=255, pattern=ONE_LINE, description=description)
 
 
 class ChunkController(Controller):
@@ -73,11 +69,7 @@ class ChunkController(Controller):
         *,
         source: Annotated[
             str | None,
-            QueryParameter(
-                max_length=100,
-                pattern=ONE_LINE,
-                description="The format of the lines. Default: detected.",
-            ),
+            format_parameter("The format of the lines. Default: detected."),
         ] = None,
         end: Annotated[
             bool, QueryParameter(description="End the stream after these lines, and close everything open.")
@@ -85,14 +77,14 @@ class ChunkController(Controller):
         expected_sequence: ExpectedSequence = None,
         turn_id: Annotated[
             str | None,
-            _id_parameter(
-                "turnId",
+            id_parameter(
                 "The turn of the events. Continues the open turn if it has this id; otherwise the open turn ends.",
+                "turnId",
             ),
         ] = None,
         response_id: Annotated[
             str | None,
-            _id_parameter("responseId", "The response of the events. Default: the id of the provider's API."),
+            id_parameter("The response of the events. Default: the id of the provider's API.", "responseId"),
         ] = None,
     ) -> Response[AppendedMessages]:
         """Append stream chunks.

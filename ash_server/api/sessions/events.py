@@ -27,7 +27,7 @@ from ash_server.api.http.bodies import (
     read_body,
 )
 from ash_server.api.http.dependencies import InjectedReader, InjectedStore
-from ash_server.api.http.openapi.operations import ONE_LINE, WITHOUT_NUL, documents, text
+from ash_server.api.http.openapi.operations import WITHOUT_NUL, documents, text
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.api.http.redaction import compared, is_redacted
 from ash_server.api.sessions.messages import appended_response, parse_lines
@@ -49,6 +49,7 @@ from ash_server.store.conversation.redacted_rows import hide_event_chunks
 from ash_server.store.log.events import EventFilter, StoredEvent, page_json, parse_cursor, parse_types
 from ash_server.store.pagination import may_have_more
 from ash_server.store.prepare import prepare_event
+from ash_server.store.text import ONE_LINE
 from ash_shared.eventlog import Event
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.event_types import CATALOGUE

@@ -33,8 +33,8 @@ from ash_server.api.http.bodies import (
 from ash_server.api.http.caching import cache_headers, has_current, not_modified, tag_of_messages
 from ash_server.api.http.dependencies import InjectedReader, InjectedStore
 from ash_server.api.http.guards.access import may_read, needs, record
-from ash_server.api.http.openapi.operations import ONE_LINE, documents, text
-from ash_server.api.http.parameters import ExpectedSequence, OnlyRole
+from ash_server.api.http.openapi.operations import documents, text
+from ash_server.api.http.parameters import ExpectedSequence, OnlyRole, format_parameter, id_parameter
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.api.http.redaction import is_redacted
 from ash_server.api.metrics import count_appended
@@ -153,32 +153,12 @@ _fields_decoder: msgspec.json.Decoder[Struct] = msgspec.json.Decoder(_CommitFiel
 _digest_decoder = msgspec.json.Decoder(list[MessageDigest])
 _encode = msgspec.json.Encoder().encode
 
-MessageIdParameter = Annotated[
-    str | None,
-    QueryParameter(
-        min_length=1,
-        max_length=255,
-        pattern=ONE_LINE,
-        description="The `id` of a message sent as `text/plain`.",
-    ),
-]
-FallbackId = Annotated[
-    str | None,
-    QueryParameter(
-        name="fallbackId",
-        min_length=1,
-        max_length=255,
-        pattern=ONE_LINE,
-        description="The `fallbackId` of a message sent as `text/plain`.",
-    ),
+TextId = Annotated[str | None, id_parameter("The `id` of a message sent as `text/plain`.")]
+TextFallbackId = Annotated[
+    str | None, id_parameter("The `fallbackId` of a message sent as `text/plain`.", "fallbackId")
 ]
 TextSource = Annotated[
-    str | None,
-    QueryParameter(
-        max_length=100,
-        pattern=ONE_LINE,
-        description="The format of a message sent as `text/plain`. Default: detected.",
-    ),
+    str | None, format_parameter("The format of a message sent as `text/plain`. Default: detected.")
 ]
 TextRole = Annotated[
     Role | None, QueryParameter(description="The role of a message sent as `text/plain`. Default: detected.")
@@ -220,8 +200,8 @@ async def append_messages(  # noqa: PLR0913  # one argument per parameter
     *,
     expected_sequence: ExpectedSequence = None,
     written_at: WrittenAt = None,
-    id: MessageIdParameter = None,
-    fallback_id: FallbackId = None,
+    id: TextId = None,
+    fallback_id: TextFallbackId = None,
     source: TextSource = None,
     role: TextRole = None,
 ) -> Response[AppendedMessages]:

@@ -13,13 +13,14 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from ash_server.api.http.bodies import BODY_ERRORS, JSON, decode_body, read_body
 from ash_server.api.http.dependencies import InjectedReader, InjectedStore
 from ash_server.api.http.guards.access import may_read, needs, record
-from ash_server.api.http.openapi.operations import ONE_LINE, WITHOUT_NUL, documents
+from ash_server.api.http.openapi.operations import WITHOUT_NUL, documents
 from ash_server.api.http.parameters import ExpectedSequence, PageCursor
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.api.http.redaction import compared, is_redacted
 from ash_server.errors import NulByte, SequenceMismatch, SessionNotFound, TooDeep
 from ash_server.store.prepare import Source
 from ash_server.store.sessions import SessionChanges
+from ash_server.store.text import ONE_LINE
 from ash_shared.model.base import ABSENT
 from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
 from ash_shared.model.session import Session, SessionPage

@@ -8,7 +8,6 @@ Content = Mapping[str, Any]
 
 BODY, ANSWER = "body", "answer"
 
-ONE_LINE = r"^(?![\s\S]*[\x00\r\n])[\s\S]"
 WITHOUT_NUL = {"pattern": r"^[^\x00]*$"}
 """Schema of stored texts. A NUL is rejected with the error `nul_byte`."""
 
