@@ -20,7 +20,7 @@ LAYERS = (
     {"testing"},
 )
 """Packages from the bottom up; packages in a layer do not import each other."""
-HEIGHTS = {package: height for height, layer in enumerate(LAYERS) for package in layer}
+HEIGHTS = {package: height for height, layer in enumerate(LAYERS) for package in sorted(layer)}
 
 MODULES = {
     ".".join(("ash_shared", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__"): path
