@@ -103,6 +103,32 @@ async def test_input_upwards_stops_following_before_the_page_scrolls(page: Page,
     assert await page.evaluate(TO_END) > 0
 
 
+SHRINK_AND_GROW = f"""async () => {{
+  const {{ style }} = document.querySelector(".chat-log");
+  const resized = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+  style.paddingBottom = "400px";
+  await resized();
+  style.paddingBottom = "0";
+  const clamped = scrollY;
+  style.paddingBottom = "800px";
+  await resized();
+  return [clamped > 0, ({TO_END})()];
+}}"""
+"""Reading the scroll position makes the browser scroll up to the end of the shorter page."""
+
+
+async def test_page_that_shrinks_and_grows_between_frames_is_followed(page: Page, session: Session) -> None:
+    await session.write(*OPENING)
+    await write(session, number, 600)
+    await page.goto(session.address)
+    await page.wait_for_function(f"() => scrollY > 0 && ({LAST_NUMBER})() === 600 && ({TO_END})() === 0")
+
+    assert await page.evaluate(SHRINK_AND_GROW) == [True, 0]
+
+    await session.write(*map(number, range(601, 901)))
+    await page.wait_for_function(f"() => ({LAST_NUMBER})() === 900 && ({TO_END})() === 0")
+
+
 async def test_place_is_saved_while_the_page_scrolls_all_the_time(page: Page, session: Session) -> None:
     await session.write(*OPENING, *map(number, range(1, 601)))
     await page.goto(session.address)

@@ -31,7 +31,7 @@ export class AutoScroll {
     this.renderer = renderer;
     this.pill = pill;
     this.hasEnd = hasEnd;
-    this.top = scrollY;
+    this.recordScroll();
     const log = renderer.container;
     addEventListener("scroll", () => this.onScroll(), { passive: true });
     this.listenForInput();
@@ -39,7 +39,7 @@ export class AutoScroll {
       if (/** @type {Element} */ (target).closest("summary, .fold")) this.pause();
     });
     document.addEventListener("visibilitychange", () => document.hidden && this.markAllRead());
-    new ResizeObserver(() => (this.isFollowing ? scrollToEnd() : restoreAnchor())).observe(log);
+    new ResizeObserver(() => this.onResize()).observe(document.documentElement);
   }
 
   /** Listen for the input itself: a page that grows fast is at its end again before an upward scroll event arrives. */
@@ -99,11 +99,25 @@ export class AutoScroll {
     if (!this.isFollowing && !this.readMark) this.markAllRead();
   }
 
-  /** Only scrolling up stops following: the end also moves away when the page grows. */
-  onScroll() {
-    const isUpwards = scrollY < this.top;
-    const wasFollowing = this.isFollowing;
+  onResize() {
+    if (this.isFollowing) scrollToEnd();
+    else restoreAnchor();
+    this.recordScroll();
+  }
+
+  recordScroll() {
     this.top = scrollY;
+    this.height = document.documentElement.scrollHeight;
+  }
+
+  /**
+   * Only scrolling up on a page of the same height stops following: the end also moves away when the page grows, and
+   * the browser scrolls up when the page shrinks.
+   */
+  onScroll() {
+    const isUpwards = scrollY < this.top && document.documentElement.scrollHeight === this.height;
+    const wasFollowing = this.isFollowing;
+    this.recordScroll();
     const isLeaving = performance.now() - this.leftAt < LEAVING_MS;
     if (!isLeaving && distanceToEnd() <= NEAR_END && this.hasEnd()) this.isFollowing = true;
     else if (isUpwards) this.release();
