@@ -19,6 +19,9 @@ export class AutoScroll {
   firstUnread;
   /** When the user last scrolled up. */
   leftAt = -LEAVING_MS;
+  /** The scroll position and the height of the page after the last change. */
+  top = 0;
+  height = 0;
   /** The last vertical position of the finger on the screen. */
   touchedY = 0;
 
