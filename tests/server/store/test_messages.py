@@ -19,7 +19,6 @@ from ash_server.errors import (
     MessageNotFound,
     NulByte,
     SequenceMismatch,
-    SessionNotFound,
 )
 from ash_server.store.connections.pool import connect
 from ash_server.store.log.events import Appended
@@ -97,16 +96,6 @@ async def test_repeated_append_changes_nothing(connection: AsyncConnection, sess
     assert await get_session(connection, session_id) == session
 
 
-async def test_append_stores_only_new_messages(connection: AsyncConnection, session_id: UUID) -> None:
-    await append(connection, session_id, [message("b")])
-
-    assert await append(connection, session_id, [message("a"), message("b"), message("c")]) == [
-        Appended("a", 2, True),
-        Appended("b", 1, False),
-        Appended("c", 3, True),
-    ]
-
-
 async def test_deduplicates_lines_within_batch(connection: AsyncConnection, session_id: UUID) -> None:
     batch = [
         message("a", has_explicit_id=False),
@@ -170,18 +159,6 @@ async def test_expected_sequence_applies_to_new_messages_only(
     assert await append(connection, session_id, [message("b")], expected_sequence=1) == [
         Appended("b", 2, True)
     ]
-
-
-async def test_rejects_unknown_session(connection: AsyncConnection) -> None:
-    for call in (
-        append(connection, UNKNOWN_SESSION, [message("a")]),
-        append(connection, UNKNOWN_SESSION, []),
-        list_messages(connection, UNKNOWN_SESSION),
-        list_messages(connection, UNKNOWN_SESSION, before=5),
-        get_message(connection, UNKNOWN_SESSION, 1),
-    ):
-        with pytest.raises(SessionNotFound):
-            await call
 
 
 async def test_append_updates_session(connection: AsyncConnection) -> None:

@@ -126,23 +126,6 @@ async def test_keeps_the_first_parent(connection: AsyncConnection) -> None:
     assert (await get_session(connection, session_id)).parent_external_id == "first"
 
 
-async def test_omits_unset_fields(connection: AsyncConnection) -> None:
-    session, _ = await create_session(connection)
-
-    assert session.id.version == 7
-    assert set(session.model_dump(mode="json")) == {
-        "id",
-        "source",
-        "createdAt",
-        "updatedAt",
-        "messageCount",
-        "eventCount",
-        "errorCount",
-        "unrecognisedCount",
-        "metadata",
-    }
-
-
 async def test_external_id_identifies_session_per_source(connection: AsyncConnection) -> None:
     first = await create_session(connection, source="codex", external_id="x", title="first")
     again = await create_session(connection, source="codex", external_id="x", title="again")
@@ -334,21 +317,6 @@ async def test_accepts_cursor_in_other_time_zone(connection: AsyncConnection) ->
     assert (await list_sessions(connection, after=forged)).sessions == []
 
 
-async def test_update_changes_only_given_fields(connection: AsyncConnection) -> None:
-    session, _ = await create_session(connection, title="old", metadata={"a": 1, "b": 2})
-    steps = [
-        await update_session(connection, session.id, title="new"),
-        await update_session(connection, session.id, metadata={"c": 3}),
-        await update_session(connection, session.id, title=None, metadata={}),
-    ]
-
-    assert [(each.model_dump().get("title"), each.metadata) for each in steps] == [
-        ("new", {"a": 1, "b": 2}),
-        ("new", {"c": 3}),
-        (None, {}),
-    ]
-
-
 REFUSED: list[tuple[dict[str, Any], type[Exception]]] = [
     ({"title": "a\0"}, NulByte),
     ({"title": "\ud800"}, InvalidUtf8),
@@ -389,24 +357,6 @@ async def test_delete_expects_sequence(connection: AsyncConnection) -> None:
     assert error.value.extra == {"currentSequence": 1}
     await delete_session(connection, session_id, expected_sequence=1)
     assert await titles(connection) == []
-
-
-async def test_delete_removes_messages(connection: AsyncConnection) -> None:
-    deleted, kept = [(await create_session(connection)).session.id for _ in range(2)]
-    for session_id in (deleted, kept):
-        await append(connection, session_id, [prepare_message(session_id, "hello")])
-    await delete_session(connection, deleted)
-
-    remaining = [
-        await (await connection.execute(f"SELECT {column} FROM {table}")).fetchall()
-        for column, table in [
-            ("id", "sessions"),
-            ("session_id", "session_counters"),
-            ("session_id", "messages"),
-            ("session_id", "search_progress"),
-        ]
-    ]
-    assert remaining == [[(kept,)]] * 4
 
 
 async def test_finds_sessions_by_id_prefix_or_external_id(connection: AsyncConnection) -> None:

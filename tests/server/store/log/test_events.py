@@ -109,15 +109,6 @@ async def test_duplicate_messages_add_no_events(connection: AsyncConnection, ses
     assert await summaries(connection, session_id) == DERIVED
 
 
-async def test_end_session_ends_open_turn_once(connection: AsyncConnection, session_id: UUID) -> None:
-    await store(connection, session_id, PROMPT, ANSWER)
-
-    assert [await end_session(connection, session_id) for _ in range(2)] == [1, 0]
-    assert (await summaries(connection, session_id))[-1] == (4, None, "turn_end")
-    with pytest.raises(SessionNotFound):
-        await end_session(connection, UNKNOWN_SESSION)
-
-
 async def test_end_with_new_events_changes_the_session(connection: AsyncConnection, session_id: UUID) -> None:
     """The search index reads the events of changed sessions."""
     await store(connection, session_id, PROMPT, ANSWER)
@@ -134,17 +125,6 @@ async def test_append_can_end_session(connection: AsyncConnection, session_id: U
     await store(connection, session_id, end=True)
 
     assert (await summaries(connection, session_id))[2:] == [(3, 2, "assistant_done"), (4, None, "turn_end")]
-
-
-async def test_posted_event_keeps_its_fields_except_session_and_sequence(
-    connection: AsyncConnection, session_id: UUID
-) -> None:
-    event = posted("e-1", "house_event", mood="calm", sequence=99, messageSequence=98)
-
-    assert await append_events(connection, session_id, [event]) == [Appended("e-1", 1, True)]
-    assert await wire(connection, session_id) == [
-        {**posted("e-1", "house_event", mood="calm"), "sequence": 1, "sessionId": str(session_id)}
-    ]
 
 
 @pytest.mark.parametrize("type", ["assistant_chunk", "turn_start"])
@@ -176,12 +156,6 @@ async def test_rejects_whole_batch_with_invalid_event(
     with pytest.raises(refusal):
         await append_events(connection, session_id, events)
     assert await summaries(connection, session_id) == []
-
-
-@pytest.mark.parametrize("type", ["assistant_chunk", "turn_start"])
-async def test_append_events_rejects_unknown_session(connection: AsyncConnection, type: str) -> None:
-    with pytest.raises(SessionNotFound):
-        await append_events(connection, UNKNOWN_SESSION, [posted("a", type)])
 
 
 async def test_derived_events_continue_posted_turn(connection: AsyncConnection, session_id: UUID) -> None:
