@@ -1,0 +1,204 @@
+"""Private copies of SQLite files that other programs are using.
+
+A program never waits for Ash, and its files do not change. SQLite itself would create, lock and rewrite files beside a
+database that it only reads, so the way of copying depends on these files:
+
+- With a write-ahead log (`-wal`) and its index (`-shm`), a read transaction sees one state while the program writes.
+- With a log and no index, a reader would create the index. The files are copied, and the copy is recovered.
+- Without a log, each reader locks out writers. The files are copied while the program rests. If it never does, the
+  backup interface reads in steps, each with a lock of about a millisecond. A write in between starts it again, with
+  longer steps after some time.
+
+`immutable` is used for finished copies only: SQLite then ignores the log.
+"""
+
+import os
+import shutil
+import sqlite3
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from errno import EAGAIN, EINVAL, EIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import BinaryIO, NamedTuple
+
+from ash_server.file_access import ANY_FILE, FileAccess, real_path
+
+_MAGIC = b"SQLite format 3\0"
+_HEADER_BYTES = 100
+_READ_VERSION = 19
+"""Offset in the header: 2 for a database with a write-ahead log."""
+
+_PAGES_PER_STEP = 64
+"""At most 256 KiB with pages of the usual size; twice as many after each failed attempt."""
+_MAX_RESTARTS = 10
+_MAX_ATTEMPTS = 20
+_ATTEMPTS_WITHOUT_LOCK = 4
+_PAUSE_SECONDS = 0.05
+
+_REST_SECONDS = 0.1
+"""Time since the last write after which another one changes the time of the file: a clock tick is shorter."""
+
+
+class _Restless(Exception):
+    """The program changed its files while they were copied."""
+
+
+def is_database(path: Path, access: FileAccess = ANY_FILE) -> bool:
+    """True for a regular file with the header of SQLite. Raises OSError if it may not be read."""
+    if not path.is_file():
+        return False
+    with access.open(path) as file:
+        return file.read(len(_MAGIC)) == _MAGIC
+
+
+@contextmanager
+def open_snapshot(path: Path, access: FileAccess = ANY_FILE) -> Iterator[sqlite3.Connection]:
+    """Open a temporary copy of a database as it is now, read-only. Raises OSError."""
+    with private_folder() as folder, closing(connect(take_snapshot(path, folder, access))) as connection:
+        yield connection
+
+
+@contextmanager
+def private_folder() -> Iterator[Path]:
+    """Create a temporary folder that only this user can read."""
+    with TemporaryDirectory(prefix="ash-sqlite-") as folder:
+        yield Path(folder)
+
+
+def connect(copy: Path) -> sqlite3.Connection:
+    """Open a finished copy. Views and triggers in it call no functions with side effects."""
+    connection = sqlite3.connect(f"{copy.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+    connection.execute("PRAGMA trusted_schema=OFF")
+    return connection
+
+
+def take_snapshot(path: Path, folder: Path, access: FileAccess = ANY_FILE) -> Path:
+    """Copy a database, with everything committed before, into a private folder, and return the path of the copy.
+
+    Raises OSError, with EAGAIN if the program writes without a pause to a database that has no write-ahead log.
+    """
+    database, copy = real_path(path), folder / path.name
+    with access.open(path) as file:
+        for attempt in range(_MAX_ATTEMPTS):
+            try:
+                _copy(database, file, copy, access, attempt)
+            except _Restless:
+                _remove(copy)
+                time.sleep(_PAUSE_SECONDS)
+            except sqlite3.Error as error:
+                raise OSError(EIO, f"SQLite cannot read it: {error}", str(path)) from None
+            else:
+                return copy
+    raise OSError(EAGAIN, "is being written all the time; try again later", str(path))
+
+
+def _copy(database: Path, file: BinaryIO, copy: Path, access: FileAccess, attempt: int) -> None:
+    """Raises _Restless, sqlite3.Error, OSError."""
+    header = os.pread(file.fileno(), _HEADER_BYTES, 0)
+    if not header.startswith(_MAGIC):
+        raise OSError(EINVAL, "not an SQLite database", str(database))
+    has_log = header[_READ_VERSION] == 2  # the format's number
+    _check_companions(database, access)
+    is_shared = has_log and _beside(database, "-shm").exists()
+    may_lock = not has_log and attempt >= _ATTEMPTS_WITHOUT_LOCK
+    if is_shared or may_lock:
+        pages = _PAGES_PER_STEP << max(0, attempt - _ATTEMPTS_WITHOUT_LOCK)
+        try:
+            _back_up(database, file, copy, pages, in_transaction=has_log)
+        except sqlite3.OperationalError:  # the program has just opened or closed it, or has crashed
+            _remove(copy)
+            _copy_files(database, file, copy, access)
+    else:
+        _copy_files(database, file, copy, access)
+    with closing(sqlite3.connect(copy, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode=DELETE").fetchall()  # of the copy, which becomes one file
+
+
+def _back_up(database: Path, file: BinaryIO, copy: Path, pages: int, *, in_transaction: bool) -> None:
+    uri = f"{database.as_uri()}?mode=ro&readonly_shm=1"
+    with (
+        closing(sqlite3.connect(uri, uri=True, timeout=_PAUSE_SECONDS, isolation_level=None)) as source,
+        closing(sqlite3.connect(copy, isolation_level=None)) as target,
+    ):
+        if in_transaction:
+            source.execute("BEGIN")
+        source.execute("SELECT 1 FROM sqlite_master").fetchone()
+        if not os.path.samestat(os.stat(database), os.fstat(file.fileno())):
+            raise _Restless
+        source.backup(target, pages=pages, progress=_Progress(), sleep=_PAUSE_SECONDS)
+
+
+class _Progress:
+    """Ends a backup that the program keeps locked, or starts again too often."""
+
+    def __init__(self) -> None:
+        self._restarts = 0
+        self._remaining: int | None = None
+
+    def __call__(self, status: int, remaining: int, total: int) -> None:
+        has_grown = self._remaining is not None and remaining >= self._remaining
+        self._restarts += has_grown
+        self._remaining = remaining
+        if self._restarts > _MAX_RESTARTS:
+            raise _Restless
+
+
+def _copy_files(database: Path, file: BinaryIO, copy: Path, access: FileAccess) -> None:
+    """Copy a database that no program is writing, with its log or journal. Raises _Restless for any other."""
+    before = _states(database)
+    if any(state and 0 <= time.time() - state.modified_at < _REST_SECONDS for state in before.values()):
+        raise _Restless
+    file.seek(0)
+    with open(copy, "xb") as target:
+        shutil.copyfileobj(file, target)
+    for suffix in ("-wal", "-journal"):
+        if before[suffix]:
+            with access.open(_beside(database, suffix)) as log, open(_beside(copy, suffix), "xb") as target:
+                shutil.copyfileobj(log, target)
+    if _states(database) != before or not os.path.samestat(os.stat(database), os.fstat(file.fileno())):
+        raise _Restless
+
+
+class _State(NamedTuple):
+    """What changes with each write."""
+
+    file: int
+    size: int
+    modified_at: float
+
+
+def _states(database: Path) -> dict[str, _State | None]:
+    return {suffix: _state(_beside(database, suffix)) for suffix in ("", "-wal", "-journal", "-shm")}
+
+
+def _state(path: Path) -> _State | None:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return _State(status.st_ino, status.st_size, status.st_mtime)
+
+
+def _check_companions(database: Path, access: FileAccess) -> None:
+    """Check the files that SQLite opens with the database."""
+    for suffix in ("-wal", "-shm", "-journal"):
+        path = _beside(database, suffix)
+        try:
+            mode = path.lstat().st_mode
+        except FileNotFoundError:
+            continue
+        if stat.S_ISLNK(mode):
+            raise OSError(EINVAL, "is a link, which SQLite does not follow", str(path))
+        access.open(path).close()
+
+
+def _beside(database: Path, suffix: str) -> Path:
+    return database.with_name(database.name + suffix)
+
+
+def _remove(copy: Path) -> None:
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        _beside(copy, suffix).unlink(missing_ok=True)
