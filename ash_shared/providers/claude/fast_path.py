@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 from pydantic import ValidationError
 
-from ash_shared.model.blocks import bounded, text_block
+from ash_shared.model.blocks import CLASSES, bounded, text_block
 from ash_shared.model.typed_blocks import typed_blocks
 from ash_shared.providers.claude.content import parse_block
 from ash_shared.records.contract import FastPath, Record
@@ -76,18 +76,18 @@ def _parse_content(raw: str | bytes) -> list[Any] | None:
 
 
 def _typed_list(content: list[Any]) -> list[Any]:
-    """Return the content objects of a list. Elements are parsed first unless all are valid blocks."""
+    """Return the content objects of a list. Valid blocks are not parsed first, unless one of them turns out invalid."""
     try:
-        if not any(map(_has_list, content)):
-            return typed_blocks(content)
-    except (AttributeError, ValidationError):
-        pass
-    return typed_blocks(list(map(parse_block, content)))
-
-
-def _has_list(block: Any) -> bool:
-    """True for a result with a list as content, which may need a translation. Raises AttributeError."""
-    return block.get("content").__class__ is list
+        return typed_blocks(
+            [
+                block
+                if block["type"] in CLASSES and block.get("content").__class__ is not list
+                else parse_block(block)
+                for block in content
+            ]
+        )
+    except (AttributeError, KeyError, TypeError, ValidationError):
+        return typed_blocks(list(map(parse_block, content)))
 
 
 def _parse_content_json(raw: str | bytes) -> bytes | None:
