@@ -96,6 +96,8 @@ class Part(Struct, frozen=True, kw_only=True):
     origin: Origin = "prompt"
     header: RecordHeader | None = None
     """The `uuid` and `timestamp` of the message, if they differ from the record's."""
+    is_undated: bool = False
+    """True for a message without a time in a record that has one."""
     original: Any = None
     """The section of the record that contains this message, if the record contains several messages."""
     usage: Block | None = None
@@ -125,7 +127,7 @@ class Part(Struct, frozen=True, kw_only=True):
         own = self.header
         if own is None:
             return record
-        timestamp = record.timestamp if own.timestamp is None else own.timestamp
+        timestamp = record.timestamp if own.timestamp is None and not self.is_undated else own.timestamp
         return record._replace(uuid=own.uuid or record.uuid, timestamp=timestamp)
 
     def result_fields(self) -> Iterator[tuple[str, Block]]:

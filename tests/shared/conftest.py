@@ -5,18 +5,27 @@ from pathlib import Path
 import pytest
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
+CORPUS_NEXT = CORPUS.with_name("corpus-next")
+NEXT_FOLDERS = ("atif",)
+"""The folders of newer samples with formats that are read."""
 CLAUDE_FAMILY = ("agent_sdk_stream", "anthropic_api", "claude_code_jsonl", "claude_stream_json")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "corpus_folder" in metafunc.fixturenames:
-        folders = sorted(path for path in CORPUS.glob("*/"))
+        folders = sample_folders()
         absent = pytest.param(
             None, marks=pytest.mark.skip(reason="no ../shared/corpus next to the repository")
         )
         metafunc.parametrize(
             "corpus_folder", folders or [absent], ids=lambda path: path.name if path else "absent"
         )
+
+
+def sample_folders() -> list[Path]:
+    """Return the folders of samples on this machine."""
+    newer = (CORPUS_NEXT / name for name in NEXT_FOLDERS)
+    return [*sorted(CORPUS.glob("*/")), *(folder for folder in newer if folder.is_dir())]
 
 
 @pytest.fixture

@@ -136,6 +136,21 @@ def _codex(record: dict[str, Any]) -> Any:
     )
 
 
+_ATIF_ENVELOPE = ("step_id", "timestamp", "source", "model_name", "metrics")
+"""Keys of a step that are no content."""
+
+
+def _atif(record: dict[str, Any]) -> Any:
+    head = {key: value for key, value in record.items() if key != "steps"}
+    return [head, [_atif_step(step) for step in record["steps"]]]
+
+
+def _atif_step(step: dict[str, Any]) -> Any:
+    fields = {key: value for key, value in step.items() if key not in _ATIF_ENVELOPE}
+    results = [_item(result) for result in (step.get("observation") or {}).get("results", ())]
+    return [fields | {"observation": results, "message": _item(fields.get("message") or [])}]
+
+
 def _gemini_content(content: Any) -> Any:
     return content.get("parts") if isinstance(content, dict) else content
 
@@ -246,6 +261,7 @@ def _pydantic_ai_part(part: Any) -> Any:
 
 
 _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
+    "atif": _atif,
     "openai_chat": _chat,
     "openai_responses": _responses,
     "codex": _codex,

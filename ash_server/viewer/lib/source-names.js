@@ -13,6 +13,7 @@ const NAMES = {
   langchain: "LangChain",
   pydantic_ai: "Pydantic AI",
   vercel: "Vercel AI SDK",
+  atif: "ATIF",
 };
 
 export function sourceName(source) {
