@@ -79,7 +79,8 @@ def _call_of_output(output: LineOutput, turn: Turn, chunk: Chunk) -> str:
     if not chunk.slot:
         return id
     calls_by_slot = output.state.response(output.parent_call).calls_by_output_slot
-    return calls_by_slot.setdefault(chunk.slot, id) if id else calls_by_slot.get(chunk.slot, "")
+    id = id or calls_by_slot.get(chunk.slot) or _oldest_without_id(output.state, {}) or ""
+    return calls_by_slot.setdefault(chunk.slot, id) if id else ""
 
 
 # Results.
@@ -91,6 +92,9 @@ def emit_result(output: LineOutput, part: Part, block: Block, parent_call: str) 
         return
     if id is not None and copies.is_held_result(state, part, id):
         add_to_result(state, id, block)
+        return
+    if id is None and block.get("is_error") and part.role == "user":  # an error of the run, not of a call
+        output.emit("error", {"code": "error", "message": _failure_text(block)})
         return
     event_id = output.new_id()
     payload = _result_payload(state, part, block, id, event_id)
@@ -119,8 +123,16 @@ def _call_of_result(output: LineOutput, part: Part, block: Block, parent_call: s
     if id is None and part.slot is not None:
         id = state.response(parent_call).calls_by_output_slot.get(part.slot)
     if id is None or id not in state.calls:
-        id = next((known for known in state.calls_without_id if state.may_answer(known, block)), id)
+        id = _oldest_without_id(state, block) or id
+    if part.slot is not None and id is not None:
+        state.response(parent_call).calls_by_output_slot[part.slot] = id
     return id
+
+
+def _oldest_without_id(state: State, block: Block) -> str | None:
+    """Return the oldest call without an id that a result may answer, if possible of the last answer."""
+    waiting = [id for id in state.calls_without_id if state.may_answer(id, block)]
+    return min(waiting, key=lambda id: state.calls[id].state != "asked", default=None)
 
 
 def _result_fields(block: Block) -> Block:

@@ -29,10 +29,13 @@ class _Client(NamedTuple):
 
 _COMMAND_TAGS = ("command-name", "command-args")
 _SHELL_TAG = "bash-input"
+_PROMPT_TAGS = ("USER_REQUEST", "user_query")
+"""Tags around a whole prompt."""
 _WHOLE_LINE_TAGS = (*_COMMAND_TAGS, _SHELL_TAG, "command-message")
 """Tags of commands. They end with their line, unlike a tag in a sentence that a person wrote."""
 
 _CLIENTS: Sequence[_Client] = (
+    _Client("Antigravity", "1.0.0", ("ADDITIONAL_METADATA", "USER_SETTINGS_CHANGE"), ("USER_REQUEST",)),
     _Client("Claude Code", "1.0.17", ("command-message", "command-contents"), _COMMAND_TAGS),
     _Client("Claude Code", "1.0.51", ("local-command-stdout", "system-reminder")),
     _Client("Claude Code", "2.1.5", ("ide_opened_file",)),
@@ -370,7 +373,7 @@ def _show_sections(sections: Iterable[_Section], arguments: Iterator[str], comma
             yield " ".join(filter(None, [f"/{name.removeprefix('/')}", next(arguments, "")]))
         elif section.tag == "bash-input":
             yield f"! {content}"
-        elif section.tag == "user_query":
+        elif section.tag in _PROMPT_TAGS:
             yield content
 
 

@@ -260,7 +260,17 @@ def _pydantic_ai_part(part: Any) -> Any:
     ]
 
 
+def _antigravity(record: dict[str, Any]) -> Any:
+    if "step_index" in record:
+        return _select(record, "content", "thinking", "tool_calls", "error") or None
+    update = record.get("step_update")
+    if isinstance(update, dict) and ("text_delta" in update or "tool_info" in update):
+        return _select(update, "text_delta", "tool_info")
+    return _select(record.get("result"), "response") or None if "result" in record else None
+
+
 _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
+    "antigravity": _antigravity,
     "atif": _atif,
     "openai_chat": _chat,
     "openai_responses": _responses,

@@ -124,6 +124,7 @@ def test_nearly_all_blocks_are_typed(corpus_folder: Path, capsys: pytest.Capture
 
 
 SOURCES = {
+    "antigravity": "antigravity",
     "atif": "atif",
     "bedrock": "bedrock",
     "codex": "codex",
@@ -149,6 +150,9 @@ AMBIGUOUS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "anthropics__claude-agent-sdk-python__001.jsonl:39": NONE,  # {"type": "unknown_type"}
         "charlieyou__claude-agent-sdk-gleam__008.json:1": NONE,  # the input of a hook
         "charlieyou__claude-agent-sdk-gleam__017.json:1": NONE,  # future_message_type
+    },
+    "antigravity_cli": {
+        "getagentseal__codeburn__001.gen-metadata.json:1": NONE,  # a project's own list of rows
     },
     "anthropic_api": {
         "braintrustdata__lingua__003.json:1": NONE,  # {"error": "Error: 400 …"}

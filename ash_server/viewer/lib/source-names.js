@@ -1,5 +1,6 @@
 /** Display names of session sources. */
 const NAMES = {
+  antigravity: "Antigravity",
   claude: "Claude",
   codex: "Codex",
   gemini: "Gemini",

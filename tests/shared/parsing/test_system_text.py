@@ -31,6 +31,10 @@ TEXTS: dict[str, tuple[bool, str]] = {
     "\ufeff  <ide_opened_file>a.py</ide_opened_file>\nFix it.": (False, "Fix it."),
     "<ide_selection>b = 1</ide_selection>": (True, ""),
     "<user_info>Linux</user_info>\n<user_query>\nWhat is this?\n</user_query>": (False, "What is this?"),
+    "<USER_REQUEST>\nWhy\n<rules>b</rules>?\n</USER_REQUEST>\n<ADDITIONAL_METADATA>\nNoon\n</ADDITIONAL_METADATA>": (
+        False,
+        "Why\n<rules>b</rules>?",
+    ),
     "<recommended_plugins>a</recommended_plugins>\n<goal_context>b</goal_context>": (True, ""),
     '<codex_internal_context source="goal">Go on.</codex_internal_context>': (True, ""),
     "Stop hook feedback:\nNot yet.": (True, ""),

@@ -1,0 +1,63 @@
+"""Antigravity: the transcripts of its CLI, editor and app, the output of `agy -p`, and rows of its databases.
+
+Sources: captured transcripts, the documentation of the output formats, and the descriptors in the program. A
+transcript is a log of steps without ids, model, usage or working folder; the usage is in the database of the
+conversation, and the folder in the history of prompts.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ash_shared.model.blocks import Block, is_native, raw_block
+from ash_shared.model.message import RecordHeader
+from ash_shared.providers.antigravity import database, stream, transcript
+from ash_shared.records.contract import Marks, Provider, Record, WireType, unknown_record
+from ash_shared.records.json_fields import text_at, to_milliseconds
+
+_UNKNOWN = WireType(unknown_record)
+
+_FORMS: Mapping[Callable[[Record], bool], Callable[[Record], WireType]] = {
+    transcript.is_step: transcript.wire_type,
+    stream.is_event: lambda record: stream.EVENTS[record["event"]],
+    stream.is_output: lambda record: stream.OUTPUT,
+    database.is_row: lambda record: database.TABLES[record["table"]],
+    database.is_history: lambda record: database.HISTORY,
+}
+
+
+def recognize(record: Record) -> WireType | None:
+    return next((row_of(record) for is_own, row_of in _FORMS.items() if is_own(record)), None)
+
+
+def wire_type(record: Record) -> WireType:
+    return recognize(record) or (transcript.wire_type(record) if "step_index" in record else _UNKNOWN)
+
+
+def parse_block(block: Any) -> Block:
+    return block if is_native(block) else raw_block("unknown_type", block)
+
+
+def header(record: Record) -> RecordHeader:
+    """Return the metadata of a record. The model is the one that was selected with the last prompt."""
+    if "event" in record:
+        session = stream.conversation_id(record)
+        return RecordHeader(session_id=session, model=text_at(record, "init", "model"))
+    if record.get("type") == "USER_INPUT":
+        time = to_milliseconds(record.get("created_at"))
+        return RecordHeader(timestamp=time, model=transcript.selected_model(record))
+    session = text_at(record, "conversation_id")
+    return RecordHeader(timestamp=to_milliseconds(record.get("created_at")), session_id=session)
+
+
+PROVIDER = Provider(
+    source="antigravity",
+    recognize=recognize,
+    marks=Marks(
+        typed_keys={"step_index"},
+        untyped_keys={"columns", "conversation_id", "event", "workspace"},
+        body_keys={"error"},
+    ),
+    wire_type=wire_type,
+    parse_block=parse_block,
+    header=header,
+)
