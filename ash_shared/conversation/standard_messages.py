@@ -40,6 +40,7 @@ from pydantic import BaseModel, ValidationError
 from ash_shared.conversation.drafts import Draft, IdAllocator, PartName, StoredText
 from ash_shared.conversation.queued_drafts import QueuedDrafts
 from ash_shared.conversation.shadows import find_shadows
+from ash_shared.conversation.stated_usage import StatedUsage
 from ash_shared.conversation.transcript import Messages, texts_with_sources
 from ash_shared.model.blocks import Block, text_block
 from ash_shared.model.message import (
@@ -103,7 +104,7 @@ class Fold:
         self._by_stable_key: dict[str, Draft] = {}
         self._lines_seen: set[tuple[str, str]] = set()
         self._session: dict[str, str] = {}
-        self._usage_keys: set[str] = set()
+        self._usage = StatedUsage()
         self._costs: dict[str | None, float] = {}
         self._results: dict[str, Block] = {}
         self._retracted: set[str] = set()
@@ -192,10 +193,8 @@ class Fold:
         if part.role is None:
             for call, fields in part.result_fields():
                 self._results.setdefault(call, {}).update(fields)
-            if part.relation == "copy" and part.key is not None:
-                if part.key in self._usage_keys:
-                    return
-                self._usage_keys.add(part.key)
+            if not self._usage.accept(part):
+                return
         self._add_taken_prompts(part, origin)
         draft = self._draft_for(part, origin)
         if draft is not None:

@@ -24,7 +24,7 @@ from ash_shared.model.events import ChatEvent, read_event
 from ash_shared.records import steps
 from ash_shared.records.json_text import RawMessage
 
-NORMALIZER_VERSION = 7
+NORMALIZER_VERSION = 8
 """Raised whenever stored lines give other events than before: `ash reindex` derives them again."""
 
 FIRST_LINES = 50

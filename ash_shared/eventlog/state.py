@@ -349,7 +349,11 @@ class State(_Stored):
     agent: str = ""
     """The agent of the main conversation, if a record named one."""
     last_usage_digest: str = ""
-    """Digest of the key of the last usage."""
+    """Digest of the key of the last usage of a copy."""
+    last_recount_digest: str = ""
+    """Digest of the key of the last recount."""
+    may_be_recounted: bool = False
+    """True if a copy has stated the usage of the next recount."""
     session_cost: float = 0.0
     """Total cost so far of the provider's session `cost_session`."""
     cost_session: str = ""

@@ -203,5 +203,5 @@ def count_usage(output: LineOutput, part: steps.Part, counts: Block) -> None:
         usage.revise_answer(output.state.turn or ensure_turn(output), open_response, counts)
     else:
         usage.count_part(output.state, output.state.turn, part, counts)
-    if part.role is None and part.relation != "copy":
+    if part.role is None and part.relation not in ("copy", "recount"):
         end_if_over(output)

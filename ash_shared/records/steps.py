@@ -28,6 +28,7 @@ Relation = Literal[
     "section",
     "copy",
     "held_copy",
+    "recount",
     "take",
     "removal",
     "withdrawal",
@@ -57,6 +58,8 @@ Relation = Literal[
 - copy: a later part of the turn may contain the same text, or the same call or result, and is then the original.
   Without a role: a repetition; usage counts once per key, an error is emitted once per turn.
 - held_copy: a copy that waits for its original; its events are emitted only if none comes.
+- recount: usage without a role that a copy may have stated in more detail: it counts once per key, and only if no usage
+  of a copy has come since the last recount.
 - take: the first user message held as a copy begins a turn; the next record may send it.
 - removal: a held user message (with these blocks, if any) leaves the queue. This delivers it; in a session that records
   deliveries, it is withdrawn unless its delivery follows.

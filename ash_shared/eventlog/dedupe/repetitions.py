@@ -24,12 +24,18 @@ def is_repeated_error(state: State, message: str) -> bool:
 
 
 def accept_usage(state: State, part: Part) -> bool:
-    """False if the usage repeats the last one, possibly in another turn."""
-    if part.role is not None or part.relation != "copy" or part.key is None:
+    """False if the usage repeats the last one, possibly in another turn, or recounts it."""
+    if part.role is not None or part.relation not in ("copy", "recount") or part.key is None:
         return True
     digest = text_digest(part.key)
-    is_new = digest != state.last_usage_digest
-    state.last_usage_digest = digest
+    if part.relation == "copy":
+        is_new = digest not in (state.last_usage_digest, state.last_recount_digest)
+        state.last_usage_digest, state.may_be_recounted = digest, state.may_be_recounted or is_new
+        return is_new
+    if digest == state.last_recount_digest:
+        return False
+    is_new = digest != state.last_usage_digest and not state.may_be_recounted
+    state.last_recount_digest, state.may_be_recounted = digest, False
     return is_new
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ash_shared.model.blocks import Block, text_block, translate, translated
-from ash_shared.model.message import Identity, RecordHeader
+from ash_shared.model.message import Identity, RecordHeader, Role
 from ash_shared.providers.codex import messages, steps
 from ash_shared.providers.codex.bodies import BodyType, EventSteps, Steps
 from ash_shared.providers.codex.content import keep_item_keys, parse_block
@@ -59,6 +59,21 @@ def _parse_agent_message(record: Record) -> ParsedRecord:
     item = {**payload, "type": record["type"]}
     blocks = keep_item_keys([text_block(payload["content"])], item, ("content",))
     return ParsedRecord("message", "user", blocks)
+
+
+def _parse_realtime_item(record: Record) -> ParsedRecord:
+    """Parse an item of a spoken conversation; only the segments of its transcript are content."""
+    item = record["payload"]
+    if item["type"] != "transcript_segment":
+        return control_record(record, f"realtime_item/{item['type']}")
+    return ParsedRecord("message", _VOICES[item["role"]], translate(item["type"], item, _translate_segment))
+
+
+_VOICES: Mapping[str, Role] = {"assistant": "assistant", "user": "user"}
+
+
+def _translate_segment(item: Record) -> Block:
+    return translated(item, text_block(item["text"]), {"role", "text"}, item["type"])
 
 
 def _parse_error(record: Record) -> ParsedRecord:
@@ -142,6 +157,7 @@ _NOTIFICATIONS: Mapping[str, WireType] = {
 
 
 _ROLLOUT_KEYS = frozenset({"ordinal", "payload", "timestamp", "type"})
+_ITEM_KEYS = _ROLLOUT_KEYS | {"metadata"}
 _HEADER_KEYS = frozenset({"id", "instructions", "timestamp"})
 _CONFIG_KEYS = frozenset({"model", "provider", "sandbox", "workdir"})
 _FOREIGN_TYPES = frozenset({"function_call", "function_result", "tool_call", "tool_result"})
@@ -198,6 +214,7 @@ _ROLLOUT_CONTROL = WireType(control_record, matches=_never)
 TYPES: Mapping[str, WireType] = {
     **{name: _bare_row(name, row) for name, row in ITEMS.items()},
     "compacted": WireType(_parse_compacted, steps=steps.compaction_steps, matches=_never),
+    "dynamic_tools_updated": _ROLLOUT_CONTROL,
     "error": WireType(_parse_error, messages.error_parts, steps.error_steps, matches=_is_error),
     "inter_agent_communication": WireType(
         _parse_agent_message,
@@ -217,9 +234,13 @@ TYPES: Mapping[str, WireType] = {
         messages.own_item_parts,
         matches=lambda record: "questions" in record and "call_id" in record,
     ),
+    "realtime_item": WireType(_parse_realtime_item, messages.spoken_parts, matches=_never),
+    "retained_context": _ROLLOUT_CONTROL,
+    "security_risk_score": _ROLLOUT_CONTROL,
     "session_meta": _ROLLOUT_CONTROL,
     "session_state": _ROLLOUT_CONTROL,
     "thread.started": WireType(control_record, matches=lambda record: "thread_id" in record),
+    "token_usage_record": WireType(control_record, messages.usage_record_parts, matches=_never),
     "turn.completed": WireType(
         control_record,
         messages.turn_end_parts,
@@ -287,7 +308,8 @@ def _is_own(record: Record) -> bool:
     name = record.get("type")
     if "payload" in record:
         has_body = isinstance(record["payload"], dict)
-        return isinstance(name, str) and has_body and record.keys() <= _ROLLOUT_KEYS
+        keys = _ITEM_KEYS if name == "response_item" else _ROLLOUT_KEYS
+        return isinstance(name, str) and has_body and record.keys() <= keys
     if name is None:
         return body_keys(record) <= {"method", "msg"} and _recognizes_untyped(record)
     if not record.keys().isdisjoint(ENVELOPE_KEYS):

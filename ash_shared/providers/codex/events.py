@@ -28,13 +28,28 @@ from ash_shared.records.steps import Emit, TurnEnd, TurnStart
 
 
 def _translate_user_message(event: Record) -> list[Block]:
-    """Translate the user's text and images; images are URLs or local paths."""
+    """Translate the user's text and attachments."""
     text_key = "message" if "message" in event else "text"
-    images = [parse_block({"type": "image", "image_url": url}) for url in list_or_empty(event.get("images"))]
-    paths = list_or_empty(event.get("local_images"))
-    local = [parse_block({"type": "local_image", "path": path}) for path in paths]
-    used = {text_key, "images", "local_images"}
-    return [translated(event, text_block(event[text_key]), used, event["type"]), *images, *local]
+    attached = {name: event[name] for name in _ATTACHMENTS if event.get(name)}
+    used = {text_key, "images", "local_images", *attached}
+    return [
+        translated(event, text_block(event[text_key]), used, event["type"]),
+        *(
+            parse_block({"type": part_type, key: value})
+            for name, (part_type, key) in _ATTACHMENTS.items()
+            for value in list_or_empty(attached.get(name))
+        ),
+    ]
+
+
+_ATTACHMENTS: Mapping[str, tuple[str, str]] = {
+    "images": ("image", "image_url"),
+    "file_ids": ("image", "file_id"),
+    "local_images": ("local_image", "path"),
+    "audio": ("audio", "audio_url"),
+    "local_audio": ("local_audio", "path"),
+}
+"""Lists of a prompt's attachments: the type of the content part, and the key of its reference."""
 
 
 def _translate_agent_message(event: Record) -> Block:
@@ -220,6 +235,7 @@ _TOOL_EVENTS: Mapping[str, _ToolEvent] = {
 }
 
 _CONTROL = BodyType(parse_control)
+_NOTICE = BodyType(_parser("record", "system", _notice_translation("notice")))
 _NOTICE_ERROR = _parser("record", "system", _notice_translation("error"))
 _REASONING = BodyType(_parser("message", "assistant", _translate_agent_reasoning), messages.copied_text_parts)
 _REPEATED_DELTA = BodyType(parse_fragment, steps=_no_steps)
@@ -243,8 +259,11 @@ _EVENTS: Mapping[str, BodyType] = {
             "context_compacted",
             "conversation_path",
             "deprecation_notice",
+            "elicitation_abandoned",
             "elicitation_request",
             "entered_review_mode",
+            "environment_connected",
+            "environment_disconnected",
             "exec_approval_request",
             "exited_review_mode",
             "get_history_entry_response",
@@ -261,6 +280,7 @@ _EVENTS: Mapping[str, BodyType] = {
             "model_verification",
             "patch_apply_updated",
             "plan_update",
+            "raw_response_completed",
             "realtime_conversation_closed",
             "realtime_conversation_list_voices_response",
             "realtime_conversation_realtime",
@@ -274,6 +294,7 @@ _EVENTS: Mapping[str, BodyType] = {
             "terminal_interaction",
             "thread_goal_updated",
             "thread_name_updated",
+            "thread_queue_changed",
             "thread_settings_applied",
             "turn_diff",
             "turn_moderation_metadata",
@@ -290,6 +311,7 @@ _EVENTS: Mapping[str, BodyType] = {
     "agent_reasoning_delta": BodyType(parse_fragment, steps=steps.delta_steps("reasoning")),
     "agent_reasoning_raw_content": _REASONING,
     "agent_reasoning_raw_content_delta": BodyType(parse_fragment, steps=steps.delta_steps("raw reasoning")),
+    **dict.fromkeys(("auth_recovery_completed", "auth_recovery_started", "warning"), _NOTICE),
     "collab_agent_interaction_end": BodyType(parse_control, steps=steps.agent_prompt_steps),
     "collab_agent_spawn_end": BodyType(parse_control, steps=steps.agent_prompt_steps),
     "collab_waiting_end": BodyType(parse_control, steps=steps.agent_wait_steps),
@@ -326,7 +348,6 @@ _EVENTS: Mapping[str, BodyType] = {
     "user_message": BodyType(
         _parser("message", "user", _translate_user_message), messages.copied_text_parts, steps.prompt_steps
     ),
-    "warning": BodyType(_parser("record", "system", _notice_translation("notice"))),
 }
 """Events by type. Repeated deltas, and calls before their arguments are known, have no steps."""
 

@@ -63,6 +63,11 @@ def copied_text_parts(event: Record, parsed: ParsedRecord) -> list[Part]:
     return _text_parts(parsed, "copy")
 
 
+def spoken_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
+    """Return the part of spoken words; consecutive segments of one speaker form one message."""
+    return _text_parts(parsed, "continuation")
+
+
 def text_parts(event: Record, parsed: ParsedRecord) -> list[Part]:
     """Return the part of a text or call that no item repeats."""
     return _text_parts(parsed, "continuation" if parsed.role == "assistant" else "new")
@@ -137,11 +142,22 @@ def token_count_parts(event: Record, parsed: ParsedRecord) -> list[Part]:
 
 
 def usage_parts(last: Any, total: Any) -> list[Part]:
-    """Return the usage of the last response; it was already reported if the total is unchanged."""
+    """Return the usage of the last response; it was already reported if the total is unchanged, or by a
+    `token_usage_record` since the last total."""
     usage = _standard_usage(last)
-    if usage is None:
-        return []
-    return [Part(role=None, usage=usage, key=json.dumps(total, sort_keys=True), relation="copy")]
+    return [Part(role=None, usage=usage, key=_usage_key(total), relation="recount")] if usage else []
+
+
+def usage_record_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
+    """Return the usage of a response. Its key is the total of the thread, because a `token_count` with the same total
+    states the same usage."""
+    payload = record["payload"]
+    usage, total = _standard_usage(payload["usage"]), payload.get("thread_token_usage")
+    return [Part(role=None, usage=usage, key=_usage_key(total), relation="copy")] if usage else []
+
+
+def _usage_key(total: Any) -> str:
+    return json.dumps(total, sort_keys=True)
 
 
 def turn_end_parts(record: Record, parsed: ParsedRecord) -> list[Part]:

@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from ash_shared.model.blocks import (
     Block,
     Translation,
@@ -24,9 +26,10 @@ from ash_shared.providers.codex import messages, steps
 from ash_shared.providers.codex.bodies import BodyParser, BodyType, parse_control, rows_under
 from ash_shared.providers.codex.content import keep_item_keys, parse_list
 from ash_shared.records import responses_items
-from ash_shared.records.contract import ParsedRecord, Record, WireType, unknown_record
+from ash_shared.records.contract import ParsedRecord, Part, Record, WireType, unknown_record
 from ash_shared.records.json_fields import decode_arguments, input_at, is_integer, text_at, value_at
 from ash_shared.records.responses_items import UNTYPED, call_output, item_role
+from ash_shared.records.steps import Step
 
 _ENVELOPE = frozenset({"created_at", "ordinal", "timestamp"})
 """Keys next to the item's own in lines without a payload."""
@@ -108,6 +111,29 @@ def _parser(translation: Translation, role: Role | None = None, kind: Kind = "me
     return parse
 
 
+def _with_authorship(row: WireType) -> WireType:
+    """Return the row of messages in lines with `metadata`, which states whether a person typed the message here."""
+
+    def steps_of(record: Record, parsed: ParsedRecord) -> list[Step] | None:
+        own = row.steps(record, parsed)
+        return own and [_with_author(record, step) if isinstance(step, Part) else step for step in own]
+
+    return WireType(
+        row.parse,
+        lambda record, parsed: [_with_author(record, part) for part in row.parts(record, parsed)],
+        steps_of,
+    )
+
+
+def _with_author(record: Record, part: Part) -> Part:
+    flags = [value_at(record, "metadata", name) for name in _NOT_TYPED]
+    is_prompt = part.role == "user" and part.origin == "prompt"
+    return replace(part, origin="synthetic") if is_prompt and True in flags else part
+
+
+_NOT_TYPED = ("harness_authored_configuration", "inherited_user_message")
+"""Flags of messages that Codex wrote, or copied from the thread that started this one."""
+
 _FOREIGN_RESULT = BodyType(_parser(_translate_foreign_result, "tool"), messages.own_item_parts)
 
 ITEMS: Mapping[str, BodyType] = {
@@ -141,6 +167,7 @@ ITEMS: Mapping[str, BodyType] = {
 }
 """Items by type."""
 ITEM_LINES = rows_under("payload", "response_item", ITEMS)
+ITEM_LINES["message"] = _with_authorship(ITEM_LINES["message"])
 UNKNOWN_ITEM_LINE = WireType(
     lambda record: unknown_record(record, "response_item/" + record["payload"]["type"])
 )

@@ -99,6 +99,8 @@ STORED: dict[str, Any] = {
     "first_prompts": {"d12": "u1"},
     "agent": "plan",
     "last_usage_digest": "d10",
+    "last_recount_digest": "d11",
+    "may_be_recounted": True,
     "session_cost": 1.5,
     "cost_session": "s",
     "clock_lag": 7,

@@ -40,6 +40,16 @@ def token_count(total: int, *, last: int = 5) -> Record:
     )
 
 
+def usage_record(total: int) -> Record:
+    counts = {"input_tokens": 5, "cached_input_tokens": 1, "output_tokens": 2}
+    payload = {"response_id": "r", "usage": counts, "thread_token_usage": {"total_tokens": total}}
+    return {"type": "token_usage_record", "payload": payload}
+
+
+def spoken(role: str, text: str) -> Record:
+    return {"type": "realtime_item", "payload": {"type": "transcript_segment", "role": role, "text": text}}
+
+
 STARTED, COMPLETED = {"type": "turn.started"}, {"type": "turn.completed"}
 META = {"timestamp": "2026-02-03T04:05:05Z", "type": "session_meta", "payload": {"id": "thread-1"}}
 TASK_STARTED, TASK_COMPLETE = (
@@ -1092,6 +1102,44 @@ ROLLOUT: dict[str, Case] = {
         ],
         [START, ("turn_end", {"usage": (4, 2)}), START, ("turn_end", {"usage": (8, 2)})],
     ),
+    "usage that two kinds of records state, with equal and with different totals": (
+        [
+            TASK_STARTED,
+            token_count(10),
+            usage_record(15),
+            token_count(25),
+            token_count(25),
+            usage_record(20),
+            token_count(20),
+            usage_record(20),
+            event("raw_response_completed", response_id="r", token_usage={"output_tokens": 2}),
+            token_count(30),
+            TASK_COMPLETE,
+        ],
+        [START, ("turn_end", {"usage": (16, 8)})],
+    ),
+    "a message that no person typed here begins no turn": (
+        [
+            {**message_item("user", "One."), "metadata": {"inherited_user_message": True}},
+            {**message_item("user", "Two."), "metadata": {"harness_authored_configuration": True}},
+            {**message_item("user", "Three."), "metadata": {"user_input_order": 1}},
+        ],
+        [
+            ("user_message", {"text": "One.", "synthetic": True}),
+            ("user_message", {"text": "Two.", "synthetic": True}),
+            START,
+            prompt("Three."),
+            END,
+        ],
+    ),
+    "spoken words": (
+        [spoken("user", "How is"), spoken("user", "the hive?"), spoken("assistant", "Calm.")],
+        [START, prompt("How is"), prompt("the hive?"), reply("Calm."), END],
+    ),
+    "notices": (
+        [event("auth_recovery_started", provider="hive", message="Signing in again")],
+        [("system_message", {"text": "Signing in again", "variant": "notice"})],
+    ),
     "the last text, if it was not emitted before": (
         [TASK_STARTED, event("task_complete", turn_id="u", last_agent_message="Done.")],
         [START, reply("Done."), END],
@@ -1118,6 +1166,9 @@ ROLLOUT: dict[str, Case] = {
                 ("guardian_assessment", "thread_name_updated", "entered_review_mode", "web_search_begin"),
             ),
             event("token_count", info=None),
+            item("configuration_update", reasoning={"effort": "high"}),
+            {"type": "retained_context", "payload": {"type": "verified_answer", "text": "Calm."}},
+            {"type": "realtime_item", "payload": {"type": "realtime_session_started", "id": "r"}},
         ],
         [],
     ),

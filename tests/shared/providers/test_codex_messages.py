@@ -207,6 +207,46 @@ def test_duplicate_is_shadow_in_any_order(role: str, pair: list[Line], order: tu
     assert shadows == {0: None, 1: ids[0]}
 
 
+def test_usage_stated_by_several_records_counts_once() -> None:
+    counts = {"input_tokens": 50, "cached_input_tokens": 10, "output_tokens": 5}
+
+    def usage_record(total: int) -> Line:
+        payload = {"usage": counts, "thread_token_usage": {"input_tokens": total}}
+        return {"type": "token_usage_record", "payload": payload}
+
+    lines = [
+        message_item("assistant", "one"),
+        token_count(100, 20),
+        message_item("assistant", "two"),
+        usage_record(50),
+        token_count(150, 99),
+        token_count(150, 99),
+        message_item("assistant", "three"),
+        token_count(170, 20),
+        message_item("assistant", "four"),
+        usage_record(100),
+        usage_record(100),
+    ]
+
+    inputs = [message.get("usage", {}).get("input_tokens") for message in messages(lines)]
+
+    assert inputs == [10, 40, 10, 40]
+
+
+def test_spoken_words_of_one_speaker_form_one_message() -> None:
+    words = [("user", "How is"), ("user", "the hive?"), ("assistant", "Calm."), ("user", "Good.")]
+    segments = [
+        {"type": "realtime_item", "payload": {"type": "transcript_segment", "role": role, "text": word}}
+        for role, word in words
+    ]
+
+    spoken = [
+        (message["role"], [block["text"] for block in message["content"]]) for message in messages(segments)
+    ]
+
+    assert spoken == [("user", ["How is", "the hive?"]), ("assistant", ["Calm."]), ("user", ["Good."])]
+
+
 def test_keeps_reasoning_of_aborted_turn() -> None:
     lines = [
         message_item("user", "Go on"),
