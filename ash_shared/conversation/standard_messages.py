@@ -55,7 +55,7 @@ from ash_shared.parsing.parsed_text import ParsedText, parse_raw
 from ash_shared.records.contract import Part, Record
 from ash_shared.records.json_text import is_blank, shown_text
 from ash_shared.records.steps import Origin as PromptOrigin
-from ash_shared.records.steps import Relation
+from ash_shared.records.steps import Relation, is_of_person
 from ash_shared.records.system_text import command_text, is_client_text, visible_text
 
 
@@ -343,8 +343,8 @@ class Fold:
             draft.joins_previous &= part.role is not None
         if not is_same:
             draft.originals.append(original)
-        begins_turn = part.origin == "prompt" and not draft.is_queued
-        if is_new and part.role is not None and begins_turn and draft.is_prompt():
+        begins_turn = part.origin == "program" or (part.origin == "prompt" and draft.is_prompt())
+        if is_new and part.role is not None and begins_turn and not draft.is_queued:
             self._begin_turn(draft, part)
 
     def _grow(self, draft: Draft, part: Part, record: str | None) -> None:
@@ -405,7 +405,7 @@ def _as_typed(part: Part, source: str) -> Part:
 
     Commands lose the client's tags; a Codex prompt is separated from the context before it.
     """
-    if part.role != "user" or part.origin == "synthetic":
+    if part.role != "user" or part.origin in ("program", "synthetic"):
         return part
     blocks = [typed for block in part.blocks for typed in _typed_texts(block, has_context=source == "codex")]
     return part if blocks == part.blocks else replace(part, blocks=blocks)
@@ -425,12 +425,15 @@ def _typed_texts(block: Block, *, has_context: bool) -> list[Block]:
 
 def _metadata_of(part: Part) -> Record:
     """Return the metadata that a part adds to its message, by wire name."""
-    is_synthetic = part.origin == "synthetic" or (part.role == "user" and is_client_text(part.blocks))
+    is_synthetic = part.origin in ("program", "synthetic") or (
+        part.role == "user" and is_client_text(part.blocks) and not is_of_person(part.sender)
+    )
     values = {
         "messageId": part.message_id,
         "parentToolUseId": part.parent_call,
         "costUsd": None if part.relation == "turn_end" else part.cost,
         "synthetic": is_synthetic or None,
+        **({} if part.sender is None else part.sender.fields()),
         **part.metadata,
     }
     return {name: value for name, value in values.items() if value is not None}

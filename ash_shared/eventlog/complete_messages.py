@@ -250,7 +250,7 @@ def _hold_copy(output: LineOutput, role: Literal["user", "assistant"], text: str
         parent_call=part.parent_call or "",
         record=output.header.uuid,
         timestamp=output.header.timestamp,
-        synthetic=part.origin == "synthetic",
+        synthetic=part.origin in ("program", "synthetic"),
     )
     emit_messages.hold_copy(output, held)
 
@@ -285,11 +285,11 @@ def _user_units(output: LineOutput, part: Part, results: list[Block]) -> list[Un
     ]
     others = [block for block in part.blocks if block["type"] != "tool_result"]
     written = [block for block in others if not is_audio(block)]
-    is_prompt = part.origin == "prompt" and not (results or parent_call)
-    is_synthetic = part.origin == "synthetic"
+    is_prompt = part.origin in ("prompt", "program") and not (results or parent_call)
+    speaker = {"synthetic": part.origin in ("program", "synthetic"), "sender": part.sender}
 
     def unit(block: Block, emit: _EmitContent, content: _Content) -> Unit:
-        return block, partial(emit, output, content, parent_call, is_prompt=is_prompt, synthetic=is_synthetic)
+        return block, partial(emit, output, content, parent_call, is_prompt=is_prompt, **speaker)
 
     if written:
         units.append(unit({_USER_CONTENT: written}, emit_messages.emit_user_message, written))

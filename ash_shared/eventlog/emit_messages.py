@@ -1,7 +1,7 @@
 """Emit events for complete content: texts, reasoning, tool calls and user messages."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 from ash_shared.eventlog import tool_calls, turns
 from ash_shared.eventlog.dedupe import copies
@@ -10,8 +10,14 @@ from ash_shared.eventlog.emitter import LineOutput
 from ash_shared.eventlog.state import MAX_HELD_COPIES, Call, HeldCopy, Place
 from ash_shared.model.blocks import Block, is_audio, pick, without
 from ash_shared.model.message import RecordHeader
-from ash_shared.records.steps import Part, Speaker
-from ash_shared.records.system_text import TaskNotice, is_client_text, task_notice, typed_text
+from ash_shared.records.steps import MessageSender, Part, Speaker, is_of_person
+from ash_shared.records.system_text import (
+    TaskNotice,
+    is_client_text,
+    task_notice,
+    typed_text,
+    visible_text,
+)
 
 _TEXT_KEYS = ("phase", "variant", "citations", "stopReason")
 _RAW_REASONS = frozenset({"unknown_type", "malformed", "invalid_json", "limit"})
@@ -102,7 +108,13 @@ def emit_raw(output: LineOutput, block: Block) -> None:
 
 
 def emit_user_message(
-    output: LineOutput, blocks: list[Block], parent_call: str, *, is_prompt: bool, synthetic: bool
+    output: LineOutput,
+    blocks: list[Block],
+    parent_call: str,
+    *,
+    is_prompt: bool,
+    synthetic: bool,
+    sender: MessageSender | None = None,
 ) -> None:
     """Emit a message of the user, or one that a tool wrote in the user's name (`synthetic`)."""
     _emit_raws(output, blocks)
@@ -112,9 +124,11 @@ def emit_user_message(
     if all(block.get("variant") == "summary" for block in content):
         output.emit("summary", {"text": "\n\n".join(_texts_of(content))})
         return
-    payload = _user_payload(content)
-    if synthetic or is_client_text(content):
+    payload = _user_payload(content, sender)
+    if synthetic or (is_client_text(content) and not is_of_person(sender)):
         payload["synthetic"] = True
+        if is_prompt and sender is not None and sender.is_program:
+            _begin_user_message(output, is_prompt=True, trigger="system")
         if (notice := task_notice(payload["text"])) is not None:
             payload |= _task_fields(output, notice)
     else:
@@ -135,11 +149,18 @@ _AGENT_TOOLS = ("Agent", "Task")
 
 
 def emit_user_audio(
-    output: LineOutput, block: Block, parent_call: str, *, is_prompt: bool, synthetic: bool
+    output: LineOutput,
+    block: Block,
+    parent_call: str,
+    *,
+    is_prompt: bool,
+    synthetic: bool,
+    sender: MessageSender | None = None,
 ) -> None:
     payload: Block = {
         "transcription": block.get("transcript") or "",
         "content": [without(block, "transcript")],
+        **_sender_fields(sender),
     }
     if synthetic:
         payload["synthetic"] = True
@@ -158,21 +179,34 @@ def _texts_of(blocks: list[Block]) -> list[str]:
     return [block["text"] for block in blocks if block["type"] == "text"]
 
 
-def _user_payload(content: list[Block]) -> Block:
+def _user_payload(content: list[Block], sender: MessageSender | None = None) -> Block:
     texts = _texts_of(content)
     text = "\n\n".join(texts)
     payload: Block = {"text": text}
-    if (typed := typed_text(text)) != text:  # a tool added text to a person's prompt
-        payload["visibleText"] = typed
+    if (shown := _shown_text(text, sender)) != text:
+        payload["visibleText"] = shown
     if len(content) > 1 or not texts:
         payload["content"] = content
-    return payload
+    return payload | _sender_fields(sender)
 
 
-def _begin_user_message(output: LineOutput, *, is_prompt: bool) -> None:
+def _shown_text(text: str, sender: MessageSender | None) -> str:
+    """Return the text without parts that a tool added, or without the tool's text around a message."""
+    if sender is not None and sender.message is not None:
+        return sender.message
+    return visible_text(text) if is_of_person(sender) else typed_text(text)
+
+
+def _sender_fields(sender: MessageSender | None) -> Block:
+    return {} if sender is None else dict(sender.fields())
+
+
+def _begin_user_message(
+    output: LineOutput, *, is_prompt: bool, trigger: Literal["user", "system"] = "user"
+) -> None:
     release_answers(output)
     output.state.last_streamed = None
-    turns.start_prompted_turn(output) if is_prompt else turns.ensure_turn(output)
+    turns.start_prompted_turn(output, trigger) if is_prompt else turns.ensure_turn(output)
 
 
 def emit_system_text(output: LineOutput, text: str, variant: str | None) -> None:

@@ -63,14 +63,14 @@ def start_explicit_turn(output: LineOutput, trigger: Trigger, id: str | None = N
         start_turn(output, trigger, id, has_explicit_end=True)
 
 
-def start_prompted_turn(output: LineOutput) -> None:
+def start_prompted_turn(output: LineOutput, trigger: Trigger = "user") -> None:
     """Start a turn for a prompt, unless the open one has just begun or will be ended explicitly."""
     turn = output.state.turn
     if turn is not None and _is_named(output, turn):
         return
     if turn is None or turn.is_over or not (turn.phase == "fresh" or turn.has_explicit_end):
         end_previous_turn(output)
-        start_turn(output, "user")
+        start_turn(output, trigger)
 
 
 def ensure_turn(output: LineOutput, trigger: Trigger = "system") -> Turn:

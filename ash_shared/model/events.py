@@ -72,11 +72,17 @@ class UserText(_Wire):
     text: str
     """The text blocks, joined by blank lines."""
     visible_text: Omittable[str] = ABSENT
-    """The text without parts that the client added in the user's name; empty if nothing else remains."""
+    """The text without parts that the client added in the user's name or around the message of a program; empty if
+    nothing else remains."""
     content: Omittable[list[MessageContent]] = ABSENT
     """All blocks, unless the message is a single text."""
     synthetic: Omittable[bool] = ABSENT
     """True if the client wrote the message in the user's name."""
+    sender: Omittable[str] = ABSENT
+    """Who sent the message, if the record states it: `person`, `script`, or a program such as `schedule`, `loop`,
+    `channel`, `peer`, `plugin` or `task`. Messages of programs are `synthetic`."""
+    sender_name: Omittable[str] = ABSENT
+    """The name of the channel, the peer or the plugin."""
     agent_id: Omittable[str] = ABSENT
     """The `agentId` of the subagent's session, if the message reports the start or end of a subagent."""
     tool_call_id: Omittable[str] = ABSENT
@@ -99,6 +105,10 @@ class UserAudio(_Wire):
     """The recording, as a file block."""
     synthetic: Omittable[bool] = ABSENT
     """True if the client sent the message in the user's name."""
+    sender: Omittable[str] = ABSENT
+    """Who sent the message, if the record states it; see `UserText`."""
+    sender_name: Omittable[str] = ABSENT
+    """The name of the channel, the peer or the plugin."""
     parent_tool_call_id: Omittable[str] = ABSENT
     """The tool call that started the subagent that receives the message."""
     sidechain: Omittable[bool] = ABSENT
@@ -282,6 +292,8 @@ class SystemText(_Wire):
 
     text: str
     variant: Omittable[str] = ABSENT
+    target_session_id: Omittable[str] = ABSENT
+    """The session that this one continues in or comes from, by the provider's id."""
 
 
 class Retracted(_Wire):

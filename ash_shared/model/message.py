@@ -116,6 +116,11 @@ class MessageMetadata(AshModel):
     """The cost of this message, or of the run since the previous message with a cost; the values can be summed."""
     synthetic: Omittable[bool] = ABSENT
     """True if the client wrote the message, not the person or model that its role suggests."""
+    sender: Omittable[str] = ABSENT
+    """Who sent a message of the user, if the record states it: `person`, `script`, or a program such as `schedule`,
+    `loop`, `channel`, `peer`, `plugin` or `task`. Messages of programs are `synthetic`."""
+    sender_name: Omittable[str] = Field(default=ABSENT, alias="senderName")
+    """The name of the channel, the peer or the plugin."""
     retracted: Omittable[bool] = ABSENT
     """True if a later record revokes the message."""
     shadow_of: Omittable[str] = Field(default=ABSENT, alias="shadowOf")

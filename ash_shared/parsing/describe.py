@@ -11,6 +11,7 @@ import msgspec
 from ash_shared.model.blocks import Block
 from ash_shared.model.message import Description, Drift
 from ash_shared.parsing.parsed_text import ParsedText
+from ash_shared.records.steps import Part, is_of_person
 from ash_shared.records.system_text import prompt_text
 
 MAX_PROMPT = 200
@@ -51,16 +52,19 @@ def describe_parsed(parsed: ParsedText, source: str | None, encoded: bytes | Non
 
 def _find_prompt(parsed: ParsedText) -> str | None:
     """Return the first text that a person wrote, shortened to one line."""
-    for block in _user_blocks(parsed):
-        if name := prompt_name(block["text"]):
-            return name
+    for part in _user_parts(parsed):
+        for block in part.blocks:
+            if block["type"] == "text" and "variant" not in block:
+                name = prompt_name(block["text"], is_typed=is_of_person(part.sender))
+                if name:
+                    return name
     return None
 
 
-def prompt_name(text: str) -> str:
+def prompt_name(text: str, *, is_typed: bool = False) -> str:
     """Return the beginning of a prompt in one line, as a title; empty if a person wrote nothing, or only a command that
-    controls the client."""
-    typed = prompt_text(text)
+    controls the client. `is_typed`: a person certainly wrote the text, whatever it looks like."""
+    typed = prompt_text(text, is_typed=is_typed)
     words = _without_markup(" ".join(typed[:_MAX_PROMPT_SOURCE].split()))
     if len(words) > MAX_PROMPT:
         return words[: MAX_PROMPT - 1] + "…"
@@ -79,11 +83,12 @@ _MARKUP = re.compile(
 )
 
 
-def _user_blocks(parsed: ParsedText) -> Iterator[Block]:
-    """Yield the texts of prompts, except queued ones, which may wait for the next turn and get another record then."""
+def _user_parts(parsed: ParsedText) -> Iterator[Part]:
+    """Yield the prompts, except queued ones, which may wait for the next turn and get another record then."""
     for part in chain.from_iterable(each.parts() for each in parsed.elements or [parsed]):
-        if part.role == "user" and part.origin != "synthetic" and part.relation != "held_copy":
-            yield from (block for block in part.blocks if block["type"] == "text" and "variant" not in block)
+        is_prompt = part.origin in ("prompt", "mid_turn") and part.relation != "held_copy"
+        if part.role == "user" and is_prompt:
+            yield part
 
 
 def _count_drift(blocks: list[Block]) -> tuple[Drift, ...]:

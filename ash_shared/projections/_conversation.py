@@ -134,8 +134,9 @@ def _is_blank(block: Block) -> bool:
 
 
 def _add_user(fold: _Fold, event: WireEvent) -> None:
+    """Add a message of the user or of a program; other texts in the user's name are the client's."""
     payload = event["payload"]
-    if not payload.get("synthetic"):
+    if not payload.get("synthetic") or payload.get("sender"):
         fold.add_user(*_blocks(payload))
 
 

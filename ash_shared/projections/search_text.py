@@ -40,7 +40,8 @@ def role_of(type: str) -> Role:
 def _of_user(payload: Block) -> Iterator[Passage]:
     """Yield the user's text with weight A, and text that a tool wrote or wrapped around it with D."""
     text = payload["text"]
-    if payload.get("synthetic") or is_system_message(text):
+    is_typed = payload.get("sender") == "person"
+    if payload.get("synthetic") or (is_system_message(text) and not is_typed):
         yield Passage("D", text)
     else:
         yield Passage("A", visible_text(text))

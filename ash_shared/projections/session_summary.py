@@ -24,7 +24,7 @@ from ash_shared.projections._retractions import (
     wire_events,
 )
 from ash_shared.projections.spending import Spending, spending_of
-from ash_shared.records.system_text import typed_text
+from ash_shared.records.system_text import typed_text, visible_text
 
 _YEAR_10000 = 253_402_300_800_000
 """Milliseconds since 1970."""
@@ -152,7 +152,9 @@ def _to_time(milliseconds: int) -> datetime | None:
 def _text(event: WireEvent) -> str:
     """Return the beginning of a text in one line; from prompts, text added by clients is removed."""
     text = event["payload"][CATALOGUE[event["type"]].text]
-    words = " ".join((typed_text(text) if is_prompt(event) else text).split())
+    if is_prompt(event):
+        text = visible_text(text) if _is_of_person(event) else typed_text(text)
+    words = " ".join(text.split())
     return words if len(words) <= _MAX_TEXT else words[: _MAX_TEXT - 1] + "…"
 
 
@@ -166,9 +168,18 @@ def _texts(main: list[WireEvent]) -> dict[str, Any]:
         return {}
     text, last = texts[-1]
     known = {"lastText": text, "lastRole": "user" if is_prompt(last) else "assistant"}
-    prompts = (event["payload"][CATALOGUE[event["type"]].text] for _, event in texts if is_prompt(event))
-    title = next(filter(None, map(prompt_name, prompts)), None)
+    title = next(filter(None, (_title(event) for _, event in texts if is_prompt(event))), None)
     return known if title is None else {**known, "title": title}
+
+
+def _title(prompt: WireEvent) -> str:
+    text = prompt["payload"][CATALOGUE[prompt["type"]].text]
+    return prompt_name(text, is_typed=_is_of_person(prompt))
+
+
+def _is_of_person(prompt: WireEvent) -> bool:
+    """True if the record states that a person typed the text, whatever it looks like."""
+    return bool(prompt["payload"].get("sender") == "person")
 
 
 def _counts(main: list[WireEvent]) -> dict[str, Any]:

@@ -16,9 +16,10 @@ from ash_shared.model.message import RecordHeader
 
 Speaker = Literal["user", "assistant", "system"]
 """The speaker of a standard message."""
-Origin = Literal["prompt", "mid_turn", "synthetic"]
+Origin = Literal["prompt", "mid_turn", "program", "synthetic"]
 """For the user's messages: a prompt starts a turn; a message sent during a turn (mid_turn), or to a subagent, does not.
-synthetic: the client wrote the message, not the person or model that its role suggests."""
+program: a program sent the prompt of a turn, such as a schedule. synthetic: the client wrote the message, not the
+person or model that its role suggests."""
 Relation = Literal[
     "new",
     "continuation",
@@ -81,6 +82,30 @@ Relation = Literal[
 """
 
 
+class MessageSender(NamedTuple):
+    """The sender of a message in the user's name, if its record states it."""
+
+    kind: str
+    """person, script (an SDK or a pipe) or a program: schedule, loop, channel, peer, plugin …; an open set."""
+    name: str | None = None
+    """The name of the channel, peer or plugin."""
+    message: str | None = None
+    """The text of a program without the text that the client wrote around it."""
+
+    @property
+    def is_program(self) -> bool:
+        return self.kind not in ("person", "script")
+
+    def fields(self) -> dict[str, str]:
+        """Return the keys of event payloads and of `MessageMetadata`."""
+        return {"sender": self.kind} | ({} if self.name is None else {"senderName": self.name})
+
+
+def is_of_person(sender: MessageSender | None) -> bool:
+    """True if a record states that a person typed its text, whatever the text looks like."""
+    return sender is not None and sender.kind == "person"
+
+
 class Part(Struct, frozen=True, kw_only=True):
     """Complete (non-streamed) content that a record adds to its session. Most records add one part; a request adds one
     per message. Standard messages and events both follow from the parts.
@@ -97,6 +122,7 @@ class Part(Struct, frozen=True, kw_only=True):
     message id of the API."""
     relation: Relation = "new"
     origin: Origin = "prompt"
+    sender: MessageSender | None = None
     header: RecordHeader | None = None
     """The `uuid` and `timestamp` of the message, if they differ from the record's."""
     is_undated: bool = False

@@ -265,9 +265,12 @@ def _is_client_text(texts: Sequence[str], blocks: int) -> bool:
     return len(texts) == blocks and is_system_message("\n".join(texts))
 
 
-def prompt_text(text: str) -> str:
-    """Return the person's own text; empty without one, or for a command that only controls the client."""
-    typed = typed_text(text).strip().lstrip(_BLANKS)
+def prompt_text(text: str, *, is_typed: bool = False) -> str:
+    """Return the person's own text; empty without one, or for a command that only controls the client.
+
+    `is_typed`: a person certainly wrote the text, whatever it looks like.
+    """
+    typed = (visible_text(text) if is_typed else typed_text(text)).strip().lstrip(_BLANKS)
     return "" if typed.partition(" ")[0] in _CLIENT_COMMANDS else typed
 
 
@@ -352,7 +355,7 @@ def _is_hidden(message: StandardMessage) -> bool:
         raise TypeError(
             f"expected an iterable of StandardMessage, got one that contains a {type(message).__name__}"
         )
-    if message.role == "assistant":
+    if message.role == "assistant" or message.metadata.sender == "person":
         return False
     texts = [block.text for block in message.content if isinstance(block, TextContent)]
     return _is_client_text(texts, len(message.content))

@@ -18,9 +18,9 @@ from ash_server.store.session_facts import to_datetime
 from ash_server.transfer.exporting import citations
 from ash_server.transfer.exporting.markdown_escaping import embed_markdown
 from ash_shared.model.blocks import Block
-from ash_shared.model.message import StandardMessage
+from ash_shared.model.message import MessageMetadata, StandardMessage
 from ash_shared.model.session import Session, active_at
-from ash_shared.records.system_text import typed_text, wrapped_text
+from ash_shared.records.system_text import typed_text, visible_text, wrapped_text
 
 _BACKTICKS = re.compile("`+")
 _SPEAKERS = {"user": "User", "assistant": "Assistant", "system": "System"}
@@ -125,7 +125,8 @@ class MarkdownWriter:
         marks = {
             _SPEAKERS[message.role]: True,
             "a subagent": agent is not None,
-            "written by the tool": metadata.synthetic is True,
+            "written by the tool": metadata.synthetic is True and metadata.sender is None,
+            _format_sender(metadata): True,
             "revoked": metadata.retracted is True,
             _format_timestamp(message.timestamp): True,
         }
@@ -141,16 +142,27 @@ class MarkdownWriter:
         yield from _format_blocks(run)
 
 
+def _format_sender(metadata: MessageMetadata) -> str:
+    """Return who sent a message instead of a person, if its record states it."""
+    if metadata.sender in (None, "person"):
+        return ""
+    return f"sent by: {' '.join(filter(None, (metadata.sender, metadata.sender_name)))}"
+
+
 def _shown_blocks(message: StandardMessage) -> list[Block]:
     blocks: list[Block] = [block.model_dump(by_alias=True) for block in message.content]
     if message.role != "user" or message.metadata.synthetic is True:
         return blocks
-    return [part for block in blocks for part in _split_prompt(block)]
+    is_typed = message.metadata.sender == "person"
+    return [part for block in blocks for part in _split_prompt(block, is_typed=is_typed)]
 
 
-def _split_prompt(block: Block) -> list[Block]:
-    """Separate the typed text from additions by the client."""
-    if block["type"] != "text" or (typed := typed_text(block["text"])) == block["text"]:
+def _split_prompt(block: Block, *, is_typed: bool) -> list[Block]:
+    """Separate the typed text from additions by the client. `is_typed`: a person certainly wrote a part of it."""
+    if block["type"] != "text":
+        return [block]
+    typed = visible_text(block["text"]) if is_typed else typed_text(block["text"])
+    if typed == block["text"]:
         return [block]
     added = {"type": "context", "text": wrapped_text(block["text"])}
     return [part for part in ({**block, "text": typed}, added) if part["text"].strip()]

@@ -82,9 +82,10 @@ function single(item) {
   return (Object.hasOwn(EVENT_PAINTERS, type) ? EVENT_PAINTERS[type] : raw)(item);
 }
 
-/** The agent that sent a prompt, if the person did not send it. */
-function sender({ fromAgentId }) {
-  return typeof fromAgentId === "string" && fromAgentId !== "" && `from ${fromAgentId} · `;
+/** The agent or script that sent a prompt, if the person did not send it. */
+function sender({ fromAgentId, sender: kind }) {
+  const name = isString(fromAgentId) && fromAgentId !== "" ? fromAgentId : kind === "script" && "a script";
+  return name && `from ${name} · `;
 }
 
 function user({ event }, context) {
@@ -97,7 +98,7 @@ function user({ event }, context) {
   const data = { "data-block": isSynthetic ? "system" : "text" };
   if (isSynthetic) {
     const href = sessionHref(undefined, payload.agentId, context);
-    return { name: "details", kind: "user-message", ...syntheticMessage(fullText, otherBlocks, data, href) };
+    return { name: "details", kind: "user-message", ...syntheticMessage(payload, fullText, otherBlocks, data, href) };
   }
   const isWhole = shown === fullText && !otherBlocks.length;
   if (isWhole && isTaskOf(context.taskArgs, shown)) return { name: "details", kind: "user-message", ...repeatedTask(shown, data) };
@@ -131,18 +132,24 @@ function textBox(text) {
  * A message that a tool wrote on behalf of the user: one line, until it is opened. `href` is the address of the session
  * of the subagent that has ended.
  */
-function syntheticMessage(text, otherBlocks, data, href) {
-  const line = text.trim().split("\n", 1)[0].slice(0, MAX_GIST_LENGTH);
+function syntheticMessage(payload, text, otherBlocks, data, href) {
+  const shown = payload.visibleText || text;
+  const line = shown.trim().split("\n", 1)[0].slice(0, MAX_GIST_LENGTH);
   const gist = line !== "" && el("span", { class: "gist", dir: "auto" }, line);
   return {
     data: { ...data, "data-synthetic": true },
     children: [
-      el("summary", {}, el("span", {}, "Added by the tool"), gist),
+      el("summary", {}, el("span", {}, origin(payload)), gist),
       href !== undefined && note(el("a", { href }, "Open the session of the subagent")),
       textBox(text),
       ...blocks(otherBlocks),
     ],
   };
+}
+
+/** Who wrote a message on behalf of the user, if the record states it: "Sent by: peer Reviewer". */
+function origin({ sender: kind, senderName }) {
+  return isString(kind) && kind !== "" ? `Sent by: ${[kind, senderName].filter(isString).join(" ")}` : "Added by the tool";
 }
 
 function isLong(text) {

@@ -9,6 +9,7 @@ from ash_shared.model.blocks import Block, parse_content, pick, text_block, wire
 from ash_shared.model.message import Identity, RecordHeader
 from ash_shared.providers.claude.content import parse_block
 from ash_shared.providers.claude.records import TOOL_RESULTS, message_role
+from ash_shared.providers.claude.senders import NOT_TYPED_FLAGS, SENDER_KEYS, find_sender
 from ash_shared.records.contract import ParsedRecord, Part, Record, speaker_of_role
 from ash_shared.records.json_fields import (
     cost_at,
@@ -21,7 +22,7 @@ from ash_shared.records.json_fields import (
     token_usage,
     value_at,
 )
-from ash_shared.records.steps import Origin, Relation
+from ash_shared.records.steps import MessageSender, Origin, Relation, is_of_person
 from ash_shared.records.system_text import is_client_text, prompt_text, task_notice, typed_text
 
 
@@ -35,11 +36,16 @@ def header(record: Record) -> RecordHeader:
         timestamp=to_milliseconds(record.get("timestamp")),
         session_id=first_text(record, ("sessionId", "session_id")),
         client_version=first_text(record, ("version", "claude_code_version")),
-        model=text_at(record, "model") or text_at(record, "message", "model"),
+        model=text_at(record, "model") or text_at(record, "message", "model") or _fallback_model(record),
         title=name or first_text(record, _TITLES.get(text_at(record, "type"), ())),
         is_title_of_person=name is not None,
         agent=_agent_of_session(record),
     )
+
+
+def _fallback_model(record: Record) -> str | None:
+    """Return the model that answers from here on."""
+    return text_at(record, "fallbackModel") if record.get("type") == "system" else None
 
 
 _NO_FACTS = RecordHeader()
@@ -59,10 +65,15 @@ def identify(record: Record) -> Identity:
     return Identity(
         project=text_at(record, "cwd"),
         agent=text_at(record, "agentId"),
-        origin=text_at(record, "forkedFrom", "sessionId"),
+        origin=text_at(record, "forkedFrom", "sessionId") or _derived_from(record),
         record=id,
         body=json.dumps(content, sort_keys=True, default=str) if id and content else "",
     )
+
+
+def _derived_from(record: Record) -> str | None:
+    sessions = record.get("sessions") if record.get("type") == "derived-from" else None
+    return text_at(sessions[0], "id") if isinstance(sessions, list) and sessions else None
 
 
 def _agent_of_session(record: Record) -> str | None:
@@ -135,14 +146,17 @@ def is_unattributed_sidechain(record: Record, part: Part) -> bool:
 
 
 def user_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
-    """Return the part of a user's line; a prompt also states the line that it follows."""
+    """Return the part of a user's line; a prompt also states the line that it follows. Versions that state the sender
+    of a prompt record the delivery of queued ones."""
     (part,) = line_parts(record, parsed)
     if record.get("isSidechain") is True:
         return [*_sidechain_parts(record, part), part]
+    log = [] if SENDER_KEYS.isdisjoint(record) else [Part(role=None, relation="delivery_log")]
     parent, is_prompt = text_at(record, "parentUuid"), _is_prompt(part)
     if parent is None:
-        return [*_root_parts(record, is_prompt=is_prompt and not _is_client_command(part)), part]
-    return [Part(role=None, key=parent, relation="branch"), part] if is_prompt else [part]
+        return [*log, *_root_parts(record, is_prompt=is_prompt and not _is_client_command(part)), part]
+    branch = [Part(role=None, key=parent, relation="branch")] if is_prompt else []
+    return [*log, *branch, part]
 
 
 def _is_client_command(part: Part) -> bool:
@@ -154,7 +168,8 @@ def _is_client_command(part: Part) -> bool:
 def _is_prompt(part: Part) -> bool:
     """Return True if a person wrote this line of the main conversation."""
     is_result = any(block["type"] == "tool_result" for block in part.blocks)
-    return part.origin == "prompt" and not is_result and not is_client_text(part.blocks)
+    is_typed = is_of_person(part.sender) or not is_client_text(part.blocks)
+    return part.origin == "prompt" and part.relation != "copy" and not is_result and is_typed
 
 
 def line_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
@@ -170,16 +185,19 @@ def _message_part(record: Record, message: Record, parsed: ParsedRecord) -> Part
     """Return the part of a line and its API message; for a bare response, both are the same object."""
     id, agent = text_at(message, "id"), first_text(record, ("agentId", "agent_id"))
     key = id if parsed.role == "assistant" else None
+    is_main_prompt = record.get("type") == "user" and record.get("isSidechain") is not True
+    sender = find_sender(record, parsed.blocks) if is_main_prompt else None
     return Part(
         role=speaker_of_role(parsed.role),
         blocks=parsed.blocks,
         key=key,
-        relation="new" if key is None else "growth",
+        relation=_relation(record, key),
+        sender=sender,
         usage=standard_usage(message.get("usage")),
         message_id=id,
         follows=text_at(record, "parentUuid") if "requestId" in record else None,
         parent_call=first_text(record, ("parent_tool_use_id", "parentToolUseID", "parentToolUseId")),
-        origin=_origin(record, message, agent, parsed.blocks),
+        origin=_origin(record, message, agent, parsed.blocks, sender),
         metadata={
             "model": text_at(message, "model"),
             "stop_reason": text_at(message, "stop_reason"),
@@ -192,19 +210,32 @@ def _message_part(record: Record, message: Record, parsed: ParsedRecord) -> Part
     )
 
 
-def _origin(record: Record, message: Record, agent: str | None, blocks: list[Block]) -> Origin:
+def _relation(record: Record, key: str | None) -> Relation:
+    """Return the relation of a line; a prompt that is stored again keeps its first id in `sentAsUuid`."""
+    if key is not None:
+        return "growth"
+    return "copy" if record.get("type") == "user" and text_at(record, "sentAsUuid") else "new"
+
+
+def _origin(
+    record: Record, message: Record, agent: str | None, blocks: list[Block], sender: MessageSender | None
+) -> Origin:
+    if sender is not None and sender.is_program:
+        return "program" if agent is None else "synthetic"
+    if is_of_person(sender):
+        return "prompt" if agent is None else "mid_turn"
     if _is_synthetic(record, message) or is_task_notice(blocks) or _is_command_error(record, blocks):
         return "synthetic"
     return "prompt" if agent is None else "mid_turn"
 
 
 def _is_synthetic(record: Record, message: Record) -> bool:
-    return (  # no loop: this runs for every line
-        message.get("model") == "<synthetic>"
-        or record.get("isMeta") is True
-        or record.get("isSynthetic") is True
-        or record.get("isCompactSummary") is True
-    )
+    if message.get("model") == "<synthetic>":
+        return True
+    return not _FLAGS.isdisjoint(record) and any(record.get(flag) is True for flag in _FLAGS)
+
+
+_FLAGS = frozenset({"isSynthetic", *NOT_TYPED_FLAGS})
 
 
 def is_task_notice(blocks: list[Block]) -> bool:
@@ -378,12 +409,16 @@ def attachment_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     if text_at(attachment, "type") != "queued_command":
         return [Part(role=None, relation="delivery_log")]
     log, blocks = Part(role=None, relation="delivery_log"), parse_content(attachment["prompt"], parse_block)
-    synthetic = (
-        attachment.get("commandMode") == "task-notification"
-        or record.get("isMeta") is True
+    line = {**record, **attachment}
+    sender = find_sender(line, blocks)
+    is_synthetic = not is_of_person(sender) and (
+        (sender is not None and sender.is_program)
+        or attachment.get("commandMode") == "task-notification"
+        or _is_synthetic(line, {})
         or is_task_notice(blocks)
     )
-    return [log, Part(role="user", blocks=blocks, origin="synthetic" if synthetic else "mid_turn")]
+    origin: Origin = "synthetic" if is_synthetic else "mid_turn"
+    return [log, Part(role="user", blocks=blocks, origin=origin, sender=sender)]
 
 
 def boundary_parts(record: Record, parsed: ParsedRecord) -> list[Part]:

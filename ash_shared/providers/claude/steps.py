@@ -39,6 +39,7 @@ from ash_shared.records.steps import (
     TurnEnd,
     TurnState,
     call_chunk,
+    is_of_person,
 )
 
 # Stream events
@@ -203,10 +204,11 @@ def user_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     *links, part = user_parts(record, parsed)
     if is_unattributed_sidechain(record, part):
         return [Scope(), *links, *_unattributed_prompt_steps(part)]
-    interrupts = [] if part.parent_call else list(filter(_is_interrupt, part.blocks))
+    may_interrupt = not (part.parent_call or is_of_person(part.sender))
+    interrupts = list(filter(_is_interrupt, part.blocks)) if may_interrupt else []
     blocks = [block for block in part.blocks if block not in interrupts]
     part = replace(part, blocks=_add_structured_result(_mark_summary(blocks, part), part))
-    if _is_local_output(blocks):
+    if _is_local_output(blocks) and not is_of_person(part.sender):
         part = replace(part, origin="synthetic")
     elif record.get("isSidechain") is True and part.origin == "prompt":
         part = replace(part, origin="mid_turn")
@@ -323,6 +325,30 @@ def error_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
 
 def tool_summary_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     return [Emit("system_message", {"text": record["summary"], "variant": "tool_use_summary"})]
+
+
+def continuation_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
+    return [_link(f"Continued in session {record['continuedInSessionId']}", record["continuedInSessionId"])]
+
+
+def derivation_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
+    """Return a notice for each session that this one was derived from by a fork, a compaction or a resumption."""
+    origins = [(origin["id"], text_at(origin, "via")) for origin in record["sessions"]]
+    return [_link(f"Derived from session {id}" + (f" ({via})" if via else ""), id) for id, via in origins]
+
+
+def inheritance_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
+    """Return a notice that a subagent began with the context of another session, which its file does not contain."""
+    parent = record["parentSessionId"]
+    return [_link(f"Begins with the context of session {parent}", parent)]
+
+
+def ending_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
+    return [Emit("system_message", {"text": "The model ended the conversation", "variant": "notice"})]
+
+
+def _link(text: str, session: str) -> Step:
+    return Emit("system_message", {"text": text, "variant": "notice", "targetSessionId": session})
 
 
 def compaction_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
