@@ -66,6 +66,10 @@ def _claude(record: dict[str, Any]) -> Any:
         return [record.get("system"), [_message_content(message) for message in record["messages"]]]
     if record.get("type") == "result":
         return [record.get("result"), record.get("errors")]
+    if record.get("type") in ("hybrid-organization", "session-owner"):
+        return []  # personal data, which is only in the stored text
+    if record.get("type") == "host-row":
+        return record.get("block") or _claude(record["message"])
     if record.get("type") in ("user", "assistant") and _message_content(record.get("message")) is not None:
         return _message_content(record["message"])
     values = (record.get(name) for name in ("content", "completion", "toolUseResult", "tool_use_result"))

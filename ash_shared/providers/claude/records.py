@@ -100,6 +100,11 @@ _ENVELOPE = frozenset(
 """Keys that any record may have; they are not content and stay in the stored text."""
 
 
+def parse_private(record: Record) -> ParsedRecord:
+    """Parse a record about the owner of a session: personal data, which stays in the stored text."""
+    return control_record(pick(record, "type"))
+
+
 def text_parser(*keys: str, variant: str) -> Callable[[Record], ParsedRecord]:
     """Return a parser of records with one text, under the first key here with a string.
 

@@ -2,10 +2,14 @@
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
+from ash_shared.model.blocks import pick
 from ash_shared.providers.claude import messages, recognition, records, steps
-from ash_shared.providers.claude.content import BLOCK_TYPES
+from ash_shared.providers.claude.content import BLOCK_TYPES, ROLES
 from ash_shared.records.contract import (
     ParsedRecord,
+    Part,
     Record,
     WireType,
     chunk_record,
@@ -13,8 +17,34 @@ from ash_shared.records.contract import (
     unknown_record,
 )
 from ash_shared.records.fingerprints import ENVELOPE_KEYS
-from ash_shared.records.json_fields import text_at
+from ash_shared.records.json_fields import is_one_of, text_at
 from ash_shared.records.steps import CurrentAgent, Step, TurnEnd, TurnStart
+
+
+def _script_call_line(record: Record) -> Record:
+    """Return a call that a script inside a tool made, or its result, as a line below the call of that tool."""
+    line = record.get("message")
+    if not isinstance(line, dict):
+        block = record["block"]
+        line = {"role": "user" if block["type"] == "tool_result" else "assistant", "content": [block]}
+    if "message" not in line:
+        line = {"type": line["role"], "message": line}
+    known = pick(line, "type", "message", *records.TOOL_RESULTS)
+    return {**known, **pick(record, "agentId"), "parent_tool_use_id": record["ranByToolUseId"]}
+
+
+def _parse_script_call(record: Record) -> ParsedRecord:
+    """Parse a call of a script; a record that only withholds the calls of a script has no content."""
+    if "block" not in record and "message" not in record:
+        return control_record(record)
+    line = _script_call_line(record)
+    return records.parse_line(line) if is_one_of(line["type"], ROLES) else unknown_record(record)
+
+
+def _script_call_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
+    """Return the content, which is never a prompt and may have a line of its own. Its usage is not the session's."""
+    parts = messages.line_parts(_script_call_line(record), parsed) if parsed.kind == "message" else []
+    return [replace(part, key=None, relation="copy", origin="mid_turn", usage=None) for part in parts]
 
 
 def _agent_line_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
@@ -35,6 +65,12 @@ TYPES: Mapping[str, WireType] = {
             "agent-color",
             "agent-name",
             "ai-title",
+            "api-request",
+            "api-request-blob",
+            "api-request-resumed",
+            "api-request-shape",
+            "artifact-autoreact-ledger",
+            "artifact-comment-monitor",
             "atis-latch",
             "attribution-snapshot",
             "auth_status",
@@ -45,27 +81,40 @@ TYPES: Mapping[str, WireType] = {
             "control_request",
             "control_response",
             "conversation_reset",
+            "cost-state",
             "custom-title",
+            "data-flow-incomplete",
+            "data-flow-records",
+            "dev-mods",
+            "file-history-delta",
             "file-history-snapshot",
             "frame-link",
+            "history-suppression",
+            "isolation-latch",
             "keep_alive",
             "last-prompt",
+            "memory-mode",
             "mode",
+            "observer-ref",
             "permission-mode",
             "pr-link",
             "prompt_suggestion",
             "rate_limit_event",
             "relocated",
+            "repl-mode",
+            "resume-head-vouch",
             "session-env",
             "started",
             "tag",
             "tool_progress",
+            "tools-used",
             "worktree-state",
         ),
         WireType(control_record),
     ),
     **dict.fromkeys(steps.API_EVENTS, WireType(chunk_record, steps=steps.api_event_steps)),
     **dict.fromkeys(BLOCK_TYPES, WireType(records.parse_bare_block, matches=recognition.is_block)),
+    **dict.fromkeys(("hybrid-organization", "session-owner"), WireType(records.parse_private)),
     "agent-setting": WireType(
         control_record, steps=lambda record, parsed: [CurrentAgent(record["agentSetting"])]
     ),
@@ -78,7 +127,12 @@ TYPES: Mapping[str, WireType] = {
         steps=steps.completion_steps,
         matches=lambda record: isinstance(record.get("completion"), str),
     ),
+    "continued-in": WireType(control_record, steps=steps.continuation_steps),
+    "derived-from": WireType(control_record, steps=steps.derivation_steps),
+    "ended-by-model": WireType(control_record, steps=steps.ending_steps),
     "error": WireType(control_record, messages.error_parts, steps.error_steps, matches=recognition.is_error),
+    "fork-context-ref": WireType(control_record, steps=steps.inheritance_steps),
+    "host-row": WireType(_parse_script_call, _script_call_parts),
     "message": WireType(
         records.parse_response, messages.message_parts, steps.response_steps, matches=recognition.is_response
     ),
@@ -108,31 +162,77 @@ _UNKNOWN_SYSTEM = WireType(unknown_record, messages.system_parts)
 SYSTEM_TYPES: Mapping[str, WireType] = {
     **dict.fromkeys(
         (
+            "agents_killed",
             "background_tasks_changed",
+            "bridge_state",
             "bridge_status",
+            "checkpoint_done",
+            "cloud_session_delta",
+            "cloud_session_status",
+            "code_change_published",
             "commands_changed",
             "control_request_progress",
+            "dev_intent",
             "elicitation_complete",
+            "feedback_draft_queued",
+            "file_attachments_missing",
+            "file_snapshot",
             "files_persisted",
             "hook_progress",
             "hook_response",
             "hook_started",
+            "inherited_asks_settled",
+            "instruction_size_warning",
+            "late_allow_not_run",
             "memory_recall",
+            "memory_saved",
             "microcompact_boundary",
             "mirror_error",
+            "peer_message_hold",
+            "per_turn_effort_changed",
+            "permission_check_status",
+            "placed",
             "plugin_install",
-            "scheduled_task_fire",
+            "post_turn_summary",
             "session_end",
+            "session_metadata",
             "session_start",
             "session_state_changed",
+            "session_title_changed",
             "session_writes_lost",
+            "shell_cwd",
+            "start_folder",
             "status",
             "stop_hook_summary",
             "task_notification",
             "task_progress",
             "task_started",
+            "task_summary",
             "task_updated",
             "thinking_tokens",
+            "tool_host_result",
+            "turn_began_before_init",
+            "turn_handoff_available",
+            "turn_preempted",
+            "turn_starting",
+            "ui_copy",
+            "ui_focus",
+            "ui_invalidate",
+            "ui_log",
+            "ui_notify",
+            "ui_notify_cancel",
+            "ui_panes",
+            "ui_placed",
+            "ui_prompt_fill",
+            "ui_prompt_paint",
+            "ui_prompt_read",
+            "ui_prompt_suggest",
+            "ui_read_selection",
+            "ui_scroll",
+            "ui_status",
+            "ui_toast",
+            "vcs_state_changed",
+            "voice_call_talk",
             "worker_shutting_down",
         ),
         WireType(control_record, messages.system_parts),
@@ -145,9 +245,14 @@ SYSTEM_TYPES: Mapping[str, WireType] = {
             "informational",
             "local_command",
             "local_command_output",
+            "model_consent_fallback",
+            "model_fallback",
             "model_refusal_fallback",
             "model_refusal_no_fallback",
             "notification",
+            "permission_retry",
+            "rewind_stand_in",
+            "scheduled_task_fire",
         ),
         TYPES["system"],
     ),
