@@ -5,8 +5,8 @@ import { code, facts, note, output } from "./body-parts.js";
 import { resultText, splitText, structuredOf } from "./call-result.js";
 import { FieldReader, fieldOf, isEmpty, isObject, isString, isStringOrStrings, textField } from "../../lib/json-fields.js";
 
-const COMMAND = ["command", "cmd", "commands", "script", "code", "snippet", "input", "chars"];
-const FOLDER = ["workdir", "cwd", "working_directory", "workingDirectory", "dir_path", "directory"];
+const COMMAND = ["command", "cmd", "commands", "script", "code", "snippet", "input", "chars", "CommandLine"];
+const FOLDER = ["workdir", "cwd", "working_directory", "workingDirectory", "dir_path", "directory", "Cwd"];
 const SHELL = /^(?:.*\/)?(?:ba|z|da|k)?sh$/;
 
 /** The header that Codex writes before the output. */

@@ -27,7 +27,7 @@ export const edit = {
   args(reader, call) {
     const requested = requestedChanges(reader);
     if (!isDisplayableList(requested)) return undefined;
-    const reason = reader.text("instruction", "explanation", "description");
+    const reason = reader.text("instruction", "explanation", "description", "Instruction");
     const done = call.state === "done" ? withRequestedPath(reportedChanges(call.last, requested), requested) : [];
     const changes = isDisplayableList(done) ? doneView(done, requested, reader.value) : requested.flatMap(changeView);
     return [reason && note(reason), ...changes];

@@ -7,7 +7,7 @@ import { isWebUrl, label, link, note, prose, settings } from "./body-parts.js";
 import { splitText, structuredOf } from "./call-result.js";
 import { fieldOf, isString, isStringOrStrings, joinedTextField, textField } from "../../lib/json-fields.js";
 
-const URL_KEYS = ["url", "uri", "link"];
+const URL_KEYS = ["url", "uri", "link", "Url"];
 const QUERY = ["query", "search_query", "search_term", "q", "queries", "urls", "pattern"];
 const PROMPT = ["prompt", "objective", "instructions"];
 const MAX_DEPTH = 6;

@@ -5,8 +5,12 @@ import { PATH_KEYS } from "./file-paths.js";
 import { structuredOf } from "./call-result.js";
 import { FieldReader, fieldOf, isObject, isString, textField } from "../../lib/json-fields.js";
 
-const BEFORE = ["old_string", "oldString", "old_str", "oldText", "old_text", "search", "old_content"];
-const AFTER = ["new_string", "newString", "new_str", "newText", "new_text", "replace", "new_content"];
+const BEFORE = [
+  "old_string", "oldString", "old_str", "oldText", "old_text", "search", "old_content", "TargetContent",
+];
+const AFTER = [
+  "new_string", "newString", "new_str", "newText", "new_text", "replace", "new_content", "ReplacementContent",
+];
 const PATCH = [
   "patch", "patchText", "patch_text", "patchContent", "input",
   "unified_diff", "diff", "diffString", "fileDiff",
@@ -85,7 +89,8 @@ export function requestedChanges(reader) {
   if (changes) return changesByPath(changes);
   const path = reader.text(...PATH_KEYS);
   const nested = reader.object("multiStrReplace") ?? reader.object("strReplace", "applyPatch");
-  const many = reader.list("edits") ?? (nested && (fieldOf(nested, ["edits"], Array.isArray) ?? [nested])) ?? [];
+  const inner = nested && (fieldOf(nested, ["edits"], Array.isArray) ?? [nested]);
+  const many = reader.list("edits", "ReplacementChunks") ?? inner ?? [];
   const own = ownChange(reader, path);
   const isOwn = path === undefined || many.length ? Object.keys(own).some((name) => name !== "path") : true;
   return [...(isOwn ? [own] : []), ...many.map((each) => changeIn(each, path))];

@@ -3,6 +3,7 @@
 export const PATH_KEYS = [
   "file_path", "filePath", "path", "absolute_path", "notebook_path", "target_file",
   "file", "filename", "fileName", "relative_path", "relativePath", "relative_workspace_path", "uri",
+  "AbsolutePath", "TargetFile",
 ];
 
 const TAIL_SEGMENTS = 3;

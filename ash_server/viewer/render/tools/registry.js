@@ -50,14 +50,14 @@ const TOOLS = [
   [
     generic,
     "execute",
-    "bash_output kill_shell kill_bash task_output task_stop get_terminal_output kill_terminal",
+    "bash_output command_status kill_shell kill_bash task_output task_stop get_terminal_output kill_terminal",
   ],
   [
     edit,
     "edit",
     `edit multi_edit edit_file update_file smart_edit replace str_replace search_replace
-     replace_in_file insert undo_edit apply_patch patch apply_diff file_change notebook_edit
-     edit_notebook`,
+     replace_in_file replace_file_content multi_replace_file_content insert undo_edit apply_patch
+     patch apply_diff file_change notebook_edit edit_notebook`,
   ],
   [edit, "delete", "delete delete_file remove_file rm"],
   [write, "edit", "write write_file write_to_file file_write create create_file save_file save_memory"],
@@ -66,12 +66,13 @@ const TOOLS = [
     read,
     "read",
     `read read_file read_files read_many_files view view_file view_image open_file cat notebook_read
-     fetch_file read_mcp_resource read_resource get_internal_docs`,
+     fetch_file view_file_outline read_mcp_resource read_resource get_internal_docs`,
   ],
   [
     search,
     "search",
-    `grep grep_search grep_files ripgrep rg glob glob_files find find_files search search_files
+    `grep grep_search grep_files ripgrep rg glob glob_files find find_by_name find_files search
+     search_files
      search_file_content file_search codebase_search code_search sem_search semantic_search ls list
      list_dir list_directory list_files read_folder tool_search tool_search_tool_regex
      tool_search_tool_bm25`,
@@ -85,19 +86,21 @@ const TOOLS = [
   [
     task,
     "agent",
-    `task new_task agent subagent spawn_agent dispatch_agent run_subagent delegate delegate_to_agent
+    `task new_task agent invoke_subagent subagent spawn_agent dispatch_agent run_subagent
+     delegate delegate_to_agent
      collab_tool_call codebase_investigator codebase_search_agent oracle advisor librarian`,
   ],
   [task, "agent_control", "send_input wait_agent close_agent"],
   [
     web,
     "fetch",
-    `fetch web_fetch url_fetch fetch_url read_web_page open_page browse web_search search_web
+    `fetch web_fetch url_fetch read_url_content fetch_url read_web_page open_page browse
+     web_search search_web
      google_web_search web_search_exa x_search x_semantic_search x_keyword_search`,
   ],
   [think, "think", "think thinking sequential_thinking"],
   [plan, "switch_mode", "enter_plan_mode exit_plan_mode plan_enter plan_exit switch_mode"],
-  [ask, "other", "ask_user ask_user_question ask_followup_question question request_user_input"],
+  [ask, "other", "ask_user ask_user_question ask_followup_question ask_question question request_user_input"],
   [message, "other", "structured_output send_user_message"],
   [computer, "other", "computer computer_use computer_call browser browser_action"],
   [mcp, "other", "mcp mcp_tool use_mcp_tool call_mcp_tool mcp_approval_request"],

@@ -12,9 +12,12 @@ import { countLines } from "./write.js";
 
 const PATTERN = [
   "pattern", "query", "glob_pattern", "globPattern", "regex", "search_term", "file_pattern",
-  "queries", "goal", "paths",
+  "queries", "goal", "paths", "Query", "Pattern",
 ];
-const FOLDER = ["path", "dir_path", "target_directory", "targetDirectory", "directory", "absolute_path"];
+const FOLDER = [
+  "path", "dir_path", "target_directory", "targetDirectory", "directory", "absolute_path", "DirectoryPath",
+  "SearchDirectory", "SearchPath",
+];
 const NAME = ["filename", "file", "path"];
 const TEXT = ["text", "content"];
 const NO_MATCHES = /^(?:No (?:files|matches|results|content)\b|Found 0 )/i;

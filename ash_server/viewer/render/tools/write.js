@@ -8,7 +8,7 @@ import { PATH_KEYS, pathTail } from "./file-paths.js";
 import { resultText, structuredOf } from "./call-result.js";
 import { textField } from "../../lib/json-fields.js";
 
-const CONTENT = ["content", "contents", "file_text", "fileText", "text", "data", "fact"];
+const CONTENT = ["content", "contents", "file_text", "fileText", "text", "data", "fact", "CodeContent"];
 
 const CREATED = /\b(?:new file|File created|created file)\b/i;
 
