@@ -57,7 +57,8 @@ _Session: TypeAlias = Annotated[
     ),
 ]
 _Source: TypeAlias = Annotated[
-    str | None, Field(description="Only sessions in this format, such as `claude`, `codex` or `cursor`.")
+    str | None,
+    Field(description="Only sessions in this format or by this agent, such as `claude` or `codex`."),
 ]
 _Since: TypeAlias = Annotated[datetime | None, Field(description="Only after this time.")]
 _Until: TypeAlias = Annotated[datetime | None, Field(description="Only before this time.")]

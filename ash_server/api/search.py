@@ -34,7 +34,10 @@ SearchPlace = Annotated[
     ),
 ]
 ResultSource = Annotated[
-    str | None, QueryParameter(pattern=ONE_LINE, description="Only sessions from this source.")
+    str | None,
+    QueryParameter(
+        pattern=ONE_LINE, description="Only sessions from this source, or by this agent (`metadata.agent`)."
+    ),
 ]
 ResultSession = Annotated[UUID | None, QueryParameter(name="sessionId", description="Only this session.")]
 ResultsSince = Annotated[

@@ -82,6 +82,9 @@ class CompletedTranscript(Struct, forbid_unknown_fields=True, rename="camel"):
     names: TranscriptNamesBody | None = None
     last_line: LastLine | None = None
     parent: Annotated[_Path | None, Meta(description="The path of the transcript that started it.")] = None
+    agent: Annotated[
+        Source | None, Meta(description="The agent that wrote it, if the source does not name it.")
+    ] = None
 
 
 _transcript_decoder = msgspec.json.Decoder(TranscriptFields)
@@ -143,7 +146,7 @@ class TranscriptController(Controller):
     ) -> Session:
         """Complete the transfer of a transcript.
 
-        Used by `ash push` after all lines are sent. Stores the file's names, path and modification time, links
+        Used by `ash push` after all lines are sent. Stores the file's names, path, agent and modification time, links
         the session to its parent, and marks copies of other sessions.
         """
         completed = decode_body((await read_body(request, JSON)).text, _completed_decoder)
@@ -158,6 +161,8 @@ class TranscriptController(Controller):
             last = line_id(session_id, completed.last_line.name)
             is_missing = not completed.last_line.terminated
             await sessions.set_lacks_final_newline(session_id, is_missing, last_message=last)
+        if completed.agent is not None:
+            await sessions.set_agent(session_id, completed.agent)
         await _complete(store, session_id, completed)
         if completed.parent is not None:
             parent_id = session_id_for(completed.source, completed.parent, store.tenant)

@@ -34,7 +34,7 @@ from ash_server.store import Store
 from ash_server.store.embedded.open import open_database
 from ash_server.transfer.exporting.html import ExportedPage, build_page, escape_script, join_events
 from ash_server.transfer.exporting.in_memory import InMemorySession, load_in_memory
-from ash_server.transfer.importing.transcript_files import external_id, find_homes, source_at
+from ash_server.transfer.importing.transcript_files import declared_at, external_id, find_homes
 
 _PAGE_PREFIX = "ash-page-"
 _PAGE_SECONDS = 24 * 60 * 60
@@ -89,7 +89,7 @@ def _open_page(reference: str | None, url: str | None) -> int:
 def _open_file(path: Path) -> int:
     """Write a self-contained page to a temporary file and open it, without a database."""
     homes = find_homes(os.environ, Path.home())
-    loaded = load_in_memory(path, external_id(path, homes), source_at(path, homes))
+    loaded = load_in_memory(path, external_id(path, homes), declared_at(path, homes).source)
     for problem in loaded.result.problems:
         warn(f"{path}:{problem.line}: not shown: {problem.reason} (at byte {problem.offset})")
     _delete_old_pages()

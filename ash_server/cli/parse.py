@@ -8,6 +8,7 @@ import rich_click as click
 from ash_server.cli.common.options import source_option
 from ash_server.cli.common.output.message_view import show_message
 from ash_server.cli.common.output.terminal import stdout_console, visible_json, warn
+from ash_server.transfer.agents import declare
 from ash_server.transfer.importing.lines import MAX_LINE_BYTES, read_texts
 from ash_shared import ParsedMessage, parse_message
 
@@ -28,7 +29,7 @@ def command(file: BinaryIO, source: str | None, as_json: bool | None) -> int:
     tail -f session.jsonl | ash parse --json | jq .parsed
     """
     show = _show_json if (not sys.stdout.isatty() if as_json is None else as_json) else _show_view
-    code = 0
+    code, source = 0, declare(source).source
     for line in read_texts(file):
         if line.data is None:
             warn(f"line {line.place.number} is longer than {MAX_LINE_BYTES} bytes: skipped")

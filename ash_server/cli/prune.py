@@ -23,7 +23,9 @@ from ash_shared.model.session import Session
     callback=read_moment,
     help="Sessions without activity for a span (12h, 90d, 8w), or since a date or a time.",
 )
-@click.option("--source", metavar="NAME", callback=reject_empty, help="Only this format, for example claude.")
+@click.option(
+    "--source", metavar="NAME", callback=reject_empty, help="Only this format or agent, for example claude."
+)
 @subagents_option
 @click.option("--dry-run", is_flag=True, help="Only list what would be deleted.")
 def command(until: datetime, source: str | None, *, with_subagents: bool, dry_run: bool) -> None:

@@ -48,7 +48,9 @@ _INDEX_TIMEOUT = 2.0
     help="said: texts of the user and the assistant. conversation: also thinking and tool calls. "
     "results: tool results and all other texts. everything: all of it.",
 )
-@click.option("--source", metavar="NAME", help="Only sessions in this format, for example claude.")
+@click.option(
+    "--source", metavar="NAME", help="Only sessions in this format or by this agent, for example claude."
+)
 @click.option("--session", callback=reject_empty, help="Only this session.")
 @click.option("--role", type=click.Choice(get_args(Role)), help="Only texts with this role.")
 @click.option(
@@ -135,7 +137,7 @@ def _show_view(matches: _Matches) -> None:
     console, page = stdout_console(), matches.page
     for session in matches.named:
         console.print(
-            _format_session(session.id, session.source, session.name, "title or name"), soft_wrap=True
+            _format_session(session.id, session.agent, session.name, "title or name"), soft_wrap=True
         )
     for _, of_session in groupby(page.results, lambda result: result.session_id):
         results = list(of_session)

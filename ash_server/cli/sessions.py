@@ -51,7 +51,9 @@ def _read_project(context: click.Context, parameter: click.Parameter, value: str
 
 
 @click.command("sessions")
-@click.option("--source", metavar="NAME", callback=reject_empty, help="Only this format, for example claude.")
+@click.option(
+    "--source", metavar="NAME", callback=reject_empty, help="Only this format or agent, for example claude."
+)
 @click.option(
     "--project",
     metavar="FOLDER",
@@ -124,7 +126,7 @@ def session_table(sessions: list[Session]) -> Table:
             original = str(session.copy_of)[:id_length]
             name.append(f"  copy of {original} up to message {session.copied_messages}", "dim")
         table.add_row(
-            str(session.id)[:id_length], visible(session.source), time, str(session.message_count), name
+            str(session.id)[:id_length], visible(session.agent), time, str(session.message_count), name
         )
     return table
 

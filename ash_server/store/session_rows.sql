@@ -34,11 +34,15 @@ FROM sessions JOIN session_counters ON session_id = id
 -- The time of the last activity, as `active_at` computes it.
 least(coalesce(last_at, file_modified_at), updated_at)
 
+-- fragment: has_source
+-- True for the format of a session, and for the agent that wrote it: the first key of its metadata.
+(source = %(source)b::text OR starts_with(metadata, '{"agent":' || to_json(%(source)b::text)::text))
+
 -- name: list_sessions
 -- A page of sessions, most recent activity first. A transcript names its folder at its beginning.
 {sessions}
 WHERE ({active_at}, id) < (%(active_at)s::timestamptz, %(id)s::uuid)
-  AND (%(source)s::text IS NULL OR source = %(source)s)
+  AND (%(source)b::text IS NULL OR {has_source})
   AND (%(ids)s::uuid[] IS NULL OR id = ANY(%(ids)s))
   AND (%(parent_id)s::uuid IS NULL OR sessions.parent_id = %(parent_id)s)
   AND (%(provider_session_id)s::text IS NULL OR provider_session_id = %(provider_session_id)s)

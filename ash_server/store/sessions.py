@@ -197,6 +197,11 @@ async def set_file_time(
     )
 
 
+async def set_agent(conn: AsyncConnection, session_id: UUID, agent: str) -> None:
+    """Store which agent wrote the session, if it is not the one that its source names; the first one stays."""
+    await change_row(conn, SQL.set_agent, {"id": session_id, "agent": agent})
+
+
 async def set_parent(
     conn: AsyncConnection, session_id: UUID, parent_id: UUID, external_id: str | None = None
 ) -> None:
@@ -268,12 +273,17 @@ def _rank(title: str | None) -> int:
 
 
 def _encode(metadata: dict[str, Any]) -> str:
+    """Return metadata as JSON, with the agent first: `has_source` of `session_rows.sql` compares it as text."""
     if nests_deeper(metadata, MAX_DEPTH):
         raise InvalidParameter(f"the metadata is nested deeper than {MAX_DEPTH}")
     try:
-        return msgspec.json.encode(metadata).decode()
+        return msgspec.json.encode(_with_agent_first(metadata)).decode()
     except UnicodeEncodeError:
         raise InvalidUtf8("the metadata contains a lone surrogate, which UTF-8 cannot encode") from None
+
+
+def _with_agent_first(metadata: dict[str, Any]) -> dict[str, Any]:
+    return {"agent": metadata["agent"], **metadata} if "agent" in metadata else metadata
 
 
 class SessionStore(Resource):
@@ -305,6 +315,7 @@ class SessionStore(Resource):
     find = read(find_sessions)
     update = change_session(update_session)
     set_file_time = change(set_file_time)
+    set_agent = change(set_agent)
     set_parent = change(set_parent)
     delete = change_session(delete_session)
     recreate = write(recreate_session)

@@ -27,6 +27,13 @@ WHERE id = %(id)s
 -- Metadata that an append merged.
 UPDATE sessions SET metadata = %s, updated_at = statement_timestamp() WHERE id = %s
 
+-- name: set_agent
+-- The agent that wrote the session, as the first key of the metadata, unless that key is set.
+UPDATE sessions
+SET metadata = '{"agent":' || to_json(%(agent)s::text)::text
+    || CASE metadata WHEN '{}' THEN '}' ELSE ',' || substr(metadata, 2) END
+WHERE id = %(id)s AND NOT starts_with(metadata, '{"agent":')
+
 -- name: find_at_path
 -- The latest other session of the transcript at a path.
 SELECT id FROM sessions WHERE path = %s AND id <> %s ORDER BY created_at DESC LIMIT 1

@@ -31,10 +31,10 @@ from ash_server.transfer.importing.parents import TranscriptHead, find_parent, l
 from ash_server.transfer.importing.transcript import open_transcript
 from ash_server.transfer.importing.transcript_files import (
     Home,
+    declared_at,
     external_id,
     is_compressed,
     modification_time,
-    source_at,
 )
 from ash_shared.model.message import Message, StoredKind
 from ash_shared.model.pages import AppendedMessage
@@ -82,14 +82,15 @@ async def push_file(  # noqa: PLR0913  # one argument per option
     `pushed` is the result of an earlier push of the same file.
     """
     transcript = open_transcript(path, access)
-    source = source or source_at(path, homes) or transcript.source
+    declared = declared_at(path, homes, source)
+    source = declared.source or transcript.source
     head = read_head(map(line_bytes, transcript.lines()), source)
     name = _name(path, head, homes)
     modified_at = modification_time(path, access)
     file = TranscriptFile(path, name, transcript, source, modified_at, ByteProgress(advance), access)
     if head.names is None and (nothing := result_without_lines(path, transcript.lines())):
         return PushedFile(ImportedFile(_NO_SESSION, name, head, nothing, has_session=False), None)
-    return await _FilePush(server, file, head, pushed).run(find_parent(path, head, homes))
+    return await _FilePush(server, file, head, pushed, declared.agent).run(find_parent(path, head, homes))
 
 
 def _name(path: Path, head: TranscriptHead, homes: Iterable[Home]) -> str:
@@ -106,12 +107,18 @@ class _FilePush:
     """The push of a file."""
 
     def __init__(
-        self, server: AsyncAshClient, file: TranscriptFile, head: TranscriptHead, pushed: Pushed | None
+        self,
+        server: AsyncAshClient,
+        file: TranscriptFile,
+        head: TranscriptHead,
+        pushed: Pushed | None,
+        agent: str | None,
     ) -> None:
         self._server = server
         self._file = file
         self._head = head
         self._pushed = pushed
+        self._agent = {} if agent is None else {"agent": agent}
         self._rejected: list[UUID] = []
 
     async def run(self, parent: Any) -> PushedFile:
@@ -129,6 +136,7 @@ class _FilePush:
         is_first = claim.path is None or not claim.has_names
         completed = {
             **self._identity(),
+            **self._agent,
             "modifiedAt": self._file.modified_at.isoformat(),
             "hasGrown": bool(result.counts["new"]),
             "isFirst": is_first,

@@ -53,7 +53,14 @@ class Session(AshModel):
     """Number of `raw` events: records of an unknown type."""
     metadata: dict[str, Any]
     """Metadata set by the writer. Unless set, `sessionId` is the provider's id of the session and `cliVersion` the
-    version of the tool, both from the messages."""
+    version of the tool, both from the messages; `agent` is the agent that wrote the imported transcript, if it is not
+    the first one of its format: `openclaude`."""
+
+    @property
+    def agent(self) -> str:
+        """The agent that wrote it: the one in the metadata, else the first one of the format."""
+        agent = self.metadata.get("agent")
+        return agent if isinstance(agent, str) else self.source
 
     @property
     def name(self) -> str:

@@ -39,7 +39,10 @@ Metadata = Annotated[
 ]
 
 Limit = Annotated[int, QueryParameter(ge=1, le=1000, description="Maximum number of sessions.")]
-OnlySource = Annotated[str | None, QueryParameter(pattern=ONE_LINE, description="Only this source.")]
+OnlySource = Annotated[
+    str | None,
+    QueryParameter(pattern=ONE_LINE, description="Only this source, or this agent (`metadata.agent`)."),
+]
 NamePart = Annotated[
     str | None,
     QueryParameter(

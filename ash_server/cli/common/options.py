@@ -18,15 +18,17 @@ def reject_empty(_: click.Context, parameter: click.Parameter, value: Any) -> An
 
 def warn_of_unknown_source(source: str | None) -> None:
     """Warn, without failing: the name may be mistyped, or belong to a format that a later version of Ash reads."""
+    from ash_server.transfer.agents import declare
     from ash_shared.providers import discover  # imports the library, which help does not need
 
+    source = declare(source).source
     if source is not None and source not in (known := discover()):
         warn(f"unknown source {source!r}; known sources: {', '.join(known)}")
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document, for programs.")
 source_option = click.option(
-    "--source", metavar="NAME", help="The format, for example claude. Detected if omitted."
+    "--source", metavar="NAME", help="The format or the agent, for example claude. Detected if omitted."
 )
 url_option = click.option(
     "--url", metavar="URL", help="The server; default: ASH_URL, else the server on this machine."

@@ -1,4 +1,4 @@
-"""`ash import --discover`: list the transcripts of the CLIs on this machine, without importing them."""
+"""`ash import --discover`: list the transcripts of the agents on this machine, without importing them."""
 
 import json
 import os
@@ -17,13 +17,14 @@ from ash_server.cli.common.output.terminal import stdout_console, visible, warn
 from ash_server.cli.common.store import with_store
 from ash_server.settings import Settings
 from ash_server.store import Store
+from ash_server.transfer.agents import AGENTS
 from ash_server.transfer.importing.transcript import open_transcript
 from ash_server.transfer.importing.transcript_files import Home, external_id, find_homes, find_transcripts
 
 
 @dataclass
 class Discovered:
-    """A CLI's transcripts."""
+    """The transcripts in the home of an agent."""
 
     home: Home
     files: list[Path] = field(default_factory=list)
@@ -37,14 +38,19 @@ class Discovered:
 
 
 def discover() -> list[Discovered]:
-    discovered = [_scan(home) for home in find_homes(os.environ, Path.home())]
+    """Return the agents with folders on this machine."""
+    homes = find_homes(os.environ, Path.home())
+    discovered = [_scan(home) for home in homes if _exists(home)]
     if any(each.files for each in discovered) and _has_store(Settings.load()):
         with_store(lambda store: _count_imported(store, discovered))
     return discovered
 
 
 def print_discovered(discovered: list[Discovered]) -> None:
-    table = Table("CLI", box=None, pad_edge=False, header_style="dim")
+    if not discovered:
+        warn(f"no transcripts on this machine of {', '.join(each.name for each in AGENTS)}")
+        return
+    table = Table("agent", box=None, pad_edge=False, header_style="dim")
     for name in ("transcripts", "size", "newest", "imported"):
         table.add_column(name, justify="right")
     table.add_column("folder", overflow="fold")
@@ -71,6 +77,12 @@ def warn_of_unread(discovered: Iterable[Discovered]) -> int:
     for error in errors:
         warn(f"{error.filename}: {error.strerror}")
     return 1 if errors else 0
+
+
+def _exists(home: Home) -> bool:
+    """True if the home has a folder of transcripts, or a file of transcripts that Ash cannot read."""
+    names = (*home.cli.folders, *filter(None, (home.cli.unsupported,)))
+    return any((home.path / name).exists() for name in names)
 
 
 def _scan(home: Home) -> Discovered:
@@ -107,6 +119,7 @@ def _to_json(discovered: Discovered) -> dict[str, Any]:
     }
     return {
         "name": cli.name,
+        "agent": cli.id,
         "source": cli.source,
         "folders": [visible(folder) for folder in _folders(discovered.home)],
         "transcripts": len(discovered.files),

@@ -10,7 +10,7 @@ from ash_server.cli.import_.options import ImportOptions
 from ash_server.store import Store
 from ash_server.transfer.importing.file_import import ImportedFile, import_file
 from ash_server.transfer.importing.parents import find_parent
-from ash_server.transfer.importing.transcript_files import Home, external_id, source_at
+from ash_server.transfer.importing.transcript_files import Home, declared_at, external_id
 
 
 class UnreadFile(NamedTuple):
@@ -29,7 +29,7 @@ async def import_one_file(
 ) -> ImportedFile | UnreadFile:
     """Import a file and link its session to the parent; an error affects no other file."""
     name = options.name or external_id(path, homes)
-    source = options.source or source_at(path, homes)
+    source, agent = declared_at(path, homes, options.source)
     try:
         imported = await import_file(
             store,
@@ -41,6 +41,8 @@ async def import_one_file(
             access=options.access,
             advance=advance,
         )
+        if imported.has_session and agent is not None:
+            await store.sessions.set_agent(imported.session_id, agent)
         if imported.has_session and (parent := find_parent(path, imported.head, homes, store.tenant)):
             await store.sessions.set_parent(imported.session_id, *parent)
     except OSError as error:

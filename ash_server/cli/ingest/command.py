@@ -21,6 +21,7 @@ from ash_server.cli.ingest.progress import Progress
 from ash_server.cli.ingest.sender import IngestOptions, Sender
 from ash_server.cli.tail import tail_command
 from ash_server.settings import Settings
+from ash_server.transfer.agents import declare
 from ash_server.transfer.importing.lines import MAX_LINE_BYTES
 from ash_shared.providers import discover
 
@@ -79,7 +80,7 @@ def command(
     warn_of_unknown_source(source)
     run, first = _parse_resume(resume) if resume else (uuid4().hex[:16], 1)
     name = name or _generate_name(run)
-    return _ingest(url, IngestOptions(name, source, prompt, ends, wait, run, first))
+    return _ingest(url, IngestOptions(name, declare(source).source, prompt, ends, wait, run, first))
 
 
 def _parse_resume(value: str) -> tuple[str, int]:

@@ -17,6 +17,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
 from ash_server.errors import InvalidParameter
+from ash_server.store import session_rows
 from ash_server.store.log import stored_json
 from ash_server.store.log.stored_json import event_json
 from ash_server.store.pagination import bounded_query
@@ -46,7 +47,7 @@ MAX_RESULTS = 100
 _MAX_SNIPPET_BYTES = 4 * 1024 * 1024
 """Bytes of events read to make the snippets of a page."""
 
-SQL = statements(__file__)
+SQL = statements(__file__, has_source=session_rows.SQL.has_source)
 
 
 def for_each_scope(statement: Sql) -> dict[SearchScope, Sql]:

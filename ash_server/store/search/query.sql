@@ -36,7 +36,7 @@ FROM (
         GROUP BY session_id, sequence, role, at
     ) AS matching
     WHERE place <= %(per_session)b
-      AND (%(source)b::text IS NULL OR session_id IN (SELECT id FROM sessions WHERE source = %(source)b))
+      AND (%(source)b::text IS NULL OR session_id IN (SELECT id FROM sessions WHERE {has_source}))
       AND (at, session_id, sequence) < (%(at)b::timestamptz, %(id)b::uuid, %(sequence)b::bigint)
     ORDER BY at DESC, session_id DESC, sequence DESC
     LIMIT %(limit)b

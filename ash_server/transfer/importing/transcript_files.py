@@ -1,7 +1,6 @@
-"""Find transcript files: where each CLI stores them, and the external ids of their sessions."""
+"""Find transcript files in the folders of agents, and the external ids of their sessions."""
 
 import os
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -10,81 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ash_server.file_access import ANY_FILE, FileAccess, real_path
+from ash_server.transfer.agents import AGENTS, CLI, COMPRESSED, DeclaredSource, Root, declare
 
 SUFFIXES = (".jsonl", ".json", ".jsonl.zst")
-COMPRESSED = ".zst"
-
-
-class CLI(NamedTuple):
-    """Where a CLI stores its transcripts."""
-
-    name: str
-    source: str
-    """The format it writes."""
-    variable: str | None
-    """Environment variable that overrides `base`."""
-    base: str
-    """Default parent folder of `home`, relative to the user's home."""
-    home: str
-    """Folder of the CLI, relative to `base`; may be empty."""
-    folders: tuple[str, ...]
-    """Folders with transcripts and other files, relative to the CLI's home."""
-    transcript: re.Pattern[str]
-    """Matches the paths of transcripts, relative to the CLI's home."""
-    unsupported: str | None = None
-    """The transcript file of other versions, which Ash cannot read."""
-
-
-_CLIS = (
-    CLI(
-        "Claude Code",
-        "claude",
-        "CLAUDE_CONFIG_DIR",
-        ".claude",
-        "",
-        ("projects",),
-        re.compile(r"projects/[^/]+/(?:[^/]+|[^/]+/subagents/(?:[^/]+/)*agent-[^/]+)\.jsonl"),
-    ),
-    CLI(
-        "Codex",
-        "codex",
-        "CODEX_HOME",
-        ".codex",
-        "",
-        ("sessions", "archived_sessions"),
-        re.compile(r"(?:archived_sessions|sessions)/(?:[^/]+/)*rollout-[^/]+\.(?:jsonl|jsonl\.zst|json)"),
-    ),
-    CLI(
-        "Gemini CLI",
-        "gemini_cli",
-        "GEMINI_CLI_HOME",
-        "",
-        ".gemini",
-        ("tmp",),
-        # Subagents are stored in a folder named after the parent session.
-        re.compile(r"tmp/[^/]+/chats/(?:session-[^/]+|[^/]+/[^/]+)\.jsonl?"),
-    ),
-    CLI(
-        "Cursor",
-        "cursor",
-        None,
-        ".cursor",
-        "",
-        ("projects",),
-        re.compile(r"projects/[^/]+/agent-transcripts/(?:[^/]+/)*[^/]+\.jsonl?"),
-    ),
-    CLI(
-        "OpenCode",
-        "opencode",
-        "XDG_DATA_HOME",
-        ".local/share",
-        "opencode",
-        ("storage/session",),
-        # The messages of a session are in other folders, see `opencode`.
-        re.compile(r"storage/session/[^/]+/[^/]+\.json"),
-        unsupported="opencode.db",
-    ),
-)
 
 
 class Home(NamedTuple):
@@ -103,6 +30,10 @@ class Home(NamedTuple):
         relative = _relative(path, self.path)
         return relative is not None and bool(self.cli.transcript.fullmatch(relative))
 
+    def shows(self, path: Path) -> bool:
+        """True for a hidden folder on the way to transcripts."""
+        return path.name in self.cli.hidden and path.is_relative_to(self.path)
+
     def transcript_folders(self) -> list[Path]:
         """Return the folders that contain all transcript files; each may be a link."""
         return [self.path / folder.partition("/")[0] for folder in self.cli.folders]
@@ -112,13 +43,13 @@ class Home(NamedTuple):
 
 
 def find_homes(environ: Mapping[str, str], user_home: Path) -> list[Home]:
-    return [_home(cli, environ, user_home) for cli in _CLIS]
+    return [Home(_home(root, environ, user_home), cli) for cli in AGENTS for root in cli.roots]
 
 
-def _home(cli: CLI, environ: Mapping[str, str], user_home: Path) -> Home:
-    configured = environ.get(cli.variable) if cli.variable else None
-    base = Path(configured).expanduser() if configured else user_home / cli.base
-    return Home(real_path(base / cli.home), cli)
+def _home(root: Root, environ: Mapping[str, str], user_home: Path) -> Path:
+    configured = environ.get(root.variable) if root.variable else None
+    base = Path(configured).expanduser() if configured else user_home / root.base
+    return real_path(base / root.path)
 
 
 def external_id(path: Path, homes: Iterable[Home]) -> str:
@@ -133,10 +64,16 @@ def external_id(path: Path, homes: Iterable[Home]) -> str:
     return _decode_path(resolved.as_posix())
 
 
-def source_at(path: Path, homes: Iterable[Home]) -> str | None:
-    """Return the format of a transcript in the folder of its CLI, even if its lines are not recognised."""
+def declared_at(path: Path, homes: Iterable[Home], name: str | None = None) -> DeclaredSource:
+    """Return the format and the agent of a file by the name that a person gives, else by its folder.
+
+    Neither depends on the lines, which may be of no known format.
+    """
     resolved = real_path(path)
-    return next((home.cli.source for home in homes if home.is_transcript(resolved)), None)
+    cli = next((home.cli for home in homes if home.is_transcript(resolved)), None)
+    at_path = DeclaredSource(cli.source, cli.label) if cli else DeclaredSource()
+    declared = declare(name)
+    return DeclaredSource(declared.source or at_path.source, declared.agent or at_path.agent)
 
 
 def uncompressed(path: Path) -> Path:
@@ -205,6 +142,9 @@ class _FolderWalk:
             elif not is_folder and self._is_transcript(entry):
                 yield entry
 
+    def _is_shown(self, entry: Path) -> bool:
+        return not entry.name.startswith(".") or any(home.shows(real_path(entry)) for home in self._homes)
+
     def _is_transcript(self, entry: Path) -> bool:
         if not entry.name.endswith(SUFFIXES):
             return False
@@ -230,7 +170,7 @@ class _FolderWalk:
 
     def _list_entries(self, folder: Path, names: set[str] | None) -> list[tuple[Path, bool]]:
         try:
-            entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+            entries = sorted(entry for entry in folder.iterdir() if self._is_shown(entry))
             if folder.name == "storage" and {entry.name for entry in entries} >= _OPENCODE_STORAGE:
                 names = {"session"}
             return [(entry, entry.is_dir()) for entry in entries if names is None or entry.name in names]

@@ -1,4 +1,4 @@
-/** Display names of session sources. */
+/** Display names of formats, and of agents that write the format of another one. */
 const NAMES = {
   antigravity: "Antigravity",
   claude: "Claude",
@@ -15,7 +15,21 @@ const NAMES = {
   pydantic_ai: "Pydantic AI",
   vercel: "Vercel AI SDK",
   atif: "ATIF",
+  cowork: "Claude Cowork",
+  openclaude: "OpenClaude",
+  iflow: "iFlow",
+  commandcode: "Command Code",
+  traex: "TraeX",
+  omp: "Oh My Pi",
+  prime: "Prime Agent",
+  openclaw: "OpenClaw",
+  qclaw: "QClaw",
 };
+
+/** The agent that wrote a session: the one in its metadata, else the first one of its format. */
+export function agentOf({ source, metadata }) {
+  return typeof metadata?.agent === "string" ? metadata.agent : source;
+}
 
 export function sourceName(source) {
   return Object.hasOwn(NAMES, source) ? NAMES[source] : source;

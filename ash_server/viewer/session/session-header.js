@@ -1,7 +1,7 @@
 import { likePage } from "../lib/api.js";
 import { button, el } from "../lib/dom.js";
 import { formatCacheUsage, formatDollars, formatDuration, formatNumber, pluralize } from "../lib/number-format.js";
-import { sourceName } from "../lib/source-names.js";
+import { agentOf, sourceName } from "../lib/source-names.js";
 import { isBeginningOf, stripMarkdown, transcriptName } from "../lib/title-text.js";
 import { sessionAddress } from "./permalinks.js";
 
@@ -103,10 +103,12 @@ function fact(text, title) {
   return el("span", { class: "fact", title }, text);
 }
 
-function source({ source, metadata, externalId }) {
+function source(session) {
+  const { metadata, externalId } = session;
+  const agent = agentOf(session);
   const version = typeof metadata?.cliVersion === "string" && ` ${metadata.cliVersion}`;
-  const dot = el("span", { class: "source-dot", "data-source": source });
-  return el("span", { class: "fact", title: externalId }, dot, sourceName(source), version);
+  const dot = el("span", { class: "source-dot", "data-source": agent });
+  return el("span", { class: "fact", title: externalId }, dot, sourceName(agent), version);
 }
 
 function span({ firstAt, lastAt, fileModifiedAt, createdAt }) {

@@ -1,6 +1,7 @@
 /** The filters of the list: parsed from the page's address, sent to the API, and matched against sessions. */
 import { withQuery } from "../lib/api.js";
 import { lastActivity } from "./session-groups.js";
+import { agentOf } from "../lib/source-names.js";
 import { oneLine } from "../lib/title-text.js";
 
 export const NO_FILTERS = { q: "", source: "", since: "", until: "", errors: "", tools: "" };
@@ -48,7 +49,7 @@ export function apiParameters({ source, since, until, errors }, now) {
 export function matchesFilters(session, { source, since, until, errors }, now) {
   const activity = lastActivity(session);
   return (
-    (!source || session.source === source) &&
+    (!source || session.source === source || agentOf(session) === source) &&
     (!since || activity >= (startTime(since, now) ?? 0)) &&
     (!until || activity < (endTime(until) ?? 0)) &&
     (!errors || session.errorCount > 0)

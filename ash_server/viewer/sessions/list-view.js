@@ -2,6 +2,7 @@ import { getJson, isAborted, withQuery } from "../lib/api.js";
 import { button, el } from "../lib/dom.js";
 import { pluralize } from "../lib/number-format.js";
 import { commandLine, errorPlaceholder, placeholder, skeleton } from "../lib/placeholders.js";
+import { agentOf } from "../lib/source-names.js";
 import { NO_FILTERS, apiParameters, isNarrowed, matchesFilters } from "./list-filters.js";
 import { lastActivity } from "./session-groups.js";
 import { LIVE_MS, SessionList } from "./session-list.js";
@@ -114,7 +115,7 @@ export class ListView {
     }
     const isActive = this.hasNewContent(session);
     this.list.update(session);
-    this.on.sources([session.source]);
+    this.on.sources([agentOf(session)]);
     if (isActive) this.list.markLive(session.id);
   }
 
@@ -137,7 +138,7 @@ export class ListView {
 
   add({ sessions }) {
     this.list.add(sessions);
-    this.on.sources(sessions.map(({ source }) => source));
+    this.on.sources(sessions.map(agentOf));
     this.more.show(this.hasMore);
     this.updateStatus();
   }

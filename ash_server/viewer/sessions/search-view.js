@@ -3,6 +3,7 @@ import { el } from "../lib/dom.js";
 import { PENDING_MS, hasSearchWord } from "../lib/search-result.js";
 import { pluralize } from "../lib/number-format.js";
 import { errorPlaceholder, placeholder, skeleton } from "../lib/placeholders.js";
+import { agentOf } from "../lib/source-names.js";
 import { NO_FILTERS, apiParameters, isNarrowed } from "./list-filters.js";
 import { SearchHits } from "./search-hits.js";
 import { SessionList } from "./session-list.js";
@@ -125,7 +126,7 @@ export class SearchView {
 
   showTitles({ sessions }) {
     this.titles.add(sessions);
-    this.on.sources(sessions.map(({ source }) => source));
+    this.on.sources(sessions.map(agentOf));
     this.titleSection.hidden = this.titles.size === 0;
     this.moreTitles.show(this.titlePages.after !== undefined);
   }

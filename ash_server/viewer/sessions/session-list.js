@@ -4,6 +4,7 @@ import { agoText, dayKey, dayTime } from "../lib/time-format.js";
 import { byPlace, groupSessions, groupsToMove, lastActivity, parentKey, singleGroups } from "./session-groups.js";
 import { InteractionGuard } from "./interaction-guard.js";
 import { rowLink } from "./session-row.js";
+import { agentOf } from "../lib/source-names.js";
 
 /** A session is shown as live for this time after an event. */
 export const LIVE_MS = 15_000;
@@ -216,7 +217,7 @@ export class SessionList {
     if (inputs.every((value, index) => value === row.inputs?.[index])) return row;
     row.inputs = inputs;
     const fresh = rowLink(session, { now: Date.now(), isLive, isSubagent });
-    row.element.dataset.source = session.source;
+    row.element.dataset.source = agentOf(session);
     row.element.toggleAttribute("data-live", isLive);
     row.element.toggleAttribute("data-gone", isDeleted);
     if (row.link) morph(row.link, fresh);

@@ -1,7 +1,7 @@
 import { el } from "../lib/dom.js";
 import { formatNumber, pluralize } from "../lib/number-format.js";
 import { sessionAddress } from "../session/permalinks.js";
-import { sourceName } from "../lib/source-names.js";
+import { agentOf, sourceName } from "../lib/source-names.js";
 import { agoTime } from "../lib/time-format.js";
 import { isBeginningOf, oneLine, stripMarkdown, transcriptName } from "../lib/title-text.js";
 import { lastActivity } from "./session-groups.js";
@@ -9,7 +9,7 @@ import { lastActivity } from "./session-groups.js";
 /** A row of the list: one link with the facts of a session. */
 export function rowLink(session, { now, isLive, isSubagent }) {
   const { name, isNamed, prompt, path } = sessionName(session);
-  const { source, eventCount, errorCount, unrecognisedCount } = session;
+  const { eventCount, errorCount, unrecognisedCount } = session;
   return el(
     "a",
     { class: "session-row", href: sessionAddress(session.id) },
@@ -22,7 +22,7 @@ export function rowLink(session, { now, isLive, isSubagent }) {
       "span",
       { class: "session-facts" },
       ...spaced(
-        el("span", { class: "session-source" }, sourceName(source)),
+        el("span", { class: "session-source" }, sourceName(agentOf(session))),
         isSubagent && el("span", { class: "fact relation" }, "subagent"),
         el("span", { class: "fact" }, pluralize(eventCount, "event")),
         errorCount > 0 && el("span", { class: "fact errors" }, pluralize(errorCount, "error")),

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, chdir, redirect_stderr, redirect_stdout
@@ -24,8 +25,10 @@ from ash_server.store import Store
 from ash_server.store.prepare import line_id
 from ash_server.store.schema.migrations import REVISION
 from ash_server.store.sessions import session_id_for
+from ash_server.transfer.agents import AGENTS
 from ash_shared.providers import discover
 from tests.conftest import POOLER
+from tests.server.agent_homes import COUNTS, TRANSCRIPTS, write_agent_home
 from tests.server.transcripts import write_home
 
 COMMAND = Path(sys.executable).with_name("ash")
@@ -216,7 +219,7 @@ def test_discovers_and_imports_transcripts(ash: Ash, tmp_path: Path) -> None:
     assert (done.code, done.out.partition(",")[0], done.err) == (0, "11 sessions", "")
     assert discovered() == {name: (count, count) for name, count in counts.items()}
     heading, *shown = ash("import", "--discover").out.splitlines()
-    assert heading.split() == ["CLI", "transcripts", "size", "newest", "imported", "folder"]
+    assert heading.split() == ["agent", "transcripts", "size", "newest", "imported", "folder"]
     assert [row.split()[-1] for row in shown] == [
         str(home / folder)
         for folder in (
@@ -230,12 +233,50 @@ def test_discovers_and_imports_transcripts(ash: Ash, tmp_path: Path) -> None:
     ]
 
 
-def test_discovers_nothing_in_an_empty_home(ash: Ash) -> None:
-    clis = json.loads(ash("import", "--discover", "--json").out)["found"]
+def test_discovers_every_agent(ash: Ash, tmp_path: Path) -> None:
+    """Agents that write the format of another one are named by their folder, in lists and as a filter."""
+    write_agent_home(tmp_path / "home")
+    sources = {each.id: each.source for each in AGENTS}
 
-    assert [(each["source"], each["transcripts"], each["bytes"]) for each in clis] == [
-        (source, 0, 0) for source in ("claude", "codex", "gemini_cli", "cursor", "opencode")
-    ]
+    def discovered() -> dict[str, tuple[Any, ...]]:
+        found = json.loads(ash("import", "--discover", "--json").out)["found"]
+        return {each["agent"]: (each["source"], each["transcripts"], each["imported"]) for each in found}
+
+    def listed(*options: str) -> Counter[tuple[str, str | None]]:
+        page = json.loads(ash("sessions", "--json", *options).out)
+        return Counter((each["source"], each["metadata"].get("agent")) for each in page["sessions"])
+
+    assert COUNTS.keys() == sources.keys()
+    assert discovered() == {id: (sources[id], count, 0) for id, count in COUNTS.items()}
+    done = ash("import", "--all")
+    assert (done.code, done.out.partition(",")[0], done.err) == (0, f"{sum(COUNTS.values())} sessions", "")
+    assert discovered() == {id: (sources[id], count, count) for id, count in COUNTS.items()}
+    labels = {id: None if id == source else id for id, source in sources.items()}
+    assert listed() == Counter({(sources[id], labels[id]): count for id, count in COUNTS.items()})
+    assert listed("--source", "openclaw") == Counter({("pi", "openclaw"): 1})
+    assert listed("--source", "pi") == Counter(
+        {("pi", id): 1 for id in (None, "omp", "prime", "openclaw", "qclaw")}
+    )
+    assert listed("--source", "open") == Counter()
+    assert "openclaw" in ash("sessions", "--source", "openclaw").out
+    assert "iflow" in ash("search", "--source", "iflow", "shelves").out
+
+
+def test_source_option_names_an_agent(ash: Ash, tmp_path: Path) -> None:
+    """A transcript outside of the folder of its agent."""
+    _, lines = TRANSCRIPTS["openclaude"]
+    written(tmp_path / "moved.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))
+
+    assert ash("import", "moved.jsonl", "--source", "openclaude").err == ""
+    (session,) = json.loads(ash("sessions", "--json").out)["sessions"]
+    assert (session["source"], session["metadata"]["agent"]) == ("claude", "openclaude")
+
+
+def test_discovers_nothing_in_an_empty_home(ash: Ash) -> None:
+    assert json.loads(ash("import", "--discover", "--json").out) == {"found": []}
+    assert ash("import", "--discover").err.startswith(
+        "ash: no transcripts on this machine of Claude Code, Codex, Gemini CLI, "
+    )
     assert ash("import", "--all").out.startswith("0 sessions, messages: 0 new")
     assert "exclude each other" in ash("import", "--all", "--discover").err
 

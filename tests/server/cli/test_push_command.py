@@ -23,9 +23,9 @@ from ash_server.store import Store
 from ash_server.transfer.pushing import push_file
 from ash_shared.model.health import API_VERSION, Health
 from tests.client.test_ash_client import proxy, recording_server
+from tests.server.agent_homes import COUNTS, write_agent_home
 from tests.server.api.conftest import SECRET, create_key, served
 from tests.server.cli.test_cli_serve import COMMAND
-from tests.server.transcripts import TRANSCRIPTS, write_home
 from tests.waiting import TIMEOUT, until, wait_until
 
 SESSION = "9f0c1b1e-7d0a-4a63-9d57-3b9a6f1f2f10"
@@ -141,10 +141,10 @@ def count_requests(status: str) -> float:
 async def test_makes_the_same_sessions_as_an_import(
     laptop: Path, server: str, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The sessions of five CLIs, with titles, times, parents, exports and events; the ids follow from the paths."""
+    """The sessions of every agent, with titles, times, parents, exports and events; the ids follow from the paths."""
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_DATA_HOME"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(write_home(laptop)))
+    monkeypatch.setenv("HOME", str(write_agent_home(laptop)))
     ran = push(laptop, server, "--discover", "--json")
     pushed = await contents(store)
     for session_id in pushed:
@@ -154,7 +154,7 @@ async def test_makes_the_same_sessions_as_an_import(
     assert (ran.code, ran.err) == (0, [])
     assert counts(ran)["new"] == report.total.counts["new"]
     assert pushed == await contents(store)
-    assert len(pushed) == len(TRANSCRIPTS)
+    assert len(pushed) == sum(COUNTS.values())
 
 
 async def contents(store: Store) -> dict[UUID, Any]:

@@ -5,9 +5,13 @@ from pathlib import Path
 
 import pytest
 
+import ash_server
 from ash_server.file_access import real_path
+from ash_server.transfer.agents import AGENTS
 from ash_server.transfer.importing.transcript import folder_of
 from ash_server.transfer.importing.transcript_files import external_id, find_files, find_homes
+
+VIEWER = Path(ash_server.__file__).parent / "viewer"
 
 
 @pytest.fixture
@@ -66,6 +70,27 @@ def files_of(user_home: Path, name: str) -> tuple[list[str], list[OSError]]:
 @pytest.mark.parametrize("name", FILES)
 def test_finds_files(user_home: Path, name: str) -> None:
     assert files_of(user_home, name) == (FILES[name], [])
+
+
+def test_finds_hidden_folders_of_an_agent(user_home: Path) -> None:
+    """Only those on the way to its transcripts, whichever folder is given."""
+    home = "Library/Application Support/Claude/local-agent-mode-sessions"
+    kept = f"{home}/a/b/local_1/.claude/projects/-w/1.jsonl"
+    for name in (kept, f"{home}/a/b/local_1/.claude/1.json", f"{home}/a/.git/1.jsonl"):
+        (user_home / name).parent.mkdir(parents=True, exist_ok=True)
+        (user_home / name).touch()
+
+    for folder in ("Library", home, f"{home}/a/b"):
+        assert files_of(user_home, folder) == ([kept], [])
+
+
+def test_viewer_names_and_colours_every_agent() -> None:
+    names = (VIEWER / "lib" / "source-names.js").read_text()
+    styles = (VIEWER / "styles" / "page.css").read_text()
+    agents = [each for each in AGENTS if each.label]
+
+    assert [each.id for each in agents if f'  {each.id}: "{each.name}",\n' not in names] == []
+    assert [each.id for each in agents if f'[data-source="{each.id}"]' not in styles] == []
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,0 +1,182 @@
+"""The agents on this machine: where each one stores its transcripts, and in which format.
+
+An agent that writes the format of another one in a folder of its own is a row, not a provider. Its id is stored with
+the session (`metadata.agent`), so that lists, filters and the viewer name it; see `docs/formats.md`.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+COMPRESSED = ".zst"
+
+
+class Root(NamedTuple):
+    """A folder in which an agent may have its home."""
+
+    path: str
+    """Home of the agent, relative to the folder in `variable`; may be empty."""
+    variable: str | None = None
+    """Environment variable that overrides `base`."""
+    base: str = ""
+    """Parent folder of `path`, relative to the home of the user."""
+
+
+class CLI(NamedTuple):
+    """An agent, and where it stores its transcripts."""
+
+    id: str
+    """The source for the first agent of a format; else the value of `metadata.agent` and of source filters."""
+    name: str
+    source: str
+    """The format it writes."""
+    roots: tuple[Root, ...]
+    """Where its home may be: on each platform, and in each installation."""
+    folders: tuple[str, ...]
+    """Folders with transcripts and other files, relative to its home."""
+    transcript: re.Pattern[str]
+    """Matches the paths of transcripts, relative to its home."""
+    hidden: frozenset[str] = frozenset()
+    """Hidden folders on the way to transcripts; other hidden files are skipped."""
+    unsupported: str | None = None
+    """The transcript file of other versions, which Ash cannot read."""
+
+    @property
+    def label(self) -> str | None:
+        """The agent to store with its sessions; None if their source says it."""
+        return None if self.id == self.source else self.id
+
+
+_CLAUDE_PROJECTS = r"projects/[^/]+/(?:[^/]+|[^/]+/subagents/(?:[^/]+/)*agent-[^/]+)\.jsonl"
+_CODEX_ROLLOUTS = r"(?:archived_sessions|sessions)/(?:[^/]+/)*rollout-[^/]+\.(?:jsonl|jsonl\.zst|json)"
+_PI_SESSIONS = r"sessions/(?:[^/]+/)*[^/]+\.jsonl"
+_OPENCLAW_SESSIONS = r"agents/[^/]+/sessions/[^/]+\.jsonl"
+_COWORK = "local-agent-mode-sessions"
+
+AGENTS: tuple[CLI, ...] = (
+    CLI(
+        "claude",
+        "Claude Code",
+        "claude",
+        (Root("", "CLAUDE_CONFIG_DIR", ".claude"),),
+        ("projects",),
+        re.compile(_CLAUDE_PROJECTS),
+    ),
+    CLI(
+        "codex",
+        "Codex",
+        "codex",
+        (Root("", "CODEX_HOME", ".codex"),),
+        ("sessions", "archived_sessions"),
+        re.compile(_CODEX_ROLLOUTS),
+    ),
+    CLI(
+        "gemini_cli",
+        "Gemini CLI",
+        "gemini_cli",
+        (Root(".gemini", "GEMINI_CLI_HOME"),),
+        ("tmp",),
+        # Subagents are stored in a folder named after the parent session.
+        re.compile(r"tmp/[^/]+/chats/(?:session-[^/]+|[^/]+/[^/]+)\.jsonl?"),
+    ),
+    CLI(
+        "cursor",
+        "Cursor",
+        "cursor",
+        (Root(".cursor"),),
+        ("projects",),
+        re.compile(r"projects/[^/]+/agent-transcripts/(?:[^/]+/)*[^/]+\.jsonl?"),
+    ),
+    CLI(
+        "opencode",
+        "OpenCode",
+        "opencode",
+        (Root("opencode", "XDG_DATA_HOME", ".local/share"),),
+        ("storage/session",),
+        # The messages of a session are in other folders, see `opencode`.
+        re.compile(r"storage/session/[^/]+/[^/]+\.json"),
+        unsupported="opencode.db",
+    ),
+    CLI(
+        "pi",
+        "pi",
+        "pi",
+        (Root("", "PI_CODING_AGENT_DIR", ".pi/agent"),),
+        ("sessions",),
+        re.compile(_PI_SESSIONS),
+    ),
+    CLI(
+        "cowork",
+        "Claude Cowork",
+        "claude",
+        (
+            Root("Claude", "APPDATA", "AppData/Roaming"),
+            Root("AppData/Local/Packages/Claude_pzs8sxrjxfjjc/LocalCache/Roaming/Claude"),
+            Root("Library/Application Support/Claude"),
+            Root("Claude", "XDG_CONFIG_HOME", ".config"),
+        ),
+        (_COWORK,),
+        re.compile(rf"{_COWORK}/(?:[^/]+/)+\.claude/{_CLAUDE_PROJECTS}"),
+        hidden=frozenset({".claude"}),
+    ),
+    CLI(
+        "openclaude",
+        "OpenClaude",
+        "claude",
+        (Root("", "OPENCLAUDE_CONFIG_DIR", ".openclaude"),),
+        ("projects",),
+        re.compile(_CLAUDE_PROJECTS),
+    ),
+    CLI(
+        "iflow",
+        "iFlow",
+        "claude",
+        (Root(".iflow"),),
+        ("projects",),
+        re.compile(r"projects/(?:[^/]+/)*session-[^/]+\.jsonl"),
+    ),
+    CLI(
+        "commandcode",
+        "Command Code",
+        "claude",
+        (Root(".commandcode"),),
+        ("projects",),
+        re.compile(_CLAUDE_PROJECTS),
+    ),
+    CLI(
+        "traex",
+        "TraeX",
+        "codex",
+        (Root("", "TRAECLI_HOME", ".trae/cli"),),
+        ("sessions", "archived_sessions"),
+        re.compile(_CODEX_ROLLOUTS),
+    ),
+    CLI("omp", "Oh My Pi", "pi", (Root(".omp/agent"),), ("sessions",), re.compile(_PI_SESSIONS)),
+    CLI("prime", "Prime Agent", "pi", (Root(".prime/agent"),), ("sessions",), re.compile(_PI_SESSIONS)),
+    CLI(
+        "openclaw",
+        "OpenClaw",
+        "pi",
+        (Root("", "OPENCLAW_STATE_DIR", ".openclaw"),),
+        ("agents",),
+        re.compile(_OPENCLAW_SESSIONS),
+    ),
+    CLI("qclaw", "QClaw", "pi", (Root(".qclaw"),), ("agents",), re.compile(_OPENCLAW_SESSIONS)),
+)
+"""In the order of lists. The viewer has the names and colours of the ids, in `lib/source-names.js` and `page.css`."""
+
+
+class DeclaredSource(NamedTuple):
+    """The format of a file and the agent that wrote it, as far as a person or its folder names them."""
+
+    source: str | None = None
+    agent: str | None = None
+    """None if the format says it."""
+
+
+_LABELLED: Mapping[str | None, CLI] = {each.label: each for each in AGENTS if each.label}
+
+
+def declare(name: str | None) -> DeclaredSource:
+    """Return the format of the agent with this id; any other name is a format."""
+    return DeclaredSource(_LABELLED[name].source, name) if name in _LABELLED else DeclaredSource(name)

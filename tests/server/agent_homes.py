@@ -1,0 +1,115 @@
+"""A home folder with one transcript of every agent, in the folder where that agent stores it."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.server.transcripts import write_home
+
+LINES = list[dict[str, Any]]
+
+
+def _claude(session: str) -> LINES:
+    return [
+        {
+            "type": "user",
+            "uuid": f"{session}-1",
+            "parentUuid": None,
+            "sessionId": session,
+            "cwd": "/work/shop",
+            "timestamp": "2026-03-02T09:00:00.000Z",
+            "message": {"role": "user", "content": f"Sort the shelves of {session}"},
+        }
+    ]
+
+
+def _codex(session: str) -> LINES:
+    return [
+        {
+            "timestamp": "2026-03-02T09:00:00.000Z",
+            "type": "session_meta",
+            "payload": {
+                "id": session,
+                "cwd": "/work/shop",
+                "originator": "codex-tui",
+                "cli_version": "0.200.1",
+            },
+        },
+        {
+            "timestamp": "2026-03-02T09:00:01.000Z",
+            "type": "event_msg",
+            "payload": {"type": "user_message", "message": f"Sort the shelves of {session}"},
+        },
+    ]
+
+
+def _pi(session: str) -> LINES:
+    return [
+        {
+            "type": "session",
+            "version": 3,
+            "id": session,
+            "timestamp": "2026-03-02T09:00:00.000Z",
+            "cwd": "/work",
+        },
+        {
+            "type": "message",
+            "id": "a1",
+            "parentId": None,
+            "timestamp": "2026-03-02T09:00:01.000Z",
+            "message": {
+                "role": "user",
+                "content": f"Sort the shelves of {session}",
+                "timestamp": 1772442001000,
+            },
+        },
+    ]
+
+
+_COWORK = "Library/Application Support/Claude/local-agent-mode-sessions/account/space"
+
+TRANSCRIPTS: Mapping[str, tuple[str, LINES]] = {
+    "pi": (".pi/agent/sessions/--work--/2026-03-02_pi-1.jsonl", _pi("pi-1")),
+    "cowork": (f"{_COWORK}/local_1/.claude/projects/-work/cowork-1.jsonl", _claude("cowork-1")),
+    "openclaude": (".openclaude/projects/-work-shop/openclaude-1.jsonl", _claude("openclaude-1")),
+    "iflow": (".iflow/projects/-work-shop/session-iflow-1.jsonl", _claude("iflow-1")),
+    "commandcode": (".commandcode/projects/work-shop/commandcode-1.jsonl", _claude("commandcode-1")),
+    "traex": (".trae/cli/sessions/2026/03/02/rollout-2026-03-02T09-00-00-traex-1.jsonl", _codex("traex-1")),
+    "omp": (".omp/agent/sessions/--work--/2026-03-02_omp-1.jsonl", _pi("omp-1")),
+    "prime": (".prime/agent/sessions/prime-1.jsonl", _pi("prime-1")),
+    "openclaw": (".openclaw/agents/main/sessions/openclaw-1.jsonl", _pi("openclaw-1")),
+    "qclaw": (".qclaw/agents/main/sessions/qclaw-1.jsonl", _pi("qclaw-1")),
+}
+"""Path and lines of a transcript, by the id of its agent."""
+
+COUNTS = {
+    "claude": 3,
+    "codex": 2,
+    "gemini_cli": 2,
+    "cursor": 2,
+    "opencode": 2,
+    **dict.fromkeys(TRANSCRIPTS, 1),
+}
+"""The number of transcripts in the home, by the id of the agent."""
+
+_OTHER_FILES = (
+    f"{_COWORK}/local_1.json",
+    f"{_COWORK}/local_1/audit.jsonl",
+    f"{_COWORK}/local_1/.claude/settings.json",
+    f"{_COWORK}/local_1/.cache/1.jsonl",
+    ".openclaw/agents/main/agent/models.json",
+    ".openclaw/credentials/1.json",
+    ".openclaude/settings.json",
+    ".trae/cli/auth.json",
+)
+
+
+def write_agent_home(home: Path) -> Path:
+    write_home(home)
+    texts = {path: "".join(f"{json.dumps(line)}\n" for line in lines) for path, lines in TRANSCRIPTS.values()}
+    for name, text in {**dict.fromkeys(_OTHER_FILES, "{}"), **texts}.items():
+        path = home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return home
