@@ -12,8 +12,8 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 from pydantic import ValidationError
 
-from ash_shared.model.blocks import CLASSES, bounded, text_block
-from ash_shared.model.typed_blocks import typed_blocks
+from ash_shared.model.blocks import bounded, text_block
+from ash_shared.model.typed_blocks import block_validators
 from ash_shared.providers.claude.content import parse_block
 from ash_shared.records.contract import FastPath, Record
 from ash_shared.records.json_text import decode_shallow, shallow_json
@@ -52,6 +52,7 @@ _decode_slices = msgspec.json.Decoder(_Envelope[Raw]).decode
 _decode_native = native_decoder(5, ("cache_control", "caller"))
 _encode = msgspec.json.Encoder().encode
 
+_VALIDATORS = block_validators()
 _LINE_TYPES = frozenset({"user", "assistant"})
 
 
@@ -67,27 +68,24 @@ def _parse_content(raw: str | bytes) -> list[Any] | None:
     try:
         content = _envelope_content(_decode_envelope(raw))
         if isinstance(content, list):
-            return _typed_list(bounded(content))
+            return [_typed_element(block) for block in bounded(content)]
         if isinstance(content, str):
-            return typed_blocks([text_block(content)])
+            return [_VALIDATORS["text"](text_block(content))]
     except (ValueError, RecursionError):
         pass
     return None
 
 
-def _typed_list(content: list[Any]) -> list[Any]:
-    """Return the content objects of a list. Valid blocks are not parsed first, unless one of them turns out invalid."""
+def _typed_element(block: Any) -> Any:
+    """Return the content object of one element of a list, parsed first unless it is a valid block."""
     try:
-        return typed_blocks(
-            [
-                block
-                if block["type"] in CLASSES and block.get("content").__class__ is not list
-                else parse_block(block)
-                for block in content
-            ]
-        )
+        may_need_translation = block.get("content").__class__ is list
+        if not may_need_translation:
+            return _VALIDATORS[block["type"]](block)
     except (AttributeError, KeyError, TypeError, ValidationError):
-        return typed_blocks(list(map(parse_block, content)))
+        pass
+    block = parse_block(block)
+    return _VALIDATORS[block["type"]](block)
 
 
 def _parse_content_json(raw: str | bytes) -> bytes | None:
