@@ -5,6 +5,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,13 +16,17 @@ from rich.text import Text
 
 from ash_server.cli.common.options import json_option
 from ash_server.cli.common.output.terminal import counted, stdout_console, visible, visible_json, warn
+from ash_server.cli.common.private_files import write_file
 from ash_server.cli.common.store import with_store
+from ash_server.cli.drift.bug_report import Shapes, to_bug_report
+from ash_server.errors import MessageDeleted, MessageNotFound, SessionNotFound
 from ash_server.store import Store
-from ash_server.store.drift import MAX_SAMPLES, client_version_of, raw_type_of
+from ash_server.store.drift import MAX_SAMPLES, StoredPlace, client_version_of, raw_type_of
 from ash_server.store.session_facts import to_datetime
 from ash_server.transfer.importing.transcript import open_transcript
 from ash_server.transfer.importing.transcript_files import find_files, find_homes
-from ash_shared import describe_message
+from ash_shared import describe_message, parse_message_content
+from ash_shared.model.message import UNKNOWN_SOURCE
 
 _MAX_GROUPS = 1000
 
@@ -32,7 +37,13 @@ Group = dict[str, Any]
 @click.command("drift")
 @click.argument("paths", metavar="[PATH...]", nargs=-1, type=click.Path(path_type=Path, exists=True))
 @json_option
-def command(paths: tuple[Path, ...], as_json: bool) -> int:
+@click.option(
+    "--report",
+    "report_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write a report for a bug: names of types and fields, counts and versions, without values.",
+)
+def command(paths: tuple[Path, ...], as_json: bool, report_file: Path | None) -> int:
     """List content that Ash does not recognize: unknown types and malformed blocks.
 
     Such content is stored completely, as raw blocks. Without a PATH, reads all stored messages; with PATHs, reads these
@@ -40,9 +51,16 @@ def command(paths: tuple[Path, ...], as_json: bool) -> int:
 
     \b
     ash drift ~/.claude/projects
+    ash drift --report drift.json
     """
-    report = _read_files(paths) if paths else with_store(_read_store)
-    (_show_json if as_json else _show_view)(report)
+    if as_json and report_file:
+        raise click.UsageError("Give --json or --report, not both.")
+    shapes = Shapes() if report_file else None
+    report = _read_files(paths, shapes) if paths else with_store(partial(_read_store, shapes=shapes))
+    if report_file and shapes and report.groups:
+        _write_bug_report(report_file, report, shapes)
+    else:
+        (_show_json if as_json else _show_view)(report)
     return 0 if report.complete else 1
 
 
@@ -77,21 +95,40 @@ class _Report(NamedTuple):
     """False if something could not be read."""
 
 
-async def _read_store(store: Store) -> _Report:
+async def _read_store(store: Store, shapes: Shapes | None) -> _Report:
     report = await store.drift.report(limit=_MAX_GROUPS)
     if len(report.drift) == _MAX_GROUPS:
         warn(f"only the {_MAX_GROUPS} groups seen last are listed")
+    if shapes is not None:
+        for place in (place for group in report.drift for place in group.samples):
+            await _add_stored_shapes(store, place, shapes)
     return _Report(report.model_dump()["drift"], "in the store")
 
 
-def _read_files(paths: Iterable[Path]) -> _Report:
+async def _add_stored_shapes(store: Store, place: StoredPlace, shapes: Shapes) -> None:
+    try:
+        message = await store.messages.get_message_parsed(place.session_id, place.sequence)
+    except (MessageDeleted, MessageNotFound, SessionNotFound):
+        return  # deleted since the groups were read
+    shapes.add(message.source, message.parsed or [])
+
+
+def _write_bug_report(file: Path, report: _Report, shapes: Shapes) -> None:
+    write_file(file, to_bug_report(report.groups, shapes))
+    click.echo(
+        f"wrote {file}: {counted(len(report.groups), 'kind')} {report.scope}; it contains names of types and fields, "
+        "and no values: read it before you share it"
+    )
+
+
+def _read_files(paths: Iterable[Path], shapes: Shapes | None) -> _Report:
     """Read all files, and warn about files that cannot be read."""
     errors: list[OSError] = []
     kinds: defaultdict[_Kind, _Counts] = defaultdict(_Counts)
     homes, lines, files = find_homes(os.environ, Path.home()), 0, 0
     for file in (file for path in paths for file in find_files(path, homes, errors.append)):
         try:
-            lines += _read_file(file, kinds)
+            lines += _read_file(file, kinds, shapes)
             files += 1
         except OSError as error:
             errors.append(error)
@@ -115,17 +152,25 @@ def _show_view(report: _Report) -> None:
     click.echo(f"{counted(count, 'block')} of {counted(len(report.groups), 'kind')} {report.scope}")
 
 
-def _read_file(file: Path, kinds: defaultdict[_Kind, _Counts]) -> int:
+def _read_file(file: Path, kinds: defaultdict[_Kind, _Counts], shapes: Shapes | None) -> int:
     """Add the drift of a file to `kinds` and return its number of lines.
 
-    A line without a client version has the last version seen in the file.
+    A line that no provider recognizes has the format of the lines before it, and a line without a client version has
+    the last version seen in the file.
     """
     kinds_in_file: defaultdict[_Kind, _Counts] = defaultdict(_Counts)
-    file_version, number = None, 0
+    file_version, file_source, number = None, None, 0
     for number, line in enumerate(open_transcript(file).lines(), 1):  # noqa: B007  # the last one is the count
-        described = describe_message(line.data or b"")
+        text = line.data or b""
+        described = describe_message(text)
+        if described.source == UNKNOWN_SOURCE:
+            described = describe_message(text, file_source)
+        else:
+            file_source = described.source
         version, seen = client_version_of(described.header), to_datetime(described.header.timestamp)
         file_version = version or file_version
+        if described.drift and shapes is not None:
+            shapes.add(described.source, parse_message_content(text, file_source))
         for drift in described.drift:
             kind = _Kind(described.source, version, raw_type_of(drift), drift.reason)
             sample = {"path": str(file), "line": line.place.number}
