@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help env browser demo test test-all test-pooler test-cluster check fuzz bench bench-smoke chaos scale soak openapi client schema screenshots sbom requirements clean
+.PHONY: help env browser demo test test-all test-pooler test-cluster check fuzz bench bench-smoke chaos scale soak openapi client schema screenshots sbom wire requirements clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -104,6 +104,10 @@ sbom: .venv-sbom/.sbom  ## write sbom.json, the components of the server (Cyclon
 	@PYTHONWARNINGS=ignore .venv-sbom/bin/cyclonedx-py requirements requirements/server.txt --pyproject pyproject.toml \
 		--output-file sbom.json
 	@echo "wrote sbom.json"
+
+# `make wire KEEP=FOLDER` keeps the packages, about 800 MB, and uses those that are there.
+wire: .venv/.dev  ## compare the newest packages of the vendors with the providers; writes docs/wire.md (needs npm)
+	@$(BIN)/python -m tools.wire $(if $(KEEP),--keep "$(KEEP)")
 
 requirements:  ## compile the pinned requirements (needs uv)
 	@sh requirements/compile.sh

@@ -10,11 +10,15 @@ import json
 import re
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
 from ash_shared import RawContent, parse_message_content
+from tools.wire.comparison import is_unknown
+from tools.wire.literals import cases
+from tools.wire.sources import claude_python_record
 
 ANTHROPIC = ("ContentBlock", "ContentBlockParam")
 ANTHROPIC_BETA = ("BetaContentBlock", "BetaContentBlockParam")
@@ -61,16 +65,11 @@ def names(module: str, *unions: str, key: str = "type") -> list[str]:
 def claude_sdk_names() -> list[str]:
     """Return the message types of its parser, because its classes have no discriminators."""
     parser = importlib.import_module("claude_agent_sdk._internal.message_parser")
-    case_names = set(re.findall(r'case "(\w+)"', inspect.getsource(parser)))
-    return sorted(case_names)
+    return sorted({literal.name for literal in cases(Path(inspect.getfile(parser)))})
 
 
 def in_message(block: dict[str, Any]) -> dict[str, Any]:
     return {"type": "assistant", "message": {"role": "assistant", "content": [block]}}
-
-
-def claude_sdk_record(name: str) -> dict[str, Any]:
-    return {"type": "system", "subtype": name} if name in SUBTYPES else {"type": name}
 
 
 def gemini_parts() -> list[str]:
@@ -84,9 +83,6 @@ def pydantic_ai_kinds(key: str, *unions: str) -> list[str]:
     messages = importlib.import_module("pydantic_ai.messages")
     models = [model for union in unions for model in members(getattr(messages, union))]
     return sorted({getattr(model, key) for model in models if hasattr(model, key)})
-
-
-SUBTYPES = frozenset({"mirror_error", "task_notification", "task_progress", "task_started", "task_updated"})
 
 
 RecordMaker = Callable[[str], dict[str, Any]]
@@ -103,7 +99,7 @@ CASES: list[tuple[str, Callable[[], list[str]], RecordMaker]] = [
         partial(names, "anthropic.types.beta", "BetaRawMessageStreamEvent"),
         lambda name: {"type": name},
     ),
-    ("claude", claude_sdk_names, claude_sdk_record),
+    ("claude", claude_sdk_names, claude_python_record),
     ("openai_responses", partial(names, "openai.types.responses", *RESPONSES), lambda name: {"type": name}),
     (
         "openai_responses",
@@ -160,11 +156,6 @@ def test_every_vendor_type_is_known(
 
     assert unknown == []
     assert len(vendor_names) > 1
-
-
-def is_unknown(record: dict[str, Any], source: str) -> bool:
-    blocks = parse_message_content(json.dumps(record), source)
-    return any(isinstance(block, RawContent) and block.reason == "unknown_type" for block in blocks)
 
 
 @pytest.mark.parametrize(
