@@ -45,6 +45,7 @@ from ash_shared.parsing.parse import (
 from ash_shared.projections import (
     SessionSummary,
     to_anthropic_messages,
+    to_atif,
     to_claude_prompt,
     to_codex_prompt,
     to_openai_messages,
@@ -100,6 +101,7 @@ __all__ = [
     "read_event",
     "split_lines",
     "to_anthropic_messages",
+    "to_atif",
     "to_claude_prompt",
     "to_codex_prompt",
     "to_openai_messages",

@@ -60,6 +60,7 @@ PUBLIC_NAMES = [
     "parse_message",
     "split_lines",
     "to_anthropic_messages",
+    "to_atif",
     "to_claude_prompt",
     "to_codex_prompt",
     "to_openai_messages",

@@ -14,7 +14,8 @@ from ash_server.cli.common.options import reject_empty
 from ash_server.cli.common.output.terminal import counted
 from ash_server.cli.common.store import resolve_session, with_store
 from ash_server.store import Store
-from ash_server.transfer.exporting.jsonl import FORMATS, ExportFormat
+from ash_server.transfer.exporting.jsonl import FORMATS
+from ash_server.transfer.exporting.trajectory import SUFFIX, trajectory_json, write_media
 
 
 @click.command("export")
@@ -26,26 +27,28 @@ from ash_server.transfer.exporting.jsonl import FORMATS, ExportFormat
 @click.option(
     "--format",
     "form",
-    type=click.Choice(tuple(FORMATS)),
+    type=click.Choice((*FORMATS, "atif")),
     default="jsonl",
     show_default=True,
-    help="The lines as imported, or the session's events, one per line.",
+    help="The lines as imported, the session's events, one per line, or a trajectory in ATIF.",
 )
 @click.option("--redact", "redacted", is_flag=True, help="Replace tokens, keys and passwords of known forms.")
 def command(session: str | None, everything: bool, target: Path | None, form: str, redacted: bool) -> None:
-    """Write the bytes of an imported file, or its events.
+    """Write the bytes of an imported file, its events, or a trajectory for evaluation tools.
 
-    SESSION is an id or its first characters, or a name (external id). A file of events can be imported again.
+    SESSION is an id or its first characters, or a name (external id). A file of events can be imported again. With -o,
+    the images of a trajectory are written into a folder next to the file (NAME.media).
 
     \b
     ash export 0d5c0a1e > session.jsonl
     ash export 0d5c0a1e --format events > session.events.jsonl
+    ash export 0d5c0a1e --format atif -o trajectory.json
     ash export --all -o sessions/
     ash export 0d5c0a1e --redact > to-share.jsonl
     """
     if everything == bool(session) or (everything and target is None):
         raise click.UsageError("Name a SESSION, or give --all and a folder with -o.")
-    export = _Export(FORMATS[form], redacted=redacted)
+    export = _Export(form, redacted=redacted)
     if session:
         with_store(partial(_export_one, reference=session, target=target, export=export))
     elif target:
@@ -54,8 +57,12 @@ def command(session: str | None, everything: bool, target: Path | None, form: st
 
 
 class _Export(NamedTuple):
-    form: ExportFormat
+    form: str
     redacted: bool
+
+    @property
+    def suffix(self) -> str:
+        return FORMATS[self.form].suffix if self.form in FORMATS else SUFFIX
 
 
 async def _export_one(store: Store, reference: str, target: Path | None, export: _Export) -> None:
@@ -68,16 +75,36 @@ async def _export_all(store: Store, folder: Path, export: _Export) -> int:
     """Write each session to a file named after its id, and return their number."""
     count = 0
     async for session in store.sessions.list_all():
-        await _write(store, session.id, folder / f"{session.id}{export.form.suffix}", export)
+        await _write(store, session.id, folder / f"{session.id}{export.suffix}", export)
         count += 1
     return count
 
 
 async def _write(store: Store, session_id: UUID, target: Path | None, export: _Export) -> None:
+    if export.form not in FORMATS:
+        await _write_trajectory(store, session_id, target, redacts=export.redacted)
+        return
     with _open_target(target) as file:
-        async with aclosing(export.form.export(store, session_id, redacts=export.redacted)) as chunks:
+        async with aclosing(
+            FORMATS[export.form].export(store, session_id, redacts=export.redacted)
+        ) as chunks:
             async for chunk in chunks:
                 file.write(chunk)
+
+
+async def _write_trajectory(store: Store, session_id: UUID, target: Path | None, *, redacts: bool) -> None:
+    """Write a trajectory. Only a file has a folder next to it; otherwise the document contains its images."""
+    if target is None or _is_device(target):
+        content = await trajectory_json(store, session_id, redacts=redacts)
+    else:
+        content = await write_media(store, session_id, target, redacts=redacts)
+    with _open_target(target) as file:
+        file.write(content)
+
+
+def _is_device(target: Path) -> bool:
+    """True for a pipe or a device."""
+    return target.exists() and not target.is_file()
 
 
 @contextmanager
@@ -85,7 +112,7 @@ def _open_target(target: Path | None) -> Iterator[BinaryIO]:
     """Open for writing. An existing file is replaced once everything is written."""
     if target is None:
         yield sys.stdout.buffer
-    elif target.exists() and not target.is_file():  # a pipe, a device
+    elif _is_device(target):
         with target.open("wb") as file:
             yield file
     else:

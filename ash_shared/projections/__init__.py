@@ -1,12 +1,13 @@
 """Projections of an event log: API requests, a prompt for a CLI, a summary, texts to search, attributes of telemetry.
 
 Projections take events in log order, typed or as plain objects in wire form (as `read_event` accepts), and depend on
-nothing else. All use the same definition of the conversation, in `_conversation`. `to_otel_genai` accepts standard
-messages, which have the model and the usage of each answer.
+nothing else. All use the same definition of the conversation, in `_conversation`. `to_otel_genai` and `to_atif` accept
+standard messages, which have the model and the usage of each answer.
 """
 
 from ash_shared.projections._retractions import Events
 from ash_shared.projections.anthropic_messages import to_anthropic_messages
+from ash_shared.projections.atif import AtifExport, SubagentMessages, to_atif
 from ash_shared.projections.claude_prompt import to_claude_prompt
 from ash_shared.projections.codex_prompt import to_codex_prompt
 from ash_shared.projections.openai_messages import to_openai_messages
@@ -31,14 +32,17 @@ __all__ = [
     "COPY_MARKS",
     "TURN_MARKS",
     "AgentSpending",
+    "AtifExport",
     "Events",
     "OtelAttributes",
     "SessionSummary",
     "Spending",
+    "SubagentMessages",
     "UiMessageStream",
     "count_models",
     "spending_of",
     "to_anthropic_messages",
+    "to_atif",
     "to_claude_prompt",
     "to_codex_prompt",
     "to_openai_messages",

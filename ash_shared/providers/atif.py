@@ -270,11 +270,13 @@ def _translate_call(call: Block, notes: Block, *, is_of_program: bool) -> Block:
 
 def _translate_result(result: Block, notes: Block) -> Block | list[Block]:
     """Translate the result of a call; one without a call is what the environment reported."""
-    if result.get("source_call_id") is None and "toolUseId" not in notes:
+    call = pick(notes, "toolUseId") or renamed(result, toolUseId="source_call_id")
+    has_no_call = notes.get("hasNoCall") is True
+    if call.get("toolUseId") is None and "toolUseId" not in notes and not has_no_call:
         return _environment_blocks(result)
     typed = {
         "type": "tool_result",
-        "tool_use_id": notes["toolUseId"] if "toolUseId" in notes else result["source_call_id"],
+        **({} if has_no_call else renamed(call, tool_use_id="toolUseId")),
         **({} if result.get("content") is None else {"content": _result_content(result["content"], notes)}),
     }
     rest = _present(without_notes(result, RESULT_NOTES) if notes else result)

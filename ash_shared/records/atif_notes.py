@@ -31,6 +31,7 @@ CALL_NOTES: Mapping[str, type] = {"block": dict, "hasBareInput": bool, "hasNoId"
 RESULT_NOTES: Mapping[str, type] = {
     "block": dict,
     "blocks": list,
+    "hasNoCall": bool,
     "isInline": bool,
     "isJson": bool,
     "parts": list,

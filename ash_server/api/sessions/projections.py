@@ -1,4 +1,4 @@
-"""Projections of a session: messages for an API request, a prompt for a CLI, a summary, telemetry attributes."""
+"""Projections of a session: messages for a request, a prompt for a CLI, a summary, attributes, a trajectory."""
 
 import asyncio
 import json
@@ -70,6 +70,25 @@ class GenAiAttributes(AshModel):
     output_tokens: Omittable[int] = Field(default=ABSENT, alias="gen_ai.usage.output_tokens")
 
 
+class AtifTrajectory(AshModel):
+    """A trajectory in the Agent Trajectory Interchange Format (ATIF), valid by the models of Harbor."""
+
+    model_config = ConfigDict(extra="allow")
+
+    schema_version: str
+    """`ATIF-v1.7`, or `ATIF-v1.8` if the trajectory contains audio."""
+    session_id: Omittable[str] = ABSENT
+    """The id of the session."""
+    agent: dict[str, Any]
+    """The name, version and model of the agent, and the definitions of its tools."""
+    steps: list[dict[str, Any]]
+    """The messages of the conversation, with the results of their calls."""
+    final_metrics: Omittable[dict[str, Any]] = ABSENT
+    """The sums of tokens and costs."""
+    subagent_trajectories: Omittable[list[dict[str, Any]]] = ABSENT
+    """The trajectories of subagents."""
+
+
 class _Projection(NamedTuple):
     render: Callable[[ConversationReader, UUID, bool], Awaitable[bytes]]
     """Renders a session; redacted if the last argument is true."""
@@ -108,8 +127,14 @@ async def _render_otel(conversation: ConversationReader, session_id: UUID, _: bo
     return await asyncio.to_thread(lambda: json.dumps(attributes, ensure_ascii=False).encode())
 
 
+async def _render_atif(conversation: ConversationReader, session_id: UUID, redacts: bool) -> bytes:
+    trajectory = await conversation.read_atif(session_id, redacts=redacts)
+    return await asyncio.to_thread(lambda: json.dumps(trajectory.document).encode())
+
+
 PROJECTIONS: Mapping[str, _Projection] = {
     "anthropic-messages": _messages_projection(to_anthropic_messages),
+    "atif": _Projection(_render_atif, JSON),
     "claude-prompt": _prompt_projection(to_claude_prompt),
     "codex-prompt": _prompt_projection(to_codex_prompt),
     "openai-messages": _messages_projection(to_openai_messages),
@@ -127,7 +152,7 @@ class ProjectionController(Controller):
         "/{name:str}",
         opt=documents(
             answer={
-                JSON: ProjectedMessages | GenAiAttributes | SessionSummary,
+                JSON: ProjectedMessages | GenAiAttributes | SessionSummary | AtifTrajectory,
                 "text/plain": text("The prompt; empty for an empty conversation."),
             }
         ),
@@ -162,10 +187,14 @@ class ProjectionController(Controller):
         `otel-genai`: the OpenTelemetry GenAI attributes of the last model call, with its answer and the
         conversation before it.
 
+        `atif`: the whole session as a trajectory in the Agent Trajectory Interchange Format, with the
+        trajectories of its subagents. Images and recordings are `data:` URLs.
+
         `ui-messages`: the whole session as `UIMessage`s of Vercel's AI SDK. They pass `validateUIMessages`.
 
-        Stream chunks and retracted content are omitted. Thinking is omitted except in `otel-genai` and
-        `ui-messages`. A compaction summary replaces the summarized content except in `ui-messages`.
+        Stream chunks and retracted content are omitted. Thinking is omitted except in `otel-genai`, `atif`
+        and `ui-messages`. A compaction summary replaces the summarized content except in `atif` and
+        `ui-messages`.
         """
         projection = PROJECTIONS.get(name)
         if projection is None:

@@ -2,7 +2,12 @@
 
 from ash_server.store.borrowed import Resource, read_pages
 from ash_server.store.conversation.item_counts import count_items
-from ash_server.store.conversation.projection_inputs import read_events, read_otel_genai, read_summary
+from ash_server.store.conversation.projection_inputs import (
+    read_atif,
+    read_events,
+    read_otel_genai,
+    read_summary,
+)
 from ash_server.store.conversation.standard_pages import get_conversation, get_event_pages, get_pages
 
 
@@ -15,4 +20,5 @@ class ConversationReader(Resource):
     read_events = read_pages(read_events)
     read_summary = read_pages(read_summary)
     read_otel_genai = read_pages(read_otel_genai)
+    read_atif = read_pages(read_atif)
     count_items = read_pages(count_items)

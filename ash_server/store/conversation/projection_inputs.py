@@ -3,29 +3,32 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing, nullcontext, suppress
 from functools import partial
 from typing import Any
 from uuid import UUID
 
 import msgspec
 
-from ash_server.errors import SessionTooLarge
+from ash_server.errors import SessionNotFound, SessionTooLarge
 from ash_server.store.connections.pool import Connect
-from ash_server.store.conversation.redacted_rows import redact_event
+from ash_server.store.conversation.redacted_rows import redact_event, redact_standard_message
 from ash_server.store.conversation.standard_pages import get_event_pages, get_pages
 from ash_server.store.conversation.subagent_spending import read_total_spending
 from ash_server.store.log.events import StoredEvent, check_cursor, get_open_turn
 from ash_server.store.message_pages import StoredMessage, list_messages
-from ash_server.store.session_rows import get_session
+from ash_server.store.session_rows import get_session, get_tree
 from ash_shared.eventlog import Event
 from ash_shared.model.event_types import CHUNKS, types_where
 from ash_shared.model.message import StandardMessage
 from ash_shared.projections import (
+    AtifExport,
     OtelAttributes,
     SessionSummary,
+    SubagentMessages,
     count_models,
     spending_of,
+    to_atif,
     to_otel_genai,
     to_session_summary,
 )
@@ -92,19 +95,63 @@ async def _count_models(connect: Connect, session_id: UUID, after: int) -> Count
 
 async def read_otel_genai(connect: Connect, session_id: UUID) -> OtelAttributes:
     """Return the attributes of `to_otel_genai`. Raises SessionNotFound, SessionTooLarge."""
-    messages: list[StandardMessage] = []
+    messages, _ = await _read_messages(connect, session_id)
+    async with connect() as conn:
+        first = await list_messages(conn, session_id, limit=_TOOL_LINES)
+    return await asyncio.to_thread(
+        lambda: to_otel_genai(messages, conversation_id=str(session_id), records=_records_of_requests(first))
+    )
+
+
+async def read_atif(
+    connect: Connect, session_id: UUID, *, media_folder: str | None = None, redacts: bool = False
+) -> AtifExport:
+    """Return the trajectory of `to_atif`, with the trajectories of the stored sessions of subagents.
+
+    `redacts`: without secrets. Raises SessionNotFound, SessionTooLarge.
+    """
+    async with connect() as conn:
+        await get_session(conn, session_id)
+        tree = await get_tree(conn, session_id)
+        first = await list_messages(conn, session_id, limit=_TOOL_LINES)
+    messages: dict[UUID, list[StandardMessage]] = {}
     size = 0
+    for session in sorted(tree, key=lambda each: each.id != session_id):
+        with suppress(SessionNotFound) if session.id != session_id else nullcontext():  # deleted meanwhile
+            messages[session.id], size = await _read_messages(connect, session.id, size)
+    if redacts:
+        messages = await asyncio.to_thread(
+            lambda: {id: list(map(redact_standard_message, each)) for id, each in messages.items()}
+        )
+    agents = {session.id: session.agent_id or str(session.id) for session in tree}
+    own = messages.pop(session_id)
+    return await asyncio.to_thread(
+        lambda: to_atif(
+            own,
+            session_id=str(session_id),
+            records=_records_of_requests(first),
+            subagents=[SubagentMessages(agents[id], each) for id, each in messages.items()],
+            media_folder=media_folder,
+        )
+    )
+
+
+async def _read_messages(
+    connect: Connect, session_id: UUID, size: int = 0
+) -> tuple[list[StandardMessage], int]:
+    """Return the standard messages of a session, and their size added to `size`. Raises SessionTooLarge."""
+    messages: list[StandardMessage] = []
     async with aclosing(get_pages(connect, session_id)) as pages:
         async for page in pages:
             messages += page
             size += await asyncio.to_thread(_size_of_messages, page)
             if size > MAX_BYTES:
                 raise SessionTooLarge
-    async with connect() as conn:
-        first = await list_messages(conn, session_id, limit=_TOOL_LINES)
-    return await asyncio.to_thread(
-        lambda: to_otel_genai(messages, conversation_id=str(session_id), records=_records_of_requests(first))
-    )
+    return messages, size
+
+
+_MARKS_OF_REQUESTS = ('"model_provider"', '"schema_version"', '"tools"')
+"""Texts with one of the marks may define tools, or state the agent."""
 
 
 def _size_of_messages(messages: Sequence[StandardMessage]) -> int:
@@ -113,7 +160,7 @@ def _size_of_messages(messages: Sequence[StandardMessage]) -> int:
 
 def _records_of_requests(stored: Sequence[StoredMessage]) -> Iterator[Any]:
     for message in stored:
-        if '"tools"' in message.content or '"model_provider"' in message.content:
+        if any(mark in message.content for mark in _MARKS_OF_REQUESTS):
             with suppress(ValueError, RecursionError):
                 yield decode_json(message.content)
 

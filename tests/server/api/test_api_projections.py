@@ -17,6 +17,7 @@ from ash_server.store.log.rebuild import rebuild_events
 from ash_shared.conversation.standard_messages import transform_messages
 from ash_shared.projections import (
     to_anthropic_messages,
+    to_atif,
     to_claude_prompt,
     to_codex_prompt,
     to_openai_messages,
@@ -117,6 +118,35 @@ async def test_attributes_equal_the_library(client: AsyncClient, session: str, s
 
     assert attributes == to_otel_genai(messages, conversation_id=session.rpartition("/")[2])
     assert attributes["gen_ai.output.messages"]
+
+
+@pytest.mark.parametrize("sample", sorted(path.stem for path in SAMPLES.glob("*.jsonl")))
+async def test_trajectories_equal_the_library(client: AsyncClient, session: str, sample: str) -> None:
+    text = (SAMPLES / f"{sample}.jsonl").read_text(encoding="utf-8")
+    await client.post(f"{session}/messages", content=text, headers=NDJSON)
+    id = session.rpartition("/")[2]
+
+    trajectory = await projected(client, session, "atif")
+
+    records = [json.loads(line) for line in text.splitlines()[:200]]
+    assert trajectory == to_atif(transform_messages(text), session_id=id, records=records).document
+    assert len(trajectory["steps"]) > 1
+
+
+async def test_trajectories_contain_the_sessions_of_subagents(client: AsyncClient, session: str) -> None:
+    call = {"type": "tool_use", "id": "c1", "name": "Task", "input": {"prompt": "Count."}}
+    line = {"type": "assistant", "message": {"role": "assistant", "content": [call]}}
+    await client.post(f"{session}/messages", json={"content": json.dumps(line)})
+    parent = session.rpartition("/")[2]
+    created = await client.post("/api/sessions", json={"source": "claude", "parentId": parent})
+    subagent = created.json()["id"]
+    answer = {"type": "assistant", "message": {"role": "assistant", "content": "Seven."}}
+    await client.post(f"/api/sessions/{subagent}/messages", json={"content": json.dumps(answer)})
+
+    trajectory = await projected(client, session, "atif")
+
+    [embedded] = trajectory["subagent_trajectories"]
+    assert (embedded["trajectory_id"], embedded["steps"][0]["message"]) == (subagent, "Seven.")
 
 
 async def test_attributes_have_the_tools_of_the_session(client: AsyncClient, session: str) -> None:
@@ -312,7 +342,7 @@ async def test_unknown_projection(client: AsyncClient, session: str, name: str) 
     assert (response.status_code, response.json()["code"]) == (404, "not_found")
 
 
-@pytest.mark.parametrize("name", [*PROJECTIONS, "otel-genai"])
+@pytest.mark.parametrize("name", [*PROJECTIONS, "atif", "otel-genai"])
 async def test_unknown_session(client: AsyncClient, name: str) -> None:
     response = await client.get(f"/api/sessions/{UUID(int=7)}/projections/{name}")
 

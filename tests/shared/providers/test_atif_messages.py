@@ -167,14 +167,15 @@ def test_steps_of_other_documents_of_a_run_are_added() -> None:
     ],
 )
 def test_header(fields: Any, expected: RecordHeader) -> None:
-    times = {"timestamp": 1790931601000, "last_timestamp": 1790931603000}
     steps = [
         step("user", "Hi.", timestamp="2026-10-02T09:00:01Z"),
         step("agent", "Hello."),
         step("user", "Bye.", timestamp="2026-10-02T09:00:03+00:00"),
     ]
 
-    assert header(trajectory(*steps, **fields)) == expected._replace(**times)
+    assert header(trajectory(*steps, **fields)) == expected._replace(
+        timestamp=1790931601000, last_timestamp=1790931603000
+    )
 
 
 def test_identity_and_prompt() -> None:

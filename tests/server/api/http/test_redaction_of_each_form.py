@@ -40,6 +40,7 @@ API = [
     "/events?collapse=true&limit=1000",
     "/standard-messages",
     "/projections/anthropic-messages",
+    "/projections/atif",
     "/projections/claude-prompt",
     "/projections/codex-prompt",
     "/projections/openai-messages",

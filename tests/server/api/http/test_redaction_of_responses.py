@@ -30,6 +30,7 @@ READS = [
     "/messages/1",
     "/events",
     "/standard-messages",
+    "/projections/atif",
     "/projections/openai-messages",
     "/projections/otel-genai",
     "/projections/session-summary",

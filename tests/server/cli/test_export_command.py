@@ -1,0 +1,74 @@
+"""`ash export --format atif`: a trajectory, with its images in a folder next to the file."""
+
+import json
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.server.cli.test_cli import Ran, ran_here
+from tests.shared.projections.atif_schema import Trajectory
+
+PNG = b"\x89PNG\r\n\x1a\n"
+SOURCE = {"type": "base64", "media_type": "image/png", "data": b64encode(PNG).decode()}
+PROMPT = [{"type": "text", "text": "Which knot?"}, {"type": "image", "source": SOURCE}]
+LINE = {"type": "user", "uuid": "u1", "sessionId": "s1", "message": {"role": "user", "content": PROMPT}}
+
+
+@pytest.fixture
+def environment(tmp_path: Path, database_url: str) -> dict[str, str]:
+    return {"HOME": str(tmp_path), "ASH_HOME": str(tmp_path), "ASH_DATABASE_URL": database_url}
+
+
+def run(environment: dict[str, str], *arguments: str) -> Ran:
+    return ran_here(arguments, environment, Path(environment["HOME"]))
+
+
+def test_images_are_files_next_to_the_trajectory(environment: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "knot.jsonl").write_text(json.dumps(LINE))
+    assert run(environment, "import", "knot.jsonl", "--as", "knot").code == 0
+
+    assert run(environment, "export", "knot", "--format", "atif", "-o", "out/run.json") == Ran(0, "", "")
+    printed = run(environment, "export", "knot", "--format", "atif")
+    assert run(environment, "export", "--all", "--format", "atif", "-o", "all").code == 0
+
+    document, shown = read(tmp_path / "out/run.json"), json.loads(printed.out)
+    [exported] = (tmp_path / "all").glob("*.trajectory.json")
+    assert image_path(document) == "run.media/1.png"
+    assert (tmp_path / "out/run.media/1.png").read_bytes() == PNG
+    assert image_path(shown) == f"data:image/png;base64,{SOURCE['data']}"
+    assert (tmp_path / "all" / image_path(read(exported))).read_bytes() == PNG
+    for each in (document, shown, read(exported)):
+        Trajectory.model_validate(each)
+
+
+def test_an_exported_trajectory_can_be_imported(environment: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "knot.jsonl").write_text(json.dumps(LINE))
+    run(environment, "import", "knot.jsonl", "--as", "knot")
+    run(environment, "export", "knot", "--format", "atif", "-o", "run.json")
+
+    assert run(environment, "import", "run.json", "--as", "again").code == 0
+    read_again = run(environment, "messages", "again", "--standard", "--json").out
+
+    assert "Which knot?" in read_again
+    assert run(environment, "export", "again").out == (tmp_path / "run.json").read_text()
+
+
+def test_a_trajectory_without_secrets(environment: dict[str, str], tmp_path: Path) -> None:
+    token = "ghp_" + "a1B2c3D4e5" * 4
+    line = {"type": "user", "uuid": "u1", "message": {"role": "user", "content": f"Use {token}"}}
+    (tmp_path / "token.jsonl").write_text(json.dumps(line))
+    run(environment, "import", "token.jsonl", "--as", "token")
+
+    assert token in run(environment, "export", "token", "--format", "atif").out
+    assert token not in run(environment, "export", "token", "--format", "atif", "--redact").out
+
+
+def read(path: Path) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(path.read_text())
+    return document
+
+
+def image_path(document: dict[str, Any]) -> str:
+    return str(document["steps"][0]["message"][1]["source"]["path"])
