@@ -21,7 +21,7 @@ def agent_row(agent: CLI) -> list[str]:
     folders = [
         f"`~/{PurePosixPath(root.base) / root.path / folder}`"
         for root in agent.roots
-        for folder in agent.folders
+        for folder in (*agent.folders, *filter(None, (agent.database,)))
     ]
     variables = [f"`{root.variable}`" for root in agent.roots if root.variable]
     label = f"`{agent.label}`" if agent.label else ""

@@ -38,8 +38,8 @@ class CLI(NamedTuple):
     """Matches the paths of transcripts, relative to its home."""
     hidden: frozenset[str] = frozenset()
     """Hidden folders on the way to transcripts; other hidden files are skipped."""
-    unsupported: str | None = None
-    """The transcript file of other versions, which Ash cannot read."""
+    database: str | None = None
+    """SQLite file with further sessions, relative to its home."""
 
     @property
     def label(self) -> str | None:
@@ -52,6 +52,21 @@ _CODEX_ROLLOUTS = r"(?:archived_sessions|sessions)/(?:[^/]+/)*rollout-[^/]+\.(?:
 _PI_SESSIONS = r"sessions/(?:[^/]+/)*[^/]+\.jsonl"
 _OPENCLAW_SESSIONS = r"agents/[^/]+/sessions/[^/]+\.jsonl"
 _COWORK = "local-agent-mode-sessions"
+
+
+def _opencode_store(id: str, name: str) -> CLI:
+    """Return an agent with the store of OpenCode: a database, and files of earlier versions."""
+    return CLI(
+        id,
+        name,
+        "opencode",
+        (Root(id, "XDG_DATA_HOME", ".local/share"),),
+        ("storage/session",),
+        # The messages of a session are in other folders, see `opencode`.
+        re.compile(rf"storage/session/[^/]+/[^/]+\.json|{id}\.db/[^/]+"),
+        database=f"{id}.db",
+    )
+
 
 AGENTS: tuple[CLI, ...] = (
     CLI(
@@ -87,16 +102,7 @@ AGENTS: tuple[CLI, ...] = (
         ("projects",),
         re.compile(r"projects/[^/]+/agent-transcripts/(?:[^/]+/)*[^/]+\.jsonl?"),
     ),
-    CLI(
-        "opencode",
-        "OpenCode",
-        "opencode",
-        (Root("opencode", "XDG_DATA_HOME", ".local/share"),),
-        ("storage/session",),
-        # The messages of a session are in other folders, see `opencode`.
-        re.compile(r"storage/session/[^/]+/[^/]+\.json"),
-        unsupported="opencode.db",
-    ),
+    _opencode_store("opencode", "OpenCode"),
     CLI(
         "pi",
         "pi",
@@ -162,6 +168,9 @@ AGENTS: tuple[CLI, ...] = (
         re.compile(_OPENCLAW_SESSIONS),
     ),
     CLI("qclaw", "QClaw", "pi", (Root(".qclaw"),), ("agents",), re.compile(_OPENCLAW_SESSIONS)),
+    _opencode_store("kilo", "Kilo"),
+    _opencode_store("mimocode", "MiMoCode"),
+    _opencode_store("icodemate", "ICodeMate"),
 )
 """In the order of lists. The viewer has the names and colours of the ids, in `lib/source-names.js` and `page.css`."""
 

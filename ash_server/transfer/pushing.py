@@ -34,7 +34,6 @@ from ash_server.transfer.importing.transcript_files import (
     declared_at,
     external_id,
     is_compressed,
-    modification_time,
 )
 from ash_shared.model.message import Message, StoredKind
 from ash_shared.model.pages import AppendedMessage
@@ -86,7 +85,7 @@ async def push_file(  # noqa: PLR0913  # one argument per option
     source = declared.source or transcript.source
     head = read_head(map(line_bytes, transcript.lines()), source)
     name = _name(path, head, homes)
-    modified_at = modification_time(path, access)
+    modified_at = transcript.modified_at()
     file = TranscriptFile(path, name, transcript, source, modified_at, ByteProgress(advance), access)
     if head.names is None and (nothing := result_without_lines(path, transcript.lines())):
         return PushedFile(ImportedFile(_NO_SESSION, name, head, nothing, has_session=False), None)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.server.opencode_database import START, creating, insert_session
 from tests.server.transcripts import write_home
 
 LINES = list[dict[str, Any]]
@@ -83,6 +84,9 @@ TRANSCRIPTS: Mapping[str, tuple[str, LINES]] = {
 }
 """Path and lines of a transcript, by the id of its agent."""
 
+DATABASES = {id: f".local/share/{id}/{id}.db" for id in ("kilo", "mimocode", "icodemate")}
+"""The databases of agents with the store of OpenCode, each with one session."""
+
 COUNTS = {
     "claude": 3,
     "codex": 2,
@@ -90,6 +94,7 @@ COUNTS = {
     "cursor": 2,
     "opencode": 2,
     **dict.fromkeys(TRANSCRIPTS, 1),
+    **dict.fromkeys(DATABASES, 1),
 }
 """The number of transcripts in the home, by the id of the agent."""
 
@@ -112,4 +117,7 @@ def write_agent_home(home: Path) -> Path:
         path = home / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+    for id, name in DATABASES.items():
+        with creating(home / name) as connection:
+            insert_session(connection, f"ses_{id}", f"Sort the shelves of {id}", START)
     return home

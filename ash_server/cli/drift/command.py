@@ -23,6 +23,7 @@ from ash_server.errors import MessageDeleted, MessageNotFound, SessionNotFound
 from ash_server.store import Store
 from ash_server.store.drift import MAX_SAMPLES, StoredPlace, client_version_of, raw_type_of
 from ash_server.store.session_facts import to_datetime
+from ash_server.transfer.importing.databases.sessions import share_snapshots
 from ash_server.transfer.importing.transcript import open_transcript
 from ash_server.transfer.importing.transcript_files import find_files, find_homes
 from ash_shared import describe_message, parse_message_content
@@ -126,12 +127,13 @@ def _read_files(paths: Iterable[Path], shapes: Shapes | None) -> _Report:
     errors: list[OSError] = []
     kinds: defaultdict[_Kind, _Counts] = defaultdict(_Counts)
     homes, lines, files = find_homes(os.environ, Path.home()), 0, 0
-    for file in (file for path in paths for file in find_files(path, homes, errors.append)):
-        try:
-            lines += _read_file(file, kinds, shapes)
-            files += 1
-        except OSError as error:
-            errors.append(error)
+    with share_snapshots():
+        for file in (file for path in paths for file in find_files(path, homes, errors.append)):
+            try:
+                lines += _read_file(file, kinds, shapes)
+                files += 1
+            except OSError as error:
+                errors.append(error)
     for unread in errors:
         warn(f"{unread.filename}: {unread.strerror or unread}")
     groups = [_to_group(kind, counts) for kind, counts in kinds.items()]

@@ -42,9 +42,9 @@ def command(
 ) -> int:
     """Store transcripts, each as a session.
 
-    Accepts JSON Lines (*.jsonl, *.jsonl.zst), JSON documents (*.json) and folders with such files; for an OpenCode
-    session, its file in storage/session. Importing a transcript again, from any folder, only adds the lines that are
-    new at its end. Lines that cannot be stored are reported and skipped; the exit code is then 1.
+    Accepts JSON Lines (*.jsonl, *.jsonl.zst), JSON documents (*.json), OpenCode's database, and folders with such
+    files; for one OpenCode session, opencode.db/ID or its file in storage/session. Importing a transcript again, from
+    any folder, only adds what is new. Lines that cannot be stored are reported and skipped; the exit code is then 1.
 
     \b
     ash import --discover             list the transcripts on this machine

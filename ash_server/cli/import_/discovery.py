@@ -18,6 +18,7 @@ from ash_server.cli.common.store import with_store
 from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_server.transfer.agents import AGENTS
+from ash_server.transfer.importing.databases.sessions import share_snapshots
 from ash_server.transfer.importing.transcript import open_transcript
 from ash_server.transfer.importing.transcript_files import Home, external_id, find_homes, find_transcripts
 
@@ -40,7 +41,8 @@ class Discovered:
 def discover() -> list[Discovered]:
     """Return the agents with folders on this machine."""
     homes = find_homes(os.environ, Path.home())
-    discovered = [_scan(home) for home in homes if _exists(home)]
+    with share_snapshots():
+        discovered = [_scan(home) for home in homes if _exists(home)]
     if any(each.files for each in discovered) and _has_store(Settings.load()):
         with_store(lambda store: _count_imported(store, discovered))
     return discovered
@@ -61,8 +63,6 @@ def print_discovered(discovered: list[Discovered]) -> None:
         row = (each.home.cli.name, str(len(each.files)), decimal(each.size), newest, imported, folders)
         table.add_row(*row)
     stdout_console().print(table)
-    for path in filter(None, map(_unsupported_file, discovered)):
-        warn(f"{path}: Ash cannot read the transcripts in this file yet")
     if any(each.files for each in discovered):
         warn("`ash import --all` imports all of them, `ash import FOLDER` those in a folder")
 
@@ -80,22 +80,22 @@ def warn_of_unread(discovered: Iterable[Discovered]) -> int:
 
 
 def _exists(home: Home) -> bool:
-    """True if the home has a folder of transcripts, or a file of transcripts that Ash cannot read."""
-    names = (*home.cli.folders, *filter(None, (home.cli.unsupported,)))
+    """True if the home has a folder or a database of transcripts."""
+    names = (*home.cli.folders, *filter(None, (home.cli.database,)))
     return any((home.path / name).exists() for name in names)
 
 
 def _scan(home: Home) -> Discovered:
     discovered = Discovered(home)
     discovered.files = list(find_transcripts(home, discovered.unread.append))
+    stats: dict[Path, os.stat_result] = {}  # a database has several transcripts
     for path in discovered.files:
         try:
-            stats = [file.stat() for file in open_transcript(path).files()]
+            stats |= {file: file.stat() for file in open_transcript(path).files() if file not in stats}
         except OSError as error:
             discovered.unread.append(error)
-            continue
-        discovered.size += sum(stat.st_size for stat in stats)
-        discovered.newest = max(discovered.newest, *(stat.st_mtime for stat in stats))
+    discovered.size = sum(stat.st_size for stat in stats.values())
+    discovered.newest = max((stat.st_mtime for stat in stats.values()), default=0)
     return discovered
 
 
@@ -115,7 +115,6 @@ def _to_json(discovered: Discovered) -> dict[str, Any]:
     optional = {
         "newest": _newest_time(discovered).isoformat() if discovered.newest else None,
         "imported": discovered.imported,
-        "notRead": _unsupported_file(discovered),
     }
     return {
         "name": cli.name,
@@ -128,15 +127,9 @@ def _to_json(discovered: Discovered) -> dict[str, Any]:
     }
 
 
-def _unsupported_file(discovered: Discovered) -> str | None:
-    """Return the transcript file of another version of the CLI, if it exists."""
-    name = discovered.home.cli.unsupported
-    path = discovered.home.path / name if name else None
-    return visible(str(path)) if path is not None and path.exists() else None
-
-
 def _folders(home: Home) -> list[str]:
-    return [str(home.path / folder) for folder in home.cli.folders]
+    database = [home.database] if home.database is not None and home.database.exists() else []
+    return [str(each) for each in (*(home.path / folder for folder in home.cli.folders), *database)]
 
 
 def _newest_time(discovered: Discovered) -> datetime:

@@ -21,7 +21,7 @@ from ash_server.cli.import_.processes import import_in_process
 from ash_server.file_access import ANY_FILE, FileAccess, real_path
 from ash_server.store import Store
 from ash_server.store.transcripts import Copy
-from ash_server.transfer.importing.compressed import text_size
+from ash_server.transfer.importing.databases.sessions import SharedSnapshots, share_snapshots
 from ash_server.transfer.importing.file_import import ImportedFile
 from ash_server.transfer.importing.result import ImportResult
 from ash_server.transfer.importing.transcript import open_transcript
@@ -32,6 +32,7 @@ from ash_server.transfer.importing.transcript_files import (
     find_homes,
     find_transcripts,
     uncompressed,
+    without_migrated,
 )
 
 _SUFFIX_LIST = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
@@ -77,7 +78,9 @@ async def import_paths(store: Store, paths: Iterable[Path], options: ImportOptio
     """Import files and folders; continue after those that fail."""
     report = ImportReport()
     homes = find_homes(os.environ, Path.home())
-    await _import_files(store, list_files(paths, homes, report, options.access), homes, options, report)
+    with share_snapshots() as snapshots:
+        files = list_files(paths, homes, report, options.access)
+        await _import_files(store, files, homes, options, report, snapshots)
     return report
 
 
@@ -85,20 +88,26 @@ async def import_discovered(store: Store, options: ImportOptions) -> ImportRepor
     """Import the transcripts of every CLI on this machine."""
     report = ImportReport()
     homes = find_homes(os.environ, Path.home())
-    files = [path for home in homes for path in find_transcripts(home, report.add_unread)]
-    await _import_files(store, files, homes, options, report)
+    with share_snapshots() as snapshots:
+        files = [path for home in homes for path in find_transcripts(home, report.add_unread)]
+        await _import_files(store, files, homes, options, report, snapshots)
     return report
 
 
-async def _import_files(
-    store: Store, files: list[Path], homes: list[Home], options: ImportOptions, report: ImportReport
+async def _import_files(  # what to import, and where to report it
+    store: Store,
+    files: list[Path],
+    homes: list[Home],
+    options: ImportOptions,
+    report: ImportReport,
+    snapshots: SharedSnapshots,
 ) -> None:
     start = time.monotonic()
     if options.name is not None and len(files) > 1:
         raise click.UsageError(f"--as names one session, but there are {len(files)} files.")
     outcomes: dict[Path, ImportedFile | UnreadFile] = {}
     try:
-        await _collect_outcomes(store, files, homes, options, outcomes)
+        await _collect_outcomes(store, files, ImportJob(store.url, homes, options, snapshots), outcomes)
     except asyncio.CancelledError:
         warn(f"imported {len(outcomes)} of {counted(len(files), 'file')}; import again to continue")
         raise
@@ -114,19 +123,15 @@ async def _import_files(
 
 
 async def _collect_outcomes(
-    store: Store,
-    files: list[Path],
-    homes: list[Home],
-    options: ImportOptions,
-    outcomes: dict[Path, ImportedFile | UnreadFile],
+    store: Store, files: list[Path], job: ImportJob, outcomes: dict[Path, ImportedFile | UnreadFile]
 ) -> None:
     """Import the files from the smallest one on here, and from the largest one on in other processes."""
+    homes, options = job.homes, job.options
     sizes = {path: text_size_of(path, options.access) for path in files}
     total = sum(sizes.values())
     other_processes = min(options.jobs, len(files), 1 + total // _MIN_PROCESS_BYTES) - 1
     # Files may be imported in any order: the order does not decide which session a file belongs to.
     pending = deque(sorted(files, key=sizes.__getitem__) if other_processes > 0 else files)
-    job = ImportJob(store.url, homes, options)
     with progress_bar(total, "importing") as advance:
         async with TaskGroup() as group:
             for _ in range(other_processes):
@@ -148,12 +153,12 @@ def list_files(
             report.unread.append(UnreadFile(str(path), f"no file in it ends with {_SUFFIX_LIST}"))
         for file in files:
             by_real_path.setdefault(uncompressed(real_path(file)), file)
-    return list(by_real_path.values())
+    return list(without_migrated(by_real_path.values()))
 
 
 def text_size_of(path: Path, access: FileAccess = ANY_FILE) -> int:
     try:
-        return sum(text_size(file, access) for file in open_transcript(path, access).files())
+        return open_transcript(path, access).size()
     except OSError:  # reported when the file is opened
         return 0
 

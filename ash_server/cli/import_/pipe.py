@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ash_server.cli.import_.options import ImportOptions
+from ash_server.transfer.importing.databases.sessions import SharedSnapshots
 from ash_server.transfer.importing.transcript_files import Home
 
 _LENGTH_BYTES = 8
@@ -19,6 +20,8 @@ class ImportJob:
     """Not an argument of the process, because other users can list these and it may contain a password."""
     homes: list[Home]
     options: ImportOptions
+    snapshots: SharedSnapshots
+    """Of the databases among the files."""
 
 
 def encode(value: object) -> bytes:

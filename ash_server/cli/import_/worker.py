@@ -15,6 +15,7 @@ from ash_server.cli.common.store import run_with_store
 from ash_server.cli.import_.one_file import import_one_file
 from ash_server.cli.import_.pipe import ImportJob, encode, receive
 from ash_server.store import Store
+from ash_server.transfer.importing.databases.sessions import share_snapshots
 
 
 def main() -> None:
@@ -37,9 +38,10 @@ async def _import_until_input_ends() -> None:
 
 
 async def _import_files(store: Store, job: ImportJob, paths: Queue[Path]) -> None:
-    while True:
-        path = await paths.get()
-        _send(await import_one_file(store, path, job.homes, job.options, advance=_send))
+    with share_snapshots(job.snapshots):
+        while True:
+            path = await paths.get()
+            _send(await import_one_file(store, path, job.homes, job.options, advance=_send))
 
 
 async def _open_input() -> StreamReader:

@@ -19,7 +19,8 @@ from ash_server.cli.import_.report import warn_of_problems
 from ash_server.errors import AshError
 from ash_server.file_access import ANY_FILE, FileAccess, current_user
 from ash_server.store.transcripts import Copy
-from ash_server.transfer.importing.transcript import folder_of, open_transcript
+from ash_server.transfer.importing.databases.sessions import share_snapshots
+from ash_server.transfer.importing.transcript import Stamps, open_transcript, places_of
 from ash_server.transfer.importing.transcript_files import Home, find_homes, find_transcripts
 from ash_server.transfer.pushing import Pushed, PushedFile, push_file
 
@@ -29,9 +30,6 @@ _ADVICE = "trying again. Nothing is lost: transcripts stay in their files"
 
 _TEMPORARY = RETRYABLE_STATUSES - {500}
 """An internal error of the server may be due to one file, which then must not stop the others."""
-
-_Stamps = tuple[tuple[int, int], ...]
-"""The modification time and the size of each file of a transcript."""
 
 
 class PushOptions(NamedTuple):
@@ -48,7 +46,7 @@ class PushOptions(NamedTuple):
 class _Known(NamedTuple):
     """A file that was pushed."""
 
-    stamps: _Stamps
+    stamps: Stamps
     pushed: Pushed | None
 
 
@@ -67,11 +65,13 @@ async def push_paths(
         availability.url = server.url
         await server.check_version()
         push = _Push(server, options, watches=watches)
-        report = await push.run()
-        on_report(report)
-        while watches:
-            await asyncio.sleep(_WATCH_SECONDS)
-            _report_changes(await push.run())
+        with share_snapshots() as snapshots:
+            report = await push.run()
+            on_report(report)
+            while watches:
+                await asyncio.sleep(_WATCH_SECONDS)
+                snapshots.renew()
+                _report_changes(await push.run())
         return report.complete
 
 
@@ -121,7 +121,7 @@ class _Push:
         homes, access = self._homes, self._access
         return [path for home in homes for path in find_transcripts(home, report.add_unread, access)]
 
-    def _is_known(self, path: Path, stamps: _Stamps) -> bool:
+    def _is_known(self, path: Path, stamps: Stamps) -> bool:
         return path in self._known and self._known[path].stamps == stamps
 
     async def _push_files(self, files: Sequence[Path], outcomes: dict[Path, PushedFile | UnreadFile]) -> None:
@@ -178,13 +178,12 @@ def _access(options: PushOptions, homes: Sequence[Home], *, watches: bool) -> Fi
     if not watches:
         return ANY_FILE
     folders = [folder for home in homes for folder in home.transcript_folders()]
-    return FileAccess.below(map(folder_of, options.paths) if options.paths else folders)
+    return FileAccess.below([each for path in options.paths for each in places_of(path)] or folders)
 
 
-def _stamps(path: Path, access: FileAccess) -> _Stamps:
-    """Return the times and sizes of the files; empty if one cannot be read, which is reported when it is pushed."""
+def _stamps(path: Path, access: FileAccess) -> Stamps:
+    """Return what changes with a transcript; empty if it cannot be read, which is reported when it is pushed."""
     try:
-        stats = [file.stat() for file in open_transcript(path, access).files()]
+        return open_transcript(path, access).stamps()
     except OSError:
         return ()
-    return tuple((stat.st_mtime_ns, stat.st_size) for stat in stats)

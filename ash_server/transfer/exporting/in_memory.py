@@ -15,7 +15,6 @@ from ash_server.transfer.importing.lines import FileLine
 from ash_server.transfer.importing.parents import line_bytes, read_head
 from ash_server.transfer.importing.result import ImportResult, LineProblem, decode_line
 from ash_server.transfer.importing.transcript import open_transcript
-from ash_server.transfer.importing.transcript_files import modification_time
 from ash_shared.conversation.standard_messages import transform_messages
 from ash_shared.eventlog import FIRST_LINES, Normalizer
 from ash_shared.model.event_types import CHUNKS
@@ -37,7 +36,7 @@ def load_in_memory(path: Path, name: str, source: str | None = None) -> InMemory
     source = source or transcript.source
     session_id = session_id_for(read_head(map(line_bytes, transcript.lines()), source).source, name)
     normalizer, facts, result = Normalizer(), SessionFacts(), ImportResult()
-    modified_at = modification_time(path)
+    modified_at = transcript.modified_at()
     new_events, count, now = list[PreparedEvent](), 0, to_milliseconds(modified_at)
     messages = (
         prepare_message(session_id, text, id=line_id(session_id, line.name), source=source)

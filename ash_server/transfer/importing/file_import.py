@@ -31,6 +31,7 @@ from ash_server.store.sessions import session_id_for
 from ash_server.store.transcripts import Claim, TranscriptNames
 from ash_server.transfer.importing.compressed import text_size
 from ash_server.transfer.importing.copies import mark_copies
+from ash_server.transfer.importing.databases.opencode_rows import RowLine, batched_rows, without_ids
 from ash_server.transfer.importing.identity import SessionSearch, TextDiffers
 from ash_server.transfer.importing.lines import (
     START,
@@ -45,7 +46,7 @@ from ash_server.transfer.importing.mirrored import MirroredRecords
 from ash_server.transfer.importing.parents import TranscriptHead, line_bytes, read_head
 from ash_server.transfer.importing.result import ImportResult, LineProblem, Outcome, decode_line
 from ash_server.transfer.importing.transcript import Transcript, open_transcript
-from ash_server.transfer.importing.transcript_files import modification_time, uncompressed
+from ash_server.transfer.importing.transcript_files import uncompressed
 from ash_shared.model.message import Message, StoredKind
 from ash_shared.model.pages import AppendedMessage
 from ash_shared.model.session import Session
@@ -102,14 +103,14 @@ async def import_file(  # noqa: PLR0913  # one argument per option
     transcript = open_transcript(path, access)
     source = source or transcript.source
     head = read_head(map(line_bytes, transcript.lines()), source)
-    modified_at = modification_time(path, access)
+    modified_at = transcript.modified_at()
     file = TranscriptFile(path, name, transcript, source, modified_at, ByteProgress(advance), access)
     names = head.names if identify else None
     if names is not None:
         return await _import_identified(store, file, head, names, replace=replace)
     session = await find_session(store, head.source, name)
     if session is None and (nothing := result_without_lines(path, transcript.lines())):
-        advance(text_size(path, access))
+        advance(transcript.size())
         return ImportedFile(
             session_id_for(head.source, name, store.tenant), name, head, nothing, has_session=False
         )
@@ -300,7 +301,7 @@ class FileImport:
         """`start` is the place after the last stored line, if it is known; the lines before it are not compared."""
         if self._file.transcript.in_many_files:
             await self._target.set_file_time(has_grown=False)
-            await self._add_files(self._file.transcript.lines())
+            await self._add_records()
         elif self._claim is not None and self._claim.is_mirror:
             await self._add_to_mirror()
         else:
@@ -364,12 +365,64 @@ class FileImport:
             await self._append_lines(start)
         await self._store_last_newline()
 
+    async def _add_records(self) -> None:
+        """Append the files or rows of a session in many of them, unless it is stored from the CLI's other place."""
+        transcript = self._file.transcript
+        has_other = transcript.other_copy is not None and await self._target.has_any(
+            [transcript.other_copy()]
+        )
+        if transcript.rows is not None:
+            await self._add_rows(transcript.rows(), await self._read_contents() if has_other else set())
+        elif has_other:
+            for batch in batched(transcript.lines()):
+                self.result.counts["existing"] += len(batch)
+                self._file.advance(sum(file.size for file in batch))
+        else:
+            await self._add_files(transcript.lines())
+
     async def _add_files(self, files: Iterable[FileLine]) -> None:
         """Append files that are not stored, and compare stored files with their stored text."""
         for batch in batched(files):
             stored = await self._target.get_stored(batch)
             messages = [message async for message in self._parse(self._skip_stored(batch, stored))]
             await self._append(_Batch(messages, sum(file.size for file in batch)))
+
+    async def _read_contents(self) -> set[str]:
+        """Return digests of the stored messages and parts, which the CLI has moved from files to rows."""
+        async with aclosing(self._target.stream_stored()) as messages:
+            return {each async for message in messages if (each := without_ids(message.content))}
+
+    async def _add_rows(self, rows: Iterator[RowLine], contents: set[str]) -> None:
+        """Append rows that are not stored, and new versions of stored rows."""
+        for batch in batched_rows(rows):
+            versions = await self._target.get_stored([row.version for row in batch])
+            others = [row.line for row in batch if row.version.name not in versions]
+            first = await self._target.get_stored(others) if others else {}
+            new = [line for row in batch if (line := self._new_version(row, versions, first, contents))]
+            messages = [message async for message in self._parse(new)]
+            await self._append(_Batch(messages, sum(row.line.size for row in batch)))
+
+    def _new_version(
+        self,
+        row: RowLine,
+        versions: Mapping[str, str | None],
+        first: Mapping[str, str | None],
+        contents: set[str],
+    ) -> FileLine | None:
+        """Return the line to store; None if it is stored, or was deleted."""
+        name = row.line.name
+        if row.version.name in versions:
+            is_deleted = versions[row.version.name] is None
+        elif name in first:
+            is_deleted, text = first[name] is None, first[name]
+            if text is not None and text.encode() != row.line.data:
+                return row.version
+        elif contents and without_ids(row.line.data) in contents:
+            is_deleted = False
+        else:
+            return row.line
+        self.result.counts["deleted" if is_deleted else "existing"] += 1
+        return None
 
     async def _append_lines(self, start: LineStart) -> None:
         """Parse each batch while PostgreSQL writes the previous one.

@@ -14,6 +14,7 @@ from uuid import UUID
 from ash_server.store.connections.tenants import DEFAULT, Tenant
 from ash_server.store.sessions import session_id_for
 from ash_server.store.transcripts import TranscriptNames
+from ash_server.transfer.importing.databases.sessions import database_of
 from ash_server.transfer.importing.lines import FileLine
 from ash_server.transfer.importing.names import NameCollector
 from ash_server.transfer.importing.transcript_files import Home, external_id, uncompressed
@@ -114,7 +115,9 @@ def _find_for_cursor(path: Path, head: TranscriptHead) -> Path | None:
 
 
 def _find_for_opencode(path: Path, head: TranscriptHead) -> Path | None:
-    return path.with_name(f"{head.parent}.json") if _is_file_name(head.parent) else None
+    """Return the session beside this one: in a file, or in the database of both."""
+    suffix = "" if database_of(path) else ".json"
+    return path.with_name(f"{head.parent}{suffix}") if _is_file_name(head.parent) else None
 
 
 _FINDERS: Mapping[str, Callable[[Path, TranscriptHead], Path | None]] = {

@@ -1,39 +1,101 @@
-"""Transcripts on disk: a single file, or a session spread over many files. No database needed."""
+"""Transcripts: a single file, a session spread over many files, or one in a database. No database needed."""
 
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from ash_server.file_access import ANY_FILE, FileAccess
 from ash_server.transfer.importing import opencode
+from ash_server.transfer.importing.compressed import text_size
+from ash_server.transfer.importing.databases import opencode_rows
+from ash_server.transfer.importing.databases.opencode_rows import RowLine
+from ash_server.transfer.importing.databases.sessions import database_files, database_of, stored_session
+from ash_server.transfer.importing.databases.sqlite_snapshot import companions
 from ash_server.transfer.importing.lines import FileLine, read_file
+from ash_server.transfer.importing.transcript_files import modification_time, past_time
+
+Stamps = tuple[tuple[int, int], ...]
+"""Times and sizes, which change when a transcript changes."""
 
 
 class Transcript(NamedTuple):
-    """A session as its CLI stores it. Both callables raise OSError."""
+    """A session as its CLI stores it. All callables raise OSError."""
 
     files: Callable[[], Iterator[Path]]
     lines: Callable[[], Iterator[FileLine]]
     """In order."""
+    size: Callable[[], int]
+    """In bytes, for the progress; approximate for databases."""
+    modified_at: Callable[[], datetime]
+    stamps: Callable[[], Stamps]
     source: str | None = None
     """The format, if the location of the file determines it."""
     in_many_files: bool = False
     """True if each file is one message. Files may be added between existing ones, and existing ones rewritten."""
+    rows: Callable[[], Iterator[RowLine]] | None = None
+    """In a database: the lines, with the names of their versions."""
+    other_copy: Callable[[], str] | None = None
+    """The name of the first message if the session was imported from the other place where its CLI stores sessions."""
 
 
-def folder_of(path: Path) -> Path:
-    """Return the path, or the folder with all files of its transcripts if they are in several."""
-    return opencode.storage_around(path) or path
+def places_of(path: Path) -> list[Path]:
+    """Return the files and folders to read for the transcripts at a path."""
+    database = database_of(path) or path
+    if database.is_file():
+        return [database, *companions(database)]
+    return [opencode.storage_around(path) or path]
 
 
 def open_transcript(path: Path, access: FileAccess = ANY_FILE) -> Transcript:
-    """Return the transcript in the file; for an OpenCode session file, in all files of the session."""
+    """Return the transcript in the file, in all files of an OpenCode session, or in the rows of a database."""
+    if (database := database_of(path)) is not None:
+        return _open_rows(path, database, access)
     if opencode.is_session(path):
-        return Transcript(
-            partial(opencode.session_files, path, access),
-            partial(opencode.read_session, path, access),
-            opencode.SOURCE,
-            in_many_files=True,
-        )
-    return Transcript(partial(iter, [path]), partial(read_file, path, access=access))
+        files = partial(opencode.session_files, path, access)
+        lines = partial(opencode.read_session, path, access)
+        other = partial(opencode_rows.session_name, path.stem)
+        transcript = _open_files(path, files, lines, access)
+        return transcript._replace(source=opencode.SOURCE, in_many_files=True, other_copy=other)
+    return _open_files(path, partial(iter, [path]), partial(read_file, path, access=access), access)
+
+
+def _open_files(
+    path: Path,
+    files: Callable[[], Iterator[Path]],
+    lines: Callable[[], Iterator[FileLine]],
+    access: FileAccess,
+) -> Transcript:
+    def size() -> int:
+        return sum(text_size(file, access) for file in files())
+
+    def stamps() -> Stamps:
+        return tuple((each.st_mtime_ns, each.st_size) for each in (file.stat() for file in files()))
+
+    return Transcript(files, lines, size, partial(modification_time, path, access), stamps)
+
+
+def _open_rows(path: Path, database: Path, access: FileAccess) -> Transcript:
+    def size() -> int:
+        return stored_session(path, access).size
+
+    def modified_at() -> datetime:
+        milliseconds = stored_session(path, access).updated_at
+        return past_time(milliseconds / 1000) if milliseconds else modification_time(database, access)
+
+    def stamps() -> Stamps:
+        session = stored_session(path, access)
+        return (session.updated_at, session.size), (session.rows, 0)
+
+    return Transcript(
+        partial(database_files, database),
+        partial(opencode_rows.read_lines, path, access),
+        size,
+        modified_at,
+        stamps,
+        opencode_rows.SOURCE,
+        in_many_files=True,
+        rows=partial(opencode_rows.read_rows, path, access),
+        other_copy=partial(opencode_rows.file_name, path, access),
+    )

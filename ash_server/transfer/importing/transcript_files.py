@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from ash_server.file_access import ANY_FILE, FileAccess, real_path
 from ash_server.transfer.agents import AGENTS, CLI, COMPRESSED, DeclaredSource, Root, declare
+from ash_server.transfer.importing.databases.sessions import database_of, expand
+from ash_server.transfer.importing.databases.sqlite_snapshot import companions, is_database
 
 SUFFIXES = (".jsonl", ".json", ".jsonl.zst")
 
@@ -35,8 +37,13 @@ class Home(NamedTuple):
         return path.name in self.cli.hidden and path.is_relative_to(self.path)
 
     def transcript_folders(self) -> list[Path]:
-        """Return the folders that contain all transcript files; each may be a link."""
-        return [self.path / folder.partition("/")[0] for folder in self.cli.folders]
+        """Return the folders and files that contain all transcripts; each may be a link."""
+        folders = [self.path / folder.partition("/")[0] for folder in self.cli.folders]
+        return folders if self.database is None else [*folders, self.database, *companions(self.database)]
+
+    @property
+    def database(self) -> Path | None:
+        return self.path / self.cli.database if self.cli.database else None
 
     def _is_in_transcript_folder(self, relative: str) -> bool:
         return any(relative.startswith(f"{folder}/") for folder in self.cli.folders)
@@ -98,7 +105,15 @@ def find_files(
     elif path.exists() and not path.is_file():
         on_error(OSError(EINVAL, "not a regular file", str(path)))
     else:
-        yield path
+        yield from _expand(path, on_error, access)
+
+
+def _expand(path: Path, on_error: Callable[[OSError], None], access: FileAccess) -> list[Path]:
+    try:
+        return expand(path, access)
+    except OSError as error:
+        on_error(error)
+        return []
 
 
 def find_transcripts(
@@ -109,14 +124,33 @@ def find_transcripts(
     if home.path.is_dir():
         for path in find_files(home.path, [home], on_error, access):
             transcripts.setdefault(uncompressed(path), path)
-    yield from transcripts.values()
+    yield from without_migrated(transcripts.values())
+
+
+def without_migrated(paths: Iterable[Path]) -> Iterator[Path]:
+    """Leave out the files of OpenCode sessions that are in its database, too: it has moved them there."""
+    paths = list(paths)
+    migrated = {(database.parent, path.name) for path in paths if (database := database_of(path))}
+    for path in paths:
+        storage = path.parents[2] if len(path.parents) > _STORAGE_DEPTH else path
+        if path.suffix != ".json" or (storage.parent, path.stem) not in migrated:
+            yield path
+
+
+_STORAGE_DEPTH = 3
+"""Folders above `storage/session/<project>/<session>.json`, with the one that contains the database."""
 
 
 def modification_time(path: Path, access: FileAccess = ANY_FILE) -> datetime:
     """Return when the file was modified, but no time in the future: the clock of a file server may differ."""
     with access.open(path) as file:
         modified_at = os.fstat(file.fileno()).st_mtime
-    return datetime.fromtimestamp(min(modified_at, time.time()), UTC)
+    return past_time(modified_at)
+
+
+def past_time(seconds: float) -> datetime:
+    """Return a time, at most now."""
+    return datetime.fromtimestamp(min(seconds, time.time()), UTC)
 
 
 class _FolderWalk:
@@ -140,13 +174,13 @@ class _FolderWalk:
             if is_folder and self._is_in_place(entry, real_path(entry)):
                 yield from self.files(entry)
             elif not is_folder and self._is_transcript(entry):
-                yield entry
+                yield from _expand(entry, self._on_error, self._access)
 
     def _is_shown(self, entry: Path) -> bool:
         return not entry.name.startswith(".") or any(home.shows(real_path(entry)) for home in self._homes)
 
     def _is_transcript(self, entry: Path) -> bool:
-        if not entry.name.endswith(SUFFIXES):
+        if not (entry.name.endswith(SUFFIXES) or (entry.name in _DATABASES and is_database(entry))):
             return False
         resolved = real_path(entry)
         is_allowed = all(home.allows(resolved) for home in self._homes)
@@ -179,6 +213,9 @@ class _FolderWalk:
             return []
 
 
+_DATABASES = frozenset(cli.database for cli in AGENTS if cli.database)
+"""Names of databases that are read in any folder; others have to be named."""
+
 _OPENCODE_STORAGE = frozenset({"message", "session"})
 """Folders that identify OpenCode's storage or a copy. Session files are only in `session`."""
 
@@ -192,6 +229,8 @@ def _allowed_entries(homes: Iterable[Home]) -> dict[Path, set[str]]:
             for name in folder.split("/"):
                 allowed.setdefault(parent, set()).add(name)
                 parent /= name
+        if home.cli.database:
+            allowed.setdefault(home.path, set()).add(home.cli.database)
     return allowed
 
 

@@ -24,6 +24,9 @@ const NAMES = {
   prime: "Prime Agent",
   openclaw: "OpenClaw",
   qclaw: "QClaw",
+  kilo: "Kilo",
+  mimocode: "MiMoCode",
+  icodemate: "ICodeMate",
 };
 
 /** The agent that wrote a session: the one in its metadata, else the first one of its format. */

@@ -29,6 +29,7 @@ from ash_server.transfer.agents import AGENTS
 from ash_shared.providers import discover
 from tests.conftest import POOLER
 from tests.server.agent_homes import COUNTS, TRANSCRIPTS, write_agent_home
+from tests.server.opencode_database import write_database
 from tests.server.transcripts import write_home
 
 COMMAND = Path(sys.executable).with_name("ash")
@@ -357,11 +358,21 @@ def test_names_a_missing_package(module: str, arguments: list[str]) -> None:
     )
 
 
-def test_warns_of_unsupported_transcripts(ash: Ash, tmp_path: Path) -> None:
-    kept = written(tmp_path / "home/.local/share/opencode/opencode.db", "")
+def test_discovers_the_sessions_in_a_database(ash: Ash, tmp_path: Path) -> None:
+    database = write_database(tmp_path / "home/.local/share/opencode/opencode.db")
 
-    assert f"{kept}: Ash cannot read the transcripts in this file yet" in ash("import", "--discover").err
-    assert json.loads(ash("import", "--discover", "--json").out)["found"][-1]["notRead"] == str(kept)
+    def discovered() -> dict[str, Any]:
+        done = ash("import", "--discover", "--json")
+        assert (done.code, done.err) == (0, "")
+        [found] = [each for each in json.loads(done.out)["found"] if each["source"] == "opencode"]
+        return {name: found.get(name) for name in ("folders", "transcripts", "bytes", "imported")}
+
+    folders = [str(database.parent / "storage/session"), str(database)]
+    expected = {"folders": folders, "transcripts": 2, "bytes": database.stat().st_size}
+    assert discovered() == {**expected, "imported": 0}
+    assert ash("import", "--all").out.startswith("2 sessions, messages: 14 new")
+    assert discovered() == {**expected, "imported": 2}
+    assert "in 14 lines of 2 files" in ash("drift", str(database)).out
 
 
 def test_names_the_session_of_a_single_file(ash: Ash, tmp_path: Path) -> None:

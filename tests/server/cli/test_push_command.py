@@ -20,12 +20,22 @@ from ash_server.cli.import_.files import import_discovered
 from ash_server.cli.import_.options import ImportOptions
 from ash_server.settings import Settings
 from ash_server.store import Store
+from ash_server.transfer.importing.databases.opencode_rows import read_lines
 from ash_server.transfer.pushing import push_file
 from ash_shared.model.health import API_VERSION, Health
 from tests.client.test_ash_client import proxy, recording_server
 from tests.server.agent_homes import COUNTS, write_agent_home
 from tests.server.api.conftest import SECRET, create_key, served
 from tests.server.cli.test_cli_serve import COMMAND
+from tests.server.opencode_database import (
+    CHILD,
+    PARENT,
+    START,
+    changing,
+    insert_session,
+    update,
+    write_database,
+)
 from tests.waiting import TIMEOUT, until, wait_until
 
 SESSION = "9f0c1b1e-7d0a-4a63-9d57-3b9a6f1f2f10"
@@ -226,6 +236,40 @@ def test_broken_lines_are_reported_as_by_an_import(laptop: Path, server: str, as
     [session] = ash.sessions()
     assert session.external_id == f"{socket.gethostname()}:{path}"
     assert b"".join(ash.export(session.id)) == b"one\n" + b"x" * 1_500_000 + b"\nlast"
+
+
+def test_pushes_the_sessions_of_a_database(laptop: Path, server: str, ash: AshClient) -> None:
+    database = write_database(laptop / ".local/share/opencode/opencode.db")
+    first = push(laptop, server, "--discover", "--json")
+    update(database, "part", "prt_1b", data='{"type": "tool"}', time_updated=START + 900)
+    ran = [first, *(push(laptop, server, "--json", path) for path in (database, database, database / PARENT))]
+
+    assert [(each.code, each.err) for each in ran] == [(0, [])] * 4
+    assert [(counts(each)["new"], counts(each)["existing"]) for each in ran] == [
+        (14, 0),
+        (1, 13),
+        (0, 14),
+        (0, 8),
+    ]
+    sessions = {each.external_id: each for each in ash.sessions()}
+    assert sessions.keys() == {f"opencode.db/{PARENT}", f"opencode.db/{CHILD}"}
+    rows = [(line.data or b"") + b"\n" for line in read_lines(database / CHILD)]
+    assert b"".join(ash.export(sessions[f"opencode.db/{CHILD}"].id)) == b"".join(rows)
+
+
+def test_watch_follows_a_database(laptop: Path, server: str, ash: AshClient) -> None:
+    database = write_database(laptop / ".local/share/opencode/opencode.db")
+    with watching(laptop, server) as process:
+        wait_until(lambda: stored_messages(ash) == [6, 8])
+        update(database, "part", "prt_1b", data='{"type": "tool"}', time_updated=START + 900)
+        wait_until(lambda: stored_messages(ash) == [6, 9])
+        with changing(database) as connection:
+            insert_session(connection, "ses_1c00other", "Paint the shop", START)
+        wait_until(lambda: stored_messages(ash) == [2, 6, 9])
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=TIMEOUT)
+
+    assert out.startswith("2 sessions, messages: 14 new")
 
 
 def test_watch_follows_a_growing_transcript(laptop: Path, server: str, ash: AshClient) -> None:

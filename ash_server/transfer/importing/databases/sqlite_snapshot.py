@@ -47,11 +47,17 @@ class _Restless(Exception):
 
 
 def is_database(path: Path, access: FileAccess = ANY_FILE) -> bool:
-    """True for a regular file with the header of SQLite. Raises OSError if it may not be read."""
-    if not path.is_file():
+    """True for a regular file with the header of SQLite that may be read."""
+    try:
+        with access.open(path) as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except OSError:  # reported when it is imported
         return False
-    with access.open(path) as file:
-        return file.read(len(_MAGIC)) == _MAGIC
+
+
+def companions(database: Path) -> list[Path]:
+    """Return the paths of the files that SQLite may have beside a database, which may be a link."""
+    return [_beside(real_path(database), suffix) for suffix in ("-wal", "-shm", "-journal")]
 
 
 @contextmanager
@@ -184,8 +190,7 @@ def _state(path: Path) -> _State | None:
 
 def _check_companions(database: Path, access: FileAccess) -> None:
     """Check the files that SQLite opens with the database."""
-    for suffix in ("-wal", "-shm", "-journal"):
-        path = _beside(database, suffix)
+    for path in companions(database):
         try:
             mode = path.lstat().st_mode
         except FileNotFoundError:

@@ -8,7 +8,7 @@ import pytest
 import ash_server
 from ash_server.file_access import real_path
 from ash_server.transfer.agents import AGENTS
-from ash_server.transfer.importing.transcript import folder_of
+from ash_server.transfer.importing.transcript import places_of
 from ash_server.transfer.importing.transcript_files import external_id, find_files, find_homes
 
 VIEWER = Path(ash_server.__file__).parent / "viewer"
@@ -174,5 +174,5 @@ def test_folder_has_all_files_of_a_transcript(tmp_path: Path) -> None:
     paths = ["storage", "storage/session", "storage/session/p", "storage/session/p/ses_1.json"]
     others = ["1.jsonl", "projects", "other/storage/session/p/1.json"]
 
-    assert [folder_of(tmp_path / path) for path in paths] == [storage] * 4
-    assert [folder_of(tmp_path / path) for path in others] == [tmp_path / path for path in others]
+    assert [places_of(tmp_path / path) for path in paths] == [[storage]] * 4
+    assert [places_of(tmp_path / path) for path in others] == [[tmp_path / path] for path in others]

@@ -1,0 +1,191 @@
+"""The rows of an OpenCode session in its database, each as one line of JSON.
+
+The line is `{"table": …, "key": …, "columns": {…}}` with the columns in the order of the table. SQL values are kept:
+NULL as null, numbers, texts. A JSON column is its text, unchanged. `{"base64": …}` is a blob, or a text that is not
+UTF-8.
+
+Rows change in place. The first version of a row is a message named after its table and key, and each later version
+another one, with a digest in its name. What OpenCode has deleted stays stored.
+"""
+
+import json
+import sqlite3
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b
+from itertools import islice, tee
+from math import isfinite
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ash_server.file_access import ANY_FILE, FileAccess
+from ash_server.transfer.importing.databases.sessions import open_session, reading
+from ash_server.transfer.importing.lines import MAX_LINE_BYTES, START, FileLine, batched
+
+SOURCE = "opencode"
+
+Values = Mapping[str, Any]
+
+
+class RowLine(NamedTuple):
+    """A row, and the name of this version of it."""
+
+    line: FileLine
+    """Named after the table and key."""
+    version: FileLine
+    """The same text, with a digest in its name."""
+
+
+def read_lines(path: Path, access: FileAccess = ANY_FILE) -> Iterator[FileLine]:
+    """Yield the rows of the session at a path below its database. Raises OSError."""
+    return (row.line for row in read_rows(path, access))
+
+
+def read_rows(path: Path, access: FileAccess = ANY_FILE) -> Iterator[RowLine]:
+    """Yield the rows of a session in order: session, project, each message with its parts, to-dos. Raises OSError."""
+    with open_session(path, access) as connection, reading(path):
+        connection.text_factory = _decode
+        database = _Database(connection)
+        for table, values in _select_session(database, path.name):
+            yield database.to_line(table, values)
+
+
+def batched_rows(rows: Iterator[RowLine]) -> Iterator[list[RowLine]]:
+    """Group rows into lists limited in count and in bytes."""
+    rows, copy = tee(rows)
+    for batch in batched(row.line for row in copy):
+        yield list(islice(rows, len(batch)))
+
+
+def session_name(id: str) -> str:
+    """Return the name of the row of a session."""
+    return f"session/{id}"
+
+
+def file_name(path: Path, access: FileAccess = ANY_FILE) -> str:
+    """Return the name that the file of a session has in the storage of earlier versions. Raises OSError."""
+    with open_session(path, access) as connection, reading(path):
+        rows = _Database(connection).select("session", id=path.name)
+        return "".join(f"session/{row.get('project_id')}/{path.name}.json" for row in rows)
+
+
+def _select_session(database: "_Database", id: str) -> Iterator[tuple[str, Values]]:
+    for session in database.select("session", id=id):
+        yield "session", session
+        if (project := session.get("project_id")) is not None:
+            yield from (("project", row) for row in database.select("project", id=project))
+    for message in database.select("message", session_id=id):
+        yield "message", message
+        yield from (("part", row) for row in database.select("part", message_id=message["id"]))
+    yield from (("part", row) for row in database.select("part", f" AND {_WITHOUT_MESSAGE}", session_id=id))
+    for table in ("session_message", "session_input", "todo"):
+        yield from ((table, row) for row in database.select(table, session_id=id))
+
+
+_WITHOUT_MESSAGE = "message_id NOT IN (SELECT id FROM message WHERE message.session_id = part.session_id)"
+
+_ORDERS: Mapping[str, tuple[str, ...]] = {
+    "message": ("time_created", "id"),
+    "part": ("id",),
+    "session_message": ("seq", "id"),
+    "session_input": ("admitted_seq", "id"),
+    "todo": ("position",),
+}
+
+
+class _Database:
+    """Queries of tables that may lack columns, or be absent."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._tables: dict[str, _Table] = {}
+
+    def select(self, table: str, further: str = "", **conditions: Any) -> Iterator[Values]:
+        """Yield the rows with these values, in order."""
+        columns = self._table(table).columns
+        if not conditions.keys() <= {*columns}:
+            return
+        order = [name for name in _ORDERS.get(table, ()) if name in columns] or ["rowid"]
+        where = " AND ".join(f"{name} = ?" for name in conditions) + further
+        query = f"SELECT * FROM {table} WHERE {where} ORDER BY {', '.join(order)}"  # noqa: S608  # our names
+        for values in self._connection.execute(query, [*conditions.values()]):
+            yield dict(zip(columns, values, strict=True))
+
+    def to_line(self, table: str, values: Values) -> RowLine:
+        columns = {name: _to_json(value) for name, value in values.items()}
+        key = [columns[name] for name in self._table(table).key]
+        row = {"table": table, "key": key[0] if len(key) == 1 else key, "columns": columns}
+        text = _encode(row)
+        name = "/".join((table, *map(str, key)))
+        if table == "project":  # of many sessions, and rewritten at each start of OpenCode
+            lasting = {name: value for name, value in columns.items() if not name.startswith("time_")}
+            name = f"{name}@{_digest(_encode(lasting))}"
+            return RowLine(_to_line(name, text), _to_line(name, text))
+        return RowLine(_to_line(name, text), _to_line(f"{name}@{_digest(text)}", text))
+
+    def _table(self, name: str) -> "_Table":
+        if name not in self._tables:
+            query = "SELECT name, pk FROM pragma_table_info(?)"
+            columns = self._connection.execute(query, (name,)).fetchall()
+            key = sorted((position, column) for column, position in columns if position)
+            self._tables[name] = _Table([column for column, _ in columns], [column for _, column in key])
+        return self._tables[name]
+
+
+class _Table(NamedTuple):
+    columns: list[str]
+    key: list[str]
+
+
+def without_ids(text: str | bytes | None) -> str | None:
+    """Return the content of a message or part, the same for a row and for a file of earlier versions; else None.
+
+    OpenCode 1.2 has moved the files into rows: the ids into columns, and the rest into `data`.
+    """
+    try:
+        record = msgspec.json.decode(text or b"")
+        if isinstance(record, dict) and record.keys() == {"table", "key", "columns"}:
+            if record["table"] not in ("message", "part"):
+                return None
+            return _content(record["key"], msgspec.json.decode(record["columns"]["data"]))
+        return _content(record["id"], record)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _content(id: Any, record: Mapping[str, Any]) -> str:
+    content = {name: value for name, value in record.items() if name not in _IDS}
+    return _digest(f"{id} {json.dumps(content, sort_keys=True)}")
+
+
+_IDS = ("id", "messageID", "sessionID")
+
+
+def _decode(data: bytes) -> str | bytes:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return {"base64": b64encode(value).decode()}
+    return {"real": str(value)} if isinstance(value, float) and not isfinite(value) else value
+
+
+def _encode(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _to_line(name: str, text: str) -> FileLine:
+    data = text.encode()
+    return FileLine(
+        START, data if len(data) <= MAX_LINE_BYTES else None, len(data), terminated=False, file=name
+    )

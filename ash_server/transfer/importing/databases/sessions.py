@@ -1,0 +1,223 @@
+"""The sessions in OpenCode's database, and snapshots that several readers share.
+
+A path below the file stands for one session: `…/opencode.db/ses_…`. No such file exists, because a file has no files
+below it, so paths, external ids and parents need no other form for these sessions.
+
+Of an import of many sessions, all read one snapshot (`share_snapshots`). Tables with accounts, credentials and secrets
+of shares are in the copy, but never read.
+"""
+
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from errno import EINVAL, EIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ash_server.file_access import ANY_FILE, FileAccess, real_path
+from ash_server.transfer.importing.databases.sqlite_snapshot import (
+    connect,
+    is_database,
+    private_folder,
+    take_snapshot,
+)
+
+_REQUIRED = frozenset({"session", "message", "part"})
+_COUNTED = ("session", "message", "part", "todo", "session_message", "session_input")
+
+_REST_PER_SECOND = 20
+"""Seconds without another snapshot, per second that the last one took: a large database is copied less often."""
+
+
+class StoredSession(NamedTuple):
+    """What changes when a session changes."""
+
+    rows: int
+    size: int
+    """Of the texts, in characters."""
+    updated_at: int
+    """In milliseconds; 0 if the database has no times."""
+
+
+class Snapshot(NamedTuple):
+    copy: Path
+    sessions: Mapping[str, StoredSession]
+    """By id, in order of the ids."""
+
+
+def database_of(path: Path) -> Path | None:
+    """Return the database of a session in it; None for other paths."""
+    return path.parent if path.parent.is_file() else None
+
+
+def expand(path: Path, access: FileAccess = ANY_FILE) -> list[Path]:
+    """Return the sessions in a database; any other path by itself. Raises OSError."""
+    if not is_database(path, access):
+        return [path]
+    with open_snapshot_of(path, access) as snapshot:
+        return [path / id for id in snapshot.sessions]
+
+
+def stored_session(path: Path, access: FileAccess = ANY_FILE) -> StoredSession:
+    """Raises OSError."""
+    with open_snapshot_of(path.parent, access) as snapshot:
+        return _find(path, snapshot)
+
+
+@contextmanager
+def open_session(path: Path, access: FileAccess = ANY_FILE) -> Iterator[sqlite3.Connection]:
+    """Open the snapshot with the session at a path. Raises OSError."""
+    with open_snapshot_of(path.parent, access) as snapshot:
+        _find(path, snapshot)
+        with reading(path), closing(connect(snapshot.copy)) as connection:
+            yield connection
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Raise OSError for an error of SQLite."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise OSError(EIO, f"SQLite cannot read it: {error}", str(path)) from None
+
+
+def _find(path: Path, snapshot: Snapshot) -> StoredSession:
+    if path.name not in snapshot.sessions:
+        raise OSError(EINVAL, f"no session {path.name} in the database", str(path.parent))
+    return snapshot.sessions[path.name]
+
+
+class _Taken(NamedTuple):
+    snapshot: Snapshot
+    states: tuple[tuple[int, int], ...]
+    """Of the program's files, before the snapshot."""
+    renewable_at: float
+
+
+@dataclass
+class SharedSnapshots:
+    """One snapshot per database, until `renew`."""
+
+    folder: Path
+    taken: dict[Path, _Taken] = field(default_factory=dict)
+
+    def get(self, database: Path, access: FileAccess) -> Snapshot:
+        """Raises OSError."""
+        resolved = real_path(database)
+        if resolved not in self.taken:
+            start, states = time.monotonic(), _states(resolved)
+            folder = self.folder / str(time.monotonic_ns())
+            folder.mkdir()
+            snapshot = _take(database, folder, access)
+            end = time.monotonic()
+            self.taken[resolved] = _Taken(snapshot, states, end + (end - start) * _REST_PER_SECOND)
+        return self.taken[resolved].snapshot
+
+    def renew(self) -> None:
+        """Forget the snapshots of databases that have changed."""
+        now = time.monotonic()
+        for database, taken in [*self.taken.items()]:
+            if now >= taken.renewable_at and _states(database) != taken.states:
+                taken.snapshot.copy.unlink(missing_ok=True)
+                del self.taken[database]
+
+
+_shared: ContextVar[SharedSnapshots | None] = ContextVar("_shared", default=None)
+
+
+@contextmanager
+def share_snapshots(shared: SharedSnapshots | None = None) -> Iterator[SharedSnapshots]:
+    """Take one snapshot per database within the block, or use the snapshots of another process."""
+    current = shared or _shared.get()
+    if current is not None:
+        token = _shared.set(current)
+        try:
+            yield current
+        finally:
+            _shared.reset(token)
+        return
+    with private_folder() as folder, share_snapshots(SharedSnapshots(folder)) as current:
+        yield current
+
+
+@contextmanager
+def open_snapshot_of(database: Path, access: FileAccess) -> Iterator[Snapshot]:
+    """Return the shared snapshot, or a temporary one. Raises OSError."""
+    shared = _shared.get()
+    if shared is not None:
+        yield shared.get(database, access)
+        return
+    with private_folder() as folder:
+        yield _take(database, folder, access)
+
+
+def _take(database: Path, folder: Path, access: FileAccess) -> Snapshot:
+    copy = take_snapshot(database, folder, access)
+    with reading(database), closing(connect(copy)) as connection:
+        return Snapshot(copy, _read_sessions(connection, database))
+
+
+def _read_sessions(connection: sqlite3.Connection, database: Path) -> dict[str, StoredSession]:
+    missing = sorted(_REQUIRED - table_names(connection))
+    if missing:
+        reason = f"Ash reads databases of OpenCode, and this one has no table {missing[0]}"
+        raise OSError(EINVAL, reason, str(database))
+    sessions: dict[str, StoredSession] = {}
+    for table in _COUNTED:
+        for id, *values in _sum_rows(connection, table):
+            rows, size, updated_at = (value if isinstance(value, int) else 0 for value in values)
+            known = sessions.get(id) or StoredSession(0, 0, 0)
+            if table == "session" and _is_name(id):
+                sessions[id] = known
+            if id in sessions:
+                newest = max(known.updated_at, updated_at)
+                sessions[id] = StoredSession(known.rows + rows, known.size + size, newest)
+    return sessions
+
+
+def _sum_rows(connection: sqlite3.Connection, table: str) -> Iterator[tuple[Any, ...]]:
+    """Yield the count, the size and the last change of the rows of each session."""
+    columns = column_names(connection, table)
+    owner = "id" if table == "session" else "session_id"
+    if owner not in columns:
+        return
+    size = "sum(length(data))" if "data" in columns else "0"
+    updated_at = next((each for each in ("time_updated", "time_created") if each in columns), None)
+    newest = f"max({updated_at})" if updated_at else "0"
+    query = f"SELECT {owner}, count(*), {size}, {newest} FROM {table} GROUP BY 1 ORDER BY 1"  # noqa: S608  # our names
+    yield from connection.execute(query)
+
+
+def table_names(connection: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
+def column_names(connection: sqlite3.Connection, table: str) -> list[str]:
+    """Return the columns in their order; none if there is no such table."""
+    return [name for (name,) in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))]
+
+
+def _is_name(id: object) -> bool:
+    """True for an id that can be the last part of a path; ids were written by others."""
+    return isinstance(id, str) and Path(id).name == id and "\0" not in id
+
+
+def _states(database: Path) -> tuple[tuple[int, int], ...]:
+    """Return the times and sizes of a database and its log."""
+    try:
+        stats = [file.stat() for file in database_files(database)]
+    except OSError:
+        return ()
+    return tuple((each.st_mtime_ns, each.st_size) for each in stats)
+
+
+def database_files(database: Path) -> Iterator[Path]:
+    """Yield the database, and its log if there is one."""
+    yield database
+    log = database.with_name(f"{database.name}-wal")
+    if log.exists():
+        yield log

@@ -1,0 +1,308 @@
+"""Import of the sessions in OpenCode's database."""
+
+import json
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ash_server.cli.import_.files import ImportReport, import_discovered, import_paths
+from ash_server.cli.import_.options import ImportOptions
+from ash_server.store import Store
+from ash_server.store.sessions import session_id_for
+from ash_server.transfer.exporting.in_memory import load_in_memory
+from ash_server.transfer.exporting.jsonl import export_messages
+from ash_server.transfer.importing.databases.opencode_rows import read_lines
+from ash_server.transfer.importing.transcript_files import find_files, find_homes, find_transcripts
+from tests.server.opencode_database import (
+    CHILD,
+    PARENT,
+    PROJECT,
+    SECRET,
+    START,
+    changing,
+    insert,
+    insert_row,
+    update,
+    write_database,
+)
+from tests.waiting import until
+
+NAME = f"opencode.db/{PARENT}"
+
+
+@pytest.fixture
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    return write_database(tmp_path / "home/.local/share/opencode/opencode.db")
+
+
+def fail(error: OSError) -> None:
+    raise error
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line.data or b"") for line in read_lines(path)]
+
+
+async def exported(store: Store, external_id: str = NAME) -> list[str]:
+    session = session_id_for("opencode", external_id)
+    parts = [part async for part in export_messages(store, session)]
+    return b"".join(parts).decode().splitlines()
+
+
+def counts(report: ImportReport) -> dict[str, int]:
+    assert report.unread == []
+    return {name: count for name, count in report.total.counts.items() if count}
+
+
+def test_a_row_is_one_line_of_json(database: Path) -> None:
+    with changing(database) as connection:
+        connection.execute("CREATE TABLE session_input (id TEXT PRIMARY KEY, session_id TEXT, prompt, x)")
+        insert(connection, "session_input", id="inp_1", session_id=PARENT, prompt='{"a": "é\n"}', x=b"\xff")
+        insert(connection, "session_input", id="inp_2", session_id=PARENT, prompt=2**60, x=float("inf"))
+    lines = [(line.data or b"").decode() for line in read_lines(database / PARENT)]
+
+    assert lines[0] == (
+        '{"table":"session","key":"ses_1a00parent","columns":{"id":"ses_1a00parent","project_id":"0f3c9d",'
+        '"parent_id":null,"slug":"brave-otter","directory":"/work/shop","title":"Sort the basket",'
+        '"version":"1.2.6","cost":0.25,"revert":null,"time_created":1772000000000,'
+        '"time_updated":1772000000000}}'
+    )
+    assert lines[3] == (
+        '{"table":"part","key":"prt_1a","columns":{"id":"prt_1a","message_id":"msg_1a",'
+        '"session_id":"ses_1a00parent","time_created":1772000000010,"time_updated":1772000000010,'
+        '"data":"{\\"type\\": \\"text\\", \\"text\\": \\"Sort the items by price\\"}"}}'
+    )
+    assert lines[6:8] == [
+        '{"table":"session_input","key":"inp_1","columns":{"id":"inp_1","session_id":"ses_1a00parent",'
+        '"prompt":"{\\"a\\": \\"é\\n\\"}","x":{"base64":"/w=="}}}',
+        '{"table":"session_input","key":"inp_2","columns":{"id":"inp_2","session_id":"ses_1a00parent",'
+        '"prompt":1152921504606846976,"x":{"real":"inf"}}}',
+    ]
+    assert [json.loads(line)["key"] for line in lines[8:]] == [[PARENT, 0], [PARENT, 1]]
+
+
+def test_rows_are_in_the_order_of_the_conversation(database: Path) -> None:
+    with changing(database) as connection:
+        insert_row(connection, "message", "msg_0", PARENT, START + 10, {"role": "user"})
+        insert_row(connection, "message", "msg_9", PARENT, START + 1, {"role": "user"})
+        insert_row(connection, "part", "prt_0", PARENT, START + 99, {"type": "text"}, "msg_1b")
+        insert_row(connection, "part", "prt_x", PARENT, START, {"type": "text"}, "msg_deleted")
+
+    assert [(row["table"], row["key"]) for row in rows_of(database / PARENT)] == [
+        ("session", PARENT),
+        ("project", PROJECT),
+        ("message", "msg_9"),
+        ("message", "msg_0"),
+        ("message", "msg_1a"),
+        ("part", "prt_1a"),
+        ("message", "msg_1b"),
+        ("part", "prt_0"),
+        ("part", "prt_1b"),
+        ("part", "prt_x"),
+        ("todo", [PARENT, 0]),
+        ("todo", [PARENT, 1]),
+    ]
+
+
+async def test_each_session_is_stored_with_its_rows(store: Store, database: Path) -> None:
+    report = await import_discovered(store, ImportOptions())
+
+    assert counts(report) == {"new": 14}
+    assert {each.name: each.head.source for each in report.imported.values()} == {
+        NAME: "opencode",
+        f"opencode.db/{CHILD}": "opencode",
+    }
+    for id in (PARENT, CHILD):
+        lines = [(line.data or b"").decode() for line in read_lines(database / id)]
+        assert await exported(store, f"opencode.db/{id}") == lines
+
+
+async def test_secrets_are_never_read(store: Store, database: Path) -> None:
+    await import_discovered(store, ImportOptions())
+
+    texts = [*await exported(store), *await exported(store, f"opencode.db/{CHILD}")]
+    assert len(texts) == 14
+    assert not [text for text in texts if SECRET in text or "evt_1" in text]
+
+
+async def test_importing_again_appends_new_and_changed_rows(store: Store, database: Path) -> None:
+    await import_paths(store, [database], ImportOptions())
+    first = await exported(store)
+    unchanged = await import_paths(store, [database], ImportOptions())
+    update(database, "part", "prt_1b", data='{"type": "tool", "tool": "grep"}', time_updated=START + 900)
+    with changing(database) as connection:
+        insert_row(connection, "message", "msg_1c", PARENT, START + 800, {"role": "user"})
+        connection.execute("DELETE FROM message WHERE id = 'msg_1a'")
+        connection.execute("UPDATE project SET time_updated = 1")  # at each start of OpenCode
+
+    changed = await import_paths(store, [database], ImportOptions())
+    again = await import_paths(store, [database], ImportOptions())
+
+    assert [counts(each) for each in (unchanged, changed, again)] == [
+        {"existing": 14},
+        {"new": 2, "existing": 12},
+        {"existing": 14},
+    ]
+    lines = {json.dumps(row["key"]): row for row in rows_of(database / PARENT)}
+    texts = await exported(store)
+    assert texts[: len(first)] == first
+    assert [json.loads(text) for text in texts[len(first) :]] == [lines['"prt_1b"'], lines['"msg_1c"']]
+
+
+async def test_a_row_that_was_deleted_in_ash_stays_deleted(store: Store, database: Path) -> None:
+    await import_paths(store, [database], ImportOptions())
+    session = session_id_for("opencode", NAME)
+    messages = await store.messages.list_messages(session, limit=100)
+    prompt = next(each for each in messages if "Sort the items" in (each.content or ""))
+    await store.messages.delete(session, prompt.sequence)
+    update(database, "part", "prt_1a", data='{"type": "text", "text": "Sort the items"}', time_updated=START)
+
+    report = await import_paths(store, [database], ImportOptions())
+
+    assert counts(report) == {"deleted": 1, "existing": 13}
+
+
+async def test_a_store_of_an_early_version_lacks_tables_and_columns(store: Store, database: Path) -> None:
+    with changing(database) as connection:
+        for table in ("todo", "project", "session_message", "event"):
+            connection.execute(f"DROP TABLE {table}")
+        for table in ("message", "session"):
+            connection.execute(f"ALTER TABLE {table} DROP COLUMN time_updated")
+
+    assert counts(await import_paths(store, [database], ImportOptions())) == {"new": 10}
+
+
+async def test_other_databases_are_refused(store: Store, tmp_path: Path) -> None:
+    other, broken = tmp_path / "other.db", tmp_path / "broken.db"
+    with closing(sqlite3.connect(other)) as connection:
+        connection.execute("CREATE TABLE session (id)")
+        connection.commit()
+    broken.write_bytes(other.read_bytes()[:3000])
+    paths = [other, broken, other / "ses_1", write_database(tmp_path / "shop.db") / "ses_none"]
+
+    report = await import_paths(store, paths, ImportOptions())
+
+    assert report.imported == {}
+    assert [(Path(each.path).name, each.reason) for each in report.unread] == [
+        ("other.db", "Ash reads databases of OpenCode, and this one has no table message"),
+        ("broken.db", "SQLite cannot read it: database disk image is malformed"),
+        ("other.db", "Ash reads databases of OpenCode, and this one has no table message"),
+        ("shop.db", "no session ses_none in the database"),
+    ]
+
+
+async def test_a_person_can_name_the_file_or_a_session(store: Store, tmp_path: Path, database: Path) -> None:
+    copy = write_database(tmp_path / "copies/old store.sqlite")
+    one = await import_paths(store, [database / PARENT], ImportOptions(name="the basket"))
+    folder = await import_paths(store, [copy.parent, copy], ImportOptions())
+
+    assert [each.name for each in one.imported.values()] == ["the basket"]
+    assert list(folder.imported) == [copy / PARENT, copy / CHILD]
+    assert [*find_files(database.parent, [], fail)] == [database / PARENT, database / CHILD]
+    loaded = load_in_memory(database / PARENT, NAME)
+    assert (loaded.session.message_count, loaded.session.source) == (8, "opencode")
+
+
+def write_tree(database: Path) -> list[Path]:
+    """Write the files from which OpenCode 1.2 has made its rows."""
+    storage = database.parent / "storage"
+    documents: dict[str, dict[str, Any]] = {}
+    for id in (PARENT, CHILD):
+        documents[f"session/{PROJECT}/{id}"] = {
+            "id": id,
+            "projectID": PROJECT,
+            "directory": "/work/shop",
+            "time": {"created": START, "updated": START},
+        }
+        for row in rows_of(database / id):
+            columns = row["columns"]
+            if row["table"] == "message":
+                document = {"id": row["key"], "sessionID": id, **json.loads(columns["data"])}
+                documents[f"message/{id}/{row['key']}"] = document
+            elif row["table"] == "part":
+                ids = {"id": row["key"], "sessionID": id, "messageID": columns["message_id"]}
+                document = {**ids, **json.loads(columns["data"])}
+                documents[f"part/{columns['message_id']}/{row['key']}"] = document
+    for name, document in documents.items():
+        path = storage / f"{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(document, indent=2))
+    return [storage / f"session/{PROJECT}/{id}.json" for id in (PARENT, CHILD)]
+
+
+def test_migrated_sessions_are_found_once(database: Path, tmp_path: Path) -> None:
+    files = write_tree(database)
+    kept = files[0].with_name("ses_0000only-a-file.json")
+    kept.write_text(files[0].read_text())
+    homes = find_homes({}, tmp_path / "home")
+
+    assert [each for home in homes for each in find_transcripts(home, fail)] == [
+        database / PARENT,
+        database / CHILD,
+        kept,
+    ]
+
+
+WRITER = """
+import json, sqlite3, sys, time as clock
+from pathlib import Path
+database, session, stop, progress = sys.argv[1:]
+connection = sqlite3.connect(database, timeout=0, isolation_level=None)
+connection.execute("PRAGMA wal_autocheckpoint=20")
+number = 0
+while not Path(stop).exists():
+    number += 1
+    message, part, time = f"msg_w{number:06}", f"prt_w{number:06}", 1_780_000_000_000 + number
+    text = json.dumps({"type": "text", "text": "x" * 500})
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("INSERT INTO message VALUES (?, ?, ?, ?, ?)", (message, session, time, time, '{"role": "user"}'))
+    connection.execute("INSERT INTO part VALUES (?, ?, ?, ?, ?, ?)", (part, message, session, time, time, text))
+    connection.execute("UPDATE session SET time_updated = ? WHERE id = ?", (time, session))
+    connection.execute("COMMIT")
+    changed = json.dumps({"type": "text", "text": "y" * 500, "number": number})
+    connection.execute("UPDATE part SET data = ?, time_updated = time_updated + 1 WHERE id = ?", (changed, part))
+    Path(progress).write_text(str(number))
+    clock.sleep(0.002)
+"""
+
+
+@contextmanager
+def writing(database: Path, folder: Path) -> Iterator[Path]:
+    """Let another process write until the end, and check that it never found the database locked.
+
+    The file that is returned contains the number of its transactions.
+    """
+    stop, progress = folder / "stop", folder / "progress"
+    arguments = (str(database), PARENT, str(stop), str(progress))
+    with subprocess.Popen([sys.executable, "-c", WRITER, *arguments], stderr=subprocess.PIPE) as writer:
+        try:
+            yield progress
+        finally:
+            stop.touch()
+            _, errors = writer.communicate()
+    assert (writer.returncode, errors) == (0, b"")
+
+
+async def test_nothing_is_lost_or_locked_while_the_program_writes(
+    store: Store, database: Path, tmp_path: Path
+) -> None:
+    with writing(database, tmp_path) as progress:
+        for _ in range(3):
+            await until(progress.exists)
+            progress.unlink()
+            report = await import_paths(store, [database], ImportOptions())
+            assert report.complete
+
+    await import_paths(store, [database], ImportOptions())
+
+    newest = {str(row["key"]): row for row in map(json.loads, await exported(store))}
+    assert newest == {str(row["key"]): row for row in rows_of(database / PARENT)}
+    assert len(newest) > len(rows_of(database / CHILD)) + 3
