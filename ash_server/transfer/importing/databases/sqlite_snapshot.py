@@ -91,7 +91,7 @@ def take_snapshot(path: Path, folder: Path, access: FileAccess = ANY_FILE) -> Pa
         for attempt in range(_MAX_ATTEMPTS):
             try:
                 _copy(database, file, copy, access, attempt)
-            except _Restless:
+            except (_Restless, FileNotFoundError):  # or the program has just deleted its log or journal
                 _remove(copy)
                 time.sleep(_PAUSE_SECONDS)
             except sqlite3.Error as error:
