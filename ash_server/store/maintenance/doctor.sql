@@ -44,9 +44,9 @@ SELECT slot_name, pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint
 FROM pg_replication_slots WHERE NOT active AND restart_lsn IS NOT NULL ORDER BY 1
 
 -- name: count_outdated_messages
--- The number of sessions read by an older parser: the first message shows it, since `ash reindex` goes in order.
+-- The number of sessions read by another parser: the first message shows it, since `ash reindex` goes in order.
 SELECT count(*) FROM session_counters JOIN messages USING (session_id)
-WHERE sequence = 1 AND kind <> 'deleted' AND parser_version < %s
+WHERE sequence = 1 AND kind <> 'deleted' AND parser_version <> %s
 
 -- name: count_outdated_events
 -- The number of sessions with events of another normaliser.

@@ -12,6 +12,7 @@ from ash_server.store import Store
 from ash_server.store.maintenance.doctor import Diagnosis, Limits, Statement, diagnose
 from ash_server.store.maintenance.vacuum import vacuum
 from ash_server.store.schema.tables import metadata
+from ash_shared.parsing.parse import PARSER_VERSION
 from tests.cluster import not_on_cluster
 from tests.server.cli.test_cli import ran_here
 
@@ -53,6 +54,7 @@ def codes(diagnosis: Diagnosis) -> list[str]:
         ([ENTRIES.format(40), "ANALYZE audit", ENTRIES.format(60)], Limits(rows=100), ["stale_statistics"]),
         ([ENTRIES.format(100), "DELETE FROM audit"], Limits(rows=100), ["dead_rows"]),
         (["UPDATE messages SET parser_version = 1"], Limits(), ["outdated_messages"]),
+        ([f"UPDATE messages SET parser_version = {PARSER_VERSION + 1}"], Limits(), ["outdated_messages"]),
         (["UPDATE messages SET parser_version = 1, kind = 'deleted'"], Limits(), []),
         (["UPDATE session_counters SET normalizer_version = 1"], Limits(), ["outdated_events"]),
         ([], Limits(pending_events=1), ["search_lag"]),
