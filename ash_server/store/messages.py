@@ -35,6 +35,7 @@ from ash_server.store.log.writer import (
     read_counters,
     read_counters_and_metadata,
     resolve_id_conflicts,
+    set_inherited,
     with_normalizer,
     without_nulls,
     write_events,
@@ -58,9 +59,10 @@ from ash_server.store.session_rows import get_session
 from ash_server.store.sessions import check_sequence, merge_metadata, set_metadata
 from ash_server.store.statements import statements
 from ash_server.store.text import check_text
-from ash_shared.eventlog import Normalizer
+from ash_shared.eventlog import Normalizer, inherited_records
 from ash_shared.model.message import Message
 from ash_shared.parsing.parse import PARSER_VERSION
+from ash_shared.records.inherited import InheritedRecords
 
 SQL = statements(__file__, merge=session_facts.SQL.merge)
 
@@ -129,7 +131,8 @@ async def append(
                 merged = merge_metadata(current, metadata)
         if new or end:
             # PostgreSQL writes the messages while their events are derived.
-            await _write_messages(conn, session_id, last, new, merged)
+            inherited = inherited_records(counters.normalizer_state)
+            await _write_messages(conn, session_id, last, new, merged, inherited)
             await _write_events(conn, session_id, counters, new, context, end=end)
         elif merged is not None:
             await set_metadata(conn, session_id, merged)
@@ -214,6 +217,7 @@ async def _write_messages(
     last: int,
     new: Sequence[PreparedMessage],
     metadata: str | None,
+    inherited: InheritedRecords,
 ) -> None:
     described = [message.described for message in new]
     values = {
@@ -232,7 +236,7 @@ async def _write_messages(
         "have_explicit_sources": [message.has_explicit_source for message in new],
         "blocks_starts": without_nulls([message.blocks and message.blocks.start for message in new]),
         "blocks_sizes": without_nulls([message.blocks and message.blocks.size for message in new]),
-        **collect_facts(described)._asdict(),
+        **collect_facts(described, inherited)._asdict(),
     }
     await conn.execute(SQL.write_messages, values)
     await insert_drift(conn, session_id, starmap(DescribedMessage, enumerate(described, last + 1)))
@@ -247,10 +251,11 @@ async def _write_events(
     *,
     end: bool,
 ) -> None:
-    last = counters.message_sequence
+    last, inherited = counters.message_sequence, 0
 
     async def derive_events(normalizer: Normalizer) -> list[PreparedEvent]:
-        events = await _derive_events(normalizer, session_id, last, new, context)
+        nonlocal inherited
+        events, inherited = await _derive_events(normalizer, session_id, last, new, context)
         if end:
             posted = "" if new else await last_posted(conn, session_id, last)
             events += ending(normalizer, session_id, last + len(new), posted, context.now)
@@ -261,20 +266,26 @@ async def _write_events(
     events = await resolve_id_conflicts(conn, session_id, derived)
     rows = columns(events, may_have_chunks=counters.may_have_chunks)
     await write_events(conn, session_id, counters, rows, saved, messages=len(new))
+    if inherited:
+        await set_inherited(conn, session_id, inherited)
 
 
 async def _derive_events(
     normalizer: Normalizer, session_id: UUID, last: int, new: Sequence[PreparedMessage], context: _Context
-) -> list[PreparedEvent]:
+) -> tuple[list[PreparedEvent], int]:
+    """Return the events, and the sequence of the last message that is inherited; 0 if none is."""
     if not last:
         normalizer.expect((message.line for message in new), context.now)
-    sequences = count(last + 1)
+    sequences, inherited = count(last + 1), 0
 
     def derive_next(message: PreparedMessage) -> list[PreparedEvent]:
+        nonlocal inherited
         sequence, text = next(sequences), message.content
-        return derive(normalizer, session_id, sequence, message.line, context.now, context.ids, text=text)
+        events = derive(normalizer, session_id, sequence, message.line, context.now, context.ids, text=text)
+        inherited = sequence if normalizer.is_inherited else inherited
+        return events
 
-    return list(chain.from_iterable(await offload_each(derive_next, new)))
+    return list(chain.from_iterable(await offload_each(derive_next, new))), inherited
 
 
 def _to_new_message(value: str | bytes | NewMessage, index: int) -> NewMessage:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ash_server.store.statements import statements
 from ash_server.store.text import storable
 from ash_shared.model.message import Description
+from ash_shared.records.inherited import InheritedRecords
 from ash_shared.records.system_text import typed_text
 
 UNNAMED, FROM_PROMPT, FROM_TOOL, RENAMED, FROM_PERSON = 0, 1, 2, 3, 4
@@ -62,15 +63,19 @@ class SessionFacts(NamedTuple):
 SQL = statements(__file__, from_tool=FROM_TOOL, renamed=RENAMED, from_person=FROM_PERSON)
 
 
-def collect_facts(messages: Sequence[Description]) -> SessionFacts:
+def collect_facts(messages: Sequence[Description], inherited: InheritedRecords | None = None) -> SessionFacts:
+    """Return the facts of some messages. `inherited` is the place in the session before them, if they are not its
+    first ones; it then is the place after them."""
     times = [
         time
         for each in messages
         for time in (each.header.timestamp, each.header.last_timestamp)
         if time is not None and time in _TIMES
     ]
-    prompt = _first_text(each.prompt for each in messages)
-    title, rank = _title(messages, prompt)
+    inherited = InheritedRecords() if inherited is None else inherited
+    own = [each for each in messages if inherited.follow(each.header)]
+    prompt = _first_text(each.prompt for each in own)
+    title, rank = _title(own, prompt)
     return SessionFacts(
         source=next((each.source for each in messages if each.source != "unknown"), "unknown"),
         first_at=to_datetime(min(times)) if times else None,
@@ -79,8 +84,8 @@ def collect_facts(messages: Sequence[Description]) -> SessionFacts:
         title_priority=rank,
         first_prompt=prompt,
         client_version=_first_text(each.header.client_version for each in reversed(messages)),
-        provider_session_id=_first_text(each.header.session_id for each in reversed(messages)),
-        agent_id=_agent_id(messages),
+        provider_session_id=_first_text(each.header.session_id for each in reversed(own)),
+        agent_id=_agent_id(own),
     )
 
 

@@ -141,7 +141,7 @@ async def get_tree(conn: AsyncConnection, session_id: UUID) -> list[TreeSession]
         level = [row for row in children if row[0] not in tree]  # a circle of parents ends
     originals = await existing_ids(conn, [row[3] for row in tree.values() if row[3] is not None])
     return [
-        TreeSession(id, agent_id, copied if original in originals else 0)
+        TreeSession(id, agent_id, copied or 0 if original is None or original in originals else 0)
         for id, agent_id, copied, original in (tree[id] for id in sorted(tree))
     ]
 
@@ -223,7 +223,7 @@ async def to_sessions(conn: AsyncConnection, rows: Sequence[DictRow]) -> list[Se
 def _without_missing(row: DictRow, stored: Collection[UUID]) -> DictRow:
     """Return the row with the id of the parent if the parent is stored, else its external id, else the id as text.
 
-    Only a stored session is the original of a copy.
+    Only a stored session is the original of a copy. Messages without one are inherited: the transcript says so.
     """
     if row["parent_id"] in stored:
         row["parent_external_id"] = None
@@ -231,7 +231,7 @@ def _without_missing(row: DictRow, stored: Collection[UUID]) -> DictRow:
         if row["parent_external_id"] is None:
             row["parent_external_id"] = str(row["parent_id"])
         row["parent_id"] = None
-    if row["copy_of"] not in stored:
+    if row["copy_of"] is not None and row["copy_of"] not in stored:
         row["copy_of"] = row["copied_messages"] = None
     return row
 

@@ -42,10 +42,11 @@ def load_sessions(paths: Iterable[str | Path]) -> Iterator[list[StandardMessage]
     begins = [_Beginning.read(transcript) for transcript in transcripts]
     copied = _count_copied(begins)
     for number, transcript in enumerate(transcripts):
-        fold = Fold()
+        fold, inherited = Fold(), 0
         for line in transcript.lines():
             fold.add(line.data or b"", transcript.source)
-        yield fold.messages(start=copied.get(number, 0))
+            inherited = max(inherited, fold.inherited_lines)
+        yield fold.messages(start=inherited or copied.get(number, 0))
 
 
 class _Beginning(NamedTuple):

@@ -53,6 +53,7 @@ from ash_shared.model.message import (
 from ash_shared.model.typed_blocks import typed_blocks
 from ash_shared.parsing.parsed_text import ParsedText, parse_raw
 from ash_shared.records.contract import Part, Record
+from ash_shared.records.inherited import InheritedRecords
 from ash_shared.records.json_text import is_blank, shown_text
 from ash_shared.records.steps import Origin as PromptOrigin
 from ash_shared.records.steps import Relation, is_of_person
@@ -105,6 +106,7 @@ class Fold:
         self._lines_seen: set[tuple[str, str]] = set()
         self._session: dict[str, str] = {}
         self._usage = StatedUsage()
+        self._inherited = InheritedRecords()
         self._costs: dict[str | None, float] = {}
         self._results: dict[str, Block] = {}
         self._retracted: set[str] = set()
@@ -122,7 +124,9 @@ class Fold:
     def add_header(self, raw: str | bytes, source: str | None) -> None:
         """Update the session's own fields from the header of a line, and add no message."""
         for parsed in _flatten(parse_raw(raw, source)):
-            self._update_session(parsed.header())
+            header = parsed.header()
+            self._update_session(header)
+            self._pass_inherited(header)
 
     def add(self, raw: str | bytes, source: str | None) -> None:
         self._line += 1
@@ -132,11 +136,17 @@ class Fold:
         for parsed in _flatten(parse_raw(raw, source)):
             header = parsed.header()
             self._update_session(header)
+            self._pass_inherited(header)
             if not self._is_duplicate_line(header, line):
                 for part in parsed.parts():
                     name = PartName(line, next(number))
                     source_name = shown_text(parsed.source(source))
                     self._add_part(part, _Origin(parsed, part.header_in(header), source_name, name))
+
+    @property
+    def inherited_lines(self) -> int:
+        """The number of lines so far if all of them are inherited from another session, else 0."""
+        return self._line + 1 if self._inherited else 0
 
     def messages(self, *, start: int = 0, end: int | None = None) -> list[StandardMessage]:
         """Return the messages that begin on the lines from `start` up to but excluding `end`; by default all."""
@@ -180,6 +190,13 @@ class Fold:
         self._lines_seen.add((header.uuid, line.digest))
         return is_duplicate
 
+    def _pass_inherited(self, header: RecordHeader) -> None:
+        """Follow the inherited records at the beginning; no own part continues them."""
+        was_inherited = bool(self._inherited)
+        self._inherited.follow(header)
+        if was_inherited and not self._inherited:
+            self._last = None
+
     def _update_session(self, header: RecordHeader) -> None:
         values = {"sessionId": header.session_id, "cliVersion": header.client_version, "model": header.model}
         self._session.update({key: value for key, value in values.items() if value})
@@ -195,6 +212,8 @@ class Fold:
                 self._results.setdefault(call, {}).update(fields)
             if not self._usage.accept(part):
                 return
+        if self._inherited:
+            part = replace(part, usage=None, cost=None, metadata={**part.metadata, "inherited": True})
         self._add_taken_prompts(part, origin)
         draft = self._draft_for(part, origin)
         if draft is not None:

@@ -26,6 +26,7 @@ and emitting their events needs a turn.
 from ash_shared.eventlog.emitter import Context, Event, Line, line_of, parse_line
 from ash_shared.eventlog.normalizer import FIRST_LINES, NORMALIZER_VERSION, Normalizer, OpenTurn
 from ash_shared.eventlog.posted_events import NOTED
+from ash_shared.eventlog.state import inherited_records
 
 __all__ = [
     "FIRST_LINES",
@@ -36,6 +37,7 @@ __all__ = [
     "Line",
     "Normalizer",
     "OpenTurn",
+    "inherited_records",
     "line_of",
     "parse_line",
 ]

@@ -22,6 +22,7 @@ from ash_shared.model.blocks import Block
 from ash_shared.model.event_types import CATALOGUE
 from ash_shared.model.events import ChatEvent, read_event
 from ash_shared.records import steps
+from ash_shared.records.inherited import next_own_ordinal
 from ash_shared.records.json_text import RawMessage
 
 NORMALIZER_VERSION = 8
@@ -139,10 +140,18 @@ class Normalizer:
         turn = self._output.state.turn
         return None if turn is None else OpenTurn(turn.id, usage.costs_of_turn(turn), turn.is_over)
 
+    @property
+    def is_inherited(self) -> bool:
+        """True if the last line was inherited from another session."""
+        return self._output.state.own_ordinal is not None
+
     def follow(self, line: Line, context: Context) -> list[Event]:
         """Same as `normalize`, for a parsed line; events in wire form."""
         output = self._output
         output.start_line(line, context)
+        output.state.own_ordinal = next_own_ordinal(
+            output.state.own_ordinal, line.header, is_first=not output.state.has_records
+        )
         turns.leave_other_turn(output)
         answer = output.state.last_streamed
         for step in (

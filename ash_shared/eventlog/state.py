@@ -37,6 +37,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ash_shared.model.blocks import Block
+from ash_shared.records.inherited import InheritedRecords
 from ash_shared.records.prompt_queue import Phase, PromptQueue
 from ash_shared.records.repeated_blocks import BlockForm
 from ash_shared.records.steps import SlotKind, Speaker
@@ -363,6 +364,8 @@ class State(_Stored):
     """True if the last turn was interrupted and no other has begun."""
     has_records: bool = False
     """True if a line of a known format has come."""
+    own_ordinal: int | None = None
+    """The ordinal of the first own record, while the records are inherited from another session."""
 
     def after_the_end(self) -> "State":
         """Return what remains of the state when everything is closed."""
@@ -378,6 +381,7 @@ class State(_Stored):
             prompts_by_parent=self.prompts_by_parent,
             first_prompts=self.first_prompts,
             clock_lag=self.clock_lag,
+            own_ordinal=self.own_ordinal,
             queue=PromptQueue(records_deliveries=self.queue.records_deliveries),
         )
 
@@ -414,6 +418,13 @@ def with_whole_texts(state: State) -> State:
     """Return the state with open texts as a whole. Raises OpenTextMissing."""
     slots = [replace(slot, text=slot.whole_text(), beginning_length=0, text_number=0) for slot in state.slots]
     return replace(state, slots=slots)
+
+
+def inherited_records(state: str | None) -> InheritedRecords:
+    """Return the place of a saved state among the inherited records; the whole state is decoded only within them."""
+    if state is None or '"own_ordinal":' not in state:
+        return InheritedRecords(is_first='"has_records":true' not in (state or ""))
+    return InheritedRecords(decode_state(state).own_ordinal, is_first=False)
 
 
 def decode_state(state: str | None) -> State:

@@ -90,7 +90,8 @@ def costs_of_turn(turn: Turn) -> Block:
 
 
 def count_part(state: State, turn: Turn | None, part: Part, usage: Block) -> None:
-    if not repetitions.accept_usage(state, part) or turn is None:
+    is_new = repetitions.accept_usage(state, part)
+    if not is_new or turn is None or state.own_ordinal is not None:
         return
     count_answer(turn, _answer_key(part), usage)
     agent = part.metadata.get("agentId")

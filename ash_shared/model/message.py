@@ -125,6 +125,9 @@ class MessageMetadata(AshModel):
     """True if a later record revokes the message."""
     shadow_of: Omittable[str] = Field(default=ABSENT, alias="shadowOf")
     """The id of the message that this one duplicates. Duplicates are kept, and have no usage."""
+    inherited: Omittable[bool] = ABSENT
+    """True if the transcript states that the message was copied from the session that started this one, or that this
+    one is a fork of. Its usage counts there."""
 
 
 class StandardMessage(AshModel):
@@ -165,6 +168,11 @@ class RecordHeader(NamedTuple):
     """Latest time in a record with several, such as the last update of a session; milliseconds since 1970."""
     agent: str | None = None
     """The subagent that wrote the session, by its id in the parent's transcript; empty for a main session."""
+    ordinal: int | None = None
+    """The number of the record in its transcript, if the format counts them."""
+    own_ordinal: int | None = None
+    """In the first record of a session: the ordinal of its first own record. It inherited the records before that one
+    from the session that started it, or that it is a fork of."""
 
 
 def merge_headers(records: Sequence[RecordHeader]) -> RecordHeader:

@@ -28,7 +28,8 @@ class Session(AshModel):
     copy_of: Omittable[UUID] = Field(default=ABSENT, alias="copyOf")
     """The session that this one copies or forks, and begins like. Absent unless the original is stored."""
     copied_messages: Omittable[int] = Field(default=ABSENT, alias="copiedMessages")
-    """The number of messages at the beginning that are copies. Their usage counts only in the other session."""
+    """The number of messages at the beginning that are copies. Their usage counts only in the other session. Without
+    `copyOf`, the transcript itself states that they are another session's."""
     agent_id: Omittable[str] = Field(default=ABSENT, alias="agentId")
     """The subagent that wrote the session, by its id in the parent's events: `agentId` in the result of the call that
     started it, or `targetSessionId` and `fromSessionId`. Absent for main sessions and if unknown."""

@@ -10,7 +10,8 @@ import pytest
 from ash_server.cli.import_.files import import_paths
 from ash_server.cli.import_.options import ImportOptions
 from ash_server.store import Store
-from ash_server.transfer import load_sessions
+from ash_server.transfer import load_session, load_sessions
+from ash_server.transfer.exporting.in_memory import load_in_memory
 from ash_shared.model.events import ToolResultEvent
 from ash_shared.model.message import StandardMessage
 from ash_shared.model.session import Session
@@ -88,6 +89,10 @@ def restamped(lines: list[Line]) -> list[Line]:
     return [{**line, "timestamp": "2026-03-03T11:00:00.000Z"} for line in lines]
 
 
+def numbered(lines: list[Line]) -> list[Line]:
+    return [{**line, "ordinal": number} for number, line in enumerate(lines)]
+
+
 ANSWERS = [said("d1", 10), said("d2", 20)]
 FILES: Mapping[str, list[Line]] = {
     "main": of_main(
@@ -107,6 +112,13 @@ FILES: Mapping[str, list[Line]] = {
         *restamped(rollout(1, 1, source="cli")),
         *rollout(5, 7)[1:],
     ],
+    "numbered child": numbered(
+        [
+            *rollout(6, 7, **started_by(1), subagent_history_start_ordinal=5)[:1],
+            *rollout(1, 1, source="cli", parent_thread_id=f"{CODEX}0", subagent_history_start_ordinal=2),
+            *rollout(6, 7)[1:],
+        ]
+    ),
     "fork": rollout(4, 5_000, source="cli", forked_from_id=f"{CODEX}1"),
 }
 NAMES = {
@@ -117,6 +129,7 @@ NAMES = {
     "child": f"{ROLLOUTS}{CODEX}2.jsonl",
     "grandchild": f"{ROLLOUTS}{CODEX}3.jsonl",
     "copying child": f"{ROLLOUTS}{CODEX}5.jsonl",
+    "numbered child": f"{ROLLOUTS}{CODEX}6.jsonl",
     "fork": f"{ROLLOUTS}{CODEX}4.jsonl",
 }
 
@@ -188,6 +201,65 @@ async def test_child_that_copies_its_parent_is_named_and_counted_by_its_own_turn
         assert (summary.turns, summary.user_messages, summary.assistant_messages) == (1, 1, 1)
         assert await tokens(store, child) == (7, None)
         await store.messages.reindex(child.id)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("numbered child",), ("codex", "numbered child"), ("numbered child", "codex")],
+    ids="first ".join,
+)
+async def test_child_that_states_where_it_begins_is_counted_from_there_without_its_parent(
+    store: Store, user_home: Path, names: tuple[str, ...]
+) -> None:
+    child = (await imported(store, user_home, *names))["numbered child"]
+
+    await assert_counts_from_its_beginning(store, child)
+    await store.messages.reindex(child.id)
+    await store.events.rebuild(child.id)
+    await assert_counts_from_its_beginning(store, child)
+    stored_messages = (await store.conversation.get_page(child.id)).messages
+    assert [message.metadata.inherited for message in stored_messages] == [True, True, None, None]
+
+
+async def test_child_is_counted_from_its_beginning_if_its_lines_are_appended_one_by_one(store: Store) -> None:
+    child = await store.sessions.create(source="codex", external_id="child")
+    for line in FILES["numbered child"]:
+        await store.messages.append(child.id, [json.dumps(line)])
+
+    await assert_counts_from_its_beginning(store, child)
+
+
+async def assert_counts_from_its_beginning(store: Store, child: Session) -> None:
+    summary = await store.conversation.read_summary(child.id)
+    listed = await store.sessions.get(child.id)
+
+    assert (listed.title, summary.title, listed.copied_messages, listed.copy_of) == (
+        "Dig 6.",
+        "Dig 6.",
+        5,
+        None,
+    )
+    assert listed.metadata["sessionId"] == f"{CODEX}6"
+    assert (summary.turns, summary.user_messages, summary.assistant_messages) == (1, 1, 1)
+    assert await tokens(store, child) == (7, None)
+
+
+def test_exported_child_is_counted_from_its_beginning(user_home: Path) -> None:
+    child = load_in_memory(user_home / NAMES["numbered child"], "child")
+
+    assert (child.session.title, child.summary.title, child.summary.turns) == ("Dig 6.", "Dig 6.", 1)
+    assert child.summary.usage is not None
+    assert child.summary.usage.output_tokens == 7
+
+
+def test_loads_a_child_from_its_beginning(user_home: Path) -> None:
+    path = user_home / NAMES["numbered child"]
+
+    whole = load_session(path)
+    [own] = load_sessions([path])
+
+    usage = [message.usage.output_tokens if message.usage else None for message in whole]
+    assert (transcript_texts(own), usage) == (["Dig 6.", "Dug 6."], [None, None, None, 7])
 
 
 @pytest.mark.parametrize("names", [("codex", "copying child"), ("copying child", "codex")], ids="first ".join)

@@ -67,7 +67,7 @@ async def read_summary(connect: Connect, session_id: UUID) -> SessionSummary:
         session = await get_session(conn, session_id)
     copied = session.copied_messages or 0
     events = await _read_events(connect, session_id, _keep_for_summary)
-    is_subagent = bool(session.agent_id)
+    is_subagent = bool(session.agent_id) or session.copy_of is None  # or the copies are inherited
     after = copied if is_subagent else 0
     models = await _count_models(connect, session_id, after) if session.message_count else Counter[str]()
     summary = await asyncio.to_thread(

@@ -28,6 +28,7 @@ from ash_server.store.log.writer import (
     lock,
     milliseconds,
     resolve_id_conflicts,
+    set_inherited,
 )
 from ash_server.store.message_pages import set_by_writer
 from ash_server.store.session_facts import to_milliseconds
@@ -111,6 +112,8 @@ async def rebuild_locked(conn: AsyncConnection, session_id: UUID, counters: Coun
     await conn.execute(SQL.delete_ends, [session_id, counters.event_sequence])
     await open_texts.delete(conn, session_id)
     await open_texts.write(conn, session_id, saved)
+    if work.inherited:
+        await set_inherited(conn, session_id, work.inherited)
     return Rebuilt(work.messages, work.written)
 
 
@@ -179,6 +182,8 @@ class _Rebuild:
         self.written = 0
         self.issues = IssueCounts(0, 0)
         self.may_have_chunks = False
+        self.inherited = 0
+        """The sequence of the last message that is inherited; 0 if none is."""
         self._conn = conn
         self._session_id = session_id
         self._last = last
@@ -210,6 +215,8 @@ class _Rebuild:
         place = self._session_id, line.sequence
         read = await offload(StoredLine.read, line)
         self._pending += derive(self.normalizer, *place, read, line.now, text=line.content)
+        if self.normalizer.is_inherited:
+            self.inherited = line.sequence
         if len(self._pending) >= _BATCH_SIZE:
             await self._flush()
 

@@ -170,6 +170,11 @@ def milliseconds() -> int:
     return time.time_ns() // 1_000_000
 
 
+async def set_inherited(conn: AsyncConnection, session_id: UUID, messages: int) -> None:
+    """Store how many first messages are another session's by the transcript itself, wherever that session is."""
+    await conn.execute(SQL.set_inherited, [messages, session_id])
+
+
 async def write_events(
     conn: AsyncConnection,
     session_id: UUID,

@@ -41,6 +41,10 @@ WHERE session_id = %(session_id)b
 -- Both in one statement.
 WITH inserted AS ({insert_events}) {update_counters}
 
+-- name: set_inherited
+-- The number of inherited messages at the beginning of a session. No stored session is their original.
+UPDATE sessions SET copy_of = NULL, copied_messages = %s WHERE id = %s
+
 -- name: find_last_posted
 -- The last event if it was posted after a message. Events derived from the message precede those posted after it.
 SELECT CASE WHEN origin = 'posted' AND message_sequence = %b THEN explicit_id END

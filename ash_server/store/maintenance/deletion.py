@@ -31,6 +31,7 @@ from ash_shared.eventlog.normalizer import SavedState
 from ash_shared.model.message import Description
 from ash_shared.parsing.describe import describe_parsed
 from ash_shared.parsing.parsed_text import parse_raw
+from ash_shared.records.inherited import InheritedRecords
 
 SQL = statements(__file__, event_json=event_json())
 
@@ -168,6 +169,7 @@ class _Comparison:
         """True if the events of other messages are not the same."""
         self.facts = SessionFacts()
         """Facts from the other messages."""
+        self._inherited = InheritedRecords()
         self._session_id = session_id
         self._sequence = sequence
         self._full = Normalizer()
@@ -197,7 +199,7 @@ class _Comparison:
             self._rest = Normalizer(state=self._full.state())
             derive(self._full, self._session_id, sequence, line, now)
         else:
-            self.facts = self.facts.merge(collect_facts([described]))
+            self.facts = self.facts.merge(collect_facts([described], self._inherited))
             self._compare(lambda normalizer: derive(normalizer, self._session_id, sequence, line, now))
 
     def _observe(self, posted: UnderivedEvent) -> None:

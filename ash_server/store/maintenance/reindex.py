@@ -23,6 +23,7 @@ from ash_server.store.statements import statements
 from ash_shared.model.message import Description, Kind, Role
 from ash_shared.parsing.parse import PARSER_VERSION, BlocksPlace, describe_with_place
 from ash_shared.parsing.parsed_text import parse_raw
+from ash_shared.records.inherited import InheritedRecords
 
 _PAGE_SIZE = 500
 _PAGE_BYTES = 8 * 1024 * 1024
@@ -126,6 +127,7 @@ class _Reindexing:
         self._conn = conn
         self._session_id = session_id
         self._last = 0
+        self._inherited = InheritedRecords()
 
     async def process_pages(self) -> None:
         """Continue after the last message processed."""
@@ -133,7 +135,7 @@ class _Reindexing:
             outdated = [each for each in page if not each.is_current()]
             if outdated:
                 await self._write_page(outdated)
-            self.facts = self.facts.merge(collect_facts([each.now for each in page]))
+            self.facts = self.facts.merge(collect_facts([each.now for each in page], self._inherited))
             self.read += len(page)
             self.written += len(outdated)
             self._last = page[-1].stored.sequence

@@ -20,6 +20,7 @@ from ash_shared.eventlog import FIRST_LINES, Normalizer
 from ash_shared.model.event_types import CHUNKS
 from ash_shared.model.session import Session
 from ash_shared.projections import SessionSummary, count_models, to_session_summary
+from ash_shared.records.inherited import InheritedRecords
 
 
 class InMemorySession(NamedTuple):
@@ -44,18 +45,26 @@ def load_in_memory(path: Path, name: str, source: str | None = None) -> InMemory
     )
     first = list(islice(messages, FIRST_LINES))
     normalizer.expect((message.line for message in first), now)
-    texts = list[str]()
+    texts, inherited, copied = list[str](), InheritedRecords(), 0
     for count, message in enumerate(chain(first, messages), 1):
         texts.append(message.content)
         new_events += derive(normalizer, session_id, count, message.line, now)
-        facts = facts.merge(collect_facts([message.described]))
+        facts = facts.merge(collect_facts([message.described], inherited))
+        copied = count if inherited else copied
     written = columns(new_events)
     counts = {"message_count": count, "event_count": len(new_events), **_event_counts(written)}
     fields = {"id": session_id, "external_id": name, "file_modified_at": modified_at, **counts}
     session = _build_session(fields, facts)
-    models = count_models(transform_messages(texts, source))
-    events = (each.event for each in new_events)
-    summary = to_session_summary(events, open_turn=normalizer.open_turn(), models=models)
+    own = (each for each in transform_messages(texts, source) if not each.metadata.inherited)
+    models = count_models(own)
+    events = ({**each.event, "messageSequence": each.message_sequence} for each in new_events)
+    summary = to_session_summary(
+        events,
+        open_turn=normalizer.open_turn(),
+        models=models,
+        copied_messages=copied,
+        is_subagent=True,
+    )
     return InMemorySession(session, list(_collapsed(written)), summary, result)
 
 

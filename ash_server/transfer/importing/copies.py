@@ -30,7 +30,7 @@ async def mark_copies(store: Store, session_id: UUID) -> None:
         compared = _sizes(relatives)
         try:
             for relative, copy in zip(relatives, await _find_copies(store, relatives), strict=True):
-                if copy != _stored_mark(relative):
+                if copy != _stored_mark(relative) and not _is_inherited(relative):
                     await store.transcripts.set_copy(relative.session_id, copy)
         except SessionChanged:  # deleted or replaced
             compared = None
@@ -39,6 +39,11 @@ async def mark_copies(store: Store, session_id: UUID) -> None:
 
 def _stored_mark(relative: Relative) -> Copy | None:
     return None if relative.copy_of is None else Copy(relative.copy_of, relative.copied_messages or 0)
+
+
+def _is_inherited(relative: Relative) -> bool:
+    """True if the transcript itself states which messages are not its own."""
+    return relative.copy_of is None and relative.copied_messages is not None
 
 
 def _sizes(relatives: list[Relative]) -> list[tuple[UUID, int]]:

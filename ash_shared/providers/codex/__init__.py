@@ -36,7 +36,7 @@ from ash_shared.records.contract import (
     unknown_record,
 )
 from ash_shared.records.fingerprints import ENVELOPE_KEYS, body_keys
-from ash_shared.records.json_fields import first_text, is_one_of, text_at, to_milliseconds, value_at
+from ash_shared.records.json_fields import count_at, first_text, is_one_of, text_at, to_milliseconds, value_at
 from ash_shared.records.steps import TurnStart
 
 
@@ -337,9 +337,10 @@ def header(record: Record) -> RecordHeader:
         client_version=text_at(body, "cli_version"),
         model=first_text(body, ("model",)) or text_at(body, "thread_settings", "model"),
         title=text_at(body, "thread_name"),
-        parent=first_text(body, ("parent_thread_id", "forked_from_id"))
-        or text_at(body, "source", "subagent", "thread_spawn", "parent_thread_id"),
+        parent=_parent(record, body),
         agent=_agent_of_session(record, body),
+        ordinal=count_at(record, "ordinal"),
+        own_ordinal=_own_ordinal(record, body),
     )
 
 
@@ -354,11 +355,43 @@ def identify(record: Record) -> Identity:
 
 
 def _agent_of_session(record: Record, body: Any) -> str | None:
-    """Return the id of the thread if another one started it. A fork is not a subagent."""
+    """Return the id of the thread if another one, or Codex itself, started it. A fork is not a subagent."""
     if record.get("type") != "session_meta":
         return None
-    is_subagent = text_at(body, "parent_thread_id") or value_at(body, "source", "subagent")
+    starters = (value_at(body, "source", name) for name in ("subagent", "internal"))
+    kind = (text_at(body, "thread_source") or "").lower()
+    is_subagent = text_at(body, "parent_thread_id") or any(starters) or kind in _STARTED_THREADS
     return _session_id(record, body) if is_subagent else ""
+
+
+_STARTED_THREADS = frozenset(
+    {"guardian_review", "guardianreview", "memory_consolidation", "memoryconsolidation", "subagent"}
+)
+"""Values of `thread_source`, in lower case, of threads that no person started."""
+
+
+def _parent(record: Record, body: Any) -> str | None:
+    """Return the thread that started this one, or that it is a fork of; at last the root of a subagent's threads."""
+    named = first_text(body, ("parent_thread_id", "forked_from_id")) or text_at(
+        body, "source", "subagent", "thread_spawn", "parent_thread_id"
+    )
+    if named is not None or record.get("type") != "session_meta":
+        return named
+    root, thread = text_at(body, "session_id"), text_at(body, "id")
+    return root if root != thread and thread is not None else None
+
+
+def _own_ordinal(record: Record, body: Any) -> int | None:
+    """Return the ordinal of the first own line of a thread that begins with lines of another one.
+
+    A fork with a `history_base` refers to the lines of its origin instead.
+    """
+    if record.get("type") != "session_meta":
+        return None
+    start = count_at(body, "subagent_history_start_ordinal")
+    if start is None and value_at(body, "history_base") is None:
+        start = count_at(body, "forked_from_ordinal_exclusive")
+    return start or None
 
 
 def _metadata_object(record: Record) -> Any:

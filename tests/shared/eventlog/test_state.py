@@ -106,6 +106,7 @@ STORED: dict[str, Any] = {
     "clock_lag": 7,
     "is_interrupted": True,
     "has_records": True,
+    "own_ordinal": 7,
 }
 """Every stored field with a value that is not its default."""
 

@@ -598,6 +598,8 @@ def test_reads_errors_of_all_records(line: Line, code: str, message: str) -> Non
     assert [(error["code"], error["message"]) for error in errors] == [(code, message)]
 
 
+OF_CODEX = {"session_id": "b", "parent": "r", "agent": "b"}
+OF_A_PERSON = {"session_id": "b", "agent": ""}
 FACTS = [
     (
         META,
@@ -613,6 +615,34 @@ FACTS = [
     (
         {"type": "session_meta", "payload": {"id": "b", "parent_thread_id": "a"}},
         {"session_id": "b", "parent": "a", "agent": "b"},
+    ),
+    *(
+        ({"ordinal": 0, "type": "session_meta", "payload": payload}, {"ordinal": 0, **expected})
+        for payload, expected in (
+            (
+                {"id": "b", "session_id": "r", "parent_thread_id": "a", "subagent_history_start_ordinal": 9},
+                {"session_id": "b", "parent": "a", "agent": "b", "own_ordinal": 9},
+            ),
+            ({"id": "b", "session_id": "r", "thread_source": "GuardianReview"}, OF_CODEX),
+            ({"id": "b", "session_id": "r", "source": {"internal": "memory_consolidation"}}, OF_CODEX),
+            ({"id": "b", "session_id": "r", "source": {"subagent": "review"}}, OF_CODEX),
+            ({"id": "b", "session_id": "b", "thread_source": "User", "source": "cli"}, OF_A_PERSON),
+            ({"id": "b", "session_id": "b", "thread_source": {"Feature": "voice"}}, OF_A_PERSON),
+            (
+                {"id": "b", "session_id": "b", "forked_from_id": "a", "forked_from_ordinal_exclusive": 9},
+                {**OF_A_PERSON, "parent": "a", "own_ordinal": 9},
+            ),
+            (
+                {
+                    "id": "b",
+                    "session_id": "b",
+                    "forked_from_id": "a",
+                    "forked_from_ordinal_exclusive": 9,
+                    "history_base": {"thread_id": "a", "end_ordinal_exclusive": 9},
+                },
+                {**OF_A_PERSON, "parent": "a"},
+            ),
+        )
     ),
     (event("thread_name_updated", thread_name="Notes"), {"timestamp": 1770091506000, "title": "Notes"}),
     (

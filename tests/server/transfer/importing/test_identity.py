@@ -482,7 +482,7 @@ async def test_marks_fork_whose_import_was_interrupted(
     """All lines are stored, but the session is not compared with others and has no path yet."""
     for step in (Step(A, FOUR), Step(B, FORK)):
         await run(store, folder, step)
-    await connection.execute("UPDATE sessions SET path = NULL, copy_of = NULL")
+    await connection.execute("UPDATE sessions SET path = NULL, copy_of = NULL, copied_messages = NULL")
     await run(store, folder, Step(B, FORK))
 
     assert await stored(store, folder) == [Stored(A, FOUR), Stored(B, FORK, None, A, 2)]
