@@ -116,6 +116,18 @@ _CURSOR_MESSAGE_KEYS = frozenset({"role", "content"})
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
+def is_cursor_sdk_message(record: dict[str, Any]) -> bool:
+    """Return True for a message of Cursor's SDK, which has the ids of its agent and run, and no id of its own."""
+    return (
+        "run_id" in record
+        and isinstance(record["run_id"], str)
+        and isinstance(record.get("agent_id"), str)
+        and isinstance(record.get("type"), str)
+        and CLAUDE_LINE_KEYS.isdisjoint(record.keys() - {"tools"})
+        and "session_id" not in record
+    )
+
+
 def is_cursor_line(record: dict[str, Any]) -> bool:
     """Return True for a line of Cursor: only a role and text blocks, with a UUID session id or a `timestamp_ms`."""
     message = record.get("message")

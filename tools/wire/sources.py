@@ -239,4 +239,12 @@ LISTS: list[List] = [
         "gemini_cli",
         _gemini_event,
     ),
+    List(
+        "Cursor SDK: messages of a run",
+        CURSOR_SDK,
+        "package/dist/esm/messages.d.ts",
+        union("SDKMessage"),
+        "cursor",
+        lambda name: {"type": name, "agent_id": "a1", "run_id": "r1"},
+    ),
 ]

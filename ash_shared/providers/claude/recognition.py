@@ -14,6 +14,7 @@ from ash_shared.records.fingerprints import (
     PI_MESSAGE_KEYS,
     body_keys,
     is_cursor_line,
+    is_cursor_sdk_message,
 )
 from ash_shared.records.json_fields import is_one_of, value_at
 
@@ -167,7 +168,7 @@ def is_response(record: Record) -> bool:
 
 def is_line(record: Record) -> bool:
     if "message" in record:
-        return not is_cursor_line(record)
+        return not (is_cursor_line(record) or is_cursor_sdk_message(record))
     return (
         not _is_gemini_cli_message(record)
         and not record.keys() & {"parts", "kwargs"}
@@ -192,6 +193,8 @@ def is_result(record: Record) -> bool:
 
 
 def is_system(record: Record) -> bool:
+    if is_cursor_sdk_message(record):
+        return False
     has_own_key = not CLAUDE_LINE_KEYS.isdisjoint(record)
     return has_own_key or record.get("subtype") != "init" or "permissionMode" not in record
 

@@ -1,4 +1,4 @@
-"""Cursor: the lines of `cursor-agent --output-format stream-json`, and its transcripts on disk.
+"""Cursor: the lines of `cursor-agent --output-format stream-json`, its transcripts on disk, and messages of its SDK.
 
 Sources: Cursor's description of its output format, and captured runs; tool and transcript formats are not
 published. A stream line resembles one of Claude's, but has no `uuid`, and its message has only a role and a
@@ -31,6 +31,8 @@ from ash_shared.model.blocks import (
     without,
 )
 from ash_shared.model.message import RecordHeader, Role
+from ash_shared.providers.cursor import sdk
+from ash_shared.providers.cursor.usage import standard_usage
 from ash_shared.records.contract import (
     Marks,
     ParsedRecord,
@@ -44,9 +46,14 @@ from ash_shared.records.contract import (
     speaker_of_role,
     unknown_record,
 )
-from ash_shared.records.fingerprints import CLAUDE_LINE_KEYS, ENVELOPE_KEYS, body_keys, is_cursor_line
+from ash_shared.records.fingerprints import (
+    CLAUDE_LINE_KEYS,
+    ENVELOPE_KEYS,
+    body_keys,
+    is_cursor_line,
+    is_cursor_sdk_message,
+)
 from ash_shared.records.json_fields import (
-    count_at,
     first_text,
     input_at,
     is_integer,
@@ -54,7 +61,6 @@ from ash_shared.records.json_fields import (
     message_error,
     text_at,
     to_milliseconds,
-    token_usage,
     value_at,
 )
 from ash_shared.records.steps import Chunk, ChunkEnd, Step, TurnEnd, TurnStart, keyed_relation
@@ -252,7 +258,7 @@ def header(record: Record) -> RecordHeader:
     """Return the metadata of a line. Lines have no ids."""
     return RecordHeader(
         timestamp=to_milliseconds(record.get("timestamp_ms")),
-        session_id=text_at(record, "session_id"),
+        session_id=first_text(record, ("session_id", "agent_id")),
         model=text_at(record, "model"),
     )
 
@@ -292,19 +298,8 @@ def _result_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     texts = [block for block in parsed.blocks if block["type"] == "text"]
     error = message_error(wire_name(record) or "error", text_at(record, "result")) if failed else None
     role: Speaker | None = "system" if failed else "assistant" if texts else None
-    usage = _standard_usage(record.get("usage"))
+    usage = standard_usage(record.get("usage"))
     return [Part(role=role, blocks=texts, usage=usage, error=error, relation="turn_end")]
-
-
-def _standard_usage(usage: Any) -> Block | None:
-    """Return the usage. Cursor's input count excludes cached tokens."""
-    return token_usage(
-        usage,
-        input=count_at(usage, "inputTokens"),
-        output=count_at(usage, "outputTokens"),
-        cache_read=count_at(usage, "cacheReadTokens"),
-        cache_creation=count_at(usage, "cacheWriteTokens"),
-    )
 
 
 def _turn_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
@@ -397,6 +392,8 @@ _UNKNOWN = WireType(unknown_record)
 
 
 def wire_type(record: Record) -> WireType:
+    if is_cursor_sdk_message(record):
+        return sdk.SDK_TYPES.get(record["type"], _UNKNOWN)
     name = text_at(record, "type")
     if name is None:
         return _TRANSCRIPT_LINE if "type" not in record and "message" in record else _UNKNOWN
@@ -411,13 +408,17 @@ def _is_own(record: Record) -> bool:
     name = record.get("type")
     if name is None:
         return not body_keys(record) and _is_transcript(record)
-    return is_one_of(name, TYPES) and TYPES[name].matches(record) and record.keys().isdisjoint(ENVELOPE_KEYS)
+    if not record.keys().isdisjoint(ENVELOPE_KEYS):
+        return False
+    if is_cursor_sdk_message(record):
+        return name in sdk.SDK_TYPES
+    return is_one_of(name, TYPES) and TYPES[name].matches(record)
 
 
 PROVIDER = Provider(
     source="cursor",
     recognize=recognize,
-    marks=Marks(TYPES, untyped_keys={"role"}),
+    marks=Marks(TYPES.keys() | sdk.SDK_TYPES.keys(), untyped_keys={"role"}),
     wire_type=wire_type,
     parse_block=parse_block,
     header=header,
