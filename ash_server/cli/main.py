@@ -24,7 +24,10 @@ COMMANDS = {
     "delete": ("delete", "Delete sessions with their messages and events, or single messages of a session."),
     "demo": ("demo", "Start Ash with sample sessions, open the viewer, and print the addresses."),
     "doctor": ("doctor", "Check the database, and show its sizes."),
-    "drift": ("drift.command", "List content that Ash does not recognize: unknown types and malformed blocks."),
+    "drift": (
+        "drift.command",
+        "List content that Ash does not recognize: unknown types and malformed blocks.",
+    ),
     "events": ("events", "Show the event log of a session: `ash events SESSION`."),
     "export": ("export", "Write the bytes of an imported file, or its events."),
     "hooks": ("hooks.command", "Let Claude Code or Codex store their transcripts after each turn."),

@@ -30,6 +30,7 @@ CREATE TABLE account_state (id TEXT PRIMARY KEY, token TEXT);
 CREATE TABLE control_account (email TEXT, access_token TEXT);
 CREATE TABLE credential (id TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE session_share (session_id TEXT PRIMARY KEY, secret TEXT);
+CREATE INDEX message_role ON message (session_id, json_extract(data, '$.role'));
 """
 
 

@@ -22,6 +22,7 @@ import msgspec
 
 from ash_server.file_access import ANY_FILE, FileAccess
 from ash_server.transfer.importing.databases.sessions import open_session, reading
+from ash_server.transfer.importing.databases.sqlite_snapshot import columns_of
 from ash_server.transfer.importing.lines import MAX_LINE_BYTES, START, FileLine, batched
 
 SOURCE = "opencode"
@@ -46,7 +47,6 @@ def read_lines(path: Path, access: FileAccess = ANY_FILE) -> Iterator[FileLine]:
 def read_rows(path: Path, access: FileAccess = ANY_FILE) -> Iterator[RowLine]:
     """Yield the rows of a session in order: session, project, each message with its parts, to-dos. Raises OSError."""
     with open_session(path, access) as connection, reading(path):
-        connection.text_factory = _decode
         database = _Database(connection)
         for table, values in _select_session(database, path.name):
             yield database.to_line(table, values)
@@ -110,8 +110,10 @@ class _Database:
         order = [name for name in _ORDERS.get(table, ()) if name in columns] or ["rowid"]
         where = " AND ".join(f"{name} = ?" for name in conditions) + further
         query = f"SELECT * FROM {table} WHERE {where} ORDER BY {', '.join(order)}"  # noqa: S608  # our names
-        for values in self._connection.execute(query, [*conditions.values()]):
-            yield dict(zip(columns, values, strict=True))
+        rows = self._connection.execute(query, [*conditions.values()])
+        names = [name for name, *_ in rows.description]  # with generated columns
+        for values in rows:
+            yield dict(zip(names, values, strict=True))
 
     def to_line(self, table: str, values: Values) -> RowLine:
         columns = {name: _to_json(value) for name, value in values.items()}
@@ -127,8 +129,7 @@ class _Database:
 
     def _table(self, name: str) -> "_Table":
         if name not in self._tables:
-            query = "SELECT name, pk FROM pragma_table_info(?)"
-            columns = self._connection.execute(query, (name,)).fetchall()
+            columns = columns_of(self._connection, name)
             key = sorted((position, column) for column, position in columns if position)
             self._tables[name] = _Table([column for column, _ in columns], [column for _, column in key])
         return self._tables[name]
@@ -161,13 +162,6 @@ def _content(id: Any, record: Mapping[str, Any]) -> str:
 
 
 _IDS = ("id", "messageID", "sessionID")
-
-
-def _decode(data: bytes) -> str | bytes:
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return data
 
 
 def _to_json(value: Any) -> Any:

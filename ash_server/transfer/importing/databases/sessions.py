@@ -19,13 +19,14 @@ from typing import Any, NamedTuple
 
 from ash_server.file_access import ANY_FILE, FileAccess, real_path
 from ash_server.transfer.importing.databases.sqlite_snapshot import (
+    columns_of,
     connect,
     is_database,
     private_folder,
     take_snapshot,
 )
 
-_REQUIRED = frozenset({"session", "message", "part"})
+_REQUIRED = ("message", "part", "session")
 _COUNTED = ("session", "message", "part", "todo", "session_message", "session_input")
 
 _REST_PER_SECOND = 20
@@ -162,9 +163,9 @@ def _take(database: Path, folder: Path, access: FileAccess) -> Snapshot:
 
 
 def _read_sessions(connection: sqlite3.Connection, database: Path) -> dict[str, StoredSession]:
-    missing = sorted(_REQUIRED - table_names(connection))
+    missing = next((table for table in _REQUIRED if not columns_of(connection, table)), None)
     if missing:
-        reason = f"Ash reads databases of OpenCode, and this one has no table {missing[0]}"
+        reason = f"Ash reads databases of OpenCode, and this one has no table {missing}"
         raise OSError(EINVAL, reason, str(database))
     sessions: dict[str, StoredSession] = {}
     for table in _COUNTED:
@@ -181,7 +182,7 @@ def _read_sessions(connection: sqlite3.Connection, database: Path) -> dict[str, 
 
 def _sum_rows(connection: sqlite3.Connection, table: str) -> Iterator[tuple[Any, ...]]:
     """Yield the count, the size and the last change of the rows of each session."""
-    columns = column_names(connection, table)
+    columns = {name for name, _ in columns_of(connection, table)}
     owner = "id" if table == "session" else "session_id"
     if owner not in columns:
         return
@@ -192,18 +193,9 @@ def _sum_rows(connection: sqlite3.Connection, table: str) -> Iterator[tuple[Any,
     yield from connection.execute(query)
 
 
-def table_names(connection: sqlite3.Connection) -> set[str]:
-    return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-
-
-def column_names(connection: sqlite3.Connection, table: str) -> list[str]:
-    """Return the columns in their order; none if there is no such table."""
-    return [name for (name,) in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))]
-
-
 def _is_name(id: object) -> bool:
     """True for an id that can be the last part of a path; ids were written by others."""
-    return isinstance(id, str) and Path(id).name == id and "\0" not in id
+    return isinstance(id, str) and id not in ("", "..") and Path(id).name == id and "\0" not in id
 
 
 def _states(database: Path) -> tuple[tuple[int, int], ...]:

