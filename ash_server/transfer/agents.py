@@ -171,6 +171,22 @@ AGENTS: tuple[CLI, ...] = (
     _opencode_store("kilo", "Kilo"),
     _opencode_store("mimocode", "MiMoCode"),
     _opencode_store("icodemate", "ICodeMate"),
+    CLI(
+        "devin",
+        "Devin",
+        "atif",
+        (Root("devin/cli", "XDG_DATA_HOME", ".local/share"),),
+        ("transcripts",),
+        re.compile(r"transcripts/[^/]+\.json"),
+    ),
+    CLI(
+        "vtcode",
+        "VT Code",
+        "atif",
+        (Root(".vtcode"),),
+        ("sessions",),
+        re.compile(r"sessions/atif-trajectory-[^/]+\.json"),
+    ),
 )
 """In the order of lists. The viewer has the names and colours of the ids, in `lib/source-names.js` and `page.css`."""
 

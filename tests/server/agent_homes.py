@@ -68,6 +68,24 @@ def _pi(session: str) -> LINES:
     ]
 
 
+def _trajectory(session: str) -> LINES:
+    return [
+        {
+            "schema_version": "ATIF-v1.7",
+            "session_id": session,
+            "agent": {"name": "sorter", "version": "1.0"},
+            "steps": [
+                {
+                    "step_id": 1,
+                    "timestamp": "2026-03-02T09:00:00Z",
+                    "source": "user",
+                    "message": f"Sort the shelves of {session}",
+                }
+            ],
+        }
+    ]
+
+
 _COWORK = "Library/Application Support/Claude/local-agent-mode-sessions/account/space"
 
 TRANSCRIPTS: Mapping[str, tuple[str, LINES]] = {
@@ -81,6 +99,8 @@ TRANSCRIPTS: Mapping[str, tuple[str, LINES]] = {
     "prime": (".prime/agent/sessions/prime-1.jsonl", _pi("prime-1")),
     "openclaw": (".openclaw/agents/main/sessions/openclaw-1.jsonl", _pi("openclaw-1")),
     "qclaw": (".qclaw/agents/main/sessions/qclaw-1.jsonl", _pi("qclaw-1")),
+    "devin": (".local/share/devin/cli/transcripts/devin-1.json", _trajectory("devin-1")),
+    "vtcode": (".vtcode/sessions/atif-trajectory-vtcode-1.json", _trajectory("vtcode-1")),
 }
 """Path and lines of a transcript, by the id of its agent."""
 
@@ -106,6 +126,8 @@ _OTHER_FILES = (
     ".openclaw/agents/main/agent/models.json",
     ".openclaw/credentials/1.json",
     ".openclaude/settings.json",
+    ".local/share/devin/cli/credentials.json",
+    ".vtcode/sessions/history.json",
     ".trae/cli/auth.json",
 )
 

@@ -27,6 +27,8 @@ const NAMES = {
   kilo: "Kilo",
   mimocode: "MiMoCode",
   icodemate: "ICodeMate",
+  devin: "Devin",
+  vtcode: "VT Code",
 };
 
 /** The agent that wrote a session: the one in its metadata, else the first one of its format. */
