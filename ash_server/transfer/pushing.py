@@ -27,8 +27,8 @@ from ash_server.transfer.importing.file_import import (
 )
 from ash_server.transfer.importing.identity import TextDiffers
 from ash_server.transfer.importing.lines import FileLine, LineStart
-from ash_server.transfer.importing.parents import TranscriptHead, find_parent, line_bytes, read_head
-from ash_server.transfer.importing.transcript import open_transcript
+from ash_server.transfer.importing.parents import Parent, TranscriptHead, find_parent, line_bytes, read_head
+from ash_server.transfer.importing.transcript import embedded_transcripts, open_transcript
 from ash_server.transfer.importing.transcript_files import (
     Home,
     declared_at,
@@ -76,7 +76,8 @@ async def push_file(  # noqa: PLR0913  # one argument per option
     access: FileAccess = ANY_FILE,
     advance: Callable[[int], None] = _ignore,
 ) -> PushedFile:
-    """Push a transcript into its session on the server; see `file_import.import_file`. Raises OSError, ApiError.
+    """Push a transcript, with the subagents that it contains, into its sessions on the server; see
+    `file_import.import_file`. Raises OSError, ApiError.
 
     `pushed` is the result of an earlier push of the same file.
     """
@@ -89,7 +90,14 @@ async def push_file(  # noqa: PLR0913  # one argument per option
     file = TranscriptFile(path, name, transcript, source, modified_at, ByteProgress(advance), access)
     if head.names is None and (nothing := result_without_lines(path, transcript.lines())):
         return PushedFile(ImportedFile(_NO_SESSION, name, head, nothing, has_session=False), None)
-    return await _FilePush(server, file, head, pushed, declared.agent).run(find_parent(path, head, homes))
+    whole = await _FilePush(server, file, head, pushed, declared.agent).run(find_parent(path, head, homes))
+    embedded: dict[str, ImportedFile] = {}
+    for each in embedded_transcripts(transcript, head.source):
+        above = whole.imported if each.parent is None else embedded[each.parent]
+        own_head = read_head([each.text], head.source)
+        push = _FilePush(server, file.part(each), own_head, None, declared.agent)
+        embedded[each.name] = (await push.run(Parent(above.session_id, above.name))).imported
+    return whole._replace(imported=whole.imported._replace(embedded=tuple(embedded.values())))
 
 
 def _name(path: Path, head: TranscriptHead, homes: Iterable[Home]) -> str:
@@ -120,7 +128,7 @@ class _FilePush:
         self._agent = {} if agent is None else {"agent": agent}
         self._rejected: list[UUID] = []
 
-    async def run(self, parent: Any) -> PushedFile:
+    async def run(self, parent: Parent | None) -> PushedFile:
         while True:
             claim = await self._claim()
             target = _RemoteSession(self._server, claim.session_id, self._file)

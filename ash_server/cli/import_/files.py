@@ -56,7 +56,8 @@ class ImportReport:
     @property
     def session_ids(self) -> list[UUID]:
         """The sessions of the files, each once."""
-        return list(dict.fromkeys(each.session_id for each in self.imported.values() if each.has_session))
+        sessions = (each for imported in self.imported.values() for each in imported.sessions())
+        return list(dict.fromkeys(each.session_id for each in sessions))
 
     @property
     def complete(self) -> bool:
@@ -68,7 +69,8 @@ class ImportReport:
             self.unread.append(outcome)
         else:
             self.imported[path] = outcome
-            self.total.add(outcome.result)
+            for each in (outcome, *outcome.embedded):
+                self.total.add(each.result)
 
     def add_unread(self, error: OSError) -> None:
         self.unread.append(UnreadFile.from_error(error))

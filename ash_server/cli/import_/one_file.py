@@ -41,8 +41,9 @@ async def import_one_file(
             access=options.access,
             advance=advance,
         )
-        if imported.has_session and agent is not None:
-            await store.sessions.set_agent(imported.session_id, agent)
+        if agent is not None:
+            for each in imported.sessions():
+                await store.sessions.set_agent(each.session_id, agent)
         if imported.has_session and (parent := find_parent(path, imported.head, homes, store.tenant)):
             await store.sessions.set_parent(imported.session_id, *parent)
     except OSError as error:

@@ -31,7 +31,9 @@ def print_report(report: ImportReport) -> None:
 
 def print_report_json(report: ImportReport) -> None:
     imported = report.imported.items()
-    sessions = [_session_fields(path, each, report.copies) for path, each in imported if each.has_session]
+    sessions = [
+        _session_fields(path, each, report.copies) for path, whole in imported for each in whole.sessions()
+    ]
     skipped = [visible(str(path)) for path, each in imported if not each.has_session]
     unread = [{"path": visible(path), "reason": reason} for path, reason in report.unread]
     summary = {**_count_fields(report.total), "seconds": report.seconds}
@@ -43,7 +45,8 @@ def warn_of_problems(report: ImportReport) -> None:
     for path, reason in report.unread:
         warn(f"{path}: {reason}")
     for file, imported in report.imported.items():
-        _warn_of_lines(file, imported.result)
+        for each in (imported, *imported.embedded):
+            _warn_of_lines(file, each.result)
     if report.total.counts["changed"]:
         warn("existing messages were kept; use --replace to re-import")
 

@@ -45,7 +45,12 @@ from ash_server.transfer.importing.lines import (
 from ash_server.transfer.importing.mirrored import MirroredRecords
 from ash_server.transfer.importing.parents import TranscriptHead, line_bytes, read_head
 from ash_server.transfer.importing.result import ImportResult, LineProblem, Outcome, decode_line
-from ash_server.transfer.importing.transcript import Transcript, open_transcript
+from ash_server.transfer.importing.transcript import (
+    EmbeddedTranscript,
+    Transcript,
+    embedded_transcripts,
+    open_transcript,
+)
 from ash_server.transfer.importing.transcript_files import uncompressed
 from ash_shared.model.message import Message, StoredKind
 from ash_shared.model.pages import AppendedMessage
@@ -68,6 +73,12 @@ class ImportedFile(NamedTuple):
     result: ImportResult
     has_session: bool = True
     """False if the file has nothing to store and no session yet."""
+    embedded: tuple["ImportedFile", ...] = ()
+    """The sessions of subagents that the file contains."""
+
+    def sessions(self) -> Iterator["ImportedFile"]:
+        """Yield the session of the file and those of its subagents."""
+        yield from (self, *self.embedded) if self.has_session else ()
 
 
 class _Batch(NamedTuple):
@@ -97,20 +108,35 @@ async def import_file(  # noqa: PLR0913  # one argument per option
     even if that was imported from elsewhere. If there is none, `name` is the external id of a new session.
 
     `advance` is called with the number of bytes processed since its last call. `replace` first replaces the session by
-    an empty one; the import follows in other transactions, so after an interruption the next import continues. Raises
-    OSError, AshError.
+    an empty one; the import follows in other transactions, so after an interruption the next import continues.
+    Subagents that the file contains become sessions whose parent is its session. Raises OSError, AshError.
     """
     transcript = open_transcript(path, access)
     source = source or transcript.source
     head = read_head(map(line_bytes, transcript.lines()), source)
     modified_at = transcript.modified_at()
     file = TranscriptFile(path, name, transcript, source, modified_at, ByteProgress(advance), access)
-    names = head.names if identify else None
+    imported = await _import_transcript(store, file, head, identify=identify, replace=replace)
+    embedded: dict[str, ImportedFile] = {}
+    for each in embedded_transcripts(transcript, head.source):
+        part = file.part(each)
+        own_head = read_head([each.text], head.source)
+        child = await _import_transcript(store, part, own_head, identify=identify, replace=replace)
+        parent = imported if each.parent is None else embedded[each.parent]
+        await store.sessions.set_parent(child.session_id, parent.session_id, parent.name)
+        embedded[each.name] = child
+    return imported._replace(embedded=tuple(embedded.values()))
+
+
+async def _import_transcript(
+    store: Store, file: "TranscriptFile", head: TranscriptHead, *, identify: bool, replace: bool
+) -> ImportedFile:
+    name, names = file.name, head.names if identify else None
     if names is not None:
         return await _import_identified(store, file, head, names, replace=replace)
     session = await find_session(store, head.source, name)
-    if session is None and (nothing := result_without_lines(path, transcript.lines())):
-        advance(transcript.size())
+    if session is None and (nothing := result_without_lines(file.path, file.transcript.lines())):
+        file.advance(file.transcript.size())
         return ImportedFile(
             session_id_for(head.source, name, store.tenant), name, head, nothing, has_session=False
         )
@@ -152,11 +178,21 @@ class TranscriptFile(NamedTuple):
 
     def read(self, start: LineStart = START) -> Iterator[FileLine]:
         """Yield the lines of the file from `start`. Raises OSError."""
+        if self.transcript.is_embedded:
+            return (line for line in self.transcript.lines() if line.place >= start)
         return read_file(self.path, start, self.access)
 
     def size(self) -> int:
         """Raises OSError."""
         return text_size(self.path, self.access)
+
+    def part(self, embedded: EmbeddedTranscript) -> "TranscriptFile":
+        """Return the transcript of a subagent that the file contains. Its bytes are counted with the file."""
+        return self._replace(
+            name=f"{self.name}#{embedded.name}",
+            transcript=embedded.transcript(self.transcript),
+            advance=ByteProgress(_ignore),
+        )
 
 
 async def _import_identified(

@@ -1,10 +1,13 @@
-"""Transcripts: a single file, a session spread over many files, or one in a database. No database needed."""
+"""Transcripts: a file, a session spread over many files or in a database, or a part of a document. Needs no store."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from ash_server.file_access import ANY_FILE, FileAccess
 from ash_server.transfer.importing import opencode
@@ -13,7 +16,7 @@ from ash_server.transfer.importing.databases import opencode_rows
 from ash_server.transfer.importing.databases.opencode_rows import RowLine
 from ash_server.transfer.importing.databases.sessions import database_files, database_of, stored_session
 from ash_server.transfer.importing.databases.sqlite_snapshot import companions
-from ash_server.transfer.importing.lines import FileLine, read_file
+from ash_server.transfer.importing.lines import START, FileLine, read_file
 from ash_server.transfer.importing.transcript_files import modification_time, past_time
 
 Stamps = tuple[tuple[int, int], ...]
@@ -38,6 +41,8 @@ class Transcript(NamedTuple):
     """In a database: the lines, with the names of their versions."""
     other_copy: Callable[[], str] | None = None
     """The name of the first message if the session was imported from the other place where its CLI stores sessions."""
+    is_embedded: bool = False
+    """True if it is a part of its file, which belongs to another session."""
 
 
 def places_of(path: Path) -> list[Path]:
@@ -99,3 +104,60 @@ def _open_rows(path: Path, database: Path, access: FileAccess) -> Transcript:
         rows=partial(opencode_rows.read_rows, path, access),
         other_copy=partial(opencode_rows.file_name, path, access),
     )
+
+
+_DOCUMENTS = "atif"
+"""The format of documents that contain the transcripts of subagents."""
+
+
+class EmbeddedTranscript(NamedTuple):
+    """The trajectory of a subagent in an ATIF document, which becomes a session of its own."""
+
+    name: str
+    """Unique in the document: its id, after that of the trajectory that contains it, if that is embedded too."""
+    parent: str | None
+    """The name of the embedded trajectory that contains it; None if the document does."""
+    text: bytes
+
+    def transcript(self, document: Transcript) -> Transcript:
+        """Return the transcript of the trajectory: its text as it is written in the document, byte for byte."""
+        line = FileLine(START, self.text, len(self.text), terminated=False)
+        return document._replace(lines=lambda: iter([line]), is_embedded=True)
+
+
+class _Trajectory(msgspec.Struct):
+    trajectory_id: str | None = None
+    subagent_trajectories: list[msgspec.Raw] | None = None
+
+
+def embedded_transcripts(transcript: Transcript, source: str) -> Iterator[EmbeddedTranscript]:
+    """Yield the trajectories in a document, each before those that it contains. Raises OSError."""
+    if source == _DOCUMENTS:
+        document = next(transcript.lines(), None)
+        if document is not None and document.data is not None:
+            yield from _read_embedded(document.data, None, "")
+
+
+def _read_embedded(text: bytes, parent: str | None, prefix: str) -> Iterator[EmbeddedTranscript]:
+    names: set[str] = set()
+    for raw in _decode_trajectory(text).subagent_trajectories or ():
+        inner = bytes(raw)
+        id = _decode_trajectory(inner).trajectory_id or "subagent"
+        name = prefix + next(each for each in _numbered(id) if each not in names)
+        names.add(name.removeprefix(prefix))
+        yield EmbeddedTranscript(name, parent, inner)
+        yield from _read_embedded(inner, name, f"{name}/")
+
+
+def _numbered(id: str) -> Iterator[str]:
+    """Yield the id, and then with a number: writers may repeat it."""
+    yield id
+    yield from (f"{id}#{number}" for number in count(2))
+
+
+def _decode_trajectory(text: bytes) -> _Trajectory:
+    """Return the fields of a trajectory; of another text, none."""
+    try:
+        return msgspec.json.decode(text, type=_Trajectory)
+    except (ValueError, RecursionError):
+        return _Trajectory()
