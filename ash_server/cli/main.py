@@ -29,7 +29,10 @@ COMMANDS = {
         "List content that Ash does not recognize: unknown types and malformed blocks.",
     ),
     "events": ("events", "Show the event log of a session: `ash events SESSION`."),
-    "export": ("export", "Write the bytes of an imported file, or its events."),
+    "export": (
+        "export",
+        "Write the bytes of an imported file, its events, or a trajectory for evaluation tools.",
+    ),
     "hooks": ("hooks.command", "Let Claude Code or Codex store their transcripts after each turn."),
     "import": ("import_.command", "Store transcripts, each as a session."),
     "ingest": ("ingest.command", "Store a stream while passing it through."),
