@@ -44,7 +44,7 @@ class DriftGroup(AshModel):
     """Blocks with the same source, client version, type and reason."""
 
     source: str
-    """The format of the messages."""
+    """The format of the messages; the session's, if no provider recognizes them."""
     client_version: Omittable[str] = Field(default=ABSENT, alias="clientVersion")
     """The version of the tool that wrote the messages, from the message, else from its session."""
     raw_type: Omittable[str] = Field(default=ABSENT, alias="rawType")

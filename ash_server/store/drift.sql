@@ -12,13 +12,14 @@ FROM session_counters, unnest(%(sequences)b::bigint[], %(reasons)b::text[], %(ra
 WHERE session_id = %(session_id)b
 
 -- name: report_drift
--- Groups by source, client version, type and reason, last seen first.
+-- Groups by source, client version, type and reason, last seen first. A message that no provider recognizes has the
+-- source of its session.
 WITH seen AS (
-    SELECT drift.source, coalesce(drift.client_version, sessions.client_version, '') AS client_version,
+    SELECT CASE drift.source WHEN 'unknown' THEN sessions.source ELSE drift.source END AS source,
+        coalesce(drift.client_version, sessions.client_version, '') AS client_version,
         raw_type, reason, count, seen_at, session_id, sequence
     FROM drift JOIN sessions ON sessions.id = session_id
-    WHERE (%(source)s::text IS NULL OR drift.source = %(source)s)
-      AND (%(reason)s::text IS NULL OR reason = %(reason)s)
+    WHERE (%(reason)s::text IS NULL OR reason = %(reason)s)
       AND (%(since)s::timestamptz IS NULL OR seen_at >= %(since)s)
 ), placed AS (
     SELECT *, row_number() OVER (
@@ -26,6 +27,7 @@ WITH seen AS (
         ORDER BY seen_at DESC, session_id, sequence DESC
     ) AS place
     FROM seen
+    WHERE %(source)s::text IS NULL OR source = %(source)s
 )
 SELECT source, nullif(client_version, '') AS "clientVersion", nullif(raw_type, '') AS "rawType", reason,
     sum(count) AS count, min(seen_at) AS "firstSeen", max(seen_at) AS "lastSeen",

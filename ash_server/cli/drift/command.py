@@ -21,12 +21,12 @@ from ash_server.cli.common.store import with_store
 from ash_server.cli.drift.bug_report import Shapes, to_bug_report
 from ash_server.errors import MessageDeleted, MessageNotFound, SessionNotFound
 from ash_server.store import Store
-from ash_server.store.drift import MAX_SAMPLES, StoredPlace, client_version_of, raw_type_of
+from ash_server.store.drift import MAX_SAMPLES, DriftReport, StoredPlace, client_version_of, raw_type_of
 from ash_server.store.session_facts import to_datetime
 from ash_server.transfer.importing.databases.sessions import share_snapshots
 from ash_server.transfer.importing.transcript import open_transcript
 from ash_server.transfer.importing.transcript_files import find_files, find_homes
-from ash_shared import describe_message, parse_message_content
+from ash_shared import MessageContent, describe_message, parse_message_content
 from ash_shared.model.message import UNKNOWN_SOURCE
 
 _MAX_GROUPS = 1000
@@ -101,17 +101,23 @@ async def _read_store(store: Store, shapes: Shapes | None) -> _Report:
     if len(report.drift) == _MAX_GROUPS:
         warn(f"only the {_MAX_GROUPS} groups seen last are listed")
     if shapes is not None:
-        for place in (place for group in report.drift for place in group.samples):
-            await _add_stored_shapes(store, place, shapes)
+        await _add_stored_shapes(store, report, shapes)
     return _Report(report.model_dump()["drift"], "in the store")
 
 
-async def _add_stored_shapes(store: Store, place: StoredPlace, shapes: Shapes) -> None:
+async def _add_stored_shapes(store: Store, report: DriftReport, shapes: Shapes) -> None:
+    for group in report.drift:
+        for place in group.samples:
+            shapes.add(group.source, await _read_stored_blocks(store, place))
+
+
+async def _read_stored_blocks(store: Store, place: StoredPlace) -> list[MessageContent]:
+    """Return the blocks of a message, or none if it was deleted since the groups were read."""
     try:
         message = await store.messages.get_message_parsed(place.session_id, place.sequence)
     except (MessageDeleted, MessageNotFound, SessionNotFound):
-        return  # deleted since the groups were read
-    shapes.add(message.source, message.parsed or [])
+        return []
+    return message.parsed or []
 
 
 def _write_bug_report(file: Path, report: _Report, shapes: Shapes) -> None:

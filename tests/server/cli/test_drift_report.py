@@ -45,7 +45,8 @@ def lines(*records: Any) -> str:
 
 def test_report_has_the_shapes_of_unknown_records(ash: Ash, tmp_path: Path) -> None:
     older = {**HOLOGRAM, "version": "2.1.330"}
-    path = written(tmp_path / "s.jsonl", f"{USER}\n" + lines(older, HOLOGRAM, {**HOLOGRAM, "uuid": "u9"}))
+    first = {**json.loads(USER), "version": "2.1.329"}
+    path = written(tmp_path / "s.jsonl", lines(first, older, HOLOGRAM, {**HOLOGRAM, "uuid": "u9"}))
     expected = {
         "source": "claude",
         "rawType": "holo-frame",
@@ -66,10 +67,13 @@ def test_report_has_the_shapes_of_unknown_records(ash: Ash, tmp_path: Path) -> N
     )
     assert report["drift"] == [expected]
 
-    ash("import", str(path), "--source", "claude", "--as", "s")
+    ash("import", str(path), "--as", "s")
     ash("drift", "--report", "stored.json")
     [stored] = json.loads((tmp_path / "stored.json").read_text())["drift"]
-    assert {**stored, "shapes": sorted(stored["shapes"], key=len)} == expected
+    assert {**stored, "shapes": sorted(stored["shapes"], key=len)} == {
+        **expected,
+        "clientVersions": {"2.1.329": 3},  # of the session
+    }
 
 
 def test_there_is_no_report_without_drift(ash: Ash, tmp_path: Path) -> None:

@@ -28,6 +28,20 @@ async def report(connection: AsyncConnection, **filters: Any) -> list[dict[str, 
     return (await report_drift(connection, **filters)).model_dump(by_alias=True)["drift"]  # type: ignore[no-any-return]
 
 
+async def test_unrecognized_messages_have_the_source_of_their_session(
+    connection: AsyncConnection, session_id: UUID
+) -> None:
+    await append(
+        connection,
+        session_id,
+        [message("1", source="claude"), message("2", source="unknown", drift=(UNKNOWN,))],
+    )
+
+    [group] = await report(connection, source="claude")
+    assert (group["source"], group["rawType"], group["count"]) == ("claude", "holo_frame", 2)
+    assert await report(connection, source="unknown") == []
+
+
 async def test_groups_drift_by_source_version_type_and_reason(
     connection: AsyncConnection, session_id: UUID
 ) -> None:
