@@ -76,7 +76,7 @@ def project_patterns(project: str | None) -> dict[str, str | None]:
     is_absolute = re.match(r"/|\\|[A-Za-z]:", path) is not None
     quoted = re.escape(msgspec.json.encode(path).decode()[1:-1])
     start = "" if is_absolute else r'([^"]*(/|\\))?'
-    paths = rf'"(cwd|directory)"\s*:\s*"{start}{quoted}((/|\\)[^"]*)?"'
+    paths = rf'"(cwd|directory|workspace)"\s*:\s*"{start}{quoted}((/|\\)[^"]*)?"'
     digest = rf'"projectHash"\s*:\s*"{sha256(path.encode()).hexdigest()}"'
     dashed = re.sub("[^A-Za-z0-9]", "-", path).lstrip("-")
     named = rf"^projects/{'' if is_absolute else '([^/]*-)?'}{dashed}/agent-transcripts/"

@@ -51,6 +51,7 @@ _CLAUDE_PROJECTS = r"projects/[^/]+/(?:[^/]+|[^/]+/subagents/(?:[^/]+/)*agent-[^
 _CODEX_ROLLOUTS = r"(?:archived_sessions|sessions)/(?:[^/]+/)*rollout-[^/]+\.(?:jsonl|jsonl\.zst|json)"
 _PI_SESSIONS = r"sessions/(?:[^/]+/)*[^/]+\.jsonl"
 _OPENCLAW_SESSIONS = r"agents/[^/]+/sessions/[^/]+\.jsonl"
+_ANTIGRAVITY_HOMES = ("antigravity-cli", "antigravity-ide", "antigravity")
 _COWORK = "local-agent-mode-sessions"
 
 
@@ -93,6 +94,18 @@ AGENTS: tuple[CLI, ...] = (
         ("tmp",),
         # Subagents are stored in a folder named after the parent session.
         re.compile(r"tmp/[^/]+/chats/(?:session-[^/]+|[^/]+/[^/]+)\.jsonl?"),
+    ),
+    CLI(
+        "antigravity",
+        "Antigravity",
+        "antigravity",
+        (Root(".gemini"),),  # the parent of its homes: the same id in two of them names two conversations
+        tuple(f"{home}/{folder}" for home in _ANTIGRAVITY_HOMES for folder in ("brain", "conversations")),
+        re.compile(
+            rf"(?:{'|'.join(_ANTIGRAVITY_HOMES)})/"
+            r"(?:brain/[^/]+/\.system_generated/logs/transcript(?:_full)?\.jsonl|conversations/[^/]+\.db)"
+        ),
+        hidden=frozenset({".system_generated"}),
     ),
     CLI(
         "cursor",

@@ -197,11 +197,12 @@ def end_explicit_turn(
 
 
 def count_usage(output: LineOutput, part: steps.Part, counts: Block) -> None:
-    """Count the usage of a part; usage of the open response may be the first sign of a turn."""
+    """Count the usage of a part; it may be the first sign of a turn, as may the usage of the open response."""
     if part.role is None and part.relation == "revision":
         open_response = output.state.response_id(output.parent_call) or "open"
         usage.revise_answer(output.state.turn or ensure_turn(output), open_response, counts)
     else:
-        usage.count_part(output.state, output.state.turn, part, counts)
+        is_first = part.relation == "section" and output.state.turns == 0
+        usage.count_part(output.state, ensure_turn(output) if is_first else output.state.turn, part, counts)
     if part.role is None and part.relation not in ("copy", "recount"):
         end_if_over(output)

@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.server.opencode_database import START, creating, insert_session
 from tests.server.transcripts import write_home
+from tests.shared.records.antigravity import prompt, response
 
 LINES = list[dict[str, Any]]
 
@@ -43,6 +44,10 @@ def _codex(session: str) -> LINES:
             "payload": {"type": "user_message", "message": f"Sort the shelves of {session}"},
         },
     ]
+
+
+def _antigravity(session: str) -> LINES:
+    return [prompt(0, f"Sort the shelves of {session}"), response(2, "Sorted.")]
 
 
 def _pi(session: str) -> LINES:
@@ -88,7 +93,13 @@ def _trajectory(session: str) -> LINES:
 
 _COWORK = "Library/Application Support/Claude/local-agent-mode-sessions/account/space"
 
+_BRAIN = ".gemini/antigravity-cli/brain/antigravity-1"
+
 TRANSCRIPTS: Mapping[str, tuple[str, LINES]] = {
+    "antigravity": (
+        f"{_BRAIN}/.system_generated/logs/transcript_full.jsonl",
+        _antigravity("antigravity-1"),
+    ),
     "pi": (".pi/agent/sessions/--work--/2026-03-02_pi-1.jsonl", _pi("pi-1")),
     "cowork": (f"{_COWORK}/local_1/.claude/projects/-work/cowork-1.jsonl", _claude("cowork-1")),
     "openclaude": (".openclaude/projects/-work-shop/openclaude-1.jsonl", _claude("openclaude-1")),
@@ -119,6 +130,11 @@ COUNTS = {
 """The number of transcripts in the home, by the id of the agent."""
 
 _OTHER_FILES = (
+    f"{_BRAIN}/.system_generated/logs/transcript.jsonl",
+    f"{_BRAIN}/.system_generated/messages/1.json",
+    f"{_BRAIN}/plan.md.metadata.json",
+    ".gemini/antigravity-cli/oauth_creds.json",
+    ".gemini/antigravity-ide/settings.json",
     f"{_COWORK}/local_1.json",
     f"{_COWORK}/local_1/audit.jsonl",
     f"{_COWORK}/local_1/.claude/settings.json",

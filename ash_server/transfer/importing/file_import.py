@@ -420,7 +420,8 @@ class FileImport:
         """Append files that are not stored, and compare stored files with their stored text."""
         for batch in batched(files):
             stored = await self._target.get_stored(batch)
-            messages = [message async for message in self._parse(self._skip_stored(batch, stored))]
+            new = self._skip_incomplete(self._skip_stored(batch, stored))
+            messages = [message async for message in self._parse(new)]
             await self._append(_Batch(messages, sum(file.size for file in batch)))
 
     async def _read_contents(self) -> set[str]:
@@ -585,9 +586,9 @@ class FileImport:
                 yield line
 
     def _skip_incomplete(self, lines: Iterable[FileLine]) -> Iterator[FileLine]:
-        """Skip a last line that is still being written."""
+        """Skip a last line that is still being written. A file that is one line is stored in any case."""
         for line in lines:
-            if may_be_unfinished(line) and _is_being_written(self._file.path):
+            if line.file is None and may_be_unfinished(line) and _is_being_written(self._file.path):
                 self.result.counts["incomplete"] += 1
             else:
                 yield line

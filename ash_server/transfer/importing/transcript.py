@@ -13,6 +13,9 @@ from ash_server.file_access import ANY_FILE, FileAccess
 from ash_server.transfer.importing import opencode
 from ash_server.transfer.importing.compressed import text_size
 from ash_server.transfer.importing.databases import opencode_rows
+from ash_server.transfer.importing.databases.antigravity import SOURCE as ANTIGRAVITY
+from ash_server.transfer.importing.databases.antigravity import ConversationLines
+from ash_server.transfer.importing.databases.conversation_files import conversation_at
 from ash_server.transfer.importing.databases.opencode_rows import RowLine
 from ash_server.transfer.importing.databases.sessions import database_files, database_of, stored_session
 from ash_server.transfer.importing.databases.sqlite_snapshot import companions
@@ -47,6 +50,8 @@ class Transcript(NamedTuple):
 
 def places_of(path: Path) -> list[Path]:
     """Return the files and folders to read for the transcripts at a path."""
+    if (conversation := conversation_at(path)) is not None:
+        return conversation.places()
     database = database_of(path) or path
     if database.is_file():
         return [database, *companions(database)]
@@ -54,7 +59,14 @@ def places_of(path: Path) -> list[Path]:
 
 
 def open_transcript(path: Path, access: FileAccess = ANY_FILE) -> Transcript:
-    """Return the transcript in the file, in all files of an OpenCode session, or in the rows of a database."""
+    """Return the transcript in the file, in all files of an OpenCode session, or in the rows of a database.
+
+    A conversation of Antigravity is in both: a transcript, and rows of a database.
+    """
+    if (conversation := conversation_at(path)) is not None:
+        lines = ConversationLines(conversation, access).read
+        transcript = _open_files(conversation.main, conversation.existing, lines, access)
+        return transcript._replace(source=ANTIGRAVITY, in_many_files=True)
     if (database := database_of(path)) is not None:
         return _open_rows(path, database, access)
     if opencode.is_session(path):

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ash_server.file_access import ANY_FILE, FileAccess, real_path
 from ash_server.transfer.agents import AGENTS, CLI, COMPRESSED, DeclaredSource, Root, declare
+from ash_server.transfer.importing.databases.conversation_files import conversation_at
 from ash_server.transfer.importing.databases.sessions import database_of, expand
 from ash_server.transfer.importing.databases.sqlite_snapshot import companions, is_database
 
@@ -62,9 +63,12 @@ def _home(root: Root, environ: Mapping[str, str], user_home: Path) -> Path:
 def external_id(path: Path, homes: Iterable[Home]) -> str:
     """Return the external id of a file's session: its path relative to the home of its CLI, else its absolute path.
 
-    The suffix of compression is dropped, since a CLI may compress a transcript later.
+    The suffix of compression is dropped, since a CLI may compress a transcript later. A conversation of Antigravity has
+    the path of its folder, whichever of its files exist.
     """
     resolved = uncompressed(real_path(path))
+    conversation = conversation_at(resolved)
+    resolved = conversation.folder if conversation else resolved
     for home in homes:
         if (relative := _relative(resolved, home.path)) is not None:
             return _decode_path(relative)
@@ -109,6 +113,9 @@ def find_files(
 
 
 def _expand(path: Path, on_error: Callable[[OSError], None], access: FileAccess) -> list[Path]:
+    """Return the sessions in a file: those of a database, or the conversation that the file belongs to."""
+    if (conversation := conversation_at(path)) is not None:
+        return [conversation.main]
     try:
         return expand(path, access)
     except OSError as error:
@@ -180,7 +187,8 @@ class _FolderWalk:
         return not entry.name.startswith(".") or any(home.shows(real_path(entry)) for home in self._homes)
 
     def _is_transcript(self, entry: Path) -> bool:
-        if not (entry.name.endswith(SUFFIXES) or (entry.name in _DATABASES and is_database(entry))):
+        is_named = entry.name.endswith(SUFFIXES) or conversation_at(entry) is not None
+        if not (is_named or (entry.name in _DATABASES and is_database(entry))):
             return False
         resolved = real_path(entry)
         is_allowed = all(home.allows(resolved) for home in self._homes)
