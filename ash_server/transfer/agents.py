@@ -117,6 +117,14 @@ AGENTS: tuple[CLI, ...] = (
     ),
     _opencode_store("opencode", "OpenCode"),
     CLI(
+        "copilot_cli",
+        "Copilot CLI",
+        "copilot_cli",
+        (Root("", "COPILOT_HOME", ".copilot"),),
+        ("session-state",),
+        re.compile(r"session-state/(?:[^/]+|[^/]+/events)\.jsonl"),
+    ),
+    CLI(
         "pi",
         "pi",
         "pi",

@@ -91,6 +91,25 @@ def _trajectory(session: str) -> LINES:
     ]
 
 
+def _copilot(session: str) -> LINES:
+    return [
+        {
+            "type": "session.start",
+            "data": {"sessionId": session, "copilotVersion": "1.0.102", "context": {"cwd": "/work"}},
+            "id": "5c1d0f00-0000-4000-8000-000000000001",
+            "timestamp": "2026-03-02T09:00:00.000Z",
+            "parentId": None,
+        },
+        {
+            "type": "user.message",
+            "data": {"content": f"Sort the shelves of {session}"},
+            "id": "5c1d0f00-0000-4000-8000-000000000002",
+            "timestamp": "2026-03-02T09:00:01.000Z",
+            "parentId": "5c1d0f00-0000-4000-8000-000000000001",
+        },
+    ]
+
+
 _COWORK = "Library/Application Support/Claude/local-agent-mode-sessions/account/space"
 
 _BRAIN = ".gemini/antigravity-cli/brain/antigravity-1"
@@ -100,6 +119,7 @@ TRANSCRIPTS: Mapping[str, tuple[str, LINES]] = {
         f"{_BRAIN}/.system_generated/logs/transcript_full.jsonl",
         _antigravity("antigravity-1"),
     ),
+    "copilot_cli": (".copilot/session-state/copilot-1/events.jsonl", _copilot("copilot-1")),
     "pi": (".pi/agent/sessions/--work--/2026-03-02_pi-1.jsonl", _pi("pi-1")),
     "cowork": (f"{_COWORK}/local_1/.claude/projects/-work/cowork-1.jsonl", _claude("cowork-1")),
     "openclaude": (".openclaude/projects/-work-shop/openclaude-1.jsonl", _claude("openclaude-1")),

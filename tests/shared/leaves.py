@@ -273,12 +273,41 @@ def _antigravity(record: dict[str, Any]) -> Any:
     return _select(record.get("result"), "response") or None if "result" in record else None
 
 
+_COPILOT_ANSWER = (
+    "content",
+    "reasoningText",
+    "reasoningOpaque",
+    "encryptedContent",
+    "toolRequests",
+    "citations",
+    "serverTools",
+    "phase",
+)
+
+
+def _copilot(record: dict[str, Any]) -> Any:
+    data = record["data"]
+    match record["type"]:
+        case "user.message":
+            return _select(data, "content", "transformedContent", "attachments")
+        case "assistant.message":
+            return [value for value in _select(data, *_COPILOT_ANSWER) if value != ""]
+        case "tool.execution_complete":
+            return _select(data, "result", "error", "fileEdits", "toolCallId")
+        case "system.message" | "system.notification":
+            return _select(data, "content", "kind", "metadata")
+        case "assistant.reasoning" | "session.info" | "session.warning" | "session.error":
+            return data
+    return record
+
+
 _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
     "antigravity": _antigravity,
     "atif": _atif,
     "openai_chat": _chat,
     "openai_responses": _responses,
     "codex": _codex,
+    "copilot": _copilot,
     "gemini_api": _gemini,
     "gemini_interactions": _interactions,
     "gemini_cli": _gemini_cli,

@@ -128,6 +128,7 @@ SOURCES = {
     "atif": "atif",
     "bedrock": "bedrock",
     "codex": "codex",
+    "copilot": "copilot_cli",
     "cursor": "cursor",
     "gemini_api": "gemini",
     "gemini_cli": "gemini_cli",

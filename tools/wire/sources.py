@@ -48,6 +48,10 @@ def _claude_record(name: str) -> Record:
     return {"type": type_, **({"subtype": subtype} if subtype else {})}
 
 
+def copilot_event(name: str) -> Record:
+    return {"type": name, "data": {}, "timestamp": "", "parentId": None}
+
+
 def claude_python_record(name: str) -> Record:
     return _claude_record(f"system/{name}" if name in _PYTHON_SUBTYPES else name)
 
@@ -238,6 +242,14 @@ LISTS: list[List] = [
         union("JsonStreamEvent"),
         "gemini_cli",
         _gemini_event,
+    ),
+    List(
+        "Copilot SDK: events",
+        COPILOT_SDK,
+        "package/dist/generated/session-events.d.ts",
+        union("SessionEvent"),
+        "copilot_cli",
+        copilot_event,
     ),
     List(
         "Cursor SDK: messages of a run",

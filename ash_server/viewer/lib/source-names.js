@@ -5,6 +5,7 @@ const NAMES = {
   codex: "Codex",
   gemini: "Gemini",
   gemini_cli: "Gemini CLI",
+  copilot_cli: "Copilot CLI",
   cursor: "Cursor",
   opencode: "OpenCode",
   pi: "pi",

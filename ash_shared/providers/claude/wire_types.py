@@ -83,8 +83,6 @@ TYPES: Mapping[str, WireType] = {
             "conversation_reset",
             "cost-state",
             "custom-title",
-            "data-flow-incomplete",
-            "data-flow-records",
             "dev-mods",
             "file-history-delta",
             "file-history-snapshot",
@@ -128,6 +126,11 @@ TYPES: Mapping[str, WireType] = {
         matches=lambda record: isinstance(record.get("completion"), str),
     ),
     "continued-in": WireType(control_record, steps=steps.continuation_steps),
+    **dict.fromkeys(
+        ("data-flow-incomplete", "data-flow-records"),
+        # Parts of Vercel's AI SDK have types such as `data-NAME`, and `data`.
+        WireType(control_record, matches=lambda record: "data" not in record),
+    ),
     "derived-from": WireType(control_record, steps=steps.derivation_steps),
     "ended-by-model": WireType(control_record, steps=steps.ending_steps),
     "error": WireType(control_record, messages.error_parts, steps.error_steps, matches=recognition.is_error),

@@ -18,7 +18,7 @@ import pytest
 from ash_shared import RawContent, parse_message_content
 from tools.wire.comparison import is_unknown
 from tools.wire.literals import cases
-from tools.wire.sources import claude_python_record
+from tools.wire.sources import claude_python_record, copilot_event
 
 ANTHROPIC = ("ContentBlock", "ContentBlockParam")
 ANTHROPIC_BETA = ("BetaContentBlock", "BetaContentBlockParam")
@@ -85,6 +85,12 @@ def pydantic_ai_kinds(key: str, *unions: str) -> list[str]:
     return sorted({getattr(model, key) for model in models if hasattr(model, key)})
 
 
+def copilot_events() -> list[str]:
+    """Return the events of the log and of the stream."""
+    types = pytest.importorskip("copilot.generated.session_events", reason="`make env` installs it")
+    return sorted(each.value for each in types.SessionEventType if each.value != "unknown")
+
+
 RecordMaker = Callable[[str], dict[str, Any]]
 
 CASES: list[tuple[str, Callable[[], list[str]], RecordMaker]] = [
@@ -132,6 +138,7 @@ CASES: list[tuple[str, Callable[[], list[str]], RecordMaker]] = [
         partial(pydantic_ai_kinds, "part_kind", "ModelRequestPart", "ModelResponsePart"),
         lambda name: {"kind": "request", "parts": [{"part_kind": name}]},
     ),
+    ("copilot_cli", copilot_events, copilot_event),
     (
         "pydantic_ai",
         partial(pydantic_ai_kinds, "kind", "UserContent"),
