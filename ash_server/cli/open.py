@@ -34,6 +34,7 @@ from ash_server.store import Store
 from ash_server.store.embedded.open import open_database
 from ash_server.transfer.exporting.html import ExportedPage, build_page, escape_script, join_events
 from ash_server.transfer.exporting.in_memory import InMemorySession, load_in_memory
+from ash_server.transfer.importing.databases.sessions import database_of
 from ash_server.transfer.importing.transcript_files import declared_at, external_id, find_homes
 
 _PAGE_PREFIX = "ash-page-"
@@ -58,7 +59,8 @@ class NotImported(AshError):
 def command(reference: str | None, url: str | None, *, stores: bool) -> int:
     """Open a session in the browser, or the list of all sessions.
 
-    SESSION is an id or its first characters, or a name (external id). A FILE is a transcript, which is imported first.
+    SESSION is an id or its first characters, or a name (external id). A FILE is a transcript, which is imported first;
+    of a database, name a session: opencode.db/ID.
     If no server is running, this command runs one until Ctrl-C. It also prints the address; without a desktop, or with
     ASH_NO_BROWSER set, it opens no browser.
 
@@ -75,7 +77,7 @@ def command(reference: str | None, url: str | None, *, stores: bool) -> int:
 
 def _open_page(reference: str | None, url: str | None) -> int:
     """Open the page of a session, of a file that is imported, or of all sessions."""
-    path = Path(reference) if reference is not None and os.path.exists(reference) else None
+    path = _transcript_at(reference) if reference is not None else None
     with server_at(url) as server:
         if _is_running(server, is_explicit=bool(url or os.environ.get("ASH_URL"))):
             page = _find_page(server, reference, path)
@@ -84,6 +86,12 @@ def _open_page(reference: str | None, url: str | None) -> int:
             _print_and_open(server.url + page)
             return 0
     return _serve_page(reference, path)
+
+
+def _transcript_at(reference: str) -> Path | None:
+    """Return the path of a file, a folder or a session in a database; None for any other reference."""
+    path = Path(reference)
+    return path if os.path.exists(reference) or database_of(path) is not None else None
 
 
 def _open_file(path: Path) -> int:

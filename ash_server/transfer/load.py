@@ -22,8 +22,8 @@ def load_session(path: str | Path) -> list[StandardMessage]:
     """Return the messages of a transcript of any supported CLI: `.jsonl`, `.json`, `.jsonl.zst`, an OpenCode session.
 
     `path` may also be the CLI's session id if the transcript is in the CLI's folder. For OpenCode, pass the session
-    file, `storage/session/<project>/<session>.json`. Raises OSError if no transcript exists or a file
-    cannot be read; contents never raise. Lines longer than 64 MiB are skipped.
+    below its database, `opencode.db/<session>`, or its file, `storage/session/<project>/<session>.json`. Raises OSError
+    if no transcript exists or a file cannot be read; contents never raise. Lines longer than 64 MiB are skipped.
 
     The result contains the whole transcript twice, decoded (`_original`) and typed, and takes several times the size of
     the file in memory. Import larger transcripts and read them from the store in pages.

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from errno import EINVAL
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -18,9 +19,9 @@ from ash_server.transfer.importing.databases.antigravity import ConversationLine
 from ash_server.transfer.importing.databases.conversation_files import conversation_at
 from ash_server.transfer.importing.databases.opencode_rows import RowLine
 from ash_server.transfer.importing.databases.sessions import database_files, database_of, stored_session
-from ash_server.transfer.importing.databases.sqlite_snapshot import companions
+from ash_server.transfer.importing.databases.sqlite_snapshot import companions, is_database
 from ash_server.transfer.importing.lines import START, FileLine, read_file
-from ash_server.transfer.importing.transcript_files import modification_time, past_time
+from ash_server.transfer.importing.transcript_files import SUFFIXES, modification_time, past_time
 
 Stamps = tuple[tuple[int, int], ...]
 """Times and sizes, which change when a transcript changes."""
@@ -61,7 +62,8 @@ def places_of(path: Path) -> list[Path]:
 def open_transcript(path: Path, access: FileAccess = ANY_FILE) -> Transcript:
     """Return the transcript in the file, in all files of an OpenCode session, or in the rows of a database.
 
-    A conversation of Antigravity is in both: a transcript, and rows of a database.
+    A conversation of Antigravity is in both: a transcript, and rows of a database. Raises OSError for a database of
+    several sessions.
     """
     if (conversation := conversation_at(path)) is not None:
         lines = ConversationLines(conversation, access).read
@@ -75,6 +77,8 @@ def open_transcript(path: Path, access: FileAccess = ANY_FILE) -> Transcript:
         other = partial(opencode_rows.session_name, path.stem)
         transcript = _open_files(path, files, lines, access)
         return transcript._replace(source=opencode.SOURCE, in_many_files=True, other_copy=other)
+    if not path.name.endswith(SUFFIXES) and is_database(path, access):
+        raise OSError(EINVAL, f"is a database of several sessions; name one: {path.name}/ID", str(path))
     return _open_files(path, partial(iter, [path]), partial(read_file, path, access=access), access)
 
 

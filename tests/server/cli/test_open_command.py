@@ -16,6 +16,7 @@ from ash_server.store.sessions import session_id_for
 from tests.conftest import at_database, new_database
 from tests.server.cli.test_cli import COMMAND, ran_here
 from tests.server.cli.test_cli_serve import answer, running, stopped
+from tests.server.opencode_database import PARENT, write_database
 
 LINE = '{"type":"user","message":{"role":"user","content":"Why is it late?"}}\n'
 UNKNOWN = "ash: no file and no session matches 'nothing'; `ash sessions` lists the sessions\n"
@@ -48,9 +49,11 @@ def page(url: str) -> str:
 def test_opens_pages_of_a_running_server(database_url: str, tmp_path: Path, file: Path) -> None:
     store = {"ASH_HOME": str(tmp_path / "ash"), "ASH_DATABASE_URL": database_url}
     id = id_of(file)
+    in_database = write_database(tmp_path / "shop.db") / PARENT
     with running("serve", "--port", "0", home=tmp_path, ASH_DATABASE_URL=database_url) as ash:
         here = {**store, "ASH_URL": ash.address}
         at = f"{ash.address}/sessions/{id}\n"
+        at_other = f"{ash.address}/sessions/{session_id_for('opencode', str(in_database))}\n"
         cases: list[tuple[tuple[str | Path, ...], tuple[int, str, str]]] = [
             ((), (0, f"{ash.address}/\n", "")),
             (("nothing",), (1, "", UNKNOWN)),
@@ -59,6 +62,8 @@ def test_opens_pages_of_a_running_server(database_url: str, tmp_path: Path, file
             ((id,), (0, at, "")),
             ((id[:8],), (0, at, "")),
             ((file.name,), (0, at, "")),
+            ((in_database,), (0, at_other, "")),
+            ((in_database.parent,), (0, f"{ash.address}/\n", "")),
         ]
         for arguments, expected in cases:
             assert opened(*arguments, home=tmp_path, **here) == expected, arguments

@@ -225,6 +225,8 @@ async def test_a_person_can_name_the_file_or_a_session(store: Store, tmp_path: P
     assert [*find_files(database.parent, [], fail)] == [database / PARENT, database / CHILD]
     loaded = load_in_memory(database / PARENT, NAME)
     assert (loaded.session.message_count, loaded.session.source) == (8, "opencode")
+    with pytest.raises(OSError, match="is a database of several sessions; name one"):
+        load_in_memory(database, "opencode.db")
 
 
 def write_tree(database: Path) -> list[Path]:
