@@ -75,7 +75,8 @@ class ToolUseContent(_Block):
     input: Any
     """The arguments, any JSON; a string if they are text that is not JSON."""
     executor: str | None = ABSENT
-    """Where the tool runs: server, mcp or agent. Absent means the client."""
+    """Where the tool runs: server, mcp or agent. Absent means the client; host means that the client also called it,
+    without the model."""
     server_name: str | None = ABSENT
     """The MCP server that provides the tool."""
     status: str | None = ABSENT

@@ -9,6 +9,7 @@ from ash_shared import describe_message, transform_messages
 from ash_shared.model.message import Identity, RecordHeader
 from ash_shared.parsing.parsed_text import identify
 from ash_shared.providers.atif import header
+from tests.shared.conftest import CORPUS_NEXT
 from tests.shared.records.atif import CALL, METRICS, WITH_SUBAGENT, observed, result, step, trajectory
 from tests.shared.transcripts import short_messages
 
@@ -176,6 +177,25 @@ def test_header(fields: Any, expected: RecordHeader) -> None:
     assert header(trajectory(*steps, **fields)) == expected._replace(
         timestamp=1790931601000, last_timestamp=1790931603000
     )
+
+
+def test_usage_of_samples_equals_their_totals() -> None:
+    folder = CORPUS_NEXT / "atif"
+    if not folder.is_dir():
+        pytest.skip("no ../shared/corpus-next next to the repository")
+    for path in sorted(folder.glob("*.json")):
+        document = json.loads(path.read_text(encoding="utf-8"))
+        totals = document.get("final_metrics", {})
+        if "continuation_index" in document["agent"].get("extra", {}):
+            continue  # its totals include the trajectory before
+        embedded = document.get("subagent_trajectories", ())
+        messages = [each for part in (document, *embedded) for each in transform_messages(json.dumps(part))]
+        used = [each.usage for each in messages if each.usage is not None]
+        prompts = sum(each.input_tokens + (each.cache_read_input_tokens or 0) for each in used)
+
+        assert totals.get("total_prompt_tokens", prompts) == prompts, path.name
+        outputs = sum(each.output_tokens for each in used)
+        assert totals.get("total_completion_tokens", outputs) == outputs, path.name
 
 
 def test_identity_and_prompt() -> None:
