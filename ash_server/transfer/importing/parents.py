@@ -4,6 +4,7 @@ A session's id is derived from the path of its first import, so the parent's id 
 imported. If the parent was first imported from elsewhere, it is found by its last known path.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from glob import escape
 from itertools import chain, islice
@@ -120,12 +121,21 @@ def _find_for_opencode(path: Path, head: TranscriptHead) -> Path | None:
     return path.with_name(f"{head.parent}{suffix}") if _is_file_name(head.parent) else None
 
 
+def _find_for_atif(path: Path, head: TranscriptHead) -> Path | None:
+    """Return `<name>.json` of `<name>.summarization-1-summary.json`: Terminus writes its summaries next to it."""
+    match = _SUMMARIZATION.fullmatch(path.name)
+    return path.with_name(f"{match[1]}.json") if match else None
+
+
+_SUMMARIZATION = re.compile(r"(.+)\.summarization-\d+-\w+\.json")
+
 _FINDERS: Mapping[str, Callable[[Path, TranscriptHead], Path | None]] = {
     "claude": _find_for_claude,
     "codex": _find_for_codex,
     "gemini_cli": _find_for_gemini,
     "cursor": _find_for_cursor,
     "opencode": _find_for_opencode,
+    "atif": _find_for_atif,
 }
 
 

@@ -12,6 +12,7 @@ from ash_client import AsyncAshClient
 from ash_server.store import Store
 from ash_server.transfer.exporting.jsonl import export_messages
 from ash_server.transfer.importing.file_import import ImportedFile, import_file
+from ash_server.transfer.importing.parents import find_parent, read_head
 from ash_server.transfer.pushing import push_file
 from tests.server.cli.test_push_command import served_store
 from tests.shared.records.atif import SUBAGENT, WITH_SUBAGENT, step, trajectory
@@ -101,6 +102,18 @@ async def test_subagents_of_subagents_and_repeated_ids(store: Store, tmp_path: P
         sessions[0].id,
         imported.session_id,
     ]
+
+
+def test_summaries_of_terminus_have_the_session_of_their_trajectory_as_parent(tmp_path: Path) -> None:
+    names = [
+        f"run.{name}.json" for name in ("summarization-1-summary", "cont-1", "cont-1.summarization-2-answers")
+    ]
+    head = read_head([json.dumps(trajectory(step("user", "Summarize.")))], None)
+
+    parents = [find_parent(tmp_path / name, head, []) for name in names]
+
+    found = [None if each is None else Path(each.external_id).name for each in parents]
+    assert found == ["run.json", None, "run.cont-1.json"]
 
 
 @pytest.mark.parametrize("subagents", [None, [], 7, ["text"], [{"steps": []}]])
