@@ -12,12 +12,12 @@ from ash_shared.model.blocks import Block, is_native, raw_block
 from ash_shared.model.message import RecordHeader
 from ash_shared.providers.antigravity import database, stream, transcript
 from ash_shared.records.contract import Marks, Provider, Record, WireType, unknown_record
+from ash_shared.records.fingerprints import body_keys
 from ash_shared.records.json_fields import text_at, to_milliseconds
 
 _UNKNOWN = WireType(unknown_record)
 
-_FORMS: Mapping[Callable[[Record], bool], Callable[[Record], WireType]] = {
-    transcript.is_step: transcript.wire_type,
+_UNTYPED_FORMS: Mapping[Callable[[Record], bool], Callable[[Record], WireType]] = {
     stream.is_event: lambda record: stream.EVENTS[record["event"]],
     stream.is_output: lambda record: stream.OUTPUT,
     database.is_row: lambda record: database.TABLES[record["table"]],
@@ -25,8 +25,17 @@ _FORMS: Mapping[Callable[[Record], bool], Callable[[Record], WireType]] = {
 }
 
 
+_BODY_KEYS = frozenset({"error"})
+_FOREIGN_KEYS = frozenset({"id", "message", "role", "schema_version"})
+"""Keys of other formats, besides `fingerprints.body_keys`."""
+
+
 def recognize(record: Record) -> WireType | None:
-    return next((row_of(record) for is_own, row_of in _FORMS.items() if is_own(record)), None)
+    if isinstance(record.get("type"), str):
+        return transcript.wire_type(record) if transcript.is_step(record) else None
+    if not (body_keys(record) <= _BODY_KEYS and _FOREIGN_KEYS.isdisjoint(record)):
+        return None
+    return next((row_of(record) for is_own, row_of in _UNTYPED_FORMS.items() if is_own(record)), None)
 
 
 def wire_type(record: Record) -> WireType:
@@ -55,7 +64,7 @@ PROVIDER = Provider(
     marks=Marks(
         typed_keys={"step_index"},
         untyped_keys={"columns", "conversation_id", "event", "workspace"},
-        body_keys={"error"},
+        body_keys=_BODY_KEYS,
     ),
     wire_type=wire_type,
     parse_block=parse_block,

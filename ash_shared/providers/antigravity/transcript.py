@@ -20,6 +20,7 @@ from ash_shared.model.blocks import (
     without,
 )
 from ash_shared.records.contract import ParsedRecord, Part, Record, WireType, control_record, unknown_record
+from ash_shared.records.fingerprints import ENVELOPE_KEYS
 from ash_shared.records.json_fields import decode_arguments, is_integer, list_or_empty, text_at
 from ash_shared.records.steps import Chunk, Origin, ResponseEnd, ResponseStart, Step
 
@@ -45,7 +46,8 @@ def is_step(record: Record) -> bool:
     """Return True for a line of a transcript. Never raises."""
     name = record.get("type")
     is_named = isinstance(name, str) and _STEP_TYPE.fullmatch(name) is not None
-    return is_named and is_integer(record.get("step_index")) and isinstance(record.get("source"), str)
+    has_place = is_integer(record.get("step_index")) and isinstance(record.get("source"), str)
+    return is_named and has_place and record.keys().isdisjoint(ENVELOPE_KEYS)
 
 
 def selected_model(step: Record) -> str | None:

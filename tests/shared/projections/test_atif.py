@@ -14,6 +14,7 @@ from ash_shared.projections import SubagentMessages
 from tests.shared.conftest import sample_folders
 from tests.shared.projections.atif_schema import Trajectory
 from tests.shared.records.atif import WITH_SUBAGENT, step, trajectory
+from tests.shared.texts import text_files
 
 PNG = b64encode(b"\x89PNG\r\n\x1a\n").decode()
 COUNTS = (
@@ -309,7 +310,7 @@ def test_samples_are_valid_by_the_models_of_harbor() -> None:
 
 def conversations(folder: Path) -> Iterable[tuple[Path, list[StandardMessage]]]:
     """Yield the messages of each file that the projection contains."""
-    for path in sorted(folder.iterdir()):
+    for path in text_files(folder):
         messages = transform_messages(path.read_text(encoding="utf-8"))
         yield path, [each for each in messages if not (each.metadata.shadow_of or each.metadata.retracted)]
 
