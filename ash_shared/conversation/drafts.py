@@ -7,8 +7,10 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 from uuid import UUID, uuid5
 
-from ash_shared.model.blocks import Block
+from ash_shared.model.blocks import Block, with_variant
+from ash_shared.model.costs import MessageCosts
 from ash_shared.records.repeated_blocks import MAX_FORMS, BlockForm, match_blocks
+from ash_shared.records.steps import Part
 
 _NAMESPACE = UUID("5c7bd6a0-6d5c-4a5e-9d0b-0f4d8e1f6b11")
 """Namespace of the ids derived from a text; must never change."""
@@ -45,6 +47,43 @@ class Draft:
     metadata: dict[str, Any] = field(default_factory=dict)
     error: Block | None = None
     originals: list[Any] = field(default_factory=list)
+    sections: dict[str | None, list[Block]] = field(default_factory=dict)
+    """The blocks of a message that is written in sections."""
+    costs: MessageCosts = field(default_factory=MessageCosts)
+    variant: str | None = None
+    """The variant of the texts in its sections."""
+    are_synthetic: dict[str | None, bool] = field(default_factory=dict)
+    """For each section of the user: whether the client wrote it."""
+
+    def put(self, part: Part) -> None:
+        """Add a section, or replace its earlier version."""
+        self.variant = part.fields.get("variant", self.variant)
+        blocks = part.blocks if self.variant is None else with_variant(part.blocks, self.variant)
+        self.put_section(part.section, blocks)
+        self._put_costs(part.section, part.usage, part.cost)
+        is_synthetic = part.origin == "synthetic"
+        if is_synthetic or (part.blocks and part.role == "user"):
+            self.are_synthetic[part.section] = is_synthetic
+            self.metadata["synthetic"] = all(self.are_synthetic.values()) or None
+
+    def put_section(self, name: str | None, blocks: list[Block]) -> None:
+        """Append the blocks of a section, or replace its earlier version."""
+        earlier = self.sections.get(name)
+        if earlier and name is not None:
+            self.sections[name] = blocks
+            self.blocks = [block for section in self.sections.values() for block in section]
+        else:
+            self.sections[name] = [*(earlier or ()), *blocks]
+            self.blocks += blocks
+
+    def _put_costs(self, section: str | None, usage: Block | None, cost: float | None) -> None:
+        """Update the usage and cost of the message by what a section states, or the message as a whole."""
+        self.costs.put(section, usage, cost)
+        total = self.costs.total()
+        if total.usage is not None:
+            self.usage = total.usage
+        if total.cost is not None:
+            self.metadata["costUsd"] = total.cost
 
     def grow(self, blocks: list[Block], *, may_grow: bool = True) -> None:
         """Append blocks, or replace their earlier forms."""

@@ -39,6 +39,7 @@ from pydantic import BaseModel, ValidationError
 
 from ash_shared.conversation.drafts import Draft, IdAllocator, PartName, StoredText
 from ash_shared.conversation.queued_drafts import QueuedDrafts
+from ash_shared.conversation.reverts import Reverts
 from ash_shared.conversation.shadows import find_shadows
 from ash_shared.conversation.stated_usage import StatedUsage
 from ash_shared.conversation.transcript import Messages, texts_with_sources
@@ -88,6 +89,9 @@ class _Origin(NamedTuple):
 class Fold:
     """Folds the lines of a session into drafts of messages."""
 
+    _dialect: str | None = None
+    """The message model of the session."""
+
     def __init__(self) -> None:
         self.drafts: list[Draft] = []
         """All messages, in the order of their first lines."""
@@ -119,7 +123,7 @@ class Fold:
         self._calls_by_prompt: dict[str, dict[str, None]] = {}
         self._sidechain_calls: dict[str, str] = {}
         """The calls of subagents' lines that do not state their call, by the id of the line."""
-        self._queue = QueuedDrafts()
+        self._reverts, self._queue = Reverts(), QueuedDrafts()
 
     def add_header(self, raw: str | bytes, source: str | None) -> None:
         """Update the session's own fields from the header of a line, and add no message."""
@@ -138,7 +142,7 @@ class Fold:
             self._update_session(header)
             self._pass_inherited(header)
             if not self._is_duplicate_line(header, line):
-                for part in parsed.parts():
+                for part in filter(self._is_in_dialect, parsed.parts()):
                     name = PartName(line, next(number))
                     source_name = shown_text(parsed.source(source))
                     self._add_part(part, _Origin(parsed, part.header_in(header), source_name, name))
@@ -222,6 +226,11 @@ class Fold:
         if part.relation == "turn_end":
             self._end_turn(part, draft)
 
+    def _is_in_dialect(self, part: Part) -> bool:
+        """True unless the session has another message model, whose messages come first."""
+        self._dialect = self._dialect or part.dialect
+        return part.dialect in (None, self._dialect)
+
     def _follow_queue(self, draft: Draft, part: Part) -> None:
         """Add a prompt to the queue, or mark the queued prompt that a user message sends."""
         if draft.is_queued:
@@ -252,6 +261,19 @@ class Fold:
         self._extend(draft, part, source)
         draft.originals = list(queued.originals)
         self._note([self._queue.mark_delivered(queued, draft)])
+
+    def _remove_section(self, part: Part) -> None:
+        draft = self._by_stable_key.get(part.key or "")
+        if draft is not None:
+            draft.put_section(part.section, [])
+            self._changed.add(draft.number)
+
+    def _revert(self, part: Part) -> None:
+        """Retract a message with everything after it, or as soon as it comes."""
+        start = self._index_by_id.get(part.retracts[0])
+        if start is not None:
+            self._rewound_ranges.append((start, len(self.drafts)))
+        self._reverts.add(part.retracts[0], part.until or 0)
 
     def _retract(self, part: Part) -> None:
         if part.relation == "truncation":
@@ -325,6 +347,8 @@ class Fold:
             metadata={key: self._session.get(key) for key in _SESSION_FIELDS[part.role == "assistant"]},
         )
         self._index_by_id.setdefault(draft.id or "", draft.number)
+        if self._reverts.include(draft.id, origin.header.timestamp):
+            draft.metadata["retracted"] = True
         self.drafts.append(draft)
         self._index(draft, part)
         return draft
@@ -346,17 +370,12 @@ class Fold:
         is_new, original = not draft.originals, _original_of(part, origin.parsed)
         is_repeated = part.is_revision and part.blocks == draft.blocks
         is_same = not is_new and (original is draft.originals[-1] or is_repeated)
-        if part.is_revision:
-            draft.blocks = list(part.blocks)
-        elif part.relation == "growth":
-            self._grow(draft, part, origin.header.uuid)
-        elif part.role is not None:
-            draft.blocks += part.blocks
+        self._add_blocks(draft, part, origin)
         draft.metadata.update(_metadata_of(part))
         draft.error = part.error or draft.error
         if draft.timestamp is None and (is_new or part.role is not None):
             draft.timestamp = origin.header.timestamp
-        if part.usage is not None and part.relation != "turn_end":
+        if part.usage is not None and part.relation not in _WITHOUT_OWN_COSTS:
             draft.usage = part.usage
             # Usage ends an answer: the next part begins another.
             draft.joins_previous &= part.role is not None
@@ -365,6 +384,16 @@ class Fold:
         begins_turn = part.origin == "program" or (part.origin == "prompt" and draft.is_prompt())
         if is_new and part.role is not None and begins_turn and not draft.is_queued:
             self._begin_turn(draft, part)
+
+    def _add_blocks(self, draft: Draft, part: Part, origin: _Origin) -> None:
+        if part.is_revision:
+            draft.blocks = list(part.blocks)
+        elif part.relation == "section":
+            draft.put(part)
+        elif part.relation == "growth":
+            self._grow(draft, part, origin.header.uuid)
+        elif part.role is not None:
+            draft.blocks += part.blocks
 
     def _grow(self, draft: Draft, part: Part, record: str | None) -> None:
         """Add blocks to a message; record the calls that give a prompt to a subagent."""
@@ -411,6 +440,9 @@ _LINKS: Mapping[Relation, Callable[[Fold, Part, _Origin], None]] = {
     "branch": lambda fold, part, origin: fold._start_branch(part, origin.header.uuid),
     "delivery_log": lambda fold, part, origin: fold._queue.record_deliveries(),
     "removal": Fold._remove_prompt,
+    "reversion": lambda fold, part, origin: fold._revert(part),
+    "retraction": lambda fold, part, origin: fold._retract(part),
+    "section_removal": lambda fold, part, origin: fold._remove_section(part),
     "root": lambda fold, part, origin: fold._start_conversation(part, origin.header.uuid),
     "sidechain": lambda fold, part, origin: fold._enter_sidechain(part, origin.header.uuid),
     "take": lambda fold, part, origin: fold._queue.take(part),
@@ -444,19 +476,25 @@ def _typed_texts(block: Block, *, has_context: bool) -> list[Block]:
 
 def _metadata_of(part: Part) -> Record:
     """Return the metadata that a part adds to its message, by wire name."""
-    is_synthetic = part.origin in ("program", "synthetic") or (
-        part.role == "user" and is_client_text(part.blocks) and not is_of_person(part.sender)
+    is_own_section = part.relation == "section"  # the message knows which of its sections are synthetic
+    is_synthetic = (
+        part.origin == "program"
+        or (part.origin == "synthetic" and not is_own_section)
+        or (part.role == "user" and is_client_text(part.blocks) and not is_of_person(part.sender))
     )
     values = {
         "messageId": part.message_id,
         "parentToolUseId": part.parent_call,
-        "costUsd": None if part.relation == "turn_end" else part.cost,
+        "costUsd": None if part.relation in _WITHOUT_OWN_COSTS else part.cost,
         "synthetic": is_synthetic or None,
         **({} if part.sender is None else part.sender.fields()),
         **part.metadata,
     }
     return {name: value for name, value in values.items() if value is not None}
 
+
+_WITHOUT_OWN_COSTS = frozenset({"section", "turn_end"})
+"""Relations of parts that do not set the usage and cost of their message directly."""
 
 _SESSION_FIELDS = {True: ("sessionId", "cliVersion", "model"), False: ("sessionId", "cliVersion")}
 """Fields of the session that its messages inherit; the model only for answers."""

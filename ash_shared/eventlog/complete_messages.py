@@ -10,15 +10,15 @@ from ash_shared.eventlog import (
     emit_messages,
     posted_events,
     queued_prompts,
+    reverts,
     streaming,
     tool_calls,
     turns,
     usage,
 )
-from ash_shared.eventlog.dedupe import copies, repetitions
+from ash_shared.eventlog.dedupe import copies, repetitions, revisions
 from ash_shared.eventlog.dedupe.digests import text_digest
 from ash_shared.eventlog.dedupe.resent_messages import without_resent
-from ash_shared.eventlog.dedupe.revisions import Unit, emit_units
 from ash_shared.eventlog.emitter import LineOutput
 from ash_shared.eventlog.state import (
     MAX_FIRST_PROMPTS,
@@ -30,7 +30,7 @@ from ash_shared.eventlog.state import (
     State,
     evict_oldest,
 )
-from ash_shared.model.blocks import Block, is_audio, joined_text
+from ash_shared.model.blocks import Block, is_audio, joined_text, with_variant
 from ash_shared.records.steps import ChunkEnd, Part, Relation, Speaker
 
 
@@ -38,18 +38,30 @@ def emit_part(output: LineOutput, part: Part) -> None:
     """Emit the events of a part, and record its results, usage and costs."""
     if output.sidechain_call and part.parent_call is None:
         part = replace(part, parent_call=output.sidechain_call)
-    special = _SPECIAL_PARTS.get(part.relation)
+    if part.dialect is not None and not _is_in_dialect(output.state, part.dialect):
+        return
+    before, special = len(output.events), _SPECIAL_PARTS.get(part.relation)
     if special is not None:
         special(output, part)
     elif part.relation == "turn_end" and output.state.is_interrupted:
         _count_costs(output, part)
     else:
         _emit_content(output, part)
+    if output.state.revert is not None:
+        reverts.retract_reverted(output, part, before)
+
+
+def _is_in_dialect(state: State, dialect: str) -> bool:
+    """True unless the session has another message model, whose messages come first."""
+    state.dialect = state.dialect or dialect
+    return state.dialect == dialect
 
 
 def _emit_content(output: LineOutput, part: Part) -> None:
     uuid, speaker = output.header.uuid, _speaker_of(output.state, part)
     output.header = part.header_in(output.header)
+    if part.relation == "section":
+        part = _with_variant(output.state, part)
     if part.blocks and speaker is not None:
         new = (
             part
@@ -62,6 +74,17 @@ def _emit_content(output: LineOutput, part: Part) -> None:
     _emit_annotations(output, part)
     if output.header.uuid != uuid:
         output.header = output.header._replace(uuid=uuid)
+
+
+def _with_variant(state: State, part: Part) -> Part:
+    """Return the section of a message with the variant that the message states for its texts."""
+    key, variant = part.key or "", part.fields.get("variant")
+    if variant is not None and not part.blocks:
+        state.variants[key] = variant
+        evict_oldest(state.variants, MAX_SPEAKERS)
+    elif key in state.variants:
+        return replace(part, blocks=with_variant(part.blocks, state.variants[key]))
+    return part
 
 
 def _speaker_of(state: State, part: Part) -> Speaker | None:
@@ -82,17 +105,29 @@ def _emit_annotations(output: LineOutput, part: Part) -> None:
     if part.role is None:
         for id, fields in part.result_fields():
             tool_calls.add_to_result(output.state, id, fields)
-    if part.error is not None and not copies.is_duplicate_error(output.state, part, part.error["message"]):
-        if part.role == "assistant":
-            turns.activate_turn(output)
-        output.emit("error", dict(part.error))
+    if part.error is not None and part.relation == "section":
+        section = replace(part, section=part.section or "error")
+        error = part.error
+        revisions.emit_units(output, section, [({"error": error}, lambda: _emit_error(output, part, error))])
+    elif part.error is not None and not copies.is_duplicate_error(output.state, part, part.error["message"]):
+        _emit_error(output, part, part.error)
     _count_costs(output, part)
+
+
+def _emit_error(output: LineOutput, part: Part, error: Block) -> None:
+    if part.role == "assistant":
+        turns.activate_turn(output)
+    output.emit("error", dict(error))
 
 
 def _count_costs(output: LineOutput, part: Part) -> None:
     turn = output.state.turn
     if part.relation == "turn_end":
         turns.end_explicit_turn(output, part.usage, part.cost)
+        return
+    if part.relation == "section":
+        if part.usage is not None or part.cost is not None:
+            turns.count_section(output, part)
         return
     if part.cost is not None:
         usage.add_cost(turn, part)
@@ -176,7 +211,10 @@ _SPECIAL_PARTS: Mapping[Relation, Callable[[LineOutput, Part], None]] = {
     "interruption": lambda output, part: turns.interrupt_turn(output, "error", "always", part.error),
     "plain_text": _emit_plain_text,
     "removal": queued_prompts.remove,
+    "reversion": reverts.revert,
+    "retraction": lambda output, part: output.emit("retraction", {"messageIds": list(part.retracts)}),
     "root": _start_conversation,
+    "section_removal": revisions.remove_section,
     "sidechain": _enter_sidechain,
     "take": queued_prompts.take,
     "truncation": lambda output, part: output.emit("retraction", {"fromMessageId": part.retracts[0]}),
@@ -189,7 +227,7 @@ _SPECIAL_PARTS: Mapping[Relation, Callable[[LineOutput, Part], None]] = {
 
 def _emit_assistant_part(output: LineOutput, part: Part) -> None:
     text = _spoken_text(part)
-    if part.slot is not None and _is_emitted(output.state, part, part.slot):
+    if part.slot is not None and part.section is None and _is_emitted(output.state, part, part.slot):
         return
     if part.relation == "recap" and repetitions.is_recap(output.state, text):
         streaming.end_chunks(output, ChunkEnd(kinds=("text",)))
@@ -199,10 +237,10 @@ def _emit_assistant_part(output: LineOutput, part: Part) -> None:
     if not part.parent_call:
         queued_prompts.release_taken(output)
     place = _place_of(output, part)
-    units: list[Unit] = [
+    units: list[revisions.Unit] = [
         (block, partial(emit_messages.emit_block, output, part, block, place)) for block in part.blocks
     ]
-    emit_units(output, part, units)
+    revisions.emit_units(output, part, units)
     streaming.record_complete(output.state, part)
 
 
@@ -270,17 +308,17 @@ def _emit_user_part(output: LineOutput, part: Part) -> None:
     results = [block for block in part.blocks if block["type"] == "tool_result"]
     if results or not text or _is_new_prompt(output, text, part):
         streaming.end_complete_slots(output, part.parent_call or "")
-        emit_units(output, part, _user_units(output, part, results))
+        revisions.emit_units(output, part, _user_units(output, part, results))
 
 
 _Content: TypeAlias = Block | list[Block]
 _EmitContent: TypeAlias = Callable[..., None]
 
 
-def _user_units(output: LineOutput, part: Part, results: list[Block]) -> list[Unit]:
+def _user_units(output: LineOutput, part: Part, results: list[Block]) -> list[revisions.Unit]:
     """Return units of the results of a part, of all its other blocks, and of each of its recordings."""
     parent_call = part.parent_call or ""
-    units: list[Unit] = [
+    units: list[revisions.Unit] = [
         (block, partial(tool_calls.emit_result, output, part, block, parent_call)) for block in results
     ]
     others = [block for block in part.blocks if block["type"] != "tool_result"]
@@ -288,7 +326,7 @@ def _user_units(output: LineOutput, part: Part, results: list[Block]) -> list[Un
     is_prompt = part.origin in ("prompt", "program") and not (results or parent_call)
     speaker = {"synthetic": part.origin in ("program", "synthetic"), "sender": part.sender}
 
-    def unit(block: Block, emit: _EmitContent, content: _Content) -> Unit:
+    def unit(block: Block, emit: _EmitContent, content: _Content) -> revisions.Unit:
         return block, partial(emit, output, content, parent_call, is_prompt=is_prompt, **speaker)
 
     if written:

@@ -37,6 +37,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ash_shared.model.blocks import Block
+from ash_shared.model.costs import MessageCosts
 from ash_shared.records.inherited import InheritedRecords
 from ash_shared.records.prompt_queue import Phase, PromptQueue
 from ash_shared.records.repeated_blocks import BlockForm
@@ -59,6 +60,9 @@ MAX_ANSWERED = 150
 MAX_USAGES = 8
 MAX_TOTALLED = 100
 MAX_AGENTS = 64
+MAX_COUNTED = 64
+MAX_SECTIONS = 1000
+MAX_REPLACEABLE = 64
 
 
 def evict_oldest(entries: dict[str, Any], maximum: int) -> None:
@@ -91,6 +95,34 @@ class AgentUsage(_Stored):
     """The last counts of that answer."""
     earlier: dict[str, Any] = {}
     """The sum over its earlier answers."""
+
+
+class CountedMessage(_Stored):
+    """A message that is written in sections, with its costs."""
+
+    turn: str
+    """The turn that counts it."""
+    costs: MessageCosts = msgspec.field(default_factory=MessageCosts)
+
+
+class EmittedSection(_Stored):
+    """A section of a message."""
+
+    events: dict[str, str] = {}
+    """Ids of the events of its blocks, by digest of the block; empty for old sections."""
+    turn: str = ""
+    """The turn of its events; empty for old sections."""
+
+
+class Revert(_Stored):
+    """The last message that the person reverted, with everything after it."""
+
+    message: str
+    """Digest of its id."""
+    until: int
+    """The time of the record that reverts it; messages after it stay."""
+    has_begun: bool = False
+    """True if the message has come after that record."""
 
 
 class Turn(_Stored):
@@ -327,6 +359,10 @@ class State(_Stored):
     """Digests of emitted copies without an original yet."""
     emitted_revisions: dict[str, dict[str, str]] = {}
     """By key of a part that may be written again: digests of its blocks, with the ids of retractable events."""
+    emitted_sections: dict[str, EmittedSection] = {}
+    """The last sections of messages that are written in parts, by digest of message and section."""
+    counted_messages: dict[str, CountedMessage] = {}
+    """The last messages that are written in sections and state costs, by digest of their key."""
     emitted_answers: dict[str, EmittedAnswer] = {}
     """The last answer of each conversation that may grow, by parent call."""
     sidechain_calls: dict[str, str] = {}
@@ -347,6 +383,11 @@ class State(_Stored):
     first_prompts: dict[str, str] = {}
     """The ids of prompts that follow no record, by digest of the provider's id of the session; empty if the
     conversation began otherwise."""
+    revert: Revert | None = None
+    variants: dict[str, str] = {}
+    """Variants of the texts of messages that are written in sections, by key."""
+    dialect: str = ""
+    """The message model of the session, for formats with several."""
     agent: str = ""
     """The agent of the main conversation, if a record named one."""
     last_usage_digest: str = ""
@@ -378,6 +419,10 @@ class State(_Stored):
             sent_counts=self.sent_counts,
             agent=self.agent,
             last_streamed=self.last_streamed,
+            dialect=self.dialect,
+            revert=self.revert,
+            emitted_sections=self.emitted_sections,
+            counted_messages=self.counted_messages,
             prompts_by_parent=self.prompts_by_parent,
             first_prompts=self.first_prompts,
             clock_lag=self.clock_lag,

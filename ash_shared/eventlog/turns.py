@@ -196,6 +196,18 @@ def end_explicit_turn(
     end_turn(output, partial=partial)
 
 
+def count_section(output: LineOutput, part: steps.Part) -> None:
+    """Count the costs of a message that is written in sections. Its turn may be over: then the difference counts in
+    the open turn, or in one that begins for it."""
+    if output.state.turn is None and not usage.is_counted(output.state, part):
+        return
+    message, before, after = usage.put_section(output.state, part)
+    if output.state.turn is not None and output.state.turn.id == message.turn:
+        usage.count_message(output.state.turn, part, before, after)
+    elif before != after:
+        usage.count_difference(ensure_turn(output), before, after)
+
+
 def count_usage(output: LineOutput, part: steps.Part, counts: Block) -> None:
     """Count the usage of a part; it may be the first sign of a turn, as may the usage of the open response."""
     if part.role is None and part.relation == "revision":

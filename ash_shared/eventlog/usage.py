@@ -1,19 +1,20 @@
 """Usage and costs of turns. They are kept by answer: if an answer is counted again, the last count is used."""
 
-from collections.abc import Iterable
-
 from ash_shared.eventlog.dedupe import digests, repetitions
 from ash_shared.eventlog.state import (
     MAX_AGENTS,
+    MAX_COUNTED,
     MAX_TOTALLED,
     MAX_USAGES,
     AgentUsage,
+    CountedMessage,
     State,
     Turn,
     evict_oldest,
 )
-from ash_shared.model.blocks import Block
-from ash_shared.records.json_fields import TOKEN_COUNTS, is_integer
+from ash_shared.model.blocks import Block, without
+from ash_shared.model.costs import Costs, total_usage
+from ash_shared.records.json_fields import TOKEN_COUNTS
 from ash_shared.records.steps import Part
 
 
@@ -61,19 +62,6 @@ def revise_answer(turn: Turn, key: str, usage: Block) -> None:
     count_answer(turn, key, both)
 
 
-def total_usage(usages: Iterable[Block]) -> Block:
-    """Add up the counts of several answers; one answer is returned as it is, with all its fields."""
-    counted = [usage for usage in usages if usage]
-    if len(counted) == 1:
-        return counted[0]
-    total: Block = {}
-    for usage in counted:
-        for name, count in usage.items():
-            if is_integer(count):
-                total[name] = total.get(name, 0) + count
-    return total
-
-
 def costs_of_turn(turn: Turn) -> Block:
     """Return the known `usage` and `costUsd` of a turn."""
     costs: Block = {}
@@ -97,6 +85,47 @@ def count_part(state: State, turn: Turn | None, part: Part, usage: Block) -> Non
     agent = part.metadata.get("agentId")
     if part.parent_call is not None and agent is not None:
         _count_for_agent(turn, agent, _answer_key(part), usage)
+
+
+def is_counted(state: State, part: Part) -> bool:
+    """True if the message of a part has been counted, possibly in an earlier turn."""
+    return digests.text_digest(_answer_key(part)) in state.counted_messages
+
+
+def put_section(state: State, part: Part) -> tuple[CountedMessage, Costs, Costs]:
+    """Record the costs of a message or of its section; return the message, and its costs before and after."""
+    key = digests.text_digest(_answer_key(part))
+    known = state.counted_messages.pop(key, None) or CountedMessage(state.turn.id if state.turn else "")
+    before = known.costs.total()
+    counts = None if part.usage is None else without(part.usage, "vendor")
+    known.costs.put(part.section, counts, part.cost)
+    state.counted_messages[key] = known
+    evict_oldest(state.counted_messages, MAX_COUNTED)
+    return known, before, known.costs.total()
+
+
+def count_message(turn: Turn, part: Part, before: Costs, after: Costs) -> None:
+    """Count a message of this turn, of which a part states costs."""
+    counts = None if part.usage is None else without(part.usage, "vendor")
+    if part.usage is not None and counts == after.usage:
+        count_answer(turn, _answer_key(part), part.usage)
+    elif after.usage is not None and after.usage != before.usage:
+        count_answer(turn, _answer_key(part), after.usage)
+    _add_cost_difference(turn, before, after)
+
+
+def count_difference(turn: Turn, before: Costs, after: Costs) -> None:
+    """Count what a message of an earlier turn has cost more, or less, than that turn has counted."""
+    earlier, later = before.usage or {}, after.usage or {}
+    if earlier != later:
+        names = [name for name in TOKEN_COUNTS if name in later]
+        _add_to_total(turn, {name: later[name] - earlier.get(name, 0) for name in names})
+    _add_cost_difference(turn, before, after)
+
+
+def _add_cost_difference(turn: Turn, before: Costs, after: Costs) -> None:
+    if after.cost is not None:
+        turn.cost = round((turn.cost or 0.0) + after.cost - (before.cost or 0.0), 12)
 
 
 def _count_for_agent(turn: Turn, agent: str, key: str, usage: Block) -> None:

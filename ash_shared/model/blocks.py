@@ -114,6 +114,11 @@ def text_block(text: str, variant: str | None = None) -> Block:
     return {"type": "text", "text": text, "variant": variant}
 
 
+def with_variant(blocks: list[Block], variant: str) -> list[Block]:
+    """Return blocks with this variant of their texts."""
+    return [{**block, "variant": variant} if block["type"] == "text" else block for block in blocks]
+
+
 def joined_text(blocks: list[Block]) -> str:
     """Return the concatenated texts of blocks."""
     return "".join(block["text"] for block in blocks if block["type"] == "text")

@@ -27,6 +27,9 @@ Relation = Literal[
     "revision",
     "new_version",
     "section",
+    "section_removal",
+    "retraction",
+    "reversion",
     "copy",
     "held_copy",
     "recount",
@@ -55,7 +58,11 @@ Relation = Literal[
   completion. Usage without a role: each count replaces the same count reported earlier for the open response.
 - new_version: its blocks replace the part of the session with the same key, as when a message is written again.
 - section: its blocks are appended to the message of the session with its key. The first part sets the role. For
-  formats that write a message and its parts separately.
+  formats that write a message and its parts separately. A part with the same `section` replaces the earlier one.
+- section_removal: has no content; removes a section from the message with its key.
+- retraction: has no content; retracts the records of `retracts`.
+- reversion: has no content; retracts a message and everything after it, up to the time `until`. A message that is not
+  known may come later.
 - copy: a later part of the turn may contain the same text, or the same call or result, and is then the original.
   Without a role: a repetition; usage counts once per key, an error is emitted once per turn.
 - held_copy: a copy that waits for its original; its events are emitted only if none comes.
@@ -123,6 +130,14 @@ class Part(Struct, frozen=True, kw_only=True):
     relation: Relation = "new"
     origin: Origin = "prompt"
     sender: MessageSender | None = None
+    section: str | None = None
+    """For sections: the id of the section in its message; a later part with the same id supersedes this one. The usage
+    and cost of a message are the sums over its sections. If none has any, the part without an id states them."""
+    dialect: str | None = None
+    """For formats that may write a session in two message models: the model of the part. Parts of another model than
+    the first one of the session are dropped."""
+    until: int | None = None
+    """For reversions: records after this time stay, in milliseconds since 1970."""
     header: RecordHeader | None = None
     """The `uuid` and `timestamp` of the message, if they differ from the record's."""
     is_undated: bool = False
@@ -178,6 +193,9 @@ class Part(Struct, frozen=True, kw_only=True):
         """True if the key identifies one message in the whole session."""
         return self.relation in {"new_version", "section"}
 
+
+RESULT_SECTION = "result"
+"""The section of a tool's result, in the message with the id of its call's section."""
 
 _COPIES = frozenset({"copy", "held_copy"})
 
@@ -339,7 +357,7 @@ _FIELD_TYPES: Mapping[type, tuple[tuple[str, tuple[type, ...]], ...]] = {
     ChunkEnd: (("slot", _STR), ("text", _OPTIONAL_STR), ("fields", _DICT)),
     CurrentAgent: (("name", _STR), ("key", _OPTIONAL_STR)),
     Emit: (("type", _STR), ("payload", _DICT)),
-    Part: (("slot", _OPTIONAL_STR), ("fields", _DICT)),
+    Part: (("slot", _OPTIONAL_STR), ("section", _OPTIONAL_STR), ("fields", _DICT)),
     ResponseStart: (("id", _OPTIONAL_STR),),
     Scope: (("parent_call", _STR),),
     TurnStart: (("id", _OPTIONAL_STR),),

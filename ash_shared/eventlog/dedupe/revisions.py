@@ -1,15 +1,27 @@
 """Emit only the new blocks of a part that is written again (`Part.is_revision`), or of a message that grows
 (`Part.relation` growth)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
 
 from ash_shared.eventlog.dedupe.digests import content_digest, text_digest
 from ash_shared.eventlog.emitter import LineOutput
-from ash_shared.eventlog.state import MAX_GROWING, MAX_REVISIONS, EmittedAnswer, State, evict_oldest
-from ash_shared.model.blocks import Block
+from ash_shared.eventlog.state import (
+    MAX_GROWING,
+    MAX_REPLACEABLE,
+    MAX_REVISIONS,
+    MAX_SECTIONS,
+    EmittedAnswer,
+    EmittedSection,
+    State,
+    Turn,
+    evict_oldest,
+)
+from ash_shared.model.blocks import Block, without
 from ash_shared.model.event_types import types_where
 from ash_shared.records.repeated_blocks import MAX_FORMS, match_blocks
-from ash_shared.records.steps import Part
+from ash_shared.records.steps import RESULT_SECTION, Part
 
 Unit = tuple[Block, Callable[[], None]]
 """A block or group of blocks of a part, and the function that emits it."""
@@ -19,7 +31,9 @@ _REVOCABLE = types_where(lambda row: row.is_revocable)
 
 def emit_units(output: LineOutput, part: Part, units: Sequence[Unit]) -> None:
     """Emit the units of a part; of a revision, or for a message that grows, only those that the log does not have."""
-    if part.is_revision and part.key is not None:
+    if part.section is not None:
+        _emit_section(output, part, units)
+    elif part.is_revision and part.key is not None:
         _emit_revision(output, part, units)
     elif part.relation == "growth" and part.key is not None:
         _emit_growth(output, part, part.key, units)
@@ -51,10 +65,73 @@ def _retract_removed(output: LineOutput, known: Mapping[str, str], current: Mapp
     _retract(output, [id for digest, id in known.items() if digest not in current])
 
 
-def _retract(output: LineOutput, event_ids: Sequence[str]) -> None:
+def _retract(output: LineOutput, event_ids: Sequence[str], reason: str | None = None) -> None:
     removed = list(filter(None, event_ids))
     if removed:
-        output.emit("retraction", {"eventIds": removed})
+        output.emit("retraction", {"eventIds": removed, **({} if reason is None else {"reason": reason})})
+
+
+def _emit_section(output: LineOutput, part: Part, units: Sequence[Unit]) -> None:
+    """Emit the new units of a section in the turn of its earlier version, and retract what it no longer has."""
+    state, name = output.state, _section_name(part.key, part.section)
+    known = state.emitted_sections.pop(name, None)
+    earlier = {} if known is None else dict(known.events)
+    kept = {digest: earlier.pop(digest) for digest in _digests(units) if digest in earlier}
+    if earlier:
+        _retract(output, [*earlier.values(), *_take_result(state, part)], "superseded")
+    with _turn_of(output, known):
+        for digest, (_, emit) in zip(_digests(units), units, strict=True):
+            if digest not in kept:
+                kept[digest] = _emit_with_id(output, emit)
+        turn = state.turn.id if state.turn is not None else ""
+    state.emitted_sections[name] = EmittedSection(kept, turn if known is None else known.turn)
+    _forget_old_sections(state)
+
+
+def _digests(units: Sequence[Unit]) -> list[str]:
+    return [_section_digest(unit) for unit, _ in units]
+
+
+def _section_digest(unit: Block) -> str:
+    """Return the digest of what the event of a unit shows: of a call not its status."""
+    return content_digest(without(unit, "status") if unit.get("type") == "tool_use" else unit)
+
+
+def _section_name(key: str | None, section: str | None) -> str:
+    return text_digest(f"{key}/{section}")
+
+
+def _take_result(state: State, part: Part) -> list[str]:
+    """Return the events of the result of a call that is superseded: they must follow the new call."""
+    result = state.emitted_sections.pop(_section_name(part.section, RESULT_SECTION), None)
+    return [] if result is None else list(result.events.values())
+
+
+@contextmanager
+def _turn_of(output: LineOutput, known: EmittedSection | None) -> Iterator[None]:
+    """Emit in the turn of the earlier version, although another one, or none, is open."""
+    state, current = output.state, output.state.turn
+    if known is None or not known.turn:
+        yield
+        return
+    state.turn = Turn(known.turn)
+    yield
+    state.turn = current
+
+
+def _forget_old_sections(state: State) -> None:
+    """Keep only the digests of old sections: their events can no longer be retracted."""
+    sections = state.emitted_sections
+    if len(sections) > MAX_REPLACEABLE:
+        old = next(islice(reversed(sections), MAX_REPLACEABLE, None))
+        sections[old] = EmittedSection(dict.fromkeys(sections[old].events, ""))
+    evict_oldest(sections, MAX_SECTIONS)
+
+
+def remove_section(output: LineOutput, part: Part) -> None:
+    """Retract the events of a section that was removed from its message, and of its result."""
+    known = output.state.emitted_sections.pop(_section_name(part.key, part.section), EmittedSection())
+    _retract(output, [*known.events.values(), *_take_result(output.state, part)])
 
 
 def _emit_growth(output: LineOutput, part: Part, key: str, units: Sequence[Unit]) -> None:
@@ -95,6 +172,17 @@ def _emit_revocable(output: LineOutput, emit: Callable[[], None], types: frozens
     emit()
     last = output.events[-1] if len(output.events) > count else {}
     return str(last["id"]) if last.get("type") in types else ""
+
+
+def _emit_with_id(output: LineOutput, emit: Callable[[], None]) -> str:
+    """Emit a unit; return the id of its own event: the unit may start or end a turn."""
+    count = len(output.events)
+    emit()
+    own = [event for event in output.events[count:] if event["type"] in _SECTION_EVENTS]
+    return str(own[-1]["id"]) if own else ""
+
+
+_SECTION_EVENTS = _REVOCABLE | {"error", "summary", "system_message", "tool_call", "tool_result"}
 
 
 def _is_in_stream(state: State, unit: Block) -> bool:

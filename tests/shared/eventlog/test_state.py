@@ -88,6 +88,16 @@ STORED: dict[str, Any] = {
     "original_digests": ["d4"],
     "copy_digests": ["d5"],
     "emitted_revisions": {"assistant/k": {"d6": "e1"}},
+    "emitted_sections": {"d15": {"events": {"d16": "e3"}, "turn": "t"}},
+    "counted_messages": {
+        "d17": {
+            "turn": "t",
+            "costs": {
+                "whole": {"usage": {"input_tokens": 3}, "cost": 0.5},
+                "sections": {"s": {"usage": {"input_tokens": 3}, "cost": 0.5}},
+            },
+        }
+    },
     "emitted_answers": {"p": {"key": "m", "forms": [["text", "", 12, 3]], "events": ["e2"], "record": "d14"}},
     "sidechain_calls": {"d13": "c"},
     "streamed_responses": ["r"],
@@ -97,6 +107,9 @@ STORED: dict[str, Any] = {
     "roles_by_key": {"k": "user"},
     "prompts_by_parent": {"d11": "u1"},
     "first_prompts": {"d12": "u1"},
+    "revert": {"message": "d18", "until": 8, "has_begun": True},
+    "variants": {"k": "summary"},
+    "dialect": "message",
     "agent": "plan",
     "last_usage_digest": "d10",
     "last_recount_digest": "d11",
@@ -126,6 +139,9 @@ STRUCTS: dict[str, type[msgspec.Struct]] = {
     "slots": state.Slot,
     "calls": state.Call,
     "emitted_answers": state.EmittedAnswer,
+    "emitted_sections": state.EmittedSection,
+    "counted_messages": state.CountedMessage,
+    "revert": state.Revert,
     "held_copies": state.HeldCopy,
     "last_streamed": state.StreamedAnswer,
 }
@@ -136,7 +152,14 @@ def test_covers_every_stored_field(name: str) -> None:
     value: Any = STORED
     for key in filter(None, name.split("/")):
         value = value[key]
-    if name in ("responses", "calls", "emitted_answers", "turn/usage_by_agent"):
+    if name in (
+        "responses",
+        "calls",
+        "counted_messages",
+        "emitted_answers",
+        "emitted_sections",
+        "turn/usage_by_agent",
+    ):
         (value,) = value.values()
     elif isinstance(value, list):
         (value,) = value
