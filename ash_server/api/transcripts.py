@@ -69,6 +69,9 @@ class LastLine(Struct, forbid_unknown_fields=True):
     terminated: Annotated[bool, Meta(description="True if a newline follows.")]
 
 
+_Title = Annotated[str, Meta(max_length=100_000)]
+
+
 class CompletedTranscript(Struct, forbid_unknown_fields=True, rename="camel"):
     """The facts of a transcript that are stored besides its lines."""
 
@@ -85,6 +88,10 @@ class CompletedTranscript(Struct, forbid_unknown_fields=True, rename="camel"):
     agent: Annotated[
         Source | None, Meta(description="The agent that wrote it, if the source does not name it.")
     ] = None
+    tool_title: Annotated[
+        _Title | None, Meta(description="The session's name in a database of its agent.")
+    ] = None
+    is_title_of_person: Annotated[bool, Meta(description="True if a person typed that name.")] = False
 
 
 _transcript_decoder = msgspec.json.Decoder(TranscriptFields)
@@ -163,6 +170,10 @@ class TranscriptController(Controller):
             await sessions.set_lacks_final_newline(session_id, is_missing, last_message=last)
         if completed.agent is not None:
             await sessions.set_agent(session_id, completed.agent)
+        if completed.tool_title is not None:
+            await sessions.set_tool_title(
+                session_id, completed.tool_title, is_of_person=completed.is_title_of_person
+            )
         await _complete(store, session_id, completed)
         if completed.parent is not None:
             parent_id = session_id_for(completed.source, completed.parent, store.tenant)

@@ -116,6 +116,11 @@ def _title(messages: Sequence[Description], prompt: str | None) -> tuple[str | N
     return prompt, FROM_PROMPT if prompt else UNNAMED
 
 
+def shorten(title: str) -> str | None:
+    """Return a tool's title as it is stored; None if it is blank."""
+    return _first_text([typed_text(title)])
+
+
 def _first_text(texts: Iterable[str | None]) -> str | None:
     """Return the first non-blank text, shortened and on one line."""
     lines = (" ".join(storable(text).split()) for text in texts if text)

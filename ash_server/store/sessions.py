@@ -26,7 +26,7 @@ from ash_server.store.borrowed import Resource, change, change_session, read, wr
 from ash_server.store.connections.pool import change_row, one_transaction
 from ash_server.store.connections.replication import has_reached
 from ash_server.store.connections.tenants import DEFAULT, Tenant, tenant_of
-from ash_server.store.session_facts import FROM_PERSON, UNNAMED
+from ash_server.store.session_facts import FROM_PERSON, FROM_TOOL, RENAMED, UNNAMED, shorten
 from ash_server.store.session_rows import (
     existing_ids,
     find_sessions,
@@ -202,6 +202,13 @@ async def set_agent(conn: AsyncConnection, session_id: UUID, agent: str) -> None
     await change_row(conn, SQL.set_agent, {"id": session_id, "agent": agent})
 
 
+async def set_tool_title(conn: AsyncConnection, session_id: UUID, title: str, *, is_of_person: bool) -> None:
+    """Store a title that a tool keeps apart from its transcript, unless the session has one of a higher rank."""
+    check_text(title, "the title")
+    rank = RENAMED if is_of_person else FROM_TOOL
+    await change_row(conn, SQL.set_tool_title, {"id": session_id, "title": shorten(title), "rank": rank})
+
+
 async def set_parent(
     conn: AsyncConnection, session_id: UUID, parent_id: UUID, external_id: str | None = None
 ) -> None:
@@ -316,6 +323,7 @@ class SessionStore(Resource):
     update = change_session(update_session)
     set_file_time = change(set_file_time)
     set_agent = change(set_agent)
+    set_tool_title = change(set_tool_title)
     set_parent = change(set_parent)
     delete = change_session(delete_session)
     recreate = write(recreate_session)

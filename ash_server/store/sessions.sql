@@ -34,6 +34,12 @@ SET metadata = '{"agent":' || to_json(%(agent)s::text)::text
     || CASE metadata WHEN '{}' THEN '}' ELSE ',' || substr(metadata, 2) END
 WHERE id = %(id)s AND NOT starts_with(metadata, '{"agent":')
 
+-- name: set_tool_title
+-- The title of a session, unless it has one of a higher rank, or this one.
+UPDATE sessions SET title = %(title)s, title_priority = %(rank)s
+WHERE id = %(id)s AND title_priority <= %(rank)s AND (title, title_priority) IS DISTINCT FROM (%(title)s, %(rank)s)
+  AND %(title)s::text IS NOT NULL
+
 -- name: find_at_path
 -- The latest other session of the transcript at a path.
 SELECT id FROM sessions WHERE path = %s AND id <> %s ORDER BY created_at DESC LIMIT 1

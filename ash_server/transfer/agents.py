@@ -40,6 +40,8 @@ class CLI(NamedTuple):
     """Hidden folders on the way to transcripts; other hidden files are skipped."""
     database: str | None = None
     """SQLite file with further sessions, relative to its home."""
+    names: str | None = None
+    """Pattern of SQLite files in its home with the names of sessions."""
 
     @property
     def label(self) -> str | None:
@@ -85,6 +87,7 @@ AGENTS: tuple[CLI, ...] = (
         (Root("", "CODEX_HOME", ".codex"),),
         ("sessions", "archived_sessions"),
         re.compile(_CODEX_ROLLOUTS),
+        names="state_*.sqlite",
     ),
     CLI(
         "gemini_cli",

@@ -18,6 +18,7 @@ from ash_server.errors import AshError, IdConflict, SequenceMismatch
 from ash_server.file_access import ANY_FILE, FileAccess
 from ash_server.store.prepare import line_id
 from ash_server.store.transcripts import Claim
+from ash_server.transfer.importing.databases.codex_names import name_of
 from ash_server.transfer.importing.file_import import (
     ByteProgress,
     FileImport,
@@ -149,6 +150,7 @@ class _FilePush:
             "isFirst": is_first,
             "lastLine": target.last_line,
             "parent": parent.external_id if parent else None,
+            **_tool_title(self._file),
         }
         session = await self._server.send(complete_transcript(claim.session_id, completed))
         name = claim.external_id or self._file.name
@@ -261,6 +263,11 @@ def _raising(kind: type[AshError]) -> Iterator[None]:
         if error.code == kind.code:
             raise kind from error
         raise
+
+
+def _tool_title(file: TranscriptFile) -> dict[str, Any]:
+    name = name_of(file.path, file.access)
+    return {} if name is None else {"toolTitle": name.text, "isTitleOfPerson": name.is_of_person}
 
 
 def _digest(transcript: TranscriptFile, size: int) -> bytes:

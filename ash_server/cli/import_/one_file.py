@@ -8,6 +8,7 @@ from typing import NamedTuple
 from ash_server.cli.common.error_messages import error_message
 from ash_server.cli.import_.options import ImportOptions
 from ash_server.store import Store
+from ash_server.transfer.importing.databases.codex_names import name_of
 from ash_server.transfer.importing.file_import import ImportedFile, import_file
 from ash_server.transfer.importing.parents import find_parent
 from ash_server.transfer.importing.transcript_files import Home, declared_at, external_id
@@ -44,6 +45,10 @@ async def import_one_file(
         if agent is not None:
             for each in imported.sessions():
                 await store.sessions.set_agent(each.session_id, agent)
+        if imported.has_session and (named := name_of(path, options.access)):
+            await store.sessions.set_tool_title(
+                imported.session_id, named.text, is_of_person=named.is_of_person
+            )
         if imported.has_session and (parent := find_parent(path, imported.head, homes, store.tenant)):
             await store.sessions.set_parent(imported.session_id, *parent)
     except OSError as error:

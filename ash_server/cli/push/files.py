@@ -19,6 +19,7 @@ from ash_server.cli.import_.report import warn_of_problems
 from ash_server.errors import AshError
 from ash_server.file_access import ANY_FILE, FileAccess, current_user
 from ash_server.store.transcripts import Copy
+from ash_server.transfer.importing.databases.codex_names import SessionName, name_of
 from ash_server.transfer.importing.databases.sessions import share_snapshots
 from ash_server.transfer.importing.transcript import Stamps, open_transcript, places_of
 from ash_server.transfer.importing.transcript_files import Home, find_homes, find_transcripts
@@ -43,10 +44,17 @@ class PushOptions(NamedTuple):
     """If set, read only this user's files below these folders."""
 
 
+class _Stamps(NamedTuple):
+    """What changes with a transcript."""
+
+    files: Stamps
+    name: SessionName | None
+
+
 class _Known(NamedTuple):
     """A file that was pushed."""
 
-    stamps: Stamps
+    stamps: _Stamps
     pushed: Pushed | None
 
 
@@ -121,7 +129,7 @@ class _Push:
         homes, access = self._homes, self._access
         return [path for home in homes for path in find_transcripts(home, report.add_unread, access)]
 
-    def _is_known(self, path: Path, stamps: Stamps) -> bool:
+    def _is_known(self, path: Path, stamps: _Stamps) -> bool:
         return path in self._known and self._known[path].stamps == stamps
 
     async def _push_files(self, files: Sequence[Path], outcomes: dict[Path, PushedFile | UnreadFile]) -> None:
@@ -181,9 +189,9 @@ def _access(options: PushOptions, homes: Sequence[Home], *, watches: bool) -> Fi
     return FileAccess.below([each for path in options.paths for each in places_of(path)] or folders)
 
 
-def _stamps(path: Path, access: FileAccess) -> Stamps:
+def _stamps(path: Path, access: FileAccess) -> _Stamps:
     """Return what changes with a transcript; empty if it cannot be read, which is reported when it is pushed."""
     try:
-        return open_transcript(path, access).stamps()
+        return _Stamps(open_transcript(path, access).stamps(), name_of(path, access))
     except OSError:
-        return ()
+        return _Stamps((), None)

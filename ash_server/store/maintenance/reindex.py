@@ -18,7 +18,7 @@ from ash_server.store.log.writer import lock
 from ash_server.store.maintenance.own_prompts import name_by_own_prompt
 from ash_server.store.message_pages import set_by_writer
 from ash_server.store.pagination import bounded_query
-from ash_server.store.session_facts import SessionFacts, collect_facts
+from ash_server.store.session_facts import FROM_TOOL, RENAMED, SessionFacts, collect_facts
 from ash_server.store.statements import statements
 from ash_shared.model.message import Description, Kind, Role
 from ash_shared.parsing.parse import PARSER_VERSION, BlocksPlace, describe_with_place
@@ -28,7 +28,7 @@ from ash_shared.records.inherited import InheritedRecords
 _PAGE_SIZE = 500
 _PAGE_BYTES = 8 * 1024 * 1024
 
-SQL = statements(__file__, replaced_facts=session_facts.SQL.replace)
+SQL = statements(__file__, replaced_facts=session_facts.SQL.replace, from_tool=FROM_TOOL, renamed=RENAMED)
 
 _READ_MESSAGES = bounded_query(SQL.message_columns, SQL.messages_after)
 
@@ -112,8 +112,14 @@ async def reindex_messages(conn: AsyncConnection, session_id: UUID) -> Reindexed
     async with conn.transaction():
         await lock(conn, session_id)
         await work.process_pages()
+        named = await (await conn.execute(SQL.get_database_title, [session_id])).fetchone()
         await conn.execute(SQL.replace_facts, {"session_id": session_id, **work.facts._asdict()})
         await name_by_own_prompt(conn, session_id)
+        if named is not None:
+            title, rank = named
+            await conn.execute(
+                SQL.keep_title, {"session_id": session_id, "title": title, "title_priority": rank}
+            )
     return Reindexed(work.read, work.written)
 
 

@@ -29,3 +29,13 @@ DELETE FROM drift WHERE session_id = %b AND sequence = ANY(%b)
 -- name: replace_facts
 -- The facts that all messages of a session give.
 UPDATE sessions SET {replaced_facts} WHERE id = %(session_id)b
+
+-- name: get_database_title
+-- The title that may be from the database of Codex, so that no message has it.
+SELECT title, title_priority FROM sessions
+WHERE id = %b AND source = 'codex' AND title_priority IN ({from_tool}, {renamed})
+
+-- name: keep_title
+-- A title from outside of the messages, unless they have one of the same rank.
+UPDATE sessions SET title = %(title)b, title_priority = %(title_priority)b::int2
+WHERE id = %(session_id)b AND title_priority < %(title_priority)b::int2

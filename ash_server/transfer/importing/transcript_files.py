@@ -38,9 +38,12 @@ class Home(NamedTuple):
         return path.name in self.cli.hidden and path.is_relative_to(self.path)
 
     def transcript_folders(self) -> list[Path]:
-        """Return the folders and files that contain all transcripts; each may be a link."""
+        """Return the folders and files that contain all transcripts and their names; each may be a link."""
         folders = [self.path / folder.partition("/")[0] for folder in self.cli.folders]
-        return folders if self.database is None else [*folders, self.database, *companions(self.database)]
+        databases = [] if self.database is None else [self.database]
+        if self.cli.names is not None:
+            databases += self.path.glob(self.cli.names)
+        return [*folders, *databases, *(file for each in databases for file in companions(each))]
 
     @property
     def database(self) -> Path | None:

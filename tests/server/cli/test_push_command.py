@@ -4,9 +4,10 @@ import json
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -296,6 +297,21 @@ def test_watch_follows_a_growing_transcript(laptop: Path, server: str, ash: AshC
     assert b"".join(ash.export(parent.id)) == path.read_bytes()
     assert b"".join(ash.export(child.id)) == agent.read_bytes()
     assert child.parent_id == parent.id
+
+
+def test_watch_follows_the_names_in_the_database_of_codex(laptop: Path, server: str, ash: AshClient) -> None:
+    thread = "0199c3d2-5a11-7b21-8c55-0c6f7b0e9a01"
+    meta = {"timestamp": "2026-11-01T10:00:00Z", "type": "session_meta", "payload": {"id": thread}}
+    path = laptop / f".codex/sessions/2026/11/01/rollout-2026-11-01T10-00-00-{thread}.jsonl"
+    write(path, json.dumps(meta) + "\n")
+    with closing(sqlite3.connect(laptop / ".codex/state_5.sqlite", isolation_level=None)) as codex:
+        codex.execute("PRAGMA journal_mode=WAL").fetchall()
+        codex.execute("CREATE TABLE threads (id, title, first_user_message, name)")
+        codex.execute("INSERT INTO threads VALUES (?, 'Tides', '', NULL)", (thread,))
+        with watching(laptop, server):
+            wait_until(lambda: [each.title for each in ash.sessions()] == ["Tides"])
+            codex.execute("UPDATE threads SET name = 'High water'")
+            wait_until(lambda: [each.title for each in ash.sessions()] == ["High water"])
 
 
 def test_watch_keeps_to_its_folders(laptop: Path, server: str, ash: AshClient) -> None:

@@ -9,13 +9,13 @@ of shares are in the copy, but never read.
 
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from errno import EINVAL, EIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ash_server.file_access import ANY_FILE, FileAccess, real_path
 from ash_server.transfer.importing.databases.sqlite_snapshot import (
@@ -92,6 +92,14 @@ def _find(path: Path, snapshot: Snapshot) -> StoredSession:
     return snapshot.sessions[path.name]
 
 
+class _Kept(NamedTuple):
+    """What was read from another database."""
+
+    value: Any
+    states: tuple[tuple[int, int], ...]
+    renewable_at: float
+
+
 class _Taken(NamedTuple):
     snapshot: Snapshot
     states: tuple[tuple[int, int], ...]
@@ -105,6 +113,7 @@ class SharedSnapshots:
 
     folder: Path
     taken: dict[Path, _Taken] = field(default_factory=dict)
+    kept: dict[Path, _Kept] = field(default_factory=dict)
 
     def get(self, database: Path, access: FileAccess) -> Snapshot:
         """Raises OSError."""
@@ -125,7 +134,12 @@ class SharedSnapshots:
             if now >= taken.renewable_at and _states(database) != taken.states:
                 taken.snapshot.copy.unlink(missing_ok=True)
                 del self.taken[database]
+        for database, kept in [*self.kept.items()]:
+            if now >= kept.renewable_at and _states(database) != kept.states:
+                del self.kept[database]
 
+
+_Value = TypeVar("_Value")
 
 _shared: ContextVar[SharedSnapshots | None] = ContextVar("_shared", default=None)
 
@@ -143,6 +157,19 @@ def share_snapshots(shared: SharedSnapshots | None = None) -> Iterator[SharedSna
         return
     with private_folder() as folder, share_snapshots(SharedSnapshots(folder)) as current:
         yield current
+
+
+def read_once(database: Path, read: Callable[[], _Value]) -> _Value:
+    """Return what `read` returns, or returned before for the same database while snapshots are shared."""
+    shared = _shared.get()
+    if shared is None:
+        return read()
+    if database not in shared.kept:
+        start, states = time.monotonic(), _states(database)
+        value, end = read(), time.monotonic()
+        shared.kept[database] = _Kept(value, states, end + (end - start) * _REST_PER_SECOND)
+    kept: _Value = shared.kept[database].value
+    return kept
 
 
 @contextmanager

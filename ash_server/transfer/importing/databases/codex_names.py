@@ -1,0 +1,68 @@
+"""The names of Codex's sessions, which are in its database `state_5.sqlite` and not in the transcripts.
+
+Source: the table `threads` of Codex: `name` is what a person typed, `title` what Codex made of the conversation. Until
+it makes one, `title` is the first prompt, which the transcript has too.
+"""
+
+import re
+import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from ash_server.file_access import ANY_FILE, FileAccess, real_path
+from ash_server.transfer.importing.databases.sessions import read_once
+from ash_server.transfer.importing.databases.sqlite_snapshot import open_snapshot
+
+_DATABASES = "state_*.sqlite"
+"""The number is the version of the tables."""
+_FOLDERS = frozenset({"archived_sessions", "sessions"})
+_THREAD = re.compile(r"rollout-.*?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl?(?:\.zst)?")
+_QUERY = "SELECT id, {name}, title, first_user_message FROM threads"
+
+
+class SessionName(NamedTuple):
+    text: str
+    is_of_person: bool
+    """True if a person typed it; False if Codex made it."""
+
+
+def name_of(path: Path, access: FileAccess = ANY_FILE) -> SessionName | None:
+    """Return the name of the session of a rollout file, if its folder is next to a readable database with one."""
+    resolved = real_path(path)
+    match = _THREAD.fullmatch(resolved.name)
+    home = next((each.parent for each in resolved.parents if each.name in _FOLDERS), None)
+    if match is None or home is None:
+        return None
+    database = max(home.glob(_DATABASES), key=_version, default=None)
+    if database is None:
+        return None
+    return read_once(database, lambda: _read_names(database, access)).get(match[1])
+
+
+def _version(database: Path) -> int:
+    number = database.stem.rpartition("_")[2]
+    return int(number) if number.isdecimal() else -1
+
+
+def _read_names(database: Path, access: FileAccess) -> Mapping[str, SessionName]:
+    """Return the names by thread; none if the database cannot be read, because sessions do without."""
+    try:
+        with open_snapshot(database, access) as copy:
+            return _names_in(copy)
+    except (OSError, sqlite3.Error):
+        return {}
+
+
+def _names_in(copy: sqlite3.Connection) -> dict[str, SessionName]:
+    """Raises sqlite3.Error."""
+    columns = {name for (name,) in copy.execute("SELECT name FROM pragma_table_info('threads')")}
+    rows = copy.execute(_QUERY.format(name="name" if "name" in columns else "NULL"))
+    return {id: named for id, *texts in rows if (named := _choose(*texts)) is not None}
+
+
+def _choose(name: object, title: object, first_prompt: object) -> SessionName | None:
+    if isinstance(name, str) and name.strip():
+        return SessionName(name, is_of_person=True)
+    is_made = isinstance(title, str) and title.strip() and title != first_prompt
+    return SessionName(str(title), is_of_person=False) if is_made else None
