@@ -4,7 +4,7 @@ SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))
 
 -- name: find_candidate
 -- The session of a transcript. Sessions without names were imported before the first line with a name, or by an earlier
--- version.
+-- version. A file that its program has rewritten may begin with other names, but its path and its session are the same.
 SELECT id, external_id, lineage IS NOT NULL, path, message_sequence, EXISTS (
     SELECT FROM messages WHERE session_id = sessions.id AND starts_with(messages.id, {record_id_prefix}))
 FROM sessions JOIN session_counters ON session_id = id
@@ -15,15 +15,23 @@ WHERE id <> ALL(%(rejected)s) AND id IN (
     UNION ALL
     SELECT id FROM sessions
     WHERE lineage IS NULL AND path IS NULL AND provider_session_id = %(provider_session_id)s
+    UNION ALL
+    SELECT id FROM sessions WHERE path = %(path)s AND provider_session_id = %(provider_session_id)s
 )
 ORDER BY lineage IS NULL AND id = ANY(%(ids)s) DESC, path = %(path)s DESC NULLS LAST, created_at, id
 LIMIT 1
 
 -- name: set_names
 -- Where the file was seen last, and the names in it.
-UPDATE sessions SET path = %(path)s, lineage = coalesce(%(lineage)s::text[], lineage)
-WHERE id = %(id)s
-  AND (path IS DISTINCT FROM %(path)s OR lineage IS DISTINCT FROM coalesce(%(lineage)s::text[], lineage))
+-- A rewritten file may begin with other names than before; both are kept.
+UPDATE sessions
+SET path = %(path)s, lineage = CASE WHEN new.names IS NULL THEN lineage ELSE lineage || new.names END
+FROM (
+    SELECT array_agg(name ORDER BY place) AS names
+    FROM unnest(%(lineage)s::text[]) WITH ORDINALITY AS given (name, place)
+    WHERE name <> ALL (SELECT unnest(lineage) FROM sessions WHERE id = %(id)s)
+) AS new
+WHERE id = %(id)s AND (path IS DISTINCT FROM %(path)s OR new.names IS NOT NULL)
 
 -- name: set_lineage
 -- The names of a new session.

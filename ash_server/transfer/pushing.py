@@ -14,7 +14,7 @@ from uuid import UUID
 
 from ash_client import ApiError, AsyncAshClient, MessageToAppend
 from ash_client.requests import append, batched, claim_transcript, compare_messages, complete_transcript
-from ash_server.errors import AshError, IdConflict, SequenceMismatch
+from ash_server.errors import AshError, IdConflict, ScopeMissing, SequenceMismatch
 from ash_server.file_access import ANY_FILE, FileAccess
 from ash_server.store.prepare import line_id
 from ash_server.store.transcripts import Claim
@@ -54,6 +54,8 @@ class Pushed(NamedTuple):
     end: LineStart
     digest: bytes
     """The digest of the bytes before the end."""
+    is_rewritten: bool = False
+    """True if the file lacks lines that the server has."""
 
 
 class PushedFile(NamedTuple):
@@ -135,7 +137,11 @@ class _FilePush:
             target = _RemoteSession(self._server, claim.session_id, self._file)
             file_import = FileImport(target, self._file, claim if self._head.names else None)
             try:
-                result = await file_import.run(is_new=not claim.message_count, start=self._known_start(claim))
+                result = await file_import.run(
+                    is_new=not claim.message_count,
+                    start=self._known_start(claim),
+                    is_rewritten=self._pushed is not None and self._pushed.is_rewritten,
+                )
             except TextDiffers:
                 self._rejected.append(claim.session_id)
                 self._file.advance.restart()
@@ -188,7 +194,10 @@ class _FilePush:
         end = file_import.end
         if end is None or self._file.transcript.in_many_files or is_compressed(self._file.path):
             return None
-        return Pushed(claim.session_id, claim.message_count + new, end, _digest(self._file, end.offset))
+        digest = _digest(self._file, end.offset)
+        if digest is None:  # replaced by a shorter file meanwhile
+            return None
+        return Pushed(claim.session_id, claim.message_count + new, end, digest, file_import.is_rewritten)
 
 
 class _RemoteSession:
@@ -228,9 +237,12 @@ class _RemoteSession:
         message: MessageToAppend = {"id": line_id(self._session_id, name), "content": text}
         return {**message, "source": self._source} if self._source else message
 
-    def stream_stored(self) -> AsyncGenerator[Message, None]:
+    async def stream_stored(self) -> AsyncGenerator[Message, None]:
         kinds = ",".join(get_args(StoredKind))
-        return self._server.messages(self._session_id, limit=1000, parsed=False, kind=kinds)
+        messages = self._server.messages(self._session_id, limit=1000, parsed=False, kind=kinds)
+        with _raising(ScopeMissing):
+            async for message in messages:
+                yield message
 
     async def append_after(self, sequence: int, prepared: list[MessageToAppend]) -> Sequence[AppendedMessage]:
         appended: list[AppendedMessage] = []
@@ -270,11 +282,11 @@ def _tool_title(file: TranscriptFile) -> dict[str, Any]:
     return {} if name is None else {"toolTitle": name.text, "isTitleOfPerson": name.is_of_person}
 
 
-def _digest(transcript: TranscriptFile, size: int) -> bytes:
-    """Return a digest of the first bytes of a file; of all if it has fewer."""
+def _digest(transcript: TranscriptFile, size: int) -> bytes | None:
+    """Return a digest of the first bytes of a file; None if it has fewer."""
     digest = blake2b(digest_size=16)
     with transcript.access.open(transcript.path) as file:
         while size > 0 and (chunk := file.read(min(size, _CHUNK_BYTES))):
             digest.update(chunk)
             size -= len(chunk)
-    return digest.digest() if size == 0 else b""
+    return digest.digest() if size == 0 else None

@@ -3,9 +3,10 @@
 A line's id is derived from its session and its number, so importing a file again stores only the lines added since.
 Stored lines are never changed, and deleted ones not stored again: a line that differs from the stored one is reported
 as a problem, or shows that the file belongs to another session (`identity`). New lines are only appended after all
-stored lines, so the order of a session is the order of its file. A last line that is still being written is left for
-the next import. In a session spread over many files, each file is one line with an id derived from its path; new files
-are added at the end of the session, even if their paths sort before stored ones.
+stored lines, so the order of a session is the order of its file. Lines that a program removes from its file stay
+stored, and the remaining ones are recognised by the ids of their records (`rewritten`). A last line that is still being
+written is left for the next import. In a session spread over many files, each file is one line with an id derived from
+its path; new files are added at the end of the session, even if their paths sort before stored ones.
 
 `FileImport` compares and appends through a `SessionTarget`: a session in a local store, or on a server (`pushing`).
 """
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, get_args
 from uuid import UUID
 
-from ash_server.errors import IdConflict, SequenceMismatch, SessionNotFound
+from ash_server.errors import IdConflict, ScopeMissing, SequenceMismatch, SessionNotFound
 from ash_server.file_access import ANY_FILE, FileAccess
 from ash_server.store import Store
 from ash_server.store.log.events import Appended
@@ -42,9 +43,15 @@ from ash_server.transfer.importing.lines import (
     read_file,
     starts_like_json,
 )
-from ash_server.transfer.importing.mirrored import MirroredRecords
 from ash_server.transfer.importing.parents import TranscriptHead, line_bytes, read_head
 from ash_server.transfer.importing.result import ImportResult, LineProblem, Outcome, decode_line
+from ash_server.transfer.importing.stored.mirrored import MirroredRecords
+from ash_server.transfer.importing.stored.rewritten import (
+    RewrittenLines,
+    StoredRecords,
+    has_ids,
+    name_by_text,
+)
 from ash_server.transfer.importing.transcript import (
     EmbeddedTranscript,
     Transcript,
@@ -248,7 +255,7 @@ class SessionTarget(Protocol):
         """True if a line with any of the names is stored."""
 
     def stream_stored(self) -> AsyncGenerator[StoredMessage | Message, None]:
-        """Yield all stored messages, and the places of deleted ones."""
+        """Yield all stored messages, and the places of deleted ones. Raises ScopeMissing."""
 
     async def append_after(self, sequence: int, prepared: list[Any]) -> Sequence[Appended | AppendedMessage]:
         """Append lines if the session ends with a sequence. Raises SequenceMismatch."""
@@ -322,9 +329,12 @@ class FileImport:
         self._file = file
         self._claim = claim
         self._last_line: FileLine | None = None
-        """The last line of the session; None if its stored text differs from the file, or continues it."""
+        """The last line of the session, or of a rewritten file; None if its stored text differs from the file, or
+        continues it."""
         self._continuations: list[FileLine] = []
         """Values that a program wrote after stored lines without a newline."""
+        self.is_rewritten = False
+        """True if the program has removed lines from the file that are stored."""
 
     @property
     def end(self) -> LineStart | None:
@@ -333,8 +343,12 @@ class FileImport:
         is_complete = not (self.result.problems or self.result.counts["incomplete"])
         return last.end if is_complete and last is not None and last.terminated else None
 
-    async def run(self, *, is_new: bool, start: LineStart | None = None) -> ImportResult:
-        """`start` is the place after the last stored line, if it is known; the lines before it are not compared."""
+    async def run(
+        self, *, is_new: bool, start: LineStart | None = None, is_rewritten: bool = False
+    ) -> ImportResult:
+        """`start` is the place after the last stored line, if it is known; the lines before it are not compared.
+        `is_rewritten`: the file was found to be rewritten when these lines were compared."""
+        self.is_rewritten = is_rewritten and start is not None
         if self._file.transcript.in_many_files:
             await self._target.set_file_time(has_grown=False)
             await self._add_records()
@@ -347,13 +361,67 @@ class FileImport:
         return self.result
 
     async def compare(self) -> None:
-        """Raises TextDiffers if neither text continues the other. For many files, the names alone decide."""
+        """Raises TextDiffers if neither text continues the other, and the file is no rewritten form of the stored text.
+        For many files, the names alone decide."""
         if self._file.transcript.in_many_files:
             return
         if self._claim is not None and self._claim.is_mirror:
             await self._read_mirrored()
         else:
-            await self._compare_stored()
+            try:
+                await self._compare_stored()
+            except TextDiffers:
+                await self._find_rewritten()
+
+    async def _find_rewritten(self) -> tuple[StoredRecords, RewrittenLines]:
+        """Return the stored records, and which lines of the file are new. Raises TextDiffers if the file is not a later
+        form of the stored text."""
+        was_imported = self._claim is not None and self._claim.path is not None
+        if not was_imported or not has_ids(self._file.read(), self._file.source):
+            raise TextDiffers
+        stored = StoredRecords(self._file.source)
+        try:
+            async with aclosing(self._target.stream_stored()) as messages:
+                async for message in messages:
+                    stored.add(message)
+        except ScopeMissing:  # a key that only writes
+            raise TextDiffers from None
+        is_same_path = self._claim is not None and self._claim.path == self._file.name
+        found = stored.find_new(self._file.read(), is_same_path=is_same_path)
+        if found is None:
+            raise TextDiffers
+        return stored, found
+
+    async def _add_to_rewritten(self) -> None:
+        """Append the new lines of a file that lacks stored ones. If the session grows meanwhile, compare again."""
+        while True:
+            self._compare_again()
+            stored, found = await self._find_rewritten()
+            self.is_rewritten = True
+            await self._target.set_file_time(has_grown=False)
+            try:
+                return await self._add_new(stored, found)
+            except SequenceMismatch:
+                continue
+
+    def _compare_again(self) -> None:
+        self.result = ImportResult(Counter({"new": self.result.counts["new"]}))
+        self._continuations = []
+        self._file.advance.restart()
+
+    async def _add_new(self, stored: StoredRecords, found: RewrittenLines) -> None:
+        last: FileLine | None = None
+        for batch in batched(self._file.read()):
+            new = [line for line in batch if found.is_new(line)]
+            self.result.counts["existing"] += len(batch) - len(new)
+            messages = [message async for message in self._parse(self._skip_incomplete(new))]
+            if messages:
+                appended = await self._target.append_after(stored.last_sequence, messages)
+                self.result.counts.update(map(_outcome, appended))
+                stored.last_sequence = max(stored.last_sequence, *(each.sequence for each in appended))
+            self._file.advance(sum(line.size for line in batch))
+            last = batch[-1]
+        self._last_line = last
 
     async def _read_mirrored(self) -> MirroredRecords:
         """Read the records that a program has stored. Raises TextDiffers if the file contains none."""
@@ -372,8 +440,7 @@ class FileImport:
             try:
                 return await self._add_missing(await self._read_mirrored())
             except SequenceMismatch:
-                self.result = ImportResult(Counter({"new": self.result.counts["new"]}))
-                self._file.advance.restart()
+                self._compare_again()
 
     async def _add_missing(self, stored: MirroredRecords) -> None:
         for batch in batched(self._file.read()):
@@ -390,7 +457,11 @@ class FileImport:
 
     async def _add_lines(self, known_start: LineStart | None) -> None:
         """Append the lines of a file that follow the stored ones."""
-        start = await self._compare_stored() if known_start is None else known_start
+        try:
+            start = await self._compare_stored() if known_start is None else known_start
+        except TextDiffers:
+            await self._add_to_rewritten()
+            return
         if known_start is not None and known_start != START:
             self.result.counts["existing"] += known_start.number - 1
             self._file.advance(known_start.offset)
@@ -538,7 +609,7 @@ class FileImport:
 
         A copy of an identified transcript that lacks only the last newline is a shorter one, and changes nothing.
         """
-        if self._last_line is None:
+        if self._last_line is None or self.is_rewritten:
             return
         lacks_newline = not self._last_line.terminated
         is_shorter = self._claim is not None and lacks_newline and not self.result.counts["new"]
@@ -602,7 +673,8 @@ class FileImport:
                 self.result.add_problem(text)
             else:
                 self._last_line = line
-                yield self._target.prepare(line.name, text)
+                name = name_by_text(line) if self.is_rewritten else line.name
+                yield self._target.prepare(name, text)
 
 
 def _outcome(appended: Appended | AppendedMessage) -> Outcome:

@@ -429,6 +429,44 @@ async def test_known_part_is_not_compared_unless_it_has_changed(laptop: Path, se
     assert grown.imported.session_id == first.imported.session_id != edited.imported.session_id
 
 
+BOUNDARY = json.dumps(
+    {"type": "system", "subtype": "compact_boundary", "uuid": "b1", "sessionId": SESSION, "cwd": "/work/shop"}
+)
+
+
+def compacted(*last: str) -> list[str]:
+    return [BOUNDARY + "\n", said(2, "Close it."), *last]
+
+
+async def test_compacted_transcript_is_the_same_session(laptop: Path, server: str, ash: AshClient) -> None:
+    whole = [said(1, "Open the shop."), *compacted()]
+    path = write(laptop / TRANSCRIPT, *whole)
+    async with AsyncAshClient(server) as client:
+        pushed = [await push_file(client, path, [])]
+        for lines in (compacted(said(3, "Sell it.")), compacted(said(3, "Sell it."), said(4, "Paint it."))):
+            write(path, *lines)
+            pushed.append(await push_file(client, path, [], pushed=pushed[-1].pushed))
+        again = await push_file(client, path, [])
+
+    results = [each.imported.result.counts for each in (*pushed, again)]
+    [session] = ash.sessions()
+    assert [(each["existing"], each["new"]) for each in results] == [(0, 3), (2, 1), (3, 1), (4, 0)]
+    exported = b"".join(ash.export(session.id)).decode()
+    assert exported == "".join([*whole, said(3, "Sell it."), said(4, "Paint it.")])
+
+
+def test_watch_follows_a_compacted_transcript(laptop: Path, server: str, ash: AshClient) -> None:
+    path = write(laptop / TRANSCRIPT, said(1, "Open the shop."), *compacted())
+    with watching(laptop, server):
+        wait_until(lambda: stored_messages(ash) == [3])
+        smaller = write(laptop / "smaller.jsonl", *compacted())
+        smaller.replace(path)
+        for number in (3, 4):
+            with path.open("a") as file:
+                file.write(said(number, "Sell it."))
+            wait_until(lambda: stored_messages(ash) == [number + 1])  # noqa: B023  # called at once
+
+
 @pytest.mark.parametrize(("api", "age"), [(0, "older"), (API_VERSION + 1, "newer")])
 def test_server_of_another_version(laptop: Path, api: int, age: str) -> None:
     path = write(laptop / TRANSCRIPT, said(1, "Open the shop."))

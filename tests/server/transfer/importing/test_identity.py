@@ -160,6 +160,83 @@ SAME: dict[str, tuple[list[Step], list[Stored]]] = {
     "recognised later": ([Step(A, "hello\n"), Step(A, "hello\n" + TWO)], [Stored(A, "hello\n" + TWO)]),
 }
 
+
+def record(type: str, session: str = "s1", **keys: Any) -> str:
+    return json.dumps({"type": type, "sessionId": session, **keys}) + "\n"
+
+
+def boundary(number: str) -> str:
+    """Return the line of a compaction, which begins the conversation again."""
+    return record("system", subtype="compact_boundary", uuid=f"b{number}", parentUuid=None, cwd="/work")
+
+
+MODE, TITLE = record("mode", mode="normal"), record("custom-title", customTitle="Tides")
+BEFORE = MODE + claude("1", "2") + record("queue-operation", operation="enqueue", content="And then?")
+WHOLE = BEFORE + TITLE + boundary("1") + claude("3", "4")
+COMPACTED = boundary("1") + MODE + TITLE + claude("3", "4")
+
+REWRITTEN: dict[str, tuple[list[Step], list[Stored]]] = {
+    "compacted": ([Step(A, WHOLE), Step(A, COMPACTED)], [Stored(A, WHOLE)]),
+    "compacted, then grown": (
+        [Step(A, WHOLE), *[Step(A, COMPACTED + claude("5", "6"))] * 2],
+        [Stored(A, WHOLE + claude("5", "6"))],
+    ),
+    "compacted, then grown, twice": (
+        [Step(A, WHOLE), Step(A, COMPACTED + claude("5")), Step(A, COMPACTED + claude("5", "6"))],
+        [Stored(A, WHOLE + claude("5", "6"))],
+    ),
+    "compacted, settings written again": (
+        [Step(A, WHOLE), *[Step(A, COMPACTED + TITLE + MODE + TITLE)] * 2],
+        [Stored(A, WHOLE + TITLE + MODE + TITLE)],
+    ),
+    "compacted twice": (
+        [
+            Step(A, WHOLE),
+            Step(A, COMPACTED + claude("5", "6") + boundary("2") + claude("7")),
+            Step(A, boundary("2") + claude("7", "8")),
+        ],
+        [Stored(A, WHOLE + claude("5", "6") + boundary("2") + claude("7", "8"))],
+    ),
+    "compacted after lines that were never imported": (
+        [Step(A, WHOLE), Step(A, boundary("2") + MODE + claude("7", "8"))],
+        [Stored(A, WHOLE + boundary("2") + claude("7", "8"))],
+    ),
+    "compacted and moved": (
+        [
+            Step(A, MODE + claude("1") + boundary("1") + claude("3")),
+            Step(B, MODE + boundary("1") + claude("3", "4")),
+        ],
+        [Stored(A, MODE + claude("1") + boundary("1") + claude("3", "4"), B)],
+    ),
+    "compacted, then the whole file again": (
+        [Step(A, WHOLE), Step(A, COMPACTED + claude("5")), Step(B, WHOLE)],
+        [Stored(A, WHOLE + claude("5"), B)],
+    ),
+    "a revoked answer": (
+        [Step(A, FOUR), Step(A, claude("1", "3", "4", "5"))],
+        [Stored(A, FOUR + claude("5"))],
+    ),
+}
+
+OTHER_TEXT: dict[str, tuple[list[Step], list[Stored]]] = {
+    "compacted, with another text": (
+        [Step(A, WHOLE), Step(A, COMPACTED.replace("prompt 3", "order 3"))],
+        [Stored(A, WHOLE), Stored(A, COMPACTED.replace("prompt 3", "order 3"))],
+    ),
+    "records in another order": (
+        [Step(A, FOUR), Step(A, claude("2", "1", "3", "4"))],
+        [Stored(A, FOUR), Stored(A, claude("2", "1", "3", "4"), None, A, 4)],
+    ),
+    "another end": (
+        [Step(A, FOUR), Step(A, claude("1", "2", "5", "6"))],
+        [Stored(A, FOUR), Stored(A, claude("1", "2", "5", "6"), None, A, 2)],
+    ),
+    "another end after a compaction, elsewhere": (
+        [Step(A, WHOLE), Step(B, boundary("2") + claude("7", "8"))],
+        [Stored(A, WHOLE), Stored(B, boundary("2") + claude("7", "8"))],
+    ),
+}
+
 OWN: dict[str, tuple[list[Step], list[Stored]]] = {
     "another last line": (
         [Step(A, FOUR), Step(B, EDITED.replace('"u4"', '"u5"'))],
@@ -304,7 +381,13 @@ async def exported(store: Store, session_id: UUID) -> str:
     ("steps", "expected"),
     [
         pytest.param(*row, id=f"{kind}: {name}")
-        for kind, rows in (("same", SAME), ("own", OWN), ("fork", FORKS))
+        for kind, rows in (
+            ("same", SAME),
+            ("rewritten", REWRITTEN),
+            ("other text", OTHER_TEXT),
+            ("own", OWN),
+            ("fork", FORKS),
+        )
         for name, row in rows.items()
     ],
 )
@@ -316,6 +399,21 @@ async def test_finds_the_session_of_a_transcript(
         assert report.unread == []
 
     assert await stored(store, folder) == expected
+
+
+async def test_deleted_lines_of_a_compacted_transcript_stay_deleted(store: Store, folder: Path) -> None:
+    await run(store, folder, Step(A, WHOLE))
+    [session] = [each async for each in store.sessions.list_all()]
+    count = session.message_count
+    for sequence in (1, count):  # a setting, and the last line
+        await store.messages.delete(session.id, sequence)
+
+    reports = [await run(store, folder, Step(A, text)) for text in (COMPACTED, COMPACTED + claude("5"))]
+
+    assert [report.total.counts["new"] for report in reports] == [0, 1]
+    assert await exported(store, session.id) == WHOLE.removeprefix(MODE).removesuffix(claude("4")) + claude(
+        "5"
+    )
 
 
 async def test_usage_of_copies_counts_once(store: Store, folder: Path) -> None:

@@ -1,0 +1,1 @@
+"""The stored records of a session, compared with the lines of its file."""
