@@ -142,5 +142,16 @@ def is_cursor_line(record: dict[str, Any]) -> bool:
     )
 
 
+def is_opencode_message(record: dict[str, Any]) -> bool:
+    """Return True for a message of OpenCode's second model, with the same types as Claude's lines."""
+    id = record.get("id")
+    is_typed = isinstance(id, str) and id.startswith("msg_") and isinstance(record.get("type"), str)
+    return is_typed and isinstance(record.get("time"), dict) and record.keys().isdisjoint(_FOREIGN_KEYS)
+
+
+_FOREIGN_KEYS = CLAUDE_LINE_KEYS | {"message", "role", "subtype", "timestamp"}
+"""Keys of other messages with such a type."""
+
+
 def _is_uuid(value: Any) -> bool:
     return isinstance(value, str) and _UUID.fullmatch(value) is not None

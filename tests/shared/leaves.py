@@ -4,6 +4,7 @@ The content of each format is defined here again, without code of the providers.
 of translated objects are not content, since the type of a block replaces them.
 """
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -226,12 +227,30 @@ def _langchain(record: dict[str, Any]) -> Any:
 
 
 def _opencode(record: dict[str, Any]) -> Any:
+    if "columns" in record:
+        return _opencode_row(record)
+    if "messages" in record:
+        return [_opencode_part(part) for message in record["messages"] for part in message["parts"]]
+    if record.get("type", "").startswith("session.next."):
+        return record
     part = record.get("part", record.get("json"))
     if not isinstance(part, dict):
         return None
-    if part.get("type") not in ("text", "reasoning", "tool"):
-        return record.get("json")
-    if part["type"] == "tool":
+    return _opencode_part(part) if part.get("type") in ("text", "reasoning", "tool") else record.get("json")
+
+
+def _opencode_row(record: dict[str, Any]) -> Any:
+    """Return all columns; those of a part with the JSON in `data` decoded."""
+    if record["table"] != "part":
+        return record
+    data = json.loads(record["columns"]["data"])
+    is_control = data["type"] not in ("file", "reasoning", "text", "tool")
+    rest = {name: value for name, value in record["columns"].items() if name != "data"}
+    return record if is_control else [rest, {key: value for key, value in data.items() if key != "type"}]
+
+
+def _opencode_part(part: dict[str, Any]) -> Any:
+    if part.get("type") == "tool":
         return [_select(part, "callID", "tool"), _select(part.get("state"), "input", "output", "error")]
     return part.get("text")
 

@@ -3,16 +3,21 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.shared.databases import sessions_of
 
-def text_files(folder: Path) -> list[Path]:
-    """Return the files of a folder, in order, without databases."""
-    return sorted(path for path in folder.iterdir() if path.suffix != ".db")
+
+def files_of(folder: Path) -> Iterator[tuple[Path, str]]:
+    """Yield each file of a folder with its text; for a database of OpenCode, the lines of each session."""
+    for path in sorted(folder.iterdir()):
+        if path.suffix == ".db":
+            yield from ((path, "\n".join(lines)) for _, lines in sessions_of(path))
+        else:
+            yield path, path.read_bytes().decode()
 
 
 def texts_of(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield each text of a folder with its position: the lines of JSONL files, or whole documents."""
-    for path in text_files(folder):
-        text = path.read_bytes().decode()
+    """Yield each text of a folder with its position: the lines of JSONL files and of databases, or whole documents."""
+    for path, text in files_of(folder):
         lines = [text] if path.suffix == ".json" else text.split("\n")
         for number, line in enumerate(lines, start=1):
             if line.strip():

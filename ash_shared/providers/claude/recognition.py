@@ -15,6 +15,7 @@ from ash_shared.records.fingerprints import (
     body_keys,
     is_cursor_line,
     is_cursor_sdk_message,
+    is_opencode_message,
 )
 from ash_shared.records.json_fields import is_one_of, value_at
 
@@ -170,7 +171,7 @@ def is_line(record: Record) -> bool:
     if "message" in record:
         return not (is_cursor_line(record) or is_cursor_sdk_message(record))
     return (
-        not _is_gemini_cli_message(record)
+        not (_is_gemini_cli_message(record) or is_opencode_message(record))
         and not record.keys() & {"parts", "kwargs"}
         and _is_content(record.get("content", ""))
     )
@@ -196,7 +197,8 @@ def is_system(record: Record) -> bool:
     if is_cursor_sdk_message(record):
         return False
     has_own_key = not CLAUDE_LINE_KEYS.isdisjoint(record)
-    return has_own_key or record.get("subtype") != "init" or "permissionMode" not in record
+    is_cursor_init = record.get("subtype") == "init" and "permissionMode" in record
+    return has_own_key or not (is_cursor_init or is_opencode_message(record))
 
 
 def is_block(record: Record) -> bool:

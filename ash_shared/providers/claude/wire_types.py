@@ -110,6 +110,10 @@ TYPES: Mapping[str, WireType] = {
         ),
         WireType(control_record),
     ),
+    **dict.fromkeys(
+        ("data-flow-incomplete", "data-flow-records"),
+        WireType(control_record, matches=lambda record: "data" not in record),  # unlike a part of Vercel's
+    ),
     **dict.fromkeys(steps.API_EVENTS, WireType(chunk_record, steps=steps.api_event_steps)),
     **dict.fromkeys(BLOCK_TYPES, WireType(records.parse_bare_block, matches=recognition.is_block)),
     **dict.fromkeys(("hybrid-organization", "session-owner"), WireType(records.parse_private)),

@@ -14,7 +14,7 @@ from ash_shared.projections import SubagentMessages
 from tests.shared.conftest import sample_folders
 from tests.shared.projections.atif_schema import Trajectory
 from tests.shared.records.atif import WITH_SUBAGENT, step, trajectory
-from tests.shared.texts import text_files
+from tests.shared.texts import files_of
 
 PNG = b64encode(b"\x89PNG\r\n\x1a\n").decode()
 COUNTS = (
@@ -310,8 +310,8 @@ def test_samples_are_valid_by_the_models_of_harbor() -> None:
 
 def conversations(folder: Path) -> Iterable[tuple[Path, list[StandardMessage]]]:
     """Yield the messages of each file that the projection contains."""
-    for path in text_files(folder):
-        messages = transform_messages(path.read_text(encoding="utf-8"))
+    for path, text in files_of(folder):
+        messages = transform_messages(text)
         yield path, [each for each in messages if not (each.metadata.shadow_of or each.metadata.retracted)]
 
 

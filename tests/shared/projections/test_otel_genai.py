@@ -18,6 +18,7 @@ import ash_server
 from ash_shared import StandardMessage, to_otel_genai, transform_messages
 from ash_shared.projections._otel_terms import finish_reason, provider_name
 from tests.shared.records.claude import text
+from tests.shared.texts import files_of
 
 Json = dict[str, Any]
 Fields = Mapping[str, type]
@@ -583,8 +584,8 @@ def content_of(value: Any) -> set[str]:
 
 
 def test_corpus_follows_the_conventions(corpus_folder: Path) -> None:
-    for path in sorted(corpus_folder.iterdir()):
-        messages = transform_messages(path.read_bytes().decode())
+    for path, lines in files_of(corpus_folder):
+        messages = transform_messages(lines)
         attributes = to_otel_genai(messages)
         assert list(problems(attributes)) == [], path.name
         assert_nothing_is_invented(attributes, messages)

@@ -83,7 +83,7 @@ PROMPT_EVENT = ("user_message", {"text": "Build it."})
             id="a run",
         ),
         pytest.param(
-            [event(START), event(text("Built.")), event(finish(None)), event(text("Tested."))],
+            [event(START), event(text("Built.")), event(finish(None)), event(text("Tested.", id="prt_2"))],
             [turn("system"), done("Built."), done("Tested."), turn_end_with_usage(1)],
             id="a response without a finish reason",
         ),
@@ -193,7 +193,7 @@ PROMPT_EVENT = ("user_message", {"text": "Build it."})
                 SESSION,
                 info("msg_1", "user"),
                 text("Build it.", "msg_1"),
-                text("Called the Read tool.", "msg_1", synthetic=True),
+                text("Called the Read tool.", "msg_1", id="prt_2", synthetic=True),
                 info("msg_2", "assistant", finish="tool-calls", cost=0.1, tokens=TOKENS),
                 START,
                 REASONING,

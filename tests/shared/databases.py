@@ -1,0 +1,55 @@
+"""The rows of SQLite files as lines, in the order of an import."""
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+Line = str
+Row = Mapping[str, Any]
+
+_KEYS = {"todo": ("session_id", "position")}
+"""Primary keys other than `id`."""
+
+
+def row_line(table: str, columns: Row) -> Line:
+    """Return the line of a row of OpenCode's database."""
+    names = _KEYS.get(table, ("id",))
+    key = columns["id"] if names == ("id",) else [columns[name] for name in names]
+    return json.dumps({"table": table, "key": key, "columns": dict(columns)}, ensure_ascii=False)
+
+
+def sessions_of(database: Path) -> Iterator[tuple[Row, list[Line]]]:
+    """Yield the row and the lines of each session; nothing for the databases of other programs.
+
+    The file is copied: SQLite may write next to it.
+    """
+    with TemporaryDirectory() as folder:
+        copy = shutil.copy(database, folder)
+        with closing(sqlite3.connect(copy)) as connection:
+            connection.row_factory = sqlite3.Row
+            tables = [row["name"] for row in _select(connection, "sqlite_master", "type = 'table'")]
+            sessions = "1 ORDER BY time_created, id"
+            for session in _select(connection, "session", sessions) if "session" in tables else ():
+                yield session, [row_line(table, row) for table, row in _rows_of(connection, session)]
+
+
+def _rows_of(connection: sqlite3.Connection, session: Row) -> Iterator[tuple[str, Row]]:
+    id = session["id"]
+    yield "session", session
+    yield from (("project", row) for row in _select(connection, "project", "id = ?", session["project_id"]))
+    for message in _select(connection, "message", "session_id = ? ORDER BY time_created, id", id):
+        yield "message", message
+        yield from (
+            ("part", row) for row in _select(connection, "part", "message_id = ? ORDER BY id", message["id"])
+        )
+    yield from (("todo", row) for row in _select(connection, "todo", "session_id = ? ORDER BY position", id))
+
+
+def _select(connection: sqlite3.Connection, table: str, condition: str, *values: Any) -> list[Row]:
+    query = f"SELECT * FROM {table} WHERE {condition}"
+    return [dict(row) for row in connection.execute(query, values)]
