@@ -12,7 +12,7 @@ COMPRESSED = ".zst"
 
 
 class Root(NamedTuple):
-    """A folder in which an agent may have its home."""
+    """A folder that may be the home of an agent."""
 
     path: str
     """Home of the agent, relative to the folder in `variable`; may be empty."""

@@ -18,7 +18,6 @@ from ash_server.errors import AshError, IdConflict, ScopeMissing, SequenceMismat
 from ash_server.file_access import ANY_FILE, FileAccess
 from ash_server.store.prepare import line_id
 from ash_server.store.transcripts import Claim
-from ash_server.transfer.importing.databases.codex_names import name_of
 from ash_server.transfer.importing.file_import import (
     ByteProgress,
     FileImport,
@@ -36,6 +35,7 @@ from ash_server.transfer.importing.transcript_files import (
     external_id,
     is_compressed,
 )
+from ash_server.transfer.titles import name_of
 from ash_shared.model.message import Message, StoredKind
 from ash_shared.model.pages import AppendedMessage
 from ash_shared.model.session import Session

@@ -149,13 +149,18 @@ COUNTS = {
 }
 """The number of transcripts in the home, by the id of the agent."""
 
+_TITLES = {
+    ".copilot/session-state/copilot-1/workspace.yaml": "id: copilot-1\nname: Sort by colour\nuser_named: true\n",
+    f"{_COWORK}/local_1.json": json.dumps({"title": "Sort by size"}),
+}
+"""Files with the titles of sessions."""
+
 _OTHER_FILES = (
     f"{_BRAIN}/.system_generated/logs/transcript.jsonl",
     f"{_BRAIN}/.system_generated/messages/1.json",
     f"{_BRAIN}/plan.md.metadata.json",
     ".gemini/antigravity-cli/oauth_creds.json",
     ".gemini/antigravity-ide/settings.json",
-    f"{_COWORK}/local_1.json",
     f"{_COWORK}/local_1/audit.jsonl",
     f"{_COWORK}/local_1/.claude/settings.json",
     f"{_COWORK}/local_1/.cache/1.jsonl",
@@ -171,7 +176,7 @@ _OTHER_FILES = (
 def write_agent_home(home: Path) -> Path:
     write_home(home)
     texts = {path: "".join(f"{json.dumps(line)}\n" for line in lines) for path, lines in TRANSCRIPTS.values()}
-    for name, text in {**dict.fromkeys(_OTHER_FILES, "{}"), **texts}.items():
+    for name, text in {**dict.fromkeys(_OTHER_FILES, "{}"), **texts, **_TITLES}.items():
         path = home / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)

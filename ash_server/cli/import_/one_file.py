@@ -8,10 +8,10 @@ from typing import NamedTuple
 from ash_server.cli.common.error_messages import error_message
 from ash_server.cli.import_.options import ImportOptions
 from ash_server.store import Store
-from ash_server.transfer.importing.databases.codex_names import name_of
 from ash_server.transfer.importing.file_import import ImportedFile, import_file
 from ash_server.transfer.importing.parents import find_parent
 from ash_server.transfer.importing.transcript_files import Home, declared_at, external_id
+from ash_server.transfer.titles import name_of
 
 
 class UnreadFile(NamedTuple):

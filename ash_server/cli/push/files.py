@@ -19,11 +19,12 @@ from ash_server.cli.import_.report import warn_of_problems
 from ash_server.errors import AshError
 from ash_server.file_access import ANY_FILE, FileAccess, current_user
 from ash_server.store.transcripts import Copy
-from ash_server.transfer.importing.databases.codex_names import SessionName, name_of
+from ash_server.transfer.importing.databases.codex_names import SessionName
 from ash_server.transfer.importing.databases.sessions import share_snapshots
 from ash_server.transfer.importing.transcript import Stamps, open_transcript, places_of
 from ash_server.transfer.importing.transcript_files import Home, find_homes, find_transcripts
 from ash_server.transfer.pushing import Pushed, PushedFile, push_file
+from ash_server.transfer.titles import name_of
 
 _CONCURRENT_FILES = 4
 _WATCH_SECONDS = 1.0

@@ -259,6 +259,8 @@ def test_discovers_every_agent(ash: Ash, tmp_path: Path) -> None:
         {("pi", id): 1 for id in (None, "omp", "prime", "openclaw", "qclaw")}
     )
     assert listed("--source", "open") == Counter()
+    assert "Sort by size" in ash("sessions", "--source", "cowork").out
+    assert "Sort by colour" in ash("sessions", "--source", "copilot_cli").out
     assert "openclaw" in ash("sessions", "--source", "openclaw").out
     assert "iflow" in ash("search", "--source", "iflow", "shelves").out
 

@@ -1,0 +1,84 @@
+"""Titles that agents store apart from their transcripts: in a database, or in a file beside them.
+
+They are read at each import, because a person may have renamed the session since. Only the files named here are read.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from ash_server.file_access import ANY_FILE, FileAccess
+from ash_server.store.text import storable
+from ash_server.transfer.importing.databases import codex_names
+from ash_server.transfer.importing.databases.codex_names import SessionName
+
+MAX_BYTES = 64 * 1024
+"""Larger files are not read: they have no title of a session."""
+
+
+def name_of(path: Path, access: FileAccess = ANY_FILE) -> SessionName | None:
+    """Return the title of a transcript in the folder of its agent; None if there is none that can be read."""
+    located = next(((each, file) for each in _TITLE_FILES if (file := each.locate(path.absolute()))), None)
+    if located is None:
+        return codex_names.name_of(path, access)
+    title_file, file = located
+    try:
+        with access.open(file) as opened:
+            data = opened.read(MAX_BYTES + 1)
+        return title_file.read(data.decode()) if len(data) <= MAX_BYTES else None
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+class _TitleFile(NamedTuple):
+    locate: Callable[[Path], Path | None]
+    """Return the path of the file beside a transcript of the agent."""
+    read: Callable[[str], SessionName | None]
+    """Return the title in the text of the file. Raises ValueError for other texts."""
+
+
+def _find_workspace(path: Path) -> Path | None:
+    is_log = path.name == "events.jsonl" and path.parent.parent.name == "session-state"
+    return path.with_name("workspace.yaml") if is_log else None
+
+
+def _read_workspace(text: str) -> SessionName | None:
+    """Read the name in Copilot's `workspace.yaml`, a list of keys with scalars."""
+    values = {name: _read_scalar(value) for name, value in _YAML_ITEM.findall(text)}
+    name = values.get("name", "")
+    return SessionName(storable(name), values.get("user_named") == "true") if name.strip() else None
+
+
+_YAML_ITEM = re.compile(r"^([a-z_]+):[ \t]*(.*(?:\n[ \t]+.*)*)", re.MULTILINE)
+"""A key, and its value with the indented lines after it."""
+
+
+def _read_scalar(value: str) -> str:
+    """Return a scalar as one line: it is quoted, plain, or folded over several lines."""
+    words = " ".join(re.sub(r"^[>|][+-]?$", "", value, count=1, flags=re.MULTILINE).split())
+    if words.startswith("'") and words.endswith("'"):
+        return words[1:-1].replace("''", "'")
+    return str(json.loads(words)) if words.startswith('"') else words
+
+
+def _find_cowork_session(path: Path) -> Path | None:
+    """Return `local_ID.json`, next to the folder `local_ID` with the transcript."""
+    if not any(each.name == "local-agent-mode-sessions" for each in path.parents):
+        return None
+    folder = next((each for each in path.parents if each.name.startswith("local_")), None)
+    return folder.with_name(f"{folder.name}.json") if folder else None
+
+
+def _read_cowork_session(text: str) -> SessionName | None:
+    session = json.loads(text)
+    title = session.get("title") if isinstance(session, dict) else None
+    is_title = isinstance(title, str) and bool(title.strip())
+    return SessionName(storable(str(title)), is_of_person=False) if is_title else None
+
+
+_TITLE_FILES = (
+    _TitleFile(_find_workspace, _read_workspace),
+    _TitleFile(_find_cowork_session, _read_cowork_session),
+)

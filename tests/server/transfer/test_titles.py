@@ -1,0 +1,65 @@
+"""Titles in files beside the transcripts of agents."""
+
+from pathlib import Path
+
+import pytest
+
+from ash_server.file_access import FileAccess
+from ash_server.transfer.importing.databases.codex_names import SessionName
+from ash_server.transfer.titles import MAX_BYTES, name_of
+
+COPILOT = ".copilot/session-state/s1"
+COWORK = "Library/Application Support/Claude/local-agent-mode-sessions/a/b"
+COWORK_FILE = f"{COWORK}/local_1/.claude/projects/-w/1.jsonl"
+
+YAML = {
+    "name: Sort the shelves\n": SessionName("Sort the shelves", is_of_person=False),
+    "id: s1\nname: 'It''s [a] list'\nuser_named: true\n": SessionName("It's [a] list", is_of_person=True),
+    'name: "One \\u00e4 two"\nuser_named: false\n': SessionName("One \u00e4 two", is_of_person=False),
+    "name: >-\n  A title on\n  two lines\nbranch: main\n": SessionName(
+        "A title on two lines", is_of_person=False
+    ),
+    'name: "NUL \\u0000"\n': SessionName("NUL ", is_of_person=False),
+    "id: s1\n": None,
+    "name: ''\n": None,
+    'name: "broken\n': None,
+    "\x00": None,
+    "name: a\n" + "#" * MAX_BYTES: None,
+}
+
+
+def title_of(home: Path, transcript: str, access: FileAccess | None = None) -> SessionName | None:
+    (home / transcript).parent.mkdir(parents=True, exist_ok=True)
+    (home / transcript).touch()
+    return name_of(home / transcript, access or FileAccess())
+
+
+@pytest.mark.parametrize("text", YAML)
+def test_workspace_of_copilot(tmp_path: Path, text: str) -> None:
+    (tmp_path / COPILOT).mkdir(parents=True)
+    (tmp_path / COPILOT / "workspace.yaml").write_text(text)
+
+    assert title_of(tmp_path, f"{COPILOT}/events.jsonl") == YAML[text]
+
+
+@pytest.mark.parametrize(("text", "title"), [('{"title": "Sort"}', "Sort"), ("[]", None), ("{", None)])
+def test_session_of_cowork(tmp_path: Path, text: str, title: str | None) -> None:
+    (tmp_path / COWORK).mkdir(parents=True)
+    (tmp_path / COWORK / "local_1.json").write_text(text)
+
+    assert title_of(tmp_path, COWORK_FILE) == (
+        None if title is None else SessionName(title, is_of_person=False)
+    )
+
+
+def test_reads_no_other_files(tmp_path: Path) -> None:
+    """Neither beside a transcript elsewhere, nor outside of the folders to read."""
+    (tmp_path / "workspace.yaml").write_text("name: Sort\n")
+    (tmp_path / COPILOT).mkdir(parents=True)
+    (tmp_path / COPILOT / "workspace.yaml").symlink_to(tmp_path / "workspace.yaml")
+    below = FileAccess.below([tmp_path / ".copilot"])
+
+    assert title_of(tmp_path, f"{COPILOT}/events.jsonl") == SessionName("Sort", is_of_person=False)
+    assert title_of(tmp_path, f"{COPILOT}/events.jsonl", below) is None
+    assert title_of(tmp_path, "events.jsonl") is None
+    assert title_of(tmp_path, ".copilot/session-state/s2.jsonl") is None
