@@ -64,6 +64,35 @@ _EVALUATE = """async (input) => {
 }"""
 
 
+async def test_says_who_sent_a_prompt(blank: Page) -> None:
+    """The message of a program is one line and no prompt; that of a script is a prompt."""
+    sent: list[dict[str, Any]] = [
+        {"text": "Build it.", "sender": "person"},
+        {"text": "Build it.", "sender": "script"},
+        {"text": "Build it.", "sender": "schedule", "synthetic": True},
+        {
+            "text": "<wrapped>Look.</wrapped>",
+            "visibleText": "Look.",
+            "sender": "peer",
+            "senderName": "Reviewer",
+            "synthetic": True,
+        },
+        {"text": "A reminder.", "synthetic": True},
+    ]
+    script = """const prompts = texts(".user-message:not([data-synthetic]) .sent-at");
+      return [prompts.map((line) => line.includes("from a script")),
+      ...texts("[data-synthetic] > summary")];"""
+
+    actual = await evaluate(blank, [event("user_message", **payload) for payload in sent], script)
+
+    assert actual == [
+        [False, True],
+        "Sent by: scheduleBuild it.",
+        "Sent by: peer ReviewerLook.",
+        "Added by the toolA reminder.",
+    ]
+
+
 @pytest.mark.parametrize("ended", [[], [event("interrupt", at=90 * MINUTE, reason="error")]])
 async def test_gap_before_the_next_prompt(blank: Page, ended: list[Event]) -> None:
     """A turn end that the tool does not report has the time of the next prompt."""

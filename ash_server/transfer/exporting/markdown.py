@@ -146,7 +146,7 @@ def _format_sender(metadata: MessageMetadata) -> str:
     """Return who sent a message instead of a person, if its record states it."""
     if metadata.sender in (None, "person"):
         return ""
-    return f"sent by: {' '.join(filter(None, (metadata.sender, metadata.sender_name)))}"
+    return f"sent by {_code(' '.join(filter(None, (metadata.sender, metadata.sender_name))))}"
 
 
 def _shown_blocks(message: StandardMessage) -> list[Block]:

@@ -118,6 +118,29 @@ async def test_finds_matching_passages(connection: AsyncConnection, orchard: UUI
     assert seen == {name: expected for name, (_, _, expected) in SEARCHES.items()}
 
 
+async def test_requests_that_a_transcript_repeats_are_not_found(
+    connection: AsyncConnection, session_id: UUID
+) -> None:
+    prompt = "You prune quincunx hedges."
+    records: list[dict[str, Any]] = [
+        {
+            "type": "api-request-shape",
+            "shapeHash": "h",
+            "shape": {"system": [text_block(prompt)], "tools": []},
+        },
+        {"type": "api-request-blob", "hash": "h", "message": {"role": "user", "content": prompt}},
+        {"type": "api-request", "id": "q", "params": {"model": "quincunx"}, "tail": ["quincunx"]},
+        {"type": "api-request-resumed", "messageId": "quincunx", "resumedRequestId": "quincunx"},
+        {"type": "session-owner", "accountUuid": "quincunx"},
+    ]
+    await store(connection, session_id, *map(json.dumps, records), line("user", 1, text_block("A quincunx?")))
+    await index_pending(connection)
+
+    found = await search(connection, "quincunx", place="everything")
+
+    assert found == [(len(records) + 1, "user")]
+
+
 async def test_result_fields(connection: AsyncConnection, orchard: UUID) -> None:
     [result] = (await find(connection, "apple pear")).results
     stored = (await get_events(connection, orchard))[-2]

@@ -225,6 +225,33 @@ def test_headings_name_the_speaker() -> None:
     ]
 
 
+def test_headings_name_the_sender() -> None:
+    senders = [("person", None), ("script", None), ("peer", "`Re\n# viewer`"), ("schedule", None)]
+    talk = written(
+        *(
+            message(
+                "<bash-stdout>Go.</bash-stdout>",
+                role="user",
+                metadata={
+                    "source": "claude",
+                    "sender": kind,
+                    **({"senderName": name} if name else {}),
+                    **({} if kind in ("person", "script") else {"synthetic": True}),
+                },
+            )
+            for kind, name in senders
+        )
+    )
+
+    assert [line for line in talk.split("\n") if line.startswith(("#", "*added"))] == [
+        "## User",
+        "## User · sent by `script`",
+        "*added by the client*",
+        "## User · sent by `` peer `Re # viewer` ``",
+        "## User · sent by `schedule`",
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
