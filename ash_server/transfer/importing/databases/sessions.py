@@ -7,6 +7,7 @@ Of an import of many sessions, all read one snapshot (`share_snapshots`). Tables
 of shares are in the copy, but never read.
 """
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -129,6 +130,7 @@ class SharedSnapshots:
 
     def renew(self) -> None:
         """Forget the snapshots of databases that have changed."""
+        os.utime(self.folder)  # it is in use
         now = time.monotonic()
         for database, taken in [*self.taken.items()]:
             if now >= taken.renewable_at and _states(database) != taken.states:

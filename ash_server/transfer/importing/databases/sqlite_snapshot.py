@@ -18,10 +18,10 @@ import sqlite3
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from errno import EAGAIN, EINVAL, EIO
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from typing import BinaryIO, NamedTuple
 
 from ash_server.file_access import ANY_FILE, FileAccess, real_path
@@ -37,6 +37,10 @@ _MAX_RESTARTS = 10
 _MAX_ATTEMPTS = 20
 _ATTEMPTS_WITHOUT_LOCK = 4
 _PAUSE_SECONDS = 0.05
+
+_PREFIX = "ash-sqlite-"
+_MAX_AGE_SECONDS = 7 * 24 * 60 * 60
+"""Time after which the folder of a process that was killed is deleted; `ash push --watch` may run for days."""
 
 _REST_SECONDS = 0.1
 """Time since the last write after which another one changes the time of the file: a clock tick is shorter."""
@@ -69,9 +73,13 @@ def open_snapshot(path: Path, access: FileAccess = ANY_FILE) -> Iterator[sqlite3
 
 @contextmanager
 def private_folder() -> Iterator[Path]:
-    """Create a temporary folder that only this user can read."""
-    with TemporaryDirectory(prefix="ash-sqlite-") as folder:
-        yield Path(folder)
+    """Create a temporary folder that only this user can read, and delete those that killed processes have left."""
+    for folder in Path(gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError):  # of another user, or deleted meanwhile
+            if time.time() - folder.lstat().st_mtime > _MAX_AGE_SECONDS:
+                shutil.rmtree(folder)
+    with TemporaryDirectory(prefix=_PREFIX) as name:
+        yield Path(name)
 
 
 def connect(copy: Path) -> sqlite3.Connection:

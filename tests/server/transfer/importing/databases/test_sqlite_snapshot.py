@@ -1,5 +1,6 @@
 """Copies of databases that another process is writing, or that it has left."""
 
+import os
 import sqlite3
 import subprocess
 import sys
@@ -180,7 +181,21 @@ def test_the_copy_is_private_and_removed(tmp_path: Path, monkeypatch: pytest.Mon
     assert list(tmp_path.iterdir()) == [database]
 
 
+def test_copies_of_killed_processes_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for name in ("ash-sqlite-old", "ash-sqlite-new", "other"):
+        create(tmp_path / name / "copy.db")
+        if name != "ash-sqlite-new":
+            os.utime(tmp_path / name, (0, 0))
+
+    with private_folder():
+        pass
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ash-sqlite-new", "other"]
+
+
 def create(path: Path) -> Path:
+    path.parent.mkdir(exist_ok=True)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE pair (id INTEGER PRIMARY KEY, text)")
         connection.commit()
