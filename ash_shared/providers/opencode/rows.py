@@ -221,12 +221,12 @@ def header(row: Record) -> RecordHeader:
     columns = row["columns"]
     document = _conversation_document(row)
     known = documents.header(document) if document is not None else RecordHeader()
-    key = row["key"]
+    key, times = row["key"], _row_times(row)
     return known._replace(
         uuid=key if isinstance(key, str) else None,
-        timestamp=known.timestamp or to_milliseconds(columns.get("time_created")),
+        timestamp=known.timestamp or (to_milliseconds(times[0]) if times else None),
         session_id=text_at(columns, "id" if row["table"] == "session" else "session_id"),
-        last_timestamp=latest_time([known.last_timestamp, *_row_times(row)]),
+        last_timestamp=latest_time([known.last_timestamp, *times]),
     )
 
 

@@ -324,3 +324,55 @@ async def test_nothing_is_lost_or_locked_while_the_program_writes(
     newest = {str(row["key"]): row for row in map(json.loads, await exported(store))}
     assert newest == {str(row["key"]): row for row in rows_of(database / PARENT)}
     assert len(newest) > len(rows_of(database / CHILD)) + 3
+
+
+async def test_sessions_have_titles_times_and_parents(store: Store, database: Path) -> None:
+    await import_discovered(store, ImportOptions())
+    sessions = (await store.sessions.list_sessions()).sessions
+
+    facts = {each.external_id: each.model_dump(mode="json", by_alias=False) for each in sessions}
+    fields = ("title", "first_at", "last_at", "parent_id")
+    assert {id: tuple(each.get(name) for name in fields) for id, each in facts.items()} == {
+        NAME: ("Sort the basket", "2026-02-25T06:13:20Z", "2026-02-25T06:13:20.020000Z", None),
+        f"opencode.db/{CHILD}": (
+            "Find the sorting (@explore subagent)",
+            "2026-02-25T06:13:20.500000Z",
+            "2026-02-25T06:13:20.512000Z",
+            str(session_id_for("opencode", NAME)),
+        ),
+    }
+
+
+async def test_a_session_that_was_moved_into_the_database_stays_one_session(
+    store: Store, database: Path
+) -> None:
+    files = write_tree(database)
+    from_files = await import_paths(store, files, ImportOptions())
+    update(database, "part", "prt_1b", data='{"type": "text", "text": "Sorted"}', time_updated=START + 900)
+    reports = [
+        await import_paths(store, paths, ImportOptions())
+        for paths in ([database], [database], files, [database.parent])
+    ]
+
+    ids = {*from_files.session_ids}
+    assert [{*report.session_ids} for report in reports] == [ids] * 4
+    assert counts(from_files) == {"new": 10}
+    moved = {
+        "existing": 7,
+        "new": 7,
+    }  # the rows of sessions, their projects and the to-dos, and what has changed
+    assert [counts(report) for report in reports] == [
+        moved,
+        {"existing": 14},
+        {"existing": 10},
+        {"existing": 14},
+    ]
+
+
+async def test_the_files_of_a_session_in_the_database_add_nothing(store: Store, database: Path) -> None:
+    files = write_tree(database)
+    from_rows = await import_paths(store, [database], ImportOptions())
+    from_files = await import_paths(store, files, ImportOptions())
+
+    assert {*from_rows.session_ids} == {*from_files.session_ids}
+    assert counts(from_files) == {"existing": 10}
