@@ -10,7 +10,7 @@ Documents are valid by Harbor's models (`harbor.models.trajectories`): version 1
 import binascii
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -55,6 +55,8 @@ class SubagentMessages(NamedTuple):
 
     id: str
     messages: Sequence[StandardMessage]
+    copied: Collection[str] = ()
+    """The ids of messages that are copied from another session, which counts their usage."""
 
 
 def to_atif(
@@ -63,30 +65,34 @@ def to_atif(
     session_id: str | None = None,
     records: Iterable[Any] = (),
     subagents: Iterable[SubagentMessages] = (),
+    copied: Collection[str] = (),
     media_folder: str | None = None,
 ) -> AtifExport:
     """Return the conversation as a trajectory.
 
     Images and recordings are `data:` URLs, or with a `media_folder` files in this folder next to the document. Tool
     definitions come from the last of the decoded `records` that has any. Messages of subagents in a transcript of the
-    main agent are left out if `subagents` contains their session.
+    main agent are left out if `subagents` contains their session. The messages with the ids in `copied` are marked as
+    copies from another session, and have no usage.
     """
     requests, known = list(records), list(subagents)
+    copies = {each.id: each.copied for each in known}
     main, agents = _split(list(messages))
     agents |= {agent.id: _conversation(agent.messages) for agent in known}
     media = _Media(media_folder)
     document = {
         "schema_version": VERSION,
         **({} if session_id is None else {"session_id": session_id, "trajectory_id": session_id}),
-        **_trajectory(main, requests, media),
+        **_trajectory(main, requests, media, copied),
     }
     embedded = [
-        {"schema_version": VERSION, "trajectory_id": id, **_trajectory(own, [], media)}
+        {"schema_version": VERSION, "trajectory_id": id, **_trajectory(own, [], media, copies.get(id, ()))}
         for id, own in agents.items()
     ]
     if embedded:
         document["subagent_trajectories"] = embedded
-    _refer_to_agents(document, agents)
+    for trajectory in (document, *embedded):
+        _refer_to_agents(trajectory, agents)
     _add_costs(document, embedded)
     if media.has_audio:
         for trajectory in (document, *embedded):
@@ -121,11 +127,11 @@ def _agent_of(message: StandardMessage) -> str | None:
 
 
 def _trajectory(
-    messages: Sequence[StandardMessage], requests: Sequence[Any], media: "_Media"
+    messages: Sequence[StandardMessage], requests: Sequence[Any], media: "_Media", copied: Collection[str]
 ) -> dict[str, Any]:
     steps = _Steps(media)
     for message in messages:
-        steps.add(message)
+        steps.add(message, is_copy=message.id in copied)
     finished = steps.finished()
     metrics = _final_metrics(finished)
     return {
@@ -166,15 +172,16 @@ class _Steps:
         self._steps: list[Block] = []
         self._step_by_call: dict[str, Block] = {}
 
-    def add(self, message: StandardMessage) -> None:
+    def add(self, message: StandardMessage, *, is_copy: bool) -> None:
         blocks = [block.model_dump() for block in message.content]
         calls = {block.get("id") for block in blocks if block["type"] == "tool_use"} - {None}
         is_answer = message.role == "assistant"
-        inline = [block for block in blocks if is_answer and _is_result_of(block, calls)]
-        results = [block for block in blocks if block["type"] == "tool_result" and not _is_in(block, inline)]
-        own = [block for block in blocks if not _is_in(block, results)]
+        own, results = list[Block](), list[Block]()
+        for block in blocks:
+            is_inline = is_answer and block.get("tool_use_id") in calls
+            (own if block["type"] != "tool_result" or is_inline else results).append(block)
         if own or not results or message.usage is not None or message.error is not None:
-            self._add_step(message, own)
+            self._add_step(message, own, is_copy=is_copy)
         for result in results:
             self._add_result(message, result)
 
@@ -183,10 +190,12 @@ class _Steps:
         steps = self._steps or [_step("system", "", {"isEmpty": True})]
         return [{"step_id": number, **step} for number, step in enumerate(steps, 1)]
 
-    def _add_step(self, message: StandardMessage, blocks: list[Block]) -> None:
+    def _add_step(self, message: StandardMessage, blocks: list[Block], *, is_copy: bool) -> None:
         place = len(self._steps) + 1
         step = _answer(message, blocks, self._media, place) if message.role == "assistant" else None
         step = step or _message_step(message, blocks, self._media)
+        if is_copy:
+            step = {**without(step, "metrics"), "is_copied_context": True}
         self._steps.append(step)
         for call in step.get("tool_calls", ()):
             self._step_by_call[call["tool_call_id"]] = step
@@ -222,14 +231,6 @@ def _started_agent(message: StandardMessage, result: Block) -> str | None:
 def _orphan_notes(block: Block) -> dict[str, Any]:
     """Return the call of a result as written: no call in the trajectory has this id."""
     return {"toolUseId": block["tool_use_id"]} if "tool_use_id" in block else {"hasNoCall": True}
-
-
-def _is_result_of(block: Block, calls: set[Any]) -> bool:
-    return block["type"] == "tool_result" and block.get("tool_use_id") in calls
-
-
-def _is_in(block: Block, blocks: Sequence[Block]) -> bool:
-    return any(block is each for each in blocks)
 
 
 def _step(source: str, message: Any, notes: Mapping[str, Any]) -> Block:
@@ -498,8 +499,8 @@ def _refer_to_agents(document: Block, agents: Mapping[str, Sequence[StandardMess
     }
     for step in document["steps"]:
         for result in value_at(step, "observation", "results") or ():
-            agent = by_call.get(result.get("source_call_id")) or result.pop(_AGENT, None)
-            result.pop(_AGENT, None)
+            started = result.pop(_AGENT, None)
+            agent = by_call.get(result.get("source_call_id"), started)
             if agent in agents:
                 result["subagent_trajectory_ref"] = [{"trajectory_id": agent}]
 

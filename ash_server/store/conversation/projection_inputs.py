@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing, nullcontext, suppress
 from functools import partial
 from typing import Any
@@ -12,12 +12,12 @@ import msgspec
 
 from ash_server.errors import SessionNotFound, SessionTooLarge
 from ash_server.store.connections.pool import Connect
-from ash_server.store.conversation.redacted_rows import redact_event, redact_standard_message
+from ash_server.store.conversation.redacted_rows import redact_event, redact_message, redact_standard_message
 from ash_server.store.conversation.standard_pages import get_event_pages, get_pages
 from ash_server.store.conversation.subagent_spending import read_total_spending
 from ash_server.store.log.events import StoredEvent, check_cursor, get_open_turn
 from ash_server.store.message_pages import StoredMessage, list_messages
-from ash_server.store.session_rows import get_session, get_tree
+from ash_server.store.session_rows import TreeSession, get_session, get_tree
 from ash_shared.eventlog import Event
 from ash_shared.model.event_types import CHUNKS, types_where
 from ash_shared.model.message import StandardMessage
@@ -114,26 +114,45 @@ async def read_atif(
         await get_session(conn, session_id)
         tree = await get_tree(conn, session_id)
         first = await list_messages(conn, session_id, limit=_TOOL_LINES)
-    messages: dict[UUID, list[StandardMessage]] = {}
+    agents: dict[str, SubagentMessages] = {}
     size = 0
     for session in sorted(tree, key=lambda each: each.id != session_id):
+        is_known = session.agent_id is None or session.agent_id in agents or session.id == session_id
+        name = str(session.id) if is_known else str(session.agent_id)
         with suppress(SessionNotFound) if session.id != session_id else nullcontext():  # deleted meanwhile
-            messages[session.id], size = await _read_messages(connect, session.id, size)
-    if redacts:
-        messages = await asyncio.to_thread(
-            lambda: {id: list(map(redact_standard_message, each)) for id, each in messages.items()}
-        )
-    agents = {session.id: session.agent_id or str(session.id) for session in tree}
-    own = messages.pop(session_id)
+            messages, size = await _read_messages(connect, session.id, size)
+            copied = await _copied_ids(connect, session, messages)
+            shown = await asyncio.to_thread(_redacted, messages) if redacts else messages
+            agents[name] = SubagentMessages(name, shown, copied)
+    own = agents.pop(str(session_id))
+    texts = map(redact_message, first) if redacts else first
     return await asyncio.to_thread(
         lambda: to_atif(
-            own,
+            own.messages,
             session_id=str(session_id),
-            records=_records_of_requests(first),
-            subagents=[SubagentMessages(agents[id], each) for id, each in messages.items()],
+            records=_records_of_requests(texts),
+            subagents=agents.values(),
+            copied=own.copied,
             media_folder=media_folder,
         )
     )
+
+
+def _redacted(messages: Iterable[StandardMessage]) -> list[StandardMessage]:
+    return list(map(redact_standard_message, messages))
+
+
+async def _copied_ids(
+    connect: Connect, session: TreeSession, messages: Iterable[StandardMessage]
+) -> frozenset[str]:
+    """Return the ids of the messages that were copied from another stored session."""
+    if not session.copied_messages:
+        return frozenset()
+    own: set[str] = set()
+    async with aclosing(get_pages(connect, session.id, after=session.copied_messages)) as pages:
+        async for page in pages:
+            own.update(message.id for message in page)
+    return frozenset(message.id for message in messages if message.id not in own)
 
 
 async def _read_messages(
@@ -158,7 +177,7 @@ def _size_of_messages(messages: Sequence[StandardMessage]) -> int:
     return sum(len(message.model_dump_json(exclude={"original"})) for message in messages)
 
 
-def _records_of_requests(stored: Sequence[StoredMessage]) -> Iterator[Any]:
+def _records_of_requests(stored: Iterable[StoredMessage]) -> Iterator[Any]:
     for message in stored:
         if any(mark in message.content for mark in _MARKS_OF_REQUESTS):
             with suppress(ValueError, RecursionError):

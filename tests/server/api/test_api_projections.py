@@ -11,9 +11,11 @@ import pytest
 from httpx2 import AsyncClient
 
 import ash_server
+from ash_server.store import Store
 from ash_server.store.connections.pool import connect
 from ash_server.store.conversation import projection_inputs
 from ash_server.store.log.rebuild import rebuild_events
+from ash_server.store.transcripts import Copy
 from ash_shared.conversation.standard_messages import transform_messages
 from ash_shared.projections import (
     to_anthropic_messages,
@@ -147,6 +149,26 @@ async def test_trajectories_contain_the_sessions_of_subagents(client: AsyncClien
 
     [embedded] = trajectory["subagent_trajectories"]
     assert (embedded["trajectory_id"], embedded["steps"][0]["message"]) == (subagent, "Seven.")
+
+
+async def test_trajectories_mark_messages_copied_from_another_session(store: Store) -> None:
+    def answer(id: str) -> str:
+        usage = {"input_tokens": 20, "output_tokens": 9}
+        message = {"id": id, "role": "assistant", "content": id, "usage": usage}
+        return json.dumps({"type": "assistant", "uuid": id, "message": message})
+
+    original = await store.sessions.create(source="claude")
+    await store.messages.append(original.id, [answer("m1")])
+    fork = await store.sessions.create(source="claude")
+    await store.messages.append(fork.id, [answer("m1"), answer("m2")])
+    await store.transcripts.set_copy(fork.id, Copy(original.id, 1))
+
+    document = (await store.conversation.read_atif(fork.id)).document
+
+    steps = [
+        (each["message"], each.get("is_copied_context"), "metrics" in each) for each in document["steps"]
+    ]
+    assert steps == [("m1", True, False), ("m2", None, True)]
 
 
 async def test_attributes_have_the_tools_of_the_session(client: AsyncClient, session: str) -> None:

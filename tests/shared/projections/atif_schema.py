@@ -102,6 +102,7 @@ class Step(Strict):
     timestamp: Annotated[str, AfterValidator(_iso_8601)] | None = None
     source: Literal["system", "user", "agent"]
     message: Content
+    is_copied_context: bool | None = None
     model_name: str | None = None
     reasoning_content: str | None = None
     tool_calls: list[ToolCall] | None = None
@@ -145,11 +146,16 @@ class Trajectory(Strict):
         embedded = [each.trajectory_id for each in self.subagent_trajectories or ()]
         assert None not in embedded
         assert len({*embedded}) == len(embedded)
+        return self
+
+    def unresolved(self) -> set[str]:
+        """Return the references to trajectories that the document does not contain."""
+        embedded = self.subagent_trajectories or []
         refs = {
             ref.trajectory_id
-            for step in self.steps
+            for trajectory in (self, *embedded)
+            for step in trajectory.steps
             for result in (step.observation.results if step.observation else ())
             for ref in result.subagent_trajectory_ref or ()
         }
-        assert refs <= {*embedded}
-        return self
+        return refs - {str(each.trajectory_id) for each in embedded}

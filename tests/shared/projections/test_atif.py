@@ -43,7 +43,7 @@ def image(**source: Any) -> dict[str, Any]:
 def document_of(messages: Iterable[StandardMessage], **options: Any) -> dict[str, Any]:
     """Return a valid trajectory as another program reads it."""
     document: dict[str, Any] = json.loads(json.dumps(to_atif(messages, **options).document))
-    Trajectory.model_validate(document)
+    assert not Trajectory.model_validate(document).unresolved()
     return document
 
 
@@ -251,6 +251,35 @@ def test_sessions_of_subagents_are_embedded() -> None:
         (each["trajectory_id"], [one["message"] for one in each["steps"]])
         for each in document["subagent_trajectories"]
     ] == [("a1", ["Seven."]), ("c2", ["Inline."])]
+
+
+def test_subagents_of_subagents_are_next_to_them() -> None:
+    started = message("user", {**RESULT, "content": "Seven."}, toolUseResult={"agentId": "a2"})
+    inner = SubagentMessages("a2", [message("assistant", "Seven.")])
+    outer = SubagentMessages("a1", [message("assistant", CALL), started])
+
+    document = document_of([message("user", "How many?")], subagents=[outer, inner])
+
+    first, second = document["subagent_trajectories"]
+    [result] = first["steps"][0]["observation"]["results"]
+    assert result["subagent_trajectory_ref"] == [{"trajectory_id": second["trajectory_id"]}]
+
+
+def test_copied_messages_have_no_usage() -> None:
+    messages = [
+        message("assistant", "Six.", usage=usage(), costUsd=0.5),
+        message("assistant", "Seven.", "Or so.", usage=usage()),
+    ]
+
+    document = document_of(messages, copied={messages[0].id})
+
+    assert [each.get("is_copied_context") for each in document["steps"]] == [True, None]
+    assert document["final_metrics"] == {
+        "total_prompt_tokens": 20,
+        "total_completion_tokens": 9,
+        "total_steps": 2,
+    }
+    assert [each.usage is None for each in transform_messages(json.dumps(document))] == [True, False]
 
 
 def test_the_agent_and_its_tools_come_from_the_records() -> None:
