@@ -82,6 +82,25 @@ async def test_importing_again_adds_nothing(store: Store, tmp_path: Path, import
     assert [each.result.counts["existing"] for each in again.sessions()] == [1, 1]
 
 
+async def test_a_rewritten_document_is_reported_and_replaced_on_request(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "trajectory.json"
+    path.write_text(json.dumps(WITH_SUBAGENT))
+    first = await import_file(store, path, path.name, identify=True)
+    path.write_text(json.dumps(WITH_SUBAGENT).replace("Count the knots.", "Count all knots."))
+
+    again = await import_file(store, path, path.name, identify=True)
+    replaced = await import_file(store, path, path.name, identify=True, replace=True)
+
+    ids = [each.session_id for each in first.sessions()]
+    assert [each.session_id for each in again.sessions()] == ids
+    assert [[problem.kind for problem in each.result.problems] for each in again.sessions()] == [
+        ["changed"],
+        ["changed"],
+    ]
+    assert [each.session_id for each in replaced.sessions()] == ids
+    assert "Count all knots." in await exported(store, ids[1])
+
+
 async def test_subagents_of_subagents_and_repeated_ids(store: Store, tmp_path: Path, import_: Import) -> None:
     inner = {**SUBAGENT, "trajectory_id": "sub-b"}
     other = {**SUBAGENT, "steps": [{"step_id": 1, "source": "user", "message": "And the ropes?"}]}
