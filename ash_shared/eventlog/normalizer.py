@@ -195,6 +195,8 @@ def _emit_event(output: LineOutput, step: steps.Emit) -> None:
     once_key = f"agent/{payload['messageId']}" if step.type == "agent_message" else ""
     if repetitions.is_repeated_event(output.state, once_key):
         return
+    if step.key and not repetitions.is_first_of_session(output.state, step.key):
+        return
     if step.type in _TURN_TRIGGERS:
         turn = turns.activate_turn(output, _TURN_TRIGGERS[step.type])
         if output.has_local_ids:

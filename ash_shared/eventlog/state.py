@@ -60,6 +60,7 @@ MAX_ANSWERED = 150
 MAX_USAGES = 8
 MAX_TOTALLED = 100
 MAX_AGENTS = 64
+MAX_ONCE_PER_SESSION = 16
 MAX_COUNTED = 64
 MAX_SECTIONS = 1000
 MAX_REPLACEABLE = 64
@@ -376,6 +377,8 @@ class State(_Stored):
     conversation."""
     once_digests: list[str] = []
     """Digests of events that are emitted once per turn."""
+    once_per_session: list[str] = []
+    """Digests of the keys of the last events that are emitted once per session."""
     roles_by_key: dict[str, Speaker] = {}
     """Roles of messages with parts in separate records, by key."""
     prompts_by_parent: dict[str, str] = {}
@@ -418,6 +421,7 @@ class State(_Stored):
             has_records=self.has_records,
             sent_counts=self.sent_counts,
             agent=self.agent,
+            once_per_session=self.once_per_session,
             last_streamed=self.last_streamed,
             dialect=self.dialect,
             revert=self.revert,

@@ -300,6 +300,8 @@ class Emit(NamedTuple):
 
     type: str
     payload: Block
+    key: str = ""
+    """An event with a key is emitted once per session, because its record is written again when a session resumes."""
 
 
 class CurrentAgent(NamedTuple):
@@ -356,7 +358,7 @@ _FIELD_TYPES: Mapping[type, tuple[tuple[str, tuple[type, ...]], ...]] = {
     Chunk: (("text", _STR), ("slot", _STR), ("path", _STR), ("fields", _DICT), ("response", _OPTIONAL_STR)),
     ChunkEnd: (("slot", _STR), ("text", _OPTIONAL_STR), ("fields", _DICT)),
     CurrentAgent: (("name", _STR), ("key", _OPTIONAL_STR)),
-    Emit: (("type", _STR), ("payload", _DICT)),
+    Emit: (("type", _STR), ("payload", _DICT), ("key", _STR)),
     Part: (("slot", _OPTIONAL_STR), ("section", _OPTIONAL_STR), ("fields", _DICT)),
     ResponseStart: (("id", _OPTIONAL_STR),),
     Scope: (("parent_call", _STR),),

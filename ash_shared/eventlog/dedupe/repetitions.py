@@ -1,7 +1,7 @@
 """Drop events and usage that a format repeats under the same key, and a text that repeats all streamed texts."""
 
 from ash_shared.eventlog.dedupe.digests import checksum, text_digest
-from ash_shared.eventlog.state import State
+from ash_shared.eventlog.state import MAX_ONCE_PER_SESSION, State
 from ash_shared.records.steps import Part
 
 
@@ -13,6 +13,15 @@ def is_repeated_event(state: State, once_key: str) -> bool:
 def record_event(state: State, once_key: str) -> None:
     if once_key:
         state.once_digests.append(text_digest(once_key))
+
+
+def is_first_of_session(state: State, key: str) -> bool:
+    """True if no event with this key was emitted in the session."""
+    digest = text_digest(key)
+    if digest in state.once_per_session:
+        return False
+    state.once_per_session = [*state.once_per_session, digest][-MAX_ONCE_PER_SESSION:]
+    return True
 
 
 def is_repeated_error(state: State, message: str) -> bool:

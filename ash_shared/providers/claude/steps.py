@@ -344,11 +344,13 @@ def inheritance_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
 
 
 def ending_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
-    return [Emit("system_message", {"text": "The model ended the conversation", "variant": "notice"})]
+    payload = {"text": "The model ended the conversation", "variant": "notice"}
+    return [Emit("system_message", payload, key=f"end/{text_at(record, 'timestamp')}")]
 
 
 def _link(text: str, session: str) -> Step:
-    return Emit("system_message", {"text": text, "variant": "notice", "targetSessionId": session})
+    payload = {"text": text, "variant": "notice", "targetSessionId": session}
+    return Emit("system_message", payload, key=f"session/{text}")
 
 
 def compaction_steps(record: Record, parsed: ParsedRecord) -> list[Step]:

@@ -104,6 +104,7 @@ STORED: dict[str, Any] = {
     "last_streamed": {"id": "r", "block_digests": ["d7"]},
     "sent_counts": {"d8": 1},
     "once_digests": ["d9"],
+    "once_per_session": ["d20"],
     "roles_by_key": {"k": "user"},
     "prompts_by_parent": {"d11": "u1"},
     "first_prompts": {"d12": "u1"},

@@ -154,6 +154,14 @@ def test_records_that_are_shown_as_notices(name: str) -> None:
     ]
 
 
+def test_records_that_a_resumed_session_repeats_are_shown_once() -> None:
+    links = [
+        record for record, payload in NOTICES.values() if record["type"] in ("derived-from", "ended-by-model")
+    ]
+
+    assert [event["payload"] for event in log(*links, *links)] == [event["payload"] for event in log(*links)]
+
+
 def test_malformed_links_are_silent() -> None:
     assert log({"type": "derived-from", "sessions": None}, {"type": "continued-in"}) == []
 
