@@ -153,7 +153,9 @@ def _show_view(matches: _Matches) -> None:
 
 def _format_heading(result: SearchResult, names: Mapping[UUID, str]) -> Text:
     name = result.title or names.get(result.session_id, "")
-    return _format_session(result.session_id, result.source, name, counted(result.matches, "matching event"))
+    return _format_session(
+        result.session_id, result.agent or result.source, name, counted(result.matches, "matching event")
+    )
 
 
 def _format_session(id: UUID, source: str, name: str, reason: str) -> Text:

@@ -115,6 +115,8 @@ class SearchResult(MatchedEvent):
     """The external id of a session without a title."""
     source: str
     """The format of the session."""
+    agent: Omittable[str] = ABSENT
+    """The agent that wrote the session, if it is not the first one of its format; `metadata.agent` of the session."""
     matches: int
     """Number of matching events in its session."""
 

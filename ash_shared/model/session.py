@@ -1,6 +1,7 @@
 """Sessions as the API returns them."""
 
 import re
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -60,14 +61,19 @@ class Session(AshModel):
     @property
     def agent(self) -> str:
         """The agent that wrote it: the one in the metadata, else the first one of the format."""
-        agent = self.metadata.get("agent")
-        return agent if isinstance(agent, str) else self.source
+        return agent_in(self.metadata) or self.source
 
     @property
     def name(self) -> str:
         """The title, else the name of the transcript, else the id."""
         transcript = None if self.external_id is None else transcript_name(self.external_id)
         return next(name for name in (self.title, transcript, str(self.id)) if name is not None)
+
+
+def agent_in(metadata: Mapping[str, Any]) -> str | None:
+    """Return the agent that the metadata of a session names."""
+    agent = metadata.get("agent")
+    return agent if isinstance(agent, str) else None
 
 
 def transcript_name(path: str) -> str:

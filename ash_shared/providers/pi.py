@@ -465,6 +465,7 @@ TYPES: Mapping[str, WireType] = {
     ),
     "auto_retry_start": WireType(_parse_control, steps=lambda record, parsed: [_RETRY], matches=_has_attempt),
     "branch_summary": _SUMMARY,
+    "child_usage_attributed": _CONTROL_ENTRY,  # of Prime Agent: the usage of a subagent, which is not the message's
     "compaction": _SUMMARY,
     "compaction_end": _COMPACTION_END,
     "compaction_start": WireType(_parse_control, matches=lambda record: record.keys() == {"type", "reason"}),

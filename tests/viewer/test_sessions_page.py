@@ -132,6 +132,21 @@ async def test_sources_have_display_names(page: Page, store: Store) -> None:
     await expect(page.locator(".hits .session-source")).to_have_text("Gemini CLI")
 
 
+async def test_agents_have_display_names(page: Page, store: Store) -> None:
+    """In the list, in results, as a filter, and on the page of the session."""
+    words = f"Ships of {store.source}"
+    metadata = {"agent": "openclaude"}
+    id = await store.make(f"By an agent of {store.source}", user(words, TODAY), metadata=metadata)
+
+    await open_list(page, store.address)
+    await expect(page.locator(".session-row .session-source").first).to_have_text("OpenClaude")
+    await expect(page.locator("button.chip[data-source=openclaude]")).to_have_text("OpenClaude")
+    await page.fill(".search-box", f'"{words}"')
+    await expect(page.locator(".hits .session-source")).to_have_text("OpenClaude")
+    await page.goto(f"{store.address.partition('?')[0]}sessions/{id}")
+    await expect(page.locator(".session-facts")).to_contain_text("OpenClaude")
+
+
 async def test_results_of_a_session_without_a_title_have_its_name(page: Page, store: Store) -> None:
     answer = {"role": "assistant", "content": [{"type": "text", "text": "A pelican."}]}
     line = {"type": "assistant", "timestamp": TODAY, "message": answer}

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, TypedDict, Unpack
 from uuid import UUID
 
+import msgspec
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
@@ -37,6 +38,7 @@ from ash_server.store.text import check_text
 from ash_shared.model.event_types import Weight
 from ash_shared.model.message import LAST_SEQUENCE, Role
 from ash_shared.model.pages import SearchPage, SearchResult
+from ash_shared.model.session import agent_in
 
 SearchScope = Literal["said", "conversation", "results", "everything"]
 """The texts to search. `said`: user and assistant messages; `conversation`: also thinking and tool calls; `results`:
@@ -132,6 +134,8 @@ class _Match(IndexedMatch):
     title: str | None
     external_id: str | None
     source: str
+    metadata: str
+    """As JSON."""
 
 
 class FoundEvent(NamedTuple):
@@ -158,6 +162,7 @@ def _to_result(match: _Match, hit: FoundEvent) -> SearchResult:
         title=match.title,
         external_id=None if match.title else match.external_id,
         source=match.source,
+        agent=agent_in(msgspec.json.decode(match.metadata)),
         sequence=hit.message_sequence,
         event_id=hit.id,
         event_sequence=match.sequence,

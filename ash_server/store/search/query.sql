@@ -21,7 +21,7 @@ weight = 'D' AND {matches}
 -- fragment: find
 -- A page of the matching events, newest first. Sessions are joined to the results of the page only: their number is
 -- known, and PostgreSQL only guesses the number of matches.
-SELECT result.session_id, sequence, weights, role, at, matches, title, external_id, source
+SELECT result.session_id, sequence, weights, role, at, matches, title, external_id, source, metadata
 FROM (
     SELECT * FROM (
         SELECT session_id, sequence, array_agg(DISTINCT weight) AS weights, role, at,

@@ -32,9 +32,9 @@ const NAMES = {
   vtcode: "VT Code",
 };
 
-/** The agent that wrote a session: the one in its metadata, else the first one of its format. */
-export function agentOf({ source, metadata }) {
-  return typeof metadata?.agent === "string" ? metadata.agent : source;
+/** The agent that wrote a session, or the session of a search result: the first one of its format, unless named. */
+export function agentOf({ source, agent, metadata }) {
+  return agent ?? (typeof metadata?.agent === "string" ? metadata.agent : source);
 }
 
 export function sourceName(source) {

@@ -2,7 +2,7 @@ import { el, setChildren } from "../lib/dom.js";
 import { hitPlace, markedSnippet } from "../lib/search-result.js";
 import { formatNumber, pluralize } from "../lib/number-format.js";
 import { placeUrl, sessionAddress } from "../session/permalinks.js";
-import { sourceName } from "../lib/source-names.js";
+import { agentOf, sourceName } from "../lib/source-names.js";
 import { agoTime } from "../lib/time-format.js";
 import { LoadMore } from "./load-more.js";
 import { PageCursor } from "./page-cursor.js";
@@ -80,10 +80,11 @@ export class SearchHits {
 }
 
 function section(hit, ...children) {
-  const { sessionId, source } = hit;
+  const { sessionId } = hit;
+  const agent = agentOf(hit);
   return el(
     "section",
-    { class: "hits", "data-session-id": sessionId, "data-source": source },
+    { class: "hits", "data-session-id": sessionId, "data-source": agent },
     el(
       "h3",
       { class: "hits-title" },
@@ -93,7 +94,7 @@ function section(hit, ...children) {
         el("span", { class: "session-title", dir: "auto" }, sessionName(hit).name),
       ),
       " ",
-      el("span", { class: "session-source" }, sourceName(source)),
+      el("span", { class: "session-source" }, sourceName(agent)),
       " ",
       el("span", { class: "fact" }, pluralize(hit.matches, "hit")),
     ),

@@ -133,7 +133,7 @@ export class SearchView {
 
   showHits({ results, pending }) {
     this.hits.add(results);
-    this.on.sources(results.map(({ source }) => source));
+    this.on.sources(results.map(agentOf));
     this.moreHits.show(this.hitPages.after !== undefined);
     this.pending.hidden = !pending;
     this.pending.textContent = pending ? `${pluralize(pending, "event")} not indexed yet.` : "";

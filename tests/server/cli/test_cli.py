@@ -262,7 +262,7 @@ def test_discovers_every_agent(ash: Ash, tmp_path: Path) -> None:
     assert "Sort by size" in ash("sessions", "--source", "cowork").out
     assert "Sort by colour" in ash("sessions", "--source", "copilot_cli").out
     assert "openclaw" in ash("sessions", "--source", "openclaw").out
-    assert "iflow" in ash("search", "--source", "iflow", "shelves").out
+    assert "  iflow  " in ash("search", "--source", "iflow", "shelves").out
 
 
 def test_source_option_names_an_agent(ash: Ash, tmp_path: Path) -> None:
