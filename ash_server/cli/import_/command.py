@@ -14,7 +14,7 @@ from ash_server.file_access import ANY_FILE, FileAccess, current_user
 @click.argument("paths", metavar="[PATH...]", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--all", "everything", is_flag=True, help="Import everything that --discover lists.")
 @click.option(
-    "--discover", "discovers", is_flag=True, help="Only list the transcripts of the CLIs on this machine."
+    "--discover", "discovers", is_flag=True, help="Only list the transcripts of the agents on this machine."
 )
 @source_option
 @click.option("--as", "name", metavar="NAME", help="Name (external id) of the session of a single file.")

@@ -17,7 +17,7 @@ from ash_server.cli.common.options import (
 @click.command("push")
 @click.argument("paths", metavar="[PATH...]", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
-    "--discover", "discovers", is_flag=True, help="Push all transcripts of the CLIs on this machine."
+    "--discover", "discovers", is_flag=True, help="Push all transcripts of the agents on this machine."
 )
 @click.option("--watch", "watches", is_flag=True, help="Keep running and push additions until Ctrl-C.")
 @source_option

@@ -36,7 +36,7 @@ _TEMPORARY = RETRYABLE_STATUSES - {500}
 
 class PushOptions(NamedTuple):
     paths: tuple[Path, ...]
-    """If empty, all transcripts of the CLIs on this machine."""
+    """If empty, all transcripts of the agents on this machine."""
     source: str | None
     url: str | None
     wait: float | None
