@@ -1,4 +1,4 @@
-"""A database like that of OpenCode 1.2, with accounts and secrets that no import may read."""
+"""A database like the one of OpenCode 1.2, with accounts and secrets that no import may read."""
 
 import json
 import sqlite3

@@ -402,7 +402,7 @@ def blocks_of(message: StandardMessage) -> list[Any]:
 
 
 def without_source_type(value: Any) -> Any:
-    """Leave out the type on the wire, which is that of ATIF when a trajectory is read."""
+    """Leave out the type on the wire, which is ATIF's when a trajectory is read."""
     if isinstance(value, list):
         return [without_source_type(each) for each in value]
     if not isinstance(value, dict):
