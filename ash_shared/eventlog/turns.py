@@ -197,8 +197,12 @@ def end_explicit_turn(
 
 
 def count_section(output: LineOutput, part: steps.Part) -> None:
-    """Count the costs of a message that is written in sections. Its turn may be over: then the difference counts in
-    the open turn, or in one that begins for it."""
+    """Count the costs of a message that is written in sections, which may be the first sign of a turn.
+
+    The turn of the message may be over: then the difference counts in the open turn, or in one that begins for it.
+    """
+    if output.state.turns == 0:
+        ensure_turn(output)
     if output.state.turn is None and not usage.is_counted(output.state, part):
         return
     message, before, after = usage.put_section(output.state, part)
@@ -209,12 +213,11 @@ def count_section(output: LineOutput, part: steps.Part) -> None:
 
 
 def count_usage(output: LineOutput, part: steps.Part, counts: Block) -> None:
-    """Count the usage of a part; it may be the first sign of a turn, as may the usage of the open response."""
+    """Count the usage of a part; usage of the open response may be the first sign of a turn."""
     if part.role is None and part.relation == "revision":
         open_response = output.state.response_id(output.parent_call) or "open"
         usage.revise_answer(output.state.turn or ensure_turn(output), open_response, counts)
     else:
-        is_first = part.relation == "section" and output.state.turns == 0
-        usage.count_part(output.state, ensure_turn(output) if is_first else output.state.turn, part, counts)
+        usage.count_part(output.state, output.state.turn, part, counts)
     if part.role is None and part.relation not in ("copy", "recount"):
         end_if_over(output)
