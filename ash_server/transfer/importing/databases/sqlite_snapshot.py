@@ -132,7 +132,8 @@ def take_snapshot(path: Path, folder: Path, access: FileAccess = ANY_FILE) -> Pa
 
 def _copy(database: Path, file: BinaryIO, copy: Path, access: FileAccess, attempt: int) -> None:
     """Raises _Restless, sqlite3.Error, OSError."""
-    header = os.pread(file.fileno(), _HEADER_BYTES, 0)
+    file.seek(0)
+    header = file.read(_HEADER_BYTES)
     if not header.startswith(_MAGIC):
         raise OSError(EINVAL, "not an SQLite database", str(database))
     has_log = header[_READ_VERSION] == 2  # the format's number

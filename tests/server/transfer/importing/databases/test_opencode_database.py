@@ -13,11 +13,13 @@ import pytest
 
 from ash_server.cli.import_.files import ImportReport, import_discovered, import_paths
 from ash_server.cli.import_.options import ImportOptions
+from ash_server.file_access import real_path
 from ash_server.store import Store
 from ash_server.store.sessions import session_id_for
 from ash_server.transfer.exporting.in_memory import load_in_memory
 from ash_server.transfer.exporting.jsonl import export_messages
 from ash_server.transfer.importing.databases.opencode_rows import read_lines
+from ash_server.transfer.importing.databases.sqlite_snapshot import open_snapshot
 from ash_server.transfer.importing.transcript_files import find_files, find_homes, find_transcripts
 from tests.server.opencode_database import (
     CHILD,
@@ -31,9 +33,12 @@ from tests.server.opencode_database import (
     update,
     write_database,
 )
+from tests.shared.conftest import CORPUS_NEXT
 from tests.waiting import until
 
 NAME = f"opencode.db/{PARENT}"
+
+SAMPLES = sorted(real_path(CORPUS_NEXT / "opencode_sqlite").glob("*.db"))
 
 
 @pytest.fixture
@@ -123,6 +128,32 @@ async def test_each_session_is_stored_with_its_rows(store: Store, database: Path
     for id in (PARENT, CHILD):
         lines = [(line.data or b"").decode() for line in read_lines(database / id)]
         assert await exported(store, f"opencode.db/{id}") == lines
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.name)
+def test_every_row_of_a_sample_is_read(sample: Path) -> None:
+    rows = [row for path in find_files(sample, [], fail) for row in rows_of(path)]
+
+    with open_snapshot(sample) as connection:
+        connection.row_factory = sqlite3.Row
+        for table in ("session", "project", "message", "part", "todo", "session_message", "session_input"):
+            stored = {json.dumps(dict(row)) for row in connection.execute(f"SELECT * FROM {table}")}
+            assert {json.dumps(row["columns"]) for row in rows if row["table"] == table} == stored, table
+    assert {row["table"] for row in rows} <= {"session", "project", "message", "part", "todo"}
+
+
+@pytest.mark.skipif(not SAMPLES, reason="no ../shared/corpus-next next to the repository")
+async def test_samples_have_the_titles_and_parents_of_their_tools(store: Store) -> None:
+    await import_paths(store, SAMPLES, ImportOptions())
+    stored = {each.id: each for each in (await store.sessions.list_sessions(limit=100)).sessions}
+
+    expected = {}
+    for sample in SAMPLES:
+        with open_snapshot(sample) as connection:
+            rows = connection.execute("SELECT id, title, parent_id FROM session").fetchall()
+        names = {id: session_id_for("opencode", (sample / id).as_posix()) for id, *_ in rows}
+        expected |= {names[id]: (title, names.get(parent)) for id, title, parent in rows}
+    assert {id: (each.title, each.parent_id) for id, each in stored.items()} == expected
 
 
 async def test_secrets_are_never_read(store: Store, database: Path) -> None:
