@@ -65,7 +65,7 @@ _EVALUATE = """async (input) => {
 
 
 async def test_says_who_sent_a_prompt(blank: Page) -> None:
-    """The message of a program is one line and no prompt; that of a script is a prompt."""
+    """A script sends prompts. Messages of programs are no prompts, and closed to one line."""
     sent: list[dict[str, Any]] = [
         {"text": "Build it.", "sender": "person"},
         {"text": "Build it.", "sender": "script"},
