@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ash_server.transfer.importing.common_records import ComparedRecord, longest_copy, record_marks
+from ash_server.transfer.importing.databases.conversation_files import conversation_at
 from ash_server.transfer.importing.transcript import Transcript, open_transcript
 from ash_server.transfer.importing.transcript_files import find_homes, find_transcripts, uncompressed
 from ash_shared.conversation.standard_messages import Fold, transform_messages
@@ -104,8 +105,14 @@ def _ignore(_: OSError) -> None:
 
 
 def _named_by(files: Iterable[Path], id: str) -> Iterator[Path]:
-    """Yield files named after the session: `<id>.jsonl`, `rollout-<time>-<id>.jsonl`, `agent-<id>.jsonl`."""
-    return (file for file in files if uncompressed(file).stem in (id, f"agent-{id}") or _ends_with(file, id))
+    """Yield files named after the session: `<id>.jsonl`, `rollout-<time>-<id>.jsonl`, `agent-<id>.jsonl`; and those of
+    a conversation of Antigravity, in a folder with the name."""
+    return (file for file in files if _name_of(file) in (id, f"agent-{id}") or _ends_with(file, id))
+
+
+def _name_of(file: Path) -> str:
+    conversation = conversation_at(file)
+    return conversation.id if conversation else uncompressed(file).stem
 
 
 def _containing(files: Iterable[Path], id: str) -> Iterator[Path]:

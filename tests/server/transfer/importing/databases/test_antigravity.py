@@ -17,6 +17,7 @@ from ash_server.store.sessions import session_id_for
 from ash_server.transfer.exporting.jsonl import export_messages
 from ash_server.transfer.importing.transcript import open_transcript
 from ash_server.transfer.importing.transcript_files import external_id, find_files, find_homes
+from ash_server.transfer.load import load_session
 from tests.shared.records.antigravity import Record, call, generation, prompt, response, row, step
 
 ID = "7d1f0a52-0000-4000-8000-000000000001"
@@ -134,6 +135,19 @@ def test_a_transcript_does_not_depend_on_its_database(home: Path) -> None:
     assert lines_of(transcript, FileAccess.below([transcript.parent])) == STEPS
     database.write_bytes(b"SQLite format 3\0" + b"\xff" * 200)
     assert lines_of(transcript) == STEPS
+
+
+def test_a_conversation_is_loaded_by_its_id(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transcript = write_steps(logs(home) / "transcript_full.jsonl", STEPS)
+    write_usage(home, USAGE)
+    monkeypatch.chdir(tmp_path)
+
+    messages = load_session(ID)
+
+    assert messages == load_session(transcript)
+    assert [each.usage.input_tokens for each in messages if each.usage] == [70, 80]
 
 
 async def test_import_adds_what_is_new(home: Path, store: Store) -> None:
