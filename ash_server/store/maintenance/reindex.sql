@@ -30,10 +30,10 @@ DELETE FROM drift WHERE session_id = %b AND sequence = ANY(%b)
 -- The facts that all messages of a session give.
 UPDATE sessions SET {replaced_facts} WHERE id = %(session_id)b
 
--- name: get_database_title
--- The title that may be from the database of Codex, so that no message has it.
+-- name: get_outside_title
+-- The title of a format with titles outside of the messages.
 SELECT title, title_priority FROM sessions
-WHERE id = %b AND source = 'codex' AND title_priority IN ({from_tool}, {renamed})
+WHERE id = %b AND source IN ('codex', 'copilot_cli') AND title_priority IN ({from_tool}, {renamed})
 
 -- name: keep_title
 -- A title from outside of the messages, unless they have one of the same rank.

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ash_server.file_access import ANY_FILE, FileAccess, real_path
+from ash_server.store.text import storable
 from ash_server.transfer.importing.databases.sessions import read_once
 from ash_server.transfer.importing.databases.sqlite_snapshot import open_snapshot
 
@@ -63,6 +64,6 @@ def _names_in(copy: sqlite3.Connection) -> dict[str, SessionName]:
 
 def _choose(name: object, title: object, first_prompt: object) -> SessionName | None:
     if isinstance(name, str) and name.strip():
-        return SessionName(name, is_of_person=True)
+        return SessionName(storable(name), is_of_person=True)
     is_made = isinstance(title, str) and title.strip() and title != first_prompt
-    return SessionName(str(title), is_of_person=False) if is_made else None
+    return SessionName(storable(str(title)), is_of_person=False) if is_made else None

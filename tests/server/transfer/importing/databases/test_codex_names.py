@@ -73,7 +73,7 @@ async def titles(store: Store) -> list[str | None]:
 async def test_import_gives_sessions_their_names(store: Store, home: Path, codex: sqlite3.Connection) -> None:
     for number in THREADS:
         rollout(home, number)
-    add(codex, 1, "Tides of Husum", "High water")
+    add(codex, 1, "Tides of Husum", "High\0 water")
     add(codex, 2, "Tides of\n  Husum")
     add(codex, 3, PROMPT, " ")
     codex.execute("BEGIN IMMEDIATE")
