@@ -15,7 +15,7 @@ WHERE session_id = %(session_id)b
 -- Groups by source, client version, type and reason, last seen first. A message that no provider recognizes has the
 -- source of its session.
 WITH seen AS (
-    SELECT CASE drift.source WHEN 'unknown' THEN sessions.source ELSE drift.source END AS source,
+    SELECT CASE WHEN drift.source = 'unknown' THEN sessions.source ELSE drift.source END AS source,
         coalesce(drift.client_version, sessions.client_version, '') AS client_version,
         raw_type, reason, count, seen_at, session_id, sequence
     FROM drift JOIN sessions ON sessions.id = session_id

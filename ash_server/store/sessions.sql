@@ -31,7 +31,7 @@ UPDATE sessions SET metadata = %s, updated_at = statement_timestamp() WHERE id =
 -- The agent that wrote the session, as the first key of the metadata, unless that key is set.
 UPDATE sessions
 SET metadata = '{"agent":' || to_json(%(agent)s::text)::text
-    || CASE metadata WHEN '{}' THEN '}' ELSE ',' || substr(metadata, 2) END
+    || CASE WHEN metadata = '{}' THEN '}' ELSE ',' || substr(metadata, 2) END
 WHERE id = %(id)s AND NOT starts_with(metadata, '{"agent":')
 
 -- name: set_tool_title
