@@ -36,6 +36,8 @@ class CLI(NamedTuple):
     """Folders with transcripts and other files, relative to its home."""
     transcript: re.Pattern[str]
     """Matches the paths of transcripts, relative to its home."""
+    entrypoint: str | None = None
+    """The value of `entrypoint` in its lines, which names it where its folder does not."""
     hidden: frozenset[str] = frozenset()
     """Hidden folders on the way to transcripts; other hidden files are skipped."""
     database: str | None = None
@@ -147,6 +149,7 @@ AGENTS: tuple[CLI, ...] = (
         ),
         (_COWORK,),
         re.compile(rf"{_COWORK}/(?:[^/]+/)+\.claude/{_CLAUDE_PROJECTS}"),
+        entrypoint="local-agent",
         hidden=frozenset({".claude"}),
     ),
     CLI(
@@ -221,6 +224,22 @@ class DeclaredSource(NamedTuple):
     source: str | None = None
     agent: str | None = None
     """None if the format says it."""
+    has_folder: bool = False
+    """True for a transcript in the folder of an agent: then its lines do not name another one."""
+
+    def agent_with(self, named: str | None) -> str | None:
+        """Return the agent of a file whose lines name this one, if any."""
+        return self.agent if self.has_folder else self.agent or named
+
+
+_ENTRYPOINTS: Mapping[str | None, str | None] = {
+    each.entrypoint: each.label for each in AGENTS if each.entrypoint
+}
+
+
+def agent_of_entrypoint(entrypoint: str | None) -> str | None:
+    """Return the agent that writes lines with this entrypoint, unless it is the first one of its format."""
+    return _ENTRYPOINTS.get(entrypoint)
 
 
 _LABELLED: Mapping[str | None, CLI] = {each.label: each for each in AGENTS if each.label}

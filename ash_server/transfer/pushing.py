@@ -93,12 +93,13 @@ async def push_file(  # noqa: PLR0913  # one argument per option
     file = TranscriptFile(path, name, transcript, source, modified_at, ByteProgress(advance), access)
     if head.names is None and (nothing := result_without_lines(path, transcript.lines())):
         return PushedFile(ImportedFile(_NO_SESSION, name, head, nothing, has_session=False), None)
-    whole = await _FilePush(server, file, head, pushed, declared.agent).run(find_parent(path, head, homes))
+    agent = declared.agent_with(head.agent)
+    whole = await _FilePush(server, file, head, pushed, agent).run(find_parent(path, head, homes))
     embedded: dict[str, ImportedFile] = {}
     for each in embedded_transcripts(transcript, head.source):
         above = whole.imported if each.parent is None else embedded[each.parent]
         own_head = read_head([each.text], head.source)
-        push = _FilePush(server, file.part(each), own_head, None, declared.agent)
+        push = _FilePush(server, file.part(each), own_head, None, agent)
         embedded[each.name] = (await push.run(Parent(above.session_id, above.name))).imported
     return whole._replace(imported=whole.imported._replace(embedded=tuple(embedded.values())))
 

@@ -383,11 +383,14 @@ def _usage_record_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
 
 
 def _shutdown_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
-    """Return the usage since the session was started or resumed, unless a version wrote it by call, and the costs."""
+    """Return the usage since the session was started or resumed, unless a version wrote it by call, and the costs.
+
+    Counts of 0 say nothing: the session was resumed and left again, or its model is free.
+    """
     data = record["data"]
-    usages = [value_at(metrics, "usage") for metrics in (data.get("modelMetrics") or {}).values()]
+    total = _total([value_at(metrics, "usage") for metrics in (data.get("modelMetrics") or {}).values()])
     is_by_call = "usageAccountingWatermarks" in data
-    usage = None if is_by_call or not usages else _standard_usage(_total(usages), pick(data, *_TOTALS))
+    usage = None if is_by_call or not any(total.values()) else _standard_usage(total, pick(data, *_TOTALS))
     part = Part(role=None, usage=usage, metadata=_costs(data))
     return [part] if usage or part.metadata else []
 

@@ -30,19 +30,19 @@ async def import_one_file(
 ) -> ImportedFile | UnreadFile:
     """Import a file and link its session to the parent; an error affects no other file."""
     name = options.name or external_id(path, homes)
-    source, agent = declared_at(path, homes, options.source)
+    declared = declared_at(path, homes, options.source)
     try:
         imported = await import_file(
             store,
             path,
             name,
-            source=source,
+            source=declared.source,
             replace=options.replace,
             identify=options.name is None,
             access=options.access,
             advance=advance,
         )
-        if agent is not None:
+        if (agent := declared.agent_with(imported.head.agent)) is not None:
             for each in imported.sessions():
                 await store.sessions.set_agent(each.session_id, agent)
         if imported.has_session and (named := name_of(path, options.access)):

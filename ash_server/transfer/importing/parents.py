@@ -15,6 +15,7 @@ from uuid import UUID
 from ash_server.store.connections.tenants import DEFAULT, Tenant
 from ash_server.store.sessions import session_id_for
 from ash_server.store.transcripts import TranscriptNames
+from ash_server.transfer.agents import agent_of_entrypoint
 from ash_server.transfer.importing.databases.sessions import database_of
 from ash_server.transfer.importing.lines import FileLine
 from ash_server.transfer.importing.names import NameCollector
@@ -37,6 +38,8 @@ class TranscriptHead(NamedTuple):
     """The provider's id of the parent session."""
     names: TranscriptNames | None = None
     """None if the provider does not name the session."""
+    agent: str | None = None
+    """The agent that the lines name, if it is not the first one of its format."""
 
 
 def line_bytes(line: FileLine) -> bytes:
@@ -46,7 +49,7 @@ def line_bytes(line: FileLine) -> bytes:
 
 def read_head(texts: Iterable[bytes | str], source: str | None) -> TranscriptHead:
     """Read the facts from the first lines. Without `source`, the first recognised line decides the source."""
-    known_source, session_id, parent = source, None, None
+    known_source, session_id, parent, agent = source, None, None, None
     names = NameCollector()
     for text in islice(texts, MAX_HEAD_LINES):
         parsed = parse_raw(text, source)
@@ -56,10 +59,20 @@ def read_head(texts: Iterable[bytes | str], source: str | None) -> TranscriptHea
             session_id = session_id or described.header.session_id
             parent = parent or described.header.parent
         names.add(parsed.identity())
+        agent = agent or _agent_in(text)
         if known_source and session_id and names.are_complete:
             break
     head_source = known_source or "unknown"
-    return TranscriptHead(head_source, session_id, parent, names.names(head_source))
+    return TranscriptHead(head_source, session_id, parent, names.names(head_source), agent)
+
+
+def _agent_in(text: bytes | str) -> str | None:
+    """Return the agent that a line names. Within a value, the quotes would be escaped."""
+    match = _ENTRYPOINT.search(text.encode("utf-8", "replace") if isinstance(text, str) else text)
+    return agent_of_entrypoint(match[1].decode()) if match else None
+
+
+_ENTRYPOINT = re.compile(rb'"entrypoint":\s?"([a-z-]{1,40})"')
 
 
 class Parent(NamedTuple):

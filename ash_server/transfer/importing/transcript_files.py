@@ -85,9 +85,9 @@ def declared_at(path: Path, homes: Iterable[Home], name: str | None = None) -> D
     """
     resolved = real_path(path)
     cli = next((home.cli for home in homes if home.is_transcript(resolved)), None)
-    at_path = DeclaredSource(cli.source, cli.label) if cli else DeclaredSource()
+    at_path = DeclaredSource(cli.source, cli.label, has_folder=True) if cli else DeclaredSource()
     declared = declare(name)
-    return DeclaredSource(declared.source or at_path.source, declared.agent or at_path.agent)
+    return at_path._replace(source=declared.source or at_path.source, agent=declared.agent or at_path.agent)
 
 
 def uncompressed(path: Path) -> Path:

@@ -265,6 +265,27 @@ def test_discovers_every_agent(ash: Ash, tmp_path: Path) -> None:
     assert "  iflow  " in ash("search", "--source", "iflow", "shelves").out
 
 
+def test_entrypoint_names_an_agent_outside_of_its_folder(ash: Ash, tmp_path: Path) -> None:
+    """In the folder of an agent, the folder decides; a prompt with the same words names nothing."""
+    _, (line,) = TRANSCRIPTS["cowork"]
+    of_cowork = {**line, "entrypoint": "local-agent"}
+    of_claude = {
+        **line,
+        "sessionId": "s2",
+        "message": {"role": "user", "content": '"entrypoint":"local-agent"'},
+    }
+    written(tmp_path / "cowork.jsonl", json.dumps(of_cowork) + "\n")
+    written(tmp_path / "claude.jsonl", json.dumps(of_claude) + "\n")
+    written(
+        tmp_path / "home/.claude/projects/-w/3.jsonl", json.dumps({**of_cowork, "sessionId": "s3"}) + "\n"
+    )
+
+    assert ash("import", "cowork.jsonl", "claude.jsonl", "home/.claude").err == ""
+    page = json.loads(ash("sessions", "--json").out)
+    names = {each["metadata"]["sessionId"]: each["metadata"].get("agent") for each in page["sessions"]}
+    assert names == {line["sessionId"]: "cowork", "s2": None, "s3": None}
+
+
 def test_source_option_names_an_agent(ash: Ash, tmp_path: Path) -> None:
     """A transcript outside of the folder of its agent."""
     _, lines = TRANSCRIPTS["openclaude"]

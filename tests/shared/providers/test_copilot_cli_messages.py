@@ -116,6 +116,13 @@ def test_usage_of_a_session_is_written_at_its_end() -> None:
     ]
 
 
+def test_resumption_without_an_answer_adds_no_usage() -> None:
+    idle = event("session.shutdown", 5, modelMetrics={"gpt-5": metrics(inputTokens=0, outputTokens=0)})
+    assert messages_until(SHUTDOWN, event("session.resume", 4), idle) == [
+        ("assistant", [("text", "Hello.")], {**FIRST, **COSTS, "usage": (300, 45, 300, 8)})
+    ]
+
+
 def test_usage_is_absent_if_the_program_died() -> None:
     checkpoint = event("session.usage_checkpoint", 3, modelCacheState=[], **COSTS)
     assert messages_until() == [("assistant", [("text", "Hello.")], FIRST)]
