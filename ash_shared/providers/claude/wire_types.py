@@ -16,7 +16,7 @@ from ash_shared.records.contract import (
     control_record,
     unknown_record,
 )
-from ash_shared.records.fingerprints import ENVELOPE_KEYS
+from ash_shared.records.fingerprints import CLAUDE_LINE_KEYS, ENVELOPE_KEYS
 from ash_shared.records.json_fields import is_one_of, text_at
 from ash_shared.records.steps import CurrentAgent, Step, TurnEnd, TurnStart
 
@@ -114,6 +114,29 @@ TYPES: Mapping[str, WireType] = {
         ("data-flow-incomplete", "data-flow-records"),
         WireType(control_record, matches=lambda record: "data" not in record),  # unlike a part of Vercel's
     ),
+    **dict.fromkeys(
+        (
+            "apply_flag_settings",
+            "autocompact_state",
+            "bash_command",
+            "command_lifecycle",
+            "compact_progress",
+            "env_manager_log",
+            "hint_clears",
+            "open_message_selector",
+            "os_notification",
+            "queued_notification",
+            "refusal_continuation",
+            "response_length",
+            "session_notice",
+            "set_expanded_view",
+            "set_in_progress_tool_use_ids",
+            "stream_mode",
+            "thinking_signature",
+            "tombstone",
+        ),
+        WireType(control_record, matches=lambda record: not CLAUDE_LINE_KEYS.isdisjoint(record)),
+    ),
     **dict.fromkeys(steps.API_EVENTS, WireType(chunk_record, steps=steps.api_event_steps)),
     **dict.fromkeys(BLOCK_TYPES, WireType(records.parse_bare_block, matches=recognition.is_block)),
     **dict.fromkeys(("hybrid-organization", "session-owner"), WireType(records.parse_private)),
@@ -189,6 +212,7 @@ SYSTEM_TYPES: Mapping[str, WireType] = {
             "hook_response",
             "hook_started",
             "inherited_asks_settled",
+            "init_milestone",
             "instruction_size_warning",
             "late_allow_not_run",
             "memory_recall",
@@ -211,11 +235,13 @@ SYSTEM_TYPES: Mapping[str, WireType] = {
             "start_folder",
             "status",
             "stop_hook_summary",
+            "task_list_statuses",
             "task_notification",
             "task_progress",
             "task_started",
             "task_summary",
             "task_updated",
+            "thinking",
             "thinking_tokens",
             "tool_host_result",
             "turn_began_before_init",
@@ -238,9 +264,11 @@ SYSTEM_TYPES: Mapping[str, WireType] = {
             "ui_scroll",
             "ui_status",
             "ui_toast",
+            "upgrade_relay_marker",
             "vcs_state_changed",
             "voice_call_talk",
             "worker_shutting_down",
+            "workflow_launch_result",
         ),
         WireType(control_record, messages.system_parts),
     ),
