@@ -143,6 +143,47 @@ LISTS: list[List] = [
         _claude_record,
     ),
     List(
+        "Claude Code: system records with keys in another order",
+        CLAUDE_CODE,
+        "package/claude",
+        matches(
+            r'type:"system",(?:\w+:[\w$().!]{1,40},)+subtype:"(\w+)"',
+            'type:"system",...,subtype:"{}"',
+            "system/{}",
+        ),
+        "claude",
+        _claude_record,
+    ),
+    List(
+        "Claude Code: schemas of system records",
+        CLAUDE_CODE,
+        "package/claude",
+        matches(
+            r'type:\w+\("system"\),subtype:\w+\("(\w+)"\)', 'type:x("system"),subtype:x("{}")', "system/{}"
+        ),
+        "claude",
+        _claude_record,
+    ),
+    List(
+        "Claude Code: schemas of output lines",
+        CLAUDE_CODE,
+        "package/claude",
+        matches(
+            r'\{type:\w+\("([a-z_]+)"\),(?:(?!\{type:).){0,1500}?uuid:\w+\(\)(?:\.optional\(\))?,session_id:',
+            "schema of `{}` with uuid and session_id",
+        ),
+        "claude",
+        _claude_record,
+    ),
+    List(
+        "Claude Code: output lines that functions build",
+        CLAUDE_CODE,
+        "package/claude",
+        matches(r'[{(]type:"([a-z]+(?:_[a-z]+)+)",(?:uuid|command_uuid|session_id):', '{{type:"{}",uuid:'),
+        "claude",
+        _claude_record,
+    ),
+    List(
         "Claude Agent SDK: lines of the output",
         CLAUDE_SDK,
         "package/sdk.d.ts",
@@ -250,6 +291,14 @@ LISTS: list[List] = [
         union("SessionEvent"),
         "copilot_cli",
         copilot_event,
+    ),
+    List(
+        "Copilot SDK: events of a session",
+        COPILOT_SDK,
+        "package/dist/generated/session-events.d.ts",
+        union("SessionEvent"),
+        "copilot_cli",
+        lambda name: {"id": "e1", "parentId": None, "timestamp": "", "type": name, "data": {}},
     ),
     List(
         "Cursor SDK: messages of a run",
