@@ -98,7 +98,17 @@ KNOWN = dict(re.findall(r"^\*\*(.+)\*\*: (`.+`)$", PAGE.split("## Known")[1], re
 
 @pytest.mark.parametrize("each", LISTS, ids=[each.title for each in LISTS])
 def test_names_of_the_last_comparison_are_known(each: List) -> None:
-    """The page lists all names that the packages had when it was written."""
-    names = re.findall("`([^`]+)`", KNOWN.get(each.title, ""))
+    """The page is a list of everything that the packages had when it was written."""
+    names = re.findall("`([^`]+)`", KNOWN[each.title])
 
+    assert names
     assert [name for name in names if is_unknown(each.to_record(name), each.source)] == []
+
+
+def test_last_comparison_found_nothing_unknown() -> None:
+    rows = re.findall(
+        r"^\| ([^|]+) \| (?:npm|PyPI) `[^|]+` \| \S+ \| \d+ \| \d+ \| (\d+) \|$", PAGE, re.MULTILINE
+    )
+
+    assert rows == [(each.title, "0") for each in LISTS]
+    assert "Unknown: none." in PAGE

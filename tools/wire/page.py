@@ -47,7 +47,7 @@ def _overview(compared: Iterable[Compared]) -> Iterator[str]:
 
 def _unknown(compared: Iterable[Compared]) -> list[str]:
     rows = [
-        f"| `{literal.name}` | {each.names.title} | {each.version} | `{literal.place}` |"
+        f"| `{literal.name}` | {each.names.title} | {each.version} | {_code(literal.place)} |"
         for each in compared
         for literal in each.unknown
     ]
@@ -66,8 +66,12 @@ def _ignored(compared: Iterable[Compared], ignored: Iterable[Ignored]) -> Iterat
             yield f"**{', '.join(group.lists)}**: {group.reason}.\n"
             yield "| name | shown by |"
             yield "|---|---|"
-            yield from (f"| `{name}` | `{place}` |" for name, place in sorted(places.items()))
+            yield from (f"| `{name}` | {_code(place)} |" for name, place in sorted(places.items()))
             yield ""
+
+
+def _code(text: str) -> str:
+    return f"`` {text} ``" if "`" in text else f"`{text}`"
 
 
 def _names(names: Iterable[str]) -> str:

@@ -103,6 +103,13 @@ _GEMINI_EVENT_KEYS: Mapping[str, Record] = {
 
 _CODEX_PROGRAM = "package/vendor/*/bin/codex"
 _CODEX_APP_SCHEMA = "codex_app_server_protocol.v2.schemas.json"
+_OPENCODE_COLUMNS = {
+    **dict.fromkeys(("aggregate_id", "content", "directory", "id", "message_id", "project_id"), ""),
+    **dict.fromkeys(("prompt", "seq", "session_id", "status", "worktree"), ""),
+    "data": '{"type": "text"}',
+    "type": "user",
+}
+"""Columns by which the provider recognizes the rows of its tables."""
 _OPENCODE_TYPES = "package/dist/v2/gen/types.gen.d.ts"
 _OPENCODE_EARLIER_TYPES = "package/dist/gen/types.gen.d.ts"
 
@@ -237,6 +244,14 @@ LISTS: list[List] = [
         lambda name: {"id": "e1", "type": name, "data": {}},
     ),
     List(
+        "OpenCode: tables of its store",
+        OPENCODE,
+        "package/bin/opencode",
+        matches(r"CREATE TABLE `(\w+)`", "CREATE TABLE `{}`"),
+        "opencode",
+        lambda name: {"table": name, "key": "k1", "columns": _OPENCODE_COLUMNS},
+    ),
+    List(
         "OpenCode: events of the server",
         OPENCODE_SDK,
         _OPENCODE_TYPES,
@@ -291,14 +306,6 @@ LISTS: list[List] = [
         union("SessionEvent"),
         "copilot_cli",
         copilot_event,
-    ),
-    List(
-        "Copilot SDK: events of a session",
-        COPILOT_SDK,
-        "package/dist/generated/session-events.d.ts",
-        union("SessionEvent"),
-        "copilot_cli",
-        lambda name: {"id": "e1", "parentId": None, "timestamp": "", "type": name, "data": {}},
     ),
     List(
         "Cursor SDK: messages of a run",
