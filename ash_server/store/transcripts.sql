@@ -25,13 +25,13 @@ LIMIT 1
 -- Where the file was seen last, and the names in it.
 -- A rewritten file may begin with other names than before; both are kept.
 UPDATE sessions
-SET path = %(path)s, lineage = CASE WHEN new.names IS NULL THEN lineage ELSE lineage || new.names END
-FROM (
-    SELECT array_agg(name ORDER BY place) AS names
-    FROM unnest(%(lineage)s::text[]) WITH ORDINALITY AS given (name, place)
-    WHERE name <> ALL (SELECT unnest(lineage) FROM sessions WHERE id = %(id)s)
-) AS new
-WHERE id = %(id)s AND (path IS DISTINCT FROM %(path)s OR new.names IS NOT NULL)
+SET path = %(path)s, lineage = CASE WHEN %(lineage)s::text[] IS NULL THEN lineage ELSE coalesce(lineage, '{}') || ARRAY(
+    SELECT name FROM unnest(%(lineage)s::text[]) AS name WHERE name <> ALL (coalesce(lineage, '{}'))
+) END
+WHERE id = %(id)s AND (
+    path IS DISTINCT FROM %(path)s
+    OR NOT coalesce(lineage @> %(lineage)s::text[], %(lineage)s::text[] IS NULL)
+)
 
 -- name: set_lineage
 -- The names of a new session.
