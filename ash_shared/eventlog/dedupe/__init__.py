@@ -9,7 +9,8 @@ state keeps as many digests of each kind as the `MAX_` constants in `state` allo
 | copy of a call or result | the other kind | call id | Codex | `copies` |
 | revision: an item written again | the first form | content by key | Gemini CLI, LangChain, pi, Vercel | `revisions` |
 | revision of a streamed response | the stream | response id | LangChain, Vercel | `revisions` |
-| revision of a call or result | the first | call id | Codex, Cursor, OpenCode, pi, Vercel | `copies` |
+| revision of a call or result | the first | call id | Codex, Cursor, pi, Vercel | `copies` |
+| section of a message, written again | the newest | content by message and section | OpenCode | `revisions` |
 | growth: a message while it grows | the last form | place, text or call id in its message | Claude | `revisions` |
 | recap: all texts of the turn again | the stream | length and checksum | Cursor | `repetitions` |
 | assembled answer: the client stores it | the stream | blocks and response id | all APIs | `assembled_answers` |

@@ -153,8 +153,32 @@ def _read(row: Record) -> tuple[Record, ParsedRecord]:
     return _document(row), _inner(row).parse(_document(row))
 
 
+# Events.
+
+
+def _event(row: Record) -> Record:
+    """Return the event in a row, with its data decoded."""
+    columns = row["columns"]
+    return {"table": row["table"], "key": row["key"], **columns, "data": _json(columns, "data")}
+
+
+def _parse_event(row: Record) -> ParsedRecord:
+    event = _event(row)
+    parsed = bus.wire_type(event).parse(event)
+    if any(block["type"] == "raw" for block in parsed.blocks):
+        return ParsedRecord(parsed.kind, parsed.role, [_with_row(block, row) for block in parsed.blocks[:1]])
+    return parsed
+
+
+_EVENT = WireType(
+    _parse_event,
+    lambda row, parsed: bus.wire_type(_event(row)).parts(_event(row), parsed),
+    lambda row, parsed: bus.wire_type(_event(row)).steps(_event(row), parsed),
+)
+
+
 _TABLES: Mapping[str, _Table] = {
-    "event": _Table(frozenset({"aggregate_id", "data", "type"})),
+    "event": _Table(frozenset({"aggregate_id", "data", "type"}), row=_EVENT),
     "event_sequence": _Table(frozenset({"aggregate_id", "seq"})),
     "kilo_board": _Table(frozenset({"root_session_id"})),
     "kilo_board_message": _Table(frozenset({"board_root_session_id"})),
@@ -210,14 +234,9 @@ def wire_type(row: Record) -> WireType:
     return _TABLES[row["table"]].row
 
 
-def event_of(row: Record) -> Record | None:
-    """Return the event in a row of the table of events, with its data decoded; None for other rows."""
-    if row["table"] != "event":
-        return None
-    return {**row["columns"], "data": _json(row["columns"], "data")}
-
-
 def header(row: Record) -> RecordHeader:
+    if row["table"] == "event":
+        return bus.header(_event(row))
     columns = row["columns"]
     document = _conversation_document(row)
     known = documents.header(document) if document is not None else RecordHeader()
