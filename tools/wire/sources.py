@@ -107,9 +107,15 @@ _OPENCODE_COLUMNS = {
     **dict.fromkeys(("aggregate_id", "content", "directory", "id", "message_id", "project_id"), ""),
     **dict.fromkeys(("prompt", "seq", "session_id", "status", "worktree"), ""),
     "data": '{"type": "text"}',
-    "type": "user",
 }
 """Columns by which the provider recognizes the rows of its tables."""
+
+
+def _opencode_row(table: str) -> Record:
+    known_type = "session.updated.1" if table == "event" else "user"
+    return {"table": table, "key": "k1", "columns": {**_OPENCODE_COLUMNS, "type": known_type}}
+
+
 _OPENCODE_TYPES = "package/dist/v2/gen/types.gen.d.ts"
 _OPENCODE_EARLIER_TYPES = "package/dist/gen/types.gen.d.ts"
 
@@ -249,7 +255,7 @@ LISTS: list[List] = [
         "package/bin/opencode",
         matches(r"CREATE TABLE `(\w+)`", "CREATE TABLE `{}`"),
         "opencode",
-        lambda name: {"table": name, "key": "k1", "columns": _OPENCODE_COLUMNS},
+        _opencode_row,
     ),
     List(
         "OpenCode: events of the server",
