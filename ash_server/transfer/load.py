@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from ash_server.transfer.importing.common_records import ComparedRecord, longest_copy, record_marks
 from ash_server.transfer.importing.databases.conversation_files import conversation_at
+from ash_server.transfer.importing.databases.sessions import SharedSnapshots, share_snapshots
+from ash_server.transfer.importing.databases.sqlite_snapshot import private_folder
 from ash_server.transfer.importing.transcript import Transcript, open_transcript
 from ash_server.transfer.importing.transcript_files import find_homes, find_transcripts, uncompressed
 from ash_shared.conversation.standard_messages import Fold, transform_messages
@@ -39,15 +41,31 @@ def load_sessions(paths: Iterable[str | Path]) -> Iterator[list[StandardMessage]
 
     Forks and subagents of Codex begin with messages of their parent, which keeps these and their usage. Raises OSError.
     """
-    transcripts = [open_transcript(_find_transcript(path)) for path in paths]
-    begins = [_Beginning.read(transcript) for transcript in transcripts]
-    copied = _count_copied(begins)
+    with private_folder() as folder:
+        yield from _load_sessions(paths, SharedSnapshots(folder))
+
+
+def _load_sessions(
+    paths: Iterable[str | Path], snapshots: SharedSnapshots
+) -> Iterator[list[StandardMessage]]:
+    """Yield the messages of each transcript; of a database, all are read from one copy."""
+    with share_snapshots(snapshots):
+        transcripts = [open_transcript(_find_transcript(path)) for path in paths]
+        begins = [_Beginning.read(transcript) for transcript in transcripts]
+        copied = _count_copied(begins)
     for number, transcript in enumerate(transcripts):
-        fold, inherited = Fold(), 0
-        for line in transcript.lines():
-            fold.add(line.data or b"", transcript.source)
-            inherited = max(inherited, fold.inherited_lines)
-        yield fold.messages(start=inherited or copied.get(number, 0))
+        with share_snapshots(snapshots):
+            messages = _read_messages(transcript, copied.get(number, 0))
+        yield messages
+
+
+def _read_messages(transcript: Transcript, copied: int) -> list[StandardMessage]:
+    """Return the messages after those that were copied or inherited."""
+    fold, inherited = Fold(), 0
+    for line in transcript.lines():
+        fold.add(line.data or b"", transcript.source)
+        inherited = max(inherited, fold.inherited_lines)
+    return fold.messages(start=inherited or copied)
 
 
 class _Beginning(NamedTuple):

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -21,6 +22,7 @@ from ash_server.transfer.exporting.jsonl import export_messages
 from ash_server.transfer.importing.databases.opencode_rows import read_lines
 from ash_server.transfer.importing.databases.sqlite_snapshot import open_snapshot
 from ash_server.transfer.importing.transcript_files import find_files, find_homes, find_transcripts
+from ash_server.transfer.load import load_session, load_sessions
 from tests.server.opencode_database import (
     CHILD,
     PARENT,
@@ -147,7 +149,7 @@ async def test_samples_have_the_titles_and_parents_of_their_tools(store: Store) 
     await import_paths(store, SAMPLES, ImportOptions())
     stored = {each.id: each for each in (await store.sessions.list_sessions(limit=100)).sessions}
 
-    expected = {}
+    expected: dict[UUID, tuple[str | None, UUID | None]] = {}
     for sample in SAMPLES:
         with open_snapshot(sample) as connection:
             rows = connection.execute("SELECT id, title, parent_id FROM session").fetchall()
@@ -258,6 +260,17 @@ async def test_a_person_can_name_the_file_or_a_session(store: Store, tmp_path: P
     assert (loaded.session.message_count, loaded.session.source) == (8, "opencode")
     with pytest.raises(OSError, match="is a database of several sessions; name one"):
         load_in_memory(database, "opencode.db")
+
+
+def test_sessions_are_loaded_as_they_were_together(database: Path) -> None:
+    expected = [load_session(database / id) for id in (PARENT, CHILD)]
+    loading = load_sessions([database / PARENT, database / CHILD])
+    loaded = [next(loading)]
+    with changing(database) as connection:
+        connection.execute("DELETE FROM part")
+
+    assert [*loaded, *loading] == expected
+    assert [len(messages) for messages in expected] == [2, 2]
 
 
 def write_tree(database: Path) -> list[Path]:
