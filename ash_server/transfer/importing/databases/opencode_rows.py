@@ -152,7 +152,7 @@ def without_ids(text: str | bytes | None) -> str | None:
                 return None
             return _content(record["key"], msgspec.json.decode(record["columns"]["data"]))
         return _content(record["id"], record)
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 

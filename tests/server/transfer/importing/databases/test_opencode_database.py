@@ -19,7 +19,7 @@ from ash_server.store import Store
 from ash_server.store.sessions import session_id_for
 from ash_server.transfer.exporting.in_memory import load_in_memory
 from ash_server.transfer.exporting.jsonl import export_messages
-from ash_server.transfer.importing.databases.opencode_rows import read_lines
+from ash_server.transfer.importing.databases.opencode_rows import read_lines, without_ids
 from ash_server.transfer.importing.databases.sqlite_snapshot import open_snapshot
 from ash_server.transfer.importing.transcript_files import find_files, find_homes, find_transcripts
 from ash_server.transfer.load import load_session, load_sessions
@@ -271,6 +271,13 @@ def test_sessions_are_loaded_as_they_were_together(database: Path) -> None:
 
     assert [*loaded, *loading] == expected
     assert [len(messages) for messages in expected] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    "text", [None, "", "[]", "7", '"id"', '{"id": 1', '{"table":"part","key":1,"columns":{"data":"[]"}}']
+)
+def test_other_texts_have_no_content_to_compare(text: str | None) -> None:
+    assert without_ids(text) is None
 
 
 def write_tree(database: Path) -> list[Path]:
