@@ -308,6 +308,8 @@ def _emit_user_part(output: LineOutput, part: Part) -> None:
     results = [block for block in part.blocks if block["type"] == "tool_result"]
     if results or not text or _is_new_prompt(output, text, part):
         streaming.end_complete_slots(output, part.parent_call or "")
+        if part.relation == "section" and part.origin == "synthetic" and output.state.turns == 0:
+            turns.start_prompted_turn(output)  # the client puts such sections before the prompt
         revisions.emit_units(output, part, _user_units(output, part, results))
 
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from ash_shared import parse_message, to_openai_messages, to_session_summary
+from ash_shared import StandardMessage, parse_message, to_openai_messages, to_session_summary
+from ash_shared.conversation.live_messages import LiveMessages
 from ash_shared.model.message import RecordHeader
 from ash_shared.providers.opencode import PROVIDER
 from tests.shared.conftest import CORPUS_NEXT
@@ -286,6 +287,41 @@ def test_usage_of_the_newest_version_counts_once(rows: list[Row], input: int, co
 
     assert (summary["usage"]["input_tokens"], summary["costUsd"]) == (input, pytest.approx(cost))
     assert [(answer["usage"][0], answer["costUsd"]) for answer in answers] == [(input, cost)]
+
+
+def test_files_of_the_first_prompt_belong_to_its_turn() -> None:
+    read = text_row("prt_0", "msg_1", "Called the Read tool.", synthetic=True)
+    rows = [message_row("msg_1", "user"), read, text_row("prt_1", "msg_1", "Build it.")]
+
+    assert events_of(*rows) == [
+        turn(),
+        ("user_message", {"text": "Called the Read tool.", "synthetic": True}),
+        prompt("Build it."),
+    ]
+
+
+def test_live_messages_replace_earlier_versions() -> None:
+    rows = [
+        *PROMPT,
+        ANSWER,
+        text_row("prt_3", "msg_2", "Bui"),
+        finish_row("prt_4", "msg_2"),
+        text_row("prt_3", "msg_2", "Built."),
+        finish_row("prt_4", "msg_2", input=60),
+    ]
+    live, received = LiveMessages(), list[StandardMessage]()
+
+    for each in rows:
+        update = live.add([(json.dumps(each), None)], is_turn_over=True)
+        received = [message for message in received if message.id not in update.replaced] + update.messages
+
+    assert [
+        (message.role, [block.model_dump()["text"] for block in message.content])
+        for message in received
+        if message.content
+    ] == [("user", ["Build it."]), ("assistant", ["Built."])]
+    usages = [message.usage.input_tokens for message in received if message.usage]
+    assert usages == [60]
 
 
 SECOND_PROMPT = [message_row("msg_3", "user", 2_000), text_row("prt_5", "msg_3", "Test it.", 2_000)]
