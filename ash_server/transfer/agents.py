@@ -104,7 +104,7 @@ AGENTS: tuple[CLI, ...] = (
         "antigravity",
         "Antigravity",
         "antigravity",
-        (Root(".gemini"),),  # the parent of its homes: the same id in two of them names two conversations
+        (Root(".gemini"),),  # the parent of all its homes, because two homes may contain the same id
         tuple(f"{home}/{folder}" for home in _ANTIGRAVITY_HOMES for folder in ("brain", "conversations")),
         re.compile(
             rf"(?:{'|'.join(_ANTIGRAVITY_HOMES)})/"
@@ -228,7 +228,7 @@ class DeclaredSource(NamedTuple):
     """True for a transcript in the folder of an agent: then its lines do not name another one."""
 
     def agent_with(self, named: str | None) -> str | None:
-        """Return the agent of a file whose lines name this one, if any."""
+        """Return the agent of a file; `named` is the agent in its lines, if they name one."""
         return self.agent if self.has_folder else self.agent or named
 
 

@@ -123,8 +123,8 @@ def _ignore(_: OSError) -> None:
 
 
 def _named_by(files: Iterable[Path], id: str) -> Iterator[Path]:
-    """Yield files named after the session: `<id>.jsonl`, `rollout-<time>-<id>.jsonl`, `agent-<id>.jsonl`; and those of
-    a conversation of Antigravity, in a folder with the name."""
+    """Yield files named after the session (`<id>.jsonl`, `rollout-<time>-<id>.jsonl`, `agent-<id>.jsonl`), and the
+    files of a conversation of Antigravity, which are in a folder named after it."""
     return (file for file in files if _name_of(file) in (id, f"agent-{id}") or _ends_with(file, id))
 
 

@@ -77,7 +77,7 @@ class Draft:
             self.blocks += blocks
 
     def _put_costs(self, section: str | None, usage: Block | None, cost: float | None) -> None:
-        """Update the usage and cost of the message by what a section states, or the message as a whole."""
+        """Update the usage and cost of the message; a section states them, or (None) the message as a whole."""
         self.costs.put(section, usage, cost)
         total = self.costs.total()
         if total.usage is not None:

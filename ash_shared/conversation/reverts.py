@@ -1,4 +1,4 @@
-"""Messages that the person reverted in a record before them."""
+"""Messages that an earlier record has reverted."""
 
 
 class Reverts:
@@ -11,7 +11,7 @@ class Reverts:
         self._times[message] = until
 
     def include(self, message: str | None, timestamp: int | None) -> bool:
-        """True if the next message is one of them."""
+        """Return True if the next message is reverted. Call it for each message, in order."""
         if not self._times:
             return False
         self._until = max(self._until, self._times.get(message or "", 0))

@@ -227,7 +227,7 @@ class Fold:
             self._end_turn(part, draft)
 
     def _is_in_dialect(self, part: Part) -> bool:
-        """True unless the session has another message model, whose messages come first."""
+        """True if the part belongs to the message model of the session, which is the first one in it, or to none."""
         self._dialect = self._dialect or part.dialect
         return part.dialect in (None, self._dialect)
 

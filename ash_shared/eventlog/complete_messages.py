@@ -52,7 +52,7 @@ def emit_part(output: LineOutput, part: Part) -> None:
 
 
 def _is_in_dialect(state: State, dialect: str) -> bool:
-    """True unless the session has another message model, whose messages come first."""
+    """True for the message model of the session, which is the first one in it."""
     state.dialect = state.dialect or dialect
     return state.dialect == dialect
 

@@ -105,7 +105,7 @@ def put_section(state: State, part: Part) -> tuple[CountedMessage, Costs, Costs]
 
 
 def count_message(turn: Turn, part: Part, before: Costs, after: Costs) -> None:
-    """Count a message of this turn, of which a part states costs."""
+    """Count a message of this turn; `part` states its usage or cost, or those of a section."""
     counts = None if part.usage is None else without(part.usage, "vendor")
     if part.usage is not None and counts == after.usage:
         count_answer(turn, _answer_key(part), part.usage)
@@ -115,7 +115,7 @@ def count_message(turn: Turn, part: Part, before: Costs, after: Costs) -> None:
 
 
 def count_difference(turn: Turn, before: Costs, after: Costs) -> None:
-    """Count what a message of an earlier turn has cost more, or less, than that turn has counted."""
+    """Count the change in the usage and cost of a message that an earlier turn has counted."""
     earlier, later = before.usage or {}, after.usage or {}
     if earlier != later:
         names = [name for name in TOKEN_COUNTS if name in later]

@@ -1,10 +1,10 @@
 """Convert a conversation to ATIF, the Agent Trajectory Interchange Format of evaluation tools.
 
 A standard message becomes a step; the results of its calls become its observation, whenever they came. Duplicates and
-retracted messages are left out. Each subagent becomes a trajectory in `subagent_trajectories`. What has no place in
-ATIF is in `extra.ash` (`records.atif_notes`), so that Ash reads the same blocks from the document.
+retracted messages are left out. Each subagent becomes a trajectory in `subagent_trajectories`. Values without a
+field in ATIF are in `extra.ash` (`records.atif_notes`), so that Ash reads the same blocks from the document.
 
-Documents are valid by Harbor's models (`harbor.models.trajectories`): version 1.7, or 1.8 if they contain audio.
+Documents are valid for Harbor's models (`harbor.models.trajectories`): version 1.7, or 1.8 if they contain audio.
 """
 
 import binascii
@@ -12,7 +12,7 @@ import json
 from base64 import b64decode, b64encode
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ash_shared.model.blocks import Block, is_audio, is_valid, pick, without
 from ash_shared.model.message import StandardMessage, StandardTokenUsage
@@ -109,7 +109,8 @@ def _conversation(messages: Iterable[StandardMessage]) -> list[StandardMessage]:
 
 
 def _split(messages: list[StandardMessage]) -> tuple[list[StandardMessage], dict[str, list[StandardMessage]]]:
-    """Return the messages of the main agent, and those of each subagent. A subagent's own session has only its."""
+    """Return the messages of the main agent, and of each subagent by its id. In the session of a subagent, all messages
+    are the main agent's."""
     known = _conversation(messages)
     agents: dict[str, list[StandardMessage]] = {}
     main = [message for message in known if _agent_of(message) is None]
@@ -149,7 +150,7 @@ def _agent(messages: Sequence[StandardMessage], requests: Sequence[Any]) -> dict
     source = next((each.source for each in metadata), _UNKNOWN)
     version = next((each.cli_version for each in metadata if each.cli_version), _UNKNOWN)
     models = [message.metadata.model for message in messages if message.role == "assistant"]
-    model = models[0] if models and all(models) else None  # a step without a model has that of the agent
+    model = models[0] if models and all(models) else None  # a step without a model inherits this one
     tools = [{"type": "function", "function": without(tool, "type")} for tool in tool_definitions(requests)]
     return {
         "name": _AGENT_NAMES.get(source, source),
@@ -273,8 +274,8 @@ def _answer(message: StandardMessage, blocks: list[Block], media: "_Media", plac
     order, metrics = order_note(blocks), _metrics(message)
     if order is not None:
         notes["order"] = order
-    if thoughts and (pieces := _thinking_notes(thoughts)):
-        notes["thinking"] = pieces
+    if thoughts and (thinking_notes := _thinking_notes(thoughts)):
+        notes["thinking"] = thinking_notes
     if not blocks:
         notes["isEmpty"] = True
     is_of_program = bool(calls) and all(call.get("executor") == "host" for call in calls)
@@ -377,7 +378,9 @@ def _parts(blocks: Iterable[Block], media: "_Media") -> tuple[list[Block], dict[
             placed.append({"place": place, "block": block})
         else:
             parts.append(part)
-            fields.append(without(block, "type", "text") if block["type"] == "text" else media.rest(block))
+            fields.append(
+                without(block, "type", "text") if block["type"] == "text" else media.other_fields(block)
+            )
     notes: dict[str, Any] = {"parts": fields} if any(fields) else {}
     return parts, notes | ({"blocks": placed} if placed else {})
 
@@ -396,7 +399,7 @@ class _Media:
 
     def part(self, block: Block) -> Block | None:
         """Return the part of an image or a recording; None if ATIF does not accept its type or place."""
-        kind = "image" if block["type"] == "image" else "audio" if is_audio(block) else None
+        kind = _kind_of_media(block)
         source = block.get("source") or {}
         media_type = _media_type(block)
         if kind is None or media_type not in MEDIA_TYPES[kind]:
@@ -407,7 +410,7 @@ class _Media:
         self.has_audio |= kind == "audio"
         return {"type": kind, "source": {"media_type": media_type, "path": path}}
 
-    def rest(self, block: Block) -> Block:
+    def other_fields(self, block: Block) -> Block:
         """Return the fields of an image or a recording that its part does not have."""
         source = block["source"]
         kept = {"type", "media_type", "data" if source["type"] == "base64" else "url"}
@@ -426,6 +429,12 @@ class _Media:
         path = f"{self._folder}/{len(self.files) + 1}.{media_type.partition('/')[2]}"
         self.files[path] = content
         return path
+
+
+def _kind_of_media(block: Block) -> Literal["audio", "image"] | None:
+    if block["type"] == "image":
+        return "image"
+    return "audio" if is_audio(block) else None
 
 
 def _media_type(block: Block) -> str:

@@ -65,7 +65,7 @@ _ROLES: Mapping[str, Speaker] = {"agent": "assistant", "system": "system", "user
 _AGENT_KEYS = ("llm_call_count", "metrics", "model_name", "reasoning_content", "tool_calls")
 """Keys that only steps of the agent have."""
 _BULK_METRICS = ("completion_token_ids", "logprobs", "prompt_token_ids")
-"""Lists with a value for each token, which are no counts. They are in the step."""
+"""Lists with a value for each token. They are not counts, and stay in the step."""
 
 
 def recognize(record: Record) -> WireType | None:
@@ -104,7 +104,7 @@ class _Section(NamedTuple):
 
 
 def _sections(step: Any) -> list[_Section]:
-    """Return the message of a step, the results of its calls, and what the environment reported without a call."""
+    """Return the message of a step, the results of its calls, and reports of the environment without a call."""
     if not isinstance(step, dict):
         return [_Section("system", [raw_block("malformed", step, "step")], None, is_own=True)]
     results = [
@@ -135,7 +135,7 @@ def _translate(wire_type: str, value: Any, translation: Callable[[Any, Block], A
 
 
 def _is_inline(result: Any) -> bool:
-    """True for a result in the answer itself, such as that of a tool that the vendor runs."""
+    """True for a result in the answer itself, such as the result of a tool that the vendor runs."""
     return notes_of(result).get("isInline") is True
 
 
@@ -162,7 +162,7 @@ def _own_blocks(step: Record, inline_results: list[Block], notes: Block) -> list
     has_content = bool(others) or is_noted or bool(items_at(step, "observation", "results"))
     message = with_noted_blocks(_message_blocks(step, is_optional=has_content), notes)
     blocks = in_noted_order([*thoughts, *message, *calls, *inline_results], notes)
-    rest = _rest_of(step, notes)
+    rest = _other_fields(step, notes)
     if not blocks and rest:
         return [raw_block("control", rest, "step")]
     return [with_extra(blocks[0], rest), *blocks[1:]] if blocks else []
@@ -174,7 +174,7 @@ _CONSUMED = frozenset(
 """Keys of a step that become blocks, or the time, model and usage of its message."""
 
 
-def _rest_of(step: Record, notes: Block) -> Block:
+def _other_fields(step: Record, notes: Block) -> Block:
     fields = without_notes(step, STEP_NOTES) if notes else step
     rest = {key: value for key, value in fields.items() if key not in _CONSUMED}
     observation = rest.pop("observation", None)
@@ -190,7 +190,9 @@ def _thoughts(step: Record, notes: Block) -> list[Block]:
     text = step.get("reasoning_content")
     if text is None:
         return []
-    return [{"type": "thinking", "thinking": piece, **fields} for piece, fields in split_text(text, notes)]
+    return [
+        {"type": "thinking", "thinking": thought, **fields} for thought, fields in split_text(text, notes)
+    ]
 
 
 def _message_blocks(step: Record, *, is_optional: bool) -> list[Block]:
@@ -253,7 +255,7 @@ def _call_blocks(call: Any, step: Record) -> list[Block]:
 
 
 def _translate_call(call: Block, notes: Block, *, is_of_program: bool) -> Block:
-    """Translate a call. The executor of one that the agent's program made without the model is `host`."""
+    """Translate a call. Its executor is `host` if the agent's program made it without the model."""
     arguments = call["arguments"]
     is_bare = notes.get("hasBareInput") is True and arguments.keys() == {"input"}
     typed = {
@@ -269,7 +271,7 @@ def _translate_call(call: Block, notes: Block, *, is_of_program: bool) -> Block:
 
 
 def _translate_result(result: Block, notes: Block) -> Block | list[Block]:
-    """Translate the result of a call; one without a call is what the environment reported."""
+    """Translate the result of a call; a result without a call is a report of the environment."""
     call = pick(notes, "toolUseId") or renamed(result, toolUseId="source_call_id")
     has_no_call = notes.get("hasNoCall") is True
     if call.get("toolUseId") is None and "toolUseId" not in notes and not has_no_call:

@@ -55,7 +55,7 @@ from ash_shared.records.json_fields import (
 from ash_shared.records.steps import Chunk, Emit, MessageSender, Origin, Scope, Step, TurnEnd
 
 _IDS = frozenset({"interactionId", "model", "parentToolCallId", "rte", "turnId"})
-"""Keys of several events that are no content."""
+"""Keys of several events that are not content."""
 
 
 def parse_block(block: Any) -> Block:
@@ -76,7 +76,7 @@ def _reader(role: Role, translation: Callable[[Record], list[Block]]) -> Callabl
 
 
 def _translate_prompt(data: Record) -> list[Block]:
-    """Return what the person typed, with the text that the model received in `extra`, and the attachments."""
+    """Return the text of the person, with the text that the model received in `extra`, and the attachments."""
     text = translated(data, text_block(data["content"]), _PROMPT_KEYS, "user.message")
     return [text, *map(_attachment, list_or_empty(data.get("attachments")))]
 
@@ -184,7 +184,7 @@ def _translate_reasoning(data: Record) -> list[Block]:
 
 
 def _translate_result(data: Record) -> list[Block]:
-    """Return a result: the text that the model received. What the person saw (a diff) becomes `structured`."""
+    """Return a result: the text that the model received. The form for the person (a diff) becomes `structured`."""
     result, error = data.get("result"), data.get("error")
     fields = _result_fields(result) if result is not None or error is None else _error_fields(error)
     code = value_at(data, "shellExecution", "exitCode")

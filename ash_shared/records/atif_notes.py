@@ -107,14 +107,14 @@ def split_text(text: str, notes: Block) -> list[tuple[str, Block]]:
     """Return the reasoning in its pieces, with the noted fields of each. Raises NotesDoNotFit."""
     if "thinking" not in notes:
         return [(text, {})]
-    pieces = items_at(notes, "thinking")
-    lengths = [value_at(piece, "length") for piece in pieces]
+    thoughts = items_at(notes, "thinking")
+    lengths = [value_at(thought, "length") for thought in thoughts]
     are_lengths = bool(lengths) and all(length.__class__ is int and length >= 0 for length in lengths)
     if not are_lengths or sum(lengths) + len(SEPARATOR) * (len(lengths) - 1) != len(text):
         raise NotesDoNotFit
     texts, start = list[tuple[str, Block]](), 0
-    for piece, length in zip(pieces, lengths, strict=True):
-        texts.append((text[start : start + length], without(piece, "length")))
+    for thought, length in zip(thoughts, lengths, strict=True):
+        texts.append((text[start : start + length], without(thought, "length")))
         start += length + len(SEPARATOR)
     return texts
 

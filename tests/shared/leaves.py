@@ -240,7 +240,7 @@ def _opencode(record: dict[str, Any]) -> Any:
 
 
 def _opencode_row(record: dict[str, Any]) -> Any:
-    """Return all columns; those of a part with the JSON in `data` decoded."""
+    """Return all columns; for a part, with the JSON in `data` decoded."""
     if record["table"] != "part":
         return record
     data = json.loads(record["columns"]["data"])

@@ -20,7 +20,7 @@ class Package(NamedTuple):
     registry: Literal["npm", "PyPI"]
     name: str
     has_program: bool = False
-    """True if the program of this machine is in an optional dependency, with the name of the platform."""
+    """True if the program is in an optional dependency for each platform."""
 
 
 class Downloaded(NamedTuple):
@@ -45,13 +45,13 @@ def _download_from_npm(package: Package, folder: Path) -> Downloaded:
     manifest = json.loads(
         _run(["npm", "view", "--json", f"{package.name}@latest", "version", "optionalDependencies"], folder)
     )
-    facts: dict[str, Any] = {"version": manifest} if isinstance(manifest, str) else manifest
-    spec = _program_spec(facts.get("optionalDependencies", {})) if package.has_program else ""
-    name, _, version = (spec or f"{package.name}@{facts['version']}").rpartition("@")
+    fields: dict[str, Any] = {"version": manifest} if isinstance(manifest, str) else manifest
+    spec = _program_spec(fields.get("optionalDependencies", {})) if package.has_program else ""
+    name, _, version = (spec or f"{package.name}@{fields['version']}").rpartition("@")
     if not (_NAME.fullmatch(name) and _VERSION.fullmatch(version)):
         raise DownloadFailed(f"{name}@{version} is not the name and version of a package")
     _run(["npm", "pack", "--ignore-scripts", "--silent", f"{name}@{version}"], folder)
-    return Downloaded(facts["version"], _only_file(folder))
+    return Downloaded(fields["version"], _only_file(folder))
 
 
 def _program_spec(dependencies: dict[str, str]) -> str:

@@ -76,8 +76,8 @@ def table_keys(anchor: str) -> Extractor:
         with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as code:
             for place in re.finditer(rb'"%b":"' % anchor.encode(), code):
                 start = code.rfind(b"{", 0, place.start())
-                found = table.match(code, start)
-                for name in key.findall(found[0]) if found else ():
+                match = table.match(code, start)
+                for name in key.findall(match[0]) if match else ():
                     yield Literal(name.decode(), f"table with `{anchor}`")
 
     return extract

@@ -1,4 +1,4 @@
-"""Unpack the wanted files of a package that a stranger wrote."""
+"""Unpack the wanted files of an untrusted package."""
 
 import fnmatch
 import gzip

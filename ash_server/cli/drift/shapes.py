@@ -9,7 +9,7 @@ from typing import Any
 from ash_server.redaction import redact
 
 Shape = str | list["Shape"] | dict[str, "Shape"]
-"""The name of a type, a literal in single quotes, the shapes of a list, or those of an object by field."""
+"""The name of a type, a literal in single quotes, a list of shapes, or the shapes of an object by field."""
 
 ANY_KEY = "<key>"
 """Replaces keys that may be data, such as paths; its value lists the shapes of all values."""
@@ -66,7 +66,7 @@ _DATA_FIELDS = frozenset(
         "variables",
     }
 )
-"""Fields whose objects have keys that a user, a tool or a model chose."""
+"""Fields with objects of data: a user, a tool or a model chose their keys."""
 
 # Possessive, because a name can be divided into words in many ways.
 _CAPITALIZED = "[A-Z]{1,5}+[a-z]{0,20}+"

@@ -84,7 +84,7 @@ class ImportedFile(NamedTuple):
     """The sessions of subagents that the file contains."""
 
     def sessions(self) -> Iterator["ImportedFile"]:
-        """Yield the session of the file and those of its subagents."""
+        """Yield the session of the file and the sessions of its subagents."""
         yield from (self, *self.embedded) if self.has_session else ()
 
 
@@ -116,7 +116,8 @@ async def import_file(  # noqa: PLR0913  # one argument per option
 
     `advance` is called with the number of bytes processed since its last call. `replace` first replaces the session by
     an empty one; the import follows in other transactions, so after an interruption the next import continues.
-    Subagents that the file contains become sessions whose parent is its session. Raises OSError, AshError.
+    Subagents that the file contains become sessions of their own, below the session of the file. Raises OSError,
+    AshError.
     """
     transcript = open_transcript(path, access)
     source = source or transcript.source
@@ -347,7 +348,7 @@ class FileImport:
         self, *, is_new: bool, start: LineStart | None = None, is_rewritten: bool = False
     ) -> ImportResult:
         """`start` is the place after the last stored line, if it is known; the lines before it are not compared.
-        `is_rewritten`: the file was found to be rewritten when these lines were compared."""
+        `is_rewritten`: an earlier comparison of these lines showed that the program has rewritten the file."""
         self.is_rewritten = is_rewritten and start is not None
         if self._file.transcript.in_many_files:
             await self._target.set_file_time(has_grown=False)
@@ -361,8 +362,8 @@ class FileImport:
         return self.result
 
     async def compare(self) -> None:
-        """Raises TextDiffers if neither text continues the other, and the file is no rewritten form of the stored text.
-        For many files, the names alone decide."""
+        """Raises TextDiffers if neither text continues the other, and the file is not a rewritten form of the stored
+        text. For many files, the names alone decide."""
         if self._file.transcript.in_many_files:
             return
         if self._claim is not None and self._claim.is_mirror:
@@ -387,20 +388,20 @@ class FileImport:
         except ScopeMissing:  # a key that only writes
             raise TextDiffers from None
         is_same_path = self._claim is not None and self._claim.path == self._file.name
-        found = stored.find_new(self._file.read(), is_same_path=is_same_path)
-        if found is None:
+        rewritten = stored.find_new(self._file.read(), is_same_path=is_same_path)
+        if rewritten is None:
             raise TextDiffers
-        return stored, found
+        return stored, rewritten
 
     async def _add_to_rewritten(self) -> None:
         """Append the new lines of a file that lacks stored ones. If the session grows meanwhile, compare again."""
         while True:
             self._compare_again()
-            stored, found = await self._find_rewritten()
+            stored, rewritten = await self._find_rewritten()
             self.is_rewritten = True
             await self._target.set_file_time(has_grown=False)
             try:
-                return await self._add_new(stored, found)
+                return await self._add_new(stored, rewritten)
             except SequenceMismatch:
                 continue
 
@@ -409,10 +410,10 @@ class FileImport:
         self._continuations = []
         self._file.advance.restart()
 
-    async def _add_new(self, stored: StoredRecords, found: RewrittenLines) -> None:
+    async def _add_new(self, stored: StoredRecords, rewritten: RewrittenLines) -> None:
         last: FileLine | None = None
         for batch in batched(self._file.read()):
-            new = [line for line in batch if found.is_new(line)]
+            new = [line for line in batch if rewritten.is_new(line)]
             self.result.counts["existing"] += len(batch) - len(new)
             messages = [message async for message in self._parse(self._skip_incomplete(new))]
             if messages:
@@ -473,7 +474,7 @@ class FileImport:
         await self._store_last_newline()
 
     async def _add_records(self) -> None:
-        """Append the files or rows of a session in many of them, unless it is stored from the CLI's other place."""
+        """Append the files or rows of a session, unless it is stored from the other place where its CLI stores it."""
         transcript = self._file.transcript
         has_other = transcript.other_copy is not None and await self._target.has_any(
             [transcript.other_copy()]

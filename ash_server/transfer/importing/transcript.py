@@ -130,7 +130,7 @@ class EmbeddedTranscript(NamedTuple):
     """The trajectory of a subagent in an ATIF document, which becomes a session of its own."""
 
     name: str
-    """Unique in the document: its id, after that of the trajectory that contains it, if that is embedded too."""
+    """Unique in the document: its id, after the name of the embedded trajectory that contains it, if any."""
     parent: str | None
     """The name of the embedded trajectory that contains it; None if the document does."""
     text: bytes

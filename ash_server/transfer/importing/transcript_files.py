@@ -116,7 +116,7 @@ def find_files(
 
 
 def _expand(path: Path, on_error: Callable[[OSError], None], access: FileAccess) -> list[Path]:
-    """Return the sessions in a file: those of a database, or the conversation that the file belongs to."""
+    """Return the sessions in a database, or the conversation that a file belongs to; any other file by itself."""
     if (conversation := conversation_at(path)) is not None:
         return [conversation.main]
     try:

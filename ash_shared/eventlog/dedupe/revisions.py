@@ -72,7 +72,7 @@ def _retract(output: LineOutput, event_ids: Sequence[str], reason: str | None = 
 
 
 def _emit_section(output: LineOutput, part: Part, units: Sequence[Unit]) -> None:
-    """Emit the new units of a section in the turn of its earlier version, and retract what it no longer has."""
+    """Emit the new units of a section in the turn of its earlier version, and retract units that it no longer has."""
     state, name = output.state, _section_name(part.key, part.section)
     known = state.emitted_sections.pop(name, None)
     earlier = {} if known is None else dict(known.events)
@@ -93,7 +93,7 @@ def _digests(units: Sequence[Unit]) -> list[str]:
 
 
 def _section_digest(unit: Block) -> str:
-    """Return the digest of what the event of a unit shows: of a call not its status."""
+    """Return the digest of the content of a unit. The status of a call is not in its event."""
     return content_digest(without(unit, "status") if unit.get("type") == "tool_use" else unit)
 
 

@@ -1,4 +1,4 @@
-"""Who sent a prompt: a person, or a program in the person's name."""
+"""The sender of a prompt: a person, or a program in the person's name."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -37,7 +37,7 @@ NOT_TYPED_FLAGS = (
 def is_typed(line: Record, blocks: Sequence[Block]) -> bool:
     """Return True if a person typed a `user` line, or a queued prompt with the keys of its line.
 
-    This is the function of Claude Code 2.1.330 that dates the last input of a person.
+    The conditions are those of Claude Code 2.1.330 for the time of the last input of a person.
     """
     origin = line.get("origin")
     has_origin = isinstance(origin, dict)
@@ -61,7 +61,7 @@ def _has_text(blocks: Sequence[Block]) -> bool:
 def find_sender(line: Record, blocks: Sequence[Block]) -> MessageSender | None:
     """Return the sender that the keys of a line state; None if they state none.
 
-    `promptSource` is not enough: the desktop app writes `sdk` for what a person types.
+    `promptSource` is not enough: the desktop app writes `sdk` for texts that a person types.
     """
     if SENDER_KEYS.isdisjoint(line):
         return None

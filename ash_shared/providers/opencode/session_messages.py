@@ -45,7 +45,7 @@ from ash_shared.records.json_fields import (
 from ash_shared.records.steps import RESULT_SECTION, CurrentAgent, Origin, Step
 
 DIALECT = "session"
-"""The name of this model, which a store may have beside the other one."""
+"""The name of this model. A store may have messages of both."""
 
 _Parser = Callable[[Record], ParsedRecord]
 
@@ -137,7 +137,7 @@ def _translate_reasoning(content: Record) -> Block:
 
 
 def _translate_tool(content: Record) -> list[Block]:
-    """Translate a call, whose input is an unfinished text while it is pending, and its result."""
+    """Translate a call and its result. While the call is pending, its input is an unfinished text."""
     state, id = content["state"], content["id"]
     has_result = state["status"] in ("completed", "error")
     typed: Block = {

@@ -1,4 +1,4 @@
-"""Who sent a prompt: what the keys of Claude's lines say, before anything is guessed from the text."""
+"""The sender of a prompt: the keys of Claude's lines decide, and only without them the text."""
 
 import json
 from typing import Any

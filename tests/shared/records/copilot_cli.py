@@ -6,7 +6,7 @@ Record = dict[str, Any]
 
 
 def event(name: str, number: int = 1, agent: str | None = None, /, **data: Any) -> Record:
-    """Return an event as the log has it; `number` is its place, from which the ids follow."""
+    """Return a line of the log; `number` is its place, and determines the ids."""
     record: Record = {
         "type": name,
         "data": data,

@@ -1,7 +1,7 @@
 """The lines of a conversation of Antigravity: its transcript with the usage from its database.
 
 A row of the database is a line of JSON, directly after the step that it describes, so that its usage counts for the
-right turn. A changed row is another line. Lines of the transcript have ids by number, as if it were imported alone.
+right turn. A changed row is another line. Lines of the transcript have the same ids as without a database.
 """
 
 import sqlite3
@@ -58,7 +58,7 @@ class ConversationLines:
 
     @cached_property
     def _rows(self) -> list[_Row]:
-        """The rows with the usage; without a transcript also those of the steps, whose content is not readable."""
+        """The rows with the usage; without a transcript also the steps, although their content is not readable."""
         tables = ("gen_metadata",) if self._transcript else ("steps", "gen_metadata")
         try:
             with open_snapshot(self._files.database, self._access) as database:

@@ -1,7 +1,7 @@
 """The names of Codex's sessions, which are in its database `state_5.sqlite` and not in the transcripts.
 
-Source: the table `threads` of Codex: `name` is what a person typed, `title` what Codex made of the conversation. Until
-it makes one, `title` is the first prompt, which the transcript has too.
+Source: the table `threads` of Codex. A person typed `name`; Codex writes `title`, which is at first the first prompt,
+as in the transcript, and later a summary of the conversation.
 """
 
 import re
@@ -25,7 +25,7 @@ _QUERY = "SELECT id, {name}, title, first_user_message FROM threads"
 class SessionName(NamedTuple):
     text: str
     is_of_person: bool
-    """True if a person typed it; False if Codex made it."""
+    """True if a person typed it; False if the agent wrote it."""
 
 
 def name_of(path: Path, access: FileAccess = ANY_FILE) -> SessionName | None:
@@ -59,11 +59,11 @@ def _names_in(copy: sqlite3.Connection) -> dict[str, SessionName]:
     """Raises sqlite3.Error."""
     columns = {name for (name,) in copy.execute("SELECT name FROM pragma_table_info('threads')")}
     rows = copy.execute(_QUERY.format(name="name" if "name" in columns else "NULL"))
-    return {id: named for id, *texts in rows if (named := _choose(*texts)) is not None}
+    return {id: chosen for id, *texts in rows if (chosen := _choose(*texts)) is not None}
 
 
 def _choose(name: object, title: object, first_prompt: object) -> SessionName | None:
     if isinstance(name, str) and name.strip():
         return SessionName(storable(name), is_of_person=True)
-    is_made = isinstance(title, str) and title.strip() and title != first_prompt
-    return SessionName(storable(str(title)), is_of_person=False) if is_made else None
+    is_summary = isinstance(title, str) and title.strip() and title != first_prompt
+    return SessionName(storable(str(title)), is_of_person=False) if is_summary else None

@@ -281,7 +281,7 @@ def test_other_texts_have_no_content_to_compare(text: str | None) -> None:
 
 
 def write_tree(database: Path) -> list[Path]:
-    """Write the files from which OpenCode 1.2 has made its rows."""
+    """Write the files of earlier versions that OpenCode 1.2 has converted to these rows."""
     storage = database.parent / "storage"
     documents: dict[str, dict[str, Any]] = {}
     for id in (PARENT, CHILD):
