@@ -30,6 +30,7 @@ from ash_server.store.embedded.server import EmbeddedPostgres
 from ash_server.store.maintenance.distribution import check_citus, plan_distribution
 from ash_server.store.schema.migrations import upgrade
 from ash_server.store.sessions import create_session
+from ash_server.transfer.agents import AGENTS
 from tests.cluster import on_citus
 from tests.tenant_statements import check_statements
 from tests.waiting import TIMEOUT
@@ -43,6 +44,10 @@ settings.load_profile("fixed")
 for _phase in ("connect", "read", "write", "pool"):
     setattr(DEFAULT_TIMEOUT_CONFIG, _phase, TIMEOUT)
 
+
+# Tests never read the transcripts of this machine: those that set HOME would find the folders of these variables, too.
+for _variable in {root.variable for agent in AGENTS for root in agent.roots if root.variable}:
+    os.environ.pop(_variable, None)
 
 # A shell starts background jobs with interrupts ignored, and child processes inherit that; tests interrupt theirs.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -153,8 +153,6 @@ async def test_makes_the_same_sessions_as_an_import(
     laptop: Path, server: str, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The sessions of every agent, with titles, times, parents, exports and events; the ids follow from the paths."""
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_DATA_HOME"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(write_agent_home(laptop)))
     ran = push(laptop, server, "--discover", "--json")
     pushed = await contents(store)

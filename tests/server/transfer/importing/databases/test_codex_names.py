@@ -43,7 +43,6 @@ def add(codex: sqlite3.Connection, number: int, title: str, name: str | None = N
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("CODEX_HOME", raising=False)
     (tmp_path / ".codex").mkdir()
     return tmp_path / ".codex"
 

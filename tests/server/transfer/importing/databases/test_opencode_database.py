@@ -45,7 +45,6 @@ SAMPLES = sorted(real_path(CORPUS_NEXT / "opencode_sqlite").glob("*.db"))
 
 @pytest.fixture
 def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     return write_database(tmp_path / "home/.local/share/opencode/opencode.db")
 
