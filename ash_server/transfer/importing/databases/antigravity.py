@@ -5,18 +5,17 @@ right turn. A changed row is another line. Lines of the transcript have the same
 """
 
 import sqlite3
-from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import msgspec
 
 from ash_server.file_access import ANY_FILE, FileAccess
 from ash_server.transfer.importing.databases.conversation_files import ConversationFiles
+from ash_server.transfer.importing.databases.row_lines import digest, encode_row, named_line, to_json
 from ash_server.transfer.importing.databases.sqlite_snapshot import open_snapshot
-from ash_server.transfer.importing.lines import MAX_LINE_BYTES, START, FileLine, read_file
+from ash_server.transfer.importing.lines import FileLine, read_file
 from ash_shared.providers.antigravity.database import read_generation
 
 SOURCE = "antigravity"
@@ -90,7 +89,6 @@ class _Keys(msgspec.Struct):
 
 
 _decoder = msgspec.json.Decoder(_Keys)
-_encoder = msgspec.json.Encoder()
 
 
 def _decode(line: bytes) -> _Keys:
@@ -120,17 +118,10 @@ def _to_row(table: str, columns: Mapping[str, Any]) -> _Row:
     step = None
     if table == "gen_metadata" and isinstance(data, bytes):
         step = read_generation(data).step_index
-    values = {name: _to_json(value) for name, value in columns.items()}
-    text = _encoder.encode({"table": table, "key": key, "columns": values})
+    text = encode_row(table, key, {name: to_json(value) for name, value in columns.items()})
     return _Row(key if step is None else step, _line(f"{table}/{key}", text))
-
-
-def _to_json(value: Any) -> Any:
-    return {"base64": b64encode(value).decode()} if isinstance(value, bytes) else value
 
 
 def _line(name: str, text: bytes) -> FileLine:
     """Return a line with a name that depends on its text, because the program may change it."""
-    digest = blake2b(text, digest_size=16).hexdigest()
-    data = text if len(text) <= MAX_LINE_BYTES else None
-    return FileLine(START, data, len(text), terminated=False, file=f"{name}@{digest}")
+    return named_line(f"{name}@{digest(text)}", text)

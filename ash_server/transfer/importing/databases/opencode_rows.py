@@ -1,8 +1,6 @@
 """The rows of an OpenCode session in its database, each as one line of JSON.
 
-The line is `{"table": …, "key": …, "columns": {…}}` with the columns in the order of the table. SQL values are kept:
-NULL as null, numbers, texts. A JSON column is its text, unchanged. `{"base64": …}` is a blob, or a text that is not
-UTF-8.
+The columns have the order of the table; `row_lines` describes the values.
 
 Rows change in place. The first version of a row is a message named after its table and key, and each later version
 another one, with a digest in its name. What OpenCode has deleted stays stored.
@@ -10,20 +8,18 @@ another one, with a digest in its name. What OpenCode has deleted stays stored.
 
 import json
 import sqlite3
-from base64 import b64encode
 from collections.abc import Iterator, Mapping
-from hashlib import blake2b
 from itertools import islice, tee
-from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from ash_server.file_access import ANY_FILE, FileAccess
+from ash_server.transfer.importing.databases.row_lines import digest, encode, encode_row, named_line, to_json
 from ash_server.transfer.importing.databases.sessions import open_session, reading
 from ash_server.transfer.importing.databases.sqlite_snapshot import columns_of
-from ash_server.transfer.importing.lines import MAX_LINE_BYTES, START, FileLine, batched
+from ash_server.transfer.importing.lines import FileLine, batched
 
 SOURCE = "opencode"
 
@@ -116,16 +112,15 @@ class _Database:
             yield dict(zip(names, values, strict=True))
 
     def to_line(self, table: str, values: Values) -> RowLine:
-        columns = {name: _to_json(value) for name, value in values.items()}
+        columns = {name: to_json(value) for name, value in values.items()}
         key = [columns[name] for name in self._table(table).key]
-        row = {"table": table, "key": key[0] if len(key) == 1 else key, "columns": columns}
-        text = _encode(row)
+        text = encode_row(table, key[0] if len(key) == 1 else key, columns)
         name = "/".join((table, *map(str, key)))
         if table == "project":  # of many sessions, and rewritten at each start of OpenCode
             lasting = {name: value for name, value in columns.items() if not name.startswith("time_")}
-            name = f"{name}@{_digest(_encode(lasting))}"
-            return RowLine(_to_line(name, text), _to_line(name, text))
-        return RowLine(_to_line(name, text), _to_line(f"{name}@{_digest(text)}", text))
+            name = f"{name}@{digest(encode(lasting))}"
+            return RowLine(named_line(name, text), named_line(name, text))
+        return RowLine(named_line(name, text), named_line(f"{name}@{digest(text)}", text))
 
     def _table(self, name: str) -> "_Table":
         if name not in self._tables:
@@ -158,28 +153,7 @@ def without_ids(text: str | bytes | None) -> str | None:
 
 def _content(id: Any, record: Mapping[str, Any]) -> str:
     content = {name: value for name, value in record.items() if name not in _IDS}
-    return _digest(f"{id} {json.dumps(content, sort_keys=True)}")
+    return digest(f"{id} {json.dumps(content, sort_keys=True)}".encode())
 
 
 _IDS = ("id", "messageID", "sessionID")
-
-
-def _to_json(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return {"base64": b64encode(value).decode()}
-    return {"real": str(value)} if isinstance(value, float) and not isfinite(value) else value
-
-
-def _encode(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _digest(text: str) -> str:
-    return blake2b(text.encode(), digest_size=16).hexdigest()
-
-
-def _to_line(name: str, text: str) -> FileLine:
-    data = text.encode()
-    return FileLine(
-        START, data if len(data) <= MAX_LINE_BYTES else None, len(data), terminated=False, file=name
-    )
