@@ -65,7 +65,8 @@ class StoredRecords:
         """Return which lines of a file are new; None if the file is not a later form of the stored text.
 
         It is one if it has the last stored record, or, at the same path, a compaction after it, and if all records that
-        both have are equal and in the same order.
+        both have are equal and in the same order. At another path, all new lines follow the stored ones: a copy with
+        other lines between them is another session.
         """
         new = RewrittenLines()
         texts, last, has_last, has_boundary = self._texts.copy(), 0, False, False
@@ -86,7 +87,9 @@ class StoredRecords:
                 has_last |= id == self._last_record
                 new.add(line, last := place)
         new.skip_deleted(self._deleted, has_boundary=has_boundary)
-        return new if has_last or (is_same_path and has_boundary) else None
+        if is_same_path:
+            return new if has_last or has_boundary else None
+        return new if has_last and not new.has_insertions() else None
 
     def _find(self, id: str, text: _Digest, *, after: int) -> int | None:
         """Return the sequence of the next record with this id; None if there is none or it has another text."""
@@ -105,6 +108,11 @@ class RewrittenLines:
 
     def is_new(self, line: FileLine) -> bool:
         return self._sequences.get(line.place.number) is None
+
+    def has_insertions(self) -> bool:
+        """True if a new line stands before a stored record."""
+        sequences = list(self._sequences.values())
+        return None in sequences and any(sequences[sequences.index(None) :])
 
     def skip_deleted(self, deleted: list[int], *, has_boundary: bool) -> None:
         """Mark lines as stored if their message was deleted: those before the last stored record, which are not new,

@@ -231,6 +231,10 @@ OTHER_TEXT: dict[str, tuple[list[Step], list[Stored]]] = {
         [Step(A, FOUR), Step(A, claude("1", "2", "5", "6"))],
         [Stored(A, FOUR), Stored(A, claude("1", "2", "5", "6"), None, A, 2)],
     ),
+    "another line between the stored ones, elsewhere": (
+        [Step(A, FOUR), Step(B, claude("1", "2", "5", "3", "4"))],
+        [Stored(A, FOUR), Stored(B, claude("1", "2", "5", "3", "4"), None, A, 2)],
+    ),
     "another end after a compaction, elsewhere": (
         [Step(A, WHOLE), Step(B, boundary("2") + claude("7", "8"))],
         [Stored(A, WHOLE), Stored(B, boundary("2") + claude("7", "8"))],
