@@ -20,9 +20,10 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from errno import EAGAIN, EINVAL, EIO
+from io import FileIO
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 from ash_server.file_access import ANY_FILE, FileAccess, real_path
 
@@ -116,7 +117,8 @@ def take_snapshot(path: Path, folder: Path, access: FileAccess = ANY_FILE) -> Pa
     Raises OSError, with EAGAIN if the program writes without a pause to a database that has no write-ahead log.
     """
     database, copy = real_path(path), folder / path.name
-    with access.open(path) as file:
+    # A buffer would keep the first page of an earlier attempt, and the copy would be a mixture of two states.
+    with access.open(path) as opened, open(opened.fileno(), "rb", buffering=0, closefd=False) as file:
         for attempt in range(_MAX_ATTEMPTS):
             try:
                 _copy(database, file, copy, access, attempt)
@@ -130,7 +132,7 @@ def take_snapshot(path: Path, folder: Path, access: FileAccess = ANY_FILE) -> Pa
     raise OSError(EAGAIN, "is being written all the time; try again later", str(path))
 
 
-def _copy(database: Path, file: BinaryIO, copy: Path, access: FileAccess, attempt: int) -> None:
+def _copy(database: Path, file: FileIO, copy: Path, access: FileAccess, attempt: int) -> None:
     """Raises _Restless, sqlite3.Error, OSError."""
     file.seek(0)
     header = file.read(_HEADER_BYTES)
@@ -153,7 +155,7 @@ def _copy(database: Path, file: BinaryIO, copy: Path, access: FileAccess, attemp
         connection.execute("PRAGMA journal_mode=DELETE").fetchall()  # of the copy, which becomes one file
 
 
-def _back_up(database: Path, file: BinaryIO, copy: Path, pages: int, *, in_transaction: bool) -> None:
+def _back_up(database: Path, file: FileIO, copy: Path, pages: int, *, in_transaction: bool) -> None:
     uri = f"{database.as_uri()}?mode=ro&readonly_shm=1"
     with (
         closing(sqlite3.connect(uri, uri=True, timeout=_PAUSE_SECONDS, isolation_level=None)) as source,
@@ -182,7 +184,7 @@ class _Progress:
             raise _Restless
 
 
-def _copy_files(database: Path, file: BinaryIO, copy: Path, access: FileAccess) -> None:
+def _copy_files(database: Path, file: FileIO, copy: Path, access: FileAccess) -> None:
     """Copy a database that no program is writing, with its log or journal. Raises _Restless for any other."""
     before = _states(database)
     if any(state and 0 <= time.time() - state.modified_at < _REST_SECONDS for state in before.values()):

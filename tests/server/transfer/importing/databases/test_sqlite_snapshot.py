@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ash_server.file_access import FileAccess
+from ash_server.transfer.importing.databases import sqlite_snapshot
 from ash_server.transfer.importing.databases.sqlite_snapshot import is_database, open_snapshot, private_folder
 from tests.waiting import wait_until
 
@@ -168,6 +169,23 @@ def test_a_transaction_that_a_crash_has_cut_is_not_in_the_snapshot(tmp_path: Pat
     assert count_rows(database) == 1
 
     assert digests(database) == before
+
+
+def test_changes_between_two_attempts_are_in_the_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = create(tmp_path / "growing.db")
+
+    def write_and_rest(_seconds: float) -> None:
+        with closing(sqlite3.connect(database)) as connection:
+            connection.executemany("INSERT INTO pair (text) VALUES (?)", [("x" * 2000,)] * 20)
+            connection.commit()
+        os.utime(database, (0, 0))
+
+    monkeypatch.setattr(sqlite_snapshot, "_REST_SECONDS", 1e6)
+    monkeypatch.setattr("time.sleep", write_and_rest)
+
+    assert count_rows(database) == 20
 
 
 def test_the_copy_is_private_and_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
