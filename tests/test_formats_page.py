@@ -3,7 +3,7 @@
 import re
 from pathlib import Path, PurePosixPath
 
-from ash_server.transfer.agents import AGENTS, CLI
+from ash_server.transfer.agents import AGENTS, KnownAgent
 from ash_shared.providers import discover
 
 PAGE = (Path(__file__).parent.parent / "docs" / "formats.md").read_text()
@@ -17,7 +17,7 @@ def rows(heading: str) -> list[list[str]]:
     ]
 
 
-def agent_row(agent: CLI) -> list[str]:
+def agent_row(agent: KnownAgent) -> list[str]:
     folders = [
         f"`~/{PurePosixPath(root.base) / root.path / folder}`"
         for root in agent.roots

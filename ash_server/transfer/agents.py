@@ -22,7 +22,7 @@ class Root(NamedTuple):
     """Parent folder of `path`, relative to the home of the user."""
 
 
-class CLI(NamedTuple):
+class KnownAgent(NamedTuple):
     """An agent, and where it stores its transcripts."""
 
     id: str
@@ -59,9 +59,9 @@ _ANTIGRAVITY_HOMES = ("antigravity-cli", "antigravity-ide", "antigravity")
 _COWORK = "local-agent-mode-sessions"
 
 
-def _opencode_store(id: str, name: str) -> CLI:
+def _opencode_store(id: str, name: str) -> KnownAgent:
     """Return an agent with the store of OpenCode: a database, and files of earlier versions."""
-    return CLI(
+    return KnownAgent(
         id,
         name,
         "opencode",
@@ -73,8 +73,8 @@ def _opencode_store(id: str, name: str) -> CLI:
     )
 
 
-AGENTS: tuple[CLI, ...] = (
-    CLI(
+AGENTS: tuple[KnownAgent, ...] = (
+    KnownAgent(
         "claude",
         "Claude Code",
         "claude",
@@ -82,7 +82,7 @@ AGENTS: tuple[CLI, ...] = (
         ("projects",),
         re.compile(_CLAUDE_PROJECTS),
     ),
-    CLI(
+    KnownAgent(
         "codex",
         "Codex",
         "codex",
@@ -91,7 +91,7 @@ AGENTS: tuple[CLI, ...] = (
         re.compile(_CODEX_ROLLOUTS),
         names="state_*.sqlite",
     ),
-    CLI(
+    KnownAgent(
         "gemini_cli",
         "Gemini CLI",
         "gemini_cli",
@@ -100,7 +100,7 @@ AGENTS: tuple[CLI, ...] = (
         # Subagents are stored in a folder named after the parent session.
         re.compile(r"tmp/[^/]+/chats/(?:session-[^/]+|[^/]+/[^/]+)\.jsonl?"),
     ),
-    CLI(
+    KnownAgent(
         "antigravity",
         "Antigravity",
         "antigravity",
@@ -112,7 +112,7 @@ AGENTS: tuple[CLI, ...] = (
         ),
         hidden=frozenset({".system_generated"}),
     ),
-    CLI(
+    KnownAgent(
         "cursor",
         "Cursor",
         "cursor",
@@ -121,7 +121,7 @@ AGENTS: tuple[CLI, ...] = (
         re.compile(r"projects/[^/]+/agent-transcripts/(?:[^/]+/)*[^/]+\.jsonl?"),
     ),
     _opencode_store("opencode", "OpenCode"),
-    CLI(
+    KnownAgent(
         "copilot_cli",
         "Copilot CLI",
         "copilot_cli",
@@ -129,7 +129,7 @@ AGENTS: tuple[CLI, ...] = (
         ("session-state",),
         re.compile(r"session-state/(?:[^/]+|[^/]+/events)\.jsonl"),
     ),
-    CLI(
+    KnownAgent(
         "pi",
         "pi",
         "pi",
@@ -137,7 +137,7 @@ AGENTS: tuple[CLI, ...] = (
         ("sessions",),
         re.compile(_PI_SESSIONS),
     ),
-    CLI(
+    KnownAgent(
         "cowork",
         "Claude Cowork",
         "claude",
@@ -152,7 +152,7 @@ AGENTS: tuple[CLI, ...] = (
         entrypoint="local-agent",
         hidden=frozenset({".claude"}),
     ),
-    CLI(
+    KnownAgent(
         "openclaude",
         "OpenClaude",
         "claude",
@@ -160,7 +160,7 @@ AGENTS: tuple[CLI, ...] = (
         ("projects",),
         re.compile(_CLAUDE_PROJECTS),
     ),
-    CLI(
+    KnownAgent(
         "iflow",
         "iFlow",
         "claude",
@@ -168,7 +168,7 @@ AGENTS: tuple[CLI, ...] = (
         ("projects",),
         re.compile(r"projects/(?:[^/]+/)*session-[^/]+\.jsonl"),
     ),
-    CLI(
+    KnownAgent(
         "commandcode",
         "Command Code",
         "claude",
@@ -176,7 +176,7 @@ AGENTS: tuple[CLI, ...] = (
         ("projects",),
         re.compile(_CLAUDE_PROJECTS),
     ),
-    CLI(
+    KnownAgent(
         "traex",
         "TraeX",
         "codex",
@@ -184,9 +184,11 @@ AGENTS: tuple[CLI, ...] = (
         ("sessions", "archived_sessions"),
         re.compile(_CODEX_ROLLOUTS),
     ),
-    CLI("omp", "Oh My Pi", "pi", (Root(".omp/agent"),), ("sessions",), re.compile(_PI_SESSIONS)),
-    CLI("prime", "Prime Agent", "pi", (Root(".prime/agent"),), ("sessions",), re.compile(_PI_SESSIONS)),
-    CLI(
+    KnownAgent("omp", "Oh My Pi", "pi", (Root(".omp/agent"),), ("sessions",), re.compile(_PI_SESSIONS)),
+    KnownAgent(
+        "prime", "Prime Agent", "pi", (Root(".prime/agent"),), ("sessions",), re.compile(_PI_SESSIONS)
+    ),
+    KnownAgent(
         "openclaw",
         "OpenClaw",
         "pi",
@@ -194,11 +196,11 @@ AGENTS: tuple[CLI, ...] = (
         ("agents",),
         re.compile(_OPENCLAW_SESSIONS),
     ),
-    CLI("qclaw", "QClaw", "pi", (Root(".qclaw"),), ("agents",), re.compile(_OPENCLAW_SESSIONS)),
+    KnownAgent("qclaw", "QClaw", "pi", (Root(".qclaw"),), ("agents",), re.compile(_OPENCLAW_SESSIONS)),
     _opencode_store("kilo", "Kilo"),
     _opencode_store("mimocode", "MiMoCode"),
     _opencode_store("icodemate", "ICodeMate"),
-    CLI(
+    KnownAgent(
         "devin",
         "Devin",
         "atif",
@@ -206,7 +208,7 @@ AGENTS: tuple[CLI, ...] = (
         ("transcripts",),
         re.compile(r"transcripts/[^/]+\.json"),
     ),
-    CLI(
+    KnownAgent(
         "vtcode",
         "VT Code",
         "atif",
@@ -242,7 +244,7 @@ def agent_of_entrypoint(entrypoint: str | None) -> str | None:
     return _ENTRYPOINTS.get(entrypoint)
 
 
-_LABELLED: Mapping[str | None, CLI] = {each.label: each for each in AGENTS if each.label}
+_LABELLED: Mapping[str | None, KnownAgent] = {each.label: each for each in AGENTS if each.label}
 
 
 def declare(name: str | None) -> DeclaredSource:

@@ -60,7 +60,7 @@ def send(program: str, agent: str, url: str | None, paths: Sequence[str]) -> Non
     # Imported late, because the hook itself must return immediately.
     from ash_server.transfer.importing.transcript_files import find_homes
 
-    homes = [home for home in find_homes(os.environ, Path.home()) if home.cli.id == agent]
+    homes = [home for home in find_homes(os.environ, Path.home()) if home.agent.id == agent]
     folders = [folder for home in homes for folder in home.transcript_folders()]
     try:
         files = [FileAccess.below(folders, current_user()).open(Path(path)) for path in paths]

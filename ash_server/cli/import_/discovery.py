@@ -60,7 +60,7 @@ def print_discovered(discovered: list[Discovered]) -> None:
         newest = _newest_time(each).astimezone().strftime("%Y-%m-%d %H:%M") if each.newest else ""
         imported = "" if each.imported is None else str(each.imported)
         folders = Text(visible("\n".join(_folders(each.home))))
-        row = (each.home.cli.name, str(len(each.files)), decimal(each.size), newest, imported, folders)
+        row = (each.home.agent.name, str(len(each.files)), decimal(each.size), newest, imported, folders)
         table.add_row(*row)
     stdout_console().print(table)
     if any(each.files for each in discovered):
@@ -81,7 +81,7 @@ def warn_of_unread(discovered: Iterable[Discovered]) -> int:
 
 def _exists(home: Home) -> bool:
     """True if the home has a folder or a database of transcripts."""
-    names = (*home.cli.folders, *filter(None, (home.cli.database,)))
+    names = (*home.agent.folders, *filter(None, (home.agent.database,)))
     return any((home.path / name).exists() for name in names)
 
 
@@ -107,19 +107,19 @@ def _has_store(settings: Settings) -> bool:
 async def _count_imported(store: Store, discovered: list[Discovered]) -> None:
     for each in discovered:
         names = [external_id(path, [each.home]) for path in each.files]
-        each.imported = await store.transcripts.count_imported(each.home.cli.source, names)
+        each.imported = await store.transcripts.count_imported(each.home.agent.source, names)
 
 
 def _to_json(discovered: Discovered) -> dict[str, Any]:
-    cli = discovered.home.cli
+    agent = discovered.home.agent
     optional = {
         "newest": _newest_time(discovered).isoformat() if discovered.newest else None,
         "imported": discovered.imported,
     }
     return {
-        "name": cli.name,
-        "agent": cli.id,
-        "source": cli.source,
+        "name": agent.name,
+        "agent": agent.id,
+        "source": agent.source,
         "folders": [visible(folder) for folder in _folders(discovered.home)],
         "transcripts": len(discovered.files),
         "bytes": discovered.size,
@@ -129,7 +129,7 @@ def _to_json(discovered: Discovered) -> dict[str, Any]:
 
 def _folders(home: Home) -> list[str]:
     database = [home.database] if home.database is not None and home.database.exists() else []
-    return [str(each) for each in (*(home.path / folder for folder in home.cli.folders), *database)]
+    return [str(each) for each in (*(home.path / folder for folder in home.agent.folders), *database)]
 
 
 def _newest_time(discovered: Discovered) -> datetime:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ash_server.file_access import ANY_FILE, FileAccess, real_path
-from ash_server.transfer.agents import AGENTS, CLI, COMPRESSED, DeclaredSource, Root, declare
+from ash_server.transfer.agents import AGENTS, COMPRESSED, DeclaredSource, KnownAgent, Root, declare
 from ash_server.transfer.importing.databases.conversation_files import conversation_at
 from ash_server.transfer.importing.databases.sessions import database_of, expand
 from ash_server.transfer.importing.databases.sqlite_snapshot import companions, is_database
@@ -18,10 +18,10 @@ SUFFIXES = (".jsonl", ".json", ".jsonl.zst")
 
 
 class Home(NamedTuple):
-    """The folder of a CLI on this machine. Only transcripts are read from it."""
+    """The folder of an agent on this machine. Only transcripts, and files with their titles, are read from it."""
 
     path: Path
-    cli: CLI
+    agent: KnownAgent
 
     def allows(self, path: Path) -> bool:
         """True for transcripts, and for any path outside of the transcript folders."""
@@ -29,32 +29,32 @@ class Home(NamedTuple):
         return relative is None or not self._is_in_transcript_folder(relative) or self.is_transcript(path)
 
     def is_transcript(self, path: Path) -> bool:
-        """True for a transcript in a folder of the CLI."""
+        """True for a transcript in a folder of the agent."""
         relative = _relative(path, self.path)
-        return relative is not None and bool(self.cli.transcript.fullmatch(relative))
+        return relative is not None and bool(self.agent.transcript.fullmatch(relative))
 
     def shows(self, path: Path) -> bool:
         """True for a hidden folder on the way to transcripts."""
-        return path.name in self.cli.hidden and path.is_relative_to(self.path)
+        return path.name in self.agent.hidden and path.is_relative_to(self.path)
 
     def transcript_folders(self) -> list[Path]:
         """Return the folders and files that contain all transcripts and their names; each may be a link."""
-        folders = [self.path / folder.partition("/")[0] for folder in self.cli.folders]
+        folders = [self.path / folder.partition("/")[0] for folder in self.agent.folders]
         databases = [] if self.database is None else [self.database]
-        if self.cli.names is not None:
-            databases += self.path.glob(self.cli.names)
+        if self.agent.names is not None:
+            databases += self.path.glob(self.agent.names)
         return [*folders, *databases, *(file for each in databases for file in companions(each))]
 
     @property
     def database(self) -> Path | None:
-        return self.path / self.cli.database if self.cli.database else None
+        return self.path / self.agent.database if self.agent.database else None
 
     def _is_in_transcript_folder(self, relative: str) -> bool:
-        return any(relative.startswith(f"{folder}/") for folder in self.cli.folders)
+        return any(relative.startswith(f"{folder}/") for folder in self.agent.folders)
 
 
 def find_homes(environ: Mapping[str, str], user_home: Path) -> list[Home]:
-    return [Home(_home(root, environ, user_home), cli) for cli in AGENTS for root in cli.roots]
+    return [Home(_home(root, environ, user_home), agent) for agent in AGENTS for root in agent.roots]
 
 
 def _home(root: Root, environ: Mapping[str, str], user_home: Path) -> Path:
@@ -84,8 +84,8 @@ def declared_at(path: Path, homes: Iterable[Home], name: str | None = None) -> D
     Neither depends on the lines, which may be of no known format.
     """
     resolved = real_path(path)
-    cli = next((home.cli for home in homes if home.is_transcript(resolved)), None)
-    at_path = DeclaredSource(cli.source, cli.label, has_folder=True) if cli else DeclaredSource()
+    agent = next((home.agent for home in homes if home.is_transcript(resolved)), None)
+    at_path = DeclaredSource(agent.source, agent.label, has_folder=True) if agent else DeclaredSource()
     declared = declare(name)
     return at_path._replace(source=declared.source or at_path.source, agent=declared.agent or at_path.agent)
 
@@ -224,7 +224,7 @@ class _FolderWalk:
             return []
 
 
-_DATABASES = frozenset(cli.database for cli in AGENTS if cli.database)
+_DATABASES = frozenset(agent.database for agent in AGENTS if agent.database)
 """Names of databases that are read in any folder; others have to be named."""
 
 _OPENCODE_STORAGE = frozenset({"message", "session"})
@@ -235,13 +235,13 @@ def _allowed_entries(homes: Iterable[Home]) -> dict[Path, set[str]]:
     """Return the names of the subfolders to visit, by folder: from each CLI's home down to its transcripts."""
     allowed: dict[Path, set[str]] = {}
     for home in homes:
-        for folder in home.cli.folders:
+        for folder in home.agent.folders:
             parent = home.path
             for name in folder.split("/"):
                 allowed.setdefault(parent, set()).add(name)
                 parent /= name
-        if home.cli.database:
-            allowed.setdefault(home.path, set()).add(home.cli.database)
+        if home.agent.database:
+            allowed.setdefault(home.path, set()).add(home.agent.database)
     return allowed
 
 

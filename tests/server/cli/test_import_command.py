@@ -64,7 +64,9 @@ def fail(error: OSError) -> None:
 def discovered(environ: dict[str, str], user_home: Path) -> list[tuple[str, str]]:
     homes = find_homes(environ, user_home)
     return [
-        (external_id(path, homes), home.cli.source) for home in homes for path in find_transcripts(home, fail)
+        (external_id(path, homes), home.agent.source)
+        for home in homes
+        for path in find_transcripts(home, fail)
     ]
 
 
@@ -218,7 +220,7 @@ def test_prefers_a_plain_rollout_to_its_compressed_copy(user_home: Path) -> None
     data = path.read_bytes()
     compress(path)
     path.write_bytes(data)
-    home = next(home for home in find_homes({}, user_home) if home.cli.source == "codex")
+    home = next(home for home in find_homes({}, user_home) if home.agent.source == "codex")
 
     assert [path.name.endswith(f"{CODEX}.jsonl") for path in find_transcripts(home, fail)] == [True, False]
 
