@@ -16,8 +16,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from msgspec.structs import replace
-
 from ash_shared.model.blocks import Block, text_block, translate, with_extra, without
 from ash_shared.model.message import RecordHeader, Role
 from ash_shared.providers.opencode import documents
@@ -56,9 +54,6 @@ from ash_shared.records.steps import (
     ResponseStart,
     Step,
 )
-
-FIRST_DIALECT = "message"
-"""The name of the first message model, which a store may have beside the other one."""
 
 
 class BusEvent(NamedTuple):
@@ -190,11 +185,7 @@ def _read_part(data: Record, record: Record) -> ParsedRecord:
 
 
 def _part_parts(data: Record, blocks: list[Block]) -> list[Part]:
-    return [_in_first(part) for part in documents.parts_of_part(data["part"], PartContext())]
-
-
-def _in_first(part: Part) -> Part:
-    return replace(part, dialect=FIRST_DIALECT)
+    return [documents.in_dialect(part) for part in documents.parts_of_part(data["part"], PartContext())]
 
 
 def _part_steps(data: Record, blocks: list[Block]) -> list[Step]:
@@ -215,25 +206,18 @@ def _part_steps(data: Record, blocks: list[Block]) -> list[Step]:
             )
         ]
     steps = documents.part_steps(part, PartContext())
-    return [in_dialect(each, slot=text_at(part, "id") if kind else None) for each in steps]
-
-
-def in_dialect(step: Step, dialect: str = FIRST_DIALECT, *, slot: str | None = None) -> Step:
-    """Return the step with the name of the message model, and for content the open item that it completes."""
-    if not isinstance(step, Part):
-        return step
-    return replace(step, dialect=dialect, slot=slot if step.role == "assistant" and step.blocks else None)
+    return [documents.step_in_dialect(each, slot=text_at(part, "id") if kind else None) for each in steps]
 
 
 _OPEN_KINDS: Mapping[str, Any] = {"reasoning": "thinking", "text": "text"}
 
 
 def _message_parts(data: Record, blocks: list[Block]) -> list[Part]:
-    return [_in_first(documents.info_part(data["info"]))]
+    return [documents.in_dialect(documents.info_part(data["info"]))]
 
 
 def _message_steps(data: Record, blocks: list[Block]) -> list[Step]:
-    return [in_dialect(step) for step in documents.info_steps(data["info"])]
+    return [documents.step_in_dialect(step) for step in documents.info_steps(data["info"])]
 
 
 def _delta_steps(data: Record, blocks: list[Block]) -> list[Step]:

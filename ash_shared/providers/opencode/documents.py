@@ -51,8 +51,12 @@ WRAPPER_KEYS = frozenset({"path", "json"})
 _PART_PATH = re.compile(r"(?:.*/)?part/([^/]+)/[^/]+")
 
 
+DIALECT = "message"
+"""The name of this message model. A store may have messages of both."""
+
+
 class PartContext(NamedTuple):
-    """Where a part was found."""
+    """The place of a part in its record."""
 
     role: Speaker | None = None
     """The role of its message; None if only the part hints at it."""
@@ -451,6 +455,21 @@ _PART_STEPS: Mapping[Any, Callable[[Record, PartContext], list[Step]]] = {
     "step-finish": _finish_steps,
     "tool": _tool_steps,
 }
+
+
+# Dialects, in stores and streams that may have messages of both models.
+
+
+def in_dialect(part: Part) -> Part:
+    return replace(part, dialect=DIALECT)
+
+
+def step_in_dialect(step: Step, *, slot: str | None = None) -> Step:
+    """Return the step with the name of the message model, and for content the open item that it completes."""
+    if not isinstance(step, Part):
+        return step
+    has_content = step.role == "assistant" and bool(step.blocks)
+    return replace(step, dialect=DIALECT, slot=slot if has_content else None)
 
 
 # Rows.

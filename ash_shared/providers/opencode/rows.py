@@ -7,8 +7,6 @@ another line with the same table and key, and supersedes the earlier one.
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from msgspec.structs import replace
-
 from ash_shared.model.blocks import raw_block
 from ash_shared.model.message import Identity, RecordHeader
 from ash_shared.providers.opencode import bus, documents, session_messages
@@ -107,21 +105,19 @@ _CONTENT_COLUMNS = frozenset({"data", "id", "message_id", "session_id"})
 
 
 def _part_parts(row: Record, parsed: ParsedRecord) -> list[Part]:
-    return [
-        replace(part, dialect=bus.FIRST_DIALECT) for part in documents.parts_of_part(_document(row), _STORED)
-    ]
+    return [documents.in_dialect(part) for part in documents.parts_of_part(_document(row), _STORED)]
 
 
 def _part_steps(row: Record, parsed: ParsedRecord) -> list[Step]:
-    return [bus.in_dialect(step) for step in documents.part_steps(_document(row), _STORED)]
+    return [documents.step_in_dialect(step) for step in documents.part_steps(_document(row), _STORED)]
 
 
 def _message_parts(row: Record, parsed: ParsedRecord) -> list[Part]:
-    return [replace(documents.info_part(_document(row)), dialect=bus.FIRST_DIALECT)]
+    return [documents.in_dialect(documents.info_part(_document(row)))]
 
 
 def _message_steps(row: Record, parsed: ParsedRecord) -> list[Step]:
-    return [bus.in_dialect(step) for step in documents.info_steps(_document(row))]
+    return [documents.step_in_dialect(step) for step in documents.info_steps(_document(row))]
 
 
 # Sessions.
