@@ -17,9 +17,9 @@ from tools.wire.comparison import (
 from tools.wire.download import Package
 from tools.wire.literals import Literal, union
 from tools.wire.page import to_page
-from tools.wire.sources import LISTS, List
+from tools.wire.sources import LISTS, NameList
 
-RECORDS = List(
+RECORDS = NameList(
     "Records",
     Package("npm", "@example/agent"),
     "types.d.ts",
@@ -87,7 +87,7 @@ def test_reviewed_names_are_of_lists_that_exist() -> None:
 
 
 @pytest.mark.parametrize("each", LISTS, ids=[each.title for each in LISTS])
-def test_an_invented_name_is_unknown(each: List) -> None:
+def test_an_invented_name_is_unknown(each: NameList) -> None:
     """Otherwise, a list could not have unknown names."""
     assert is_unknown(each.to_record("holo.frame"), each.source)
 
@@ -97,7 +97,7 @@ KNOWN = dict(re.findall(r"^\*\*(.+)\*\*: (`.+`)$", PAGE.split("## Known")[1], re
 
 
 @pytest.mark.parametrize("each", LISTS, ids=[each.title for each in LISTS])
-def test_names_of_the_last_comparison_are_known(each: List) -> None:
+def test_names_of_the_last_comparison_are_known(each: NameList) -> None:
     """The page is a list of everything that the packages had when it was written."""
     names = re.findall("`([^`]+)`", KNOWN[each.title])
 

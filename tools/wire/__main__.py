@@ -14,7 +14,7 @@ from pathlib import Path
 from tools.wire.comparison import IGNORED_FILE, Compared, Ignored, compare, find_stale, read_ignored
 from tools.wire.download import Downloaded, Package, download
 from tools.wire.page import to_page
-from tools.wire.sources import LISTS, List
+from tools.wire.sources import LISTS, NameList
 from tools.wire.unpack import unpack
 
 PAGE = Path(__file__).parents[2] / "docs" / "wire.md"
@@ -41,7 +41,7 @@ def _compare_packages(folder: Path, ignored: list[Ignored]) -> list[Compared]:
 
 
 def _compare_package(
-    package: Package, lists: list[List], folder: Path, ignored: list[Ignored]
+    package: Package, lists: list[NameList], folder: Path, ignored: list[Ignored]
 ) -> list[Compared]:
     print(f"{package.registry} {package.name}", file=sys.stderr)
     downloaded = _download_once(package, folder)
@@ -63,7 +63,7 @@ def _download_once(package: Package, folder: Path) -> Downloaded:
     return Downloaded(version_file.read_text(), archive)
 
 
-def _only_match(each: List, root: Path, files: list[Path]) -> Path:
+def _only_match(each: NameList, root: Path, files: list[Path]) -> Path:
     matching = [file for file in files if file.relative_to(root).match(each.files)]
     if len(matching) != 1:
         raise SystemExit(f"{each.title}: {len(matching)} files match {each.files} instead of one")

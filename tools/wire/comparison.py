@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ash_shared import RawContent, parse_message_content
 from tools.wire.literals import Literal
-from tools.wire.sources import List
+from tools.wire.sources import NameList
 
 IGNORED_FILE = Path(__file__).with_name("ignored.toml")
 
@@ -23,7 +23,7 @@ class Ignored(NamedTuple):
 
 
 class Compared(NamedTuple):
-    names: List
+    names: NameList
     version: str
     known: list[str]
     ignored: list[str]
@@ -50,7 +50,9 @@ def read_ignored(text: str) -> list[Ignored]:
     return groups
 
 
-def compare(each: List, version: str, literals: Iterable[Literal], ignored: Iterable[Ignored]) -> Compared:
+def compare(
+    each: NameList, version: str, literals: Iterable[Literal], ignored: Iterable[Ignored]
+) -> Compared:
     by_name = {literal.name: literal for literal in literals}
     missing = {name for name in by_name if is_unknown(each.to_record(name), each.source)}
     reviewed = {name for group in ignored if each.title in group.lists for name in group.places}

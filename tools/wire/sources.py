@@ -20,16 +20,16 @@ COPILOT_SDK = Package("npm", "@github/copilot-sdk")
 CURSOR_SDK = Package("npm", "@cursor/sdk")
 
 NOT_COMPARED = {
-    "Copilot's program": "`@github/copilot` contains it compressed; the types of its log are those of its SDK",
+    "Copilot's program": "`@github/copilot` contains it compressed; its SDK has the types of its log",
     "Cursor's command line": "in no registry; `@cursor/sdk` reads the same agent",
     "Gemini CLI's program": "`@google/gemini-cli` is the compiled form of `@google/gemini-cli-core`",
     "Antigravity": "in no registry, and the program has no types or schema",
     "Claude Agent SDK's programs": "its optional packages contain the program of `@anthropic-ai/claude-code`",
 }
-"""Programs, and why no package of theirs is read."""
+"""Programs, and the reason why no package of theirs is compared."""
 
 
-class List(NamedTuple):
+class NameList(NamedTuple):
     """Names of one kind in a package."""
 
     title: str
@@ -81,10 +81,12 @@ def _codex_turn_item(name: str) -> Record:
     return {"timestamp": "", "type": "event_msg", "payload": {"type": "item_completed", "item": item}}
 
 
-def _codex_rollout(title: str, definition: str, to_record: Callable[[str], Record], name: str = "{}") -> List:
+def _codex_rollout(
+    title: str, definition: str, to_record: Callable[[str], Record], name: str = "{}"
+) -> NameList:
     command = ["app-server", "generate-internal-json-schema"]
     extract = printed_schema(command, "RolloutLine.json", schema(definition, name))
-    return List(title, CODEX, _CODEX_PROGRAM, extract, "codex", to_record)
+    return NameList(title, CODEX, _CODEX_PROGRAM, extract, "codex", to_record)
 
 
 def _gemini_event(name: str) -> Record:
@@ -99,7 +101,7 @@ _GEMINI_EVENT_KEYS: Mapping[str, Record] = {
     "tool_result": {"tool_id": "", "status": "success"},
     "tool_use": {"tool_name": "", "tool_id": "", "parameters": {}},
 }
-"""Keys by which the provider recognizes the events."""
+"""Keys that the provider needs to recognize the events."""
 
 _CODEX_PROGRAM = "package/vendor/*/bin/codex"
 _CODEX_APP_SCHEMA = "codex_app_server_protocol.v2.schemas.json"
@@ -108,7 +110,7 @@ _OPENCODE_COLUMNS = {
     **dict.fromkeys(("prompt", "seq", "session_id", "status", "worktree"), ""),
     "data": '{"type": "text"}',
 }
-"""Columns by which the provider recognizes the rows of its tables."""
+"""Columns that the provider needs to recognize the rows of its tables."""
 
 
 def _opencode_row(table: str) -> Record:
@@ -119,8 +121,8 @@ def _opencode_row(table: str) -> Record:
 _OPENCODE_TYPES = "package/dist/v2/gen/types.gen.d.ts"
 _OPENCODE_EARLIER_TYPES = "package/dist/gen/types.gen.d.ts"
 
-LISTS: list[List] = [
-    List(
+LISTS: list[NameList] = [
+    NameList(
         "Claude Code: records of a transcript",
         CLAUDE_CODE,
         "package/claude",
@@ -128,7 +130,7 @@ LISTS: list[List] = [
         "claude",
         _claude_record,
     ),
-    List(
+    NameList(
         "Claude Code: records that functions build",
         CLAUDE_CODE,
         "package/claude",
@@ -136,7 +138,7 @@ LISTS: list[List] = [
         "claude",
         _claude_record,
     ),
-    List(
+    NameList(
         "Claude Code: records outside of the tables",
         CLAUDE_CODE,
         "package/claude",
@@ -147,7 +149,7 @@ LISTS: list[List] = [
         "claude",
         _claude_record,
     ),
-    List(
+    NameList(
         "Claude Code: system records",
         CLAUDE_CODE,
         "package/claude",
@@ -155,7 +157,7 @@ LISTS: list[List] = [
         "claude",
         _claude_record,
     ),
-    List(
+    NameList(
         "Claude Code: system records with keys in another order",
         CLAUDE_CODE,
         "package/claude",
@@ -167,7 +169,7 @@ LISTS: list[List] = [
         "claude",
         _claude_record,
     ),
-    List(
+    NameList(
         "Claude Code: schemas of system records",
         CLAUDE_CODE,
         "package/claude",
@@ -177,7 +179,7 @@ LISTS: list[List] = [
         "claude",
         _claude_record,
     ),
-    List(
+    NameList(
         "Claude Code: schemas of output lines",
         CLAUDE_CODE,
         "package/claude",
@@ -188,7 +190,7 @@ LISTS: list[List] = [
         "claude",
         _claude_record,
     ),
-    List(
+    NameList(
         "Claude Code: output lines that functions build",
         CLAUDE_CODE,
         "package/claude",
@@ -196,7 +198,7 @@ LISTS: list[List] = [
         "claude",
         _claude_record,
     ),
-    List(
+    NameList(
         "Claude Agent SDK: lines of the output",
         CLAUDE_SDK,
         "package/sdk.d.ts",
@@ -204,7 +206,7 @@ LISTS: list[List] = [
         "claude",
         _claude_record,
     ),
-    List(
+    NameList(
         "Claude Agent SDK for Python: messages",
         CLAUDE_SDK_PYTHON,
         "claude_agent_sdk/_internal/message_parser.py",
@@ -217,7 +219,7 @@ LISTS: list[List] = [
     _codex_rollout("Codex: response items", "ResponseItem", _codex_line, "response_item/{}"),
     _codex_rollout("Codex: items of a turn", "TurnItem", _codex_turn_item, "item_completed/{}"),
     _codex_rollout("Codex: realtime items", "RealtimeItem", _codex_line, "realtime_item/{}"),
-    List(
+    NameList(
         "Codex: items of the app server",
         CODEX,
         _CODEX_PROGRAM,
@@ -225,7 +227,7 @@ LISTS: list[List] = [
         "codex",
         lambda name: {"method": "item/completed", "params": {"item": {"type": name}}},
     ),
-    List(
+    NameList(
         "Codex SDK: events of `codex exec`",
         CODEX_SDK,
         "package/dist/index.d.ts",
@@ -233,7 +235,7 @@ LISTS: list[List] = [
         "codex",
         lambda name: {"type": name},
     ),
-    List(
+    NameList(
         "Codex SDK: items of `codex exec`",
         CODEX_SDK,
         "package/dist/index.d.ts",
@@ -241,7 +243,7 @@ LISTS: list[List] = [
         "codex",
         lambda name: {"type": "item.completed", "item": {"type": name}},
     ),
-    List(
+    NameList(
         "OpenCode: events of the program",
         OPENCODE,
         "package/bin/opencode",
@@ -249,7 +251,7 @@ LISTS: list[List] = [
         "opencode",
         lambda name: {"id": "e1", "type": name, "data": {}},
     ),
-    List(
+    NameList(
         "OpenCode: tables of its store",
         OPENCODE,
         "package/bin/opencode",
@@ -257,7 +259,7 @@ LISTS: list[List] = [
         "opencode",
         _opencode_row,
     ),
-    List(
+    NameList(
         "OpenCode: events of the server",
         OPENCODE_SDK,
         _OPENCODE_TYPES,
@@ -265,7 +267,7 @@ LISTS: list[List] = [
         "opencode",
         lambda name: {"id": "e1", "type": name, "properties": {}},
     ),
-    List(
+    NameList(
         "OpenCode: events of its store",
         OPENCODE_SDK,
         _OPENCODE_TYPES,
@@ -273,7 +275,7 @@ LISTS: list[List] = [
         "opencode",
         lambda name: {"type": "sync", "id": "e1", "syncEvent": {"type": name, "data": {}}},
     ),
-    List(
+    NameList(
         "OpenCode: parts",
         OPENCODE_SDK,
         _OPENCODE_TYPES,
@@ -281,7 +283,7 @@ LISTS: list[List] = [
         "opencode",
         lambda name: {"id": "p1", "messageID": "m1", "sessionID": "s1", "type": name},
     ),
-    List(
+    NameList(
         "OpenCode: parts of the earlier API",
         OPENCODE_SDK,
         _OPENCODE_EARLIER_TYPES,
@@ -289,7 +291,7 @@ LISTS: list[List] = [
         "opencode",
         lambda name: {"id": "p1", "messageID": "m1", "sessionID": "s1", "type": name},
     ),
-    List(
+    NameList(
         "Gemini CLI: messages of a session",
         GEMINI_CLI,
         "package/dist/src/services/chatRecordingTypes.d.ts",
@@ -297,7 +299,7 @@ LISTS: list[List] = [
         "gemini_cli",
         lambda name: {"id": "m1", "timestamp": "", "type": name, "content": ""},
     ),
-    List(
+    NameList(
         "Gemini CLI: lines of the output",
         GEMINI_CLI,
         "package/dist/src/output/types.d.ts",
@@ -305,7 +307,7 @@ LISTS: list[List] = [
         "gemini_cli",
         _gemini_event,
     ),
-    List(
+    NameList(
         "Copilot SDK: events",
         COPILOT_SDK,
         "package/dist/generated/session-events.d.ts",
@@ -313,7 +315,7 @@ LISTS: list[List] = [
         "copilot_cli",
         copilot_event,
     ),
-    List(
+    NameList(
         "Cursor SDK: messages of a run",
         CURSOR_SDK,
         "package/dist/esm/messages.d.ts",
