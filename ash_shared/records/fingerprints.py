@@ -118,14 +118,11 @@ _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 def is_cursor_sdk_message(record: dict[str, Any]) -> bool:
     """Return True for a message of Cursor's SDK, which has the ids of its agent and run, and no id of its own."""
-    return (
-        "run_id" in record
-        and isinstance(record["run_id"], str)
-        and isinstance(record.get("agent_id"), str)
-        and isinstance(record.get("type"), str)
-        and CLAUDE_LINE_KEYS.isdisjoint(record.keys() - {"tools"})
-        and "session_id" not in record
-    )
+    if not isinstance(record.get("run_id"), str):
+        return False
+    is_typed = isinstance(record.get("agent_id"), str) and isinstance(record.get("type"), str)
+    is_foreign = "session_id" in record or not CLAUDE_LINE_KEYS.isdisjoint(record.keys() - {"tools"})
+    return is_typed and not is_foreign
 
 
 def is_cursor_line(record: dict[str, Any]) -> bool:

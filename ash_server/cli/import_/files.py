@@ -96,7 +96,7 @@ async def import_discovered(store: Store, options: ImportOptions) -> ImportRepor
     return report
 
 
-async def _import_files(  # what to import, and where to report it
+async def _import_files(
     store: Store,
     files: list[Path],
     homes: list[Home],

@@ -45,9 +45,9 @@ async def import_one_file(
         if (agent := declared.agent_with(imported.head.agent)) is not None:
             for each in imported.sessions():
                 await store.sessions.set_agent(each.session_id, agent)
-        if imported.has_session and (named := name_of(path, options.access)):
+        if imported.has_session and (title := name_of(path, options.access)):
             await store.sessions.set_tool_title(
-                imported.session_id, named.text, is_of_person=named.is_of_person
+                imported.session_id, title.text, is_of_person=title.is_of_person
             )
         if imported.has_session and (parent := find_parent(path, imported.head, homes, store.tenant)):
             await store.sessions.set_parent(imported.session_id, *parent)

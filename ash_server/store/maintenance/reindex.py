@@ -112,11 +112,11 @@ async def reindex_messages(conn: AsyncConnection, session_id: UUID) -> Reindexed
     async with conn.transaction():
         await lock(conn, session_id)
         await work.process_pages()
-        named = await (await conn.execute(SQL.get_outside_title, [session_id])).fetchone()
+        outside_title = await (await conn.execute(SQL.get_outside_title, [session_id])).fetchone()
         await conn.execute(SQL.replace_facts, {"session_id": session_id, **work.facts._asdict()})
         await name_by_own_prompt(conn, session_id)
-        if named is not None:
-            title, rank = named
+        if outside_title is not None:
+            title, rank = outside_title
             await conn.execute(
                 SQL.keep_title, {"session_id": session_id, "title": title, "title_priority": rank}
             )

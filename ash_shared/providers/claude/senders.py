@@ -41,16 +41,20 @@ def is_typed(line: Record, blocks: Sequence[Block]) -> bool:
     """
     origin = line.get("origin")
     has_origin = isinstance(origin, dict)
-    return (
-        (not has_origin or text_at(origin, "kind") == "human")
-        and not any(line.get(flag) is True for flag in (*NOT_TYPED_FLAGS, "isSidechain", "textNotTyped"))
-        and not (line.get("wakeupSource") or line.get("scheduledTaskId"))
-        and line.get("hostInitiator") in (None, "user")
-        and line.get("turnOrigin") in (None, "human", "sdk", "unknown")
-        and "toolUseResult" not in line
-        and all(block["type"] != "tool_result" for block in blocks)
-        and (_has_text(blocks) if has_origin else not is_client_text(blocks))
-    )
+    is_of_other = has_origin and text_at(origin, "kind") != "human"
+    has_result = "toolUseResult" in line or any(block["type"] == "tool_result" for block in blocks)
+    if is_of_other or has_result or _is_marked(line):
+        return False
+    return _has_text(blocks) if has_origin else not is_client_text(blocks)
+
+
+def _is_marked(line: Record) -> bool:
+    """Return True if a key beside the origin states that no person typed a line."""
+    has_flag = any(line.get(flag) is True for flag in (*NOT_TYPED_FLAGS, "isSidechain", "textNotTyped"))
+    has_timer = bool(line.get("wakeupSource") or line.get("scheduledTaskId"))
+    has_host = line.get("hostInitiator") not in (None, "user")
+    has_program = line.get("turnOrigin") not in (None, "human", "sdk", "unknown")
+    return has_flag or has_timer or has_host or has_program
 
 
 def _has_text(blocks: Sequence[Block]) -> bool:

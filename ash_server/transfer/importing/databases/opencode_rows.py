@@ -75,7 +75,7 @@ def _select_session(database: "_Database", id: str) -> Iterator[tuple[str, Value
     for message in database.select("message", session_id=id):
         yield "message", message
         yield from (("part", row) for row in database.select("part", message_id=message["id"]))
-    yield from (("part", row) for row in database.select("part", f" AND {_WITHOUT_MESSAGE}", session_id=id))
+    yield from (("part", row) for row in database.select("part", _WITHOUT_MESSAGE, session_id=id))
     for table in ("session_message", "session_input", "todo"):
         yield from ((table, row) for row in database.select(table, session_id=id))
 
@@ -98,18 +98,19 @@ class _Database:
         self._connection = connection
         self._tables: dict[str, _Table] = {}
 
-    def select(self, table: str, further: str = "", **conditions: Any) -> Iterator[Values]:
-        """Yield the rows with these values, in order."""
+    def select(self, table: str, condition: str = "", **values: Any) -> Iterator[Values]:
+        """Yield the rows with these values, and with the condition in SQL, in order."""
         columns = self._table(table).columns
-        if not conditions.keys() <= {*columns}:
+        if not values.keys() <= {*columns}:
             return
         order = [name for name in _ORDERS.get(table, ()) if name in columns] or ["rowid"]
-        where = " AND ".join(f"{name} = ?" for name in conditions) + further
+        where = " AND ".join(f"{name} = ?" for name in values)
+        where += f" AND {condition}" if condition else ""
         query = f"SELECT * FROM {table} WHERE {where} ORDER BY {', '.join(order)}"  # noqa: S608  # our names
-        rows = self._connection.execute(query, [*conditions.values()])
+        rows = self._connection.execute(query, [*values.values()])
         names = [name for name, *_ in rows.description]  # with generated columns
-        for values in rows:
-            yield dict(zip(names, values, strict=True))
+        for row in rows:
+            yield dict(zip(names, row, strict=True))
 
     def to_line(self, table: str, values: Values) -> RowLine:
         columns = {name: to_json(value) for name, value in values.items()}
