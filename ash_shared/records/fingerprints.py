@@ -64,6 +64,9 @@ CLAUDE_REQUEST_KEYS = frozenset(
 )
 """Parameters that only requests of Anthropic's API have."""
 
+ANTIGRAVITY_KEYS = frozenset({"columns", "conversation_id", "event", "workspace"})
+"""Each record of Antigravity without a `type` has one of the keys; it may have an `error`, as error bodies of APIs."""
+
 GEMINI_CLI_SESSION_KEYS = frozenset({"lastUpdated", "projectHash", "startTime"})
 """Keys that Gemini CLI writes for a whole session."""
 
@@ -146,7 +149,7 @@ def is_opencode_message(record: dict[str, Any]) -> bool:
     return is_typed and isinstance(record.get("time"), dict) and record.keys().isdisjoint(_FOREIGN_KEYS)
 
 
-_FOREIGN_KEYS = CLAUDE_LINE_KEYS | {"message", "role", "subtype", "timestamp"}
+_FOREIGN_KEYS = CLAUDE_LINE_KEYS | {"message", "parentId", "role", "subtype", "timestamp"}
 """Keys of other messages with such a type."""
 
 

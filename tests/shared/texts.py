@@ -5,10 +5,17 @@ from pathlib import Path
 
 from tests.shared.databases import sessions_of
 
+SCHEMA = "schema__*"
+"""Files with the schema of a format, without records."""
+
+
+def paths_of(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if not path.match(SCHEMA))
+
 
 def files_of(folder: Path) -> Iterator[tuple[Path, str]]:
     """Yield each file of a folder with its text; for a database of OpenCode, the lines of each session."""
-    for path in sorted(folder.iterdir()):
+    for path in paths_of(folder):
         if path.suffix == ".db":
             yield from ((path, "\n".join(lines)) for _, lines in sessions_of(path))
         else:

@@ -12,7 +12,7 @@ from ash_shared.model.blocks import Block, is_native, raw_block
 from ash_shared.model.message import RecordHeader
 from ash_shared.providers.antigravity import database, stream, transcript
 from ash_shared.records.contract import Marks, Provider, Record, WireType, unknown_record
-from ash_shared.records.fingerprints import body_keys
+from ash_shared.records.fingerprints import ANTIGRAVITY_KEYS, body_keys
 from ash_shared.records.json_fields import text_at, to_milliseconds
 
 _UNKNOWN = WireType(unknown_record)
@@ -63,7 +63,7 @@ PROVIDER = Provider(
     recognize=recognize,
     marks=Marks(
         typed_keys={"step_index"},
-        untyped_keys={"columns", "conversation_id", "event", "workspace"},
+        untyped_keys=ANTIGRAVITY_KEYS,
         body_keys=_BODY_KEYS,
     ),
     wire_type=wire_type,

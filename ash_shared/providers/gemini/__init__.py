@@ -45,7 +45,7 @@ from ash_shared.records.contract import (
     speaker_of_role,
     unknown_record,
 )
-from ash_shared.records.fingerprints import body_keys
+from ash_shared.records.fingerprints import ANTIGRAVITY_KEYS, body_keys
 from ash_shared.records.gemini_parts import (
     UsageKeys,
     gemini_usage,
@@ -179,7 +179,8 @@ def _is_bare_content(record: Record) -> bool:
 def _is_error_body(record: Record) -> bool:
     """Return True for an error of a Google API, which has both an HTTP status code and the name of the status."""
     error = record["error"]
-    return isinstance(error, dict) and is_integer(error.get("code")) and "status" in error
+    is_google_error = isinstance(error, dict) and is_integer(error.get("code")) and "status" in error
+    return is_google_error and record.keys().isdisjoint(ANTIGRAVITY_KEYS)
 
 
 def parse_block(block: Any) -> Block:

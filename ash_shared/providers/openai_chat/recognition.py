@@ -11,6 +11,7 @@ from ash_shared.providers.openai_chat.content import PARTS, ROLES
 from ash_shared.providers.openai_chat.messages import is_transcription
 from ash_shared.records.contract import Record
 from ash_shared.records.fingerprints import (
+    ANTIGRAVITY_KEYS,
     CHAT_MESSAGE_KEYS,
     CHAT_REQUEST_KEYS,
     CLAUDE_REQUEST_KEYS,
@@ -19,6 +20,7 @@ from ash_shared.records.fingerprints import (
 from ash_shared.records.json_fields import is_one_of, value_at
 
 _FOREIGN_KEYS = frozenset({"kwargs", "lc", "message", "parts", "payload", "stopReason", "toolCalls"})
+_NOT_ERROR_KEYS = ANTIGRAVITY_KEYS | {"id", "jsonrpc"}
 _ANTHROPIC_KEYS = CLAUDE_REQUEST_KEYS | {"output_config"}
 _ANTHROPIC_PARTS = frozenset(
     {"document", "image", "redacted_thinking", "search_result", "server_tool_use", "tool_result", "tool_use"}
@@ -159,7 +161,7 @@ def _is_message_or_transcription(record: Record) -> bool:
 _RECOGNIZERS: Mapping[frozenset[str], Callable[[Record], bool]] = {
     frozenset(): _is_message_or_transcription,
     frozenset({"error"}): lambda record: (
-        "id" not in record and "jsonrpc" not in record and _is_error(record["error"])
+        record.keys().isdisjoint(_NOT_ERROR_KEYS) and _is_error(record["error"])
     ),
     frozenset({"messages"}): _is_request,
     frozenset({"type"}): _is_bare_part,

@@ -18,6 +18,7 @@ from ash_shared.model.events import read_event
 from ash_shared.model.message import RecordHeader
 from ash_shared.records.steps import Chunk, ChunkEnd, SlotKind, Step
 from tests.shared.logs import CONTENT_EVENTS, SavedSession, context
+from tests.shared.texts import paths_of
 
 COSTS = ("usage", "costUsd")
 MAX_STATE = 256 * 1024
@@ -28,7 +29,7 @@ PLACEHOLDERS = frozenset({"jnarowski__agentcmd__001.jsonl"})
 
 def files_of(folder: Path) -> Iterator[tuple[str, list[Line]]]:
     """Yield each file of a folder as the lines of a session."""
-    for path in sorted(folder.iterdir()):
+    for path in paths_of(folder):
         if path.suffix in (".json", ".jsonl"):
             text = path.read_bytes().decode(errors="replace")
             yield path.name, [parse_line(raw) for raw in split_transcript(text) if raw.strip()]

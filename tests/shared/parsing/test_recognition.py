@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -80,3 +81,21 @@ def test_recognized_record_reads_the_same_if_its_source_is_declared() -> None:
 
 def test_every_provider_has_marks() -> None:
     assert [source for source, provider in PROVIDERS.items() if not provider.marks] == []
+
+
+ERRORS = (
+    {"message": "No quota.", "code": 429, "status": "RESOURCE_EXHAUSTED"},
+    {"message": "No quota.", "type": "requests", "param": None, "code": None},
+)
+OPENCODE_MESSAGE = {"id": "msg_1", "type": "compaction", "time": {"created": 1}, "summary": "Rope sorted."}
+ANTIGRAVITY_EVENT = {"event": "result", "result": {"conversation_id": "c1", "status": "ERROR"}}
+SIMILAR: list[tuple[Record, str]] = [
+    *(({**ANTIGRAVITY_EVENT, "error": error}, "antigravity") for error in ERRORS),
+    ({**OPENCODE_MESSAGE, "content": "Rope sorted."}, "opencode"),
+    ({**OPENCODE_MESSAGE, "parentId": "e1"}, "pi"),
+]
+
+
+@pytest.mark.parametrize(("record", "source"), SIMILAR)
+def test_one_provider_recognizes_a_record_with_keys_of_two(record: Record, source: str) -> None:
+    assert [provider.source for provider in PROVIDERS.values() if provider.recognize(record)] == [source]
