@@ -36,7 +36,7 @@ Group = dict[str, Any]
 
 
 @click.command("drift")
-@click.argument("paths", metavar="[PATH...]", nargs=-1, type=click.Path(path_type=Path, exists=True))
+@click.argument("paths", metavar="[PATH...]", nargs=-1, type=click.Path(path_type=Path))
 @json_option
 @click.option(
     "--report",

@@ -31,9 +31,10 @@ DELETE FROM drift WHERE session_id = %b AND sequence = ANY(%b)
 UPDATE sessions SET {replaced_facts} WHERE id = %(session_id)b
 
 -- name: get_outside_title
--- The title of a format with titles outside of the messages.
+-- The title of an agent with titles outside of the messages.
 SELECT title, title_priority FROM sessions
-WHERE id = %b AND source IN ('codex', 'copilot_cli') AND title_priority IN ({from_tool}, {renamed})
+WHERE id = %b AND title_priority IN ({from_tool}, {renamed})
+    AND (source IN ('codex', 'copilot_cli') OR starts_with(metadata, '{"agent":"cowork"'))
 
 -- name: keep_title
 -- A title from outside of the messages, unless they have one of the same rank.

@@ -29,7 +29,7 @@ from ash_server.transfer.agents import AGENTS
 from ash_shared.providers import discover
 from tests.conftest import POOLER
 from tests.server.agent_homes import COUNTS, TRANSCRIPTS, write_agent_home
-from tests.server.opencode_database import write_database
+from tests.server.opencode_database import PARENT, write_database
 from tests.server.transcripts import write_home
 
 COMMAND = Path(sys.executable).with_name("ash")
@@ -247,6 +247,10 @@ def test_discovers_every_agent(ash: Ash, tmp_path: Path) -> None:
         page = json.loads(ash("sessions", "--json", *options).out)
         return Counter((each["source"], each["metadata"].get("agent")) for each in page["sessions"])
 
+    def session_of(source: str) -> tuple[str, str]:
+        [session] = json.loads(ash("sessions", "--json", "--source", source).out)["sessions"]
+        return session["title"], session["id"]
+
     assert COUNTS.keys() == sources.keys()
     assert discovered() == {id: (sources[id], count, 0) for id, count in COUNTS.items()}
     done = ash("import", "--all")
@@ -259,8 +263,11 @@ def test_discovers_every_agent(ash: Ash, tmp_path: Path) -> None:
         {("pi", id): 1 for id in (None, "omp", "prime", "openclaw", "qclaw")}
     )
     assert listed("--source", "open") == Counter()
-    assert "Sort by size" in ash("sessions", "--source", "cowork").out
-    assert "Sort by colour" in ash("sessions", "--source", "copilot_cli").out
+    for source, title in {"cowork": "Sort by size", "copilot_cli": "Sort by colour"}.items():
+        session = session_of(source)
+        assert session[0] == title
+        assert ash("reindex", session[1]).code == 0
+        assert session_of(source) == session
     assert "openclaw" in ash("sessions", "--source", "openclaw").out
     assert "  iflow  " in ash("search", "--source", "iflow", "shelves").out
 
@@ -396,6 +403,7 @@ def test_discovers_the_sessions_in_a_database(ash: Ash, tmp_path: Path) -> None:
     assert ash("import", "--all").out.startswith("2 sessions, messages: 14 new")
     assert discovered() == {**expected, "imported": 2}
     assert "in 14 lines of 2 files" in ash("drift", str(database)).out
+    assert "in 8 lines of 1 file" in ash("drift", str(database / PARENT)).out
 
 
 def test_names_the_session_of_a_single_file(ash: Ash, tmp_path: Path) -> None:
@@ -844,10 +852,7 @@ REFUSED = {
         "(see `ash ingest --help`)",
     ),
     ("reindex", "none"): (1, "ash: no session matches 'none'; `ash sessions` lists them"),
-    ("drift", "none"): (
-        2,
-        "ash: Invalid value for '[PATH...]': Path 'none' does not exist (see `ash drift --help`)",
-    ),
+    ("drift", "none"): (1, "ash: none: No such file or directory"),
     ("whistle",): (2, "ash: No such command 'whistle' (see `ash --help`)"),
     ("serve", "--host", "0.0.0.0", "--port", "0"): (
         1,
