@@ -314,6 +314,28 @@ async def test_finished_session_without_times_opens_at_its_start(page: Page, ses
     assert await page.evaluate("scrollY") == 0
 
 
+@pytest.mark.parametrize("width", [390, 913, 1280, 1600])
+async def test_sender_of_a_prompt_is_on_the_page(page: Page, session: Session, width: int) -> None:
+    prompts = [{"sender": "script"}, {"fromAgentId": "reviewer-of-long-names"}]
+    await session.add_events(
+        *(
+            {"type": "user_message", "id": f"e{place}", "payload": {"text": "Build it.", **each}}
+            for place, each in enumerate(prompts)
+        )
+    )
+    await page.set_viewport_size({"width": width, "height": 900})
+
+    await open_page(page, session.address)
+    await expect(page.locator(".sent-at")).to_have_count(2)
+
+    script = """(spans) => spans.map((span) => span.textContent.split(" · ")[0] + " " +
+      (span.getBoundingClientRect().left >= 0 && span.getBoundingClientRect().right <= innerWidth))"""
+    assert await page.locator(".sent-at").evaluate_all(script) == [
+        "from a script true",
+        "from reviewer-of-long-names true",
+    ]
+
+
 async def test_live_session_opens_at_its_end(page: Page, session: Session) -> None:
     now = int(await page.evaluate("Date.now()"))
     await session.add_events(*turns(*range(20)), *turn(20, is_over=False, at=now - 20 * 60_000))
