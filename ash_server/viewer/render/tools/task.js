@@ -2,13 +2,15 @@
 import { pluralize } from "../../lib/number-format.js";
 import { blocks, valueView } from "../content-blocks.js";
 import { decodeJson } from "./call.js";
-import { label, note, prose, settings } from "./body-parts.js";
+import { aside, label, note, prose, settings } from "./body-parts.js";
 import { splitText, structuredOf } from "./call-result.js";
 import { fieldOf, isString, textField } from "../../lib/json-fields.js";
 
 const PROMPT = ["prompt", "message", "task", "query", "objective", "instructions", "question", "input"];
 const AGENT = ["subagent_type", "agent_type", "agent_name", "agentName", "agent", "subagent", "mode"];
 const DESCRIPTION = ["description", "title", "task_description", "name"];
+/** The answer of a subagent of OpenCode, with the tags around it. */
+const TAGGED = /^(?:task_id: |<task )[^\n]*\s+<task_result>\n(.*)\n<\/task_result>\s*(?:<\/task>\s*)?$/s;
 
 /** @type {import("./registry.js").Tool} */
 export const task = {
@@ -45,6 +47,8 @@ export const task = {
   result(result) {
     const { text, others } = splitText(result.value) ?? {};
     if (!text || !isString(decodeJson(text))) return valueView(result.value);
-    return [label("Answer"), prose(text), ...blocks(others)];
+    const answer = TAGGED.exec(text)?.[1] ?? text;
+    const isTagged = answer !== text;
+    return [label("Answer"), prose(answer), ...blocks(others), isTagged && aside("The whole result", text)];
   },
 };
