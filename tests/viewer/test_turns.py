@@ -93,6 +93,18 @@ async def test_says_who_sent_a_prompt(blank: Page) -> None:
     ]
 
 
+async def test_says_that_a_summary_has_no_text(blank: Page) -> None:
+    """Codex encrypts its summaries."""
+    events = [event("summary", text=text) for text in ("They fixed the *paths*.", "")]
+
+    actual = await evaluate(blank, events, 'return texts(".summary .text")')
+
+    assert [each.strip() for each in actual] == [
+        "They fixed the paths.",
+        "The summary is not in this session.",
+    ]
+
+
 @pytest.mark.parametrize("ended", [[], [event("interrupt", at=90 * MINUTE, reason="error")]])
 async def test_gap_before_the_next_prompt(blank: Page, ended: list[Event]) -> None:
     """A turn end that the tool does not report has the time of the next prompt."""

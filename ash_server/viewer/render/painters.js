@@ -253,7 +253,10 @@ function summary({ event }) {
     name: "details",
     kind: "summary",
     data: { "data-block": "system" },
-    children: [el("summary", {}, "Earlier messages were summarised"), el("div", { class: "text" }, markdown(text))],
+    children: [
+      el("summary", {}, "Earlier messages were summarised"),
+      el("div", { class: "text" }, markdown(text.trim() === "" ? "The summary is not in this session." : text)),
+    ],
   };
 }
 
