@@ -80,9 +80,12 @@ def transcript_name(path: str) -> str:
     """Return the name of a session without a title: the file without its suffix, and the project.
 
     Claude Code and Cursor name the folder of a project's transcripts after the path of the project. In other folders of
-    CLIs, the path does not name the project. The same as `transcriptName` in viewer/lib/title-text.js.
+    CLIs, the path does not name the project. All transcripts of Copilot CLI are called `events.jsonl`, in a folder
+    named after the session. The same as `transcriptName` in viewer/lib/title-text.js.
     """
     segments = [each for each in re.split(r"[/\\]+", path) if each]
+    if segments[:1] == ["session-state"] and segments[2:] == ["events.jsonl"]:
+        return segments[1]
     file = re.sub(r"(?<=.)\.jsonl?(\.zst)?\Z", "", segments[-1]) if segments else path
     project = ""
     if re.match(r"[/\\]|[A-Za-z]:[/\\]", path):

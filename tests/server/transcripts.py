@@ -32,6 +32,8 @@ TRANSCRIPT_NAMES = {
     "projects/3f0c.jsonl": "3f0c",
     "sessions/2026/03/03/rollout-2026-03-03T10-00-00-0199.jsonl.zst": "rollout-2026-03-03T10-00-00-0199",
     "storage/session/global/ses_1.json": "ses_1",
+    "session-state/3f0c/events.jsonl": "3f0c",
+    "session-state/3f0c.jsonl": "3f0c",
     "/home/dev/runs/7.jsonl": "7 · runs",
     "/7.jsonl": "7",
     "C:\\runs\\-x\\7.b.json": "7.b · x",

@@ -26,11 +26,13 @@ export function isBeginningOf(title, prompt) {
 /**
  * The name of a session without a title, from the path of its transcript: the file without its suffix, and the project.
  * Claude Code and Cursor name the folder of a project's transcripts after the path of the project. In other folders of
- * CLIs, the path does not name the project. The same as `transcript_name` in ash_shared/model/session.py.
+ * CLIs, the path does not name the project. All transcripts of Copilot CLI are called `events.jsonl`, in a folder named
+ * after the session. The same as `transcript_name` in ash_shared/model/session.py.
  */
 export function transcriptName(path) {
   const segments = path.split(/[/\\]+/).filter(Boolean);
   const [folder, project] = segments;
+  if (folder === "session-state" && segments.slice(2).join("/") === "events.jsonl") return project;
   const file = segments.at(-1)?.replace(SUFFIX, "") || path;
   const isAbsolute = /^([/\\]|[A-Za-z]:[/\\])/.test(path);
   const named = isAbsolute ? segments.at(-2) : folder === "projects" && segments.length > 2 && project;
