@@ -197,7 +197,7 @@ In another terminal:
 
   {ash} messages {tour}     the same session, in the terminal
   {ash} sessions              list all sessions
-  {ash} import --discover     find your own sessions, of five CLIs
+  {ash} import --discover     find the sessions of all your agents
 
 Ctrl-C stops Ash; stored sessions are kept."""
 

@@ -116,6 +116,7 @@ def test_demo_shows_every_type_of_block(tmp_path: Path) -> None:
                 CLASSES
             )
             assert str(TOUR_ID).startswith(tour)
+            assert re.search(r"import --discover +find the sessions of all your agents\n", ash.output)
             assert sorted((each["externalId"], each["messageCount"]) for each in sessions) == [
                 ("demo/live", 0),
                 ("samples/bird-counter.jsonl", 16),
