@@ -24,6 +24,7 @@ from ash_server.transfer.exporting.jsonl import export_messages
 from ash_server.transfer.importing import file_import, lines, result
 from ash_server.transfer.importing.file_import import import_file
 from ash_server.transfer.importing.result import LineProblem
+from tests.cluster import not_on_cluster
 
 CORPUS = Path(__file__).parents[5] / "shared" / "corpus" / "claude_code_jsonl"
 
@@ -264,6 +265,7 @@ async def test_results_do_not_depend_on_the_batch_size(
     assert await importer.exported() == b"a\nb\nc\nd\n"
 
 
+@not_on_cluster("statistics of earlier tests remain in its database")
 async def test_looks_stored_lines_up_by_index(importer: Importer) -> None:
     await importer(b"a\n" * 2000)
     look_up = "EXPLAIN " + message_pages.STORED_TEXTS
