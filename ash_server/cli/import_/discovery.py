@@ -50,7 +50,7 @@ def discover() -> list[Discovered]:
 
 def print_discovered(discovered: list[Discovered]) -> None:
     if not discovered:
-        warn(f"no transcripts on this machine of {', '.join(each.name for each in AGENTS)}")
+        warn(f"no transcripts of these agents on this machine: {', '.join(each.name for each in AGENTS)}")
         return
     table = Table("agent", box=None, pad_edge=False, header_style="dim")
     for name in ("transcripts", "size", "newest", "imported"):

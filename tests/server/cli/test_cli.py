@@ -306,7 +306,7 @@ def test_source_option_names_an_agent(ash: Ash, tmp_path: Path) -> None:
 def test_discovers_nothing_in_an_empty_home(ash: Ash) -> None:
     assert json.loads(ash("import", "--discover", "--json").out) == {"found": []}
     assert ash("import", "--discover").err.startswith(
-        "ash: no transcripts on this machine of Claude Code, Codex, Gemini CLI, "
+        "ash: no transcripts of these agents on this machine: Claude Code, Codex, Gemini CLI, "
     )
     assert ash("import", "--all").out.startswith("0 sessions, messages: 0 new")
     assert "exclude each other" in ash("import", "--all", "--discover").err
