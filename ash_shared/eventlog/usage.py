@@ -105,7 +105,7 @@ def put_section(state: State, part: Part) -> tuple[CountedMessage, Costs, Costs]
 
 
 def count_message(turn: Turn, part: Part, before: Costs, after: Costs) -> None:
-    """Count a message of this turn; `part` states its usage or cost, or those of a section."""
+    """Count a message of this turn; `part` states the usage or cost of the message, or of a section."""
     counts = None if part.usage is None else without(part.usage, "vendor")
     if part.usage is not None and counts == after.usage:
         count_answer(turn, _answer_key(part), part.usage)

@@ -37,7 +37,7 @@ NOT_TYPED_FLAGS = (
 def is_typed(line: Record, blocks: Sequence[Block]) -> bool:
     """Return True if a person typed a `user` line, or a queued prompt with the keys of its line.
 
-    The conditions are those of Claude Code 2.1.330 for the time of the last input of a person.
+    Claude Code 2.1.330 dates the last input of a person by the same conditions.
     """
     origin = line.get("origin")
     has_origin = isinstance(origin, dict)

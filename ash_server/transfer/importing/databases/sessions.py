@@ -3,8 +3,8 @@
 A path below the file stands for one session: `…/opencode.db/ses_…`. No such file exists, because a file has no files
 below it, so paths, external ids and parents need no other form for these sessions.
 
-Of an import of many sessions, all read one snapshot (`share_snapshots`). Tables with accounts, credentials and secrets
-of shares are in the copy, but never read.
+All sessions of an import read one snapshot (`share_snapshots`). Tables with accounts, credentials and secrets of shares
+are in the copy, but never read.
 """
 
 import os
@@ -93,15 +93,15 @@ def _find(path: Path, snapshot: Snapshot) -> StoredSession:
     return snapshot.sessions[path.name]
 
 
-class _Kept(NamedTuple):
-    """What was read from another database."""
+class _SharedValue(NamedTuple):
+    """What `read_once` returned for a database."""
 
     value: Any
     states: tuple[tuple[int, int], ...]
     renewable_at: float
 
 
-class _Taken(NamedTuple):
+class _SharedSnapshot(NamedTuple):
     snapshot: Snapshot
     states: tuple[tuple[int, int], ...]
     """Of the program's files, before the snapshot."""
@@ -113,32 +113,34 @@ class SharedSnapshots:
     """One snapshot per database, until `renew`."""
 
     folder: Path
-    taken: dict[Path, _Taken] = field(default_factory=dict)
-    kept: dict[Path, _Kept] = field(default_factory=dict)
+    snapshots: dict[Path, _SharedSnapshot] = field(default_factory=dict)
+    values: dict[Path, _SharedValue] = field(default_factory=dict)
 
     def get(self, database: Path, access: FileAccess) -> Snapshot:
         """Raises OSError."""
         resolved = real_path(database)
-        if resolved not in self.taken:
+        if resolved not in self.snapshots:
             start, states = time.monotonic(), _states(resolved)
             folder = self.folder / str(time.monotonic_ns())
             folder.mkdir()
             snapshot = _take(database, folder, access)
             end = time.monotonic()
-            self.taken[resolved] = _Taken(snapshot, states, end + (end - start) * _REST_PER_SECOND)
-        return self.taken[resolved].snapshot
+            self.snapshots[resolved] = _SharedSnapshot(
+                snapshot, states, end + (end - start) * _REST_PER_SECOND
+            )
+        return self.snapshots[resolved].snapshot
 
     def renew(self) -> None:
-        """Forget the snapshots of databases that have changed."""
+        """Forget the snapshots and values of databases that have changed."""
         os.utime(self.folder)  # it is in use
         now = time.monotonic()
-        for database, taken in [*self.taken.items()]:
-            if now >= taken.renewable_at and _states(database) != taken.states:
-                taken.snapshot.copy.unlink(missing_ok=True)
-                del self.taken[database]
-        for database, kept in [*self.kept.items()]:
-            if now >= kept.renewable_at and _states(database) != kept.states:
-                del self.kept[database]
+        for database, shared in [*self.snapshots.items()]:
+            if now >= shared.renewable_at and _states(database) != shared.states:
+                shared.snapshot.copy.unlink(missing_ok=True)
+                del self.snapshots[database]
+        for database, value in [*self.values.items()]:
+            if now >= value.renewable_at and _states(database) != value.states:
+                del self.values[database]
 
 
 _Value = TypeVar("_Value")
@@ -166,12 +168,12 @@ def read_once(database: Path, read: Callable[[], _Value]) -> _Value:
     shared = _shared.get()
     if shared is None:
         return read()
-    if database not in shared.kept:
+    if database not in shared.values:
         start, states = time.monotonic(), _states(database)
         value, end = read(), time.monotonic()
-        shared.kept[database] = _Kept(value, states, end + (end - start) * _REST_PER_SECOND)
-    kept: _Value = shared.kept[database].value
-    return kept
+        shared.values[database] = _SharedValue(value, states, end + (end - start) * _REST_PER_SECOND)
+    known: _Value = shared.values[database].value
+    return known
 
 
 @contextmanager
