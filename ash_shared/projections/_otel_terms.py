@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ash_shared.model.blocks import Block, nests_deeper
+from ash_shared.records.json_fields import is_one_of
 
 UNKNOWN = "unknown"
 
@@ -114,12 +115,12 @@ def _translate(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     fields = {key: _schema_field(key, value) for key, value in schema.items()}
-    return _with_null(fields) if schema.get("type") in _SCHEMA_TYPES else fields
+    return _with_null(fields) if is_one_of(schema.get("type"), _SCHEMA_TYPES) else fields
 
 
 def _schema_field(key: str, value: Any) -> Any:
-    if key == "type" and value in _SCHEMA_TYPES:
-        return value.lower()
+    if key == "type" and is_one_of(value, _SCHEMA_TYPES):
+        return str(value).lower()
     if key in _SCHEMAS_BY_NAME and isinstance(value, dict):
         return {name: _translate(each) for name, each in value.items()}
     return _translate(value) if key in _SCHEMAS else value

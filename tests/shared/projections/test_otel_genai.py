@@ -396,6 +396,18 @@ def test_parameters_of_gemini_are_json_schema() -> None:
     }
 
 
+def test_other_schemas_are_unchanged() -> None:
+    schema: Json = {
+        "type": ["object", "null"],
+        "properties": {"a": {"type": ["string", "null"]}, "b": {"type": {"OBJECT": 1}}},
+    }
+    tool = {"name": "f", "parameters": schema}
+
+    [defined] = to_otel_genai([], records=[{"tools": [tool]}])["gen_ai.tool.definitions"]
+
+    assert defined["parameters"] == schema
+
+
 def test_deep_schemas_are_unchanged() -> None:
     schema: Json = {}
     for _ in range(150):
