@@ -226,8 +226,15 @@ def _delta_steps(data: Record, blocks: list[Block]) -> list[Step]:
     return [Chunk("text", data["delta"], data["partID"], response=text_at(data, "messageID"))]
 
 
+def _required_id(data: Record, name: str) -> str:
+    """Raises KeyError, or TypeError for other values than texts, which may be unhashable."""
+    if not isinstance(data[name], str):
+        raise TypeError
+    return str(data[name])
+
+
 def _part_removal(data: Record, blocks: list[Block]) -> list[Part]:
-    part = data["partID"]
+    part = _required_id(data, "partID")
     return [
         Part(role=None, relation="section_removal", key=text_at(data, "messageID"), section=part),
         Part(role=None, relation="section_removal", key=part, section=RESULT_SECTION),
@@ -235,7 +242,7 @@ def _part_removal(data: Record, blocks: list[Block]) -> list[Part]:
 
 
 def _message_removal(data: Record, blocks: list[Block]) -> list[Part]:
-    return [Part(role=None, relation="retraction", retracts=(data["messageID"],))]
+    return [Part(role=None, relation="retraction", retracts=(_required_id(data, "messageID"),))]
 
 
 def _error_parts(data: Record, blocks: list[Block]) -> list[Part]:
@@ -343,7 +350,7 @@ def _revert(data: Record, blocks: list[Block]) -> list[Part]:
         Part(
             role=None,
             relation="reversion",
-            retracts=(data["messageID"],),
+            retracts=(_required_id(data, "messageID"),),
             until=to_milliseconds(data.get("timestamp")),
             dialect=DIALECT,
         )

@@ -282,6 +282,27 @@ def test_removed_parts_and_messages_are_no_content() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("type", "name"),
+    [
+        ("session.next.revert.committed", "messageID"),
+        ("message.removed", "messageID"),
+        ("message.part.removed", "partID"),
+    ],
+)
+@pytest.mark.parametrize("id", [None, 1.5, {}, ["msg_2"]])
+def test_invalid_ids_retract_nothing(type: str, name: str, id: Any) -> None:
+    first = [
+        published("message.updated", info=info("msg_2", "assistant")),
+        published("message.part.updated", part=text("Built.")),
+    ]
+    invalid = published(type, sessionID="ses_1", **{"messageID": "msg_2", name: id})
+
+    assert short_messages(*first, invalid) == short_messages(*first)
+    assert events_of(*first, invalid) == events_of(*first)
+    assert short_messages(invalid) == events_of(invalid) == []
+
+
 def test_events_of_all_projects_are_wrapped() -> None:
     event = published("message.part.updated", part=text("Built."))
 
