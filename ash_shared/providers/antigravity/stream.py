@@ -19,10 +19,19 @@ from ash_shared.records.contract import (
     control_record,
     unknown_record,
 )
-from ash_shared.records.json_fields import count_at, first_text, message_error, text_at, token_usage, value_at
+from ash_shared.records.json_fields import (
+    count_at,
+    first_text,
+    is_one_of,
+    message_error,
+    text_at,
+    token_usage,
+    value_at,
+)
 from ash_shared.records.steps import Chunk, ChunkEnd, ResponseStart, Step, TurnEnd, TurnStart
 
 _ENDED = frozenset({"DONE", "ERROR"})
+_RESULT_KEYS = ("output", "error")
 _STOPPED = frozenset({"CANCELED", "CANCELLED", "INTERRUPTED"})
 _COMPLETE = frozenset({"SUCCESS", "WAITING"})
 _CONTROL_STEPS = frozenset({"agent_response", "checkpoint", "subagent", "user_input"})
@@ -48,10 +57,12 @@ def _parse_update(record: Record) -> ParsedRecord:
 def _translate_tool(update: Record) -> list[Block]:
     """Return the call of a tool and, if it has ended, its result. Both have the index of their step."""
     info, id = update["tool_info"], str(update["step_index"])
-    name = text_at(info, "name") or update["tool_name"]
+    stated, has_ended = text_at(info, "name"), is_one_of(update.get("state"), _ENDED)
+    name = stated or update["tool_name"]
     typed = {"type": "tool_use", "id": id, "name": name, "input": info.get("parameters", {})}
-    call = translated(info, typed, ("name", "parameters", "output", "error"), "tool")
-    return [call, _result_block(update, info, id)] if update.get("state") in _ENDED else [call]
+    consumed = ("parameters", *(("name",) if stated else ()), *(_RESULT_KEYS if has_ended else ()))
+    call = translated(info, typed, consumed, "tool")
+    return [call, _result_block(update, info, id)] if has_ended else [call]
 
 
 def _result_block(update: Record, info: Record, id: str) -> Block:
@@ -113,7 +124,7 @@ def _update_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
         return [ChunkEnd(), *parts]
     key, delta = str(update["step_index"]), text_at(update, "text_delta")
     chunks: list[Step] = [Chunk("text", delta, key)] if delta else []
-    ends: list[Step] = [ChunkEnd(key)] if update.get("state") in _ENDED else []
+    ends: list[Step] = [ChunkEnd(key)] if is_one_of(update.get("state"), _ENDED) else []
     usages = [replace(part, blocks=[]) for part in parts if part.usage is not None]
     return [ResponseStart(key, "if_other_id"), *chunks, *ends, *usages]
 

@@ -107,6 +107,17 @@ def test_reads_arguments(args: Any, block: Record) -> None:
     assert blocks_of(response(1, None, {"name": "t", "args": args})) == [block]
 
 
+@pytest.mark.parametrize("state", ["ACTIVE", "NEW_STATE", None, ["DONE"]])
+def test_a_tool_that_has_not_ended_keeps_its_fields(state: Any) -> None:
+    info = {"name": {"kk": "t"}, "parameters": {"a": 1}, "output": "2 lines", "error": {"code": 5}}
+    record = update(2, "tool", state, tool_name="t", tool_info=info)
+
+    [block] = blocks_of(record)
+
+    assert (block["name"], block["input"]) == ("t", {"a": 1})
+    assert block["extra"] == {"name": {"kk": "t"}, "output": "2 lines", "error": {"code": 5}}
+
+
 def blocks_of(record: Record) -> list[Record]:
     return [
         block.model_dump(mode="json", by_alias=True) for block in parse_message(json.dumps(record)).parsed
