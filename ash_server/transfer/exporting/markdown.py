@@ -17,7 +17,7 @@ from ash_server.store.conversation.redacted_rows import redact_session, redact_s
 from ash_server.store.session_facts import to_datetime
 from ash_server.transfer.exporting import citations
 from ash_server.transfer.exporting.markdown_escaping import embed_markdown
-from ash_shared.model.blocks import Block
+from ash_shared.model.blocks import Block, is_valid
 from ash_shared.model.message import MessageMetadata, StandardMessage
 from ash_shared.model.session import Session, active_at
 from ash_shared.records.system_text import typed_text, visible_text, wrapped_text
@@ -242,7 +242,8 @@ def _format_tool_result(block: Block) -> Iterator[str]:
 
 
 def _format_nested(block: Any) -> Iterator[str]:
-    format_block = _NESTED_FORMATTERS.get(str(block.get("type"))) if isinstance(block, dict) else None
+    is_block = isinstance(block, dict) and isinstance(block.get("type"), str) and is_valid(block)
+    format_block = _NESTED_FORMATTERS.get(block["type"]) if is_block else None
     yield from format_block(block) if format_block else [_json(block)]
 
 

@@ -90,6 +90,15 @@ PASSED = {"type": "tool_result", "tool_use_id": "t1", "content": "2 passed\n"}
             {**PASSED, "content": [{"type": "text", "text": "a"}, {"type": "holo"}]},
             ["**Result**", "```\na\n```", '```json\n{\n  "type": "holo"\n}\n```'],
         ),
+        (
+            {**PASSED, "content": [{"type": "text", "text": 5}, {"type": "raw"}, {"type": ["text"]}]},
+            [
+                "**Result**",
+                '```json\n{\n  "type": "text",\n  "text": 5\n}\n```',
+                '```json\n{\n  "type": "raw"\n}\n```',
+                '```json\n{\n  "type": [\n    "text"\n  ]\n}\n```',
+            ],
+        ),
         ({**PASSED, "content": {"ok": 1}}, ["**Result**", '```json\n{\n  "ok": 1\n}\n```']),
         (
             {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}},
