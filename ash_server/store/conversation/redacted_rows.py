@@ -4,6 +4,7 @@ Markdown, snippets and the like are made from redacted rows, because a secret is
 escaped or encoded.
 """
 
+import json
 from collections.abc import Iterable
 
 from msgspec.structs import replace
@@ -27,7 +28,8 @@ def redact_session(session: Session) -> Session:
 
 
 def redact_standard_message(message: StandardMessage) -> StandardMessage:
-    return StandardMessage.model_validate_json(redact_json(message.model_dump_json()))
+    # Pydantic's own decoder limits the depth of the message, and blocks alone may have as many levels.
+    return StandardMessage.model_validate(json.loads(redact_json(message.model_dump_json())))
 
 
 def redact_message(message: StoredMessage) -> StoredMessage:
