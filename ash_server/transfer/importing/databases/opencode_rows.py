@@ -100,13 +100,15 @@ class _Database:
 
     def select(self, table: str, condition: str = "", **values: Any) -> Iterator[Values]:
         """Yield the rows with these values, and with the condition in SQL, in order."""
-        columns = self._table(table).columns
+        columns, key = self._table(table)
         if not values.keys() <= {*columns}:
             return
-        order = [name for name in _ORDERS.get(table, ()) if name in columns] or ["rowid"]
+        # A table without row ids has a key.
+        order = [name for name in _ORDERS.get(table, ()) if name in columns] or key or ["rowid"]
         where = " AND ".join(f"{name} = ?" for name in values)
         where += f" AND {condition}" if condition else ""
-        query = f"SELECT * FROM {table} WHERE {where} ORDER BY {', '.join(order)}"  # noqa: S608  # our names
+        by = ", ".join(map(_quoted, order))
+        query = f"SELECT * FROM {table} WHERE {where} ORDER BY {by}"  # noqa: S608  # our names, or quoted
         rows = self._connection.execute(query, [*values.values()])
         names = [name for name, *_ in rows.description]  # with generated columns
         for row in rows:
@@ -129,6 +131,11 @@ class _Database:
             key = sorted((position, column) for column, position in columns if position)
             self._tables[name] = _Table([column for column, _ in columns], [column for _, column in key])
         return self._tables[name]
+
+
+def _quoted(name: str) -> str:
+    """Return a name as an identifier of SQL: a key has the names of the database."""
+    return '"{}"'.format(name.replace('"', '""'))
 
 
 class _Table(NamedTuple):

@@ -136,7 +136,7 @@ def _copy(database: Path, file: FileIO, copy: Path, access: FileAccess, attempt:
     """Raises _Restless, sqlite3.Error, OSError."""
     file.seek(0)
     header = file.read(_HEADER_BYTES)
-    if not header.startswith(_MAGIC):
+    if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
         raise OSError(EINVAL, "not an SQLite database", str(database))
     has_log = header[_READ_VERSION] == 2  # the format's number
     _check_companions(database, access)

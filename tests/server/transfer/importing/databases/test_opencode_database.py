@@ -95,6 +95,19 @@ def test_a_row_is_one_line_of_json(database: Path) -> None:
     assert [json.loads(line)["key"] for line in lines[8:]] == [[PARENT, 0], [PARENT, 1]]
 
 
+def test_tables_without_row_ids_are_read(database: Path) -> None:
+    with changing(database) as connection:
+        connection.execute("DROP TABLE todo")
+        columns = 'session_id TEXT, "the ""first""" TEXT, PRIMARY KEY (session_id, "the ""first""")'
+        connection.execute(f"CREATE TABLE todo ({columns}) WITHOUT ROWID")
+        for text in ("sort", "bind"):
+            connection.execute("INSERT INTO todo VALUES (?, ?)", (PARENT, text))
+
+    rows = [row["key"] for row in rows_of(database / PARENT) if row["table"] == "todo"]
+
+    assert rows == [[PARENT, "bind"], [PARENT, "sort"]]
+
+
 def test_rows_are_in_the_order_of_the_conversation(database: Path) -> None:
     with changing(database) as connection:
         insert_row(connection, "message", "msg_0", PARENT, START + 10, {"role": "user"})

@@ -233,13 +233,21 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     text.write_text("{}")
     damaged = folder / "damaged.db"
     damaged.write_bytes(secret.read_bytes()[:2000])
+    cut = folder / "cut.db"
+    cut.write_bytes(secret.read_bytes()[:16])
     access = FileAccess.below([folder])
 
     errors = {}
-    for path in (link, linked_log, text, damaged):
+    for path in (link, linked_log, text, damaged, cut):
         with pytest.raises(OSError, match=path.name) as raised, open_snapshot(path, access) as snapshot:
             snapshot.execute("SELECT * FROM pair").fetchall()
         errors[path.name] = raised.value.errno
 
-    assert errors == {"link.db": EPERM, "log.db": EINVAL, "text.db": EINVAL, "damaged.db": EIO}
+    assert errors == {
+        "link.db": EPERM,
+        "log.db": EINVAL,
+        "text.db": EINVAL,
+        "damaged.db": EIO,
+        "cut.db": EINVAL,
+    }
     assert [is_database(path) for path in (secret, text, folder)] == [True, False, False]
