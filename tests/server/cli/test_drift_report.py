@@ -107,6 +107,7 @@ HOSTILE: list[dict[str, Any]] = [
     {"type": "holo-frame", "files": {VALUE: {"size": 1}}},
     {"type": "holo-frame", "people": {VALUE: {"age": 1}, "marmot": {"age": 2}}},
     {"type": "holo-frame", "input": {VALUE: VALUE, "type": VALUE, "deep": [{"kind": VALUE}]}},
+    *({"type": "holo-frame", name: {"a": {VALUE: 1}, "kind": VALUE}} for name in ("output", "toolUseResult")),
     {"type": "holo-frame", "env": {"VIOLET_MARMOT": VALUE}},
     {"type": "holo-frame", "list": [VALUE, [VALUE], {"text": VALUE}]},
     {"type": "holo-frame", "kind": f"the {VALUE} plan"},
