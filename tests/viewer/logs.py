@@ -164,7 +164,7 @@ def _retraction(choose: random.Random, names: list[str]) -> dict[str, Any]:
             {"turns": choose.randrange(3)},
             {
                 "eventIds": [f"{name}{piece}" for name in choose.sample(names, 4) for piece in _PIECES],
-                "reason": "deleted",
+                "reason": choose.choice(("deleted", "superseded")),
             },
         )
     )

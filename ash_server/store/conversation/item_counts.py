@@ -5,7 +5,7 @@ results, are one item. A test compares the two.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -14,7 +14,7 @@ import msgspec
 
 from ash_server.store.connections.pool import Connect
 from ash_server.store.conversation.standard_pages import get_event_pages
-from ash_server.store.log.events import StoredEvent, check_cursor
+from ash_server.store.log.events import StoredEvent, check_cursor, get_events
 from ash_server.store.maintenance.deletion import REASON
 from ash_shared.model.base import AshModel
 from ash_shared.model.event_types import CATALOGUE, CHUNKS, PROMPTS
@@ -43,11 +43,24 @@ async def count_items(connect: Connect, session_id: UUID) -> ItemCounts:
     """Return the number of items that each filter of the viewer hides. Raises SessionNotFound."""
     async with connect() as conn:
         await check_cursor(conn, session_id, 0)
-    counter = _Counter()
+    superseded, counter = await _read_superseded(connect, session_id), _Counter()
     async with aclosing(get_event_pages(connect, session_id, limit=_PAGE, max_bytes=_PAGE_BYTES)) as pages:
         async for page in pages:
-            counter = await asyncio.to_thread(_count_page, counter, page)
+            counter = await asyncio.to_thread(_count_page, counter, page, superseded)
     return counter.counts()
+
+
+async def _read_superseded(connect: Connect, session_id: UUID) -> dict[str, int]:
+    """Return the ids of superseded events, with the sequence of the last retraction."""
+    superseded, after = dict[str, int](), 0
+    while True:
+        async with connect() as conn:
+            page = await get_events(conn, session_id, after=after, limit=_PAGE, types=["retraction"])
+        if not page:
+            return superseded
+        for stored in page:
+            superseded |= dict.fromkeys(_decode(stored.content).superseded_ids(), stored.sequence)
+        after = page[-1].sequence
 
 
 class _Payload(msgspec.Struct):
@@ -64,10 +77,12 @@ class _Payload(msgspec.Struct):
     phase: Any = None
     citations: Any = None
     reason: Any = None
+    eventIds: Any = None  # noqa: N815
 
 
 class _Event(msgspec.Struct):
     type: str
+    id: Any = None
     turnId: Any = None  # noqa: N815
     responseId: Any = None  # noqa: N815
     payload: _Payload = msgspec.field(default_factory=_Payload)
@@ -82,6 +97,13 @@ class _Event(msgspec.Struct):
     def is_of_deletion(self) -> bool:
         """True for a retraction of a deleted message, which is not shown."""
         return self.type == "retraction" and self.payload.reason == REASON
+
+    def superseded_ids(self) -> Sequence[str]:
+        """Return the events that later events supersede; neither they nor their retraction are shown."""
+        ids, is_superseding = self.payload.eventIds, self.payload.reason == "superseded"
+        if self.type != "retraction" or not is_superseding or not isinstance(ids, list):
+            return ()
+        return [id for id in ids if isinstance(id, str)]
 
 
 class _Run(NamedTuple):
@@ -107,12 +129,15 @@ _OPEN_TEXTS = ("assistant_chunk", "thinking_chunk")
 _decode = msgspec.json.Decoder(_Event).decode
 
 
-def _count_page(counter: "_Counter", page: Sequence[StoredEvent]) -> "_Counter":
+def _count_page(
+    counter: "_Counter", page: Sequence[StoredEvent], superseded: Mapping[str, int]
+) -> "_Counter":
     for stored in page:
         event = _decode(stored.content)
+        is_superseded = stored.sequence < superseded.get(event.id, 0)
         if event.type == "reset":
             counter = _Counter()
-        elif not event.is_of_deletion():
+        elif not (is_superseded or event.superseded_ids() or event.is_of_deletion()):
             counter.add(event)
     return counter
 

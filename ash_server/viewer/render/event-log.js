@@ -52,6 +52,10 @@ export class EventLog {
   revokedIds = undefined;
   /** Ids of events of deleted messages, with the sequence of the retraction. @type {Map<string, number>} */
   deletedIds = new Map();
+  /** Ids of superseded events, with the sequence of the retraction. @type {Map<string, number>} */
+  supersededIds = new Map();
+  /** The groups by the ids of their events. @type {Map<string, Group>} */
+  groupsById = new Map();
   /** @type {Set<Group>} */
   dirty = new Set();
   /** Set by a reset; the renderer clears it. */
@@ -87,7 +91,8 @@ export class EventLog {
     this.dirty = new Set();
     return changed.map((group) => {
       const before = group.items;
-      group.items = group.fold(group, this);
+      const entries = group.entries.filter((entry) => !this.isSuperseded(entry));
+      group.items = entries.length ? group.fold({ ...group, entries }, this) : [];
       return { before, now: group.items };
     });
   }
@@ -151,7 +156,23 @@ export class EventLog {
     this.groups.set(key, group);
     this.dirty.add(group);
     this.places.set(seq, [...(this.places.get(seq) ?? []), event]);
+    this.groupsById.set(event.id, group);
     return group;
+  }
+
+  /** Show earlier events no more, also those that arrive later: newer versions of them follow. */
+  supersede(ids, seq) {
+    for (const id of ids) {
+      this.supersededIds.set(id, Math.max(seq, this.supersededIds.get(id) ?? 0));
+      const group = this.groupsById.get(id);
+      if (group) this.dirty.add(group);
+    }
+    this.citedGroups.forEach((group) => this.dirty.add(group));
+  }
+
+  /** @param {Entry} entry */
+  isSuperseded({ event, seq }) {
+    return seq < (this.supersededIds.get(event.id) ?? 0);
   }
 
   /** Remove events before a retraction, also those that arrive later: the log is as if read after the deletion. */
@@ -248,9 +269,10 @@ function continues(log, previous, entry) {
 /** True if another event of the same agent is between two entries. */
 function isInterrupted(log, previous, entry) {
   const { parentToolCallId: parent } = entry.event.payload;
-  const isOther = (event) => event.payload?.parentToolCallId === parent && !isChunk(event);
+  const isOther = (event, seq) =>
+    event.payload?.parentToolCallId === parent && !isChunk(event) && !log.isSuperseded({ event, seq });
   for (let seq = previous.seq + 1; seq < entry.seq; seq++) {
-    if (log.places.get(seq)?.some(isOther)) return true;
+    if (log.places.get(seq)?.some((event) => isOther(event, seq))) return true;
   }
   return false;
 }
@@ -388,8 +410,12 @@ function later(one, other) {
 }
 
 function addRetraction(log, event, seq) {
-  if (event.payload.reason === "deleted") return log.remove(event.payload.eventIds ?? [], seq);
-  addSingle("event")(log, event, seq);
+  const { reason, eventIds = [] } = event.payload;
+  if (reason === "deleted") return log.remove(eventIds, seq);
+  if (reason === "superseded" && eventIds.length) {
+    log.extendTurn(event, seq);
+    log.supersede(eventIds, seq);
+  } else addSingle("event")(log, event, seq);
   log.lastRetraction = Math.max(log.lastRetraction, seq);
 }
 

@@ -105,6 +105,24 @@ SESSIONS: dict[str, tuple[list[Event], dict[str, int]]] = {
         [event("raw", source="claude", raw=1), event("hologram"), event("hologram", reason="deleted")],
         {"raw": 3},
     ),
+    "superseded events": (
+        [
+            user("Go"),
+            {**said("1"), "id": "1"},
+            call("a"),
+            {**result("a"), "id": "2"},
+            {**event("raw", source="opencode", raw=1), "id": "3"},
+            event("retraction", eventIds=["1", "2", "3", "4"], reason="superseded"),
+            said("2"),
+            result("a"),
+            {**said("3"), "id": "4"},
+        ],
+        {"tools": 1, "results": 1, "answers": 1},
+    ),
+    "a retraction without a newer version": (
+        [user("Go"), {**said("1"), "id": "1"}, event("retraction", eventIds=["1"]), said("2")],
+        {"answers": 1},
+    ),
 }
 NONE = dict.fromkeys(("thinking", "tools", "results", "answers", "system", "raw"), 0)
 
