@@ -12,7 +12,7 @@ from ash_shared.eventlog.emitter import LineOutput
 from ash_shared.eventlog.state import MAX_ANSWERED, MAX_CALLS, Call, Place, State, Turn
 from ash_shared.model.blocks import Block, pick
 from ash_shared.records.json_fields import first_text
-from ash_shared.records.steps import Chunk, Part
+from ash_shared.records.steps import RESULT_SECTION, Chunk, Part
 
 _RESULT_KEYS = {"agent_id": "agentId", "exit_code": "exitCode", "structured": "structured"}
 
@@ -109,7 +109,8 @@ def _result_payload(state: State, part: Part, block: Block, id: str | None, even
     fields = {**_result_fields({**later_fields, **block}), **pick(part.fields, "sidechain")}
     payload = {"toolCallId": id or event_id, **fields}
     if not _answer_call(state, id):
-        return {**payload, "orphan": True}
+        # The record of a result section has the call, too, although its turn may be over.
+        return payload if part.section == RESULT_SECTION else {**payload, "orphan": True}
     agent = agents.started_agent(state.calls[id or ""].tool, payload["result"])
     return payload if agent is None else {**payload, "agentId": agent}
 

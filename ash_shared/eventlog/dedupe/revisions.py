@@ -182,7 +182,7 @@ def _emit_with_id(output: LineOutput, emit: Callable[[], None]) -> str:
     return str(own[-1]["id"]) if own else ""
 
 
-_SECTION_EVENTS = _REVOCABLE | {"error", "summary", "system_message", "tool_call", "tool_result"}
+_SECTION_EVENTS = _REVOCABLE | {"error", "raw", "summary", "system_message", "tool_call", "tool_result"}
 
 
 def _is_in_stream(state: State, unit: Block) -> bool:

@@ -204,6 +204,30 @@ def events_of(*rows: Row) -> list[tuple[Any, ...]]:
         pytest.param(
             [
                 *PROMPT,
+                ANSWER,
+                tool_row("prt_2", "msg_2", "completed", **DONE),
+                finish_row("prt_4", "msg_2"),
+                tool_row("prt_2", "msg_2", "completed", **{**DONE, "output": "done\n"}),
+            ],
+            [
+                turn(),
+                prompt("Build it."),
+                CALL,
+                RESULT,
+                turn_end(50, 0.1),
+                superseded("4/1"),
+                ("tool_result", {**RESULT[1], "result": "done\n"}),
+            ],
+            [
+                ("user", [("text", "Build it.")]),
+                ("assistant", [("tool_use", "bash")]),
+                ("user", [("tool_result", "done\n")]),
+            ],
+            id="a result that changes after its turn belongs to its call",
+        ),
+        pytest.param(
+            [
+                *PROMPT,
                 message_row("msg_2", "assistant", error={"name": "Oops", "data": {"message": "No"}}),
                 message_row("msg_2", "assistant", error={"name": "Oops", "data": {"message": "No"}}, cost=0),
             ],
@@ -237,6 +261,16 @@ def events_of(*rows: Row) -> list[tuple[Any, ...]]:
 def test_newest_version_of_a_row_counts(rows: list[Row], events: list[Any], messages: list[Any]) -> None:
     assert events_of(*rows) == events
     assert [message[:2] for message in short_messages(*rows)] == messages
+
+
+def test_malformed_part_is_superseded() -> None:
+    """A tool without an input is read as raw."""
+    rows = [*PROMPT, ANSWER, tool_row("prt_2", "msg_2", "running")]
+
+    events = events_of(*rows, tool_row("prt_2", "msg_2", "completed", **DONE))
+
+    assert [event[0] for event in events[2:]] == ["raw", "retraction", "tool_call", "tool_result"]
+    assert events[3] == superseded("4/0")
 
 
 @pytest.mark.parametrize(
