@@ -116,10 +116,17 @@ def _split(messages: list[StandardMessage]) -> tuple[list[StandardMessage], dict
     main = [message for message in known if _agent_of(message) is None]
     if not main:
         return known, {}
+    started = _agents_by_call(known)
     for message in known:
         if (agent := _agent_of(message)) is not None:
-            agents.setdefault(agent, []).append(message)
+            agents.setdefault(started.get(agent, agent), []).append(message)
     return main, agents
+
+
+def _agents_by_call(messages: Iterable[StandardMessage]) -> dict[str, str]:
+    """Return the subagents by the call that started them; some of their messages have only one of the two ids."""
+    ids = ((message.metadata.parent_tool_use_id, message.metadata.agent_id) for message in messages)
+    return {call: agent for call, agent in ids if call is not None and agent is not None}
 
 
 def _agent_of(message: StandardMessage) -> str | None:

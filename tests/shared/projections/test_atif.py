@@ -253,6 +253,26 @@ def test_sessions_of_subagents_are_embedded() -> None:
     ] == [("a1", ["Seven."]), ("c2", ["Inline."])]
 
 
+def test_messages_of_a_subagent_with_one_of_its_two_ids_are_together() -> None:
+    """In Copilot CLI, a subagent's prompt has its id, a result the call that started it, and an answer has both."""
+    task = {"type": "tool_use", "id": "c0", "name": "task", "input": {}}
+    document = document_of(
+        [
+            message("assistant", task),
+            message("user", "Count.", agentId="a1"),
+            message("assistant", CALL, agentId="a1", parentToolUseId="c0"),
+            message("user", RESULT, parentToolUseId="c0"),
+            message("user", {**RESULT, "tool_use_id": "c0"}),
+        ]
+    )
+
+    [subagent] = document["subagent_trajectories"]
+    [result] = document["steps"][0]["observation"]["results"]
+    assert [step["source"] for step in subagent["steps"]] == ["user", "agent"]
+    assert [each["source_call_id"] for each in subagent["steps"][1]["observation"]["results"]] == ["c1"]
+    assert result["subagent_trajectory_ref"] == [{"trajectory_id": subagent["trajectory_id"]}]
+
+
 def test_subagents_of_subagents_are_next_to_them() -> None:
     started = message("user", {**RESULT, "content": "Seven."}, toolUseResult={"agentId": "a2"})
     inner = SubagentMessages("a2", [message("assistant", "Seven.")])
@@ -314,12 +334,13 @@ def test_samples_are_the_same_when_read_again(corpus_folder: Path) -> None:
         document = document_of(messages)
 
         embedded = {each["trajectory_id"]: each for each in document.get("subagent_trajectories", ())}
-        agents = {agent_of(each) for each in messages}
-        main = [each for each in messages if len(agents) == 1 or agent_of(each) is None]
+        names = agents_of(messages)
+        agents = set(names)
+        main = [each for each, name in zip(messages, names, strict=True) if len(agents) == 1 or name is None]
         assert embedded.keys() == (agents - {None} if len(agents) > 1 else set()), path
         assert_equal(main, transform_messages(json.dumps(document)), path)
-        for name, of_agent in embedded.items():
-            own = [each for each in messages if agent_of(each) == name]
+        for agent, of_agent in embedded.items():
+            own = [each for each, name in zip(messages, names, strict=True) if name == agent]
             assert_equal(own, transform_messages(json.dumps(of_agent)), path)
 
 
@@ -344,8 +365,11 @@ def conversations(folder: Path) -> Iterable[tuple[Path, list[StandardMessage]]]:
         yield path, [each for each in messages if not (each.metadata.shadow_of or each.metadata.retracted)]
 
 
-def agent_of(message: StandardMessage) -> str | None:
-    return message.metadata.agent_id or message.metadata.parent_tool_use_id
+def agents_of(messages: Sequence[StandardMessage]) -> list[str | None]:
+    """The subagent of each message; the call that started it if no message of the call names one."""
+    ids = [(each.metadata.agent_id, each.metadata.parent_tool_use_id) for each in messages]
+    started = {call: agent for agent, call in ids if agent and call}
+    return [agent or started.get(call or "", call) for agent, call in ids]
 
 
 def assert_equal(
