@@ -79,9 +79,10 @@ def _parse_content(raw: str | bytes) -> list[Any] | None:
 def _typed_element(block: Any) -> Any:
     """Return the content object of one element of a list, parsed first unless it is a valid block."""
     try:
+        validate = _VALIDATORS.get(block["type"])
         may_need_translation = block.get("content").__class__ is list
-        if not may_need_translation:
-            return _VALIDATORS[block["type"]](block)
+        if validate and not may_need_translation:
+            return validate(block)
     except (AttributeError, KeyError, TypeError, ValidationError):
         pass
     block = parse_block(block)
