@@ -111,6 +111,7 @@ async def test_all_statements_run_as_the_role_of_a_tenant(
     await use_open_texts(tenant_store)
     await use_events(tenant_store)
     await use_imports(tenant_store)
+    await use_codex(tenant_store)
     await use_search(tenant_store)
     await store.read_statistics()
     with closing(psycopg.connect(database_url, autocommit=True)) as conn:
@@ -246,6 +247,24 @@ async def use_imports(store: Store) -> None:
         await store.transcripts.set_missing_names(again.session_id, None)
     assert await store.transcripts.count_imported("unknown", seen) == len(seen)
     await store.drift.report()
+
+
+async def use_codex(store: Store) -> None:
+    """A subagent with a message of its parent, and a title from the program's database."""
+    session = (await store.sessions.create(source="codex")).id
+    header = {"id": "c1", "parent_thread_id": "c0", "subagent_history_start_ordinal": 2}
+    prompt = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Count."}]}
+    lines = [("session_meta", header), ("response_item", prompt), ("response_item", prompt)]
+    records = [
+        {"timestamp": "2026-01-02T03:04:05Z", "ordinal": number, "type": type, "payload": payload}
+        for number, (type, payload) in enumerate(lines)
+    ]
+    await store.messages.append(session, [json.dumps(each) for each in records])
+    await store.sessions.set_agent(session, "traex")
+    await store.sessions.set_tool_title(session, "Counting", is_of_person=False)
+    await store.messages.reindex(session)
+    codex = await store.sessions.get(session)
+    assert (codex.title, codex.metadata["agent"], codex.copied_messages) == ("Counting", "traex", 2)
 
 
 async def use_search(store: Store) -> None:
