@@ -1,0 +1,51 @@
+"""Usage and cost of the answers of a session, one value per answer."""
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+Cause: TypeAlias = Literal["person", "schedule", "program"]
+"""What started a turn."""
+
+MAX_COUNT = 2**53 - 1
+"""The largest count; a larger one counts as 0."""
+
+
+class AnswerUsage(Struct, frozen=True, omit_defaults=True):
+    """The usage of an answer, or the difference between a stated total and the answers that it covers.
+
+    A value replaces earlier values with the same key. The counts of a difference may be negative.
+    """
+
+    key: str
+    """16 hexadecimal digits, unique in the session."""
+    time: int | None = None
+    """Milliseconds since 1970; None if unknown or before 2000."""
+    model: str | None = None
+    """Absent for texts that a client wrote (`<synthetic>`)."""
+    service_tier: str | None = None
+    """The vendor's name in lower case; None for `standard`. The same holds for `speed` and `region`."""
+    speed: str | None = None
+    region: str | None = None
+    agent_id: str | None = None
+    """The subagent, for an answer in its lines in another session's transcript."""
+    cause: Cause | None = None
+    """What started the turn; None if unknown."""
+    folder: str | None = None
+    """The working folder of the agent."""
+    branch: str | None = None
+    """The Git branch of the folder."""
+    is_request: bool = True
+    """False for a total of several requests: thresholds of prices apply to single requests only."""
+    input_tokens: int = 0
+    """Without tokens read from or written to a cache."""
+    cache_read_tokens: int = 0
+    cache_write_5m_tokens: int = 0
+    """Tokens written to a cache for five minutes, or for an unknown time."""
+    cache_write_1h_tokens: int = 0
+    output_tokens: int = 0
+    """Including reasoning."""
+    reasoning_tokens: int = 0
+    web_searches: int = 0
+    reported_cost: int | None = None
+    """In nano-dollars, as the record states it."""
