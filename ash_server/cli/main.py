@@ -53,6 +53,7 @@ COMMANDS = {
     "search": ("search", "Search the titles and texts of all sessions, newest results first."),
     "serve": ("serve", "Start the server."),
     "sessions": ("sessions", "List sessions, newest activity first."),
+    "statusline": ("statusline.command", "Print the costs of a session, for the status line of Claude Code."),
     "tail": ("tail", "Follow a session, until Ctrl-C."),
 }
 """Module below `ash_server.cli` and first line of the help, by command."""

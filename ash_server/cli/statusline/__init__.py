@@ -1,0 +1,1 @@
+"""`ash statusline`: one line for the status line of Claude Code."""
