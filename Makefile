@@ -74,7 +74,7 @@ openapi: .venv/.dev  ## write openapi/openapi.json and its TypeScript types
 client: .venv/.dev  ## generate the synchronous client from the asynchronous one
 	@$(BIN)/python -m tools.generate_sync_client
 
-schema: .venv/.dev  ## write the tables of schema.sql from tables.py
+schema: .venv/.dev  ## write the tables and the view of events in schema.sql
 	@$(BIN)/python -m tools.write_schema
 
 screenshots: .venv/.dev browser  ## take the screenshots in docs/screenshots

@@ -1,7 +1,7 @@
-"""Write the tables of schema.sql from tables.py.
+"""Write the tables of schema.sql from tables.py, and the view `events_full` from stored_json.sql.
 
-Run it as `make schema` after a change of tables.py. It replaces the statements between the two marks; roles, views and
-rows, which tables.py does not describe, are edited in the file itself.
+Run it as `make schema` after a change of these files. It replaces the statements between the marks; roles, other views
+and rows are edited in the file itself.
 """
 
 from collections.abc import Iterator
@@ -11,23 +11,30 @@ from sqlalchemy.dialects.postgresql import dialect
 from sqlalchemy.schema import CreateIndex, CreateTable, ExecutableDDLElement, SetColumnComment
 
 from ash_server.store.connections.tenants import APP_ROLE
+from ash_server.store.log.stored_json import create_view
 from ash_server.store.maintenance.distribution import DISTRIBUTED
 from ash_server.store.schema.migrations import REVISION, SCHEMA_FILE
 from ash_server.store.schema.tables import metadata
 
 BEGIN = "-- Tables, written by `make schema` from tables.py.\n"
 END = "-- End of the tables.\n"
+BEGIN_VIEW = "-- The view of events, written by `make schema` from log/stored_json.sql.\n"
+END_VIEW = "-- End of the view.\n"
 
 _POSTGRESQL = dialect()
 
 
 def written_schema() -> str:
-    """Return the file with the current tables."""
-    text = SCHEMA_FILE.read_text()
-    before, after = text[: text.index(BEGIN)], text[text.index(END) :]
+    """Return the file with the current tables and the current view."""
     tables = "".join(f"\n{section}" for section in map(_section, metadata.tables.values()))
     version = f"\nINSERT INTO alembic_version VALUES ('{REVISION}');\n"
-    return f"{before}{BEGIN}{version}{tables}\n{after}"
+    with_tables = _replace(SCHEMA_FILE.read_text(), BEGIN, f"{version}{tables}\n", END)
+    return _replace(with_tables, BEGIN_VIEW, f"\n{create_view()};\n\n", END_VIEW)
+
+
+def _replace(text: str, begin: str, new: str, end: str) -> str:
+    """Replace the text between two marks."""
+    return text[: text.index(begin)] + begin + new + text[text.index(end) :]
 
 
 def _section(table: Table) -> str:

@@ -68,7 +68,12 @@ def event_json(session: str = "%(session_id)b") -> Sql:
     `session` is the id of the session: a parameter, unless `entry` is the table itself. Citus cannot send a subquery to
     the shard of a row of another subquery.
     """
-    return SQL.event_json.fill(session=Sql(session))
+    return SQL.event_json.fill(session=Sql(session), row=Sql("entry"))
+
+
+def create_view() -> Sql:
+    """Return the statement that creates `events_full`; `make schema` writes it to schema.sql."""
+    return SQL.create_events_full.fill(session=Sql("event.session_id"), row=Sql("event"))
 
 
 _MARK = b"\x01"

@@ -5,22 +5,22 @@ stored_json, text_ranges, event_id, event_time
 -- fragment: without_text
 -- The JSON of an event without values of the text, or if its message is missing.
 event_json(
-    entry.session_id, entry.type, entry.event_id, entry.event_time, convert_to(entry.stored_json, 'UTF8'), NULL, NULL
+    {row}.session_id, {row}.type, {row}.event_id, {row}.event_time, convert_to({row}.stored_json, 'UTF8'), NULL, NULL
 )
 
 -- fragment: event_json
--- The JSON of `entry`, a row of `events`, in UTF-8. OFFSET 0 makes PostgreSQL convert each text once. PostgreSQL inlines
--- the function only if its arguments are columns, not queries.
-CASE WHEN entry.text_ranges IS NULL THEN {without_text} ELSE coalesce(
+-- The JSON of a row of `events`, in UTF-8. OFFSET 0 makes PostgreSQL convert each text once. PostgreSQL inlines the
+-- function only if its arguments are columns, not queries.
+CASE WHEN {row}.text_ranges IS NULL THEN {without_text} ELSE coalesce(
     (
         SELECT event_json(
-            entry.session_id, entry.type, entry.event_id, entry.event_time, bytes.stored_json, entry.text_ranges,
+            {row}.session_id, {row}.type, {row}.event_id, {row}.event_time, bytes.stored_json, {row}.text_ranges,
             bytes.text
         )
         FROM (
-            SELECT convert_to(entry.stored_json, 'UTF8') AS stored_json, convert_to(content, 'UTF8') AS text
+            SELECT convert_to({row}.stored_json, 'UTF8') AS stored_json, convert_to(content, 'UTF8') AS text
             FROM messages
-            WHERE messages.session_id = {session} AND messages.sequence = entry.message_sequence
+            WHERE messages.session_id = {session} AND messages.sequence = {row}.message_sequence
             OFFSET 0
         ) AS bytes
     ),
@@ -31,3 +31,10 @@ CASE WHEN entry.text_ranges IS NULL THEN {without_text} ELSE coalesce(
 -- The bytes of the JSON, without reading a text. Its beginning has 119 bytes besides the time and the type.
 octet_length(entry.stored_json) + coalesce(entry.text_ranges[1][3] - 2, 0) + coalesce(entry.text_ranges[2][3] - 2, 0)
     + coalesce(119 + length(entry.event_time::text) + octet_length(entry.type), 0)
+
+-- fragment: create_events_full
+-- The view with the JSON of all events as text, in schema.sql.
+CREATE VIEW events_full WITH (security_invoker = true) AS
+SELECT session_id, sequence, type, message_sequence, origin, explicit_id AS given_id, chunk_group AS piece_of,
+    convert_from({event_json}, 'UTF8') AS content
+FROM events AS event

@@ -395,29 +395,33 @@ COMMENT ON FUNCTION event_json IS
     'JSON of an event, in UTF-8, from the columns of its row and from the text of its message, both in UTF-8';
 GRANT EXECUTE ON FUNCTION event_json TO ash_app;
 
+-- The view of events, written by `make schema` from log/stored_json.sql.
+
 CREATE VIEW events_full WITH (security_invoker = true) AS
 SELECT session_id, sequence, type, message_sequence, origin, explicit_id AS given_id, chunk_group AS piece_of,
-    convert_from(
-        CASE WHEN text_ranges IS NULL
-        THEN event_json(session_id, type, event_id, event_time, convert_to(stored_json, 'UTF8'), NULL, NULL)
-        ELSE coalesce(
-            (
-                SELECT event_json(
-                    session_id, type, event_id, event_time, bytes.stored_json, text_ranges, bytes.text
-                )
-                FROM (
-                    SELECT convert_to(event.stored_json, 'UTF8') AS stored_json,
-                        convert_to(content, 'UTF8') AS text
-                    FROM messages
-                    WHERE messages.session_id = event.session_id AND messages.sequence = event.message_sequence
-                    OFFSET 0
-                ) AS bytes
-            ),
-            event_json(session_id, type, event_id, event_time, convert_to(stored_json, 'UTF8'), NULL, NULL)
-        ) END,
-        'UTF8'
-    ) AS content
+    convert_from(CASE WHEN event.text_ranges IS NULL THEN event_json(
+    event.session_id, event.type, event.event_id, event.event_time, convert_to(event.stored_json, 'UTF8'), NULL, NULL
+) ELSE coalesce(
+    (
+        SELECT event_json(
+            event.session_id, event.type, event.event_id, event.event_time, bytes.stored_json, event.text_ranges,
+            bytes.text
+        )
+        FROM (
+            SELECT convert_to(event.stored_json, 'UTF8') AS stored_json, convert_to(content, 'UTF8') AS text
+            FROM messages
+            WHERE messages.session_id = event.session_id AND messages.sequence = event.message_sequence
+            OFFSET 0
+        ) AS bytes
+    ),
+    event_json(
+    event.session_id, event.type, event.event_id, event.event_time, convert_to(event.stored_json, 'UTF8'), NULL, NULL
+)
+) END, 'UTF8') AS content
 FROM events AS event;
+
+-- End of the view.
+
 COMMENT ON VIEW events_full IS 'events with their JSON in full';
 
 -- The conditions of row-level security are checked before the conditions of a query, unless these are leakproof.

@@ -134,8 +134,8 @@ async def test_events_are_not_compressed_without_lz4(connection: AsyncConnection
     assert await cursor.fetchone() == (True,)
 
 
-def test_schema_file_has_the_tables_of_the_code() -> None:
-    """Run `make schema` after a change of tables.py."""
+def test_schema_file_has_the_tables_and_the_view_of_the_code() -> None:
+    """Run `make schema` after a change of tables.py or stored_json.sql."""
     assert SCHEMA_FILE.read_text() == written_schema()
 
 
