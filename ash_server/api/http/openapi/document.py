@@ -237,7 +237,14 @@ def _schemas(models: Iterable[type]) -> dict[str, Any]:
     _, components = msgspec.json.schema_components(structs, ref_template=_REFERENCE + "{name}")
     requests = {name: _without_defaults(schema) for name, schema in components.items()}
     schemas = {**definitions["$defs"], **requests}
-    return {name: _plain(_with_sequence(name, schemas[name])) for name in sorted(schemas)}
+    return {
+        name: _plain(_with_sequence(name, schemas[name]) | _MORE_KEYWORDS.get(name, {}))
+        for name in sorted(schemas)
+    }
+
+
+_MORE_KEYWORDS = {"Commit": {"minProperties": 1}}
+"""Keywords for a whole struct, which msgspec cannot declare."""
 
 
 def _without_defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
