@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from ash_client.errors import NOT_ASH, OTHER_VERSION, ApiError, not_ash_error
 from ash_shared.model.health import API_VERSION, Health
+from ash_shared.model.keywords import check_keywords
 from ash_shared.model.message import Message, Role
 from ash_shared.model.pages import (
     AppendedMessage,
@@ -169,6 +170,7 @@ def check_version(health: Health) -> None:
 
 
 def list_sessions(**query: Unpack[SessionQuery]) -> Request[SessionPage]:
+    check_keywords("list_sessions", query, SessionQuery)
     return Request("GET", "/api/sessions", _model(SessionPage), _camel(query))
 
 
@@ -177,12 +179,14 @@ def get_session(session: SessionId) -> Request[Session]:
 
 
 def create_session(**fields: Unpack[NewSessionFields]) -> Request[Session]:
+    check_keywords("create_session", fields, NewSessionFields)
     body = _json({name: value for name, value in _camel(fields).items() if value is not None})
     is_named = fields.get("external_id") is not None
     return Request("POST", "/api/sessions", _model(Session), body=body, is_repeatable=is_named)
 
 
 def update_session(session: SessionId, **changes: Unpack[SessionUpdate]) -> Request[Session]:
+    check_keywords("update_session", changes, SessionUpdate)
     return Request("PATCH", _session(session), _model(Session), body=_json(changes))
 
 
@@ -287,6 +291,7 @@ def complete_transcript(session: SessionId, completed: Mapping[str, Any]) -> Req
 
 
 def list_messages(session: SessionId, **query: Unpack[MessageQuery]) -> Request[MessagePage]:
+    check_keywords("list_messages", query, MessageQuery)
     parameters: Mapping[str, Any] = {"parsed": True, **query}
     return Request("GET", f"{_session(session)}/messages", _model(MessagePage), parameters)
 
@@ -300,6 +305,7 @@ def pop_message(session: SessionId) -> Request[Message]:
 
 
 def list_events(session: SessionId, **query: Unpack[EventQuery]) -> Request[EventPage]:
+    check_keywords("list_events", query, EventQuery)
     return Request("GET", f"{_session(session)}/events", _model(EventPage), query)
 
 
@@ -310,6 +316,7 @@ def post_events(session: SessionId, events: Sequence[Mapping[str, Any]]) -> Requ
 
 
 def search(q: str, **query: Unpack[SearchQuery]) -> Request[SearchPage]:
+    check_keywords("search", query, SearchQuery)
     parameters = {"in" if name == "place" else name: value for name, value in _camel(query).items()}
     return Request("GET", "/api/search", _model(SearchPage), {"q": q, **parameters})
 

@@ -12,6 +12,7 @@ from ash_server import NewMessage, Store
 from ash_server.errors import AshError
 from ash_server.store.message_pages import StoredMessage
 from ash_server.store.pagination import may_have_more
+from ash_shared.model.keywords import check_keywords
 from ash_shared.model.message import Message
 from ash_shared.model.pages import AppendedMessage, DifferentText, MessageComparison, MessagePage
 from ash_shared.model.session import Session
@@ -25,6 +26,7 @@ class StoreClient:
         self._store = store
 
     async def sessions(self, **query: Unpack[SessionQuery]) -> AsyncGenerator[Session, None]:
+        check_keywords("sessions", query, SessionQuery)
         filters: Any = dict(query)
         while True:
             with _api_errors():
@@ -40,6 +42,7 @@ class StoreClient:
             return await self._store.sessions.get(_uuid(session))
 
     async def create_session(self, **fields: Unpack[NewSessionFields]) -> Session:
+        check_keywords("create_session", fields, NewSessionFields)
         named: Any = fields
         with _api_errors():
             return await self._store.sessions.create(**named)
@@ -88,6 +91,7 @@ class StoreClient:
         self, session: SessionId, **query: Unpack[MessageQuery]
     ) -> tuple[list[StoredMessage], int | None, int | None]:
         """Return the rows of a page, and the cursors of the next and the previous page."""
+        check_keywords("list_messages", query, MessageQuery)
         before, limit = query.get("before"), query.get("limit", 100)
         kinds: Any = query.get("kind", "message,record").split(",")
         with _api_errors():

@@ -17,6 +17,7 @@ from ash_server.store.pagination import END, MAX_PAGE_BYTES, bounded_query, chec
 from ash_server.store.session_rows import get_session
 from ash_server.store.statements import statements
 from ash_server.store.text import check_text
+from ash_shared.model.keywords import check_keywords
 from ash_shared.model.message import Message, Role, StoredKind, declared_source
 from ash_shared.parsing.parse import (
     PARSER_VERSION,
@@ -290,6 +291,7 @@ async def _list_page(
     session_id: UUID,
     page: MessageFilter,
 ) -> list[T]:
+    check_keywords("list_messages", page, MessageFilter)
     params = {"session_id": session_id, **_to_params(page)}
     backwards = page.get("before") is not None
     rows = await fetch_all(conn, row, queries[backwards], params)

@@ -60,6 +60,7 @@ from ash_server.store.sessions import check_sequence, merge_metadata, set_metada
 from ash_server.store.statements import statements
 from ash_server.store.text import check_text
 from ash_shared.eventlog import Normalizer, inherited_records
+from ash_shared.model.keywords import check_keywords
 from ash_shared.model.message import Message
 from ash_shared.parsing.parse import PARSER_VERSION
 from ash_shared.records.inherited import InheritedRecords
@@ -111,8 +112,7 @@ async def append(
 
     A message that is already stored, or was deleted, keeps its sequence.
     """
-    if unknown := options.keys() - AppendOptions.__annotations__.keys():
-        raise TypeError(f"append has no option {', '.join(sorted(unknown))}")
+    check_keywords("append", options, AppendOptions)
     ids, metadata, end = options.get("ids", StreamIds()), options.get("metadata"), options.get("end", False)
     now = options.get("now")
     context = _Context(ids, milliseconds() if now is None else now)

@@ -19,6 +19,7 @@ from ash_server.errors import InvalidParameter, SessionNotFound
 from ash_server.redaction.session_filters import Match, project_patterns, redacted_match, select_matching
 from ash_server.store.statements import statements
 from ash_server.store.text import check_text
+from ash_shared.model.keywords import check_keywords
 from ash_shared.model.session import Session, SessionPage, active_at
 
 MAX_MATCHES = 20
@@ -98,6 +99,7 @@ async def list_sessions(conn: AsyncConnection, **filters: Unpack[SessionFilter])
 
     Raises InvalidParameter for a limit outside 1 to 1,000 or an unknown cursor.
     """
+    check_keywords("list_sessions", filters, SessionFilter)
     limit, after = filters.get("limit", 100), filters.get("after")
     for name in _TEXT_FILTERS:
         check_text(str(filters.get(name) or ""), name)

@@ -41,6 +41,7 @@ from ash_server.store.session_rows import (
 from ash_server.store.statements import statements
 from ash_server.store.text import check_text
 from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
+from ash_shared.model.keywords import check_keywords
 from ash_shared.model.session import Session, active_at
 
 MAX_METADATA_BYTES = 64 * 1024
@@ -86,6 +87,7 @@ class AmbiguousSession(AshError):
 
 async def create_session(conn: AsyncConnection, **fields: Unpack[SessionFields]) -> Created:
     """Get or create a session. Of concurrent callers with one external id, exactly one creates it."""
+    check_keywords("create_session", fields, SessionFields)
     params = _to_params(fields, tenant_of(conn))
     while True:  # repeat if it is deleted between the two statements
         stored = conn.cursor(row_factory=dict_row)
@@ -103,6 +105,7 @@ async def update_session(
     conn: AsyncConnection, session_id: UUID, **changes: Unpack[SessionChanges]
 ) -> Session:
     """Change the title, or replace the metadata as a whole. Raises SessionNotFound."""
+    check_keywords("update_session", changes, SessionChanges)
     title, metadata = changes.get("title"), changes.get("metadata")
     check_text(title or "", "the title")
     params = {

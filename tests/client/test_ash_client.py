@@ -96,6 +96,27 @@ async def test_compares_texts_with_stored_ones(ash: AshClient, async_ash: AsyncA
     assert (compared.equal, compared.different.id, compared.different.content) == (["a"], "b", ANSWER)
 
 
+MISSPELLED: Any = {"ofset": 1}
+UNKNOWN_ARGUMENTS: dict[str, Callable[[AshClient], object]] = {
+    "list_sessions": lambda ash: ash.list_sessions(**MISSPELLED),
+    "create_session": lambda ash: ash.create_session(**MISSPELLED),
+    "update_session": lambda ash: ash.update_session("s", **MISSPELLED),
+    "list_messages": lambda ash: ash.list_messages("s", **MISSPELLED),
+    "list_events": lambda ash: ash.list_events("s", **MISSPELLED),
+    "search": lambda ash: ash.search("a", **MISSPELLED),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN_ARGUMENTS)
+def test_unknown_arguments_are_errors(name: str) -> None:
+    """The server ignores parameters that it does not know."""
+    with (
+        AshClient("http://127.0.0.1:1", retry=NO_WAIT) as ash,
+        pytest.raises(TypeError, match=rf"{name}\(\) got an unexpected keyword argument 'ofset'"),
+    ):
+        UNKNOWN_ARGUMENTS[name](ash)
+
+
 def test_bodies_of_appends_are_json() -> None:
     texts = ["", '\0\x1f\x7f"\\\u2028é😀', USER]
     messages: list[Any] = [{"content": text, "id": str(index)} for index, text in enumerate(texts)]

@@ -48,6 +48,7 @@ from ash_server.store.text import check_text
 from ash_shared.eventlog import NOTED, Event, Normalizer, OpenTurn
 from ash_shared.model.event_types import CATALOGUE, CHUNKS
 from ash_shared.model.events import EVENT_TYPES
+from ash_shared.model.keywords import check_keywords
 
 _FETCH_SIZE, _FETCH_BYTES = 500, 1024 * 1024
 
@@ -161,6 +162,7 @@ async def get_events(
     conn: AsyncConnection, session_id: UUID, **page: Unpack[EventFilter]
 ) -> list[StoredEvent]:
     """Return a page in ascending order. Raises SessionNotFound."""
+    check_keywords("get_events", page, EventFilter)
     params = _to_params(session_id, page)
     middle = await _find_middle(conn, params, page)
     if middle is not None:

@@ -36,6 +36,7 @@ from ash_server.store.session_rows import get_session
 from ash_server.store.statements import Sql, statements
 from ash_server.store.text import check_text
 from ash_shared.model.event_types import Weight
+from ash_shared.model.keywords import check_keywords
 from ash_shared.model.message import LAST_SEQUENCE, Role
 from ash_shared.model.pages import SearchPage, SearchResult
 from ash_shared.model.session import agent_in
@@ -94,6 +95,7 @@ def other_readers(*, redacts: bool) -> Readers:
 
 async def find(conn: AsyncConnection, q: str, **filters: Unpack[SearchFilter]) -> SearchPage:
     """Return a page, newest first. Raises InvalidParameter, SessionNotFound."""
+    check_keywords("search", filters, SearchFilter)
     parsed = read_query(q)
     source, limit = filters.get("source"), filters.get("limit", 20)
     check_text(source or "", "source")

@@ -24,6 +24,7 @@ from ash_server.store.search.tokens import read_query
 from ash_server.store.session_rows import get_session
 from ash_server.store.statements import statements
 from ash_shared.model.base import ABSENT, AshModel, Omittable
+from ash_shared.model.keywords import check_keywords
 from ash_shared.model.pages import MatchedEvent
 
 MAX_HITS = 100
@@ -77,6 +78,7 @@ async def find_in_session(
     conn: AsyncConnection, session_id: UUID, q: str, **filters: Unpack[HitFilter]
 ) -> SessionHitPage:
     """Return a page of hits in the order of the log. Raises InvalidParameter, SessionNotFound."""
+    check_keywords("find_in_session", filters, HitFilter)
     parsed = read_query(q)
     params: dict[str, Any] = {
         "session_id": session_id,

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -190,11 +191,26 @@ async def test_rejects_other_types(store: Store, session: UUID, new: Any) -> Non
 
 
 async def test_rejects_unknown_options(store: Store, session: UUID) -> None:
-    """A misspelled condition must not be ignored."""
-    with pytest.raises(TypeError, match="append has no option expected_sequenc"):
-        await store.messages.append(session, ["a"], expected_sequenc=7)  # type: ignore[call-arg]
+    """A misspelled condition or filter must not be ignored."""
+    misspelled: Any = {"expected_sequenc": 7}
+    calls: dict[str, Callable[..., Any]] = {
+        "append": partial(store.messages.append, session, ["a"]),
+        "list_messages": partial(store.messages.list_messages, session),
+        "create_session": store.sessions.create,
+        "update_session": partial(store.sessions.update, session),
+        "list_sessions": store.sessions.list_sessions,
+        "get_events": partial(store.events.get_events, session),
+        "search": partial(store.search.search, "a"),
+        "find_in_session": partial(store.search.find_in_session, session, "a"),
+    }
+    for name, call in calls.items():
+        with pytest.raises(
+            TypeError, match=re.escape(f"{name}() got an unexpected keyword argument 'expected_sequenc'")
+        ):
+            await call(**misspelled)
 
     assert await store.messages.list_messages(session) == []
+    assert len((await store.sessions.list_sessions()).sessions) == 1
 
 
 async def test_append_can_end_the_session(store: Store, session: UUID) -> None:
