@@ -1,8 +1,10 @@
 """Usage and cost of the answers of a session, one value per answer."""
 
+from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 Cause: TypeAlias = Literal["person", "schedule", "program"]
 """What started a turn."""
@@ -49,3 +51,22 @@ class AnswerUsage(Struct, frozen=True, omit_defaults=True):
     web_searches: int = 0
     reported_cost: int | None = None
     """In nano-dollars, as the record states it."""
+    turn: int = 0
+    """The number of its turn in the session."""
+    settles_turn: bool = False
+    """True if the reported cost includes the answers of the turn that have none: theirs becomes 0."""
+
+
+def last_values(values: Iterable[AnswerUsage]) -> list[AnswerUsage]:
+    """Return the last value of each key, with the costs that the total of a turn settles."""
+    last: dict[str, AnswerUsage] = {}
+    for value in values:
+        if value.settles_turn:
+            last.update(_settled(last.values(), value.turn))
+        last[value.key] = value
+    return list(last.values())
+
+
+def _settled(values: Iterable[AnswerUsage], turn: int) -> dict[str, AnswerUsage]:
+    open_values = (value for value in values if value.turn == turn and value.reported_cost is None)
+    return {value.key: replace(value, reported_cost=0) for value in open_values}
