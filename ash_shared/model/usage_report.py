@@ -156,5 +156,7 @@ class UsageReport(AshModel):
     """The revision of the prices."""
     unpriced: list[UnpricedModel] = Field(default=[])
     """Models without a price, most tokens first. Their tokens are in the rows, their cost is not."""
+    omitted_rows: Omittable[int] = Field(default=ABSENT, alias="omittedRows")
+    """Number of rows that were left out, the oldest or cheapest ones. The totals include them."""
     sessions_without_facts: int = Field(default=0, alias="sessionsWithoutFacts")
     """Sessions that an earlier version stored; their usage is missing until `ash reindex`."""
