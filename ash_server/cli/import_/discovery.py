@@ -42,7 +42,7 @@ def discover() -> list[Discovered]:
     """Return the agents with folders on this machine."""
     homes = find_homes(os.environ, Path.home())
     with share_snapshots():
-        discovered = [_scan(home) for home in homes if _exists(home)]
+        discovered = [_scan(home) for home in homes if _folders(home)]
     if any(each.files for each in discovered) and _has_store(Settings.load()):
         with_store(lambda store: _count_imported(store, discovered))
     return discovered
@@ -59,7 +59,7 @@ def print_discovered(discovered: list[Discovered]) -> None:
     for each in discovered:
         newest = _newest_time(each).astimezone().strftime("%Y-%m-%d %H:%M") if each.newest else ""
         imported = "" if each.imported is None else str(each.imported)
-        folders = Text(visible("\n".join(_folders(each.home))))
+        folders = Text(visible("\n".join(map(str, _folders(each.home)))))
         row = (each.home.agent.name, str(len(each.files)), decimal(each.size), newest, imported, folders)
         table.add_row(*row)
     stdout_console().print(table)
@@ -77,12 +77,6 @@ def warn_of_unread(discovered: Iterable[Discovered]) -> int:
     for error in errors:
         warn(f"{error.filename}: {error.strerror}")
     return 1 if errors else 0
-
-
-def _exists(home: Home) -> bool:
-    """True if the home has a folder or a database of transcripts."""
-    names = (*home.agent.folders, *filter(None, (home.agent.database,)))
-    return any((home.path / name).exists() for name in names)
 
 
 def _scan(home: Home) -> Discovered:
@@ -120,16 +114,17 @@ def _to_json(discovered: Discovered) -> dict[str, Any]:
         "name": agent.name,
         "agent": agent.id,
         "source": agent.source,
-        "folders": [visible(folder) for folder in _folders(discovered.home)],
+        "folders": [visible(str(folder)) for folder in _folders(discovered.home)],
         "transcripts": len(discovered.files),
         "bytes": discovered.size,
         **{name: value for name, value in optional.items() if value is not None},
     }
 
 
-def _folders(home: Home) -> list[str]:
-    database = [home.database] if home.database is not None and home.database.exists() else []
-    return [str(each) for each in (*(home.path / folder for folder in home.agent.folders), *database)]
+def _folders(home: Home) -> list[Path]:
+    """Return the folders of transcripts, and the database, that exist."""
+    names = (*home.agent.folders, *filter(None, (home.agent.database,)))
+    return [path for name in names if (path := home.path / name).exists()]
 
 
 def _newest_time(discovered: Discovered) -> datetime:
