@@ -40,6 +40,8 @@ INPUTS: Mapping[str, str] = {
     "SIDs that lack a character": f"AC{'a' * 31} ",
     "ids of bots that lack a character": f"1234567890:{'a' * 34} ",
     "Base64": _LETTERS,
+    "binary values": '{"base64":"QQ=="}',
+    "the beginning of a binary value": '{"base64":"',
     "quotes": '"',
     "backslashes": "\\",
     "escapes of JSON": "\\u0041",

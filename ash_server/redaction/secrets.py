@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
+from ash_server.redaction.blobs import find_blobs, may_contain_blobs
 from ash_server.redaction.escapes import Unescaped, unescape
 from ash_server.redaction.forms import FORMS, MAX_LENGTH, Form
 
@@ -22,6 +23,8 @@ _MAX_LEVELS = 8
 _BEGINNING_OF_ESCAPE = re.compile(r"(?<!\\)(?:\\\\){0,8}(\\(?:u[0-9A-Fa-f]{0,3})?)\Z")
 _LONGEST_BEGINNING = 5 + 2 * 8
 
+_BLOB_LABEL = "binary data"
+
 
 class Secret(NamedTuple):
     start: int
@@ -30,23 +33,23 @@ class Secret(NamedTuple):
 
 
 def find_secrets(text: str, *, is_json: bool = False) -> list[Secret]:
-    """Return the secrets of a text in order, without overlaps.
+    """Return the secrets and the binary values of a text in order, without overlaps.
 
     The text is searched as it is, and with its escapes decoded, level by level. A JSON document is searched only with
     its escapes decoded, so that no secret begins or ends within an escape.
     """
     forms = _possible_forms(text)
-    if not forms:
+    if not forms and not may_contain_blobs(text):
         return []
     levels, current = list[Unescaped](), text
     first = unescape(text) if is_json else None
     if first is not None:
         levels, current = [first], first.text
-    secrets = _place(_scan(current, forms), levels)
+    secrets = _place(_find_all(current, forms), levels)
     while len(levels) < _MAX_LEVELS and (level := unescape(current)) is not None:
         levels.append(level)
         current = level.text
-        secrets += _place(_scan(current, forms), levels)
+        secrets += _place(_find_all(current, forms), levels)
     return _merge(secrets)
 
 
@@ -76,6 +79,11 @@ def _anchored_forms(text: str) -> list[Form]:
         anchored += [form for form, is_contained in zip(others, contained, strict=True) if is_contained]
         others = [form for form, is_contained in zip(others, contained, strict=True) if not is_contained]
     return [form for form in FORMS if form in anchored]
+
+
+def _find_all(text: str, forms: Sequence[Form]) -> Iterator[Secret]:
+    yield from (Secret(start, end, _BLOB_LABEL) for start, end in find_blobs(text))
+    yield from _scan(text, forms)
 
 
 def _scan(text: str, forms: Sequence[Form]) -> Iterator[Secret]:

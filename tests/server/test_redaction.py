@@ -1,6 +1,7 @@
 """Redaction of tokens, keys and passwords in texts."""
 
 import json
+from base64 import b64encode
 from functools import partial
 from pathlib import Path
 from re._parser import parse  # type: ignore[import-not-found]  # not public
@@ -214,6 +215,52 @@ def test_values_are_redacted_before_they_are_encoded(label: str) -> None:
 def test_a_redacted_document_stays_valid(document: str, redacted: str) -> None:
     assert json.loads(redact_json(document)) == json.loads(redacted)
     assert redact_json(document) == redacted
+
+
+BLOB = b64encode(b"\x0a\x28" + SECRETS["github token"].encode() + bytes(range(256))).decode()
+
+
+@pytest.mark.parametrize(
+    "blob",
+    [BLOB, BLOB * 1_000, "A", BLOB.replace("/", "\\/"), escaped(BLOB[:40])],
+    ids=["short", "several slices", "cut", "slashes", "escapes"],
+)
+@pytest.mark.parametrize(
+    "frame",
+    [
+        '{"base64":"BLOB"}',
+        '{"table":"steps","key":{"base64":"BLOB"},"columns":{"a":{"base64":"BLOB"},"b":null}}',
+        '{ "columns" : [{\n "base64" : "BLOB" \n}, 1, {"b\\u0061se64":"BLOB"}] }',
+    ],
+)
+def test_binary_values_are_hidden_at_every_level(frame: str, blob: str) -> None:
+    hidden = frame.replace("BLOB", "[redacted: binary data]")
+    document, expected = frame.replace("BLOB", blob), hidden
+    for _ in range(4):
+        assert redact_text(document) == expected
+        assert redact_text(expected) == expected
+        assert redact(f"row {document}") == f"row {expected}"
+        document, expected = json.dumps({"row": document}), json.dumps({"row": expected})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}',
+        '{"base64":"iVBORw0KGgo=","type":"image/png","originalSize":8}',
+        '{"type":"image/png","base64":"iVBORw0KGgo="}',
+        '{"base64":null}',
+        '{"base64":{"base64":""}}',
+        '["base64","iVBORw0KGgo="]',
+    ],
+)
+def test_other_base64_is_shown(text: str) -> None:
+    assert redact_text(text) == text
+    assert redact_text(json.dumps({"text": text})) == json.dumps({"text": text})
+
+
+def test_a_binary_value_that_is_cut_is_hidden() -> None:
+    assert redact(f'a row: {{"base64":"{BLOB}') == 'a row: {"base64":"[redacted: binary data]'
 
 
 @pytest.mark.parametrize("length", [10, 33, 39])

@@ -1,4 +1,4 @@
-"""`ash export --format atif`: a trajectory, with its images in a folder next to the file."""
+"""`ash export`: a trajectory with its images in a folder next to the file, and exports without secrets."""
 
 import json
 from base64 import b64encode
@@ -63,6 +63,20 @@ def test_a_trajectory_without_secrets(environment: dict[str, str], tmp_path: Pat
 
     assert token in run(environment, "export", "token", "--format", "atif").out
     assert token not in run(environment, "export", "token", "--format", "atif", "--redact").out
+
+
+@pytest.mark.parametrize("form", ["jsonl", "events", "atif"])
+def test_binary_values_of_databases_are_hidden(
+    environment: dict[str, str], tmp_path: Path, form: str
+) -> None:
+    value = b64encode(b"\x0a\x28ghp_" + b"a1B2c3D4e5" * 4).decode()
+    row = {"table": "steps", "key": 1, "columns": {"idx": 1, "data": {"base64": value}}}
+    line = {"type": "user", "uuid": "u1", "message": {"role": "user", "content": json.dumps(row)}}
+    (tmp_path / "rows.jsonl").write_text(f"{json.dumps(line)}\n{json.dumps(row)}\n")
+    run(environment, "import", "rows.jsonl", "--as", "rows")
+
+    assert value in run(environment, "export", "rows", "--format", form).out
+    assert value not in run(environment, "export", "rows", "--format", form, "--redact").out
 
 
 def read(path: Path) -> dict[str, Any]:

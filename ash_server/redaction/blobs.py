@@ -1,0 +1,45 @@
+"""Binary values in rows of databases: `{"base64": …}`.
+
+Each value is hidden, because a secret in it may have any encoding, and may be compressed. Objects with further keys are
+not hidden.
+"""
+
+import re
+from collections.abc import Iterator
+
+_NAME = "base64"
+_KEY = f'"{_NAME}"'
+_OBJECT_START = re.compile(r"\{\s{0,64}\Z")
+_VALUE_START = re.compile(r'\s{0,64}:\s{0,64}"')
+_OBJECT_END = re.compile(r'"\s{0,64}\}')
+_WIDTH = 65
+
+
+def may_contain_blobs(text: str) -> bool:
+    """True if the text may contain a value at any level of escapes."""
+    return _NAME in text or "\\u" in text
+
+
+def find_blobs(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the spans of the values, in order.
+
+    Values may be very long, and no other thread runs during a call of the pattern matcher, so their end is found without
+    a pattern.
+    """
+    key = text.find(_KEY)
+    while key >= 0:
+        end = key + len(_KEY)
+        value = _VALUE_START.match(text, end)
+        if value is not None and _OBJECT_START.search(text, max(0, key - _WIDTH), key):
+            start, end = value.end(), text.find('"', value.end())
+            if end < 0:
+                end = _end_of_word(text, start)
+                yield start, end
+            elif start < end and _OBJECT_END.match(text, end):
+                yield start, end
+        key = text.find(_KEY, end)
+
+
+def _end_of_word(text: str, start: int) -> int:
+    """Return the end of a value in a text that is cut."""
+    return min((end for space in " \n\t" if (end := text.find(space, start)) >= 0), default=len(text))
