@@ -23,19 +23,17 @@ def may_contain_blobs(text: str) -> bool:
 def find_blobs(text: str) -> Iterator[tuple[int, int]]:
     """Yield the spans of the values, in order.
 
-    Values may be very long, and no other thread runs during a call of the pattern matcher, so their end is found without
-    a pattern.
+    Values may be very long, and no other thread runs during a call of the pattern matcher, so only their surroundings
+    are matched with patterns.
     """
     key = text.find(_KEY)
     while key >= 0:
         end = key + len(_KEY)
         value = _VALUE_START.match(text, end)
         if value is not None and _OBJECT_START.search(text, max(0, key - _WIDTH), key):
-            start, end = value.end(), text.find('"', value.end())
-            if end < 0:
-                end = _end_of_word(text, start)
-                yield start, end
-            elif start < end and _OBJECT_END.match(text, end):
+            start, quote = value.end(), text.find('"', value.end())
+            end = quote if quote >= 0 else _end_of_word(text, start)
+            if start < end and (quote < 0 or _OBJECT_END.match(text, quote)):
                 yield start, end
         key = text.find(_KEY, end)
 

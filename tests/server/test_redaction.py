@@ -261,6 +261,8 @@ def test_other_base64_is_shown(text: str) -> None:
 
 def test_a_binary_value_that_is_cut_is_hidden() -> None:
     assert redact(f'a row: {{"base64":"{BLOB}') == 'a row: {"base64":"[redacted: binary data]'
+    assert redact(f'{{"base64":"{BLOB} (cut)') == '{"base64":"[redacted: binary data] (cut)'
+    assert redact('{"base64":"') == '{"base64":"'
 
 
 @pytest.mark.parametrize("length", [10, 33, 39])
