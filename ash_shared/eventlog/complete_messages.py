@@ -14,7 +14,6 @@ from ash_shared.eventlog import (
     streaming,
     tool_calls,
     turns,
-    usage,
 )
 from ash_shared.eventlog.dedupe import copies, repetitions, revisions
 from ash_shared.eventlog.dedupe.digests import text_digest
@@ -121,7 +120,6 @@ def _emit_error(output: LineOutput, part: Part, error: Block) -> None:
 
 
 def _count_costs(output: LineOutput, part: Part) -> None:
-    turn = output.state.turn
     if part.relation == "turn_end":
         turns.end_explicit_turn(output, part.usage, part.cost)
         return
@@ -129,10 +127,7 @@ def _count_costs(output: LineOutput, part: Part) -> None:
         if part.usage is not None or part.cost is not None:
             turns.count_section(output, part)
         return
-    if part.cost is not None:
-        usage.add_cost(turn, part)
-    if part.usage is not None:
-        turns.count_usage(output, part, part.usage)
+    turns.count_costs(output, part)
 
 
 def _start_branch(output: LineOutput, part: Part) -> None:

@@ -128,11 +128,11 @@ def emit_user_message(
     if synthetic or (is_client_text(content) and not is_of_person(sender)):
         payload["synthetic"] = True
         if is_prompt and sender is not None and sender.is_program:
-            _begin_user_message(output, is_prompt=True, trigger="system")
+            _begin_user_message(output, is_prompt=True, trigger="system", sender=sender)
         if (notice := task_notice(payload["text"])) is not None:
             payload |= _task_fields(output, notice)
     else:
-        _begin_user_message(output, is_prompt=is_prompt)
+        _begin_user_message(output, is_prompt=is_prompt, sender=sender)
     output.emit("user_message", payload, Place(parent_call))
 
 
@@ -165,7 +165,7 @@ def emit_user_audio(
     if synthetic:
         payload["synthetic"] = True
     else:
-        _begin_user_message(output, is_prompt=is_prompt)
+        _begin_user_message(output, is_prompt=is_prompt, sender=sender)
     output.emit("user_audio", payload, Place(parent_call))
 
 
@@ -202,11 +202,19 @@ def _sender_fields(sender: MessageSender | None) -> Block:
 
 
 def _begin_user_message(
-    output: LineOutput, *, is_prompt: bool, trigger: Literal["user", "system"] = "user"
+    output: LineOutput,
+    *,
+    is_prompt: bool,
+    trigger: Literal["user", "system"] = "user",
+    sender: MessageSender | None,
 ) -> None:
     release_answers(output)
     output.state.last_streamed = None
-    turns.start_prompted_turn(output, trigger) if is_prompt else turns.ensure_turn(output)
+    if is_prompt:
+        turns.start_prompted_turn(output, trigger)
+        turns.set_cause(output.state, sender)
+    else:
+        turns.ensure_turn(output)
 
 
 def emit_system_text(output: LineOutput, text: str, variant: str | None) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ash_shared.eventlog.state import MAIN, Place, State
+from ash_shared.model.answer_usage import AnswerUsage
 from ash_shared.model.blocks import Block
 from ash_shared.model.message import RecordHeader, Role
 from ash_shared.parsing.parsed_text import ParsedText, parse_raw
@@ -63,6 +64,7 @@ class LineOutput:
     """The events of the current line, and the state of its session."""
 
     __slots__ = (
+        "answers",
         "close_open",
         "context",
         "events",
@@ -89,6 +91,8 @@ class LineOutput:
         self.sidechain_call = ""
         """The call of this line's subagent, if the line does not state it."""
         self.events: list[Event] = []
+        self.answers: list[AnswerUsage] = []
+        """The usage of the answers that the line counts."""
         if line.header.timestamp is not None:
             self.set_lag(line.header.timestamp, context.timestamp())
         self.resendable = dict(self.state.sent_counts) if self.state.sent_counts else {}
@@ -102,14 +106,16 @@ class LineOutput:
     def new_id(self) -> str:
         return self.context.generate_event_id()
 
+    def time(self) -> int:
+        """Return the time of the next event."""
+        timestamp = self.header.timestamp
+        return max(0, self.context.timestamp() - self.state.clock_lag if timestamp is None else timestamp)
+
     def emit(self, wire: str, payload: Block, place: Place = MAIN, *, id: str | None = None) -> None:
         header, turn, (parent_call, response) = self.header, self.state.turn, place
-        timestamp = header.timestamp
-        if timestamp is None:
-            timestamp = self.context.timestamp() - self.state.clock_lag
         event: Event = {
             "id": id or self.context.generate_event_id(),
-            "timestamp": max(0, timestamp),
+            "timestamp": self.time(),
             "sessionId": self.context.session_id,
             "type": wire,
         }

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from ash_shared.eventlog import (
     agents,
+    answers,
     complete_messages,
     emit_messages,
     posted_events,
@@ -18,18 +19,25 @@ from ash_shared.eventlog import (
 from ash_shared.eventlog.dedupe import assembled_answers, repetitions
 from ash_shared.eventlog.emitter import EMPTY_LINE, Context, Event, Line, LineOutput, parse_line
 from ash_shared.eventlog.state import OpenTextMissing, Place, decode_state, encode_state, with_whole_texts
+from ash_shared.model.answer_usage import AnswerUsage
 from ash_shared.model.blocks import Block
 from ash_shared.model.event_types import CATALOGUE
 from ash_shared.model.events import ChatEvent, read_event
+from ash_shared.model.message import RecordHeader
 from ash_shared.records import steps
 from ash_shared.records.inherited import next_own_ordinal
 from ash_shared.records.json_text import RawMessage
+from ash_shared.records.usage_details import MAX_NAME
 
-NORMALIZER_VERSION = 8
-"""Raised whenever stored lines give other events than before: `ash reindex` derives them again."""
+NORMALIZER_VERSION = 9
+"""Raised whenever stored lines give other events or usage than before: `ash reindex` derives them again."""
 
 FIRST_LINES = 50
 """Lines at the start of a session that are searched for a timestamp."""
+
+
+MAX_FOLDER = 1000
+"""Characters of the path of a working folder; a longer one is cut off."""
 
 
 class OpenTurn(NamedTuple):
@@ -149,6 +157,7 @@ class Normalizer:
         """Same as `normalize`, for a parsed line; events in wire form."""
         output = self._output
         output.start_line(line, context)
+        _follow_header(output, line.header)
         output.state.own_ordinal = next_own_ordinal(
             output.state.own_ordinal, line.header, is_first=not output.state.has_records
         )
@@ -179,7 +188,16 @@ class Normalizer:
 
     def observe(self, event: Event) -> None:
         """Update the state with an event that a client posted: derived events continue its turn."""
+        self._output.answers = []
         posted_events.observe(self._output, event)
+
+    @property
+    def answers(self) -> list[AnswerUsage]:
+        """The usage of the answers that the last line, posted event or end states or corrects, in order.
+
+        A key may occur several times: the last value replaces the others (`last_values`).
+        """
+        return self._output.answers
 
 
 _STREAM_STEPS = (steps.Chunk, steps.ResponseStart, steps.ResponseEnd)
@@ -212,6 +230,20 @@ def _set_scope(output: LineOutput, step: steps.Scope) -> None:
 
 def _set_header(output: LineOutput, step: steps.RecordStart) -> None:
     output.header = step.header
+    _follow_header(output, step.header)
+
+
+def _follow_header(output: LineOutput, header: RecordHeader) -> None:
+    """Record the model and the folder for the answers of later records."""
+    state = output.state
+    if header.model is not None:
+        state.model = answers.model_name(header.model) or state.model
+    if header.folder is not None and header.folder[:MAX_FOLDER] != state.folder:
+        state.folder, state.branch = header.folder[:MAX_FOLDER], ""
+    if header.branch is not None:
+        state.branch = header.branch[:MAX_NAME]
+    if header.agent:
+        state.is_of_subagent = True
 
 
 _HANDLERS: Mapping[type, Callable[[LineOutput, Any], None]] = {

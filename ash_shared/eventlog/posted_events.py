@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Mapping
 
-from ash_shared.eventlog import tool_calls, turns
+from ash_shared.eventlog import answers, tool_calls, turns
 from ash_shared.eventlog.dedupe import copies
 from ash_shared.eventlog.emitter import Event, LineOutput
 from ash_shared.eventlog.state import Call, State, Turn
 from ash_shared.model.blocks import Block
 from ash_shared.model.event_types import CHUNKS, types_where
+from ash_shared.records.json_fields import cost_at
 
 
 def observe(output: LineOutput, event: Event) -> None:
@@ -53,8 +54,21 @@ def _turn_started_by(event: Event) -> str | None:
 
 
 def _observe_turn_end(output: LineOutput, event: Event, payload: Block) -> None:
+    _state_costs(output, event, payload)
     if event.get("turnId", _turn_id(output)) == _turn_id(output):
         turns.clear_turn(output)
+
+
+def _state_costs(output: LineOutput, event: Event, payload: Block) -> None:
+    """State the usage and cost of a posted end, less those of the answers if it ends the open turn."""
+    total, cost = payload.get("usage"), cost_at(payload, "costUsd")
+    total = total if isinstance(total, dict) else None
+    turn, id, time = output.state.turn, event.get("id"), event.get("timestamp")
+    if turn is None or event.get("turnId", turn.id) != turn.id:
+        turn = Turn("")
+    difference = None if cost is None else cost - (turn.cost or 0.0)
+    key = f"event/{id}" if isinstance(id, str) else f"turn/{output.state.turns}/end"
+    answers.state_total(output, turn, key, total, difference, time if isinstance(time, int) else 0)
 
 
 def _observe_assistant(output: LineOutput, event: Event, payload: Block) -> None:

@@ -36,6 +36,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from ash_shared.model.answer_usage import Cause
 from ash_shared.model.blocks import Block
 from ash_shared.model.costs import MessageCosts
 from ash_shared.records.inherited import InheritedRecords
@@ -98,12 +99,22 @@ class AgentUsage(_Stored):
     """The sum over its earlier answers."""
 
 
+class StatedAnswers(_Stored):
+    """The sum over the answers of a turn that were stated as values, by one agent."""
+
+    counts: list[int] = []
+    """Sums in the order of `answers.Counts`."""
+    facts: list[str | None] = []
+    """Values in the order of `answers.Facts`; None where the answers differ."""
+
+
 class CountedMessage(_Stored):
     """A message that is written in sections, with its costs."""
 
     turn: str
     """The turn that counts it."""
     costs: MessageCosts = msgspec.field(default_factory=MessageCosts)
+    model: str = ""
 
 
 class EmittedSection(_Stored):
@@ -140,6 +151,10 @@ class Turn(_Stored):
     """Counts of the answers that were added up, by digest of their keys, to correct them if they are counted again."""
     usage_by_agent: dict[str, AgentUsage] = {}
     """The part of the usage in lines of subagents, by agent."""
+    stated_answers: dict[str, StatedAnswers] = {}
+    """The sums of the values of its answers, by agent; the main conversation has an empty key."""
+    cause: Cause | None = None
+    """What started it, if known."""
     cost: float | None = None
     cost_by_answer: dict[str, float] = {}
     """Costs of the last answers, by digest of their keys."""
@@ -165,6 +180,7 @@ class Response(_Stored, dict=True):
     is_over: bool = False
     was_streamed: bool = False
     """True if the response has had a chunk."""
+    model: str = ""
     block_digests: list[str] = []
 
     @cached_property
@@ -393,6 +409,16 @@ class State(_Stored):
     """The message model of the session, for formats with several."""
     agent: str = ""
     """The agent of the main conversation, if a record named one."""
+    model: str = ""
+    """The model that the last record with one names."""
+    folder: str = ""
+    """The working folder that the last record with one names."""
+    branch: str = ""
+    """The Git branch of the folder."""
+    is_of_subagent: bool = False
+    """True if the session is a subagent's: no person wrote its prompts."""
+    answers_without_key: int = 0
+    """Number of answers so far with usage and without a key."""
     last_usage_digest: str = ""
     """Digest of the key of the last usage of a copy."""
     last_recount_digest: str = ""
@@ -421,6 +447,11 @@ class State(_Stored):
             has_records=self.has_records,
             sent_counts=self.sent_counts,
             agent=self.agent,
+            model=self.model,
+            folder=self.folder,
+            branch=self.branch,
+            is_of_subagent=self.is_of_subagent,
+            answers_without_key=self.answers_without_key,
             once_per_session=self.once_per_session,
             last_streamed=self.last_streamed,
             dialect=self.dialect,

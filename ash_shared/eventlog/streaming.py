@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from ash_shared.eventlog import emit_messages, queued_prompts, tool_calls, turns
+from ash_shared.eventlog.answers import model_name
 from ash_shared.eventlog.built_input import add_value, json_end
 from ash_shared.eventlog.dedupe import assembled_answers, repetitions
 from ash_shared.eventlog.dedupe.resent_messages import count_sent
@@ -29,8 +30,10 @@ _SLOT_KINDS: Mapping[str, steps.SlotKind] = {"text": "text", "thinking": "thinki
 
 def start_response(output: LineOutput, step: steps.ResponseStart) -> None:
     known = output.state.responses.get(output.parent_call)
+    model = "" if step.model is None else model_name(step.model)
     if known is not None and _continues(known, step):
         known.id = known.id or step.id
+        known.model = known.model or model
         return
     if known is not None:
         end_response_slots(output, output.parent_call)
@@ -38,7 +41,7 @@ def start_response(output: LineOutput, step: steps.ResponseStart) -> None:
     output.state.is_interrupted = False
     tool_calls.mark_left(output.state)
     is_explicit = step.begins in ("always", "unless_same_id")
-    output.state.responses[output.parent_call] = Response(step.id, is_explicit=is_explicit)
+    output.state.responses[output.parent_call] = Response(step.id, is_explicit=is_explicit, model=model)
 
 
 def _continues(known: Response, step: steps.ResponseStart) -> bool:

@@ -4,11 +4,13 @@ A turn that the format ends explicitly (`TurnStart`, `TurnEnd`) ends there; any 
 when the next one begins. Usage may follow a final answer, so `turn_end` is emitted after it, or before the next event.
 """
 
+from collections.abc import Mapping
 from typing import Literal
 
 from ash_shared.eventlog import usage
 from ash_shared.eventlog.emitter import LineOutput
 from ash_shared.eventlog.state import State, Turn
+from ash_shared.model.answer_usage import Cause
 from ash_shared.model.blocks import Block
 from ash_shared.records import steps
 
@@ -71,6 +73,21 @@ def start_prompted_turn(output: LineOutput, trigger: Trigger = "user") -> None:
     if turn is None or turn.is_over or not (turn.phase == "fresh" or turn.has_explicit_end):
         end_previous_turn(output)
         start_turn(output, trigger)
+
+
+def set_cause(state: State, sender: steps.MessageSender | None) -> None:
+    """Set the cause of a turn that has just begun to the sender of its prompt; without one, to a person."""
+    turn = state.turn
+    if turn is None or turn.cause or turn.phase != "fresh":
+        return
+    if sender is not None:
+        turn.cause = _CAUSES.get(sender.kind, "program")
+    elif not state.is_of_subagent:
+        turn.cause = "person"
+
+
+_CAUSES: Mapping[str, Cause] = {"person": "person", "loop": "schedule", "schedule": "schedule"}
+"""Causes by the kind of the sender; every other sender is a program."""
 
 
 def ensure_turn(output: LineOutput, trigger: Trigger = "system") -> Turn:
@@ -190,10 +207,18 @@ def end_explicit_turn(
     )
     if turn is None:
         return
-    if total is not None:
-        turn.usage_by_answer, turn.usage_by_agent = {"": total}, {}
-    turn.cost = turn.cost if cost is None else cost
+    usage.count_total(output, turn, total, cost)
     end_turn(output, partial=partial)
+
+
+def count_costs(output: LineOutput, part: steps.Part) -> None:
+    """Count the usage and cost of a part; usage of the open response may be the first sign of a turn."""
+    if part.role is None and part.relation == "revision" and part.usage is not None:
+        usage.revise_answer(output, output.state.turn or ensure_turn(output), part, part.usage)
+    else:
+        usage.count_part(output, part)
+    if part.usage is not None and part.role is None and part.relation not in ("copy", "recount"):
+        end_if_over(output)
 
 
 def count_section(output: LineOutput, part: steps.Part) -> None:
@@ -206,18 +231,8 @@ def count_section(output: LineOutput, part: steps.Part) -> None:
     if output.state.turn is None and not usage.is_counted(output.state, part):
         return
     message, before, after = usage.put_section(output.state, part)
-    if output.state.turn is not None and output.state.turn.id == message.turn:
-        usage.count_message(output.state.turn, part, before, after)
+    turn = output.state.turn
+    if turn is not None and turn.id == message.turn:
+        usage.count_message(output, turn, part, message, before, after)
     elif before != after:
-        usage.count_difference(ensure_turn(output), before, after)
-
-
-def count_usage(output: LineOutput, part: steps.Part, counts: Block) -> None:
-    """Count the usage of a part; usage of the open response may be the first sign of a turn."""
-    if part.role is None and part.relation == "revision":
-        open_response = output.state.response_id(output.parent_call) or "open"
-        usage.revise_answer(output.state.turn or ensure_turn(output), open_response, counts)
-    else:
-        usage.count_part(output.state, output.state.turn, part, counts)
-    if part.role is None and part.relation not in ("copy", "recount"):
-        end_if_over(output)
+        usage.count_message(output, ensure_turn(output), part, message, before, after)

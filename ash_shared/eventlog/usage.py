@@ -1,6 +1,12 @@
-"""Usage and costs of turns. They are kept by answer: if an answer is counted again, the last count is used."""
+"""Usage and costs of turns. They are kept by answer: if an answer is counted again, the last count is used.
 
+Each count also states the value of its answer for a store (`answers`).
+"""
+
+from ash_shared.eventlog import answers
+from ash_shared.eventlog.answers import Counts
 from ash_shared.eventlog.dedupe import digests, repetitions
+from ash_shared.eventlog.emitter import LineOutput
 from ash_shared.eventlog.state import (
     MAX_AGENTS,
     MAX_COUNTED,
@@ -16,9 +22,10 @@ from ash_shared.model.blocks import Block, without
 from ash_shared.model.costs import Costs, total_usage
 from ash_shared.records.json_fields import TOKEN_COUNTS
 from ash_shared.records.steps import Part
+from ash_shared.records.usage_details import details_of
 
 
-def count_answer(turn: Turn, key: str, usage: Block) -> None:
+def _count_answer(turn: Turn, key: str, usage: Block) -> None:
     if not key:
         _add_to_total(turn, usage)
         return
@@ -30,8 +37,30 @@ def count_answer(turn: Turn, key: str, usage: Block) -> None:
         oldest = next(name for name in turn.usage_by_answer if name)
         counts = turn.usage_by_answer.pop(oldest)
         _add_to_total(turn, counts)
-        turn.totalled_counts[digests.text_digest(oldest)] = [counts.get(name, 0) for name in TOKEN_COUNTS]
+        turn.totalled_counts[digests.text_digest(oldest)] = _totalled(counts)
         evict_oldest(turn.totalled_counts, MAX_TOTALLED)
+
+
+def _totalled(usage: Block) -> list[int]:
+    """Return the counts of an answer, and those details that are not 0."""
+    details = details_of(usage)
+    known = [details.cache_write_1h_tokens or 0, details.web_searches or 0]
+    return [usage.get(name, 0) for name in TOKEN_COUNTS] + (known if any(known) else [])
+
+
+def _usage_so_far(turn: Turn, key: str) -> Block:
+    """Return the usage of an answer that the turn has counted; empty if it has not."""
+    usage: Block | None = turn.usage_by_answer.get(key) if key else {}
+    totalled = None if usage is not None else turn.totalled_counts.get(digests.text_digest(key))
+    if totalled is None:
+        return usage or {}
+    counts, known = dict(zip(TOKEN_COUNTS, totalled, strict=False)), totalled[len(TOKEN_COUNTS) :]
+    details = dict(zip(("cache_write_1h_tokens", "num_search_queries"), known, strict=False))
+    return {**counts, "vendor": details}
+
+
+def _counts_so_far(turn: Turn, key: str) -> Counts:
+    return answers.counts_of(_usage_so_far(turn, key))
 
 
 def _add_to_total(turn: Turn, usage: Block) -> None:
@@ -51,15 +80,21 @@ def _subtract(turn: Turn, digest: str) -> None:
         turn.usage_by_answer[""] = {**added, **less}
 
 
-def revise_answer(turn: Turn, key: str, usage: Block) -> None:
-    """Replace earlier counts of an answer by later ones."""
+def revise_answer(output: LineOutput, turn: Turn, part: Part, usage: Block) -> None:
+    """Replace earlier counts of the open response by later ones."""
+    key = output.state.response_id(output.parent_call) or "open"
     earlier = turn.usage_by_answer.get(key, {})
     both = {**earlier, **usage}
     if isinstance(earlier.get("vendor"), dict) and isinstance(usage.get("vendor"), dict):
         later = {name: count for name, count in usage["vendor"].items() if count is not None}
         both["vendor"] = {**earlier["vendor"], **later}
     both["total_tokens"] = both.setdefault("input_tokens", 0) + both.setdefault("output_tokens", 0)
-    count_answer(turn, key, both)
+    before = _counts_so_far(turn, key)
+    _count_answer(turn, key, both)
+    digest = digests.text_digest(key)
+    agents = (agent for agent, counted in turn.usage_by_agent.items() if counted.answer == digest)
+    answer = answers.answer_of(output, part, key, both, turn.cost_by_answer.get(digest))
+    answers.state_answer(output, turn, answer._replace(agent=next(agents, "")), before)
 
 
 def costs_of_turn(turn: Turn) -> Block:
@@ -77,14 +112,42 @@ def costs_of_turn(turn: Turn) -> Block:
     return costs
 
 
-def count_part(state: State, turn: Turn | None, part: Part, usage: Block) -> None:
-    is_new = repetitions.accept_usage(state, part)
-    if not is_new or turn is None or state.own_ordinal is not None:
+def count_part(output: LineOutput, part: Part) -> None:
+    """Count the usage and the cost of an answer; an answer that is written again is counted once."""
+    state, turn = output.state, output.state.turn
+    is_new = part.usage is not None and repetitions.accept_usage(state, part) and state.own_ordinal is None
+    usage = part.usage if is_new else None
+    if turn is None or (usage is None and part.cost is None):
         return
-    count_answer(turn, _answer_key(part), usage)
-    agent = part.metadata.get("agentId")
-    if part.parent_call is not None and agent is not None:
-        _count_for_agent(turn, agent, _answer_key(part), usage)
+    key = _answer_key(part)
+    before, agent = _counts_so_far(turn, key), ""
+    if part.cost is not None:
+        _add_cost(turn, key, part.cost)
+    if usage is not None:
+        _count_answer(turn, key, usage)
+        agent = _agent_of(part)
+    if agent:
+        _count_for_agent(turn, agent, key, usage or {})
+    stated = _usage_so_far(turn, key) if usage is None else usage
+    cost = turn.cost_by_answer.get(digests.text_digest(key), part.cost) if key else part.cost
+    answer = answers.answer_of(output, part, key, stated, cost)
+    answers.state_answer(output, turn, answer._replace(agent=agent, is_request=not part.is_total), before)
+
+
+def _agent_of(part: Part) -> str:
+    """Return the subagent, for a part in its lines in the transcript of another session."""
+    agent = part.metadata.get("agentId") if part.parent_call is not None else None
+    return agent or ""
+
+
+def count_total(output: LineOutput, turn: Turn, total: Block | None, cost: float | None) -> None:
+    """Count the total usage and cost of a turn instead of its answers, as far as they are known."""
+    less = turn.cost or 0.0
+    difference = None if cost is None else cost - less
+    answers.state_total(output, turn, f"turn/{output.state.turns}", total, difference)
+    if total is not None:
+        turn.usage_by_answer, turn.usage_by_agent = {"": total}, {}
+    turn.cost = turn.cost if cost is None else cost
 
 
 def is_counted(state: State, part: Part) -> bool:
@@ -104,18 +167,45 @@ def put_section(state: State, part: Part) -> tuple[CountedMessage, Costs, Costs]
     return known, before, known.costs.total()
 
 
-def count_message(turn: Turn, part: Part, before: Costs, after: Costs) -> None:
-    """Count a message of this turn; `part` states the usage or cost of the message, or of a section."""
+def count_message(
+    output: LineOutput, turn: Turn, part: Part, message: CountedMessage, before: Costs, after: Costs
+) -> None:
+    """Count a message of the open turn, or the change of one that an earlier turn has counted.
+
+    `part` states the usage or cost of the message, or of a section.
+    """
+    if turn.id == message.turn:
+        _count_costs(turn, part, before, after)
+    else:
+        _count_difference(turn, before, after)
+    usage, earlier = after.usage or {}, before.usage or {}
+    is_vendors = part.usage is not None and without(part.usage, "vendor") == after.usage
+    answer = answers.answer_of(
+        output,
+        part,
+        _answer_key(part),
+        part.usage or {} if is_vendors else usage,
+        after.cost,
+    )
+    message.model = answer.facts.model if "model" in part.metadata else message.model or answer.facts.model
+    answer = answer._replace(
+        facts=answer.facts._replace(model=message.model),
+        is_request=len(message.costs.sections) <= 1,
+        is_keyed_in_session=True,
+    )
+    answers.state_answer(output, turn, answer, answers.counts_of(earlier))
+
+
+def _count_costs(turn: Turn, part: Part, before: Costs, after: Costs) -> None:
     counts = None if part.usage is None else without(part.usage, "vendor")
     if part.usage is not None and counts == after.usage:
-        count_answer(turn, _answer_key(part), part.usage)
+        _count_answer(turn, _answer_key(part), part.usage)
     elif after.usage is not None and after.usage != before.usage:
-        count_answer(turn, _answer_key(part), after.usage)
+        _count_answer(turn, _answer_key(part), after.usage)
     _add_cost_difference(turn, before, after)
 
 
-def count_difference(turn: Turn, before: Costs, after: Costs) -> None:
-    """Count the change in the usage and cost of a message that an earlier turn has counted."""
+def _count_difference(turn: Turn, before: Costs, after: Costs) -> None:
     earlier, later = before.usage or {}, after.usage or {}
     if earlier != later:
         names = [name for name in TOKEN_COUNTS if name in later]
@@ -139,12 +229,9 @@ def _count_for_agent(turn: Turn, agent: str, key: str, usage: Block) -> None:
     evict_oldest(turn.usage_by_agent, MAX_AGENTS)
 
 
-def add_cost(turn: Turn | None, part: Part) -> None:
+def _add_cost(turn: Turn, answer_key: str, cost: float) -> None:
     """Add the cost of an answer; an answer that is written again is counted once."""
-    cost = part.cost
-    if turn is None or cost is None:
-        return
-    key = digests.text_digest(_answer_key(part)) if _answer_key(part) else ""
+    key = digests.text_digest(answer_key) if answer_key else ""
     turn.cost = round((turn.cost or 0.0) + cost - turn.cost_by_answer.get(key, 0.0), 12)
     if key:
         turn.cost_by_answer[key] = float(cost)

@@ -173,6 +173,12 @@ class RecordHeader(NamedTuple):
     own_ordinal: int | None = None
     """In the first record of a session: the ordinal of its first own record. It inherited the records before that one
     from the session that started it, or that it is a fork of."""
+    folder: str | None = None
+    """The working folder of the agent from here on."""
+    branch: str | None = None
+    """The Git branch of the folder."""
+    root: str | None = None
+    """The root of the repository, or of the original one of a worktree."""
 
 
 def merge_headers(records: Sequence[RecordHeader]) -> RecordHeader:

@@ -146,6 +146,8 @@ class Part(Struct, frozen=True, kw_only=True):
     """The section of the record that contains this message, if the record contains several messages."""
     usage: Block | None = None
     """From `token_usage`; if several parts report usage for one message, the last one counts."""
+    is_total: bool = False
+    """True if the usage is a total of several answers."""
     cost: float | None = None
     """In US dollars: the cost of the answer. If the part ends the turn, the cost of the whole session so far."""
     message_id: str | None = None
@@ -262,6 +264,8 @@ class ResponseStart(NamedTuple):
     """When the step begins a response; otherwise it continues the open one. unless_same_id: unless the open response
     has this id. if_other_id, for ids repeated by chunks: a different id is a different response, and an id is not
     reused after its response has ended. if_none_open: for repeated ids that may change within a response."""
+    model: str | None = None
+    """The model, for formats with headers that do not contain it."""
 
 
 TurnState = Literal["continues", "ends", "ends_unless_call_pending", "ends_incomplete", "restarts"]

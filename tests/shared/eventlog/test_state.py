@@ -20,6 +20,8 @@ STORED: dict[str, Any] = {
         "usage_by_agent": {
             "a": {"answer": "d14", "last": {"input_tokens": 1}, "earlier": {"input_tokens": 2}}
         },
+        "stated_answers": {"a": {"counts": [1, 0, 0, 0, 2, 0, 0], "facts": ["opus", None, "", ""]}},
+        "cause": "person",
         "cost": 0.5,
         "cost_by_answer": {"d2": 0.25},
         "streamed_length": 3,
@@ -34,6 +36,7 @@ STORED: dict[str, Any] = {
             "is_explicit": True,
             "is_over": True,
             "was_streamed": True,
+            "model": "opus",
             "block_digests": ["d3"],
         }
     },
@@ -96,6 +99,7 @@ STORED: dict[str, Any] = {
                 "whole": {"usage": {"input_tokens": 3}, "cost": 0.5},
                 "sections": {"s": {"usage": {"input_tokens": 3}, "cost": 0.5}},
             },
+            "model": "opus",
         }
     },
     "emitted_answers": {"p": {"key": "m", "forms": [["text", "", 12, 3]], "events": ["e2"], "record": "d14"}},
@@ -112,6 +116,11 @@ STORED: dict[str, Any] = {
     "variants": {"k": "summary"},
     "dialect": "message",
     "agent": "plan",
+    "model": "opus",
+    "folder": "/srv/app",
+    "branch": "main",
+    "is_of_subagent": True,
+    "answers_without_key": 3,
     "last_usage_digest": "d10",
     "last_recount_digest": "d11",
     "may_be_recounted": True,
@@ -135,6 +144,7 @@ def test_keeps_the_stored_names() -> None:
 STRUCTS: dict[str, type[msgspec.Struct]] = {
     "": state.State,
     "turn": state.Turn,
+    "turn/stated_answers": state.StatedAnswers,
     "turn/usage_by_agent": state.AgentUsage,
     "responses": state.Response,
     "slots": state.Slot,
@@ -159,6 +169,7 @@ def test_covers_every_stored_field(name: str) -> None:
         "counted_messages",
         "emitted_answers",
         "emitted_sections",
+        "turn/stated_answers",
         "turn/usage_by_agent",
     ):
         (value,) = value.values()

@@ -1,0 +1,216 @@
+"""State the usage and cost of answers as values for a store, as `usage` counts them for the turns."""
+
+from typing import NamedTuple
+
+from ash_shared.eventlog.dedupe.digests import text_digest
+from ash_shared.eventlog.emitter import LineOutput
+from ash_shared.eventlog.state import MAX_AGENTS, State, StatedAnswers, Turn, evict_oldest
+from ash_shared.model.answer_usage import MAX_COUNT, AnswerUsage, Cause
+from ash_shared.model.blocks import Block
+from ash_shared.records.steps import Part
+from ash_shared.records.usage_details import MAX_NAME, UsageDetails, details_of
+
+_YEAR_2000 = 946_684_800_000
+"""Milliseconds since 1970."""
+_MAX_COST = 9_000_000
+"""US dollars; a larger cost is unknown."""
+
+
+class Counts(NamedTuple):
+    """The counts of an `AnswerUsage`."""
+
+    input_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_5m_tokens: int = 0
+    cache_write_1h_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+    web_searches: int = 0
+
+    def plus(self, other: "Counts") -> "Counts":
+        return Counts(*map(sum, zip(self, other, strict=True)))
+
+    def minus(self, other: "Counts") -> "Counts":
+        return Counts(*(one - two for one, two in zip(self, other, strict=True)))
+
+
+NO_COUNTS = Counts()
+
+
+class Facts(NamedTuple):
+    """The model of an answer and its further properties; empty where unknown."""
+
+    model: str = ""
+    service_tier: str = ""
+    speed: str = ""
+    region: str = ""
+
+
+class Answer(NamedTuple):
+    """An answer, or a total of several."""
+
+    key: str
+    """Its key in the turn, or in the session if `is_keyed_in_session`; empty if it has none."""
+    counts: Counts
+    facts: Facts
+    cost: float | None = None
+    agent: str = ""
+    """The subagent, for an answer in its lines in another session's transcript."""
+    is_request: bool = True
+    is_keyed_in_session: bool = False
+
+
+def counts_of(usage: Block) -> Counts:
+    """Return the counts of a `StandardTokenUsage`; a count that is no number of tokens is 0."""
+    return _detailed_counts(usage, details_of(usage)) if usage else NO_COUNTS
+
+
+def _detailed_counts(usage: Block, details: UsageDetails) -> Counts:
+    written = _count(usage, "cache_creation_input_tokens")
+    for_an_hour = min(details.cache_write_1h_tokens or 0, written)
+    return Counts(
+        _count(usage, "input_tokens"),
+        _count(usage, "cache_read_input_tokens"),
+        written - for_an_hour,
+        for_an_hour,
+        _count(usage, "output_tokens"),
+        _count(usage, "reasoning_tokens"),
+        details.web_searches or 0,
+    )
+
+
+def _count(usage: Block, name: str) -> int:
+    count = usage.get(name)
+    return count if count.__class__ is int and 0 <= count <= MAX_COUNT else 0
+
+
+def answer_of(output: LineOutput, part: Part, key: str, usage: Block, cost: float | None = None) -> Answer:
+    """Return the answer that a part states, with these counts."""
+    details = details_of(usage)
+    return Answer(key, _detailed_counts(usage, details), _facts(_model_of(output, part), details), cost)
+
+
+def _facts(model: str, details: UsageDetails) -> Facts:
+    return Facts(model, details.service_tier or "", details.speed or "", details.region or "")
+
+
+def _model_of(output: LineOutput, part: Part) -> str:
+    """Return the model that the part states, or else the last one of its conversation."""
+    stated = part.metadata.get("model")
+    response = output.state.responses.get(part.parent_call or output.parent_call)
+    if isinstance(stated, str) and stated:
+        if response is not None:
+            response.model = model_name(stated)
+        return model_name(stated)
+    return (response.model if response is not None else "") or output.state.model
+
+
+def model_name(name: str) -> str:
+    """Return the name of a model; empty for texts that a client wrote (`<synthetic>`)."""
+    return "" if name.startswith("<") else name[:MAX_NAME]
+
+
+def state_answer(output: LineOutput, turn: Turn, answer: Answer, earlier: Counts = NO_COUNTS) -> None:
+    """Add the value of an answer to the line, and to the sum of the turn instead of its `earlier` counts."""
+    if answer.cost is None and not (answer.facts.model or any(answer.counts) or any(earlier)):
+        return  # a text that a client wrote
+    stated = turn.stated_answers.get(answer.agent)
+    if stated is None:
+        stated = turn.stated_answers[answer.agent] = StatedAnswers([0] * len(NO_COUNTS), list(answer.facts))
+        evict_oldest(turn.stated_answers, MAX_AGENTS)
+    stated.counts = list(Counts(*stated.counts).plus(answer.counts.minus(earlier)))
+    stated.facts = _common_facts(stated.facts, answer.facts)
+    add_value(output, answer, cause=turn.cause)
+
+
+def _common_facts(known: list[str | None], facts: Facts) -> list[str | None]:
+    if known == list(facts):
+        return known
+    model = known[0] if facts.model in ("", known[0]) else facts.model if known[0] == "" else None
+    others = [one if one == two else None for one, two in zip(known[1:], facts[1:], strict=True)]
+    return [model, *others]
+
+
+def add_value(
+    output: LineOutput,
+    answer: Answer,
+    *,
+    cause: Cause | None = None,
+    settles_turn: bool = False,
+    time: int | None = None,
+) -> None:
+    """Add a value to the line."""
+    state, facts = output.state, answer.facts
+    at = output.time() if time is None else time
+    value = AnswerUsage(
+        _key_in_session(state, answer),
+        at if at >= _YEAR_2000 else None,
+        facts.model or None,
+        facts.service_tier or None,
+        facts.speed or None,
+        facts.region or None,
+        answer.agent or None,
+        cause,
+        state.folder or None,
+        state.branch or None,
+        answer.is_request,
+        *answer.counts,
+        _nano_dollars(answer.cost),
+        state.turns,
+        settles_turn,
+    )
+    output.answers.append(value)
+
+
+def _key_in_session(state: State, answer: Answer) -> str:
+    """Return the key of a value. Some vendors and tests use the same ids again: a turn counts each of them."""
+    if answer.is_keyed_in_session:
+        return text_digest(answer.key)
+    if answer.key:
+        return text_digest(f"{state.turns}/{answer.key}")
+    state.answers_without_key += 1
+    return text_digest(f"answer/{state.answers_without_key}")
+
+
+def _nano_dollars(cost: float | None) -> int | None:
+    return None if cost is None or not abs(cost) <= _MAX_COST else round(cost * 1_000_000_000)
+
+
+def state_total(
+    output: LineOutput, turn: Turn, key: str, total: Block | None, cost: float | None, time: int | None = None
+) -> None:
+    """State the difference between the total of a turn and its answers so far; `cost` is the difference of costs.
+
+    A total does not contain lines of subagents: the values that undo them have their agents.
+    """
+    known = turn.stated_answers
+    for agent, answers in known.items() if total is not None else ():
+        if agent:
+            undone = Answer(
+                f"{key}/{agent}", NO_COUNTS.minus(Counts(*answers.counts)), _facts_in(answers), agent=agent
+            )
+            _add_difference(output, turn, undone, time)
+    main = known.get("") or StatedAnswers(list(NO_COUNTS), [output.state.model, "", "", ""])
+    less = Counts(*main.counts)
+    counts = NO_COUNTS if total is None else _total_counts(total, less).minus(less)
+    _add_difference(output, turn, Answer(key, counts, _facts_in(main), cost), time)
+
+
+def _facts_in(answers: StatedAnswers) -> Facts:
+    return Facts(*(fact or "" for fact in answers.facts))
+
+
+def _total_counts(total: Block, stated: Counts) -> Counts:
+    """Return the counts of a total; details that it does not state are those of the answers."""
+    details = details_of(total)
+    if details.cache_write_1h_tokens is None:
+        details = details._replace(cache_write_1h_tokens=stated.cache_write_1h_tokens)
+    if details.web_searches is None:
+        details = details._replace(web_searches=stated.web_searches)
+    return _detailed_counts(total, details)
+
+
+def _add_difference(output: LineOutput, turn: Turn, total: Answer, time: int | None) -> None:
+    if any(total.counts) or total.cost is not None:
+        difference = total._replace(is_request=False, is_keyed_in_session=True)
+        add_value(output, difference, cause=turn.cause, settles_turn=total.cost is not None, time=time)
