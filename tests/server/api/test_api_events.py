@@ -64,11 +64,14 @@ async def chunks(client: AsyncClient, session: str, *texts: str, **query: Any) -
 
 
 async def test_messages_are_normalized_to_events(client: AsyncClient, session: str) -> None:
-    await client.post(f"{session}/messages", content=lines(PROMPT, CALL, RESULT, ANSWER), headers=NDJSON)
+    for part in ((PROMPT, CALL), (RESULT, ANSWER), (PROMPT, CALL, RESULT, ANSWER)):
+        await client.post(f"{session}/messages", content=lines(*part), headers=NDJSON)
 
     events = await listed(client, session)
 
     assert [each["type"] for each in events] == TURN_TYPES
+    assert {each["turnId"] for each in events} == {events[0]["id"]}
+    assert (await client.get(session)).json()["eventCount"] == 5
     assert [each["sequence"] for each in events] == [1, 2, 3, 4, 5]
     assert [each["messageSequence"] for each in events] == [1, 1, 2, 3, 4]
     assert {each["sessionId"] for each in events} == {session.rpartition("/")[2]}
@@ -190,7 +193,10 @@ async def test_append_is_idempotent(client: AsyncClient, session: str, as_lines:
     [
         ("messages", [PROMPT, ANSWER]),
         ("chunks", [PROMPT, ANSWER]),
-        ("events", [json.dumps(event("e-1")), json.dumps(event("e-2"))]),
+        *(
+            ("events", [json.dumps(event("e-1", type)), json.dumps(event("e-2", type))])
+            for type in ("assistant_done", "assistant_chunk", "note")
+        ),
     ],
 )
 async def test_append_status_reports_whether_anything_was_stored(

@@ -60,16 +60,11 @@ async def contents(client: AsyncClient, session: str) -> list[str]:
     return [message["content"] for message in page.json()["messages"]]
 
 
-async def test_append_one_message(client: AsyncClient, session: str) -> None:
-    response = await client.post(f"{session}/messages", json={"content": PLAIN, "id": "a"})
-
-    assert (response.status_code, response.json()) == (
-        201,
-        {"messages": [{"id": "a", "sequence": 1, "created": True}]},
-    )
-
-
 async def test_repeated_message_returns_200_with_its_sequence(client: AsyncClient, session: str) -> None:
+    """Each session has its own ids and sequences."""
+    other = (await client.post("/api/sessions", json={})).json()["id"]
+    await client.post(f"/api/sessions/{other}/messages", json=[{"content": "x"}, {"content": "y", "id": "a"}])
+    states = []
     for status, created in ((201, True), (200, False)):
         response = await client.post(f"{session}/messages", json={"content": PLAIN, "id": "a"})
 
@@ -77,6 +72,8 @@ async def test_repeated_message_returns_200_with_its_sequence(client: AsyncClien
             status,
             {"messages": [{"id": "a", "sequence": 1, "created": created}]},
         )
+        states.append((await client.get(session)).json())
+    assert states[0] == states[1]
 
 
 async def test_fallback_id_is_for_texts_without_provider_id(client: AsyncClient, session: str) -> None:
@@ -202,11 +199,17 @@ async def test_partly_stored_batch_returns_201(client: AsyncClient, session: str
 async def test_line_with_a_provider_id_is_stored_once(client: AsyncClient, session: str) -> None:
     session_id = UUID(session.rpartition("/")[2])
 
-    first = await client.post(f"{session}/messages", content=TEXT, headers=NDJSON)
+    first = await client.post(f"{session}/messages", content=f"{TEXT}\n{TEXT}", headers=NDJSON)
     again = await client.post(f"{session}/messages", json=[{"content": TEXT}, {"content": TEXT + " "}])
 
-    ids = [message["id"] for response in (first, again) for message in response.json()["messages"]]
-    assert ids == [str(uuid5(session_id, "u-1" + text)) for text in (TEXT, TEXT, TEXT + " ")]
+    appended = [message for response in (first, again) for message in response.json()["messages"]]
+    ids = [str(uuid5(session_id, "u-1" + text)) for text in (TEXT, TEXT + " ")]
+    assert [tuple(message.values()) for message in appended] == [
+        (ids[0], 1, True),
+        (ids[0], 1, False),
+        (ids[0], 1, False),
+        (ids[1], 2, True),
+    ]
     assert await contents(client, session) == [TEXT, TEXT + " "]
 
 
@@ -244,8 +247,11 @@ async def test_fields_of_the_request_take_precedence(client: AsyncClient, sessio
 async def test_wrong_expected_sequence_stores_nothing(
     client: AsyncClient, session: str, expected: int
 ) -> None:
-    await client.post(f"{session}/messages?expectedSequence=0", json={"content": "a"})
+    await client.post(f"{session}/messages?expectedSequence=0", json={"content": "a", "id": "a"})
 
+    repeated = await client.post(
+        f"{session}/messages?expectedSequence={expected}", json={"content": "a", "id": "a"}
+    )
     refused = await client.post(f"{session}/messages?expectedSequence={expected}", json={"content": "b"})
     accepted = await client.post(f"{session}/messages?expectedSequence=1", json={"content": "b"})
 
@@ -254,6 +260,7 @@ async def test_wrong_expected_sequence_stores_nothing(
         "sequence_mismatch",
         1,
     )
+    assert repeated.json()["messages"] == [{"id": "a", "sequence": 1, "created": False}]
     assert accepted.json()["messages"][0]["sequence"] == 2
 
 
@@ -316,6 +323,10 @@ async def test_optional_fields_of_a_page(
         ({"type": "tool_use"}, [2], {}),
         ({"type": "text"}, [1, 4], {}),
         ({"type": "text", "limit": "1"}, [1], {"nextAfter": 1}),
+        ({"after": "1", "before": "4", "limit": "1"}, [3], {"prevBefore": 3}),
+        ({"kind": "chunk"}, [], {}),
+        ({"role": "user", "type": "text", "after": "1"}, [4], {}),
+        ({"role": "user", "type": "text", "before": "4", "limit": "1"}, [1], {"prevBefore": 1}),
     ],
 )
 async def test_pages_and_filters(

@@ -236,14 +236,6 @@ async def test_concurrent_searches(own_client: AsyncClient) -> None:
     assert await asyncio.gather(*map(append_and_search, range(20))) == [1] * 20
 
 
-async def test_deleted_sessions_are_not_found(own_client: AsyncClient) -> None:
-    session = await store(own_client, PROMPT)
-    await own_client.get("/api/search?q=heron")
-    await own_client.delete(f"/api/sessions/{session}")
-
-    assert (await own_client.get("/api/search?q=heron")).json() == {"results": []}
-
-
 async def test_errors_do_not_repeat_the_query(client: AsyncClient) -> None:
     name = f"canary{uuid4().hex}"
     response = await client.get("/api/search", params={"q": f"-{name}"})

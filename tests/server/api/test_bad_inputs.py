@@ -59,6 +59,7 @@ STORED = {
     "22 surrogate in a key": r'{"type":"text","text":"a","\ud83d":1}',
     "26 control character": '{"type":"text","text":"a\x01b"}',
     "27 odd characters": "a\u2028b\uffffc\u202ed\x1b[31m",
+    "27 combining character": "e\u0301 vs é",
     "28 nested 200 deep": "[" * 200 + "]" * 200,
     "29 nested 300 deep": "[" * 300 + "]" * 300,
     "30 nested 990 deep": "[" * 990 + "]" * 990,
@@ -78,6 +79,8 @@ STORED = {
     "51 JSON in JSON": json.dumps(json.dumps({"type": "text", "text": "a"})),
     "52 two objects": '{"a":1} {"b":2}',
     "53 markup": "<script>alert(1)</script></textarea>[x](javascript:1)![](http://evil.example)",
+    "placeholders": "{'\"%s %b %(x)s $1 {} \\",
+    "line breaks": "line\r\nline\rline",
 }
 
 
@@ -210,12 +213,18 @@ async def test_rejects_invalid_requests_without_storing(
     assert (await client.get(session)).json()["messageCount"] == 0
 
 
-async def test_41_id_conflict_keeps_the_original(client: AsyncClient, session: str) -> None:
+@pytest.mark.parametrize(
+    "batch",
+    [
+        [{"content": "new"}, {"content": "other", "id": "x"}],
+        [{"content": "new"}, {"content": "other", "fallbackId": "x"}],
+        [{"content": "new", "fallbackId": "y"}, {"content": "other", "fallbackId": "y"}],
+    ],
+)
+async def test_41_id_conflict_keeps_the_original(client: AsyncClient, session: str, batch: list[Any]) -> None:
     await client.post(f"{session}/messages", json={"content": "original", "id": "x"})
 
-    refused = await client.post(
-        f"{session}/messages", json=[{"content": "new"}, {"content": "other", "id": "x"}]
-    )
+    refused = await client.post(f"{session}/messages", json=batch)
 
     page = (await client.get(f"{session}/messages")).json()
     assert (refused.status_code, refused.json()["code"], refused.json()["index"]) == (409, "id_conflict", 1)

@@ -1,4 +1,4 @@
-"""`ash delete`, `ash prune`: which sessions go, and that nothing stays in a table or its files."""
+"""`ash delete` and `ash prune`: which sessions and messages go."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -6,18 +6,11 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-import psycopg
 import pytest
 
 from ash_server.cli.delete import with_trees
 from ash_server.store import Store
-from ash_server.store.connections.pool import libpq_url
-from ash_server.store.maintenance.vacuum import vacuum
-from tests.cluster import not_on_cluster
 from tests.server.cli.test_cli import Ran, ran_here
-from tests.waiting import wait_until
-
-CANARY = "CANARYzq7x"
 
 
 @pytest.fixture
@@ -84,44 +77,6 @@ async def test_prunes_sessions_without_recent_activity(store: Store, environment
     assert run(environment, "prune", "--older-than", "36h", "--subagents").code == 0
     assert await remaining(store) == {"new", "agent of new"}
     assert run(environment, "prune", "--older-than", "soon").code == 2
-
-
-@not_on_cluster("the files are on the workers")
-async def test_deleted_texts_are_in_no_table_and_after_a_vacuum_in_no_file(
-    store: Store, database_url: str
-) -> None:
-    """Searches the files of the tables, which a superuser can read."""
-    session = await create(store, CANARY)
-    await store.search.search(CANARY)
-    await store.sessions.delete(session)
-
-    with psycopg.connect(libpq_url(database_url), autocommit=True) as conn:
-        assert tables_with(conn, CANARY) == []
-        conn.execute("CHECKPOINT")
-        assert files_with(conn, CANARY)
-        wait_until(lambda: not files_after_vacuum(conn, CANARY))
-
-
-def tables_with(conn: psycopg.Connection, text: str) -> list[str]:
-    names = [row[0] for row in conn.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")]
-    query = "SELECT EXISTS (SELECT FROM {} AS entry WHERE entry::text ILIKE %s)"
-    return [name for name in names if any(conn.execute(query.format(name), [f"%{text}%"]).fetchone() or ())]
-
-
-def files_after_vacuum(conn: psycopg.Connection, text: str) -> list[str]:
-    """Return what contains the text after a vacuum, which leaves rows that an older transaction can see."""
-    vacuum(conn)
-    conn.execute("CHECKPOINT")
-    return files_with(conn, text)
-
-
-def files_with(conn: psycopg.Connection, text: str) -> list[str]:
-    """Return the tables, indexes and TOAST tables with the text in their files."""
-    query = """
-        SELECT oid::regclass::text, pg_read_binary_file(pg_relation_filepath(oid), 0, 100000000)
-        FROM pg_class WHERE relkind IN ('r', 't', 'i') AND oid >= 16384 AND pg_relation_size(oid) > 0
-    """
-    return [name for name, data in conn.execute(query) if text.encode() in data]
 
 
 async def test_deletes_messages_of_a_session(store: Store, environment: dict[str, str]) -> None:

@@ -236,16 +236,6 @@ async def test_rebuild_sends_a_reset_and_continues(
     assert reader.types[last:] == ["reset", *before[:last], "summary"]
 
 
-async def test_deletion_ends_subscriptions(hub: Hub, connection: AsyncConnection, session_id: UUID) -> None:
-    await post(connection, session_id, "1", "2")
-    reader = Reader(hub, session_id)
-    await reader.wait_for_caught_up()
-    await delete_session(connection, session_id)
-    await reader.wait_for_end()
-
-    assert reader.sequences == [1, 2]
-
-
 @pytest.mark.parametrize("new", ["a", "abcde", "abcdefg"])
 async def test_recreation_ends_subscriptions(hub: Hub, connection: AsyncConnection, new: str) -> None:
     """Under the same id, as `import --replace` does: old subscriptions do not continue in the new session."""

@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 import pytest
 from psycopg import AsyncConnection
 
-from ash_server.errors import InvalidParameter, InvalidUtf8, NulByte, SequenceMismatch, SessionNotFound
+from ash_server.errors import InvalidParameter, InvalidUtf8, NulByte, SessionNotFound
 from ash_server.ids import uuid7
 from ash_server.store.connections.pool import connect
 from ash_server.store.messages import append
@@ -346,17 +346,6 @@ async def test_rejects_unknown_session(connection: AsyncConnection) -> None:
     ):
         with pytest.raises(SessionNotFound):
             await call
-
-
-async def test_delete_expects_sequence(connection: AsyncConnection) -> None:
-    session_id = (await create_session(connection)).session.id
-    await append(connection, session_id, [prepare_message(session_id, "hello")])
-    with pytest.raises(SequenceMismatch) as error:
-        await delete_session(connection, session_id, expected_sequence=0)
-
-    assert error.value.extra == {"currentSequence": 1}
-    await delete_session(connection, session_id, expected_sequence=1)
-    assert await titles(connection) == []
 
 
 async def test_finds_sessions_by_id_prefix_or_external_id(connection: AsyncConnection) -> None:

@@ -19,12 +19,15 @@ from psycopg import AsyncConnection
 
 from ash_server import NewMessage, Store
 from ash_server.errors import (
+    AshError,
     CursorAhead,
     DatabaseUnavailable,
     InvalidBody,
+    InvalidId,
     InvalidParameter,
     InvalidUtf8,
     MessageNotFound,
+    NulByte,
     SchemaMismatch,
     SessionNotFound,
 )
@@ -149,6 +152,7 @@ async def test_appends_and_reads_messages(store: Store, session: UUID) -> None:
         (ANSWER, ["tool_use"]),
     ]
     assert [each.content for each in raw] == [ANSWER]
+    assert await store.messages.list_messages(session, kinds=()) == []
     assert await store.messages.get_message(session, 2) == raw[0]
     assert await store.messages.get_message_parsed(session, 2) == parsed[1]
     assert [each async for each in store.messages.stream_messages(session, after=1)] == raw
@@ -176,9 +180,21 @@ async def test_accepts_texts_and_new_messages(store: Store, session: UUID, name:
     assert {field: getattr(stored, field) for field in fields} == fields
 
 
-async def test_rejects_bytes_that_are_not_utf_8(store: Store, session: UUID) -> None:
-    with pytest.raises(InvalidUtf8) as caught:
-        await store.messages.append(session, ["a", b"\xff"])
+REFUSED: dict[str, tuple[bytes | str | NewMessage, type[AshError]]] = {
+    "bytes that are not UTF-8": (b"\xff", InvalidUtf8),
+    "a lone surrogate": ("\udc00", InvalidUtf8),
+    "a NUL in the source": (NewMessage("a", source="\0"), NulByte),
+    "no id": (NewMessage("a", id=""), InvalidId),
+    "a long id": (NewMessage("a", id="é" * 256), InvalidId),
+}
+"""Messages that the API refuses before they reach the store."""
+
+
+@pytest.mark.parametrize("name", REFUSED)
+async def test_rejects_invalid_messages(store: Store, session: UUID, name: str) -> None:
+    new, refusal = REFUSED[name]
+    with pytest.raises(refusal) as caught:
+        await store.messages.append(session, ["a", new])
 
     assert caught.value.index == 1
     assert (await store.sessions.get(session)).message_count == 0
@@ -217,7 +233,9 @@ async def test_append_can_end_the_session(store: Store, session: UUID) -> None:
     await store.messages.append(session, [PROMPT, ANSWER], end=True)
 
     assert [event.type for event in await store.events.get_events(session)] == [*TYPES, "turn_end"]
+    assert await store.messages.append(session, [], end=True) == []
     assert await store.events.end(session) == 0
+    assert len(await store.events.get_events(session)) == len(TYPES) + 1
 
 
 async def test_rejects_unknown_ids(store: Store, session: UUID) -> None:
@@ -231,6 +249,8 @@ async def test_rejects_unknown_ids(store: Store, session: UUID) -> None:
         store.messages.list_messages(missing),
         store.messages.get_message(missing, 1),
         store.messages.reindex(missing),
+        store.messages.delete(missing, 1),
+        store.messages.pop(missing),
         store.events.append(missing, {"type": "summary", "payload": {"text": "a"}}),
         store.events.get_events(missing),
         store.events.check_cursor(missing, 0),
@@ -246,19 +266,28 @@ async def test_rejects_unknown_ids(store: Store, session: UUID) -> None:
     ):
         with pytest.raises(SessionNotFound):
             await call
-    with pytest.raises(MessageNotFound):
-        await store.messages.get_message(session, 1)
+    for sequence in (0, 1, 2**53):
+        for operation in (store.messages.get_message, store.messages.delete):
+            with pytest.raises(MessageNotFound):
+                await operation(session, sequence)
+    assert await store.messages.pop(session) is None
     assert await store.messages.get_contents(session, ["a"]) == {}
     assert await store.sessions.existing_ids([missing, session]) == {session}
     assert [each.id for each in await store.sessions.get_many([missing, session])] == [session]
 
 
+OUT_OF_RANGE: list[dict[str, Any]] = [
+    *({"after": value} for value in (-1, 2**53, 10**30)),
+    *({"before": value} for value in (0, 2**53)),
+    *({"limit": value} for value in (0, 1001)),
+]
+
+
 async def test_rejects_invalid_limits_and_cursors(store: Store, session: UUID) -> None:
     for call in (
-        store.messages.list_messages(session, limit=0),
+        *(store.messages.list_messages(session, **page) for page in OUT_OF_RANGE),
+        *(store.events.get_events(session, **page) for page in (*OUT_OF_RANGE, {"at": 0})),
         store.messages.list_messages_parsed(session, limit=1001),
-        store.messages.list_messages(session, after=-1),
-        store.events.get_events(session, before=0),
         store.sessions.list_sessions(limit=0),
         store.sessions.list_sessions(after="?"),
         store.drift.report(limit=0),
@@ -266,6 +295,9 @@ async def test_rejects_invalid_limits_and_cursors(store: Store, session: UUID) -
     ):
         with pytest.raises(InvalidParameter):
             await call
+    for text, refusal in (("\0", NulByte), ("\ud800", InvalidUtf8)):
+        with pytest.raises(refusal):
+            await store.messages.list_messages(session, type=text)
 
 
 # --- Sessions
@@ -461,8 +493,12 @@ async def test_subscriptions_end_with_the_session_and_the_store(database_url: st
 
 
 async def test_rejects_a_cursor_past_the_end(store: Store, session: UUID) -> None:
-    with pytest.raises(CursorAhead):
-        await anext(store.events.subscribe(session, after=1))
+    await store.messages.append(session, [PROMPT])
+    assert [await store.events.check_cursor(session, after) for after in (0, 2)] == [0, 2]
+    for call in (anext(store.events.subscribe(session, after=3)), store.events.check_cursor(session, 3)):
+        with pytest.raises(CursorAhead) as caught:
+            await call
+        assert caught.value.extra == {"currentSequence": 2}
 
 
 async def test_locked_session_does_not_exhaust_the_pool(

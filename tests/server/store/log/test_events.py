@@ -5,33 +5,19 @@ import json
 from typing import Any
 from uuid import UUID
 
-import pytest
 from psycopg import AsyncConnection
 
-from ash_server.errors import (
-    CursorAhead,
-    DuplicateInBatch,
-    IdConflict,
-    InvalidParameter,
-    NulByte,
-    SessionNotFound,
-)
 from ash_server.store.connections.pool import connect
 from ash_server.store.log.events import (
-    Appended,
-    EventFilter,
     append_events,
-    check_cursor,
     end_session,
     get_events,
-    get_events_since,
 )
 from ash_server.store.log.rebuild import outdated_sessions, rebuild_events
 from ash_server.store.messages import append
 from ash_server.store.prepare import line_id, prepare_message
 from ash_server.store.session_rows import get_session
 from ash_server.store.sessions import create_session
-from ash_shared.model.events import read_event
 from tests.cluster import not_on_cluster
 from tests.server.store.maintenance.test_reindex import alembic
 
@@ -79,17 +65,6 @@ def posted(id: str, type: str = "assistant_done", **more: Any) -> dict[str, Any]
     return {"id": id, "timestamp": 1, "sessionId": "", "type": type, "payload": payload, **more}
 
 
-async def test_append_stores_derived_events(connection: AsyncConnection, session_id: UUID) -> None:
-    await store(connection, session_id, *LINES[:2])
-    await store(connection, session_id, *LINES[2:])
-
-    assert await summaries(connection, session_id) == DERIVED
-    events = await wire(connection, session_id)
-    assert [read_event(event).session_id for event in events] == [str(session_id)] * 5
-    assert {event["turnId"] for event in events} == {events[0]["id"]}
-    assert (await get_session(connection, session_id)).event_count == 5
-
-
 async def test_events_do_not_depend_on_batch_size(connection: AsyncConnection) -> None:
     logs = []
     for size in (1, 2, 4):
@@ -102,13 +77,6 @@ async def test_events_do_not_depend_on_batch_size(connection: AsyncConnection) -
     assert logs == [logs[0]] * 3
 
 
-async def test_duplicate_messages_add_no_events(connection: AsyncConnection, session_id: UUID) -> None:
-    await store(connection, session_id, *LINES)
-    await store(connection, session_id, *LINES)
-
-    assert await summaries(connection, session_id) == DERIVED
-
-
 async def test_end_with_new_events_changes_the_session(connection: AsyncConnection, session_id: UUID) -> None:
     """The search index reads the events of changed sessions."""
     await store(connection, session_id, PROMPT, ANSWER)
@@ -118,44 +86,6 @@ async def test_end_with_new_events_changes_the_session(connection: AsyncConnecti
         times.append((await get_session(connection, session_id)).updated_at)
 
     assert times[0] < times[1] == times[2]
-
-
-async def test_append_can_end_session(connection: AsyncConnection, session_id: UUID) -> None:
-    await store(connection, session_id, PROMPT, ANSWER, end=True)
-    await store(connection, session_id, end=True)
-
-    assert (await summaries(connection, session_id))[2:] == [(3, 2, "assistant_done"), (4, None, "turn_end")]
-
-
-@pytest.mark.parametrize("type", ["assistant_chunk", "turn_start"])
-async def test_deduplicates_posted_events(connection: AsyncConnection, session_id: UUID, type: str) -> None:
-    first, second = posted("e-1", type), posted("e-2", type)
-    await append_events(connection, session_id, [first])
-
-    assert await append_events(connection, session_id, [first, second]) == [
-        Appended("e-1", 1, False),
-        Appended("e-2", 2, True),
-    ]
-    with pytest.raises(IdConflict) as conflict:
-        await append_events(connection, session_id, [posted("e-3"), {**second, "timestamp": 2}])
-    assert conflict.value.index == 1
-    assert [each[0] for each in await summaries(connection, session_id)] == [1, 2]
-
-
-@pytest.mark.parametrize(
-    ("events", "refusal"),
-    [
-        ([posted("a"), posted("a")], DuplicateInBatch),
-        ([posted("a\0")], NulByte),
-        ([posted("a", "b\0")], NulByte),
-    ],
-)
-async def test_rejects_whole_batch_with_invalid_event(
-    connection: AsyncConnection, session_id: UUID, events: list[dict[str, Any]], refusal: type[Exception]
-) -> None:
-    with pytest.raises(refusal):
-        await append_events(connection, session_id, events)
-    assert await summaries(connection, session_id) == []
 
 
 async def test_derived_events_continue_posted_turn(connection: AsyncConnection, session_id: UUID) -> None:
@@ -187,50 +117,6 @@ async def test_event_line_keeps_its_id_unless_taken(connection: AsyncConnection,
     assert [event["messageSequence"] for event in events] == [1, 2]
     assert events[0]["id"] == "e-1" != events[1]["id"]
     assert [event["payload"] for event in events] == [{"text": "e-1"}] * 2
-
-
-@pytest.mark.parametrize(
-    ("page", "sequences"),
-    [
-        ({}, [1, 2, 3, 4, 5]),
-        ({"after": 3}, [4, 5]),
-        ({"limit": 2}, [1, 2]),
-        ({"before": 4}, [1, 2, 3]),
-        ({"before": 4, "limit": 2}, [2, 3]),
-        ({"at": 3, "limit": 3}, [2, 3, 4]),
-        ({"at": 1, "limit": 1}, [1]),
-        ({"at": 5, "limit": 4}, [3, 4, 5]),
-        ({"after": 5}, []),
-    ],
-)
-async def test_pages(
-    connection: AsyncConnection, session_id: UUID, page: EventFilter, sequences: list[int]
-) -> None:
-    await store(connection, session_id, *LINES)
-
-    assert [each[0] for each in await summaries(connection, session_id, **page)] == sequences
-    if set(page) <= {"after"}:
-        since = await get_events_since(connection, session_id, int(page.get("after", 0)))
-        assert [event.sequence for event in since] == sequences
-
-
-@pytest.mark.parametrize(
-    "page", [{"after": -1}, {"after": 2**53}, {"before": 0}, {"at": 0}, {"limit": 0}, {"limit": 1001}]
-)
-async def test_rejects_invalid_page(connection: AsyncConnection, session_id: UUID, page: EventFilter) -> None:
-    with pytest.raises(InvalidParameter):
-        await get_events(connection, session_id, **page)
-
-
-async def test_rejects_cursor_past_the_end(connection: AsyncConnection, session_id: UUID) -> None:
-    await store(connection, session_id, PROMPT)
-
-    assert [await check_cursor(connection, session_id, after) for after in (0, 2)] == [2, 2]
-    with pytest.raises(CursorAhead) as caught:
-        await check_cursor(connection, session_id, 3)
-    assert caught.value.extra == {"currentSequence": 2}
-    with pytest.raises(SessionNotFound):
-        await check_cursor(connection, UNKNOWN_SESSION, 0)
 
 
 async def test_collapse_omits_chunks_of_complete_events(

@@ -13,7 +13,7 @@ from ash_server.store.log.rebuild import rebuild_events
 from ash_server.store.messages import append
 from ash_server.store.prepare import prepare_message
 from ash_server.store.session_rows import get_session
-from ash_server.store.sessions import create_session, delete_session
+from ash_server.store.sessions import create_session
 from ash_shared.eventlog import Normalizer
 from ash_shared.eventlog.state import MAX_OPEN_TEXT
 from tests.cluster import not_on_cluster
@@ -99,15 +99,6 @@ async def test_end_of_session_needs_the_beginning(connection: AsyncConnection, s
 
     texts = [payload["text"] for type, payload in await payloads(connection, session_id) if "_done" in type]
     assert (texts, await stored_texts(connection)) == (["".join(TEXTS)], [])
-
-
-async def test_deleting_a_session_deletes_its_open_texts(
-    connection: AsyncConnection, session_id: UUID
-) -> None:
-    await store(connection, session_id, *START, *CHUNKS)
-    await delete_session(connection, session_id)
-
-    assert await stored_texts(connection) == []
 
 
 async def test_text_and_state_are_stored_together(

@@ -1,21 +1,24 @@
-"""Deleting one message: its text and everything derived from it goes, its place stays."""
+"""Deleting a message or a session: the text and everything derived from it goes, the place of a message stays."""
 
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, suppress
 from typing import Any, NamedTuple
-from uuid import UUID, uuid4
+from uuid import UUID
 
+import psycopg
 import pytest
 from psycopg import AsyncConnection, sql
 
 from ash_server import NewMessage, Store
-from ash_server.errors import MessageDeleted, MessageNotFound, SessionNotFound
-from ash_server.store.connections.pool import connect
+from ash_server.errors import MessageNotFound
+from ash_server.store.connections.pool import connect, libpq_url
 from ash_server.store.log.writer import StreamIds
+from ash_server.store.maintenance.vacuum import vacuum
 from ash_shared.model.events import ChatEvent
-from tests.waiting import until
+from tests.cluster import not_on_cluster
+from tests.waiting import until, wait_until
 
 CANARY = "zqcanary7"
 BIG = f"{CANARY} {'word ' * 200}"
@@ -236,6 +239,36 @@ async def test_nothing_of_deleted_sessions_remains(store: Store, tables: AsyncCo
     assert await places_of(tables, CANARY) == []
 
 
+@not_on_cluster("the files are on the workers")
+async def test_deleted_texts_are_in_no_file_after_a_vacuum(store: Store, database_url: str) -> None:
+    """Searches the files of the tables, which a superuser can read."""
+    session = (await store.sessions.create()).id
+    await store.messages.append(session, [claude("user", "u1", CANARY)])
+    await index(store)
+    await store.sessions.delete(session)
+
+    with psycopg.connect(libpq_url(database_url), autocommit=True) as conn:
+        conn.execute("CHECKPOINT")
+        assert files_with(conn, CANARY)
+        wait_until(lambda: not files_after_vacuum(conn, CANARY))
+
+
+def files_after_vacuum(conn: psycopg.Connection, text: str) -> list[str]:
+    """Return what contains the text after a vacuum, which leaves rows that an older transaction can see."""
+    vacuum(conn)
+    conn.execute("CHECKPOINT")
+    return files_with(conn, text)
+
+
+def files_with(conn: psycopg.Connection, text: str) -> list[str]:
+    """Return the tables, indexes and TOAST tables with the text in their files."""
+    query = """
+        SELECT oid::regclass::text, pg_read_binary_file(pg_relation_filepath(oid), 0, 100000000)
+        FROM pg_class WHERE relkind IN ('r', 't', 'i') AND oid >= 16384 AND pg_relation_size(oid) > 0
+    """
+    return [name for name, data in conn.execute(query) if text.encode() in data]
+
+
 async def test_follower_receives_the_retraction_once(store: Store) -> None:
     assert [name for name, case in CASES.items() if not await is_retracted_once(store, case)] == []
 
@@ -332,24 +365,6 @@ async def test_appends_and_deletions_at_the_same_time(store: Store, tables: Asyn
     assert await places_of(tables, CANARY) == []
     log = [each.sequence or 0 for each in await store.events.get_events(session, limit=1000)]
     assert log == list(range(log[0], log[0] + len(log)))
-
-
-async def test_unknown_messages_and_sessions(store: Store) -> None:
-    session = (await store.sessions.create()).id
-
-    assert await store.messages.pop(session) is None
-    for sequence in (0, 1, 2**53):
-        with pytest.raises(MessageNotFound):
-            await store.messages.delete(session, sequence)
-    for delete in (store.messages.pop(uuid4()), store.messages.delete(uuid4(), 1)):
-        with pytest.raises(SessionNotFound):
-            await delete
-    await store.messages.append(session, [GO])
-    await store.messages.delete(session, 1)
-    with pytest.raises(MessageDeleted):
-        await store.messages.get_message(session, 1)
-    (tombstone,) = await store.messages.list_messages_parsed(session, kinds=("deleted",))
-    assert (tombstone.content, tombstone.parsed) == (None, None)
 
 
 async def index(store: Store) -> None:
