@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.server.opencode_database import START, creating, insert_session
 from tests.server.transcripts import write_home
+from tests.shared.records import codex
 from tests.shared.records.antigravity import prompt, response
 
 LINES = list[dict[str, Any]]
@@ -28,21 +29,10 @@ def _claude(session: str) -> LINES:
 
 def _codex(session: str) -> LINES:
     return [
-        {
-            "timestamp": "2026-03-02T09:00:00.000Z",
-            "type": "session_meta",
-            "payload": {
-                "id": session,
-                "cwd": "/work/shop",
-                "originator": "codex-tui",
-                "cli_version": "0.200.1",
-            },
-        },
-        {
-            "timestamp": "2026-03-02T09:00:01.000Z",
-            "type": "event_msg",
-            "payload": {"type": "user_message", "message": f"Sort the shelves of {session}"},
-        },
+        codex.line(
+            "session_meta", id=session, cwd="/work/shop", originator="codex-tui", cli_version="0.200.1"
+        ),
+        codex.event("user_message", message=f"Sort the shelves of {session}"),
     ]
 
 

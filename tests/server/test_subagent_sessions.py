@@ -16,6 +16,7 @@ from ash_shared.model.events import ToolResultEvent
 from ash_shared.model.message import StandardMessage
 from ash_shared.model.session import Session
 from tests.server.transcripts import opencode_message, opencode_session, write
+from tests.shared.records import codex
 
 Line = dict[str, Any]
 
@@ -64,20 +65,13 @@ def of_agent(agent: str, *lines: Line) -> list[Line]:
 def rollout(number: int, tokens: int, **meta: Any) -> list[Line]:
     usage = {"input_tokens": tokens, "output_tokens": tokens, "total_tokens": 2 * tokens}
     info = {"last_token_usage": usage, "total_token_usage": usage}
-    lines: list[tuple[str, Line]] = [
-        ("session_meta", {"id": f"{CODEX}{number}", "cwd": "/work/shop", "cli_version": "0.140.0", **meta}),
-        ("event_msg", {"type": "user_message", "message": f"Dig {number}."}),
-        (
-            "response_item",
-            {
-                "type": "message",
-                "role": "assistant",
-                "content": [{"type": "output_text", "text": f"Dug {number}."}],
-            },
-        ),
-        ("event_msg", {"type": "token_count", "info": info}),
+    lines = [
+        codex.line("session_meta", id=f"{CODEX}{number}", cwd="/work/shop", cli_version="0.140.0", **meta),
+        codex.event("user_message", message=f"Dig {number}."),
+        codex.message_item("assistant", f"Dug {number}."),
+        codex.event("token_count", info=info),
     ]
-    return [{"timestamp": "2026-03-03T10:00:00.000Z", "type": type, "payload": body} for type, body in lines]
+    return [{**line, "timestamp": "2026-03-03T10:00:00.000Z"} for line in lines]
 
 
 def started_by(number: int) -> Line:

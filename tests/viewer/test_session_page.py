@@ -16,6 +16,7 @@ import pytest
 from playwright.async_api import Page, Route, expect
 
 from ash_server.api.pages import viewer_pages
+from tests.shared.records import claude
 from tests.viewer.browser import still
 from tests.viewer.logs import SERVER
 from tests.viewer.sessions import Event, Session
@@ -102,24 +103,12 @@ def recent_turns(count: int) -> list[Event]:
 
 
 def user(content: str | list[Event], uuid: str) -> Event:
-    return {
-        "type": "user",
-        "uuid": uuid,
-        "timestamp": "2026-03-10T11:00:00Z",
-        "message": {"role": "user", "content": content},
-    }
+    return claude.line("user", content, uuid=uuid, timestamp="2026-03-10T11:00:00Z")
 
 
 def assistant(id: str, uuid: str, *content: Event, **more: Any) -> Event:
-    message = {
-        "id": id,
-        "type": "message",
-        "role": "assistant",
-        "model": "claude-sonnet-4-5",
-        "content": list(content),
-        **more,
-    }
-    return {"type": "assistant", "uuid": uuid, "timestamp": "2026-03-10T11:00:05Z", "message": message}
+    message = {"id": id, "type": "message", "model": "claude-sonnet-4-5", **more}
+    return claude.line("assistant", list(content), message, uuid=uuid, timestamp="2026-03-10T11:00:05Z")
 
 
 async def open_page(page: Page, address: str) -> None:

@@ -13,6 +13,7 @@ import httpx2
 import pytest
 from playwright.async_api import Locator, Page, Route, expect
 
+from tests.shared.records import claude
 from tests.viewer.browser import elapse, still
 from tests.viewer.hostile import PAYLOADS
 
@@ -82,12 +83,11 @@ async def page(page: Page) -> Page:
 
 
 def user(text: str, at: str) -> dict[str, Any]:
-    return {"type": "user", "timestamp": at, "message": {"role": "user", "content": text}}
+    return claude.line("user", text, timestamp=at)
 
 
 def failed(at: str) -> dict[str, Any]:
-    result = {"type": "tool_result", "tool_use_id": "t", "content": "1 failed", "is_error": True}
-    return {"type": "user", "timestamp": at, "message": {"role": "user", "content": [result]}}
+    return claude.line("user", [claude.tool_result("t", "1 failed", is_error=True)], timestamp=at)
 
 
 def unheard_of(at: str) -> dict[str, Any]:

@@ -5,10 +5,12 @@ from typing import Any
 
 from httpx2 import AsyncClient
 
+from tests.shared.records import claude
+
 
 def line(second: int, *blocks: dict[str, Any], **more: Any) -> dict[str, str]:
-    message = {"role": "assistant", "content": [*blocks, {"type": "text", "text": "Done."}]}
-    record = {"type": "assistant", "timestamp": f"2026-11-02T09:00:0{second}Z", "message": message, **more}
+    time = f"2026-11-02T09:00:0{second}Z"
+    record = claude.line("assistant", [*blocks, claude.text("Done.")], timestamp=time, **more)
     return {"content": json.dumps(record)}
 
 

@@ -11,6 +11,7 @@ from ash_server.api.sessions.projections import PROJECTIONS
 from ash_server.store.connections.pool import connect
 from ash_server.store.log.rebuild import rebuild_events
 from ash_shared.model.events import read_event
+from tests.shared.records.openai_chat import delta_chunk
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
@@ -30,14 +31,11 @@ ANSWER = (
 TURN_TYPES = ["turn_start", "user_message", "tool_call", "tool_result", "assistant_done"]
 
 
-def chunk(text: str, **choice: Any) -> str:
-    """Return a Chat Completions chunk."""
-    delta = {"content": text} if text else {}
-    chunk = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": "gpt-5"}
-    return json.dumps({**chunk, "choices": [{"index": 0, "delta": delta, "finish_reason": None, **choice}]})
+def chunk(text: str, id: str = "c1") -> str:
+    return json.dumps(delta_chunk({"content": text}, id=id))
 
 
-STREAM = [chunk("One "), chunk("file."), chunk("", finish_reason="stop")]
+STREAM = [chunk("One "), chunk("file."), json.dumps(delta_chunk(reason="stop"))]
 
 
 def event(id: str, type: str = "assistant_done", **more: Any) -> dict[str, Any]:
@@ -387,7 +385,7 @@ class TestPages:
 
 
 async def test_collapse_omits_completed_chunks(client: AsyncClient, session: str) -> None:
-    await chunks(client, session, *STREAM, chunk("More").replace("chatcmpl-1", "chatcmpl-2"))
+    await chunks(client, session, *STREAM, chunk("More", "c2"))
 
     whole = ["turn_start", "assistant_done"]
     assert (await types(client, session))[:4] == [
@@ -429,10 +427,7 @@ class TestChunks:
             *(("r1", "t1", type) for type in ("assistant_chunk", "assistant_chunk", "assistant_done")),
             (None, "t1", "turn_end"),
             (None, "t2", "turn_start"),
-            *(
-                ("chatcmpl-1", "t2", type)
-                for type in ("assistant_chunk", "assistant_chunk", "assistant_done")
-            ),
+            *(("c1", "t2", type) for type in ("assistant_chunk", "assistant_chunk", "assistant_done")),
             (None, "t2", "turn_end"),
         ]
         assert [each["sequence"] for each in await listed(client, session, collapse="true")] == [

@@ -9,6 +9,7 @@ from httpx2 import AsyncClient
 from ash_server.store.conversation import standard_pages
 from ash_shared.conversation.standard_messages import transform_messages
 from ash_shared.providers import discover
+from tests.shared.records import claude, codex
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 PLAIN = "[INFO] started"
@@ -16,8 +17,7 @@ PLAIN = "[INFO] started"
 
 def line(number: int, role: str, content: Any, **more: Any) -> str:
     stamp = f"2026-11-02T09:00:{number:02}Z"
-    message = {"role": role, "content": content}
-    return json.dumps({"type": role, "uuid": f"u{number}", "timestamp": stamp, "message": message, **more})
+    return json.dumps(claude.line(role, content, uuid=f"u{number}", timestamp=stamp, **more))
 
 
 def turn(number: int) -> list[str]:
@@ -127,24 +127,17 @@ async def test_turn_over_several_pages_is_counted_once(client: AsyncClient, sess
     counted = {"input_tokens": 9, "output_tokens": 4}
     info = {"total_token_usage": counted, "last_token_usage": counted}
 
-    def wrapped(kind: str, **payload: Any) -> str:
-        return json.dumps({"timestamp": "2026-03-01T00:00:00Z", "type": kind, "payload": payload})
-
-    def item(role: str, words: str) -> str:
-        part = {"type": "input_text" if role == "user" else "output_text", "text": words}
-        return wrapped("response_item", type="message", role=role, content=[part])
-
     def run(number: int) -> list[str]:
-        calls = [
-            wrapped(
-                "response_item", type="function_call", name="ls", arguments="{}", call_id=f"c{number}-{each}"
-            )
-            for each in range(30)
-        ]
-        end = wrapped("event_msg", type="agent_message", message=f"Done {number}.")
+        done = f"Done {number}."
         spent = {**info, "total_token_usage": {"input_tokens": number}}
-        count = wrapped("event_msg", type="token_count", info=spent)
-        return [item("user", f"Go {number}."), *calls, end, item("assistant", f"Done {number}."), count]
+        records = [
+            codex.message_item("user", f"Go {number}."),
+            *(codex.call_item(f"c{number}-{each}", "ls") for each in range(30)),
+            codex.event("agent_message", message=done),
+            codex.message_item("assistant", done),
+            codex.event("token_count", info=spent),
+        ]
+        return list(map(json.dumps, records))
 
     lines = [*run(1), *run(2), *run(3)]
     address = await filled(client, session, lines)

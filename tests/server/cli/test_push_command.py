@@ -37,6 +37,7 @@ from tests.server.opencode_database import (
     update,
     write_database,
 )
+from tests.shared.records.codex import line as codex_line
 from tests.waiting import TIMEOUT, until, wait_until
 
 SESSION = "9f0c1b1e-7d0a-4a63-9d57-3b9a6f1f2f10"
@@ -299,9 +300,8 @@ def test_watch_follows_a_growing_transcript(laptop: Path, server: str, ash: AshC
 
 def test_watch_follows_the_names_in_the_database_of_codex(laptop: Path, server: str, ash: AshClient) -> None:
     thread = "0199c3d2-5a11-7b21-8c55-0c6f7b0e9a01"
-    meta = {"timestamp": "2026-11-01T10:00:00Z", "type": "session_meta", "payload": {"id": thread}}
     path = laptop / f".codex/sessions/2026/11/01/rollout-2026-11-01T10-00-00-{thread}.jsonl"
-    write(path, json.dumps(meta) + "\n")
+    write(path, json.dumps(codex_line("session_meta", id=thread)) + "\n")
     with closing(sqlite3.connect(laptop / ".codex/state_5.sqlite", isolation_level=None)) as codex:
         codex.execute("PRAGMA journal_mode=WAL").fetchall()
         codex.execute("CREATE TABLE threads (id, title, first_user_message, name)")

@@ -12,7 +12,7 @@ from ash_shared import StandardMessage, transform_messages
 from ash_shared.conversation.live_messages import LiveMessages, Update
 from ash_shared.model.message import StandardTokenUsage
 from tests.shared.conftest import CORPUS
-from tests.shared.records.claude import text
+from tests.shared.records.claude import line, text
 
 SAMPLES = {path.name: path.read_text().splitlines() for path in (files("ash_server") / "samples").iterdir()}
 TRANSCRIPTS = [
@@ -25,8 +25,7 @@ MAX_BYTES = 1024 * 1024
 
 def answer(uuid: str, *content: dict[str, Any], id: str = "m1", output: int = 1) -> str:
     usage = {"input_tokens": 10, "output_tokens": output}
-    message = {"id": id, "role": "assistant", "content": content, "usage": usage}
-    return json.dumps({"type": "assistant", "uuid": uuid, "message": message})
+    return json.dumps(line("assistant", content, {"id": id, "usage": usage}, uuid=uuid))
 
 
 CALL = {"type": "tool_use", "id": "c1", "name": "count", "input": {}}

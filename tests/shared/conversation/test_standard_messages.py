@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from ash_shared import StandardMessage, filter_system_messages, transform_messages
 from ash_shared.conversation.paging import transform_page
+from tests.shared.records import claude
 from tests.shared.records.claude import queued, text
 from tests.shared.texts import texts_of
 from tests.shared.transcripts import Short, lines, short_messages
@@ -18,16 +19,16 @@ STANDARD = TypeAdapter(list[StandardMessage])
 
 
 def user(content: Any, **more: Any) -> dict[str, Any]:
-    return {"type": "user", "sessionId": "s1", "message": {"role": "user", "content": content}, **more}
+    return {**claude.line("user", content, sessionId="s1"), **more}
 
 
 def assistant(id: str | None, *blocks: dict[str, Any], usage: Any = None, **more: Any) -> dict[str, Any]:
-    message = {"id": id, "role": "assistant", "model": "m1", "content": list(blocks), "usage": usage}
-    return {"type": "assistant", "sessionId": "s1", "message": message, **more}
+    message = {"id": id, "model": "m1", "usage": usage}
+    return {**claude.line("assistant", list(blocks), message, sessionId="s1"), **more}
 
 
 def result(value: str | None, **more: Any) -> dict[str, Any]:
-    return {"type": "result", "subtype": "success", "result": value, "session_id": "s1", **more}
+    return {**claude.result(value), "result": value, "session_id": "s1", **more}
 
 
 def usage_delta(usage: Any, **more: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.shared.logs import follow, short_events
+from tests.shared.records.openai_chat import delta_chunk
 
 Record = dict[str, Any]
 
@@ -12,11 +13,6 @@ PROMPT = {"role": "user", "content": "Tides?"}
 BEGIN = [("turn_start", {"trigger": "user"}), ("user_message", {"text": "Tides?"})]
 USAGE = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
 TOTALS = {"input_tokens": 5, "output_tokens": 3, "total_tokens": 8, "vendor": USAGE}
-
-
-def chunk(delta: Record, reason: str | None = None, id: str = "c1", **more: Any) -> Record:
-    choice = {"index": 0, "delta": delta, "finish_reason": reason}
-    return {"id": id, "object": "chat.completion.chunk", "model": "m", "choices": [choice], **more}
 
 
 def body(message: Record, reason: str = "stop", id: str = "c1") -> Record:
@@ -37,9 +33,13 @@ CALL_MESSAGE = {
 CALL_DELTA = {"tool_calls": [{"index": 0, "id": "t1", "type": "function", "function": FUNCTION}]}
 RESULT = {"role": "tool", "tool_call_id": "t1", "content": "09:10"}
 
-TEXT = [chunk({"role": "assistant", "content": "At "}), chunk({"content": "ten."}), chunk({}, "stop")]
-USAGE_CHUNK = chunk({}) | {"choices": [], "usage": USAGE}
-CALL = [chunk(CALL_DELTA), chunk({}, "tool_calls", usage=USAGE)]
+TEXT = [
+    delta_chunk({"role": "assistant", "content": "At "}),
+    delta_chunk({"content": "ten."}),
+    delta_chunk({}, "stop"),
+]
+USAGE_CHUNK = delta_chunk({}) | {"choices": [], "usage": USAGE}
+CALL = [delta_chunk(CALL_DELTA), delta_chunk({}, "tool_calls", usage=USAGE)]
 
 TEXT_EVENTS = [
     ("assistant_chunk", {"text": "At "}, "c1"),

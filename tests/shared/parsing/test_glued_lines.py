@@ -10,12 +10,13 @@ from ash_shared.eventlog import Normalizer
 from ash_shared.model.message import Drift
 from ash_shared.parsing.parsed_text import identify
 from tests.shared.logs import context
+from tests.shared.records import claude
 
 
 def record(type: str, uuid: str, text: str, **more: Any) -> str:
-    message = {"role": type, "content": [{"type": "text", "text": text}], **more}
     time = f"2026-01-01T00:00:0{uuid[-1]}Z"
-    return json.dumps({"type": type, "uuid": uuid, "sessionId": "s", "timestamp": time, "message": message})
+    content = [claude.text(text)]
+    return json.dumps(claude.line(type, content, more, uuid=uuid, sessionId="s", timestamp=time))
 
 
 ASKED = record("user", "u1", "Which?")

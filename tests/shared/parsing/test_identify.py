@@ -7,18 +7,15 @@ import pytest
 
 from ash_shared.model.message import Identity
 from ash_shared.parsing.parsed_text import identify, parse_raw
+from tests.shared.records import codex
 
 MESSAGE = {"role": "user", "content": "hi"}
 LINE = {"type": "user", "uuid": "u1", "sessionId": "s1", "cwd": "/work", "message": MESSAGE}
 BODY = '[{"text": "hi", "type": "text"}]'
 FORK = {"sessionId": "s0", "messageUuid": "u0"}
-ITEM = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}
-META = {"id": "c2", "cwd": "/work", "originator": "cli", "cli_version": "1"}
+ITEM: dict[str, Any] = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}
+META: dict[str, Any] = {"id": "c2", "cwd": "/work", "originator": "cli", "cli_version": "1"}
 STAMP = "2026-03-03T10:00:00Z"
-
-
-def codex(kind: str, **payload: Any) -> dict[str, Any]:
-    return {"timestamp": STAMP, "type": kind, "payload": payload}
 
 
 RECORDS: dict[str, tuple[dict[str, Any], Identity]] = {
@@ -36,12 +33,15 @@ RECORDS: dict[str, tuple[dict[str, Any], Identity]] = {
         {"type": "summary", "summary": "S", "leafUuid": "u1"},
         Identity(body=""),
     ),
-    "codex, a header": (codex("session_meta", **META), Identity("c2", "/work", body="")),
+    "codex, a header": (codex.line("session_meta", **META), Identity("c2", "/work", body="")),
     "codex, the header of a fork": (
-        codex("session_meta", **META, forked_from_id="c1"),
+        codex.line("session_meta", **META, forked_from_id="c1"),
         Identity("c2", "/work", origin="c1", body=""),
     ),
-    "codex, an item": (codex("response_item", **ITEM), Identity(body=json.dumps(["response_item", ITEM]))),
+    "codex, an item": (
+        codex.line("response_item", **ITEM),
+        Identity(body=json.dumps(["response_item", ITEM])),
+    ),
     "codex exec": ({"type": "thread.started", "thread_id": "c1"}, Identity("c1", body="")),
     "codex exec, an item": (
         {"type": "item.completed", "item": {"id": "item_0", "type": "reasoning"}},
@@ -124,8 +124,8 @@ HOSTILE: list[Any] = [
     [LINE],
     {**LINE, "uuid": 5, "cwd": [], "agentId": {}, "sessionId": None, "forkedFrom": "s0"},
     {**LINE, "forkedFrom": {"sessionId": 5, "messageUuid": []}},
-    codex("session_meta", id=[], cwd={}, forked_from_id=1),
-    codex("response_item", number=int("9" * 4000), surrogate="\ud800"),
+    codex.line("session_meta", id=[], cwd={}, forked_from_id=1),
+    codex.line("response_item", number=int("9" * 4000), surrogate="\ud800"),
     {"type": "session", "id": {}, "parentSession": 5},
     {"ev": "message", "data": {"ev": "message", "data": LINE}},
     {"projectID": 5, "sessionID": [], "info": "x"},

@@ -17,7 +17,8 @@ from pydantic_ai.messages import FinishReason
 import ash_server
 from ash_shared import StandardMessage, to_otel_genai, transform_messages
 from ash_shared.projections._otel_terms import finish_reason, provider_name
-from tests.shared.records.claude import text
+from tests.shared.records import codex
+from tests.shared.records.claude import line, text
 from tests.shared.texts import files_of
 
 Json = dict[str, Any]
@@ -108,8 +109,7 @@ def read(*records: Any) -> Json:
 
 
 def claude(role: str, *blocks: Any, **fields: Any) -> Json:
-    message = {"role": role, "content": list(blocks), **fields.pop("message", {})}
-    return {"type": role, "uuid": f"{role}-{json.dumps(blocks)}", "message": message, **fields}
+    return line(role, list(blocks), uuid=f"{role}-{json.dumps(blocks)}", **fields)
 
 
 def test_last_answer_is_the_output_and_everything_before_it_the_input() -> None:
@@ -352,10 +352,8 @@ def test_provider_and_reason_of_an_answer() -> None:
 
 
 def test_provider_of_codex_is_in_its_first_record() -> None:
-    answer = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hi"}]}
     attributes = read(
-        {"timestamp": AT, "type": "session_meta", "payload": {"id": "s", "model_provider": "azure"}},
-        {"timestamp": AT, "type": "response_item", "payload": answer},
+        codex.line("session_meta", id="s", model_provider="azure"), codex.message_item("assistant", "Hi")
     )
 
     assert attributes["gen_ai.provider.name"] == "azure.ai.openai"

@@ -9,7 +9,7 @@ from ash_shared import parse_message, to_session_summary, transform_messages
 from ash_shared.eventlog import Event
 from ash_shared.projections.search_text import passages
 from tests.shared.providers.test_claude_events import follow
-from tests.shared.records.claude import USAGE, assistant, call, text
+from tests.shared.records.claude import USAGE, assistant, call, line, text
 
 Record = dict[str, Any]
 
@@ -74,7 +74,7 @@ def test_owners_of_sessions_are_not_shown(type: str) -> None:
 
 
 def prompt(words: str) -> Record:
-    return {"type": "user", "message": {"role": "user", "content": words}, "uuid": "u1", "parentUuid": None}
+    return line("user", words, uuid="u1", parentUuid=None)
 
 
 def answer(*blocks: Any, usage: Record = USAGE) -> Record:

@@ -11,6 +11,7 @@ from ash_shared.model.blocks import text_block
 from ash_shared.providers.claude.senders import find_sender, is_typed
 from ash_shared.records.steps import MessageSender
 from tests.shared.providers.test_claude_events import follow
+from tests.shared.records import claude
 from tests.shared.records.claude import assistant, text
 
 Record = dict[str, Any]
@@ -114,15 +115,7 @@ def test_find_sender(name: str) -> None:
 
 
 def line(words: Any, uuid: str, **keys: Any) -> Record:
-    message = {"role": "user", "content": words}
-    return {
-        "type": "user",
-        "message": message,
-        "uuid": uuid,
-        "sessionId": "s",
-        "parentUuid": "p" + uuid,
-        **keys,
-    }
+    return {**claude.line("user", words, uuid=uuid, sessionId="s", parentUuid=f"p{uuid}"), **keys}
 
 
 def answer(words: str, id: str) -> Record:

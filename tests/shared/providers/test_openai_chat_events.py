@@ -8,6 +8,7 @@ import pytest
 
 from tests.shared.conftest import CORPUS
 from tests.shared.logs import follow, short_events, texts
+from tests.shared.records.openai_chat import chunk_without_choices, delta_chunk
 
 Record = dict[str, Any]
 ShortEvent = tuple[Any, ...]
@@ -22,18 +23,6 @@ PROMPT = {
 DONE = "[DONE]"
 USAGE = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
 TOTALS = {"input_tokens": 5, "output_tokens": 3, "total_tokens": 8, "vendor": USAGE}
-
-
-def delta_chunk(
-    delta: Any = None, reason: str | None = None, *, id: str | None = "c1", **more: Any
-) -> Record:
-    """Return a chunk of one choice, by default the first."""
-    choice = {"index": more.pop("index", 0), "delta": delta or {}, "finish_reason": reason}
-    return {"id": id, "object": "chat.completion.chunk", "model": "m", "choices": [choice]} | more
-
-
-def chunk_without_choices(**more: Any) -> Record:
-    return {"id": "c1", "object": "chat.completion.chunk", "model": "m", "choices": [], **more}
 
 
 def calls_delta(*deltas: Record) -> Record:
@@ -748,10 +737,6 @@ def test_emits_all_text_of_captured_streams(path: Path) -> None:
 def test_request_emits_only_new_messages() -> None:
     """In an agent loop each request repeats the whole conversation."""
 
-    def chunk_record(id: str, delta: Any, finish: str | None = None) -> dict[str, Any]:
-        choice = {"index": 0, "delta": delta, "finish_reason": finish}
-        return {"id": id, "object": "chat.completion.chunk", "choices": [choice]}
-
     call = {"id": "t1", "type": "function", "function": {"name": "tide", "arguments": "{}"}}
     first_request = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "High tide?"}]
     second_request = [
@@ -767,9 +752,9 @@ def test_request_emits_only_new_messages() -> None:
     events = follow(
         [
             {"model": "m", "messages": first_request},
-            chunk_record("r1", {"role": "assistant", "tool_calls": [{"index": 0, **call}]}, "tool_calls"),
+            delta_chunk({"role": "assistant", "tool_calls": [{"index": 0, **call}]}, "tool_calls", "r1"),
             {"model": "m", "messages": second_request},
-            chunk_record("r2", {"role": "assistant", "content": "At 06:12."}, "stop"),
+            delta_chunk({"role": "assistant", "content": "At 06:12."}, "stop", "r2"),
             {"model": "m", "messages": third_request},
         ],
         ends=True,

@@ -11,6 +11,11 @@ STOP = {"type": "message_stop"}
 USAGE = {"input_tokens": 9, "output_tokens": 1, "cache_read_input_tokens": 4, "service_tier": "standard"}
 
 
+def line(role: str, content: Any, message: Record | None = None, **more: Any) -> Record:
+    """Return a line of a session file; `message` has more fields of the message."""
+    return {"type": role, "message": {"role": role, "content": content, **(message or {})}, **more}
+
+
 def user(content: Any, **more: Any) -> Record:
     return {"type": "user", "message": {"role": "user", "content": content}, "session_id": "s", **more}
 

@@ -9,16 +9,16 @@ def exec_item(state: str, kind: str, id: str = "item_0", **rest: Any) -> Record:
     return {"type": f"item.{state}", "item": {"id": id, "type": kind, **rest}}
 
 
+def line(kind: str, /, time: str = "2026-02-03T04:05:06Z", **payload: Any) -> Record:
+    return {"timestamp": time, "type": kind, "payload": payload}
+
+
 def item(kind: str, /, **payload: Any) -> Record:
-    return {
-        "timestamp": "2026-02-03T04:05:06Z",
-        "type": "response_item",
-        "payload": {"type": kind, **payload},
-    }
+    return line("response_item", type=kind, **payload)
 
 
 def event(kind: str, /, **payload: Any) -> Record:
-    return {"timestamp": "2026-02-03T04:05:06Z", "type": "event_msg", "payload": {"type": kind, **payload}}
+    return line("event_msg", type=kind, **payload)
 
 
 def completed(kind: str, /, **rest: Any) -> Record:

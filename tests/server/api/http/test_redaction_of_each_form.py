@@ -14,6 +14,7 @@ from ash_client import AshClient
 from ash_server.history_tools import _TOOLS
 from tests.secret_samples import ALNUM, SECRETS
 from tests.server.api.conftest import SHARED
+from tests.shared.records import claude
 from tests.waiting import TIMEOUT, wait_until
 
 PASSWORD = "correct/horse+battery".replace("/", "-")
@@ -56,25 +57,19 @@ PAGES = ["", ".md", ".json", ".jsonl", ".html"]
 
 
 def user(content: Any) -> dict[str, Any]:
-    return {"type": "user", "uuid": str(uuid4()), "message": {"role": "user", "content": content}}
+    return claude.line("user", content, uuid=str(uuid4()))
 
 
 def assistant(*content: dict[str, Any]) -> dict[str, Any]:
-    message = {"id": f"msg_{uuid4()}", "role": "assistant", "content": content}
-    return {"type": "assistant", "uuid": str(uuid4()), "message": message}
+    return claude.line("assistant", content, {"id": f"msg_{uuid4()}"}, uuid=str(uuid4()))
 
 
 def chunks(text: str) -> Iterator[dict[str, Any]]:
     """Yield the records of an incomplete streamed answer."""
-    start = {"type": "message_start", "message": {"id": f"msg_{uuid4()}", "role": "assistant", "content": []}}
-    block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
     pieces = [text[at : at + 9] for at in range(0, len(text), 9)]
-    deltas = [
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": piece}}
-        for piece in pieces
-    ]
-    for event in (start, block, *deltas):
-        yield {"type": "stream_event", "uuid": str(uuid4()), "session_id": "s", "event": event}
+    deltas = [claude.block_delta(0, type="text_delta", text=piece) for piece in pieces]
+    for event in (claude.message_start(f"msg_{uuid4()}"), claude.block_start(0, claude.text("")), *deltas):
+        yield {**claude.stream_event(event), "uuid": str(uuid4())}
 
 
 def lines(secret: str) -> Iterator[str]:

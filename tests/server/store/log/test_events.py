@@ -20,6 +20,7 @@ from ash_server.store.session_rows import get_session
 from ash_server.store.sessions import create_session
 from tests.cluster import not_on_cluster
 from tests.server.store.maintenance.test_reindex import alembic
+from tests.shared.records.openai_chat import delta_chunk
 
 UNKNOWN_SESSION = UUID("00000000-0000-4000-8000-000000000000")
 
@@ -285,13 +286,8 @@ async def test_appending_to_outdated_session_leaves_it_outdated(
     assert await outdated_sessions(connection) == [session_id]
 
 
-def stream_chunk(delta: dict[str, Any], **choice: Any) -> str:
-    choices = [{"index": 0, "delta": delta, "finish_reason": None, **choice}]
-    return json.dumps({"id": "c-1", "object": "chat.completion.chunk", "choices": choices})
-
-
-STREAM = [stream_chunk({"content": "One "}), stream_chunk({"content": "file."})]
-STREAM_END = stream_chunk({}, finish_reason="stop")
+CHUNKS = [delta_chunk({"content": "One "}), delta_chunk({"content": "file."}), delta_chunk(reason="stop")]
+STREAM = list(map(json.dumps, CHUNKS))
 
 GROUPED = "SELECT type FROM events WHERE session_id = %b AND chunk_group IS NOT NULL ORDER BY sequence"
 
@@ -308,7 +304,7 @@ async def test_only_logs_with_chunks_index_the_events_that_supersede_them(
     before = [name for _, _, name in DERIVED]
     await store(connection, session_id, *LINES)
     assert await grouped() == []
-    for line in (*STREAM, STREAM_END):
+    for line in STREAM:
         await store(connection, session_id, line)
     streamed = ["assistant_chunk", "assistant_chunk", "assistant_done"]
     assert await grouped() == streamed

@@ -31,6 +31,7 @@ from ash_server.store.sessions import create_session
 from ash_shared.eventlog import Normalizer
 from tests.cluster import not_on_cluster
 from tests.shared.conftest import CORPUS
+from tests.shared.records import claude
 
 SAMPLES = sorted((Path(__file__).parents[4] / "ash_server" / "samples").glob("*.jsonl"))
 MAX_LINES = 300
@@ -223,20 +224,10 @@ async def test_events_read_the_same(connection: AsyncConnection, path: Path) -> 
 
 
 def result_line(content: Any, **more: Any) -> str:
-    block = {"type": "tool_result", "tool_use_id": "t-1", "content": content}
-    return compact({"type": "user", "message": {"role": "user", "content": [block]}, **more})
+    return compact(claude.line("user", [claude.tool_result("t-1", content)], **more))
 
 
-CALL = compact(
-    {
-        "type": "assistant",
-        "message": {
-            "id": "msg_1",
-            "role": "assistant",
-            "content": [{"type": "tool_use", "id": "t-1", "name": "Bash", "input": {"command": "ls"}}],
-        },
-    }
-)
+CALL = compact(claude.line("assistant", [claude.call("t-1", "Bash", command="ls")], {"id": "msg_1"}))
 
 
 async def results(connection: AsyncConnection, session_id: UUID, **page: Any) -> list[Any]:

@@ -18,6 +18,9 @@ from ash_server.store.log.writer import StreamIds
 from ash_server.store.maintenance.vacuum import vacuum
 from ash_shared.model.events import ChatEvent
 from tests.cluster import not_on_cluster
+from tests.shared.records import codex
+from tests.shared.records.claude import line
+from tests.shared.records.openai_chat import delta_chunk
 from tests.waiting import until, wait_until
 
 CANARY = "zqcanary7"
@@ -52,16 +55,11 @@ async def places_of(tables: AsyncConnection, text: str) -> list[str]:
 
 
 def claude(type: str, uuid: str, content: Any, **fields: Any) -> str:
-    return json.dumps({"type": type, "uuid": uuid, "message": {"role": type, "content": content}, **fields})
+    return json.dumps(line(type, content, uuid=uuid, **fields))
 
 
-def codex(type: str, payload: dict[str, Any]) -> str:
-    return json.dumps({"timestamp": "2026-11-02T09:31:55.002Z", "type": type, "payload": payload})
-
-
-def delta(content: str | None, **choice: Any) -> str:
-    choices = [{"index": 0, "delta": {"content": content} if content else {}, **choice}]
-    return json.dumps({"id": "c1", "object": "chat.completion.chunk", "model": "m", "choices": choices})
+def delta(content: str | None, reason: str | None = None) -> str:
+    return json.dumps(delta_chunk({"content": content} if content else {}, reason))
 
 
 class Case(NamedTuple):
@@ -77,14 +75,16 @@ TOOL_RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": BIG}
 GO = claude("user", "u0", "go")
 DONE = claude("assistant", "u9", [{"type": "text", "text": "done"}])
 
-CODEX = (
-    codex("session_meta", {"id": "s1", "cwd": "/w"}),
-    codex("event_msg", {"type": "user_message", "message": BIG}),
-    codex(
-        "response_item",
-        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": BIG}]},
-    ),
-    codex("event_msg", {"type": "agent_message", "message": "ok"}),
+CODEX = tuple(
+    map(
+        json.dumps,
+        (
+            codex.line("session_meta", id="s1", cwd="/w"),
+            codex.event("user_message", message=BIG),
+            codex.message_item("user", BIG),
+            codex.event("agent_message", message="ok"),
+        ),
+    )
 )
 
 CASES = {
@@ -137,7 +137,7 @@ CASES = {
     "copy, then original": Case(CODEX, (3, 2)),
     "original, then copy": Case(CODEX, (2, 3), is_reset=True),
     "chunk of a stream": Case(
-        [delta("one "), delta(f"{CANARY} "), delta("two"), delta(None, finish_reason="stop")],
+        [delta("one "), delta(f"{CANARY} "), delta("two"), delta(None, "stop")],
         (2,),
         is_reset=True,
     ),

@@ -20,15 +20,16 @@ from ash_server.store.search.index import count_pending, index_pending, reindex_
 from ash_server.store.search.query import find
 from ash_server.store.session_rows import get_session
 from ash_server.store.sessions import create_session, delete_session
+from tests.shared.records import claude
+from tests.shared.records.openai_chat import delta_chunk
 
 UNKNOWN_SESSION = UUID("00000000-0000-4000-8000-000000000000")
 
 
 def line(type: str, second: int, *blocks: Any, **more: Any) -> str:
     content = list(blocks) if blocks[0].__class__ is dict else blocks[0]
-    message = {"role": type, "content": content, "id": f"msg_{second}"}
-    named = {"type": type, "uuid": f"u-{second}", "timestamp": f"2026-11-02T09:00:{second:02}Z"}
-    return json.dumps({**named, "message": message, **more})
+    named = {"uuid": f"u-{second}", "timestamp": f"2026-11-02T09:00:{second:02}Z", **more}
+    return json.dumps(claude.line(type, content, {"id": f"msg_{second}"}, **named))
 
 
 def text_block(text: str) -> dict[str, Any]:
@@ -164,8 +165,7 @@ async def test_result_fields(connection: AsyncConnection, orchard: UUID) -> None
 
 async def test_finds_streamed_text_when_complete(connection: AsyncConnection, session_id: UUID) -> None:
     def delta(text: str) -> str:
-        choice = {"index": 0, "delta": {"content": text}}
-        return json.dumps({"id": "c1", "object": "chat.completion.chunk", "choices": [choice]})
+        return json.dumps(delta_chunk({"content": text}))
 
     await store(connection, session_id, delta("Three que"), delta("tzals fly."))
     await index_pending(connection)

@@ -14,6 +14,7 @@ from ash_server.cli.import_.options import ImportOptions
 from ash_server.file_access import FileAccess
 from ash_server.store import Store
 from ash_server.transfer.importing.databases.codex_names import SessionName, name_of
+from tests.shared.records.codex import event, line
 
 THREADS = {number: f"0199c3d2-5a11-7b21-8c55-0c6f7b0e9a0{number}" for number in range(1, 5)}
 PROMPT = "When is high water?"
@@ -21,15 +22,10 @@ COLUMNS = "id TEXT PRIMARY KEY, rollout_path TEXT, title TEXT, first_user_messag
 
 
 def rollout(home: Path, number: int, *more: str) -> Path:
-    lines = [
-        {"type": "session_meta", "payload": {"id": THREADS[number], "cwd": "/work"}},
-        {"type": "event_msg", "payload": {"type": "user_message", "message": PROMPT}},
-    ]
+    lines = [line("session_meta", id=THREADS[number], cwd="/work"), event("user_message", message=PROMPT)]
     path = home / f"sessions/2026/11/01/rollout-2026-11-01T10-00-00-{THREADS[number]}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(
-        "".join(json.dumps({"timestamp": "2026-11-01T10:00:00Z", **line}) + "\n" for line in lines)
-    )
+    path.write_text("".join(json.dumps(each) + "\n" for each in lines))
     return path
 
 
