@@ -1,5 +1,7 @@
 """State the usage and cost of answers as values for a store, as `usage` counts them for the turns."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ash_shared.eventlog.dedupe.digests import text_digest
@@ -82,6 +84,30 @@ def _detailed_counts(usage: Block, details: UsageDetails) -> Counts:
 def _count(usage: Block, name: str) -> int:
     count = usage.get(name)
     return count if count.__class__ is int and 0 <= count <= MAX_COUNT else 0
+
+
+def answers_of(output: LineOutput, part: Part, key: str, usage: Block, cost: float | None) -> list[Answer]:
+    """Return the answer of a part, or the total of several by model."""
+    answer = answer_of(output, part, key, usage, cost)
+    if not part.usage_by_model:
+        return [answer]
+    return _by_model(answer._replace(is_request=False), part.usage_by_model)
+
+
+def _by_model(total: Answer, usage_by_model: Mapping[str, Block]) -> list[Answer]:
+    """Return a total by model if the usage of the models adds up to it; the cost stays without a model."""
+    by_model = {model: counts_of(usage) for model, usage in usage_by_model.items()}
+    if len(by_model) == 1:
+        return [total._replace(facts=total.facts._replace(model=model_name(model))) for model in by_model]
+    if Counts(*map(sum, zip(*by_model.values(), strict=True))) != total.counts:
+        return [total]
+    parts = [
+        total._replace(
+            key=total.key and f"{total.key}/{model}", counts=counts, facts=Facts(model_name(model)), cost=None
+        )
+        for model, counts in by_model.items()
+    ]
+    return parts if total.cost is None else [*parts, total._replace(counts=NO_COUNTS)]
 
 
 def answer_of(output: LineOutput, part: Part, key: str, usage: Block, cost: float | None = None) -> Answer:
@@ -176,24 +202,34 @@ def _nano_dollars(cost: float | None) -> int | None:
     return None if cost is None or not abs(cost) <= _MAX_COST else round(cost * 1_000_000_000)
 
 
-def state_total(
-    output: LineOutput, turn: Turn, key: str, total: Block | None, cost: float | None, time: int | None = None
+def state_total(  # noqa: PLR0913  # one argument per input
+    output: LineOutput,
+    turn: Turn,
+    key: str,
+    total: Block | None,
+    cost: float | None,
+    *,
+    by_model: Mapping[str, Block] = MappingProxyType({}),
+    time: int | None = None,
 ) -> None:
     """State the difference between the total of a turn and its answers so far; `cost` is the difference of costs.
 
     A total does not contain lines of subagents: the values that undo them have their agents.
     """
-    known = turn.stated_answers
-    for agent, answers in known.items() if total is not None else ():
+    for agent, answers in turn.stated_answers.items() if total is not None else ():
         if agent:
-            undone = Answer(
-                f"{key}/{agent}", NO_COUNTS.minus(Counts(*answers.counts)), _facts_in(answers), agent=agent
+            undone = NO_COUNTS.minus(Counts(*answers.counts))
+            _add_difference(
+                output, turn, Answer(f"{key}/{agent}", undone, _facts_in(answers), agent=agent), time
             )
-            _add_difference(output, turn, undone, time)
-    main = known.get("") or StatedAnswers(list(NO_COUNTS), [output.state.model, "", "", ""])
-    less = Counts(*main.counts)
+    main = turn.stated_answers.get("")
+    less = NO_COUNTS if main is None else Counts(*main.counts)
     counts = NO_COUNTS if total is None else _total_counts(total, less).minus(less)
-    _add_difference(output, turn, Answer(key, counts, _facts_in(main), cost), time)
+    facts = Facts(output.state.model) if main is None else _facts_in(main)
+    difference = Answer(key, counts, facts, cost)
+    splits = by_model if main is None else {}
+    for each in _by_model(difference, splits) if splits else [difference]:
+        _add_difference(output, turn, each, time)
 
 
 def _facts_in(answers: StatedAnswers) -> Facts:

@@ -121,7 +121,7 @@ def _emit_error(output: LineOutput, part: Part, error: Block) -> None:
 
 def _count_costs(output: LineOutput, part: Part) -> None:
     if part.relation == "turn_end":
-        turns.end_explicit_turn(output, part.usage, part.cost)
+        turns.end_explicit_turn(output, part)
         return
     if part.relation == "section":
         if part.usage is not None or part.cost is not None:

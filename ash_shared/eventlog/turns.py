@@ -197,17 +197,15 @@ def _emit_interrupt(output: LineOutput, reason: str, mode: str, error: Block | N
     output.state.is_interrupted = True
 
 
-def end_explicit_turn(
-    output: LineOutput, total: Block | None = None, total_cost: float | None = None, *, partial: bool = False
-) -> None:
-    """End the turn with its total usage, or else the sum of its answers, and with the total cost of the session."""
-    turn, cost = (
-        output.state.turn,
-        usage.cost_since_last(output.state, total_cost, output.header.session_id or ""),
-    )
+def end_explicit_turn(output: LineOutput, end: steps.Part | None = None, *, partial: bool = False) -> None:
+    """End the turn; `end` may state its total usage, which replaces the sum of its answers, and the total cost of the
+    session."""
+    turn, total_cost = output.state.turn, None if end is None else end.cost
+    cost = usage.cost_since_last(output.state, total_cost, output.header.session_id or "")
     if turn is None:
         return
-    usage.count_total(output, turn, total, cost)
+    if end is not None:
+        usage.count_total(output, turn, end, cost)
     end_turn(output, partial=partial)
 
 

@@ -130,8 +130,8 @@ def count_part(output: LineOutput, part: Part) -> None:
         _count_for_agent(turn, agent, key, usage or {})
     stated = _usage_so_far(turn, key) if usage is None else usage
     cost = turn.cost_by_answer.get(digests.text_digest(key), part.cost) if key else part.cost
-    answer = answers.answer_of(output, part, key, stated, cost)
-    answers.state_answer(output, turn, answer._replace(agent=agent, is_request=not part.is_total), before)
+    for answer in answers.answers_of(output, part, key, stated, cost):
+        answers.state_answer(output, turn, answer._replace(agent=agent), before)
 
 
 def _agent_of(part: Part) -> str:
@@ -140,11 +140,11 @@ def _agent_of(part: Part) -> str:
     return agent or ""
 
 
-def count_total(output: LineOutput, turn: Turn, total: Block | None, cost: float | None) -> None:
+def count_total(output: LineOutput, turn: Turn, part: Part, cost: float | None) -> None:
     """Count the total usage and cost of a turn instead of its answers, as far as they are known."""
-    less = turn.cost or 0.0
-    difference = None if cost is None else cost - less
-    answers.state_total(output, turn, f"turn/{output.state.turns}", total, difference)
+    total, key = part.usage, f"turn/{output.state.turns}"
+    difference = None if cost is None else cost - (turn.cost or 0.0)
+    answers.state_total(output, turn, key, total, difference, by_model=part.usage_by_model)
     if total is not None:
         turn.usage_by_answer, turn.usage_by_agent = {"": total}, {}
     turn.cost = turn.cost if cost is None else cost

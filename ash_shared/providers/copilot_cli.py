@@ -388,10 +388,14 @@ def _shutdown_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     Counts of 0 say nothing: the session was resumed and left again, or its model is free.
     """
     data = record["data"]
-    total = _total([value_at(metrics, "usage") for metrics in (data.get("modelMetrics") or {}).values()])
+    usages = {
+        model: value_at(metrics, "usage") for model, metrics in (data.get("modelMetrics") or {}).items()
+    }
+    total = _total(list(usages.values()))
     is_by_call = "usageAccountingWatermarks" in data
     usage = None if is_by_call or not any(total.values()) else _standard_usage(total, pick(data, *_TOTALS))
-    part = Part(role=None, usage=usage, metadata=_costs(data))
+    by_model = {model: known for model, each in usages.items() if (known := _standard_usage(each, None))}
+    part = Part(role=None, usage=usage, usage_by_model=by_model if usage else {}, metadata=_costs(data))
     return [part] if usage or part.metadata else []
 
 
@@ -675,6 +679,7 @@ def header(record: Record) -> RecordHeader:
     name = text_at(record, "type")
     data = record.get("data")
     is_start = name == "session.start"
+    context = data if name == "session.context_changed" else value_at(data, "context")
     return RecordHeader(
         uuid=_uuid(record),
         timestamp=to_milliseconds(record.get("timestamp")),
@@ -682,6 +687,9 @@ def header(record: Record) -> RecordHeader:
         client_version=text_at(data, "copilotVersion") if is_start else None,
         model=None if _agent(record) else first_text(data, ("model", "newModel", "selectedModel")),
         title=text_at(data, "title") if name == "session.title_changed" else None,
+        folder=text_at(context, "cwd"),
+        branch=text_at(context, "branch"),
+        root=text_at(context, "gitRoot"),
     )
 
 

@@ -271,6 +271,7 @@ def header(record: Record) -> RecordHeader:
         or (text_at(record, "modelId") if wire_type == "model_change" else None),
         title=text_at(record, "name") if wire_type == "session_info" else None,
         parent=_parent_session(record) if is_session else None,
+        folder=text_at(record, "cwd") if is_session else None,
     )
 
 

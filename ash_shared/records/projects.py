@@ -27,9 +27,9 @@ def _without_end_slash(path: str) -> str:
 
 
 _INSIDE_REPOSITORY = re.compile(
-    r"(?P<repository>.+?)[/\\](?:\.claude[/\\]worktrees|\.worktrees)[/\\][^/\\]+(?:[/\\].*)?", re.DOTALL
+    r"(?P<repository>.+?)(?:[/\\]\.claude[/\\]worktrees|[/\\]?\.worktrees)[/\\][^/\\]+(?:[/\\].*)?", re.DOTALL
 )
-"""Worktrees in a folder of their repository: of Claude Code, and by a common convention."""
+"""Worktrees in or beside their repository: of Claude Code and VS Code, and by a common convention."""
 
 _OUTSIDE_REPOSITORY = tuple(
     re.compile(layout + r"(?:[/\\].*)?\Z", re.DOTALL)

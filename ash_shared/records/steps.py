@@ -146,8 +146,8 @@ class Part(Struct, frozen=True, kw_only=True):
     """The section of the record that contains this message, if the record contains several messages."""
     usage: Block | None = None
     """From `token_usage`; if several parts report usage for one message, the last one counts."""
-    is_total: bool = False
-    """True if the usage is a total of several answers."""
+    usage_by_model: Mapping[str, Block] = {}
+    """For usage that is a total of several answers: its part by model, if known."""
     cost: float | None = None
     """In US dollars: the cost of the answer. If the part ends the turn, the cost of the whole session so far."""
     message_id: str | None = None
@@ -256,11 +256,14 @@ class ChunkEnd(NamedTuple):
     """Further payload keys of the complete items: `stopReason` for texts, `partial` for unfinished items."""
 
 
+ResponseBegin = Literal["always", "unless_same_id", "if_other_id", "if_none_open"]
+
+
 class ResponseStart(NamedTuple):
     """A response of the model begins."""
 
     id: str | None
-    begins: Literal["always", "unless_same_id", "if_other_id", "if_none_open"] = "always"
+    begins: ResponseBegin = "always"
     """When the step begins a response; otherwise it continues the open one. unless_same_id: unless the open response
     has this id. if_other_id, for ids repeated by chunks: a different id is a different response, and an id is not
     reused after its response has ended. if_none_open: for repeated ids that may change within a response."""
@@ -364,7 +367,7 @@ _FIELD_TYPES: Mapping[type, tuple[tuple[str, tuple[type, ...]], ...]] = {
     CurrentAgent: (("name", _STR), ("key", _OPTIONAL_STR)),
     Emit: (("type", _STR), ("payload", _DICT), ("key", _STR)),
     Part: (("slot", _OPTIONAL_STR), ("section", _OPTIONAL_STR), ("fields", _DICT)),
-    ResponseStart: (("id", _OPTIONAL_STR),),
+    ResponseStart: (("id", _OPTIONAL_STR), ("model", _OPTIONAL_STR)),
     Scope: (("parent_call", _STR),),
     TurnStart: (("id", _OPTIONAL_STR),),
 }

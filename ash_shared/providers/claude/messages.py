@@ -40,6 +40,9 @@ def header(record: Record) -> RecordHeader:
         title=name or first_text(record, _TITLES.get(text_at(record, "type"), ())),
         is_title_of_person=name is not None,
         agent=_agent_of_session(record),
+        folder=text_at(record, "cwd"),
+        branch=text_at(record, "gitBranch"),
+        root=text_at(record, "worktreeSession", "originalCwd"),
     )
 
 
@@ -317,11 +320,26 @@ def result_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
             blocks=parsed.blocks if failed else texts,
             usage=standard_usage(record.get("usage")),
             metadata={"stop_reason": text_at(record, "stop_reason")},
+            usage_by_model=_usage_by_model(record.get("modelUsage")),
             cost=cost_at(record, "total_cost_usd"),
             error=_run_error(record) if failed else None,
             relation="turn_end",
         )
     ]
+
+
+def _usage_by_model(models: Any) -> dict[str, Block]:
+    usages = {
+        model: token_usage(
+            None,
+            input=count_at(usage, "inputTokens"),
+            output=count_at(usage, "outputTokens"),
+            cache_read=count_at(usage, "cacheReadInputTokens"),
+            cache_creation=count_at(usage, "cacheCreationInputTokens"),
+        )
+        for model, usage in (models.items() if isinstance(models, dict) else ())
+    }
+    return {model: usage for model, usage in usages.items() if usage is not None}
 
 
 def _run_error(record: Record) -> Block:

@@ -32,6 +32,7 @@ from ash_shared.records.steps import (
     Chunk,
     ChunkEnd,
     Emit,
+    ResponseBegin,
     ResponseEnd,
     ResponseStart,
     Scope,
@@ -73,13 +74,17 @@ def _event_steps(table: _EventTable, event: _Event, record: Record) -> list[Step
 
 def _begin_cli_response(event: _Event) -> list[Step]:
     """Begin a response, unless lines with its id have already begun it."""
-    return [ResponseStart(text_at(event, "message", "id"), begins="if_other_id")]
+    return [_response_start(event["message"], begins="if_other_id")]
+
+
+def _response_start(message: Record, begins: ResponseBegin = "always") -> Step:
+    return ResponseStart(text_at(message, "id"), begins, text_at(message, "model"))
 
 
 def _begin_api_response(event: _Event) -> list[Step]:
     message = event["message"]
     complete_blocks = [_assistant_part(parse_block(block)) for block in message.get("content") or []]
-    return [ResponseStart(text_at(message, "id")), *complete_blocks, *_usage_update(message.get("usage"))]
+    return [_response_start(message), *complete_blocks, *_usage_update(message.get("usage"))]
 
 
 def _usage_update(usage: Any) -> list[Step]:

@@ -341,7 +341,13 @@ def header(record: Record) -> RecordHeader:
         agent=_agent_of_session(record, body),
         ordinal=count_at(record, "ordinal"),
         own_ordinal=_own_ordinal(record, body),
+        folder=text_at(body, "cwd") if record.get("type") in _WITH_FOLDER else None,
+        branch=text_at(body, "git", "branch"),
     )
+
+
+_WITH_FOLDER = ("session_meta", "turn_context")
+"""Types of the lines with the folder of the agent; others have the folder of a command."""
 
 
 def identify(record: Record) -> Identity:

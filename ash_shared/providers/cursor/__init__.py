@@ -260,6 +260,7 @@ def header(record: Record) -> RecordHeader:
         timestamp=to_milliseconds(record.get("timestamp_ms")),
         session_id=first_text(record, ("session_id", "agent_id")),
         model=text_at(record, "model"),
+        folder=text_at(record, "cwd"),
     )
 
 

@@ -151,7 +151,15 @@ def header(document: Record) -> RecordHeader:
         parent=parent,
         agent=None if not is_session else (text_at(fields, "id") if parent else ""),
         last_timestamp=latest_time(_times(document)),
+        folder=text_at(fields, "directory") if is_session else text_at(fields, "path", "cwd"),
+        root=_root(fields),
     )
+
+
+def _root(message: Record) -> str | None:
+    """Return the root of the repository; a folder without one has `/`."""
+    root = text_at(message, "path", "root")
+    return None if root == "/" else root
 
 
 def identify(document: Record) -> Identity:

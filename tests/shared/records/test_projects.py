@@ -13,6 +13,7 @@ PROJECTS = [
     ("/home/ada/app/.claude/worktrees/fix/src/.worktrees/x", None, "/home/ada/app"),
     ("/home/ada/app/.claude/worktrees", None, "/home/ada/app/.claude/worktrees"),
     ("/home/ada/app/.worktrees/fix/src", None, "/home/ada/app"),
+    ("/home/ada/app.worktrees/fix", None, "/home/ada/app"),
     (r"C:\work\app\.claude\worktrees\fix", None, r"C:\work\app"),
     ("C:\\work\\app\\", None, r"C:\work\app"),
     ("/home/ada/.codex/worktrees/4f1c/app", None, "/home/ada/.codex/worktrees/app"),
