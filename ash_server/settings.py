@@ -53,6 +53,8 @@ class Settings:
     """Seconds that a statement of the server may take."""
     prepare_threshold: int | Literal["never"] | None = None
     """How often the server runs a statement before PostgreSQL keeps its plan. None means 5, or never with a pooler."""
+    prices: Path | None = None
+    """A file of one's own prices."""
 
     @classmethod
     def load(cls, environ: Mapping[str, str] = os.environ) -> Self:
@@ -237,6 +239,7 @@ _PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "pool_size": (_integer(3, 1000), "a number of connections from 3 to 1000"),
     "statement_timeout": (_integer(1, 86400), "a number of seconds from 1 to 86400"),
     "prepare_threshold": (_threshold, "a number of executions from 0 to 1000, or never"),
+    "prices": (lambda text: Path(text).expanduser(), "a file"),
 }
 
 _DOTENV = Path(".env")

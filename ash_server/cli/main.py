@@ -42,6 +42,7 @@ COMMANDS = {
     "open": ("open", "Open a session in the browser, or the list of all sessions."),
     "openapi": ("openapi", "Print the OpenAPI document of the API."),
     "parse": ("parse", "Read a file as typed content, without a database."),
+    "prices": ("prices", "Show and update the prices that costs are calculated with."),
     "prune": ("prune", "Delete sessions without recent activity."),
     "push": ("push.command", "Send transcripts to a server, each as a session."),
     "reindex": (

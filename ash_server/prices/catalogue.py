@@ -1,0 +1,52 @@
+"""The models with prices: of genai-prices or its update, and one's own. Importing it loads genai-prices."""
+
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+from genai_prices import types
+
+from ash_server.prices.matching import find_model
+from ash_server.prices.names import normalize, places
+from ash_server.prices.own_prices import OwnPrices, read_own_prices
+from ash_server.prices.price_data import read_update
+from ash_server.prices.rates import PricedModel
+
+PACKAGE = "genai-prices"
+
+
+class Catalogue(NamedTuple):
+    lists: Mapping[str, list[types.ModelInfo]]
+    """The models of each provider."""
+    own: OwnPrices
+    revision: str
+
+    def find(self, source: str, model: str) -> PricedModel | None:
+        """Return the public prices of a model, named as in records of a source."""
+        for provider, name in places(source, normalize(model)):
+            if found := find_model(self.lists.get(provider, ()), name):
+                return PricedModel(provider, found)
+        return None
+
+    def find_own(self, model: str) -> PricedModel | None:
+        """Return one's own prices of a model."""
+        info = self.own.find(normalize(model))
+        return PricedModel("own", info) if info else None
+
+
+def read_catalogue(override: Path | None, updated: Path | None) -> Catalogue:
+    """Raises PricesError."""
+    package = version(PACKAGE)
+    update = read_update(updated, package) if updated else None
+    own = read_own_prices(override) if override else OwnPrices({})
+    revision = f"{PACKAGE} {package}" + (f", updated {update.fetched:%Y-%m-%d %H:%M}" if update else "")
+    if override:
+        revision += f", own prices {own.digest}"
+    return Catalogue(update.lists if update else _package_lists(), own, revision)
+
+
+def _package_lists() -> dict[str, list[types.ModelInfo]]:
+    from genai_prices.data import providers
+
+    return {provider.id: provider.models for provider in providers}
