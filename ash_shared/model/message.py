@@ -110,6 +110,8 @@ class MessageMetadata(AshModel):
     """The subagent that wrote the message."""
     parent_tool_use_id: Omittable[str] = Field(default=ABSENT, alias="parentToolUseId")
     """The tool call that started the subagent."""
+    ran_by_tool_use_id: Omittable[str] = Field(default=ABSENT, alias="ranByToolUseId")
+    """The tool call whose script made the call in this message, or received its result; no subagent did."""
     tool_use_result: Any = Field(default=ABSENT, alias="toolUseResult")
     """The machine-readable form of a tool's result, if the CLI wrote it next to the message."""
     cost_usd: Omittable[float] = Field(default=ABSENT, alias="costUsd")

@@ -118,13 +118,15 @@ class MarkdownWriter:
             return
         metadata = message.metadata
         agent = next((id for id in (metadata.parent_tool_use_id, metadata.agent_id) if id is not None), None)
+        is_of_script = metadata.ran_by_tool_use_id is not None
         speaker = (message.role, agent)
         if speaker == self._speaker and message.role != "user":
             return
         self._speaker = speaker
         marks = {
             _SPEAKERS[message.role]: True,
-            "a subagent": agent is not None,
+            "a script": is_of_script,
+            "a subagent": agent is not None and not is_of_script,
             "written by the tool": metadata.synthetic is True and metadata.sender is None,
             _format_sender(metadata): True,
             "revoked": metadata.retracted is True,

@@ -187,25 +187,29 @@ def message_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
 def _message_part(record: Record, message: Record, parsed: ParsedRecord) -> Part:
     """Return the part of a line and its API message; for a bare response, both are the same object."""
     id, agent = text_at(message, "id"), first_text(record, ("agentId", "agent_id"))
-    key = id if parsed.role == "assistant" else None
+    script_row = text_at(record, "uuid") if "ranByToolUseId" in record else None
+    key = (script_row or id) if parsed.role == "assistant" else None
     is_main_prompt = record.get("type") == "user" and record.get("isSidechain") is not True
     sender = find_sender(record, parsed.blocks) if is_main_prompt else None
     return Part(
         role=speaker_of_role(parsed.role),
         blocks=parsed.blocks,
         key=key,
-        relation=_relation(record, key),
+        relation="new_version" if key is not None and key == script_row else _relation(record, key),
         sender=sender,
         usage=standard_usage(message.get("usage")),
         message_id=id,
         follows=text_at(record, "parentUuid") if "requestId" in record else None,
-        parent_call=first_text(record, ("parent_tool_use_id", "parentToolUseID", "parentToolUseId")),
+        parent_call=first_text(
+            record, ("parent_tool_use_id", "parentToolUseID", "parentToolUseId", "ranByToolUseId")
+        ),
         origin=_origin(record, message, agent, parsed.blocks, sender),
         metadata={
             "model": text_at(message, "model"),
             "stop_reason": text_at(message, "stop_reason"),
             "stop_sequence": text_at(message, "stop_sequence"),
             "agentId": agent,
+            "ranByToolUseId": text_at(record, "ranByToolUseId"),
             "toolUseResult": next((record[name] for name in TOOL_RESULTS if name in record), None),
         },
         error=line_error(record, message),

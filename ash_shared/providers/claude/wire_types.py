@@ -1,5 +1,6 @@
 """The records of the Claude family, by `type`, with their parsers, parts, steps and recognition."""
 
+import re
 from collections.abc import Mapping
 
 from msgspec.structs import replace
@@ -30,7 +31,8 @@ def _script_call_line(record: Record) -> Record:
     if "message" not in line:
         line = {"type": line["role"], "message": line}
     known = pick(line, "type", "message", *records.TOOL_RESULTS)
-    return {**known, **pick(record, "agentId"), "parent_tool_use_id": record["ranByToolUseId"]}
+    row = {"uuid": record["rowUuid"]} if "rowUuid" in record else {}
+    return {**known, **row, **pick(record, "agentId"), "ranByToolUseId": record["ranByToolUseId"]}
 
 
 def _parse_script_call(record: Record) -> ParsedRecord:
@@ -42,9 +44,27 @@ def _parse_script_call(record: Record) -> ParsedRecord:
 
 
 def _script_call_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
-    """Return the content, which is never a prompt and may have a line of its own. Its usage is not the session's."""
-    parts = messages.line_parts(_script_call_line(record), parsed) if parsed.kind == "message" else []
-    return [replace(part, key=None, relation="copy", origin="mid_turn", usage=None) for part in parts]
+    """Return the content, which is never a prompt. Its usage is not the session's.
+
+    A call has a line of its own when the script has ended, with `rowUuid` as its id; other content may have one.
+    """
+    if parsed.kind != "message" or _is_unsaved_result(record):
+        return []
+    parts = messages.line_parts(_script_call_line(record), parsed)
+    return [
+        replace(part, origin="mid_turn", usage=None)
+        if part.relation == "new_version"
+        else replace(part, key=None, relation="copy", origin="mid_turn", usage=None)
+        for part in parts
+    ]
+
+
+def _is_unsaved_result(record: Record) -> bool:
+    """True for the end of a call without its result, which only the line of the result has."""
+    return _UNSAVED.fullmatch(text_at(record, "block", "content") or "") is not None
+
+
+_UNSAVED = re.compile(r"This call (finished|failed or was stopped)\. Its result was not saved\.")
 
 
 def _agent_line_steps(record: Record, parsed: ParsedRecord) -> list[Step]:

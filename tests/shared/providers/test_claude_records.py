@@ -200,3 +200,29 @@ def test_calls_of_a_script_belong_to_the_call_that_ran_it() -> None:
     assert summary.usage.input_tokens == USAGE["input_tokens"]
     assert [each.metadata.parent_tool_use_id for each in messages] == [None, None, "t1", "t1", "t1", "t1"]
     assert [each.usage is not None for each in messages] == [False, True, False, False, False, False]
+
+
+def test_calls_of_a_script_are_read_once_with_their_lines() -> None:
+    """The rows come while the script runs; when it has ended, the lines of the calls have the ids of their rows."""
+    unsaved = "This call finished. Its result was not saved."
+    inner = {"type": "tool_result", "tool_use_id": "t1-in0", "content": unsaved, "is_error": False}
+    rows = [host_row(rowUuid="r1", block=call("t1-in0")), host_row(rowUuid="r2", block=inner)]
+    virtual = {"isVirtual": True, "sessionId": "s"}
+    answered = {"role": "user", "content": [{**inner, "content": "Nine."}]}
+    lines = [
+        {**answer(call("t1-in0")), **virtual, "uuid": "r1", "ranByToolUseId": "t1"},
+        {"type": "user", **virtual, "uuid": "r2", "message": answered},
+    ]
+    records = [prompt("Go on."), answer(call("t1", "REPL"))]
+
+    for written in ([*rows, *lines], lines):
+        events, messages = log(*records, *written), transform_messages([*records, *written])
+
+        assert [
+            (event["type"], event["payload"].get("result"), event["payload"].get("parentToolCallId"))
+            for event in events
+            if event["payload"].get("toolCallId") == "t1-in0"
+        ] == [("tool_call", None, "t1"), ("tool_result", "Nine.", None)]
+        assert [
+            (block.type, each.metadata.ran_by_tool_use_id) for each in messages[2:] for block in each.content
+        ] == [("tool_use", "t1"), ("tool_result", None)]
