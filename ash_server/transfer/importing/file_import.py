@@ -50,6 +50,7 @@ from ash_server.transfer.importing.stored.rewritten import (
     RewrittenLines,
     StoredRecords,
     has_ids,
+    is_later_version,
     name_by_text,
 )
 from ash_server.transfer.importing.transcript import (
@@ -333,7 +334,7 @@ class FileImport:
         """The last line of the session, or of a rewritten file; None if its stored text differs from the file, or
         continues it."""
         self._continuations: list[FileLine] = []
-        """Values that a program wrote after stored lines without a newline."""
+        """Values that a program wrote after stored lines without a newline, and later versions of documents."""
         self.is_rewritten = False
         """True if the program has removed lines from the file that are stored."""
 
@@ -564,7 +565,7 @@ class FileImport:
         # The lines after the last stored one. If another stored line follows, they are missing in the store, else new.
         missing = ImportResult()
         for batch in batched(self._file.read()):
-            stored = await self._target.get_stored(batch)
+            stored = await self._with_versions(batch, await self._target.get_stored(batch))
             for line in batch:
                 end = line.end
                 if line.name not in stored:
@@ -582,6 +583,26 @@ class FileImport:
                 start = end
         await self._check_end(end)
         return start
+
+    async def _with_versions(
+        self, batch: Sequence[FileLine], stored: Mapping[str, str | None]
+    ) -> Mapping[str, str | None]:
+        """Return the stored texts. If the file is a later version of a stored document, the text is this version."""
+        first, text = batch[0], stored.get(batch[0].name)
+        if text is None or not self._is_later_version(first, text):
+            return stored
+        version = first._replace(file=name_by_text(first))
+        known = await self._target.get_stored([version])
+        if version.name not in known:
+            self._continuations.append(version)
+        written = (first.data or b"").decode(errors="replace")
+        return {**stored, first.name: known.get(version.name, written)}
+
+    def _is_later_version(self, line: FileLine, stored: str) -> bool:
+        """True if the document at the path of the stored one is a later version of it."""
+        is_same_path = self._claim is None or self._claim.path == self._file.name
+        is_document = uncompressed(self._file.path).suffix == ".json"
+        return is_document and is_same_path and is_later_version(line, stored, self._file.source)
 
     async def _check_end(self, end: LineStart) -> None:
         """Check that no other text is stored after the end of the file."""

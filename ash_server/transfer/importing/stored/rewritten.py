@@ -1,8 +1,10 @@
-"""Lines of a transcript that its program has rewritten in place, compared with the stored ones.
+"""Lines and documents that a program has rewritten in place, compared with the stored ones.
 
 Claude Code removes lines from its large files: those before the last compaction that no later line needs, and single
 answers that were revoked. The other lines keep their text and their order, except for settings, which have no id and
 move after the boundary. What was stored stays, and lines that are not stored follow after it.
+
+A document is written as a whole. If it has the provider's id of the stored one, it is stored as another version of it.
 """
 
 from bisect import bisect
@@ -13,7 +15,7 @@ from itertools import islice
 from typing import NamedTuple, TypeAlias
 
 from ash_server.store.message_pages import StoredMessage
-from ash_server.transfer.importing.lines import FileLine
+from ash_server.transfer.importing.lines import START, FileLine
 from ash_server.transfer.importing.parents import MAX_HEAD_LINES
 from ash_shared.model.message import Message
 from ash_shared.parsing.parsed_text import identify
@@ -130,6 +132,15 @@ class RewrittenLines:
 def name_by_text(line: FileLine) -> str:
     """Return a name that no line of the file had before it was rewritten."""
     return f"{line.name}:{_digest(line.data or b'').hex()}"
+
+
+def is_later_version(line: FileLine, stored: str, source: str | None) -> bool:
+    """True if a document has the id of the stored one and another text."""
+    data = line.data or b""
+    if line.place != START or data == stored.encode():
+        return False
+    id = identify(data.decode(errors="replace"), source).record
+    return id is not None and identify(stored, source).record == id
 
 
 def _digest(text: bytes) -> _Digest:

@@ -82,23 +82,56 @@ async def test_importing_again_adds_nothing(store: Store, tmp_path: Path, import
     assert [each.result.counts["existing"] for each in again.sessions()] == [1, 1]
 
 
-async def test_a_rewritten_document_is_reported_and_replaced_on_request(store: Store, tmp_path: Path) -> None:
+async def test_a_later_version_of_a_document_supersedes_its_steps(
+    store: Store, tmp_path: Path, import_: Import
+) -> None:
     path = tmp_path / "trajectory.json"
-    path.write_text(json.dumps(WITH_SUBAGENT))
-    first = await import_file(store, path, path.name, identify=True)
-    path.write_text(json.dumps(WITH_SUBAGENT).replace("Count the knots.", "Count all knots."))
+    versions = [
+        json.dumps(WITH_SUBAGENT, indent=1),
+        json.dumps(WITH_SUBAGENT, indent=1).replace("Count the knots.", "Count all knots."),
+        json.dumps(WITH_SUBAGENT).replace("I ask.", "I ask the wren."),
+    ]
+    for text in versions[:2]:
+        path.write_text(text)
+        await import_(path)
+    path.write_text(versions[2])
+    last, again = await import_(path), await import_(path)
 
-    again = await import_file(store, path, path.name, identify=True)
+    assert [each.result.counts for each in last.sessions()] == [
+        {"existing": 1, "new": 1},
+        {"existing": 1, "new": 1},
+    ]
+    assert [each.result.counts for each in again.sessions()] == [{"existing": 1}, {"existing": 1}]
+    assert not [problem for each in again.sessions() for problem in each.result.problems]
+    main, child = [each.session_id for each in again.sessions()]
+    assert await exported(store, main) == "\n".join(versions)
+    assert [await texts(store, id) for id in (main, child)] == [
+        ["How many knots?", "I ask the wren."],
+        ["Count the knots.", "Seven."],
+    ]
+    summary = await store.conversation.read_summary(main)
+    assert summary.usage is not None
+    assert (summary.turns, summary.usage.input_tokens) == (1, 120)
+
+
+async def texts(store: Store, session_id: UUID) -> list[str]:
+    exported = (await store.conversation.read_atif(session_id)).document
+    return [each["message"] for each in exported["steps"]]
+
+
+async def test_a_rewritten_document_without_an_id_is_reported_and_replaced_on_request(
+    store: Store, tmp_path: Path
+) -> None:
+    path = tmp_path / "trajectory.json"
+    for prompt in ("How many?", "How many knots?"):
+        path.write_text(json.dumps(trajectory(step("user", prompt))))
+        imported = await import_file(store, path, path.name, identify=True)
+
     replaced = await import_file(store, path, path.name, identify=True, replace=True)
 
-    ids = [each.session_id for each in first.sessions()]
-    assert [each.session_id for each in again.sessions()] == ids
-    assert [[problem.kind for problem in each.result.problems] for each in again.sessions()] == [
-        ["changed"],
-        ["changed"],
-    ]
-    assert [each.session_id for each in replaced.sessions()] == ids
-    assert "Count all knots." in await exported(store, ids[1])
+    assert [problem.kind for problem in imported.result.problems] == ["changed"]
+    assert replaced.session_id == imported.session_id
+    assert await texts(store, replaced.session_id) == ["How many knots?"]
 
 
 async def test_subagents_of_subagents_and_repeated_ids(store: Store, tmp_path: Path, import_: Import) -> None:
