@@ -30,7 +30,7 @@ from ash_shared.eventlog.state import (
     evict_oldest,
 )
 from ash_shared.model.blocks import Block, is_audio, joined_text, with_variant
-from ash_shared.records.steps import ChunkEnd, Part, Relation, Speaker
+from ash_shared.records.steps import ChunkEnd, Part, Relation, Speaker, is_inherited
 
 
 def emit_part(output: LineOutput, part: Part) -> None:
@@ -303,7 +303,10 @@ def _emit_user_part(output: LineOutput, part: Part) -> None:
     results = [block for block in part.blocks if block["type"] == "tool_result"]
     if results or not text or _is_new_prompt(output, text, part):
         streaming.end_complete_slots(output, part.parent_call or "")
-        if part.relation == "section" and part.origin == "synthetic" and output.state.turns == 0:
+        is_before_prompt = (
+            part.relation == "section" and part.origin == "synthetic" and not is_inherited(part)
+        )
+        if is_before_prompt and output.state.turns == 0:
             turns.start_prompted_turn(output)  # the client puts such sections before the prompt
         revisions.emit_units(output, part, _user_units(output, part, results))
 

@@ -11,7 +11,7 @@ import msgspec
 from ash_shared.model.blocks import Block
 from ash_shared.model.message import Description, Drift
 from ash_shared.parsing.parsed_text import ParsedText
-from ash_shared.records.steps import Part, is_of_person
+from ash_shared.records.steps import Part, is_inherited, is_of_person
 from ash_shared.records.system_text import prompt_text
 
 MAX_PROMPT = 200
@@ -87,7 +87,7 @@ def _user_parts(parsed: ParsedText) -> Iterator[Part]:
     """Yield the prompts, except queued ones, which may wait for the next turn and get another record then."""
     for part in chain.from_iterable(each.parts() for each in parsed.elements or [parsed]):
         is_prompt = part.origin in ("prompt", "mid_turn") and part.relation != "held_copy"
-        if part.role == "user" and is_prompt:
+        if part.role == "user" and is_prompt and not is_inherited(part):
             yield part
 
 

@@ -130,8 +130,10 @@ def _agents_by_call(messages: Iterable[StandardMessage]) -> dict[str, str]:
 
 
 def _agent_of(message: StandardMessage) -> str | None:
-    """Return the subagent that wrote a message, or else the call that started it."""
-    return message.metadata.agent_id or message.metadata.parent_tool_use_id
+    """Return the subagent that wrote a message, or else the call that started it; None for the calls of a script, which
+    the agent itself ran."""
+    metadata = message.metadata
+    return metadata.agent_id or (None if metadata.ran_by_tool_use_id else metadata.parent_tool_use_id)
 
 
 def _trajectory(
@@ -139,7 +141,7 @@ def _trajectory(
 ) -> dict[str, Any]:
     steps = _Steps(media)
     for message in messages:
-        steps.add(message, is_copy=message.id in copied)
+        steps.add(message, is_copy=message.metadata.inherited is True or message.id in copied)
     finished = steps.finished()
     metrics = _final_metrics(finished)
     return {
@@ -215,7 +217,7 @@ class _Steps:
         call = block.get("tool_use_id")
         step = self._step_by_call.get(call) if isinstance(call, str) else None
         if step is None:
-            step = _dated(_step("system", "", {"isEmpty": True}), message)
+            step = _dated(_step("system", "", {"isEmpty": True, **_script_notes(message)}), message)
             self._steps.append(step)
             _observe(step, _result(block, self._media, None, _orphan_notes(block)))
             return
@@ -239,6 +241,11 @@ def _started_agent(message: StandardMessage, result: Block) -> str | None:
 def _orphan_notes(block: Block) -> dict[str, Any]:
     """Return the call of a result as written: no call in the trajectory has this id."""
     return {"toolUseId": block["tool_use_id"]} if "tool_use_id" in block else {"hasNoCall": True}
+
+
+def _script_notes(message: StandardMessage) -> dict[str, str]:
+    caller = message.metadata.ran_by_tool_use_id
+    return {} if caller is None else {"ranByToolUseId": caller}
 
 
 def _step(source: str, message: Any, notes: Mapping[str, Any]) -> Block:
@@ -285,7 +292,8 @@ def _answer(message: StandardMessage, blocks: list[Block], media: "_Media", plac
         notes["thinking"] = thinking_notes
     if not blocks:
         notes["isEmpty"] = True
-    is_of_program = bool(calls) and all(call.get("executor") == "host" for call in calls)
+    is_of_script = message.metadata.ran_by_tool_use_id is not None
+    is_of_program = bool(calls) and (is_of_script or all(call.get("executor") == "host" for call in calls))
     is_asked = bool(thoughts) or metrics is not None or not is_of_program
     step = {
         "source": "agent",
@@ -322,6 +330,9 @@ def _message_notes(message: StandardMessage) -> dict[str, Any]:
         "stopReason": metadata.stop_reason,
         "stopSequence": metadata.stop_sequence,
         "synthetic": metadata.synthetic or None,
+        "sender": metadata.sender,
+        "senderName": metadata.sender_name,
+        "ranByToolUseId": metadata.ran_by_tool_use_id,
         "error": None if message.error is None else message.error.model_dump(),
     }
     return {name: value for name, value in notes.items() if value is not None}

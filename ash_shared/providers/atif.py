@@ -57,7 +57,15 @@ from ash_shared.records.json_fields import (
     url_source,
     value_at,
 )
-from ash_shared.records.steps import CurrentAgent, Emit, Step, TurnEnd
+from ash_shared.records.steps import (
+    RESULT_SECTION,
+    CurrentAgent,
+    Emit,
+    MessageSender,
+    Origin,
+    Step,
+    TurnEnd,
+)
 
 _FOREIGN_KEYS = frozenset({"role", "segments"})
 """Keys of messages and transcriptions, which other providers recognise without a type."""
@@ -183,6 +191,7 @@ def _other_fields(step: Record, notes: Block) -> Block:
         del rest["source"]
     if notes:
         rest.pop("llm_call_count", None)  # the executor of the calls states the same
+        rest.pop("is_copied_context", None)  # in the metadata
     return {**rest, "observation": more} if more else rest
 
 
@@ -248,7 +257,7 @@ _PART_TRANSLATIONS = {"audio": _translate_audio, "image": _translate_image, "tex
 
 
 def _call_blocks(call: Any, step: Record) -> list[Block]:
-    is_of_program = step.get("llm_call_count") == 0
+    is_of_program = step.get("llm_call_count") == 0 and "ranByToolUseId" not in notes_of(step)
     return _translate(
         "tool_call", call, lambda each, notes: _translate_call(each, notes, is_of_program=is_of_program)
     )
@@ -313,29 +322,83 @@ def parse_block(block: Any) -> Block:
 
 
 def _trajectory_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
-    return [part for place in range(len(record["steps"])) for part in _step_parts(record, place)]
+    return [part for step, key in _keyed_steps(record) for part in _step_parts(step, key)]
 
 
-def _step_parts(record: Record, place: int) -> list[Part]:
-    """Return the parts of a step. A later version of the document replaces the steps of the same trajectory."""
-    trajectory, step = text_at(record, "trajectory_id"), record["steps"][place]
+def _keyed_steps(record: Record) -> Iterator[tuple[Any, str | None]]:
+    """Yield each step with its name in all versions of the document, if it has one."""
+    name = _name_of(record)
+    for number, step in enumerate(record["steps"], 1):
+        yield step, None if name is None else f"{name}/{number}"
+
+
+def _name_of(record: Record) -> str | None:
+    """Return a name that all versions of a document have: its id, or else its run and first time.
+
+    The documents of a run have the same `session_id`, and each begins with step 1.
+    """
+    run, begin = text_at(record, "session_id"), next(iter(_times(record)), None)
+    name = f"{run}/{begin}" if run is not None and begin is not None else None
+    return text_at(record, "trajectory_id") or name
+
+
+def _times(record: Record) -> list[int]:
+    return [time for step in items_at(record, "steps") if (time := _step_time(step)) is not None]
+
+
+def _step_parts(step: Any, key: str | None) -> list[Part]:
+    """Return the parts of a step. With a key, a later version of the document replaces them."""
+    notes = notes_of(step)
+    caller, is_copied = text_at(notes, "ranByToolUseId"), _is_copied(step)
     parts = []
     for number, section in enumerate(_sections(step)):
-        name = f"{place + 1}/{number}" if number else str(place + 1)
-        key = None if trajectory is None else f"{trajectory}/{name}"
-        noted_id = text_at(notes_of(step), "id") if section.is_own else None
+        name = f"{key}/{number}" if number else key
+        noted_id = text_at(notes, "id") if section.is_own else None
+        sender = _sender(notes) if section.is_own else None
         part = Part(
             role=section.role,
             blocks=section.blocks,
-            key=key,
-            relation="new" if key is None else "new_version",
-            origin="synthetic" if section.is_own and _is_synthetic(step) else "prompt",
-            header=RecordHeader(uuid=noted_id or key, timestamp=section.timestamp),
+            origin=_origin(step, sender) if section.is_own else "prompt",
+            sender=sender,
+            header=RecordHeader(uuid=noted_id or name, timestamp=section.timestamp),
             is_undated=section.timestamp is None,
             original=step,
+            parent_call=caller,
+            metadata={"inherited": is_copied or None, "ranByToolUseId": caller},
         )
+        part = part if key is None else _keyed(part, key, number, is_own=section.is_own)
         parts.append(_with_answer_fields(part, step) if section.is_own else part)
     return parts
+
+
+def _keyed(part: Part, key: str, number: int, *, is_own: bool) -> Part:
+    """Return the part as the section of a message. The results of calls are in the section `RESULT_SECTION` of the
+    message with the key of the calls' section, so that changed calls take their results along."""
+    has_results = not is_own and all(block["type"] == "tool_result" for block in part.blocks)
+    calls = f"{key}/calls"
+    if has_results:
+        return replace(part, key=calls, relation="section", section=RESULT_SECTION)
+    own = key if is_own else f"{key}/{number}"
+    return replace(part, key=own, relation="section", section=calls if is_own else own)
+
+
+def _is_copied(step: Any) -> bool:
+    return value_at(step, "is_copied_context") is True
+
+
+def _sender(notes: Block) -> MessageSender | None:
+    kind = text_at(notes, "sender")
+    return None if kind is None else MessageSender(kind, text_at(notes, "senderName"))
+
+
+def _origin(step: Any, sender: MessageSender | None) -> Origin:
+    """Return the origin of a message. A copied message is no prompt, because it was one in the trajectory before."""
+    is_of_program = sender is not None and sender.is_program
+    if _is_copied(step):
+        return "synthetic" if is_of_program or _is_synthetic(step) else "mid_turn"
+    if is_of_program:
+        return "program"
+    return "synthetic" if _is_synthetic(step) else "prompt"
 
 
 def _with_answer_fields(part: Part, step: Any) -> Part:
@@ -346,13 +409,14 @@ def _with_answer_fields(part: Part, step: Any) -> Part:
         return replace(
             part, usage=_usage(noted), cost=cost_at(noted, "metrics", "cost_usd"), error=_error(notes)
         )
-    is_counted = step.get("llm_call_count") != 0 and step.get("is_copied_context") is not True
+    is_counted = step.get("llm_call_count") != 0 and not _is_copied(step)
     return replace(
         part,
         usage=_usage(step) if is_counted else None,
         cost=cost_at(step, "metrics", "cost_usd") if is_counted else None,
         message_id=text_at(notes, "messageId") or text_at(step, "metadata", "request_id"),
         metadata={
+            **part.metadata,
             "model": text_at(step, "model_name") or text_at(step, "metadata", "generation_model"),
             "stop_reason": text_at(notes, "stopReason"),
             "stop_sequence": text_at(notes, "stopSequence"),
@@ -415,19 +479,37 @@ def _trajectory_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     """Return the steps of a document. It contains a whole run, so its last turn has ended."""
     name = text_at(record, "agent", "name")
     agent: list[Step] = [] if name is None else [CurrentAgent(name)]
-    steps = [each for place in range(len(record["steps"])) for each in _event_steps(record, place)]
-    return [*agent, *steps, TurnEnd()]
+    steps = [each for step, key in _keyed_steps(record) for each in _event_steps(step, key)]
+    return [*agent, *steps, *_continuation(record), TurnEnd()]
 
 
-def _event_steps(record: Record, place: int) -> Iterator[Step]:
-    step = record["steps"][place]
+def _event_steps(step: Any, key: str | None) -> Iterator[Step]:
     is_change = _context_change(step) is not None and _role_of(step) == "system"
     agents = _agents_by_call(step)
-    for number, part in enumerate(_step_parts(record, place)):
+    for number, part in enumerate(_step_parts(step, key)):
         if is_change and number == 0:
-            yield Emit("system_message", {"text": _joined(part), "variant": "compact_boundary"})
+            payload = {"text": _joined(part), "variant": "compact_boundary"}
+            yield Emit("system_message", payload, key=key or "")
         else:
-            yield _with_agents(part, agents) if agents else part
+            yield _as_event(_with_agents(part, agents) if agents else part)
+
+
+def _as_event(part: Part) -> Part:
+    """Return the part for the log. A copied message is `synthetic` there: it begins no turn. A part with a key is
+    compared with its earlier version, not with all messages of earlier documents."""
+    return replace(
+        part,
+        origin="synthetic" if part.origin == "mid_turn" else part.origin,
+        original=part.original if part.key is None else None,
+    )
+
+
+def _continuation(record: Record) -> Iterator[Step]:
+    """Yield a notice with the file that continues the trajectory."""
+    file = text_at(record, "continued_trajectory_ref")
+    if file is not None:
+        text = f"Continued in {file}"
+        yield Emit("system_message", {"text": text, "variant": "notice"}, key=f"continued/{text}")
 
 
 def _joined(part: Part) -> str:
@@ -458,7 +540,7 @@ def _with_agent(block: Block, agents: Mapping[str, str]) -> Block:
 
 def header(record: Record) -> RecordHeader:
     """Return the header of a document. One without a session id is embedded in the document of another agent."""
-    times = [time for step in items_at(record, "steps") if (time := _step_time(step)) is not None]
+    times = _times(record)
     session, trajectory = text_at(record, "session_id"), text_at(record, "trajectory_id")
     return RecordHeader(
         timestamp=times[0] if times else None,
@@ -471,7 +553,7 @@ def header(record: Record) -> RecordHeader:
 
 
 def identify(record: Record) -> Identity:
-    return Identity(agent=text_at(record, "trajectory_id"))
+    return Identity(agent=text_at(record, "trajectory_id"), record=_name_of(record))
 
 
 _TRAJECTORY = WireType(_parse_trajectory, _trajectory_parts, _trajectory_steps)

@@ -196,6 +196,11 @@ class Part(Struct, frozen=True, kw_only=True):
         return self.relation in {"new_version", "section"}
 
 
+def is_inherited(part: Part) -> bool:
+    """True if the record states that the message was copied from another session."""
+    return part.metadata.get("inherited") is True
+
+
 RESULT_SECTION = "result"
 """The section of a tool's result, in the message with the id of its call's section."""
 

@@ -102,9 +102,13 @@ def _section_name(key: str | None, section: str | None) -> str:
 
 
 def _take_result(state: State, part: Part) -> list[str]:
-    """Return the events of the result of a call that is superseded: they must follow the new call."""
-    result = state.emitted_sections.pop(_section_name(part.section, RESULT_SECTION), None)
-    return [] if result is None else list(result.events.values())
+    """Return the events of the result of a call that is superseded: they must follow the new call, in its turn."""
+    name = _section_name(part.section, RESULT_SECTION)
+    result = state.emitted_sections.get(name)
+    if result is None:
+        return []
+    state.emitted_sections[name] = EmittedSection({}, result.turn)
+    return list(result.events.values())
 
 
 @contextmanager

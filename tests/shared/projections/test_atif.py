@@ -12,6 +12,7 @@ import pytest
 from ash_shared import StandardMessage, to_atif, transform_messages
 from ash_shared.projections import SubagentMessages
 from tests.shared.conftest import sample_folders
+from tests.shared.logs import follow
 from tests.shared.projections.atif_schema import Trajectory
 from tests.shared.records.atif import WITH_SUBAGENT, step, trajectory
 from tests.shared.texts import files_of
@@ -21,6 +22,7 @@ COUNTS = (
     *("input_tokens", "output_tokens", "reasoning_tokens"),
     *("cache_read_input_tokens", "cache_creation_input_tokens"),
 )
+MARKS = ("inherited", "ran_by_tool_use_id", "sender", "sender_name", "synthetic")
 CALL = {"type": "tool_use", "id": "c1", "name": "count", "input": {"what": "knots"}}
 RESULT = {"type": "tool_result", "tool_use_id": "c1", "content": "7"}
 
@@ -131,6 +133,53 @@ def test_an_empty_session_has_a_step_that_reads_as_no_message() -> None:
 
     assert len(document["steps"]) == 1
     assert transform_messages(json.dumps(document)) == []
+
+
+def test_calls_of_a_script_stay_in_the_trajectory() -> None:
+    """Also a result without its call."""
+    of_script = {"parentToolUseId": "c0", "ranByToolUseId": "c0"}
+    script = {"type": "tool_use", "id": "c0", "name": "REPL", "input": {"code": "count()"}}
+    messages = [
+        message("assistant", "I count.", script),
+        message("assistant", CALL, **of_script),
+        message("user", RESULT, **of_script),
+        message("user", {**RESULT, "tool_use_id": "c2"}, **of_script),
+        message("user", {**RESULT, "tool_use_id": "c0"}),
+    ]
+
+    document = document_of(messages)
+
+    assert "subagent_trajectories" not in document
+    assert [
+        (
+            each.get("llm_call_count"),
+            [call["function_name"] for call in each.get("tool_calls", ())],
+            [result.get("source_call_id") for result in each["observation"]["results"]],
+        )
+        for each in document["steps"]
+    ] == [(None, ["REPL"], ["c0"]), (0, ["count"], ["c1"]), (None, [], [None])]
+    assert_equal(messages, transform_messages(json.dumps(document)))
+
+
+@pytest.mark.parametrize(
+    "sender",
+    [
+        {"sender": "person"},
+        {"sender": "script"},
+        {"sender": "channel", "senderName": "builds", "synthetic": True},
+        {"sender": "schedule", "synthetic": True, "inherited": True},
+        {"inherited": True},
+    ],
+)
+def test_senders_are_the_same_when_read_again(sender: Any) -> None:
+    messages = [message("user", "How many?", **sender), message("assistant", "Seven.")]
+
+    document = document_of(messages)
+
+    assert_equal(messages, transform_messages(json.dumps(document)))
+    starts = [event["payload"] for event in follow([document]) if event["type"] == "turn_start"]
+    is_of_person = "synthetic" not in sender and "inherited" not in sender
+    assert starts == [{"trigger": "user" if is_of_person else "system"}]
 
 
 def test_images_and_recordings_are_files_in_the_folder() -> None:
@@ -367,7 +416,12 @@ def conversations(folder: Path) -> Iterable[tuple[Path, list[StandardMessage]]]:
 
 def agents_of(messages: Sequence[StandardMessage]) -> list[str | None]:
     """The subagent of each message; the call that started it if no message of the call names one."""
-    ids = [(each.metadata.agent_id, each.metadata.parent_tool_use_id) for each in messages]
+    ids = [
+        (each.metadata.agent_id, each.metadata.parent_tool_use_id)
+        if each.metadata.ran_by_tool_use_id is None
+        else (each.metadata.agent_id, None)
+        for each in messages
+    ]
     started = {call: agent for agent, call in ids if agent and call}
     return [agent or started.get(call or "", call) for agent, call in ids]
 
@@ -389,7 +443,7 @@ def statements(messages: Sequence[StandardMessage]) -> list[Any]:
             each.usage and [getattr(each.usage, name) for name in COUNTS],
             each.metadata.model if each.role == "assistant" else None,
             each.metadata.cost_usd,
-            bool(each.metadata.synthetic),
+            *(getattr(each.metadata, name) for name in MARKS),
             each.metadata.stop_reason,
             each.id,
             each.error and (each.error.code, each.error.message),

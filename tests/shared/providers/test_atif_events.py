@@ -79,10 +79,59 @@ METRICS = {"prompt_tokens": 120, "completion_tokens": 9, "cached_tokens": 100, "
             ],
             id="calls of the program",
         ),
+        pytest.param(
+            trajectory(
+                step("user", "How many?", is_copied_context=True),
+                step("agent", "Six.", is_copied_context=True, metrics=METRICS),
+                step("user", "And now?", is_copied_context=True),
+                step("agent", "Seven.", metrics=METRICS),
+                trajectory_id="t1",
+                continued_trajectory_ref="trajectory.cont-2.json",
+            ),
+            [
+                ("user_message", {"text": "How many?", "synthetic": True}),
+                ("turn_start", {"trigger": "system"}),
+                ("assistant_done", {"text": "Six."}, "t1/2"),
+                ("user_message", {"text": "And now?", "synthetic": True}),
+                ("assistant_done", {"text": "Seven."}, "t1/4"),
+                ("system_message", {"text": "Continued in trajectory.cont-2.json", "variant": "notice"}),
+                ("turn_end", {"usage": {**USAGE, "vendor": METRICS}, "costUsd": 0.25}),
+            ],
+            id="copied steps and a continuation",
+        ),
     ],
 )
 def test_events(document: Any, expected: Any) -> None:
     assert short_events(follow([document])) == expected
+
+
+def test_a_later_version_of_a_document_supersedes_what_has_changed() -> None:
+    """Usage is counted once, and 60 steps that are the same add nothing."""
+
+    def version(answer: str, count: str, *more: Any) -> Any:
+        called = step("agent", "I count.", tool_calls=[CALL], observation=observed(result(count)))
+        same = [step("agent", f"Knot {number}.") for number in range(60)]
+        steps = [step("user", "How many?"), called, *same, step("agent", answer, metrics=METRICS), *more]
+        return trajectory(*steps, trajectory_id="t1")
+
+    first = version("Six.", "6")
+    second = version("Seven.", "7", step("user", "Thanks."))
+
+    log = follow([first, second])
+
+    events = short_events(log)
+    known = short_events(follow([first]))
+    ids = {event["payload"].get("text", event["payload"].get("result")): event["id"] for event in log}
+    assert events[: len(known)] == known
+    assert events[len(known) :] == [
+        ("retraction", {"eventIds": [ids["6"]], "reason": "superseded"}),
+        ("tool_result", {"toolCallId": "c1", "result": "7"}),
+        ("retraction", {"eventIds": [ids["Six."]], "reason": "superseded"}),
+        ("assistant_done", {"text": "Seven."}, "t1/63"),
+        TURN,
+        ("user_message", {"text": "Thanks."}),
+        ("turn_end", {}),
+    ]
 
 
 def test_the_result_of_a_call_states_the_trajectory_of_its_subagent() -> None:

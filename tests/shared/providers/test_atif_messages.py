@@ -14,6 +14,7 @@ from tests.shared.records.atif import CALL, METRICS, WITH_SUBAGENT, observed, re
 from tests.shared.transcripts import short_messages
 
 MODEL = {"model": "m-large"}
+COPIED = {"inherited": True}
 CALLED = ("assistant", [("tool_use", "count")], MODEL)
 
 
@@ -55,8 +56,8 @@ CALLED = ("assistant", [("tool_use", "count")], MODEL)
                 step("agent", "Still seven."),
             ),
             [
-                ("user", [("text", "How many?")]),
-                ("assistant", [("text", "Seven.")], MODEL),
+                ("user", [("text", "How many?")], COPIED),
+                ("assistant", [("text", "Seven.")], {**MODEL, **COPIED}),
                 ("assistant", [("text", "Still seven.")], MODEL),
             ],
             id="copied steps have no usage and no cost",
@@ -136,18 +137,28 @@ def test_a_step_without_a_time_has_none() -> None:
     ]
 
 
-def test_a_later_version_of_a_document_replaces_its_steps() -> None:
-    steps = [step("user", "How many?"), step("agent", "Six.")]
-    later = [*steps[:1], step("agent", "Seven.", metrics=METRICS), step("user", "Thanks.")]
-    documents = [trajectory(*each, trajectory_id="t1") for each in (steps, later)]
+@pytest.mark.parametrize(
+    ("id", "time"),
+    [
+        pytest.param({"trajectory_id": "t1"}, {}, id="with an id"),
+        pytest.param({}, {"timestamp": "2026-10-02T09:00:01Z"}, id="by run and first time"),
+    ],
+)
+def test_a_later_version_of_a_document_replaces_its_steps(id: Any, time: Any) -> None:
+    called = step("agent", "I count.", tool_calls=[CALL], observation=observed(result("6")))
+    recounted = {**called, "observation": observed(result("7"))}
+    steps = [step("user", "How many?", **time), called, step("agent", "Six.")]
+    later = [*steps[:1], recounted, step("agent", "Seven.", metrics=METRICS), step("user", "Thanks.")]
+    documents = [trajectory(*each, **id) for each in (steps, later)]
 
     assert short_messages(*documents) == short_messages(documents[1])
 
 
-def test_steps_of_other_documents_of_a_run_are_added() -> None:
-    documents = [trajectory(step("user", "How many?")), trajectory(step("user", "And now?"))]
+@pytest.mark.parametrize("times", [({}, {}), ({"timestamp": "2026-10-02T09:00:01Z"}, {})])
+def test_steps_of_other_documents_of_a_run_are_added(times: Any) -> None:
+    prompts = [step("user", "How many?", **times[0]), step("user", "And now?", **times[1])]
 
-    assert short_messages(*documents) == [
+    assert short_messages(*map(trajectory, prompts)) == [
         ("user", [("text", "How many?")]),
         ("user", [("text", "And now?")]),
     ]
@@ -199,9 +210,8 @@ def test_usage_of_samples_equals_their_totals() -> None:
 
 
 def test_identity_and_prompt() -> None:
-    text = json.dumps(
-        trajectory(step("system", "You tie knots."), step("user", "How many?"), trajectory_id="t1")
-    )
+    steps = [step("user", "How few?", is_copied_context=True), step("user", "How many?")]
+    text = json.dumps(trajectory(step("system", "You tie knots."), *steps, trajectory_id="t1"))
 
-    assert identify(text, None) == Identity(session="run-1", agent="t1")
+    assert identify(text, None) == Identity(session="run-1", agent="t1", record="t1")
     assert describe_message(text).prompt == "How many?"
