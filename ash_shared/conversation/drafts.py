@@ -38,7 +38,6 @@ class Draft:
     sent_as: "Draft | None" = None
     """The message that sends this queued prompt, or that this prompt repeats."""
     timestamp: int | None = None
-    blocks: list[Block] = field(default_factory=list)
     last_record: str | None = None
     """The id of the last record that added blocks to the message."""
     forms: list[BlockForm] = field(default_factory=list)
@@ -47,13 +46,15 @@ class Draft:
     metadata: dict[str, Any] = field(default_factory=dict)
     error: Block | None = None
     originals: list[Any] = field(default_factory=list)
-    sections: dict[str | None, list[Block]] = field(default_factory=dict)
-    """The blocks of a message that is written in sections."""
+    _blocks: list[Block] | None = field(default_factory=list)
+    """None if a section was replaced since they were read."""
+    _sections: dict[str | int, list[Block]] = field(default_factory=dict)
+    """The blocks of a message that is written in sections, by id, or by number without one."""
     costs: MessageCosts = field(default_factory=MessageCosts)
     variant: str | None = None
     """The variant of the texts in its sections."""
-    are_synthetic: dict[str | None, bool] = field(default_factory=dict)
-    """For each section of the user: whether the client wrote it."""
+    typed_sections: set[str | None] = field(default_factory=set)
+    """The sections of the user that the client did not write."""
 
     def put(self, part: Part) -> None:
         """Add a section, or replace its earlier version."""
@@ -63,18 +64,29 @@ class Draft:
         self._put_costs(part.section, part.usage, part.cost)
         is_synthetic = part.origin == "synthetic"
         if is_synthetic or (part.blocks and part.role == "user"):
-            self.are_synthetic[part.section] = is_synthetic
-            self.metadata["synthetic"] = all(self.are_synthetic.values()) or None
+            (self.typed_sections.discard if is_synthetic else self.typed_sections.add)(part.section)
+            self.metadata["synthetic"] = not self.typed_sections or None
+
+    @property
+    def blocks(self) -> list[Block]:
+        if self._blocks is None:
+            self._blocks = [block for section in self._sections.values() for block in section]
+        return self._blocks
+
+    @blocks.setter
+    def blocks(self, blocks: list[Block]) -> None:
+        self._blocks = blocks
 
     def put_section(self, name: str | None, blocks: list[Block]) -> None:
         """Append the blocks of a section, or replace its earlier version."""
-        earlier = self.sections.get(name)
-        if earlier and name is not None:
-            self.sections[name] = blocks
-            self.blocks = [block for section in self.sections.values() for block in section]
-        else:
-            self.sections[name] = [*(earlier or ()), *blocks]
-            self.blocks += blocks
+        key = len(self._sections) if name is None else name
+        if self._sections.get(key):
+            self._sections[key], self._blocks = blocks, None
+            return
+        self._sections.pop(key, None)
+        self._sections[key] = blocks
+        if self._blocks is not None:
+            self._blocks += blocks
 
     def _put_costs(self, section: str | None, usage: Block | None, cost: float | None) -> None:
         """Update the usage and cost of the message; a section states them, or (None) the message as a whole."""

@@ -59,7 +59,9 @@ class QueuedDrafts:
 
         If the message is not queued but begins a turn, prompts queued before are abandoned.
         """
-        text = message.text() if part.parent_call is None else ""
+        if part.parent_call is not None or not (self._entries or self._queue.removed_texts):
+            return []
+        text = message.text()
         if not text:
             return []
         entry = self._queue.send(self._entries, text, part.origin)

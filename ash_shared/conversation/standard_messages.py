@@ -343,9 +343,9 @@ class Fold:
             joins_previous=part.relation == "continuation",
             is_copy=part.is_copy,
             is_queued=part.relation == "held_copy",
-            blocks=[] if part.role else list(origin.parsed.content.blocks),
             metadata={key: self._session.get(key) for key in _SESSION_FIELDS[part.role == "assistant"]},
         )
+        draft.blocks = [] if part.role else list(origin.parsed.content.blocks)
         self._index_by_id.setdefault(draft.id or "", draft.number)
         if self._reverts.include(draft.id, origin.header.timestamp):
             draft.metadata["retracted"] = True
@@ -381,8 +381,8 @@ class Fold:
             draft.joins_previous &= part.role is not None
         if not is_same:
             draft.originals.append(original)
-        begins_turn = part.origin == "program" or (part.origin == "prompt" and draft.is_prompt())
-        if is_new and part.role is not None and begins_turn and not draft.is_queued:
+        may_begin_turn = is_new and part.role is not None and not draft.is_queued
+        if may_begin_turn and (part.origin == "program" or (part.origin == "prompt" and draft.is_prompt())):
             self._begin_turn(draft, part)
 
     def _add_blocks(self, draft: Draft, part: Part, origin: _Origin) -> None:

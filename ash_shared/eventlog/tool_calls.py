@@ -21,27 +21,33 @@ def record_call(state: State, id: str, tool: str, *, has_wire_id: bool = True) -
     tracked = state.calls
     tracked.pop(id, None)
     if len(tracked) >= MAX_ANSWERED:
-        _evict_call(tracked)
+        _evict_call(state)
     tracked[id] = call = Call(tool)
     if not has_wire_id:
         state.calls_without_id.append(id)
     return call
 
 
-def _evict_call(tracked: dict[str, Call]) -> None:
+def _evict_call(state: State) -> None:
     """Evict the oldest answered call; a pending one only above `MAX_CALLS`."""
+    tracked = state.calls
     oldest = next((id for id, call in tracked.items() if call.state == "answered"), None)
     if oldest is None and len(tracked) >= MAX_CALLS:
         oldest = next(iter(tracked))
     if oldest is not None:
         del tracked[oldest]
+        _forget_without_id(state, oldest)
+
+
+def _forget_without_id(state: State, id: str) -> None:
+    if id in state.calls_without_id:
+        state.calls_without_id.remove(id)
 
 
 def mark_answered(state: State, id: str) -> None:
     """Mark a call as answered; it stays tracked until the turn ends."""
     state.calls[id].state = "answered"
-    if id in state.calls_without_id:
-        state.calls_without_id.remove(id)
+    _forget_without_id(state, id)
 
 
 def mark_left(state: State) -> None:
@@ -132,8 +138,13 @@ def _call_of_result(output: LineOutput, part: Part, block: Block, parent_call: s
 
 def _oldest_without_id(state: State, block: Block) -> str | None:
     """Return the oldest call without an id that a result may answer, if possible of the last answer."""
-    waiting = [id for id in state.calls_without_id if state.may_answer(id, block)]
-    return min(waiting, key=lambda id: state.calls[id].state != "asked", default=None)
+    oldest = None
+    for id in state.calls_without_id:
+        if state.may_answer(id, block):
+            if state.calls[id].state == "asked":
+                return id
+            oldest = oldest or id
+    return oldest
 
 
 def _result_fields(block: Block) -> Block:
