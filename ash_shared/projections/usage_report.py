@@ -44,13 +44,11 @@ class UsageItem(Struct, frozen=True, kw_only=True):
     web_searches: int = 0
     reported_cost: int = 0
     reported_answers: int = 0
-    """Number of answers with a reported cost."""
+    """Number of answers with a reported cost, of their own or in the cost of their turn."""
     computed_cost: int | None = None
     """None if it has no price."""
     reason: str | None = None
     """Why it has no price."""
-    is_covered: bool = False
-    """True if its session reports the costs of whole turns, which include every answer."""
 
 
 class ReportOptions(NamedTuple):
@@ -183,7 +181,7 @@ def _plus(cost: int | None, other: int | None) -> int | None:
 def _auto_cost(item: UsageItem) -> int | None:
     """Return the reported cost of the answers that have one, and the computed cost of the others."""
     others = max(0, item.answers - item.reported_answers)
-    if item.is_covered or not others or item.computed_cost is None:
+    if not others or item.computed_cost is None:
         return _reported_cost(item)
     return _plus(_reported_cost(item), item.computed_cost * others // item.answers)
 
@@ -200,7 +198,7 @@ _COSTS: Mapping[CostMode, Callable[[UsageItem], int | None]] = {
 
 
 def _unpriced_answers(item: UsageItem) -> int:
-    is_priced = item.computed_cost is not None or item.is_covered or not _has_usage(item)
+    is_priced = item.computed_cost is not None or not _has_usage(item)
     return 0 if is_priced else max(0, item.answers - item.reported_answers)
 
 
@@ -225,7 +223,7 @@ _COUNTS: Mapping[str, Callable[[UsageItem], int]] = {
     "cache_creation_1h_input_tokens": lambda item: item.cache_write_1h_tokens,
     "reasoning_tokens": lambda item: item.reasoning_tokens,
     "web_searches": lambda item: item.web_searches,
-    "reported_answers": lambda item: item.answers if item.is_covered else item.reported_answers,
+    "reported_answers": lambda item: item.reported_answers,
     "unpriced_answers": _unpriced_answers,
 }
 """The counts of a row, by the field of `UsageCounts`."""

@@ -153,8 +153,8 @@ REPORTED = used("2026-11-28T10:00", 100, reported_cost=130, reported_answers=1)
 MIXED = used("2026-11-28T10:00", 100, answers=4, reported_cost=30, reported_answers=1)
 UNPRICED = used("2026-11-28T10:00", 100, model="new", computed_cost=None, reason="unknown_model")
 REPORTED_ONLY = used("2026-11-28T10:00", 100, computed_cost=None, reported_cost=7, reported_answers=1)
-COVERED = used("2026-11-28T10:00", 100, is_covered=True)
-TURN = used("2026-11-28T10:00", 0, is_covered=True, computed_cost=None, reported_cost=90, reported_answers=1)
+SETTLED = used("2026-11-28T10:00", 100, reported_answers=1)
+TURN = used("2026-11-28T10:00", 0, computed_cost=None, reported_cost=90, reported_answers=1)
 EMPTY = used("2026-11-28T10:00", 0, model=None, computed_cost=None)
 
 
@@ -169,7 +169,7 @@ EMPTY = used("2026-11-28T10:00", 0, model=None, computed_cost=None)
         ([UNPRICED], (None, None, None, None, 1)),
         ([UNPRICED, PRICED], (100, None, 100, 100, 1)),
         ([REPORTED_ONLY], (7, 7, None, 7, 0)),
-        ([COVERED, TURN], (90, 90, 100, 90, 0)),
+        ([SETTLED, TURN], (90, 90, 100, 90, 0)),
         ([EMPTY], (None, None, None, None, 0)),
     ],
 )
@@ -202,7 +202,7 @@ def test_unpriced_models_are_listed_with_their_tokens() -> None:
         ([REPORTED], 30),
         ([REPORTED, PRICED], None),
         ([REPORTED_ONLY], None),
-        ([COVERED, TURN], -10),
+        ([SETTLED, TURN], -10),
         ([PRICED], None),
     ],
 )
@@ -319,7 +319,7 @@ def test_formulas_are_escaped_in_csv(text: str) -> None:
 
 
 def test_negative_numbers_stay_numbers_in_csv() -> None:
-    items = [_in_session(item, ONE) for item in (COVERED, TURN)]
+    items = [_in_session(item, ONE) for item in (SETTLED, TURN)]
     (row,) = csv.DictReader(StringIO(to_csv(report(*items, by=("session",)))))
     assert float(row["differenceUsd"]) == pytest.approx(-10e-9)
 
