@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 from pathlib import Path
 from textwrap import shorten
@@ -31,19 +31,24 @@ _SPAN_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 def read_moment(_: click.Context, __: click.Parameter, value: str | None) -> datetime | None:
     """Return the time of a date, a time, or a span before now; times without a zone are local."""
-    if value is None:
-        return None
-    if span := _SPAN.fullmatch(value):
+    return None if value is None else parse_moment(value)
+
+
+def parse_moment(text: str, zone: tzinfo | None = None) -> datetime:
+    """Return the time; in `zone`, or local, if it states none. Raises BadParameter."""
+    if span := _SPAN.fullmatch(text):
         return datetime.now(UTC) - timedelta(**{_SPAN_UNITS[span[2]]: int(span[1])})
     try:
-        return datetime.fromisoformat(value).astimezone()
+        moment = datetime.fromisoformat(text)
+        is_elsewhere = zone is not None and moment.tzinfo is None
+        return moment.replace(tzinfo=zone) if is_elsewhere else moment.astimezone()
     except (ValueError, OverflowError):
         raise click.BadParameter(
             "it is a date, a time such as 2026-11-02T09:00, or a span such as 7d"
         ) from None
 
 
-def _read_project(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+def read_project(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """Return the absolute path of a folder that is written as a path, else the name as it is."""
     name = reject_empty(context, parameter, value)
     is_path = name is not None and (name.startswith((".", "~")) or Path(name).is_absolute())
@@ -57,7 +62,7 @@ def _read_project(context: click.Context, parameter: click.Parameter, value: str
 @click.option(
     "--project",
     metavar="FOLDER",
-    callback=_read_project,
+    callback=read_project,
     help="Only sessions in this folder, or in any folder with this name.",
 )
 @click.option(

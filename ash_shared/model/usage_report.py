@@ -134,11 +134,16 @@ class UsageRow(UsageCounts):
 
 
 class UnpricedModel(UsageCounts):
-    """Usage of a model without a price."""
+    """Usage without a computed cost, by model."""
 
     model: str
     source: str
     reason: Omittable[str] = ABSENT
+    """Why, as a word such as `unknown_model`."""
+
+
+class EstimatedModel(UnpricedModel):
+    """Usage with a computed cost that is an estimate."""
 
 
 class UsageReport(AshModel):
@@ -156,6 +161,8 @@ class UsageReport(AshModel):
     """The revision of the prices."""
     unpriced: list[UnpricedModel] = Field(default=[])
     """Models without a price, most tokens first. Their tokens are in the rows, their cost is not."""
+    estimated: list[EstimatedModel] = Field(default=[])
+    """Models with an estimated cost: their records do not state everything that the price depends on."""
     omitted_rows: Omittable[int] = Field(default=ABSENT, alias="omittedRows")
     """Number of rows that were left out, the oldest or cheapest ones. The totals include them."""
     sessions_without_facts: int = Field(default=0, alias="sessionsWithoutFacts")

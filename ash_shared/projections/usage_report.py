@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, tzinfo
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 from uuid import UUID
 
 from msgspec import Struct
@@ -11,6 +11,7 @@ from ash_shared.model.usage_report import (
     UNKNOWN,
     CostMode,
     Dimension,
+    EstimatedModel,
     UnpricedModel,
     UsageCounts,
     UsageReport,
@@ -48,7 +49,7 @@ class UsageItem(Struct, frozen=True, kw_only=True):
     computed_cost: int | None = None
     """None if it has no price."""
     reason: str | None = None
-    """Why it has no price."""
+    """Why it has no price, or why its cost is an estimate."""
 
 
 class ReportOptions(NamedTuple):
@@ -64,6 +65,8 @@ class ReportOptions(NamedTuple):
     prices: str = ""
     """The revision of the prices."""
 
+
+M = TypeVar("M", bound=UnpricedModel)
 
 _Key: TypeAlias = tuple[str, ...]
 """A value for each dimension."""
@@ -146,7 +149,7 @@ def build_usage_report(
         if options.by:
             rows.setdefault(labels.of(item), _Sum()).add(item)
     keys = _sorted(rows, options)
-    kept = keys[-options.limit :] if _is_time(options.by[:1]) else keys[: options.limit]
+    kept = _limited(keys, options)
     trees = _trees(rows, parents or {}) if tuple(options.by) == ("session",) else {}
     return UsageReport(
         rows=[_to_row(key, rows[key], options, blocks, trees.get(key)) for key in kept],
@@ -155,7 +158,8 @@ def build_usage_report(
         timezone=options.timezone,
         cost=options.cost,
         prices=options.prices,
-        unpriced=_unpriced(items, options.cost),
+        unpriced=_by_model(items, UnpricedModel, options.cost, _unpriced_answers),
+        estimated=_by_model(items, EstimatedModel, options.cost, _is_estimated),
         omitted_rows=len(keys) - len(kept) or None,
     )
 
@@ -303,6 +307,15 @@ def _sorted(rows: Mapping[_Key, _Sum], options: ReportOptions) -> list[_Key]:
     return sorted(rows, key=order)
 
 
+def _limited(keys: list[_Key], options: ReportOptions) -> list[_Key]:
+    """Return the newest or the most expensive keys, and of two dimensions only complete values of the first one."""
+    is_time = _is_time(options.by[:1])
+    kept = keys[-options.limit :] if is_time else keys[: options.limit]
+    incomplete = {key[0] for key in (keys[: -options.limit] if is_time else keys[options.limit :])}
+    complete = [key for key in kept if key[0] not in incomplete]
+    return complete or kept
+
+
 def _by_time(total: _Sum, _: CostMode, value: str) -> tuple[Any, ...]:
     return (total.first is None, total.first, value)
 
@@ -355,13 +368,19 @@ def _ancestors(session: str, parents: Mapping[str, str]) -> list[str]:
     return ancestors
 
 
-def _unpriced(items: Iterable[UsageItem], mode: CostMode) -> list[UnpricedModel]:
-    sums = dict[tuple[str, str, str | None], _Sum]()
-    for item in items:
-        if _unpriced_answers(item):
-            sums.setdefault((item.model or UNKNOWN, item.source, item.reason), _Sum()).add(item)
-    ranked = sorted(sums.items(), key=lambda pair: (-pair[1].tokens, pair[0][:2]))
+def _by_model(
+    items: Iterable[UsageItem], kind: type[M], mode: CostMode, matches: Callable[[UsageItem], object]
+) -> list[M]:
+    """Return the matching usage by model and reason, most tokens first."""
+    sums = dict[tuple[str, str, str], _Sum]()
+    for item in filter(matches, items):
+        sums.setdefault((item.model or UNKNOWN, item.source, item.reason or ""), _Sum()).add(item)
+    ranked = sorted(sums.items(), key=lambda pair: (-pair[1].tokens, pair[0]))
     return [
-        UnpricedModel(model=model, source=source, reason=reason, **total.fields(mode))
+        kind(model=model, source=source, reason=reason or None, **total.fields(mode))
         for (model, source, reason), total in ranked
     ]
+
+
+def _is_estimated(item: UsageItem) -> bool:
+    return item.computed_cost is not None and item.reason is not None

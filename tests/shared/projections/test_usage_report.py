@@ -196,6 +196,13 @@ def test_unpriced_models_are_listed_with_their_tokens() -> None:
     ]
 
 
+def test_estimates_are_listed() -> None:
+    estimate = used("2026-11-28T10:00", 100, reason="several_requests")
+    estimated = report(estimate, PRICED, UNPRICED).estimated
+    shown = [(each.model, each.reason, each.input_tokens, each.computed_cost_usd) for each in estimated]
+    assert shown == [("opus", "several_requests", 100, 100e-9)]
+
+
 @pytest.mark.parametrize(
     ("items", "difference"),
     [
@@ -278,6 +285,21 @@ def test_rows_are_limited_and_totals_are_not() -> None:
     )
     assert (tokens(models), models.omitted_rows, models.totals.input_tokens) == ({"b": 3, "c": 2}, 1, 6)
     assert report(PRICED).omitted_rows is None
+
+
+def test_rows_of_a_value_are_not_cut() -> None:
+    items = [
+        used(f"2026-11-{day}T10:00", values={"model": model}) for day in (24, 25, 26) for model in ("a", "b")
+    ]
+    kept = {
+        limit: [row.day for row in report(*items, by=("day", "model"), limit=limit).rows]
+        for limit in (1, 3, 4)
+    }
+    assert kept == {
+        1: ["2026-11-26"],
+        3: ["2026-11-26", "2026-11-26"],
+        4: ["2026-11-25", "2026-11-25", "2026-11-26", "2026-11-26"],
+    }
 
 
 def test_ten_years_of_hours() -> None:

@@ -1,0 +1,1 @@
+"""`ash usage`: tokens and costs, as a table, JSON or CSV."""
