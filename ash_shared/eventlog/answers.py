@@ -123,12 +123,22 @@ def _facts(model: str, details: UsageDetails) -> Facts:
 def _model_of(output: LineOutput, part: Part) -> str:
     """Return the model that the part states, or else the last one of its conversation."""
     stated = part.metadata.get("model")
-    response = output.state.responses.get(part.parent_call or output.parent_call)
     if isinstance(stated, str) and stated:
-        if response is not None:
-            response.model = model_name(stated)
+        follow_model(output, part)
         return model_name(stated)
+    response = output.state.responses.get(part.parent_call or output.parent_call)
     return (response.model if response is not None else "") or output.state.model
+
+
+def follow_model(output: LineOutput, part: Part) -> None:
+    """Record the model of a part for later usage in the same response, or else in its conversation."""
+    stated, call = part.metadata.get("model"), part.parent_call or output.parent_call
+    if not isinstance(stated, str) or not model_name(stated):
+        return
+    if (response := output.state.responses.get(call)) is not None:
+        response.model = model_name(stated)
+    elif not call:
+        output.state.model = model_name(stated)
 
 
 def model_name(name: str) -> str:
@@ -163,11 +173,11 @@ def add_value(
     *,
     cause: Cause | None = None,
     settles_turn: bool = False,
-    time: int | None = None,
+    at: int | None = None,
 ) -> None:
     """Add a value to the line."""
     state, facts = output.state, answer.facts
-    at = output.time() if time is None else time
+    at = output.time() if at is None else at
     value = AnswerUsage(
         _key_in_session(state, answer),
         at if at >= _YEAR_2000 else None,
@@ -210,7 +220,7 @@ def state_total(  # noqa: PLR0913  # one argument per input
     cost: float | None,
     *,
     by_model: Mapping[str, Block] = MappingProxyType({}),
-    time: int | None = None,
+    at: int | None = None,
 ) -> None:
     """State the difference between the total of a turn and its answers so far; `cost` is the difference of costs.
 
@@ -220,7 +230,7 @@ def state_total(  # noqa: PLR0913  # one argument per input
         if agent:
             undone = NO_COUNTS.minus(Counts(*answers.counts))
             _add_difference(
-                output, turn, Answer(f"{key}/{agent}", undone, _facts_in(answers), agent=agent), time
+                output, turn, Answer(f"{key}/{agent}", undone, _facts_in(answers), agent=agent), at
             )
     main = turn.stated_answers.get("")
     less = NO_COUNTS if main is None else Counts(*main.counts)
@@ -229,7 +239,7 @@ def state_total(  # noqa: PLR0913  # one argument per input
     difference = Answer(key, counts, facts, cost)
     splits = by_model if main is None else {}
     for each in _by_model(difference, splits) if splits else [difference]:
-        _add_difference(output, turn, each, time)
+        _add_difference(output, turn, each, at)
 
 
 def _facts_in(answers: StatedAnswers) -> Facts:
@@ -246,7 +256,7 @@ def _total_counts(total: Block, stated: Counts) -> Counts:
     return _detailed_counts(total, details)
 
 
-def _add_difference(output: LineOutput, turn: Turn, total: Answer, time: int | None) -> None:
+def _add_difference(output: LineOutput, turn: Turn, total: Answer, at: int | None) -> None:
     if any(total.counts) or total.cost is not None:
         difference = total._replace(is_request=False, is_keyed_in_session=True)
-        add_value(output, difference, cause=turn.cause, settles_turn=total.cost is not None, time=time)
+        add_value(output, difference, cause=turn.cause, settles_turn=total.cost is not None, at=at)

@@ -68,7 +68,7 @@ def _state_costs(output: LineOutput, event: Event, payload: Block) -> None:
         turn = Turn("")
     difference = None if cost is None else cost - (turn.cost or 0.0)
     key = f"event/{id}" if isinstance(id, str) else f"turn/{output.state.turns}/end"
-    answers.state_total(output, turn, key, total, difference, time=time if isinstance(time, int) else 0)
+    answers.state_total(output, turn, key, total, difference, at=time if isinstance(time, int) else 0)
 
 
 def _observe_assistant(output: LineOutput, event: Event, payload: Block) -> None:

@@ -7,7 +7,7 @@ when the next one begins. Usage may follow a final answer, so `turn_end` is emit
 from collections.abc import Mapping
 from typing import Literal
 
-from ash_shared.eventlog import usage
+from ash_shared.eventlog import answers, usage
 from ash_shared.eventlog.emitter import LineOutput
 from ash_shared.eventlog.state import State, Turn
 from ash_shared.model.answer_usage import Cause
@@ -224,6 +224,7 @@ def count_section(output: LineOutput, part: steps.Part) -> None:
 
     The turn of the message may be over: then the difference counts in the open turn, or in one that begins for it.
     """
+    answers.follow_model(output, part)
     if output.state.turns == 0:
         ensure_turn(output)
     if output.state.turn is None and not usage.is_counted(output.state, part):

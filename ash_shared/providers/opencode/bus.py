@@ -321,7 +321,7 @@ def _result_parts(data: Record, blocks: list[Block]) -> list[Part]:
 def _step_start(data: Record, blocks: list[Block]) -> list[Step]:
     agent, id = text_at(data, "agent"), _id(data)
     switch: list[Step] = [CurrentAgent(agent, id)] if agent is not None else []
-    return [*switch, ResponseStart(id), info_part(data, id)]
+    return [*switch, ResponseStart(id, model=text_at(data, "model", "id")), info_part(data, id)]
 
 
 def _step_end(data: Record, blocks: list[Block]) -> list[Step]:

@@ -611,7 +611,12 @@ FACTS = [
             "agent": "thread-7",
         },
     ),
-    (CONTEXT, {"timestamp": 1770091505000, "model": "gpt-x"}),
+    (CONTEXT, {"timestamp": 1770091505000, "model": "gpt-x", "folder": "/home/ada"}),
+    (event("exec_command_begin", cwd="/tmp"), {"timestamp": 1770091506000}),
+    (
+        {"type": "session_meta", "payload": {"cwd": "/srv", "git": {"branch": "main"}}},
+        {"agent": "", "folder": "/srv", "branch": "main"},
+    ),
     (
         {"type": "session_meta", "payload": {"id": "b", "parent_thread_id": "a"}},
         {"session_id": "b", "parent": "a", "agent": "b"},

@@ -332,6 +332,7 @@ def test_document_facts() -> None:
         parent="ses_0",
         agent="ses_1",
         last_timestamp=began,
+        folder="/srv",
     )
     assert document_facts == [
         session,

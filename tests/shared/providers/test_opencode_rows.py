@@ -480,6 +480,7 @@ def test_header_of_rows() -> None:
             parent="ses_0",
             last_timestamp=BEGAN + 9_000,
             agent=SESSION_ID,
+            folder="/srv",
         ),
         RecordHeader(uuid="prt_3", timestamp=BEGAN + 4, session_id=SESSION_ID, last_timestamp=BEGAN + 4),
     ]

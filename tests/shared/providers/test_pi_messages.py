@@ -334,9 +334,12 @@ def test_record_facts() -> None:
     ]
 
     at = 1_770_000_000_000
+    session = RecordHeader(
+        timestamp=at, session_id="s1", parent="0f3c1c52-5a0e-4d0e-9a53-0d5b3c1f7a10", folder="/srv"
+    )
     assert record_facts == [
-        RecordHeader(timestamp=at, session_id="s1", parent="0f3c1c52-5a0e-4d0e-9a53-0d5b3c1f7a10"),
-        RecordHeader(timestamp=at, session_id="s1", parent="0f3c1c52-5a0e-4d0e-9a53-0d5b3c1f7a10"),
+        session,
+        session,
         RecordHeader(uuid="e2", timestamp=TIME, model="m1"),
         RecordHeader(timestamp=TIME, model="m1"),
         RecordHeader(uuid="e2", timestamp=at, model="m2"),
