@@ -32,7 +32,7 @@ def _read_day(_: click.Context, __: click.Parameter, value: str | None) -> datet
         at = datetime.fromisoformat(value)
     except ValueError:
         raise click.BadParameter("it is a date, or a time such as 2026-11-02T09:00") from None
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
+    return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 @click.group("prices", invoke_without_command=True)
@@ -110,10 +110,10 @@ def update(url: str | None) -> None:
 
 
 def _all_models(prices: Prices) -> Iterator["PricedModel"]:
-    from ash_server.prices.rates import PricedModel
+    from ash_server.prices.rates import OWN, PricedModel
 
     catalogue = prices.catalogue
-    yield from (PricedModel("own", info) for info in catalogue.own)
+    yield from (PricedModel(OWN, info) for info in catalogue.own)
     for provider, models in catalogue.lists.items():
         yield from (PricedModel(provider, info) for info in models)
 

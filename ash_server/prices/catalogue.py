@@ -11,7 +11,7 @@ from ash_server.prices.matching import find_model
 from ash_server.prices.names import normalize, places
 from ash_server.prices.own_prices import OwnPrices, read_own_prices
 from ash_server.prices.price_data import read_update
-from ash_server.prices.rates import PricedModel
+from ash_server.prices.rates import OWN, PricedModel
 
 PACKAGE = "genai-prices"
 
@@ -32,7 +32,7 @@ class Catalogue(NamedTuple):
     def find_own(self, model: str) -> PricedModel | None:
         """Return one's own prices of a model."""
         info = self.own.find(normalize(model))
-        return PricedModel("own", info) if info else None
+        return PricedModel(OWN, info) if info else None
 
 
 def read_catalogue(override: Path | None, updated: Path | None) -> Catalogue:

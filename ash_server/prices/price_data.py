@@ -72,6 +72,8 @@ def read_price_lists(data: Any) -> PriceLists:
 def _read_models(models: Sequence[Mapping[str, Any]]) -> list[types.ModelInfo]:
     read = [_read_model(model) for model in models]
     for model in read:
+        if not model.prices:
+            raise PricesError(f"{model.id} has no prices")
         for regex in _regexes(model.match):
             try:
                 re.compile(regex)

@@ -106,7 +106,8 @@ class Prices:
         return found
 
     def _find_rates(self, usage: PricedUsage, name: str) -> _Found:
-        own, at = self._find(usage.source, name)[0], usage.quarter
+        own = self._find(usage.source, name)[0]
+        at = usage.quarter.astimezone(UTC) if usage.quarter else None
         if own and own.start and not at:
             return _Found(None, "unknown_time")
         model = self.model_at(usage.source, name, at or _ANY_TIME)
@@ -127,7 +128,8 @@ class Prices:
         if (found := self._rates.get(key)) is None:
             if len(self._rates) >= _MAX_CACHED:
                 self._rates.clear()
-            found = self._rates[key] = _resolve(model, usage, inputs, is_own=model is own)
+            times = [at] if at else list(model.sample_times())
+            found = self._rates[key] = _resolve(model, usage, inputs, times, is_own=model is own)
         return found
 
 
@@ -191,10 +193,16 @@ def _possible_inputs(thresholds: Sequence[int], usage: PricedUsage) -> tuple[int
     return steps[bisect_left(thresholds, low) : bisect_left(thresholds, high) + 1]
 
 
-def _resolve(model: "PricedModel", usage: PricedUsage, inputs: Sequence[int], *, is_own: bool) -> _Found:
+def _resolve(
+    model: "PricedModel",
+    usage: PricedUsage,
+    inputs: Sequence[int],
+    times: Sequence[datetime],
+    *,
+    is_own: bool,
+) -> _Found:
     """Return the rates that hold for all times and sizes that the usage leaves open."""
     conditions = {} if is_own else conditions_of(usage.service_tier, usage.speed, usage.region)
-    times = [usage.quarter] if usage.quarter else list(model.sample_times())
     by_time = [[model.find_rates(at, conditions, size) for size in inputs] for at in times]
     smallest, reason = by_time[0][0]
     if any(found[0] != by_time[0][0] for found in by_time):

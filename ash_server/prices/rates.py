@@ -13,6 +13,9 @@ from genai_prices import types
 from ash_server.prices import rules
 from ash_server.prices.costs import CostReason
 
+OWN = "own"
+"""In place of a provider, for one's own prices."""
+
 _NANO = 10**9
 _PRICE_KEYS = {
     "input": "input_mtok",
@@ -184,7 +187,7 @@ class PricedModel:
     def _to_rates(self, flat: Flat) -> Rates:
         input_, write = flat.get("input"), flat.get("cache_write_5m", flat.get("input"))
         write_1h, search = flat.get("cache_write_1h"), flat.get("web_search")
-        if self.id.startswith("claude-") or ".claude-" in self.id:
+        if self.provider != OWN and rules.CLAUDE.search(self.id):
             write_1h = write_1h or (input_ and input_ * rules.CACHE_WRITE_1H)
             search = search or rules.WEB_SEARCH
         each = (

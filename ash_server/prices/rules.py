@@ -16,6 +16,9 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import NamedTuple
 
+CLAUDE = re.compile(r"(?:^|[./])claude-")
+"""Matches the ids of Claude models in all price lists."""
+
 CACHE_WRITE_1H = Fraction(2)
 """Times the price of input, for Claude models without a price for caches of one hour."""
 WEB_SEARCH = Fraction(10, 1000)
