@@ -29,9 +29,6 @@ class Counts(NamedTuple):
     reasoning_tokens: int = 0
     web_searches: int = 0
 
-    def plus(self, other: "Counts") -> "Counts":
-        return Counts(*map(sum, zip(self, other, strict=True)))
-
     def minus(self, other: "Counts") -> "Counts":
         return Counts(*(one - two for one, two in zip(self, other, strict=True)))
 
@@ -60,6 +57,8 @@ class Answer(NamedTuple):
     """The subagent, for an answer in its lines in another session's transcript."""
     is_request: bool = True
     is_keyed_in_session: bool = False
+    cause: Cause | None = None
+    """What started its turn, if that is not the open one."""
 
 
 def counts_of(usage: Block) -> Counts:
@@ -154,15 +153,16 @@ def state_answer(output: LineOutput, turn: Turn, answer: Answer, earlier: Counts
     if stated is None:
         stated = turn.stated_answers[answer.agent] = StatedAnswers([0] * len(NO_COUNTS), list(answer.facts))
         evict_oldest(turn.stated_answers, MAX_AGENTS)
-    stated.counts = list(Counts(*stated.counts).plus(answer.counts.minus(earlier)))
-    stated.facts = _common_facts(stated.facts, answer.facts)
-    add_value(output, answer, cause=turn.cause)
+    changes = zip(stated.counts, answer.counts, earlier, strict=True)
+    stated.counts = [total + count - before for total, count, before in changes]
+    if stated.facts != (facts := list(answer.facts)):
+        stated.facts = _common_facts(stated.facts, facts)
+    add_value(output, answer, cause=answer.cause or turn.cause)
 
 
-def _common_facts(known: list[str | None], facts: Facts) -> list[str | None]:
-    if known == list(facts):
-        return known
-    model = known[0] if facts.model in ("", known[0]) else facts.model if known[0] == "" else None
+def _common_facts(known: list[str | None], facts: list[str]) -> list[str | None]:
+    """Return the facts that answers have in common; one without a model has the model of the others."""
+    model = known[0] if facts[0] in ("", known[0]) else facts[0] if known[0] == "" else None
     others = [one if one == two else None for one, two in zip(known[1:], facts[1:], strict=True)]
     return [model, *others]
 

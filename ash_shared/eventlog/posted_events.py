@@ -60,7 +60,7 @@ def _observe_turn_end(output: LineOutput, event: Event, payload: Block) -> None:
 
 
 def _state_costs(output: LineOutput, event: Event, payload: Block) -> None:
-    """State the usage and cost of a posted end, less those of the answers if it ends the open turn."""
+    """State the usage and cost of a posted end; of the open turn, only the difference to its answers."""
     total, cost = payload.get("usage"), cost_at(payload, "costUsd")
     total = total if isinstance(total, dict) else None
     turn, id, time = output.state.turn, event.get("id"), event.get("timestamp")

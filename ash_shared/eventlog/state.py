@@ -115,6 +115,8 @@ class CountedMessage(_Stored):
     """The turn that counts it."""
     costs: MessageCosts = msgspec.field(default_factory=MessageCosts)
     model: str = ""
+    cause: Cause | None = None
+    """The cause of its turn."""
 
 
 class EmittedSection(_Stored):

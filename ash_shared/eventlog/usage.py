@@ -50,10 +50,12 @@ def _totalled(usage: Block) -> list[int]:
 
 def _usage_so_far(turn: Turn, key: str) -> Block:
     """Return the usage of an answer that the turn has counted; empty if it has not."""
-    usage: Block | None = turn.usage_by_answer.get(key) if key else {}
-    totalled = None if usage is not None else turn.totalled_counts.get(digests.text_digest(key))
-    if totalled is None:
+    if not key:
+        return {}
+    usage: Block | None = turn.usage_by_answer.get(key)
+    if usage is not None or not turn.totalled_counts:
         return usage or {}
+    totalled = turn.totalled_counts.get(digests.text_digest(key), [])
     counts, known = dict(zip(TOKEN_COUNTS, totalled, strict=False)), totalled[len(TOKEN_COUNTS) :]
     details = dict(zip(("cache_write_1h_tokens", "num_search_queries"), known, strict=False))
     return {**counts, "vendor": details}
@@ -175,6 +177,7 @@ def count_message(
     `part` states the usage or cost of the message, or of a section.
     """
     if turn.id == message.turn:
+        message.cause = turn.cause
         _count_costs(turn, part, before, after)
     else:
         _count_difference(turn, before, after)
@@ -192,6 +195,7 @@ def count_message(
         facts=answer.facts._replace(model=message.model),
         is_request=len(message.costs.sections) <= 1,
         is_keyed_in_session=True,
+        cause=message.cause,
     )
     answers.state_answer(output, turn, answer, answers.counts_of(earlier))
 

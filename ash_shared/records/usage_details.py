@@ -65,7 +65,9 @@ def _first_text(vendor: Block, paths: Iterable[tuple[str, ...]]) -> str | None:
 
 def _changing_name(field: str, name: Any) -> str | None:
     """Return a name in lower case; None for one that does not change the price."""
-    lower = name.lower()[:MAX_NAME] if isinstance(name, str) else ""
+    if not isinstance(name, str) or name == "standard":
+        return None
+    lower = name.lower()[:MAX_NAME]
     return None if not lower or lower in _STANDARD_NAMES[field] else lower
 
 

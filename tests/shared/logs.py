@@ -7,6 +7,7 @@ from typing import Any
 
 from ash_shared.eventlog import Context, Event, Line, Normalizer, parse_line
 from ash_shared.eventlog.state import OpenTextMissing
+from ash_shared.model.answer_usage import AnswerUsage, last_values
 from ash_shared.model.event_types import CHUNKS
 from ash_shared.model.events import read_event
 
@@ -37,6 +38,23 @@ def follow(records: Sequence[Any], source: str | None = None, *, ends: bool = Fa
     for event in events:
         read_event(event)
     return events
+
+
+def state_answers(
+    records: Sequence[Any], source: str | None = None, *, ends: bool = False
+) -> list[AnswerUsage]:
+    """Return the last value of each answer of records, one per line; the state is saved and restored after each."""
+    state, values = None, list[AnswerUsage]()
+    for line, record in enumerate(records, start=1):
+        normalizer = Normalizer(source, state=state)
+        normalizer.follow(parse_line(json.dumps(record), source), context(line))
+        values += normalizer.answers
+        state = normalizer.state()
+    if ends:
+        normalizer = Normalizer(source, state=state)
+        normalizer.close(context("end"))
+        values += normalizer.answers
+    return last_values(values)
 
 
 def short_events(events: Sequence[Event]) -> list[tuple[Any, ...]]:

@@ -100,6 +100,7 @@ STORED: dict[str, Any] = {
                 "sections": {"s": {"usage": {"input_tokens": 3}, "cost": 0.5}},
             },
             "model": "opus",
+            "cause": "person",
         }
     },
     "emitted_answers": {"p": {"key": "m", "forms": [["text", "", 12, 3]], "events": ["e2"], "record": "d14"}},
