@@ -59,6 +59,7 @@ from ash_server.store.session_rows import get_session
 from ash_server.store.sessions import check_sequence, merge_metadata, set_metadata
 from ash_server.store.statements import statements
 from ash_server.store.text import check_text
+from ash_server.store.usage.answers import AnswerUsages
 from ash_shared.eventlog import Normalizer, inherited_records
 from ash_shared.model.keywords import check_keywords
 from ash_shared.model.message import Message
@@ -253,12 +254,13 @@ async def _write_events(
 ) -> None:
     last, inherited = counters.message_sequence, 0
 
-    async def derive_events(normalizer: Normalizer) -> list[PreparedEvent]:
+    async def derive_events(normalizer: Normalizer, answers: AnswerUsages) -> list[PreparedEvent]:
         nonlocal inherited
-        events, inherited = await _derive_events(normalizer, session_id, last, new, context)
+        events, inherited = await _derive_events(normalizer, answers, session_id, last, new, context)
         if end:
             posted = "" if new else await last_posted(conn, session_id, last)
-            events += ending(normalizer, session_id, last + len(new), posted, context.now)
+            place = session_id, last + len(new), posted
+            events += ending(normalizer, *place, context.now, answers=answers)
         return events
 
     lines = (message.line for message in new)
@@ -271,7 +273,12 @@ async def _write_events(
 
 
 async def _derive_events(
-    normalizer: Normalizer, session_id: UUID, last: int, new: Sequence[PreparedMessage], context: _Context
+    normalizer: Normalizer,
+    answers: AnswerUsages,
+    session_id: UUID,
+    last: int,
+    new: Sequence[PreparedMessage],
+    context: _Context,
 ) -> tuple[list[PreparedEvent], int]:
     """Return the events, and the sequence of the last message that is inherited; 0 if none is."""
     if not last:
@@ -280,8 +287,9 @@ async def _derive_events(
 
     def derive_next(message: PreparedMessage) -> list[PreparedEvent]:
         nonlocal inherited
-        sequence, text = next(sequences), message.content
-        events = derive(normalizer, session_id, sequence, message.line, context.now, context.ids, text=text)
+        sequence = next(sequences)
+        now, ids, text = context.now, context.ids, message.content
+        events = derive(normalizer, session_id, sequence, message.line, now, ids, text=text, answers=answers)
         inherited = sequence if normalizer.is_inherited else inherited
         return events
 

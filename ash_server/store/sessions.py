@@ -40,6 +40,7 @@ from ash_server.store.session_rows import (
 )
 from ash_server.store.statements import statements
 from ash_server.store.text import check_text
+from ash_server.store.usage.answers import count_again, delete_answers
 from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
 from ash_shared.model.keywords import check_keywords
 from ash_shared.model.session import Session, active_at
@@ -154,8 +155,20 @@ async def delete_session(
         await conn.execute(SQL.delete_progress, [session_id])
         await conn.execute(SQL.delete_events, [session_id])
         await conn.execute(SQL.delete_messages, [session_id])
-        await conn.execute(SQL.replace_original, {"id": session_id})
+        await delete_answers(conn, session_id)
+        await _replace_original(conn, session_id)
         await conn.execute(SQL.delete_session, [session_id])
+
+
+async def _replace_original(conn: AsyncConnection, session_id: UUID) -> None:
+    """Change the marks of the copies of a session, under their locks."""
+    copies = await (await conn.execute(SQL.list_copies, {"id": session_id})).fetchall()
+    for copy in copies:
+        await conn.execute(SQL.lock_counters, copy)
+    if copies:
+        await conn.execute(SQL.replace_original, {"id": session_id})
+    for (copy_id,) in copies:
+        await count_again(conn, copy_id)
 
 
 async def get_writer_fields(conn: AsyncConnection, session_id: UUID) -> SessionFields:

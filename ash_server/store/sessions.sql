@@ -98,6 +98,14 @@ DELETE FROM events WHERE session_id = %s
 -- All messages of a session, which have no foreign key.
 DELETE FROM messages WHERE session_id = %s
 
+-- name: list_copies
+-- The copies of a session.
+SELECT id FROM sessions
+WHERE copy_of = %(id)s AND id IN (
+    SELECT id FROM tenant_lineages WHERE lineage && (SELECT lineage FROM sessions WHERE id = %(id)s)
+)
+ORDER BY id
+
 -- name: replace_original
 -- The copy with the most messages of a deleted session becomes the original of the other copies. So their shared
 -- messages still count once. If the deleted session was itself a copy, the new original remains a copy, too.

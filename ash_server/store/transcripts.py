@@ -13,13 +13,15 @@ from psycopg.rows import args_row
 
 from ash_server.ids import uuid7
 from ash_server.store.borrowed import Resource, change, read
-from ash_server.store.connections.pool import change_row
+from ash_server.store.connections.pool import change_row, one_transaction
 from ash_server.store.connections.tenants import tenant_of
+from ash_server.store.log import writer
 from ash_server.store.maintenance.own_prompts import name_by_own_prompt
 from ash_server.store.session_rows import existing_ids
 from ash_server.store.sessions import create_session, session_id_for
 from ash_server.store.statements import statements
 from ash_server.store.text import storable
+from ash_server.store.usage.answers import count_again
 from ash_shared.model.message import RECORD_ID_PREFIX
 
 MAX_RELATIVES = 100
@@ -137,7 +139,10 @@ async def list_relatives(conn: AsyncConnection, session_id: UUID) -> list[Relati
 
 async def set_copy(conn: AsyncConnection, session_id: UUID, copy: Copy | None) -> None:
     """Mark a session as a copy or a fork, or remove the mark. A subagent gets the title of its own first prompt."""
-    await change_row(conn, SQL.set_copy, [*(copy or (None, None)), session_id])
+    async with one_transaction(conn):
+        await conn.execute(writer.SQL.lock_counters, [session_id])
+        await conn.execute(SQL.set_copy, [*(copy or (None, None)), session_id])
+        await count_again(conn, session_id)
     await name_by_own_prompt(conn, session_id)
 
 

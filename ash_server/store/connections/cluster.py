@@ -23,6 +23,8 @@ DISTRIBUTED = {
     "drift": "session_id",
     "search": "session_id",
     "search_progress": "session_id",
+    "answers": "session_id",
+    "usage_rollups": "session_id",
 }
 """The distributed tables and the columns with the session, `sessions` first: the others are placed like it."""
 

@@ -30,6 +30,7 @@ from ash_server.store.log.stored_json import event_json
 from ash_server.store.log.writer import (
     FIND_STORED_EVENTS,
     PreparedEvent,
+    Saved,
     columns,
     ending,
     last_posted,
@@ -45,6 +46,7 @@ from ash_server.store.pagination import END, MAX_PAGE_BYTES, bounded_query, chec
 from ash_server.store.session_rows import get_session
 from ash_server.store.statements import statements
 from ash_server.store.text import check_text
+from ash_server.store.usage.answers import AnswerUsages
 from ash_shared.eventlog import NOTED, Event, Normalizer, OpenTurn
 from ash_shared.model.event_types import CATALOGUE, CHUNKS
 from ash_shared.model.events import EVENT_TYPES
@@ -146,8 +148,8 @@ async def end_session(conn: AsyncConnection, session_id: UUID) -> int:
         last = counters.message_sequence
         posted = await last_posted(conn, session_id, last)
 
-        async def derive_events(normalizer: Normalizer) -> list[PreparedEvent]:
-            return ending(normalizer, session_id, last, posted)
+        async def derive_events(normalizer: Normalizer, answers: AnswerUsages) -> list[PreparedEvent]:
+            return ending(normalizer, session_id, last, posted, answers=answers)
 
         new, saved = await with_normalizer(conn, session_id, counters, derive_events)
         if new or counters.normalizer_state is not None:
@@ -329,7 +331,7 @@ async def _post_new(
         counters = await read_counters(locked)
         stored = {row[0]: (row[1], row[2]) for row in await matches.fetchall()}
         appended, new, last = [], [], counters.event_sequence
-        normalizer = Normalizer(state=counters.normalizer_state)
+        normalizer, answers = Normalizer(state=counters.normalizer_state), AnswerUsages()
         for index, event in enumerate(events):
             known = stored.get(event["id"])
             if known is not None and not _is_same(known[1], event, timed="timestamp" in sent[index]):
@@ -339,10 +341,11 @@ async def _post_new(
                 new.append(PreparedEvent(event, counters.message_sequence))
                 if event["type"] in NOTED:
                     normalizer.observe(event)
+                    answers.add(normalizer.answers, counters.message_sequence)
             appended.append(Appended(event["id"], known[0] if known else last, known is None))
         if new:
             rows = columns(new, may_have_chunks=counters.may_have_chunks)
-            await write_events(conn, session_id, counters, rows, normalizer.save())
+            await write_events(conn, session_id, counters, rows, Saved(normalizer.save(), answers))
             if _touches(each.event for each in new):
                 await conn.execute(SQL.touch_session, [session_id])
     return appended

@@ -33,6 +33,7 @@ from ash_server.store.log.writer import (
 from ash_server.store.message_pages import set_by_writer
 from ash_server.store.session_facts import to_milliseconds
 from ash_server.store.statements import statements
+from ash_server.store.usage.answers import AnswerUsages, delete_answers, write_answers
 from ash_shared.eventlog import FIRST_LINES, NORMALIZER_VERSION, NOTED, Line, Normalizer, parse_line
 from ash_shared.model.event_types import CHUNKS
 from ash_shared.model.message import Role
@@ -103,6 +104,7 @@ async def rebuild_events(conn: AsyncConnection, session_id: UUID) -> Rebuilt:
 async def rebuild_locked(conn: AsyncConnection, session_id: UUID, counters: Counters) -> Rebuilt:
     """Rebuild a log under the lock, in the transaction of the caller."""
     await conn.execute(SQL.delete_derived_events, [session_id])
+    await delete_answers(conn, session_id)
     work = _Rebuild(conn, session_id, counters.event_sequence)
     await work.run()
     last = counters.event_sequence + work.written
@@ -188,6 +190,8 @@ class _Rebuild:
         self._session_id = session_id
         self._last = last
         self._pending: list[PreparedEvent] = []
+        self._answers = AnswerUsages()
+        """Of the pending events."""
 
     async def run(self) -> None:
         reset_id = str(uuid5(self._session_id, f"reset/{self._last}"))
@@ -207,14 +211,17 @@ class _Rebuild:
                     case UnderivedEvent():
                         await self._move(entry)
                     case End():
-                        self._pending += ending(self.normalizer, self._session_id, *entry, now)
+                        self._pending += ending(
+                            self.normalizer, self._session_id, *entry, now, answers=self._answers
+                        )
         await self._flush()
 
     async def _derive(self, line: StoredLine) -> None:
         self.messages += 1
         place = self._session_id, line.sequence
         read = await offload(StoredLine.read, line)
-        self._pending += derive(self.normalizer, *place, read, line.now, text=line.content)
+        new = derive(self.normalizer, *place, read, line.now, text=line.content, answers=self._answers)
+        self._pending += new
         if self.normalizer.is_inherited:
             self.inherited = line.sequence
         if len(self._pending) >= _BATCH_SIZE:
@@ -226,6 +233,7 @@ class _Rebuild:
         if posted.content is not None:
             event = msgspec.json.decode(posted.content)
             self.normalizer.observe(event)
+            self._answers.add(self.normalizer.answers, posted.message_sequence)
         self.issues = self.issues.add([event])
         self.may_have_chunks |= posted.type in CHUNKS
         self.written += 1
@@ -243,3 +251,5 @@ class _Rebuild:
         self.issues = self.issues.add(each.event for each in new)
         self.written += len(new)
         self._pending = []
+        await write_answers(self._conn, self._session_id, self._answers, milliseconds())
+        self._answers = AnswerUsages()

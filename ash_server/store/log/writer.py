@@ -21,6 +21,7 @@ from ash_server.store.log.stored_json import StoredJson, encode_text, encode_who
 from ash_server.store.pagination import stored_query
 from ash_server.store.statements import statements
 from ash_server.store.text import storable
+from ash_server.store.usage.answers import AnswerUsages, count_again, write_answers
 from ash_shared.eventlog import NORMALIZER_VERSION, Context, Event, Line, Normalizer
 from ash_shared.eventlog.normalizer import SavedState
 from ash_shared.eventlog.state import OpenTextMissing
@@ -91,26 +92,34 @@ class StreamIds(NamedTuple):
     response_id: str | None = None
 
 
+class Saved(NamedTuple):
+    """What the normaliser has derived beside events."""
+
+    state: SavedState
+    answers: AnswerUsages
+
+
 async def with_normalizer(
     conn: AsyncConnection,
     session_id: UUID,
     counters: Counters,
-    derive_events: Callable[[Normalizer], Awaitable[list[PreparedEvent]]],
+    derive_events: Callable[[Normalizer, AnswerUsages], Awaitable[list[PreparedEvent]]],
     lines: Iterable[Line] = (),
-) -> tuple[list[PreparedEvent], SavedState]:
-    """Return the events, and the state after them. The beginnings of open texts are read only if such a text ends.
+) -> tuple[list[PreparedEvent], Saved]:
+    """Return the events, and what is saved with them.
 
-    `lines` are the lines of the events; most show whether they end an open text.
+    The beginnings of open texts are read only if such a text ends. `lines` are the lines of the events; most show
+    whether they end an open text.
     """
-    normalizer = Normalizer(state=counters.normalizer_state)
+    normalizer, answers = Normalizer(state=counters.normalizer_state), AnswerUsages()
     try:
         normalizer.check_open_texts(lines)
-        events = await derive_events(normalizer)
+        events = await derive_events(normalizer, answers)
     except OpenTextMissing:
         texts = await open_texts.read(conn, session_id)
-        normalizer = Normalizer(state=counters.normalizer_state, open_texts=texts)
-        events = await derive_events(normalizer)
-    return events, normalizer.save()
+        normalizer, answers = Normalizer(state=counters.normalizer_state, open_texts=texts), AnswerUsages()
+        events = await derive_events(normalizer, answers)
+    return events, Saved(normalizer.save(), answers)
 
 
 def derive(  # noqa: PLR0913  # one argument per input
@@ -122,14 +131,17 @@ def derive(  # noqa: PLR0913  # one argument per input
     ids: StreamIds = StreamIds(),  # noqa: B008  # immutable
     *,
     text: str | None = None,
+    answers: AnswerUsages | None = None,
 ) -> list[PreparedEvent]:
-    """Return the encoded events of a message.
+    """Return the encoded events of a message, and add the usage that it states to `answers`.
 
     `now` is the timestamp of events if their record has none; `text` is the text of the message if it is stored too.
     """
     new_id = _id_generator(session_id, f"{sequence}/")
     context = Context(session_name(session_id), new_id, lambda: now, *ids)
     events = normalizer.follow(line, context)
+    if answers is not None:
+        answers.add(normalizer.answers, sequence)
     if not events:
         return []
     has_own_id = any(isinstance(step, Part) and step.relation == "event" for step in line.steps)
@@ -137,8 +149,14 @@ def derive(  # noqa: PLR0913  # one argument per input
     return [PreparedEvent(event, sequence, "line", has_own_id, encode(event)) for event in events]
 
 
-def ending(
-    normalizer: Normalizer, session_id: UUID, sequence: int, posted: str = "", now: int | None = None
+def ending(  # one argument per input
+    normalizer: Normalizer,
+    session_id: UUID,
+    sequence: int,
+    posted: str = "",
+    now: int | None = None,
+    *,
+    answers: AnswerUsages | None = None,
 ) -> list[PreparedEvent]:
     """Return the events that close everything open after message `sequence` and the events posted since.
 
@@ -148,7 +166,10 @@ def ending(
     timestamp = milliseconds() if now is None else now
     place = f"{sequence}/end/{posted}/" if posted else f"{sequence}/end/"
     context = Context(session_name(session_id), _id_generator(session_id, place), lambda: timestamp)
-    return [PreparedEvent(event, sequence, "end", has_own_id=False) for event in normalizer.close(context)]
+    events = [PreparedEvent(event, sequence, "end", has_own_id=False) for event in normalizer.close(context)]
+    if answers is not None:
+        answers.add(normalizer.answers, sequence)
+    return events
 
 
 async def last_posted(conn: AsyncConnection, session_id: UUID, sequence: int) -> str:
@@ -173,6 +194,7 @@ def milliseconds() -> int:
 async def set_inherited(conn: AsyncConnection, session_id: UUID, messages: int) -> None:
     """Store how many first messages are another session's by the transcript itself, wherever that session is."""
     await conn.execute(SQL.set_inherited, [messages, session_id])
+    await count_again(conn, session_id)
 
 
 async def write_events(
@@ -180,11 +202,11 @@ async def write_events(
     session_id: UUID,
     counters: Counters,
     rows: Mapping[str, Any],
-    saved: SavedState,
+    saved: Saved,
     *,
     messages: int = 0,
 ) -> None:
-    """Append events, update the counters and save the state of the normaliser, under the lock.
+    """Append events, update the counters, and save the state of the normaliser and the usage, under the lock.
 
     `rows` are the `columns` of the events, `messages` is the number of messages stored with them.
     """
@@ -192,7 +214,7 @@ async def write_events(
         "session_id": session_id,
         "messages": messages,
         "events": len(rows["stored_jsons"]),
-        "state": saved.state,
+        "state": saved.state.state,
         "version": NORMALIZER_VERSION,
         **rows,
         **{name: without_nulls(rows[name]) for name in _SPARSE_COLUMNS},
@@ -203,7 +225,8 @@ async def write_events(
         )
     else:
         await conn.execute(SQL.update_counters, params)
-    await open_texts.write(conn, session_id, saved)
+    await open_texts.write(conn, session_id, saved.state)
+    await write_answers(conn, session_id, saved.answers, milliseconds())
 
 
 _SPARSE_COLUMNS = ("explicit_ids", "chunk_groups", "text_ranges")

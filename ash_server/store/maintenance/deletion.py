@@ -20,12 +20,21 @@ from ash_server.store.log import open_texts
 from ash_server.store.log.events import append_events
 from ash_server.store.log.rebuild import End, StoredInput, StoredLine, UnderivedEvent, rebuild_locked
 from ash_server.store.log.stored_json import event_json
-from ash_server.store.log.writer import Counters, IssueCounts, PreparedEvent, derive, ending, lock
+from ash_server.store.log.writer import (
+    Counters,
+    IssueCounts,
+    PreparedEvent,
+    derive,
+    ending,
+    lock,
+    milliseconds,
+)
 from ash_server.store.maintenance import reindex
 from ash_server.store.maintenance.own_prompts import name_by_own_prompt
 from ash_server.store.message_pages import StoredMessage, find_last, find_message, set_by_writer
 from ash_server.store.session_facts import SessionFacts, collect_facts
 from ash_server.store.statements import statements
+from ash_server.store.usage.answers import AnswerUsages, replace_answers
 from ash_shared.eventlog import NORMALIZER_VERSION, Event, Line, Normalizer, line_of
 from ash_shared.eventlog.normalizer import SavedState
 from ash_shared.model.message import Description
@@ -81,6 +90,7 @@ async def _delete(
         await rebuild_locked(conn, session_id, counters)
     else:
         await _empty(conn, session_id, removed)
+        await replace_answers(conn, session_id, rest.answers, milliseconds())
         await _save_state(conn, session_id, rest.state)
     ids = [event["id"] for _, _, event in removed]
     payload = {"eventIds": ids, "messageSequences": [message.sequence], "reason": REASON}
@@ -116,9 +126,10 @@ def _emptied(event: Event, *, has_columns: bool) -> str:
 
 
 class _Rest(NamedTuple):
-    """The facts and the state from the other messages of a session."""
+    """What the other messages of a session give."""
 
     facts: SessionFacts
+    answers: AnswerUsages
     is_changed: bool
     """True if their events differ without the message."""
     state: SavedState | None = None
@@ -135,17 +146,17 @@ async def _save_state(conn: AsyncConnection, session_id: UUID, saved: SavedState
 async def _derive_rest(conn: AsyncConnection, session_id: UUID, counters: Counters, sequence: int) -> _Rest:
     both = _Comparison(session_id, sequence)
     await both.run(StoredInput(conn, session_id, counters.event_sequence))
-    facts = both.facts
+    derived = both.facts, both.answers
     if both.differ or counters.normalizer_version != NORMALIZER_VERSION:
-        return _Rest(facts, is_changed=True)
+        return _Rest(*derived, is_changed=True)
     before, after = both.states()
     if before == after:
-        return _Rest(facts, is_changed=False)
+        return _Rest(*derived, is_changed=False)
     texts = await open_texts.read(conn, session_id)
     stored_state = Normalizer(state=counters.normalizer_state, open_texts=texts).state()
     if _comparable(stored_state) != _comparable(before):  # with ids of turns from the writer, for example
-        return _Rest(facts, is_changed=True)
-    return _Rest(facts, is_changed=False, state=Normalizer(state=after).save())
+        return _Rest(*derived, is_changed=True)
+    return _Rest(*derived, is_changed=False, state=Normalizer(state=after).save())
 
 
 def _read(stored: StoredLine) -> tuple[Description, Line]:
@@ -169,6 +180,8 @@ class _Comparison:
         """True if the events of other messages are not the same."""
         self.facts = SessionFacts()
         """Facts from the other messages."""
+        self.answers = AnswerUsages()
+        """Usage in the other messages."""
         self._inherited = InheritedRecords()
         self._session_id = session_id
         self._sequence = sequence
@@ -200,19 +213,23 @@ class _Comparison:
             derive(self._full, self._session_id, sequence, line, now)
         else:
             self.facts = self.facts.merge(collect_facts([described], self._inherited))
-            self._compare(lambda normalizer: derive(normalizer, self._session_id, sequence, line, now))
+            place = self._session_id, sequence
+            self._compare(lambda target, answers: derive(target, *place, line, now, answers=answers))
 
     def _observe(self, posted: UnderivedEvent) -> None:
         if posted.content is not None:
             event = _decode(posted.content)
             for normalizer in {self._full, self._rest}:
                 normalizer.observe(event)
+            self.answers.add(self._rest.answers, posted.message_sequence)
 
     def _end(self, place: End, now: int) -> None:
-        self._compare(lambda normalizer: ending(normalizer, self._session_id, *place, now))
+        self._compare(lambda target, answers: ending(target, self._session_id, *place, now, answers=answers))
 
-    def _compare(self, derive_events: Callable[[Normalizer], list[PreparedEvent]]) -> None:
+    def _compare(
+        self, derive_events: Callable[[Normalizer, AnswerUsages | None], list[PreparedEvent]]
+    ) -> None:
         if self.differ:
             return
-        events = derive_events(self._full)
-        self.differ = self._rest is not self._full and derive_events(self._rest) != events
+        events = derive_events(self._rest, self.answers)
+        self.differ = self._rest is not self._full and derive_events(self._full, None) != events

@@ -35,7 +35,7 @@ $$;
 
 -- Tables, written by `make schema` from tables.py.
 
-INSERT INTO alembic_version VALUES ('0024');
+INSERT INTO alembic_version VALUES ('0025');
 
 -- sessions
 
@@ -63,6 +63,9 @@ CREATE TABLE sessions (
     copied_messages BIGINT,
     agent_id TEXT,
     tenant INTEGER DEFAULT coalesce(nullif(current_setting('ash.tenant', true), '')::integer, 1) NOT NULL,
+    machine TEXT,
+    key_id UUID,
+    project TEXT,
     CONSTRAINT sessions_pkey PRIMARY KEY (id)
 );
 CREATE INDEX sessions_activity_idx ON sessions (tenant, LEAST(COALESCE(last_at, file_modified_at), updated_at) DESC, id DESC);
@@ -91,6 +94,9 @@ COMMENT ON COLUMN sessions.lineage IS 'digests of names in the transcript, the s
 COMMENT ON COLUMN sessions.copy_of IS 'session with the same first messages; it may be deleted';
 COMMENT ON COLUMN sessions.copied_messages IS 'number of first messages shared with the session copy_of';
 COMMENT ON COLUMN sessions.agent_id IS 'id of the subagent that wrote the session; empty: a main session; null: unknown';
+COMMENT ON COLUMN sessions.machine IS 'host name of the client that created the session';
+COMMENT ON COLUMN sessions.key_id IS 'key that created the session';
+COMMENT ON COLUMN sessions.project IS 'root of the repository, from the first folder in the messages';
 ALTER TABLE sessions ENABLE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON sessions TO ash_app
     USING (tenant = (SELECT current_setting('ash.tenant')::integer));
@@ -214,6 +220,101 @@ ALTER TABLE open_texts ENABLE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON open_texts TO ash_app
     USING (tenant = (SELECT current_setting('ash.tenant')::integer));
 GRANT SELECT, INSERT, UPDATE, DELETE ON open_texts TO ash_app;
+
+-- answers
+
+CREATE TABLE answers (
+    session_id UUID NOT NULL,
+    key TEXT NOT NULL,
+    message_sequence BIGINT NOT NULL,
+    at TIMESTAMP WITH TIME ZONE NOT NULL,
+    model TEXT NOT NULL,
+    service_tier TEXT NOT NULL,
+    speed TEXT NOT NULL,
+    region TEXT NOT NULL,
+    agent_id TEXT NOT NULL,
+    cause TEXT NOT NULL,
+    is_request BOOLEAN NOT NULL,
+    band SMALLINT NOT NULL,
+    folder TEXT NOT NULL,
+    branch TEXT NOT NULL,
+    turn INTEGER NOT NULL,
+    input_tokens BIGINT NOT NULL,
+    cache_read_tokens BIGINT NOT NULL,
+    cache_write_5m_tokens BIGINT NOT NULL,
+    cache_write_1h_tokens BIGINT NOT NULL,
+    output_tokens BIGINT NOT NULL,
+    reasoning_tokens BIGINT NOT NULL,
+    web_searches BIGINT NOT NULL,
+    reported_cost BIGINT,
+    tenant INTEGER DEFAULT coalesce(nullif(current_setting('ash.tenant', true), '')::integer, 1) NOT NULL,
+    CONSTRAINT answers_pkey PRIMARY KEY (session_id, key)
+);
+COMMENT ON COLUMN answers.key IS 'digest of the name of the answer, or of its place';
+COMMENT ON COLUMN answers.message_sequence IS 'first message that states the usage';
+COMMENT ON COLUMN answers.at IS 'first known time; -infinity: unknown';
+COMMENT ON COLUMN answers.service_tier IS 'empty: standard';
+COMMENT ON COLUMN answers.speed IS 'empty: standard';
+COMMENT ON COLUMN answers.agent_id IS 'subagent of lines in another transcript';
+COMMENT ON COLUMN answers.cause IS 'what started the turn: person, schedule or program';
+COMMENT ON COLUMN answers.is_request IS 'false: a total of several requests';
+COMMENT ON COLUMN answers.band IS 'number of price thresholds that the input exceeds';
+COMMENT ON COLUMN answers.folder IS 'working folder of the agent; empty: unknown';
+COMMENT ON COLUMN answers.branch IS 'Git branch of the folder; empty: unknown';
+COMMENT ON COLUMN answers.turn IS 'number of the turn in the session';
+COMMENT ON COLUMN answers.input_tokens IS 'without tokens read from or written to a cache';
+COMMENT ON COLUMN answers.output_tokens IS 'with reasoning';
+COMMENT ON COLUMN answers.reported_cost IS 'cost in the record, in nano-dollars';
+ALTER TABLE answers ENABLE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON answers TO ash_app
+    USING (tenant = (SELECT current_setting('ash.tenant')::integer));
+GRANT SELECT, INSERT, UPDATE, DELETE ON answers TO ash_app;
+
+-- usage_rollups
+
+CREATE TABLE usage_rollups (
+    session_id UUID NOT NULL,
+    quarter TIMESTAMP WITH TIME ZONE NOT NULL,
+    model TEXT NOT NULL,
+    service_tier TEXT NOT NULL,
+    speed TEXT NOT NULL,
+    region TEXT NOT NULL,
+    agent_id TEXT NOT NULL,
+    cause TEXT NOT NULL,
+    is_request BOOLEAN NOT NULL,
+    band SMALLINT NOT NULL,
+    is_copy BOOLEAN NOT NULL,
+    answers BIGINT NOT NULL,
+    input_tokens NUMERIC NOT NULL,
+    cache_read_tokens NUMERIC NOT NULL,
+    cache_write_5m_tokens NUMERIC NOT NULL,
+    cache_write_1h_tokens NUMERIC NOT NULL,
+    output_tokens NUMERIC NOT NULL,
+    reasoning_tokens NUMERIC NOT NULL,
+    web_searches NUMERIC NOT NULL,
+    reported_cost NUMERIC NOT NULL,
+    reported_answers BIGINT NOT NULL,
+    tenant INTEGER DEFAULT coalesce(nullif(current_setting('ash.tenant', true), '')::integer, 1) NOT NULL,
+    CONSTRAINT usage_rollups_pkey PRIMARY KEY (session_id, quarter, model, service_tier, speed, region, agent_id, cause, is_request, band, is_copy)
+);
+CREATE INDEX usage_rollups_quarter_idx ON usage_rollups (tenant, quarter);
+COMMENT ON COLUMN usage_rollups.quarter IS 'start of a quarter of an hour; -infinity: unknown';
+COMMENT ON COLUMN usage_rollups.service_tier IS 'empty: standard';
+COMMENT ON COLUMN usage_rollups.speed IS 'empty: standard';
+COMMENT ON COLUMN usage_rollups.agent_id IS 'subagent of lines in another transcript';
+COMMENT ON COLUMN usage_rollups.cause IS 'what started the turn: person, schedule or program';
+COMMENT ON COLUMN usage_rollups.is_request IS 'false: a total of several requests';
+COMMENT ON COLUMN usage_rollups.band IS 'number of price thresholds that the input exceeds';
+COMMENT ON COLUMN usage_rollups.is_copy IS 'answers in the copied messages of a session';
+COMMENT ON COLUMN usage_rollups.answers IS 'number of answers';
+COMMENT ON COLUMN usage_rollups.input_tokens IS 'without tokens read from or written to a cache';
+COMMENT ON COLUMN usage_rollups.output_tokens IS 'with reasoning';
+COMMENT ON COLUMN usage_rollups.reported_cost IS 'sum of the costs in the records, in nano-dollars';
+COMMENT ON COLUMN usage_rollups.reported_answers IS 'number of answers with such a cost';
+ALTER TABLE usage_rollups ENABLE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON usage_rollups TO ash_app
+    USING (tenant = (SELECT current_setting('ash.tenant')::integer));
+GRANT SELECT, INSERT, UPDATE, DELETE ON usage_rollups TO ash_app;
 
 -- drift
 

@@ -8,6 +8,8 @@ The tables of sessions have the column `tenant`. Row-level security, which Alemb
 `ash_app` only the rows of the tenant in the setting `ash.tenant`; it has no rights on the other tables.
 """
 
+from typing import Any
+
 from sqlalchemy import (
     ARRAY,
     TIMESTAMP,
@@ -20,6 +22,7 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
+    Numeric,
     PrimaryKeyConstraint,
     SmallInteger,
     Table,
@@ -46,6 +49,37 @@ Moment = TIMESTAMP(timezone=True)
 def _tenant_column() -> Column[int]:
     default = "coalesce(nullif(current_setting('ash.tenant', true), '')::integer, 1)"
     return Column("tenant", Integer, nullable=False, server_default=text(default))
+
+
+def _usage_kind() -> list[Column[Any]]:
+    """Return the columns that prices and reports depend on. A text is empty if it is unknown."""
+    return [
+        Column("model", Text, nullable=False),
+        Column("service_tier", Text, nullable=False, comment="empty: standard"),
+        Column("speed", Text, nullable=False, comment="empty: standard"),
+        Column("region", Text, nullable=False),
+        Column("agent_id", Text, nullable=False, comment="subagent of lines in another transcript"),
+        Column("cause", Text, nullable=False, comment="what started the turn: person, schedule or program"),
+        Column("is_request", Boolean, nullable=False, comment="false: a total of several requests"),
+        Column(
+            "band", SmallInteger, nullable=False, comment="number of price thresholds that the input exceeds"
+        ),
+    ]
+
+
+def _usage_counts(type_: type[BigInteger | Numeric[Any]]) -> list[Column[Any]]:
+    """Return the columns of counts. Sums are numeric: no count in a record makes them overflow."""
+    return [
+        Column(
+            "input_tokens", type_, nullable=False, comment="without tokens read from or written to a cache"
+        ),
+        Column("cache_read_tokens", type_, nullable=False),
+        Column("cache_write_5m_tokens", type_, nullable=False),
+        Column("cache_write_1h_tokens", type_, nullable=False),
+        Column("output_tokens", type_, nullable=False, comment="with reasoning"),
+        Column("reasoning_tokens", type_, nullable=False),
+        Column("web_searches", type_, nullable=False),
+    ]
 
 
 sessions = Table(
@@ -95,6 +129,9 @@ sessions = Table(
     ),
     Index("sessions_parent_idx", "parent_id", postgresql_where=text("parent_id IS NOT NULL")),
     _tenant_column(),
+    Column("machine", Text, comment="host name of the client that created the session"),
+    Column("key_id", Uuid, comment="key that created the session"),
+    Column("project", Text, comment="root of the repository, from the first folder in the messages"),
     Index(
         "sessions_activity_idx",
         "tenant",
@@ -271,6 +308,43 @@ open_texts = Table(
     Column("content", Text, nullable=False, comment="part of the text, as a JSON string"),
     _tenant_column(),
     PrimaryKeyConstraint("session_id", "number", "start"),
+)
+
+# The usage of answers, derived with the events. No foreign key, as for messages.
+answers = Table(
+    "answers",
+    metadata,
+    Column("session_id", Uuid, nullable=False),
+    Column("key", Text, nullable=False, comment="digest of the name of the answer, or of its place"),
+    Column("message_sequence", BigInteger, nullable=False, comment="first message that states the usage"),
+    Column("at", Moment, nullable=False, comment="first known time; -infinity: unknown"),
+    *_usage_kind(),
+    Column("folder", Text, nullable=False, comment="working folder of the agent; empty: unknown"),
+    Column("branch", Text, nullable=False, comment="Git branch of the folder; empty: unknown"),
+    Column("turn", Integer, nullable=False, comment="number of the turn in the session"),
+    *_usage_counts(BigInteger),
+    Column("reported_cost", BigInteger, comment="cost in the record, in nano-dollars"),
+    _tenant_column(),
+    PrimaryKeyConstraint("session_id", "key"),
+)
+
+# Sums of `answers`: reports read these rows instead. Tokens, never money, so that later prices apply to them, too.
+usage_rollups = Table(
+    "usage_rollups",
+    metadata,
+    Column("session_id", Uuid, nullable=False),
+    Column("quarter", Moment, nullable=False, comment="start of a quarter of an hour; -infinity: unknown"),
+    *_usage_kind(),
+    Column("is_copy", Boolean, nullable=False, comment="answers in the copied messages of a session"),
+    Column("answers", BigInteger, nullable=False, comment="number of answers"),
+    *_usage_counts(Numeric),
+    Column(
+        "reported_cost", Numeric, nullable=False, comment="sum of the costs in the records, in nano-dollars"
+    ),
+    Column("reported_answers", BigInteger, nullable=False, comment="number of answers with such a cost"),
+    _tenant_column(),
+    PrimaryKeyConstraint("session_id", "quarter", *(column.name for column in _usage_kind()), "is_copy"),
+    Index("usage_rollups_quarter_idx", "tenant", "quarter"),
 )
 
 # Unknown and malformed blocks: few rows, and none for most sessions.

@@ -1,0 +1,126 @@
+-- fragment: kind
+-- The columns that prices and reports depend on.
+model, service_tier, speed, region, agent_id, cause, is_request, band
+
+-- fragment: counts
+-- The columns of counts.
+input_tokens, cache_read_tokens, cache_write_5m_tokens, cache_write_1h_tokens, output_tokens, reasoning_tokens,
+web_searches
+
+-- fragment: facts
+-- The columns of an answer that later statements about it replace, without its cost.
+{kind}, folder, branch, turn, {counts}
+
+-- fragment: answer
+-- The columns of an answer.
+session_id, key, message_sequence, at, {facts}, reported_cost
+
+-- fragment: group
+-- The key of the sums.
+session_id, quarter, {kind}, is_copy
+
+-- fragment: sums
+-- The sums of answers with a sign.
+session_id, date_bin('15 minutes', at, '2000-01-01Z') AS quarter, {kind},
+    message_sequence <= coalesce(copied_messages, 0) AS is_copy, sum(sign) AS answers,
+    sum(sign * input_tokens) AS input_tokens, sum(sign * cache_read_tokens) AS cache_read_tokens,
+    sum(sign * cache_write_5m_tokens) AS cache_write_5m_tokens,
+    sum(sign * cache_write_1h_tokens) AS cache_write_1h_tokens, sum(sign * output_tokens) AS output_tokens,
+    sum(sign * reasoning_tokens) AS reasoning_tokens, sum(sign * web_searches) AS web_searches,
+    sum(sign * coalesce(reported_cost, 0)) AS reported_cost,
+    sum(CASE WHEN reported_cost IS NULL THEN 0 ELSE sign END) AS reported_answers
+
+-- fragment: marked
+-- The mark of copied messages.
+(SELECT id AS session_id, copied_messages FROM sessions WHERE id = %(session_id)b) AS marked
+
+-- fragment: is_known
+-- True for the stored sum of a group.
+(known.quarter, known.model, known.service_tier, known.speed, known.region, known.agent_id, known.cause,
+    known.is_request, known.band, known.is_copy)
+= (changes.quarter, changes.model, changes.service_tier, changes.speed, changes.region, changes.agent_id,
+    changes.cause, changes.is_request, changes.band, changes.is_copy)
+
+-- name: write
+-- New values of answers, and the changes of the sums: the new values less the stored ones. The first message and the
+-- first known time of an answer stay. The cost of a settled turn includes its other answers, which then cost 0. Each
+-- part names the session, so that Citus sends the statement to one shard.
+WITH settled AS (
+    SELECT {answer} FROM answers
+    WHERE cardinality(%(settled_turns)b::int[]) > 0 AND session_id = %(session_id)b
+      AND turn = ANY(%(settled_turns)b::int[]) AND reported_cost IS NULL AND key <> ALL(%(keys)b::text[])
+), old AS (
+    SELECT {answer} FROM answers WHERE session_id = %(session_id)b AND key = ANY(%(keys)b::text[])
+), stated AS (
+    SELECT session_id, key, coalesce(first_message, value.message_sequence) AS message_sequence,
+        coalesce(first_time, to_timestamp(time / 1000.0), '-infinity') AS at, {facts}, reported_cost
+    FROM session_counters
+    CROSS JOIN unnest(%(keys)b::text[], %(message_sequences)b::bigint[], %(times)b::bigint[], %(models)b::text[],
+        %(service_tiers)b::text[], %(speeds)b::text[], %(regions)b::text[], %(agent_ids)b::text[], %(causes)b::text[],
+        %(are_requests)b::bool[], %(bands)b::int2[], %(folders)b::text[], %(branches)b::text[],
+        %(turns)b::int[], %(input_tokens)b::bigint[], %(cache_read_tokens)b::bigint[], %(cache_write_5m_tokens)b::bigint[],
+        %(cache_write_1h_tokens)b::bigint[], %(output_tokens)b::bigint[], %(reasoning_tokens)b::bigint[],
+        %(web_searches)b::bigint[], %(reported_costs)b::bigint[])
+        AS value (key, message_sequence, time, {facts}, reported_cost)
+    LEFT JOIN (
+        SELECT key, message_sequence AS first_message, nullif(at, '-infinity') AS first_time FROM old
+    ) AS known USING (key)
+    WHERE session_id = %(session_id)b
+), new AS (
+    SELECT {answer} FROM stated
+    UNION ALL SELECT session_id, key, message_sequence, at, {facts}, 0 FROM settled
+), signed AS (
+    SELECT 1 AS sign, {answer} FROM new
+    UNION ALL SELECT -1, {answer} FROM old
+    UNION ALL SELECT -1, {answer} FROM settled
+), changes AS (
+    SELECT {sums} FROM signed JOIN {marked} USING (session_id) GROUP BY {group}
+), changed AS (
+    SELECT changes.*, 0 = answers + coalesce(
+        (SELECT known.answers FROM usage_rollups AS known WHERE known.session_id = %(session_id)b AND {is_known}), 0
+    ) AS is_empty
+    FROM changes
+), stored AS (
+    INSERT INTO answers ({answer})
+    SELECT new.* FROM session_counters JOIN new USING (session_id) WHERE session_id = %(session_id)b
+    ON CONFLICT (session_id, key) DO UPDATE
+    SET (at, {facts}, reported_cost) = ROW (
+        excluded.at, excluded.model, excluded.service_tier, excluded.speed, excluded.region, excluded.agent_id,
+        excluded.cause, excluded.is_request, excluded.band, excluded.folder, excluded.branch, excluded.turn,
+        excluded.input_tokens, excluded.cache_read_tokens, excluded.cache_write_5m_tokens,
+        excluded.cache_write_1h_tokens, excluded.output_tokens, excluded.reasoning_tokens, excluded.web_searches,
+        excluded.reported_cost)
+), counted AS (
+    INSERT INTO usage_rollups AS known ({group}, answers, {counts}, reported_cost, reported_answers)
+    SELECT {group}, answers, {counts}, reported_cost, reported_answers
+    FROM session_counters JOIN changed USING (session_id) WHERE session_id = %(session_id)b AND NOT is_empty
+    ON CONFLICT ({group}) DO UPDATE
+    SET answers = known.answers + excluded.answers,
+        input_tokens = known.input_tokens + excluded.input_tokens,
+        cache_read_tokens = known.cache_read_tokens + excluded.cache_read_tokens,
+        cache_write_5m_tokens = known.cache_write_5m_tokens + excluded.cache_write_5m_tokens,
+        cache_write_1h_tokens = known.cache_write_1h_tokens + excluded.cache_write_1h_tokens,
+        output_tokens = known.output_tokens + excluded.output_tokens,
+        reasoning_tokens = known.reasoning_tokens + excluded.reasoning_tokens,
+        web_searches = known.web_searches + excluded.web_searches,
+        reported_cost = known.reported_cost + excluded.reported_cost,
+        reported_answers = known.reported_answers + excluded.reported_answers
+)
+DELETE FROM usage_rollups AS known USING changed AS changes
+WHERE known.session_id = %(session_id)b AND is_empty AND {is_known}
+
+-- name: count_again
+-- The sums of all answers of a session.
+INSERT INTO usage_rollups ({group}, answers, {counts}, reported_cost, reported_answers)
+SELECT {sums}
+FROM answers JOIN {marked} USING (session_id) CROSS JOIN (VALUES (1)) AS each (sign)
+WHERE session_id = %(session_id)b
+GROUP BY {group}
+
+-- name: delete_answers
+-- All answers of a session.
+DELETE FROM answers WHERE session_id = %b
+
+-- name: delete_rollups
+-- All sums of a session.
+DELETE FROM usage_rollups WHERE session_id = %b
