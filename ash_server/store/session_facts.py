@@ -14,6 +14,7 @@ from ash_server.store.statements import statements
 from ash_server.store.text import storable
 from ash_shared.model.message import Description
 from ash_shared.records.inherited import InheritedRecords
+from ash_shared.records.projects import project_of
 from ash_shared.records.system_text import typed_text
 
 UNNAMED, FROM_PROMPT, FROM_TOOL, RENAMED, FROM_PERSON = 0, 1, 2, 3, 4
@@ -23,6 +24,9 @@ _REPLACED_BY_LATER = (FROM_TOOL, RENAMED)
 """Ranks of titles that later ones of the same rank replace."""
 
 _MAX_LENGTH = 200
+
+_MAX_PROJECT = 1000
+"""Characters of a project."""
 
 _TIMES = range(1, 253_402_300_800_000)
 """Plausible timestamps in milliseconds since 1970: before the year 10000."""
@@ -42,6 +46,8 @@ class SessionFacts(NamedTuple):
     provider_session_id: str | None = None
     agent_id: str | None = None
     """Empty for a main session."""
+    project: str | None = None
+    """Of the first known folder."""
 
     def merge(self, later: "SessionFacts") -> "SessionFacts":
         """Combine with the facts of later messages."""
@@ -57,6 +63,7 @@ class SessionFacts(NamedTuple):
             client_version=later.client_version or self.client_version,
             provider_session_id=later.provider_session_id or self.provider_session_id,
             agent_id=later.agent_id if self.agent_id is None else self.agent_id,
+            project=later.project if self.project is None else self.project,
         )
 
 
@@ -86,7 +93,17 @@ def collect_facts(messages: Sequence[Description], inherited: InheritedRecords |
         client_version=_first_text(each.header.client_version for each in reversed(messages)),
         provider_session_id=_first_text(each.header.session_id for each in reversed(own)),
         agent_id=_agent_id(own),
+        project=_project(own),
     )
+
+
+def _project(messages: Sequence[Description]) -> str | None:
+    """Return the project of the first folder that a message names."""
+    for header in (each.header for each in messages):
+        project = project_of(header.folder, header.root)
+        if project is not None and storable(project):
+            return storable(project)[:_MAX_PROJECT]
+    return None
 
 
 def _agent_id(messages: Sequence[Description]) -> str | None:

@@ -11,7 +11,8 @@ title_priority = greatest(title_priority, %(title_priority)b::int2),
 first_prompt = coalesce(first_prompt, %(first_prompt)b),
 client_version = coalesce(%(client_version)b, client_version),
 provider_session_id = coalesce(%(provider_session_id)b, provider_session_id),
-agent_id = coalesce(agent_id, %(agent_id)b)
+agent_id = coalesce(agent_id, %(agent_id)b),
+project = coalesce(project, %(project)b)
 
 -- fragment: replace
 -- The facts of all messages, for the row of a session.
@@ -23,4 +24,5 @@ title_priority = CASE WHEN title_priority = {from_person} THEN title_priority EL
 first_prompt = %(first_prompt)b,
 client_version = %(client_version)b,
 provider_session_id = %(provider_session_id)b,
-agent_id = %(agent_id)b
+agent_id = %(agent_id)b,
+project = %(project)b

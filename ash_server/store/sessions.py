@@ -39,7 +39,7 @@ from ash_server.store.session_rows import (
     to_sessions,
 )
 from ash_server.store.statements import statements
-from ash_server.store.text import check_text
+from ash_server.store.text import check_text, storable
 from ash_server.store.usage.answers import count_again, delete_answers
 from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
 from ash_shared.model.keywords import check_keywords
@@ -47,6 +47,9 @@ from ash_shared.model.session import Session, active_at
 
 MAX_METADATA_BYTES = 64 * 1024
 """Lists return the metadata of each session."""
+
+MAX_MACHINE = 253
+"""Characters of a host name."""
 
 SQL = statements(__file__)
 
@@ -61,6 +64,10 @@ class SessionFields(TypedDict, total=False):
     parent_external_id: str | None
     title: str | None
     metadata: dict[str, Any] | None
+    machine: str | None
+    """The host name of the client."""
+    key_id: UUID | None
+    """The key of the request."""
 
 
 class SessionChanges(TypedDict, total=False):
@@ -176,13 +183,15 @@ async def get_writer_fields(conn: AsyncConnection, session_id: UUID) -> SessionF
     cursor = await conn.execute(SQL.get_writer_fields, [FROM_PERSON, session_id])
     if not (row := await cursor.fetchone()):
         raise SessionNotFound
-    parent_id, parent_external_id, title, metadata = row
+    parent_id, parent_external_id, title, metadata, machine, key_id = row
     return {
         "id": session_id,
         "parent_id": parent_id,
         "parent_external_id": parent_external_id,
         "title": title,
         "metadata": msgspec.json.decode(metadata),
+        "machine": machine,
+        "key_id": key_id,
     }
 
 
@@ -288,6 +297,8 @@ def _to_params(fields: SessionFields, tenant: Tenant) -> dict[str, Any]:
         "title": title,
         "title_priority": _rank(title),
         "metadata": _encode(fields.get("metadata") or {}),
+        "machine": storable(fields.get("machine") or "")[:MAX_MACHINE] or None,
+        "key_id": fields.get("key_id"),
     }
 
 

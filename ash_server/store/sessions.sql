@@ -1,8 +1,9 @@
 -- name: create_session
 -- A new session, unless its id is taken.
-INSERT INTO sessions (id, source, external_id, parent_id, parent_external_id, title, title_priority, metadata)
+INSERT INTO sessions (id, source, external_id, parent_id, parent_external_id, title, title_priority, metadata, machine,
+    key_id)
 VALUES (%(id)s, %(source)s, %(external_id)s, %(parent_id)s, %(parent_external_id)s, %(title)s, %(title_priority)s,
-    %(metadata)s)
+    %(metadata)s, %(machine)s, %(key_id)s)
 ON CONFLICT (id) DO NOTHING
 RETURNING id
 
@@ -77,7 +78,7 @@ WHERE id = %(id)s AND (%(last_message)s::text IS NULL OR EXISTS (
 
 -- name: get_writer_fields
 -- The fields that a writer set, without values derived from messages.
-SELECT parent_id, parent_external_id, CASE WHEN title_priority = %s THEN title END, metadata
+SELECT parent_id, parent_external_id, CASE WHEN title_priority = %s THEN title END, metadata, machine, key_id
 FROM sessions WHERE id = %s
 
 -- name: lock_counters

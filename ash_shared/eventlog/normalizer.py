@@ -1,6 +1,6 @@
 """The normaliser: dispatches each step of a line to its handler."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice, product
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -73,9 +73,6 @@ class SavedState(NamedTuple):
 
 class Normalizer:
     """Derives the events of a stream or session, line by line."""
-
-    answers: Sequence[AnswerUsage] = ()
-    """The usage of answers that the last line, posted event or end states."""
 
     def __init__(
         self,

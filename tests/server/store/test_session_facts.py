@@ -181,7 +181,10 @@ async def test_keeps_title_set_by_person(connection: AsyncConnection) -> None:
 
 
 async def test_collected_fields_do_not_replace_writer_fields(connection: AsyncConnection) -> None:
-    session_id = (await create_session(connection, metadata={"team": "a", "sessionId": "mine"})).session.id
+    key = UUID(int=7)
+    given = {"team": "a", "sessionId": "mine"}
+    created = await create_session(connection, metadata=given, machine="laptop", key_id=key)
+    session_id = created.session.id
     new = message("a", prompt="say", header=RecordHeader(session_id="theirs", client_version="2"))
     await append(connection, session_id, [new])
 
@@ -195,7 +198,9 @@ async def test_collected_fields_do_not_replace_writer_fields(connection: AsyncCo
         "parent_id": None,
         "parent_external_id": None,
         "title": None,
-        "metadata": {"team": "a", "sessionId": "mine"},
+        "metadata": given,
+        "machine": "laptop",
+        "key_id": key,
     }
 
 
@@ -218,6 +223,7 @@ OUTDATED = SessionFacts(
     first_prompt="outdated",
     client_version="0",
     provider_session_id="outdated",
+    project="outdated",
 )
 
 SERVER = Path(ash_server.__file__).parent
@@ -251,6 +257,7 @@ def any_facts(choose: random.Random) -> SessionFacts:
         client_version=choose.choice([None, "1", "2"]),
         provider_session_id=choose.choice([None, "a", "b"]),
         agent_id=choose.choice([None, "", "x"]),
+        project=choose.choice([None, "/work", "/other"]),
     )
 
 
