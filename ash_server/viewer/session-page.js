@@ -116,7 +116,7 @@ class SessionPage extends SessionView {
     this.shell = this.build({
       home: "/",
       mark: live.mark,
-      bar: [search.element, exportMenu(this.path)],
+      bar: [search.element, exportMenu(this.path, this.api)],
       header: header.element,
       before: [pagination.older],
       after: [pagination.newer, connection.element],

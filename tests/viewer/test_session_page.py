@@ -16,6 +16,8 @@ import pytest
 from playwright.async_api import Page, Route, expect
 
 from ash_server.api.pages import viewer_pages
+from ash_server.transfer.exporting.jsonl import FORMATS
+from ash_server.transfer.exporting.trajectory import SUFFIX
 from tests.shared.records import claude
 from tests.viewer.browser import still
 from tests.viewer.logs import SERVER
@@ -227,6 +229,27 @@ async def test_page_next_to_replaced_events_is_discarded(page: Page, session: Se
 
     shown = await page.evaluate(SHOWN)
     assert (shown[0] > 2000, shown[-1]) == (True, 3599)
+
+
+async def test_export_menu_has_all_formats_of_files(page: Page, session: Session) -> None:
+    """Each link gives a file with the name and content of the command or the address with this suffix."""
+    await session.add_events(*turns(1))
+    await open_page(page, session.address)
+    files = {}
+    menu = page.locator(".menu.forms")
+    for link in await menu.locator(".menu-item").all():
+        await menu.evaluate("(menu) => (menu.open = true)")
+        async with page.expect_download() as expected:
+            await link.click()
+        download = await expected.value
+        files[download.suggested_filename] = (await download.path()).read_bytes()
+
+    suffixes = {*viewer_pages.FORMATS, *(each.suffix for each in FORMATS.values()), SUFFIX}
+    assert files.keys() == {f"{session.id}{suffix}" for suffix in suffixes}
+    trajectory = json.loads(files[f"{session.id}{SUFFIX}"])
+    assert trajectory["steps"][0]["source"] == "user"
+    events = files[f"{session.id}.events.jsonl"].splitlines()
+    assert [json.loads(each)["id"] for each in events] == [each["id"] for each in turns(1)]
 
 
 async def test_load_all(page: Page, session: Session) -> None:

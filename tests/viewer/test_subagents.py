@@ -84,6 +84,35 @@ async def test_subagents_without_a_call_are_a_closed_line_each(blank: Page) -> N
     assert await evaluate(blank, events, finals) == ["All is done."]
 
 
+async def test_calls_of_a_script_have_their_names(blank: Page) -> None:
+    """They are below the call that ran the script. A result without its call says at least who made the call."""
+    lone = event("tool_result", toolCallId="s2", result="9", orphan=True)
+    made = event("tool_call", toolCallId="s1", toolName="Read", args={"file_path": "a.txt"})
+    events = [
+        *asked(),
+        event("tool_call", toolCallId="r", toolName="REPL", args={"code": "await Read('a.txt')"}),
+        *of("r", made, event("tool_result", toolCallId="s1", result="8"), lone),
+        event("tool_result", toolCallId="r", result="8"),
+        started("t", "Search"),
+        *of("t", {**lone, "payload": {**lone["payload"], "toolCallId": "t1"}}),
+        ended("t", "Found."),
+        END,
+    ]
+    script = """for (const each of all("details")) each.open = true;
+      await settled();
+      const callOf = (each) => each.parentElement.closest(".tool-call")?.dataset.toolCallId ?? "";
+      const nameOf = (each) => each.querySelector(".tool-name").textContent;
+      return all(".tool-call").map((each) => [callOf(each), nameOf(each)]);"""
+
+    assert await evaluate(blank, events, script) == [
+        ["", "REPL"],
+        ["r", "Read"],
+        ["r", "Call of a script"],
+        ["", "Task"],
+        ["t", "Unknown call"],
+    ]
+
+
 async def test_final_answer_is_the_last_of_the_turn(blank: Page) -> None:
     """A subagent between two texts does not make the first one final."""
     events = [*asked(), said("Wait."), *aside(prompt("Search."), said("Found.")), said("Done."), END]

@@ -76,7 +76,7 @@ def _write_jsonl(store: Store, session: Session, *, redacts: bool) -> Chunks:
     return export_messages(store, session.id, redacts=redacts)
 
 
-_FORMATS: Mapping[str, _Format] = {
+FORMATS: Mapping[str, _Format] = {
     ".md": _Format(MARKDOWN, "Markdown", write_markdown),
     ".json": _Format(JSON, "Standard messages", write_json),
     ".jsonl": _Format(NDJSON, "Stored messages", _write_jsonl),
@@ -84,7 +84,7 @@ _FORMATS: Mapping[str, _Format] = {
 }
 _NEGOTIATED = {
     HTML: "",
-    **{format.media_type: suffix for suffix, format in _FORMATS.items() if suffix != ".html"},
+    **{format.media_type: suffix for suffix, format in FORMATS.items() if suffix != ".html"},
 }
 """Suffixes by media type; browsers get the live page."""
 
@@ -189,7 +189,7 @@ async def _resolve(sessions: SessionStore, path: str) -> tuple[Session, str]:
     """Return the session and the suffix of the requested format. An external id may itself end with such a suffix."""
     stem, dot, extension = path.rpartition(".")
     suffix = f"{dot}{extension}"
-    if suffix not in _FORMATS:
+    if suffix not in FORMATS:
         return await _find_session(sessions, path), ""
     if not _UUID.fullmatch(stem):
         try:
@@ -250,7 +250,7 @@ def _first_query(session: Session) -> str:
 async def _document_response(
     request: AnyRequest, store: Store, session: Session, suffix: str, headers: dict[str, str]
 ) -> Response[bytes] | Stream:
-    format = _FORMATS[suffix]
+    format = FORMATS[suffix]
     headers["Content-Disposition"] = f'inline; filename="{session.id}{suffix}"'
     if suffix == ".html":
         policy = (await asyncio.to_thread(frame)).policy
@@ -268,5 +268,5 @@ async def _document_response(
 def _links(session: Session) -> str:
     return ", ".join(
         f'</sessions/{session.id}{suffix}>; rel="alternate"; type="{format.media_type}"; title="{format.title}"'
-        for suffix, format in _FORMATS.items()
+        for suffix, format in FORMATS.items()
     )

@@ -8,7 +8,7 @@ import { el, morph, setChildren } from "../lib/dom.js";
 import { EventLog } from "./event-log.js";
 import { paint } from "./painters.js";
 import { callState } from "./tools/call-state.js";
-import { isInitiallyOpen } from "./tools/registry.js";
+import { isInitiallyOpen, runsScripts } from "./tools/registry.js";
 import { layOutFlow, layOutRevoked, reuseWrapper, setAttributes, toggleFold } from "./turn-layout.js";
 import { turnFooter, withSeparators } from "./turn-separators.js";
 
@@ -218,8 +218,14 @@ export class ChatRenderer {
 
   /** Values that the painters of a call and of its subagent's prompt take from each other. */
   subagentContext(item) {
-    if (item.kind === "tool") return { lastText: this.lastTextOf(item) };
+    if (item.kind === "tool") return { lastText: this.lastTextOf(item), isOfScript: this.isOfScript(item) };
     return item.kind === "user" ? { taskArgs: this.log.parentCallOf(item)?.call?.payload.args } : {};
+  }
+
+  /** True for a call below one that runs scripts. */
+  isOfScript(item) {
+    const caller = item.parent === undefined ? undefined : this.log.parentCallOf(item);
+    return caller !== undefined && runsScripts(caller);
   }
 
   /** The last text of a call's subagent. */

@@ -9,11 +9,17 @@ const MAX_MODELS = 2;
 const LONG_TITLE_LENGTH = 80;
 
 const timeRange = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
-/** @type {[label: string, suffix: string][]} */
+/**
+ * Labels and suffixes of the formats. Of those that the API has, its address after the one of the session.
+ *
+ * @type {[label: string, suffix: string, place?: string][]}
+ */
 const EXPORTS = [
   ["Markdown", ".md"],
   ["JSON", ".json"],
   ["JSONL, as it was stored", ".jsonl"],
+  ["JSONL, the events", ".events.jsonl", "/export?format=events"],
+  ["ATIF, for evaluation tools", ".trajectory.json", "/projections/atif"],
   ["HTML, one page", ".html"],
 ];
 
@@ -88,10 +94,19 @@ export function sessionTitle(session) {
   return stripMarkdown(title ?? "") || transcriptName(externalId ?? "") || "Untitled";
 }
 
-/** A menu of export formats. */
-export function exportMenu(path) {
-  const link = ([label, suffix]) => el("a", { class: "menu-item", href: likePage(path + suffix), download: true }, label);
-  const body = el("div", { class: "menu-body" }, ...EXPORTS.map(link));
+/**
+ * A menu of export formats.
+ *
+ * @param {string} path the address of the page
+ * @param {string} api the address of the session in the API
+ */
+export function exportMenu(path, api) {
+  const name = api.split("/").at(-1);
+  const links = EXPORTS.map(([label, suffix, place]) => {
+    const href = likePage(place ? api + place : path + suffix);
+    return el("a", { class: "menu-item", href, download: name + suffix }, label);
+  });
+  const body = el("div", { class: "menu-body" }, ...links);
   return el("details", { class: "menu forms" }, el("summary", {}, "Export"), body);
 }
 

@@ -349,8 +349,8 @@ async def test_head_request_does_not_read_the_session(
     def write(*_: object) -> NoReturn:
         pytest.fail("the session is read")
 
-    formats = {suffix: format._replace(write=write) for suffix, format in viewer_pages._FORMATS.items()}
-    monkeypatch.setattr(viewer_pages, "_FORMATS", formats)
+    formats = {suffix: format._replace(write=write) for suffix, format in viewer_pages.FORMATS.items()}
+    monkeypatch.setattr(viewer_pages, "FORMATS", formats)
 
     for form in FORMS:
         assert (await client.head(f"/sessions/{session_id}{form}")).status_code == 200

@@ -11,21 +11,21 @@ const ERROR_TAG = /^\s*<tool_use_error>([^]*?)<\/tool_use_error>([^]*)$/;
 
 /**
  * `rawArgs` is the text of arguments that are not complete JSON; `more` are the fields without a card; `lastText` is
- * the last text of the call's subagent, `sessionHref` the address of its session.
+ * the last text of the call's subagent, `sessionHref` the address of its session. `isOfScript`: a script made the call.
  *
  * @typedef {{name: string, args: any, rawArgs?: string, executor?: string, more: object, output: any[],
  *   results: Result[], last?: Result, state: string, durationMs?: number, lastText?: string,
- *   sessionHref?: string}} Call
+ *   sessionHref?: string, isOfScript?: boolean}} Call
  * @typedef {{id: string, value: any, error?: any, exitCode?: number, structured: any, more: object}} Result
  */
 
 /**
  * @param {any} item
- * @param {{state: any, lastText?: string, agentHrefs?: Map<string, string>}} context `agentHrefs` are the addresses of
+ * @param {{state: any, lastText?: string, isOfScript?: boolean, agentHrefs?: Map<string, string>}} context `agentHrefs` are the addresses of
  *   the sessions of subagents
  * @returns {Call}
  */
-export function readCall(item, { state, lastText, agentHrefs }) {
+export function readCall(item, { state, lastText, isOfScript, agentHrefs }) {
   const results = item.results.map(readResult);
   return {
     ...readRequest(item),
@@ -35,6 +35,7 @@ export function readCall(item, { state, lastText, agentHrefs }) {
     last: results.at(-1),
     state,
     lastText,
+    isOfScript,
     sessionHref: agentsOf(item).map((agent) => agentHrefs?.get(agent)).find((href) => href !== undefined),
     durationMs: difference(item.call?.timestamp, item.results.at(-1)?.timestamp),
   };

@@ -150,6 +150,11 @@ export function toolCall(item, { state, isOpen, ...context }) {
   };
 }
 
+/** True for a call that runs commands or code, which may call other tools. */
+export function runsScripts(item) {
+  return toolOf(readRequest(item)).kind === "execute";
+}
+
 /** True for a call that is initially open: it failed, or its arguments are for the reader. */
 export function isInitiallyOpen(item, state) {
   if (item.kind !== "tool") return false;

@@ -53,7 +53,8 @@ function resultGist({ args, last }) {
 
 /** The title of a call, shortened to fit on the line. */
 export function callTitle(call, tool) {
-  const nameless = call.state === "orphan" ? "Unknown call" : "Call";
+  const unknown = call.isOfScript ? "Call of a script" : "Unknown call";
+  const nameless = call.state === "orphan" ? unknown : "Call";
   return oneLine(tool.title?.(call) ?? (call.name || nameless), MAX_TITLE_LENGTH);
 }
 
