@@ -134,6 +134,25 @@ def test_a_later_version_of_a_document_supersedes_what_has_changed() -> None:
     ]
 
 
+def test_a_changed_answer_takes_the_result_of_its_call_along() -> None:
+    def version(text: str) -> Any:
+        called = step("agent", text, tool_calls=[CALL], observation=observed(result("7")))
+        return trajectory(step("user", "How many?"), called, trajectory_id="t1")
+
+    log = follow([version("I count."), version("I look.")])
+
+    ids = {event["payload"].get("text", event["payload"].get("result")): event["id"] for event in log}
+    superseded = [event["id"] for event in log if event["payload"].get("text") == "I count."]
+    first_result = next(event["id"] for event in log if event["type"] == "tool_result")
+    assert short_events(log)[-3:] == [
+        ("retraction", {"eventIds": [*superseded, first_result], "reason": "superseded"}),
+        ("assistant_done", {"text": "I look."}, "t1/2"),
+        ("tool_result", {"toolCallId": "c1", "result": "7"}),
+    ]
+    assert ids["7"] != first_result
+    assert {event.get("turnId") for event in log[-2:]} == {log[0].get("turnId")}
+
+
 def test_the_result_of_a_call_states_the_trajectory_of_its_subagent() -> None:
     results = [event["payload"] for event in follow([WITH_SUBAGENT]) if event["type"] == "tool_result"]
 
