@@ -10,7 +10,7 @@ const LONG_TITLE_LENGTH = 80;
 
 const timeRange = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 /**
- * Labels and suffixes of the formats. Of those that the API has, its address after the one of the session.
+ * Labels and suffixes of the formats. The API has some, at this place below the address of the session.
  *
  * @type {[label: string, suffix: string, place?: string][]}
  */
