@@ -40,6 +40,7 @@ from ash_server.store.sessions import AmbiguousSession, SessionStore, session_id
 from ash_shared.model.events import ChatEvent, read_event
 from ash_shared.model.message import Message
 from tests.server.live.test_hub import has_listener, wait_for_listener
+from tests.waiting import TIMEOUT
 
 PROMPT = '{"type": "user", "uuid": "u1", "message": {"role": "user", "content": "hi"}}'
 ANSWER = (
@@ -70,6 +71,11 @@ def blocks_of(message: Message) -> list[str]:
 
 async def next_events(subscription: AsyncGenerator[ChatEvent, None], count: int) -> list[str]:
     return [(await anext(subscription)).type for _ in range(count)]
+
+
+async def rest_of(subscription: AsyncGenerator[ChatEvent, None]) -> list[ChatEvent]:
+    async with asyncio.timeout(TIMEOUT):
+        return [each async for each in subscription]
 
 
 # --- Opening
@@ -488,14 +494,14 @@ async def test_subscriptions_end_with_the_session_and_the_store(database_url: st
             await store.messages.append(session_id, [PROMPT])
             await next_events(subscription, 2)
         await store.sessions.delete(deleted)
-        assert [each async for each in subscriptions[0]] == []
-    assert [each async for each in subscriptions[1]] == []
+        assert await rest_of(subscriptions[0]) == []
+    assert await rest_of(subscriptions[1]) == []
 
 
 async def test_rejects_a_cursor_past_the_end(store: Store, session: UUID) -> None:
     await store.messages.append(session, [PROMPT])
     assert [await store.events.check_cursor(session, after) for after in (0, 2)] == [0, 2]
-    for call in (anext(store.events.subscribe(session, after=3)), store.events.check_cursor(session, 3)):
+    for call in (store.events.check_cursor(session, 3), anext(store.events.subscribe(session, after=3))):
         with pytest.raises(CursorAhead) as caught:
             await call
         assert caught.value.extra == {"currentSequence": 2}
