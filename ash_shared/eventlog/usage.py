@@ -139,7 +139,7 @@ def count_part(output: LineOutput, part: Part) -> None:
 def _agent_of(part: Part) -> str:
     """Return the subagent, for a part in its lines in the transcript of another session."""
     agent = part.metadata.get("agentId") if part.parent_call is not None else None
-    return agent or ""
+    return agent if isinstance(agent, str) else ""
 
 
 def count_total(output: LineOutput, turn: Turn, part: Part, cost: float | None) -> None:
