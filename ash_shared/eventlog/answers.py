@@ -259,4 +259,5 @@ def _total_counts(total: Block, stated: Counts) -> Counts:
 def _add_difference(output: LineOutput, turn: Turn, total: Answer, at: int | None) -> None:
     if any(total.counts) or total.cost is not None:
         difference = total._replace(is_request=False, is_keyed_in_session=True)
-        add_value(output, difference, cause=turn.cause, settles_turn=total.cost is not None, at=at)
+        settles_turn = total.cost is not None and turn is output.state.turn
+        add_value(output, difference, cause=turn.cause, settles_turn=settles_turn, at=at)

@@ -224,6 +224,18 @@ ANSWERS: dict[str, tuple[list[Record], list[Short]]] = {
         ]
         * 2,
     ),
+    "inherited lines": (
+        [
+            {
+                **codex.line("session_meta", id="b", parent_thread_id="a", subagent_history_start_ordinal=2),
+                "ordinal": 0,
+            },
+            {**tokens(12), "ordinal": 1},
+            {**codex.message_item("user", "Build"), "ordinal": 2},
+            {**tokens(24, input=9), "ordinal": 3},
+        ],
+        [{"input_tokens": 5, "cache_read_tokens": 4, "output_tokens": 2}],
+    ),
     "total of Codex exec": (
         [{"type": "turn.started"}, {"type": "turn.completed", "usage": usage(cached_input_tokens=4)}],
         [{"is_request": False, "input_tokens": 6, "cache_read_tokens": 4, "output_tokens": 2}],
@@ -284,16 +296,32 @@ def test_values_have_the_time_and_the_number_of_their_turn() -> None:
     assert [(value.time, value.turn) for value in values] == [(1_770_091_507_000, 1), (None, 2)]
 
 
+def test_continues_a_turn_that_began_before_values_were_stated() -> None:
+    turn = {
+        "id": "t",
+        "phase": "running",
+        "usage_by_answer": {"m1": usage()},
+        "totalled_counts": {"d": [1] * 6},
+    }
+    normalizer = Normalizer(state=json.dumps({"turn": turn, "turns": 4, "has_records": True}))
+    normalizer.follow(parse_line(json.dumps(line("m2", usage()))), context(1))
+    values = [{**short(value), "turn": value.turn} for value in normalizer.answers]
+    open_turn = normalizer.open_turn()
+    assert values == [{"model": "opus", "input_tokens": 10, "output_tokens": 2, "turn": 4}]
+    assert open_turn is not None
+    assert open_turn.spent["usage"] == {"input_tokens": 20, "output_tokens": 4, "total_tokens": 12}
+
+
 POSTED: dict[str, tuple[Record, list[Short]]] = {
     "of the open turn": (
         {"usage": usage(input=15), "costUsd": 0.25},
         [
             {**BASIC, "reported_cost": 0},
             {
-                **BASIC,
+                "model": "opus",
+                "cause": "person",
                 "is_request": False,
                 "input_tokens": 5,
-                "output_tokens": 0,
                 "reported_cost": 250_000_000,
                 "settles_turn": True,
             },
@@ -310,21 +338,25 @@ POSTED: dict[str, tuple[Record, list[Short]]] = {
 @pytest.mark.parametrize("name", POSTED)
 def test_posted_end_of_a_turn_states_its_total(name: str) -> None:
     payload, expected = POSTED[name]
+    assert _after_posting(payload) == expected
+
+
+def test_posted_end_of_another_turn_settles_no_answers() -> None:
+    total = {"is_request": False, "input_tokens": 15, "output_tokens": 2, "reported_cost": 250_000_000}
+    payload = {"usage": usage(input=15), "costUsd": 0.25}
+    assert _after_posting(payload, turn="other") == [BASIC, {"model": "opus", **total}]
+
+
+def _after_posting(payload: Record, turn: str | None = None) -> list[Short]:
+    """Return the values of a turn with one answer after the end of a turn was posted."""
     normalizer = Normalizer()
-    events, values = [], []
+    events, values = list[Record](), list[AnswerUsage]()
     for number, record in enumerate([PROMPT, line("m1", usage())]):
         events += normalizer.follow(parse_line(json.dumps(record)), context(number))
         values += normalizer.answers
-    normalizer.observe({"id": "e1", "type": "turn_end", "turnId": events[-1]["turnId"], "payload": payload})
-    values += normalizer.answers
-    shown = [
-        {name: field for name, field in short(value).items() if field != 0 or name == "reported_cost"}
-        for value in last_values(values)
-    ]
-    assert shown == [
-        {name: field for name, field in value.items() if field != 0 or name == "reported_cost"}
-        for value in expected
-    ]
+    end = {"id": "e1", "type": "turn_end", "turnId": turn or events[-1]["turnId"], "payload": payload}
+    normalizer.observe(end)
+    return list(map(short, last_values([*values, *normalizer.answers])))
 
 
 COUNTS = {
