@@ -116,9 +116,15 @@ def _result_payload(state: State, part: Part, block: Block, id: str | None, even
     payload = {"toolCallId": id or event_id, **fields}
     if not _answer_call(state, id):
         # The record of a result section has the call, too, although its turn may be over.
-        return payload if part.section == RESULT_SECTION else {**payload, "orphan": True}
+        return payload if part.section == RESULT_SECTION else {**payload, **_orphan_fields(part, block)}
     agent = agents.started_agent(state.calls[id or ""].tool, payload["result"])
     return payload if agent is None else {**payload, "agentId": agent}
+
+
+def _orphan_fields(part: Part, block: Block) -> Block:
+    """Return the fields of a result without a call, with the tool if its record names it."""
+    tool = part.fields.get("toolName") or (block.get("extra") or {}).get("name")
+    return {"orphan": True, **({"toolName": tool} if isinstance(tool, str) and tool else {})}
 
 
 def _call_of_result(output: LineOutput, part: Part, block: Block, parent_call: str) -> str | None:

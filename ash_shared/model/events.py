@@ -203,6 +203,8 @@ class ToolResult(_Wire):
     """The machine-readable form of the result."""
     orphan: Omittable[bool] = ABSENT
     """True if the log has no earlier call with this id."""
+    tool_name: Omittable[str] = ABSENT
+    """The tool of an orphan, if its record names it."""
     agent_id: Omittable[str] = ABSENT
     """The subagent that the call started: the `agentId` of its session."""
     parent_tool_call_id: Omittable[str] = ABSENT

@@ -13,7 +13,7 @@ from ash_shared.model.message import RecordHeader
 from ash_shared.providers.antigravity import database, stream, transcript
 from ash_shared.records.contract import Marks, Provider, Record, WireType, unknown_record
 from ash_shared.records.fingerprints import ANTIGRAVITY_KEYS, body_keys
-from ash_shared.records.json_fields import text_at, to_milliseconds
+from ash_shared.records.json_fields import text_at
 
 _UNKNOWN = WireType(unknown_record)
 
@@ -50,12 +50,12 @@ def header(record: Record) -> RecordHeader:
     """Return the metadata of a record. The model is the one that was selected with the last prompt."""
     if "event" in record:
         session = stream.conversation_id(record)
-        return RecordHeader(session_id=session, model=text_at(record, "init", "model"))
-    if record.get("type") == "USER_INPUT":
-        time = to_milliseconds(record.get("created_at"))
-        return RecordHeader(timestamp=time, model=transcript.selected_model(record))
-    session = text_at(record, "conversation_id")
-    return RecordHeader(timestamp=to_milliseconds(record.get("created_at")), session_id=session)
+        model, folder = text_at(record, "init", "model"), text_at(record, "init", "cwd")
+        return RecordHeader(session_id=session, model=model, folder=folder)
+    if "step_index" in record:
+        return RecordHeader(timestamp=transcript.time_of(record), model=transcript.selected_model(record))
+    folder = text_at(record, "workspace") if database.is_history(record) else None
+    return RecordHeader(session_id=text_at(record, "conversation_id"), folder=folder)
 
 
 PROVIDER = Provider(

@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from ash_shared.model.blocks import (
     Block,
     bounded,
@@ -21,7 +23,14 @@ from ash_shared.model.blocks import (
 )
 from ash_shared.records.contract import ParsedRecord, Part, Record, WireType, control_record, unknown_record
 from ash_shared.records.fingerprints import ENVELOPE_KEYS
-from ash_shared.records.json_fields import decode_arguments, is_integer, list_or_empty, text_at
+from ash_shared.records.json_fields import (
+    decode_arguments,
+    is_integer,
+    latest_time,
+    list_or_empty,
+    text_at,
+    to_milliseconds,
+)
 from ash_shared.records.steps import Chunk, Origin, ResponseEnd, ResponseStart, Step
 
 _ENVELOPE = frozenset({"step_index", "source", "type", "status", "created_at"})
@@ -35,6 +44,7 @@ _STEP_TYPE = re.compile(r"[A-Z][A-Z0-9_]*")
 _MODEL = re.compile(r"setting `Model Selection` from .*? to (.+?)\.(?=\s|<|\Z)")
 _TIMES = r"\A(?:Created At:[^\n]*\n)?(?:Completed At:[^\n]*\n)?\s*"
 _FAILURE = re.compile(rf"{_TIMES}(?:Encountered error in step execution|Error invalid tool call)")
+_COMPLETED = re.compile(r"\A(?:Created At:[^\n]*\n)?Completed At: ([^\n]+)\n")
 _EXIT = re.compile(
     rf"{_TIMES}The command (?:completed (?P<ok>successfully)|failed with exit code: (?P<code>\d+))"
 )
@@ -52,9 +62,20 @@ def is_step(record: Record) -> bool:
 
 def selected_model(step: Record) -> str | None:
     """Return the model that the person selected with a prompt."""
+    if step.get("type") != "USER_INPUT":
+        return None
     _, _, added = (text_at(step, "content") or "").rpartition("</USER_REQUEST>")
     selection = _MODEL.search(added)
     return selection[1] if selection else None
+
+
+def time_of(step: Record) -> int | None:
+    """Return the time of a step; of a result, the one at which the call ended, which its text begins with."""
+    created = to_milliseconds(step.get("created_at"))
+    if wire_type(step) is not _RESULT:
+        return created
+    completed = _COMPLETED.match(text_at(step, "content") or "")
+    return latest_time([created, to_milliseconds(completed[1]) if completed else None])
 
 
 def _parse_prompt(step: Record) -> ParsedRecord:
@@ -155,7 +176,8 @@ def _outcome(step: Record, content: str) -> Block:
 
 def _result_parts(step: Record, parsed: ParsedRecord) -> list[Part]:
     key = f"{step['step_index']}/{step['type']}"
-    return [Part(role="user", blocks=parsed.blocks, key=key, relation="new_version", slot=key)]
+    fields = {"toolName": step["type"]}
+    return [Part(role="user", blocks=parsed.blocks, key=key, relation="new_version", slot=key, fields=fields)]
 
 
 def _result_steps(step: Record, parsed: ParsedRecord) -> list[Step]:
@@ -172,15 +194,7 @@ def _with_agent(part: Part, content: Any) -> Part:
     [block] = part.blocks
     is_start = block.get("source_type") == "INVOKE_SUBAGENT" and isinstance(content, str)
     agent = _SUBAGENT.search(content) if is_start else None
-    if agent is None:
-        return part
-    return Part(
-        role=part.role,
-        blocks=[{**block, "agent_id": agent[1]}],
-        key=part.key,
-        relation=part.relation,
-        slot=part.slot,
-    )
+    return part if agent is None else replace(part, blocks=[{**block, "agent_id": agent[1]}])
 
 
 def _parse_system_text(step: Record, variant: str) -> ParsedRecord:

@@ -282,12 +282,20 @@ def test_records_form_messages(records: list[Record], messages: list[Any]) -> No
         (prompt(0, "Look.", PRO["model"]), RecordHeader(timestamp=1791187201000, model=PRO["model"])),
         (prompt(0, "setting `Model Selection` from A to B."), RecordHeader(timestamp=1791187201000)),
         (response(1), RecordHeader(timestamp=1791187201000)),
-        (INIT, RecordHeader(session_id=CONVERSATION, model="gemini-3.7-pro")),
+        (step(1, "RUN_COMMAND", content=TIMES), RecordHeader(timestamp=1791187203000)),
+        (step(1, "RUN_COMMAND", content=f"No. {TIMES}"), RecordHeader(timestamp=1791187201000)),
+        (step(1, "VIEW_FILE", content="Completed At: noon\n"), RecordHeader(timestamp=1791187201000)),
+        (response(1, TIMES), RecordHeader(timestamp=1791187201000)),
+        (INIT, RecordHeader(session_id=CONVERSATION, model="gemini-3.7-pro", folder="/pier")),
+        (HISTORY, RecordHeader(folder="/pier")),
         (update(1, "user_input"), RecordHeader(session_id=CONVERSATION)),
         (OUTPUT, RecordHeader(session_id=CONVERSATION)),
         (row(0, b""), RecordHeader()),
     ],
-    ids=["prompt", "words of a prompt", "response", "init", "update", "output", "row"],
+    ids=[
+        *("prompt", "words of a prompt", "response", "result", "times in a result", "no time"),
+        *("times in a response", "init", "history", "update", "output", "row"),
+    ],
 )
 def test_facts(record: Record, facts: RecordHeader) -> None:
     assert PROVIDER.header(record) == facts

@@ -3,8 +3,8 @@ import { parseJson } from "../../lib/json-view.js";
 import { parsePartialJson } from "../../lib/partial-json.js";
 import { isEmpty, isString, textField } from "../../lib/json-fields.js";
 
-const SHARED_FIELDS = ["toolCallId", "parentToolCallId", "sidechain"];
-const CALL_FIELDS = new Set([...SHARED_FIELDS, "toolName", "args", "executor", "partial"]);
+const SHARED_FIELDS = ["toolCallId", "toolName", "parentToolCallId", "sidechain"];
+const CALL_FIELDS = new Set([...SHARED_FIELDS, "args", "executor", "partial"]);
 const RESULT_FIELDS = new Set([...SHARED_FIELDS, "result", "error", "exitCode", "structured", "orphan", "agentId"]);
 
 const ERROR_TAG = /^\s*<tool_use_error>([^]*?)<\/tool_use_error>([^]*)$/;
