@@ -5,15 +5,22 @@ right turn. A changed row is another line. Lines of the transcript have the same
 """
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import msgspec
 
 from ash_server.file_access import ANY_FILE, FileAccess
+from ash_server.transfer.importing.databases.bounded_rows import BoundedRow, BoundedTable
 from ash_server.transfer.importing.databases.conversation_files import ConversationFiles
-from ash_server.transfer.importing.databases.row_lines import digest, encode_row, named_line, to_json
+from ash_server.transfer.importing.databases.row_lines import (
+    digest,
+    encode_row,
+    named_line,
+    to_json,
+    unread_line,
+)
 from ash_server.transfer.importing.databases.sqlite_snapshot import open_snapshot
 from ash_server.transfer.importing.lines import FileLine, read_file
 from ash_shared.providers.antigravity.database import read_generation
@@ -106,19 +113,20 @@ def _step_index(line: FileLine) -> int | None:
 def _read_table(database: sqlite3.Connection, table: str) -> list[_Row]:
     """Return the rows of a table; none if this version of the program has no such table."""
     try:
-        cursor = database.execute(f"SELECT * FROM {table} ORDER BY idx")  # noqa: S608  # a constant
-        names = [name for name, *_ in cursor.description]
-        return [_to_row(table, dict(zip(names, values, strict=True))) for values in cursor]
+        rows = BoundedTable(database, table, ["idx"]).select("ORDER BY idx")
+        return [_to_row(table, row) for row in rows]
     except sqlite3.Error:
         return []
 
 
-def _to_row(table: str, columns: Mapping[str, Any]) -> _Row:
-    key, data = columns["idx"], columns.get("data")
+def _to_row(table: str, row: BoundedRow) -> _Row:
+    key, data = row.values["idx"], row.values.get("data")
+    if row.is_too_large:
+        return _Row(key, unread_line(f"{table}/{key}", row.size))
     step = None
     if table == "gen_metadata" and isinstance(data, bytes):
         step = read_generation(data).step_index
-    text = encode_row(table, key, {name: to_json(value) for name, value in columns.items()})
+    text = encode_row(table, key, {name: to_json(value) for name, value in row.values.items()})
     return _Row(key if step is None else step, _line(f"{table}/{key}", text))
 
 

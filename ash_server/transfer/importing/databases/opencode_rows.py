@@ -10,20 +10,27 @@ import json
 import sqlite3
 from collections.abc import Iterator, Mapping
 from itertools import islice, tee
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from ash_server.file_access import ANY_FILE, FileAccess
-from ash_server.transfer.importing.databases.row_lines import digest, encode, encode_row, named_line, to_json
+from ash_server.transfer.importing.databases.bounded_rows import BoundedRow, BoundedTable, quoted
+from ash_server.transfer.importing.databases.row_lines import (
+    digest,
+    encode,
+    encode_row,
+    named_line,
+    to_json,
+    unread_line,
+)
 from ash_server.transfer.importing.databases.sessions import open_session, reading
 from ash_server.transfer.importing.databases.sqlite_snapshot import columns_of
 from ash_server.transfer.importing.lines import FileLine, batched
 
 SOURCE = "opencode"
-
-Values = Mapping[str, Any]
 
 
 class RowLine(NamedTuple):
@@ -44,8 +51,8 @@ def read_rows(path: Path, access: FileAccess = ANY_FILE) -> Iterator[RowLine]:
     """Yield the rows of a session in order: session, project, each message with its parts, to-dos. Raises OSError."""
     with open_session(path, access) as connection, reading(path):
         database = _Database(connection)
-        for table, values in _select_session(database, path.name):
-            yield database.to_line(table, values)
+        for table, row in _select_session(database, path.name):
+            yield database.to_line(table, row)
 
 
 def batched_rows(rows: Iterator[RowLine]) -> Iterator[list[RowLine]]:
@@ -64,23 +71,25 @@ def file_name(path: Path, access: FileAccess = ANY_FILE) -> str:
     """Return the name that the file of a session has in the storage of earlier versions. Raises OSError."""
     with open_session(path, access) as connection, reading(path):
         rows = _Database(connection).select("session", id=path.name)
-        return "".join(f"session/{row.get('project_id')}/{path.name}.json" for row in rows)
+        return "".join(f"session/{row.values.get('project_id')}/{path.name}.json" for row in rows)
 
 
-def _select_session(database: "_Database", id: str) -> Iterator[tuple[str, Values]]:
+def _select_session(database: "_Database", id: str) -> Iterator[tuple[str, BoundedRow]]:
     for session in database.select("session", id=id):
         yield "session", session
-        if (project := session.get("project_id")) is not None:
+        if (project := session.values.get("project_id")) is not None:
             yield from (("project", row) for row in database.select("project", id=project))
     for message in database.select("message", session_id=id):
         yield "message", message
-        yield from (("part", row) for row in database.select("part", message_id=message["id"]))
+        yield from (("part", row) for row in database.select("part", message_id=message.values.get("id")))
     yield from (("part", row) for row in database.select("part", _WITHOUT_MESSAGE, session_id=id))
     for table in ("session_message", "session_input", "todo"):
         yield from ((table, row) for row in database.select(table, session_id=id))
 
 
-_WITHOUT_MESSAGE = "message_id NOT IN (SELECT id FROM message WHERE message.session_id = part.session_id)"
+_WITHOUT_MESSAGE = """NOT EXISTS (
+    SELECT 1 FROM message WHERE message.id = part.message_id AND message.session_id = part.session_id
+)"""
 
 _ORDERS: Mapping[str, tuple[str, ...]] = {
     "message": ("time_created", "id"),
@@ -96,51 +105,41 @@ class _Database:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._tables: dict[str, _Table] = {}
+        self._tables: dict[str, BoundedTable | None] = {}
 
-    def select(self, table: str, condition: str = "", **values: Any) -> Iterator[Values]:
+    def select(self, table: str, condition: str = "", **values: Any) -> Iterator[BoundedRow]:
         """Yield the rows with these values, and with the condition in SQL, in order."""
-        columns, key = self._table(table)
-        if not values.keys() <= {*columns}:
+        rows = self._table(table)
+        if rows is None or not values.keys() <= {*rows.columns}:
             return
         # A table without row ids has a key.
-        order = [name for name in _ORDERS.get(table, ()) if name in columns] or key or ["rowid"]
+        order = [name for name in _ORDERS.get(table, ()) if name in rows.columns] or rows.key or ["rowid"]
         where = " AND ".join(f"{name} = ?" for name in values)
         where += f" AND {condition}" if condition else ""
-        by = ", ".join(map(_quoted, order))
-        query = f"SELECT * FROM {table} WHERE {where} ORDER BY {by}"  # noqa: S608  # our names, or quoted
-        rows = self._connection.execute(query, [*values.values()])
-        names = [name for name, *_ in rows.description]  # with generated columns
-        for row in rows:
-            yield dict(zip(names, row, strict=True))
+        by = ", ".join(map(quoted, order))
+        yield from rows.select(f"WHERE {where} ORDER BY {by}", [*values.values()])
 
-    def to_line(self, table: str, values: Values) -> RowLine:
-        columns = {name: to_json(value) for name, value in values.items()}
-        key = [columns[name] for name in self._table(table).key]
-        text = encode_row(table, key[0] if len(key) == 1 else key, columns)
+    def to_line(self, table: str, row: BoundedRow) -> RowLine:
+        columns = {name: to_json(value) for name, value in row.values.items()}
+        rows = self._table(table)
+        key = [columns.get(name) for name in rows.key] if rows else []
         name = "/".join((table, *map(str, key)))
+        if row.is_too_large:
+            line = unread_line(name, row.size)
+            return RowLine(line, line)
+        text = encode_row(table, key[0] if len(key) == 1 else key, columns)
         if table == "project":  # of many sessions, and rewritten at each start of OpenCode
             lasting = {name: value for name, value in columns.items() if not name.startswith("time_")}
             name = f"{name}@{digest(encode(lasting))}"
             return RowLine(named_line(name, text), named_line(name, text))
         return RowLine(named_line(name, text), named_line(f"{name}@{digest(text)}", text))
 
-    def _table(self, name: str) -> "_Table":
+    def _table(self, name: str) -> BoundedTable | None:
         if name not in self._tables:
             columns = columns_of(self._connection, name)
-            key = sorted((position, column) for column, position in columns if position)
-            self._tables[name] = _Table([column for column, _ in columns], [column for _, column in key])
+            key = [column for column, position in sorted(columns, key=itemgetter(1)) if position]
+            self._tables[name] = BoundedTable(self._connection, name, key) if columns else None
         return self._tables[name]
-
-
-def _quoted(name: str) -> str:
-    """Return a name as an identifier of SQL: a key has the names of the database."""
-    return '"{}"'.format(name.replace('"', '""'))
-
-
-class _Table(NamedTuple):
-    columns: list[str]
-    key: list[str]
 
 
 def without_ids(text: str | bytes | None) -> str | None:

@@ -38,3 +38,8 @@ def named_line(name: str, text: bytes) -> FileLine:
     """Return a line with an id from its name; without data if it is too long."""
     data = text if len(text) <= MAX_LINE_BYTES else None
     return FileLine(START, data, len(text), terminated=False, file=name)
+
+
+def unread_line(name: str, size: int) -> FileLine:
+    """Return the line of a row that is too large to read."""
+    return FileLine(START, None, size, terminated=False, file=name)

@@ -11,7 +11,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from errno import EINVAL, EIO
@@ -211,17 +211,26 @@ def _read_sessions(connection: sqlite3.Connection, database: Path) -> dict[str, 
     return sessions
 
 
-def _sum_rows(connection: sqlite3.Connection, table: str) -> Iterator[tuple[Any, ...]]:
-    """Yield the count, the size and the last change of the rows of each session."""
+def _sum_rows(connection: sqlite3.Connection, table: str) -> list[tuple[Any, ...]]:
+    """Return the count, the size and the last change of the rows of each session."""
     columns = {name for name, _ in columns_of(connection, table)}
     owner = "id" if table == "session" else "session_id"
     if owner not in columns:
-        return
-    size = "sum(length(data))" if "data" in columns else "0"
-    updated_at = next((each for each in ("time_updated", "time_created") if each in columns), None)
-    newest = f"max({updated_at})" if updated_at else "0"
-    query = f"SELECT {owner}, count(*), {size}, {newest} FROM {table} GROUP BY 1 ORDER BY 1"  # noqa: S608  # our names
-    yield from connection.execute(query)
+        return []
+    updated_at = next((each for each in ("time_updated", "time_created") if each in columns), "0")
+    for size in ["length(data)", "0"] if "data" in columns else ["0"]:
+        query = _SUM_ROWS.format(owner=owner, size=size, updated_at=updated_at, table=table)  # our names
+        with suppress(sqlite3.DataError):  # a text is too long to be measured
+            return connection.execute(query).fetchall()
+    return []
+
+
+_SUM_ROWS = """
+    SELECT owner, count(*), sum(size), max(updated_at)
+    FROM (SELECT {owner} AS owner, {size} AS size, {updated_at} AS updated_at FROM {table} LIMIT -1)
+    GROUP BY owner ORDER BY owner
+"""
+"""The limit keeps SQLite from sorting rows with their texts."""
 
 
 def _is_name(id: object) -> bool:

@@ -32,6 +32,9 @@ _HEADER_BYTES = 100
 _READ_VERSION = 19
 """Offset in the header: 2 for a database with a write-ahead log."""
 
+MAX_VALUE_BYTES = 64 * 1024 * 1024
+"""Longer values are never loaded, because no line is longer."""
+
 _PAGES_PER_STEP = 64
 """At most 256 KiB with pages of the usual size; twice as many after each failed attempt."""
 _MAX_RESTARTS = 10
@@ -84,9 +87,10 @@ def private_folder() -> Iterator[Path]:
 
 
 def connect(copy: Path) -> sqlite3.Connection:
-    """Open a finished copy. Texts that are not UTF-8 are read as bytes."""
+    """Open a finished copy. Texts that are not UTF-8 are read as bytes; longer values raise sqlite3.DataError."""
     connection = sqlite3.connect(f"{copy.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
     connection.text_factory = _decode
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
     return connection
 
 

@@ -114,6 +114,7 @@ def test_rows_are_in_the_order_of_the_conversation(database: Path) -> None:
         insert_row(connection, "message", "msg_9", PARENT, START + 1, {"role": "user"})
         insert_row(connection, "part", "prt_0", PARENT, START + 99, {"type": "text"}, "msg_1b")
         insert_row(connection, "part", "prt_x", PARENT, START, {"type": "text"}, "msg_deleted")
+        insert_row(connection, "part", "prt_y", PARENT, START, {"type": "text"}, None)
 
     assert [(row["table"], row["key"]) for row in rows_of(database / PARENT)] == [
         ("session", PARENT),
@@ -126,6 +127,7 @@ def test_rows_are_in_the_order_of_the_conversation(database: Path) -> None:
         ("part", "prt_0"),
         ("part", "prt_1b"),
         ("part", "prt_x"),
+        ("part", "prt_y"),
         ("todo", [PARENT, 0]),
         ("todo", [PARENT, 1]),
     ]

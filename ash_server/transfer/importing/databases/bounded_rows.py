@@ -1,0 +1,103 @@
+"""Rows of SQLite tables that fit into a line. Larger rows are never loaded.
+
+The length of a text is known only when SQLite has loaded it, so its own limit refuses values that are too long, and one
+row is read at a time.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ash_server.transfer.importing.lines import MAX_LINE_BYTES
+
+
+class BoundedRow(NamedTuple):
+    values: Mapping[str, Any]
+    """By column; only the values that identify the row if it is too large."""
+    size: int
+    """The least size in bytes of its line."""
+
+    @property
+    def is_too_large(self) -> bool:
+        return self.size > MAX_LINE_BYTES
+
+
+class BoundedTable:
+    """Reads rows of a table by their ids."""
+
+    def __init__(self, connection: sqlite3.Connection, name: str, key: Sequence[str]) -> None:
+        """Raises sqlite3.Error. The key is used if the table has no row ids."""
+        self._connection = connection
+        self._name = name
+        self.key = key
+        self._id, self._condition = _BY_ROW_ID if self._has_row_ids() else _by_key(key)
+        cursor = connection.execute(f"SELECT * FROM {name} LIMIT 0")  # noqa: S608  # our name
+        self.columns = [column for column, *_ in cursor.description]
+        """With generated columns."""
+        self._sizes = ", ".join(map(_size_of, self.columns))
+
+    def select(self, clauses: str, values: Sequence[Any] = ()) -> Iterator[BoundedRow]:
+        """Yield the rows that match clauses in SQL, in their order. Raises sqlite3.Error."""
+        query = f"SELECT {self._id} FROM {self._name} {clauses}"  # noqa: S608  # our names, or quoted
+        yield from map(self._read, self._connection.execute(query, values))
+
+    def _has_row_ids(self) -> bool:
+        try:
+            self._connection.execute(f"SELECT _rowid_ FROM {self._name} LIMIT 0")  # noqa: S608  # our name
+        except sqlite3.OperationalError:
+            return False
+        return True
+
+    def _read(self, id: tuple[Any, ...]) -> BoundedRow:
+        try:
+            size = sum(filter(None, self._row(self._sizes, id)))
+        except sqlite3.DataError:  # a value is above the limit of the connection
+            size = MAX_LINE_BYTES + 1
+        if size > MAX_LINE_BYTES:
+            names = [name for name in self.columns if name in {*self.key, *_LINKS}]
+            values = {name: value for name in names if (value := self._small_value(name, id)) is not None}
+            return BoundedRow(values, size)
+        return BoundedRow(dict(zip(self.columns, self._row("*", id), strict=True)), size)
+
+    def _small_value(self, name: str, id: tuple[Any, ...]) -> Any:
+        try:
+            [size], [value] = self._row(_size_of(name), id), self._row(quoted(name), id)
+        except sqlite3.DataError:
+            return None
+        return value if (size or 0) <= _MAX_ID_BYTES else None
+
+    def _row(self, expressions: str, id: tuple[Any, ...]) -> tuple[Any, ...]:
+        query = f"SELECT {expressions} FROM {self._name} WHERE {self._condition}"  # noqa: S608  # our names, or quoted
+        row: tuple[Any, ...] = self._connection.execute(query, id).fetchone()
+        return row
+
+
+_BY_ROW_ID = ("_rowid_", "_rowid_ = ?")
+
+
+def _by_key(key: Sequence[str]) -> tuple[str, str]:
+    """Return the expressions that identify a row, and the condition that finds it by their values.
+
+    Python has a text that is not UTF-8 as bytes, like a blob.
+    """
+    names = [*map(quoted, key)]
+    columns = ", ".join(f"{name}, {name}, typeof({name})" for name in names)
+    return columns, " AND ".join(f"{name} IN (?, CAST(? AS TEXT)) AND typeof({name}) = ?" for name in names)
+
+
+_LINKS = ("id", "idx", "project_id")
+_MAX_ID_BYTES = 1024
+
+
+def quoted(name: str) -> str:
+    """Return a name as an identifier of SQL: a key has the names of the database."""
+    return '"{}"'.format(name.replace('"', '""'))
+
+
+def _size_of(column: str) -> str:
+    """Return an expression for the least size of a value in a line. SQLite measures a blob without loading it."""
+    name = quoted(column)
+    return (
+        f"CASE typeof({name}) WHEN 'blob' THEN (length({name}) + 2) / 3 * 4"
+        f" ELSE length(CAST({name} AS BLOB)) END"
+    )
