@@ -33,6 +33,7 @@ from ash_server.store.maintenance.vacuum import vacuum
 from ash_server.store.schema.tables import metadata
 from ash_server.store.search.query import SearchScope
 from ash_server.store.transcripts import Copy
+from ash_server.store.usage.groups import UsageFilter, count_sessions_without_facts, read_groups
 from ash_server.transfer.importing.file_import import import_file
 from ash_shared.eventlog.state import MAX_OPEN_TEXT
 from tests.cluster import only_on_cluster
@@ -113,6 +114,7 @@ async def test_all_statements_run_as_the_role_of_a_tenant(
     await use_imports(tenant_store)
     await use_codex(tenant_store)
     await use_search(tenant_store)
+    await use_usage(tenant_store)
     await store.read_statistics()
     with closing(psycopg.connect(database_url, autocommit=True)) as conn:
         assert [each.code for each in diagnose(conn).findings if each.code == "schema"] == []
@@ -265,6 +267,49 @@ async def use_codex(store: Store) -> None:
     await store.messages.reindex(session)
     codex = await store.sessions.get(session)
     assert (codex.title, codex.metadata["agent"], codex.copied_messages) == ("Counting", "traex", 2)
+
+
+async def use_usage(store: Store) -> None:
+    """An answer that the cost of its turn settles, a copy, its original, and lines of a subagent."""
+    usage = {"input_tokens": 40_000, "output_tokens": 2, "total_tokens": 40_002}
+    parent = await append_answers(store, usage)
+    copy = await append_answers(store, usage)
+    agent = await append_answers(store, usage, parent_id=parent, isSidechain=True, agentId="a1")
+    last = await append_answers(store, usage, parent_id=parent, isSidechain=True, agentId="a2")
+    for session in (parent, copy, agent, last):
+        await store.events.rebuild(session)
+    async with store._connections.connection() as conn:
+        await conn.execute(
+            "UPDATE sessions SET lineage = ARRAY['usage'] WHERE id = ANY(%s)", [[parent, copy]]
+        )
+        await conn.execute(
+            "UPDATE usage_rollups SET agent_id = 'a1' WHERE session_id = ANY(%s)", [[parent, last]]
+        )
+        await store.transcripts.set_copy(copy, Copy(parent, 3))
+        every = ("session", "project", "machine", "agent", "key", "agent_id", "cause")
+        groups = await read_groups(conn, UsageFilter(by=every, period="day", timezone="Europe/Berlin"))
+        assert {group.session_id for group in groups} & {parent, copy, agent, last} == {agent}
+        filters = {"projects": ["/"], "models": ["m"], "sources": ["claude"], "since": datetime.now(UTC)}
+        assert await read_groups(conn, UsageFilter(**filters, price_changes=[datetime.now(UTC)])) == []
+        assert await count_sessions_without_facts(conn) == 0
+    await store.sessions.delete(parent)
+    async with store._connections.connection() as conn:
+        groups = await read_groups(conn, UsageFilter(by=["session"], sessions=[copy]))
+    assert {group.session_id for group in groups} == {copy}
+    assert sum(group.input_tokens for group in groups) == 40_000
+
+
+async def append_answers(
+    store: Store, usage: dict[str, int], *, parent_id: UUID | None = None, **more: Any
+) -> UUID:
+    session = (await store.sessions.create(source="claude", parent_id=parent_id)).id
+    content = [{"type": "text", "text": "Done."}]
+    message = {"id": "m1", "role": "assistant", "model": "m", "usage": usage, "content": content}
+    answer = {"type": "assistant", "uuid": str(uuid4()), "message": message, **more}
+    result = {"type": "result", "subtype": "success", "total_cost_usd": 0.5, "usage": usage}
+    for record in (answer, answer | {"uuid": str(uuid4())}, result):
+        await store.messages.append(session, [json.dumps(record)])
+    return session
 
 
 async def use_search(store: Store) -> None:

@@ -3,12 +3,21 @@
 Groups differ in everything that prices depend on, so the cost of each is computed once.
 """
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 from uuid import UUID
 
 from psycopg import AsyncConnection
+from psycopg.rows import args_row
+
+from ash_server.store.session_rows import existing_ids
+from ash_server.store.statements import statements
+from ash_server.store.text import check_text
+from ash_shared.eventlog import NORMALIZER_VERSION
+
+SQL = statements(__file__)
 
 Period: TypeAlias = Literal["quarter", "hour", "day", "week", "month"]
 GroupKey: TypeAlias = Literal["session", "project", "machine", "agent", "key", "agent_id", "cause"]
@@ -84,9 +93,133 @@ class UsageGroup(NamedTuple):
 
 async def read_groups(conn: AsyncConnection, usage: UsageFilter) -> list[UsageGroup]:
     """Return the groups that have answers, in no particular order. Shared messages of copies count once."""
-    raise NotImplementedError
+    _check_texts(usage)
+    shared = await _read_shared(conn, usage)
+    params = {
+        "period": usage.period,
+        "timezone": usage.timezone,
+        "price_changes": list(usage.price_changes),
+        **{f"by_{key}": key in usage.by for key in get_args(GroupKey)},
+        **{name: _as_list(getattr(usage, name)) for name in _LISTS},
+        "since": usage.since,
+        "until": usage.until,
+        "projects": None if usage.projects is None else _pattern(usage.projects),
+        **shared._asdict(),
+    }
+    async with conn.cursor(row_factory=args_row(_to_group)) as cursor:
+        await cursor.execute(SQL.read_groups, params)
+        return await cursor.fetchall()
 
 
 async def count_sessions_without_facts(conn: AsyncConnection) -> int:
     """Return the number of sessions of earlier versions, which `ash reindex` derives again."""
-    raise NotImplementedError
+    row = await (await conn.execute(SQL.count_without_facts, [NORMALIZER_VERSION])).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+_LISTS = ("sessions", "sources", "models", "machines", "agents", "keys")
+_FIRST_COUNT = UsageGroup._fields.index("answers")
+
+
+def _check_texts(usage: UsageFilter) -> None:
+    """Raises NulByte or InvalidUtf8."""
+    for name in ("sources", "models", "projects", "machines", "agents"):
+        for text in getattr(usage, name) or ():
+            check_text(text, name)
+
+
+def _to_group(*row: Any) -> UsageGroup:
+    return UsageGroup(*row[:_FIRST_COUNT], *map(int, row[_FIRST_COUNT:]))
+
+
+def _as_list(values: Collection[Any] | None) -> list[Any] | None:
+    return None if values is None else list(values)
+
+
+def _pattern(projects: Collection[str]) -> str:
+    """Return the pattern of the projects, and of those below them."""
+    return "|".join(map(_pattern_of_project, projects)) or r"(?!)"
+
+
+def _pattern_of_project(project: str) -> str:
+    path = project.rstrip("/\\") or project
+    is_absolute = re.match(r"/|\\|[A-Za-z]:", path) is not None
+    start = "" if is_absolute else r"(.*[/\\])?"
+    return rf"^{start}{re.escape(path)}([/\\].*)?$"
+
+
+class _Shared(NamedTuple):
+    """Usage that several sessions have."""
+
+    without_original: list[UUID]
+    """Copies with an original that is not stored."""
+    repeated: list[str]
+    """Sessions with lines of a subagent, and its id, if the subagent's own session has them, too."""
+
+
+async def _read_shared(conn: AsyncConnection, usage: UsageFilter) -> _Shared:
+    bounds = {"since": usage.since, "until": usage.until, "sessions": _as_list(usage.sessions)}
+    rows = await (await conn.execute(SQL.list_shared, bounds)).fetchall()
+    copies = sorted({session for session, _, is_copy in rows if is_copy})
+    lines = {(session, agent) for session, agent, is_copy in rows if agent and not is_copy}
+    repeated = set() if usage.with_repeated or not lines else await _find_repeated(conn, lines)
+    return _Shared(
+        await _without_original(conn, copies) if copies else [],
+        [f"{session} {agent}" for session, agent in sorted(repeated)],
+    )
+
+
+async def _without_original(conn: AsyncConnection, copies: list[UUID]) -> list[UUID]:
+    originals: dict[UUID, UUID] = dict(await (await conn.execute(SQL.list_originals, [copies])).fetchall())
+    stored = await existing_ids(conn, list(originals.values()))
+    return [copy for copy, original in originals.items() if original not in stored]
+
+
+async def _find_repeated(conn: AsyncConnection, lines: set[tuple[UUID, str]]) -> set[tuple[UUID, str]]:
+    """Return the sessions and agents whose lines are also in a session of the agent in the same tree."""
+    roots = await _find_roots(conn, {session for session, _ in lines})
+    own = await _find_agents(conn, {agent for _, agent in lines}, set(roots.values()))
+    candidates = {line: own.get((roots[line[0]], line[1]), set()) - {line[0]} for line in lines}
+    ids = sorted(set().union(*candidates.values()))
+    rows = await (await conn.execute(SQL.list_sessions_with_usage, [ids])).fetchall() if ids else []
+    with_usage = {id for (id,) in rows}
+    return {line for line, sessions in candidates.items() if sessions & with_usage}
+
+
+async def _find_roots(conn: AsyncConnection, sessions: set[UUID]) -> dict[UUID, UUID]:
+    """Return the stored session at the top of the tree of each session."""
+    parents: dict[UUID, UUID] = {}
+    level = sessions
+    while level:
+        rows = await (await conn.execute(SQL.list_parents, [sorted(level)])).fetchall()
+        stored = await existing_ids(conn, [parent for _, parent in rows])
+        new = {id: parent for id, parent in rows if parent in stored}
+        parents |= new
+        level = set(new.values()) - parents.keys()
+    return {session: _top(session, parents) for session in sessions}
+
+
+def _top(session: UUID, parents: Mapping[UUID, UUID]) -> UUID:
+    seen = {session}  # a circle of parents ends
+    while (parent := parents.get(session)) is not None and parent not in seen:
+        seen.add(parent)
+        session = parent
+    return session
+
+
+async def _find_agents(
+    conn: AsyncConnection, agents: set[str], roots: set[UUID]
+) -> dict[tuple[UUID, str], set[UUID]]:
+    """Return the sessions of agents, by the root of their tree and the agent."""
+    root_of = {root: root for root in roots}
+    found: dict[tuple[UUID, str], set[UUID]] = {}
+    level = sorted(roots)
+    while level:
+        rows = await (await conn.execute(SQL.list_children, [level])).fetchall()
+        new = [(id, root_of[parent], agent) for id, parent, agent in rows if id not in root_of]
+        for id, root, agent in new:
+            root_of[id] = root
+            if agent in agents:
+                found.setdefault((root, agent), set()).add(id)
+        level = [id for id, _, _ in new]
+    return found

@@ -75,8 +75,6 @@ async def fill(store: Store) -> UUID:
     delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "a" * 70_000}}
     stream = [{"type": "message_start", "message": {"id": "m", "role": "assistant"}}, chunk, delta, delta]
     lines = [json.dumps({"type": "stream_event", "event": each}) for each in stream]
-    answer = {"id": "a", "role": "assistant", "model": "m", "usage": {"input_tokens": 1, "output_tokens": 1}}
-    lines.append(json.dumps({"type": "assistant", "message": {**answer, "content": []}}))
     await store.messages.append(imported.session_id, [*lines, '{"type": "holo", "message": 1}'])
     await store.search.index_pending()
     return imported.session_id
