@@ -33,9 +33,13 @@ class _Scaled(NamedTuple):
     denominator: int
 
 
-class _Found(NamedTuple):
+class _Rated(NamedTuple):
     rates: _Scaled | None
     reason: CostReason | None
+
+
+_Options = tuple[tuple[_Rated, ...], ...]
+"""By possible time, then by possible input, the smallest first."""
 
 
 class Prices:
@@ -44,7 +48,7 @@ class Prices:
     def __init__(self, catalogue: "Catalogue") -> None:
         self._catalogue = catalogue
         self._models: dict[tuple[str, str], tuple[PricedModel | None, PricedModel | None]] = {}
-        self._rates: dict[object, _Found] = {}
+        self._rates: dict[object, _Options] = {}
 
     @classmethod
     def load(cls, override: Path | None = None, *, updated: Path | None = None) -> Self:
@@ -70,8 +74,18 @@ class Prices:
             return Cost(0)
         if not usage.model:
             return Cost(None, "no_model")
-        found = self._find_rates(usage, usage.model)
-        return _multiply(counts, found.rates, found.reason) if found.rates else Cost(None, found.reason)
+        options = self._find_rates(usage, usage.model)
+        by_time = [[_multiply(counts, rated) for rated in by_input] for by_input in options]
+        cost = by_time[0][0]
+        if any(costs[0] != cost for costs in by_time):
+            return Cost(None, "unknown_time")
+        if any(each.nano_dollars != cost.nano_dollars for each in by_time[0]):
+            return (
+                Cost(None, "unknown_threshold")
+                if usage.is_request
+                else cost._replace(reason="several_requests")
+            )
+        return cost
 
     def extra_thresholds(self, source: str, model: str | None) -> tuple[int, ...]:
         """Return the thresholds of the model that BANDS does not contain: sums by band do not decide them."""
@@ -105,14 +119,14 @@ class Prices:
             self._models[key] = found
         return found
 
-    def _find_rates(self, usage: PricedUsage, name: str) -> _Found:
+    def _find_rates(self, usage: PricedUsage, name: str) -> _Options:
         own = self._find(usage.source, name)[0]
         at = usage.quarter.astimezone(UTC) if usage.quarter else None
         if own and own.start and not at:
-            return _Found(None, "unknown_time")
+            return ((_Rated(None, "unknown_time"),),)
         model = self.model_at(usage.source, name, at or _ANY_TIME)
         if model is None:
-            return _Found(None, "unknown_model")
+            return ((_Rated(None, "unknown_model"),),)
         inputs = _possible_inputs(model.thresholds, usage)
         period = model.period_of(at) if at else None
         key = (
@@ -200,20 +214,16 @@ def _resolve(
     times: Sequence[datetime],
     *,
     is_own: bool,
-) -> _Found:
-    """Return the rates that hold for all times and sizes that the usage leaves open."""
+) -> _Options:
+    """Return the rates for all times and inputs that the usage leaves open."""
     conditions = {} if is_own else conditions_of(usage.service_tier, usage.speed, usage.region)
-    by_time = [[model.find_rates(at, conditions, size) for size in inputs] for at in times]
-    smallest, reason = by_time[0][0]
-    if any(found[0] != by_time[0][0] for found in by_time):
-        return _Found(None, "unknown_time")
-    if any(each.rates != smallest for each in by_time[0]):
-        if usage.is_request:
-            return _Found(None, "unknown_threshold")
-        reason = "several_requests"
-    if not is_own and usage.service_tier in ASSUMED:
-        reason = reason or "assumed_rate"
-    return _Found(smallest and _scale(smallest), reason)
+    doubt: CostReason | None = "assumed_rate" if usage.service_tier in ASSUMED and not is_own else None
+
+    def rated(at: datetime, size: int) -> _Rated:
+        rates, reason = model.find_rates(at, conditions, size)
+        return _Rated(rates and _scale(rates), reason or doubt)
+
+    return tuple({tuple(rated(at, size) for size in inputs): None for at in times})
 
 
 def _scale(rates: "Rates") -> _Scaled:
@@ -221,7 +231,10 @@ def _scale(rates: "Rates") -> _Scaled:
     return _Scaled(tuple(None if rate is None else int(rate * denominator) for rate in rates), denominator)
 
 
-def _multiply(counts: Sequence[int], rates: _Scaled, reason: CostReason | None) -> Cost:
+def _multiply(counts: Sequence[int], rated: _Rated) -> Cost:
+    rates, reason = rated
+    if rates is None:
+        return Cost(None, reason)
     total = 0
     for count, rate in zip(counts[:-1], rates.numerators[:-1], strict=True):
         if rate is None:

@@ -191,6 +191,8 @@ SONNET_4_5 = {"model": "claude-sonnet-4-5-20250929", "input_tokens": MILLION}
         ({"model": "o3", "input_tokens": MILLION, "quarter": None}, None, "unknown_time"),
         ({"model": "deepseek-chat", "input_tokens": MILLION, "quarter": None}, None, "unknown_time"),
         ({"model": "claude-opus-5", "input_tokens": MILLION, "quarter": None}, 5, None),
+        ({"model": "gemini-3-flash-preview", "input_tokens": MILLION, "quarter": None}, 0.5, None),
+        ({"model": "gemini-3-flash-preview", "web_searches": 1, "quarter": None}, None, "unknown_time"),
         ({"model": "claude-sonnet-4-6", "input_tokens": 1000, "quarter": None}, 0.003, None),
         # Thresholds.
         ({**SONNET_4_5, "answers": 10, "band": BANDS.index(200_000)}, 3, None),
