@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ash_server.file_access import ANY_FILE, FileAccess
 from ash_server.store.text import storable
-from ash_server.transfer.importing.databases import codex_names
+from ash_server.transfer.importing.databases import antigravity_titles, codex_names
 from ash_server.transfer.importing.databases.codex_names import SessionName
 
 MAX_BYTES = 64 * 1024
@@ -22,7 +22,7 @@ def name_of(path: Path, access: FileAccess = ANY_FILE) -> SessionName | None:
     """Return the title of a transcript in the folder of its agent; None if there is none that can be read."""
     located = next(((each, file) for each in _TITLE_FILES if (file := each.locate(path.absolute()))), None)
     if located is None:
-        return codex_names.name_of(path, access)
+        return codex_names.name_of(path, access) or antigravity_titles.title_of(path, access)
     title_file, file = located
     try:
         with access.open(file) as opened:

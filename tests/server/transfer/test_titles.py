@@ -1,5 +1,7 @@
 """Titles in files beside the transcripts of agents."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,48 @@ def test_session_of_cowork(tmp_path: Path, text: str, title: str | None) -> None
     assert title_of(tmp_path, COWORK_FILE) == (
         None if title is None else SessionName(title, is_of_person=False)
     )
+
+
+SUMMARIES = "CREATE TABLE conversation_summaries (conversation_id TEXT PRIMARY KEY, title TEXT)"
+WRITTEN = SessionName("Count gulls", is_of_person=False)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "expected"),
+    [
+        (None, WRITTEN),
+        ("archived: true\n", WRITTEN),
+        ('title: ""\n', WRITTEN),
+        ('title: "\\377"\n', WRITTEN),
+        ("#" * MAX_BYTES + '\ntitle: "Gulls"', WRITTEN),
+        ('title:"Gulls"\n', SessionName("Gulls", is_of_person=True)),
+        (
+            'pinned: true\n  title: "A \\"gull\\" in M\\303\\274nster"',
+            SessionName('A "gull" in M\u00fcnster', is_of_person=True),
+        ),
+    ],
+)
+def test_titles_of_antigravity(tmp_path: Path, annotation: str | None, expected: SessionName) -> None:
+    (tmp_path / "annotations").mkdir()
+    if annotation is not None:
+        (tmp_path / "annotations/c1.pbtxt").write_text(annotation)
+    with closing(sqlite3.connect(tmp_path / "conversation_summaries.db", isolation_level=None)) as database:
+        database.execute(SUMMARIES)
+        database.executemany(
+            "INSERT INTO conversation_summaries VALUES (?, ?)",
+            [("c1", "Count gulls"), ("c2", " "), ("c3", None)],
+        )
+    transcripts = [f"brain/{id}/.system_generated/logs/transcript.jsonl" for id in ("c1", "c2", "c3", "c4")]
+
+    assert [title_of(tmp_path, each) for each in transcripts] == [expected, None, None, None]
+
+
+def test_antigravity_without_its_files(tmp_path: Path) -> None:
+    transcript = "brain/c1/.system_generated/logs/transcript.jsonl"
+
+    assert title_of(tmp_path, transcript) is None
+    (tmp_path / "conversation_summaries.db").write_bytes(b"damaged")
+    assert title_of(tmp_path, transcript) is None
 
 
 def test_reads_no_other_files(tmp_path: Path) -> None:
