@@ -21,7 +21,7 @@ class ImportJob:
     homes: list[Home]
     options: ImportOptions
     snapshots: SharedSnapshots
-    """Of the databases among the files."""
+    """Snapshots of the databases among the files."""
 
 
 def encode(value: object) -> bytes:

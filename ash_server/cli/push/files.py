@@ -46,7 +46,7 @@ class PushOptions(NamedTuple):
 
 
 class _Stamps(NamedTuple):
-    """What changes with a transcript."""
+    """Values that change with a transcript."""
 
     files: Stamps
     name: SessionName | None

@@ -35,11 +35,11 @@ _REST_PER_SECOND = 20
 
 
 class StoredSession(NamedTuple):
-    """What changes when a session changes."""
+    """Values that change with a session."""
 
     rows: int
     size: int
-    """Of the texts, in characters."""
+    """Characters in the texts."""
     updated_at: int
     """In milliseconds; 0 if the database has no times."""
 
@@ -94,7 +94,7 @@ def _find(path: Path, snapshot: Snapshot) -> StoredSession:
 
 
 class _SharedValue(NamedTuple):
-    """What `read_once` returned for a database."""
+    """Result of `read_once` for a database."""
 
     value: Any
     states: tuple[tuple[int, int], ...]
@@ -104,7 +104,7 @@ class _SharedValue(NamedTuple):
 class _SharedSnapshot(NamedTuple):
     snapshot: Snapshot
     states: tuple[tuple[int, int], ...]
-    """Of the program's files, before the snapshot."""
+    """Times and sizes of the program's files before the snapshot."""
     renewable_at: float
 
 

@@ -205,7 +205,7 @@ def _copy_files(database: Path, file: FileIO, copy: Path, access: FileAccess) ->
 
 
 class _State(NamedTuple):
-    """What changes with each write."""
+    """Values that change with each write."""
 
     file: int
     size: int
