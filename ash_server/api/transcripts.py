@@ -172,7 +172,7 @@ class TranscriptController(Controller):
             await sessions.set_agent(session_id, completed.agent)
         if completed.tool_title is not None:
             await sessions.set_tool_title(
-                session_id, completed.tool_title, is_of_person=completed.is_title_of_person
+                session_id, completed.tool_title, is_typed=completed.is_title_of_person
             )
         await _complete(store, session_id, completed)
         if completed.parent is not None:

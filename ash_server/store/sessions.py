@@ -227,10 +227,10 @@ async def set_agent(conn: AsyncConnection, session_id: UUID, agent: str) -> None
     await change_row(conn, SQL.set_agent, {"id": session_id, "agent": agent})
 
 
-async def set_tool_title(conn: AsyncConnection, session_id: UUID, title: str, *, is_of_person: bool) -> None:
+async def set_tool_title(conn: AsyncConnection, session_id: UUID, title: str, *, is_typed: bool) -> None:
     """Store a title that a tool keeps apart from its transcript, unless the session has one of a higher rank."""
     check_text(title, "the title")
-    rank = RENAMED if is_of_person else FROM_TOOL
+    rank = RENAMED if is_typed else FROM_TOOL
     await change_row(conn, SQL.set_tool_title, {"id": session_id, "title": shorten(title), "rank": rank})
 
 

@@ -280,7 +280,7 @@ def _raising(kind: type[AshError]) -> Iterator[None]:
 
 def _tool_title(file: TranscriptFile) -> dict[str, Any]:
     name = name_of(file.path, file.access)
-    return {} if name is None else {"toolTitle": name.text, "isTitleOfPerson": name.is_of_person}
+    return {} if name is None else {"toolTitle": name.text, "isTitleOfPerson": name.is_typed}
 
 
 def _digest(transcript: TranscriptFile, size: int) -> bytes | None:

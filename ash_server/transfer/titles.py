@@ -75,7 +75,7 @@ def _read_cowork_session(text: str) -> SessionName | None:
     session = json.loads(text)
     title = session.get("title") if isinstance(session, dict) else None
     is_title = isinstance(title, str) and bool(title.strip())
-    return SessionName(storable(str(title)), is_of_person=False) if is_title else None
+    return SessionName(storable(str(title)), is_typed=False) if is_title else None
 
 
 _TITLE_FILES = (

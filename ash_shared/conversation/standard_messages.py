@@ -57,7 +57,7 @@ from ash_shared.records.contract import Part, Record
 from ash_shared.records.inherited import InheritedRecords
 from ash_shared.records.json_text import is_blank, shown_text
 from ash_shared.records.steps import Origin as PromptOrigin
-from ash_shared.records.steps import Relation, is_of_person
+from ash_shared.records.steps import Relation, is_person
 from ash_shared.records.system_text import command_text, is_client_text, visible_text
 
 
@@ -480,7 +480,7 @@ def _metadata_of(part: Part) -> Record:
     is_synthetic = (
         part.origin == "program"
         or (part.origin == "synthetic" and not is_own_section)
-        or (part.role == "user" and is_client_text(part.blocks) and not is_of_person(part.sender))
+        or (part.role == "user" and is_client_text(part.blocks) and not is_person(part.sender))
     )
     values = {
         "messageId": part.message_id,

@@ -10,7 +10,7 @@ from ash_shared.eventlog.emitter import LineOutput
 from ash_shared.eventlog.state import MAX_HELD_COPIES, Call, HeldCopy, Place
 from ash_shared.model.blocks import Block, is_audio, pick, without
 from ash_shared.model.message import RecordHeader
-from ash_shared.records.steps import MessageSender, Part, Speaker, is_of_person
+from ash_shared.records.steps import MessageSender, Part, Speaker, is_person
 from ash_shared.records.system_text import (
     TaskNotice,
     is_client_text,
@@ -125,7 +125,7 @@ def emit_user_message(
         output.emit("summary", {"text": "\n\n".join(_texts_of(content))})
         return
     payload = _user_payload(content, sender)
-    if synthetic or (is_client_text(content) and not is_of_person(sender)):
+    if synthetic or (is_client_text(content) and not is_person(sender)):
         payload["synthetic"] = True
         if is_prompt and sender is not None and sender.is_program:
             _begin_user_message(output, is_prompt=True, trigger="system", sender=sender)
@@ -194,7 +194,7 @@ def _shown_text(text: str, sender: MessageSender | None) -> str:
     """Return the text without parts that a tool added, or without the tool's text around a message."""
     if sender is not None and sender.message is not None:
         return sender.message
-    return visible_text(text) if is_of_person(sender) else typed_text(text)
+    return visible_text(text) if is_person(sender) else typed_text(text)
 
 
 def _sender_fields(sender: MessageSender | None) -> Block:

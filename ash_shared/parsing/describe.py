@@ -11,7 +11,7 @@ import msgspec
 from ash_shared.model.blocks import Block
 from ash_shared.model.message import Description, Drift
 from ash_shared.parsing.parsed_text import ParsedText
-from ash_shared.records.steps import Part, is_inherited, is_of_person
+from ash_shared.records.steps import Part, is_inherited, is_person
 from ash_shared.records.system_text import prompt_text
 
 MAX_PROMPT = 200
@@ -55,7 +55,7 @@ def _find_prompt(parsed: ParsedText) -> str | None:
     for part in _user_parts(parsed):
         for block in part.blocks:
             if block["type"] == "text" and "variant" not in block:
-                name = prompt_name(block["text"], is_typed=is_of_person(part.sender))
+                name = prompt_name(block["text"], is_typed=is_person(part.sender))
                 if name:
                     return name
     return None

@@ -153,7 +153,7 @@ def _text(event: WireEvent) -> str:
     """Return the beginning of a text in one line; from prompts, text added by clients is removed."""
     text = event["payload"][CATALOGUE[event["type"]].text]
     if is_prompt(event):
-        text = visible_text(text) if _is_of_person(event) else typed_text(text)
+        text = visible_text(text) if _is_from_person(event) else typed_text(text)
     words = " ".join(text.split())
     return words if len(words) <= _MAX_TEXT else words[: _MAX_TEXT - 1] + "…"
 
@@ -174,10 +174,10 @@ def _texts(main: list[WireEvent]) -> dict[str, Any]:
 
 def _title(prompt: WireEvent) -> str:
     text = prompt["payload"][CATALOGUE[prompt["type"]].text]
-    return prompt_name(text, is_typed=_is_of_person(prompt))
+    return prompt_name(text, is_typed=_is_from_person(prompt))
 
 
-def _is_of_person(prompt: WireEvent) -> bool:
+def _is_from_person(prompt: WireEvent) -> bool:
     """True if the record states that a person typed the text, whatever it looks like."""
     return bool(prompt["payload"].get("sender") == "person")
 

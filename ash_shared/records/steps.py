@@ -108,7 +108,7 @@ class MessageSender(NamedTuple):
         return {"sender": self.kind} | ({} if self.name is None else {"senderName": self.name})
 
 
-def is_of_person(sender: MessageSender | None) -> bool:
+def is_person(sender: MessageSender | None) -> bool:
     """True if a record states that a person typed its text, whatever the text looks like."""
     return sender is not None and sender.kind == "person"
 

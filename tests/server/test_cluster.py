@@ -263,7 +263,7 @@ async def use_codex(store: Store) -> None:
     ]
     await store.messages.append(session, [json.dumps(each) for each in records])
     await store.sessions.set_agent(session, "traex")
-    await store.sessions.set_tool_title(session, "Counting", is_of_person=False)
+    await store.sessions.set_tool_title(session, "Counting", is_typed=False)
     await store.messages.reindex(session)
     codex = await store.sessions.get(session)
     assert (codex.title, codex.metadata["agent"], codex.copied_messages) == ("Counting", "traex", 2)

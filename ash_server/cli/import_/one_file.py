@@ -46,9 +46,7 @@ async def import_one_file(
             for each in imported.sessions():
                 await store.sessions.set_agent(each.session_id, agent)
         if imported.has_session and (title := name_of(path, options.access)):
-            await store.sessions.set_tool_title(
-                imported.session_id, title.text, is_of_person=title.is_of_person
-            )
+            await store.sessions.set_tool_title(imported.session_id, title.text, is_typed=title.is_typed)
         if imported.has_session and (parent := find_parent(path, imported.head, homes, store.tenant)):
             await store.sessions.set_parent(imported.session_id, *parent)
     except OSError as error:

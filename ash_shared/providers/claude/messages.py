@@ -22,7 +22,7 @@ from ash_shared.records.json_fields import (
     token_usage,
     value_at,
 )
-from ash_shared.records.steps import MessageSender, Origin, Relation, is_of_person
+from ash_shared.records.steps import MessageSender, Origin, Relation, is_person
 from ash_shared.records.system_text import is_client_text, prompt_text, task_notice, typed_text
 
 
@@ -171,7 +171,7 @@ def _is_client_command(part: Part) -> bool:
 def _is_prompt(part: Part) -> bool:
     """Return True if a person wrote this line of the main conversation."""
     is_result = any(block["type"] == "tool_result" for block in part.blocks)
-    is_typed = is_of_person(part.sender) or not is_client_text(part.blocks)
+    is_typed = is_person(part.sender) or not is_client_text(part.blocks)
     return part.origin == "prompt" and part.relation != "copy" and not is_result and is_typed
 
 
@@ -229,7 +229,7 @@ def _origin(
 ) -> Origin:
     if sender is not None and sender.is_program:
         return "program" if agent is None else "synthetic"
-    if is_of_person(sender):
+    if is_person(sender):
         return "prompt" if agent is None else "mid_turn"
     if _is_synthetic(record, message) or is_task_notice(blocks) or _is_command_error(record, blocks):
         return "synthetic"
@@ -433,7 +433,7 @@ def attachment_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     log, blocks = Part(role=None, relation="delivery_log"), parse_content(attachment["prompt"], parse_block)
     line = {**record, **attachment}
     sender = find_sender(line, blocks)
-    is_synthetic = not is_of_person(sender) and (
+    is_synthetic = not is_person(sender) and (
         (sender is not None and sender.is_program)
         or attachment.get("commandMode") == "task-notification"
         or _is_synthetic(line, {})

@@ -40,7 +40,7 @@ from ash_shared.records.steps import (
     TurnEnd,
     TurnState,
     call_chunk,
-    is_of_person,
+    is_person,
 )
 
 # Stream events
@@ -209,11 +209,11 @@ def user_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     *links, part = user_parts(record, parsed)
     if is_unattributed_sidechain(record, part):
         return [Scope(), *links, *_unattributed_prompt_steps(part)]
-    may_interrupt = not (part.parent_call or is_of_person(part.sender))
+    may_interrupt = not (part.parent_call or is_person(part.sender))
     interrupts = list(filter(_is_interrupt, part.blocks)) if may_interrupt else []
     blocks = [block for block in part.blocks if block not in interrupts]
     part = replace(part, blocks=_add_structured_result(_mark_summary(blocks, part), part))
-    if _is_local_output(blocks) and not is_of_person(part.sender):
+    if _is_local_output(blocks) and not is_person(part.sender):
         part = replace(part, origin="synthetic")
     elif record.get("isSidechain") is True and part.origin == "prompt":
         part = replace(part, origin="mid_turn")

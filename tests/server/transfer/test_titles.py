@@ -15,13 +15,13 @@ COWORK = "Library/Application Support/Claude/local-agent-mode-sessions/a/b"
 COWORK_FILE = f"{COWORK}/local_1/.claude/projects/-w/1.jsonl"
 
 YAML = {
-    "name: Sort the shelves\n": SessionName("Sort the shelves", is_of_person=False),
-    "id: s1\nname: 'It''s [a] list'\nuser_named: true\n": SessionName("It's [a] list", is_of_person=True),
-    'name: "One \\u00e4 two"\nuser_named: false\n': SessionName("One \u00e4 two", is_of_person=False),
+    "name: Sort the shelves\n": SessionName("Sort the shelves", is_typed=False),
+    "id: s1\nname: 'It''s [a] list'\nuser_named: true\n": SessionName("It's [a] list", is_typed=True),
+    'name: "One \\u00e4 two"\nuser_named: false\n': SessionName("One \u00e4 two", is_typed=False),
     "name: >-\n  A title on\n  two lines\nbranch: main\n": SessionName(
-        "A title on two lines", is_of_person=False
+        "A title on two lines", is_typed=False
     ),
-    'name: "NUL \\u0000"\n': SessionName("NUL ", is_of_person=False),
+    'name: "NUL \\u0000"\n': SessionName("NUL ", is_typed=False),
     "id: s1\n": None,
     "name: ''\n": None,
     'name: "broken\n': None,
@@ -49,9 +49,7 @@ def test_session_of_cowork(tmp_path: Path, text: str, title: str | None) -> None
     (tmp_path / COWORK).mkdir(parents=True)
     (tmp_path / COWORK / "local_1.json").write_text(text)
 
-    assert title_of(tmp_path, COWORK_FILE) == (
-        None if title is None else SessionName(title, is_of_person=False)
-    )
+    assert title_of(tmp_path, COWORK_FILE) == (None if title is None else SessionName(title, is_typed=False))
 
 
 SUMMARIES = "CREATE TABLE conversation_summaries (conversation_id TEXT PRIMARY KEY, title TEXT)"
@@ -103,7 +101,7 @@ def test_reads_no_other_files(tmp_path: Path) -> None:
     (tmp_path / COPILOT / "workspace.yaml").symlink_to(tmp_path / "workspace.yaml")
     below = FileAccess.below([tmp_path / ".copilot"])
 
-    assert title_of(tmp_path, f"{COPILOT}/events.jsonl") == SessionName("Sort", is_of_person=False)
+    assert title_of(tmp_path, f"{COPILOT}/events.jsonl") == SessionName("Sort", is_typed=False)
     assert title_of(tmp_path, f"{COPILOT}/events.jsonl", below) is None
     assert title_of(tmp_path, "events.jsonl") is None
     assert title_of(tmp_path, ".copilot/session-state/s2.jsonl") is None

@@ -337,7 +337,7 @@ COMMAND = "<command-name>/rename</command-name>\n<command-args>The door</command
 
 
 @pytest.mark.parametrize(
-    ("record", "title", "is_of_person"),
+    ("record", "title", "is_typed"),
     [
         ({"type": "ai-title", "aiTitle": "The door"}, "The door", False),
         ({"type": "custom-title", "customTitle": "The door"}, "The door", True),
@@ -349,9 +349,9 @@ COMMAND = "<command-name>/rename</command-name>\n<command-args>The door</command
         ),
     ],
 )
-def test_title_of_a_claude_session(record: object, title: str | None, is_of_person: bool) -> None:
+def test_title_of_a_claude_session(record: object, title: str | None, is_typed: bool) -> None:
     facts = describe_message(json.dumps(record)).header
-    assert (facts.title, facts.is_title_of_person) == (title, is_of_person)
+    assert (facts.title, facts.is_title_of_person) == (title, is_typed)
 
 
 @pytest.mark.parametrize(

@@ -178,8 +178,8 @@ def test_senders_are_the_same_when_read_again(sender: Any) -> None:
 
     assert_equal(messages, transform_messages(json.dumps(document)))
     starts = [event["payload"] for event in follow([document]) if event["type"] == "turn_start"]
-    is_of_person = "synthetic" not in sender and "inherited" not in sender
-    assert starts == [{"trigger": "user" if is_of_person else "system"}]
+    is_person = "synthetic" not in sender and "inherited" not in sender
+    assert starts == [{"trigger": "user" if is_person else "system"}]
 
 
 def test_images_and_recordings_are_files_in_the_folder() -> None:

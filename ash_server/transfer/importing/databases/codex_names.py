@@ -24,7 +24,7 @@ _QUERY = "SELECT id, {name}, title, first_user_message FROM threads"
 
 class SessionName(NamedTuple):
     text: str
-    is_of_person: bool
+    is_typed: bool
     """True if a person typed it; False if the agent wrote it."""
 
 
@@ -64,6 +64,6 @@ def _names_in(copy: sqlite3.Connection) -> dict[str, SessionName]:
 
 def _choose(name: object, title: object, first_prompt: object) -> SessionName | None:
     if isinstance(name, str) and name.strip():
-        return SessionName(storable(name), is_of_person=True)
+        return SessionName(storable(name), is_typed=True)
     is_summary = isinstance(title, str) and title.strip() and title != first_prompt
-    return SessionName(storable(str(title)), is_of_person=False) if is_summary else None
+    return SessionName(storable(str(title)), is_typed=False) if is_summary else None

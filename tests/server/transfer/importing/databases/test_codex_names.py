@@ -124,4 +124,4 @@ def test_reads_only_databases_below_allowed_folders(home: Path, codex: sqlite3.C
 
     names = [name_of(path, FileAccess.below([folder])) for folder in (home / "sessions", home)]
 
-    assert names == [None, SessionName("High water", is_of_person=True)]
+    assert names == [None, SessionName("High water", is_typed=True)]
