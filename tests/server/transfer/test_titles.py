@@ -53,7 +53,7 @@ def test_session_of_cowork(tmp_path: Path, text: str, title: str | None) -> None
 
 
 SUMMARIES = "CREATE TABLE conversation_summaries (conversation_id TEXT PRIMARY KEY, title TEXT)"
-WRITTEN = SessionName("Count gulls", is_of_person=False)
+WRITTEN = SessionName("Count gulls", is_typed=False)
 
 
 @pytest.mark.parametrize(
@@ -64,10 +64,10 @@ WRITTEN = SessionName("Count gulls", is_of_person=False)
         ('title: ""\n', WRITTEN),
         ('title: "\\377"\n', WRITTEN),
         ("#" * MAX_BYTES + '\ntitle: "Gulls"', WRITTEN),
-        ('title:"Gulls"\n', SessionName("Gulls", is_of_person=True)),
+        ('title:"Gulls"\n', SessionName("Gulls", is_typed=True)),
         (
             'pinned: true\n  title: "A \\"gull\\" in M\\303\\274nster"',
-            SessionName('A "gull" in M\u00fcnster', is_of_person=True),
+            SessionName('A "gull" in M\u00fcnster', is_typed=True),
         ),
     ],
 )

@@ -30,10 +30,10 @@ def title_of(path: Path, access: FileAccess = ANY_FILE) -> SessionName | None:
         return None
     typed = _read_annotation(files.home / "annotations" / f"{files.id}.pbtxt", access)
     if typed:
-        return SessionName(typed, is_of_person=True)
+        return SessionName(typed, is_typed=True)
     database = files.home / "conversation_summaries.db"
     title = read_once(database, lambda: _read_titles(database, access)).get(files.id)
-    return None if title is None else SessionName(title, is_of_person=False)
+    return None if title is None else SessionName(title, is_typed=False)
 
 
 def _read_annotation(path: Path, access: FileAccess) -> str | None:
