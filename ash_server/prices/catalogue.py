@@ -1,6 +1,8 @@
 """The models with prices: of genai-prices or its update, and one's own. Importing it loads genai-prices."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +13,8 @@ from ash_server.prices.matching import find_model
 from ash_server.prices.names import normalize, places
 from ash_server.prices.own_prices import OwnPrices, read_own_prices
 from ash_server.prices.price_data import read_update
-from ash_server.prices.rates import OWN, PricedModel
+from ash_server.prices.rates import INPUT_KEYS, OWN, PricedModel
+from ash_server.prices.rules import LONG_CONTEXT
 
 PACKAGE = "genai-prices"
 
@@ -26,7 +29,7 @@ class Catalogue(NamedTuple):
         """Return the public prices of a model, named as in records of a source."""
         for provider, name in places(source, normalize(model)):
             if found := find_model(self.lists.get(provider, ()), name):
-                return PricedModel(provider, found)
+                return PricedModel(provider, _with_long_context(provider, found))
         return None
 
     def find_own(self, model: str) -> PricedModel | None:
@@ -44,6 +47,19 @@ def read_catalogue(override: Path | None, updated: Path | None) -> Catalogue:
     if override:
         revision += f", own prices {own.digest}"
     return Catalogue(update.lists if update else _package_lists(), own, revision)
+
+
+def _with_long_context(provider: str, model: types.ModelInfo) -> types.ModelInfo:
+    """Add the prices of long requests that the data lacks."""
+    rule, prices = LONG_CONTEXT.get((provider, model.id)), model.prices
+    if rule is None or not isinstance(prices, types.ModelPrice):
+        return model
+    tiered = {
+        key: types.TieredPrices(price, [types.Tier(rule.threshold, price * factor)])
+        for key, factor in {**dict.fromkeys(INPUT_KEYS, rule.input), "output_mtok": rule.output}.items()
+        if isinstance(price := getattr(prices, key), Decimal)
+    }
+    return replace(model, prices=types.ModelPrice(**{**vars(prices), **tiered}))
 
 
 def _package_lists() -> dict[str, list[types.ModelInfo]]:

@@ -26,6 +26,7 @@ _PRICE_KEYS = {
     "reasoning": "output_reasoning_mtok",
     "web_search": "web_searches_kcount",
 }
+INPUT_KEYS = ("input_mtok", "cache_read_mtok", "cache_write_mtok", "cache_write_1h_mtok")
 _MIDNIGHT = time(tzinfo=UTC)
 
 Flat = dict[str, Fraction]

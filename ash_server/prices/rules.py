@@ -8,11 +8,14 @@
   https://platform.claude.com/docs/en/build-with-claude/batch-processing
 - Caches of one hour: writing costs twice as much as input, also on Amazon Bedrock and Google Cloud.
   https://platform.claude.com/docs/en/build-with-claude/prompt-caching
+- Prompts of Claude Sonnet 4 with more than 200,000 tokens: input costs twice as much, output 1.5 times as much, like
+  Sonnet 4.5. https://claude.com/blog/1m-context
 - Web searches: $10 per 1,000. https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool
 """
 
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -23,6 +26,19 @@ CACHE_WRITE_1H = Fraction(2)
 """Times the price of input, for Claude models without a price for caches of one hour."""
 WEB_SEARCH = Fraction(10, 1000)
 """Dollars for a search of a Claude model without a price for searches."""
+
+
+class LongContext(NamedTuple):
+    """Prices of requests above a number of input tokens, as multiples of the standard ones."""
+
+    threshold: int
+    input: Decimal
+    """Also of caches."""
+    output: Decimal
+
+
+LONG_CONTEXT = {("anthropic", "claude-sonnet-4-0"): LongContext(200_000, Decimal(2), Decimal("1.5"))}
+"""By price list and model."""
 
 
 class Rule(NamedTuple):
