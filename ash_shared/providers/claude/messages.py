@@ -56,7 +56,6 @@ _FACT_KEYS = frozenset(
     {"uuid", "timestamp", "sessionId", "session_id", "version", "claude_code_version", "model", "message"}
     | {"aiTitle", "customTitle", "summary", "title", "subtype", "isSidechain"}
     | {"cwd", "gitBranch", "worktreeSession"}
-    | {"cwd", "gitBranch", "worktreeSession"}
 )
 """The keys that `header` reads; without them, the header is empty."""
 

@@ -27,6 +27,9 @@ FACTS: list[tuple[dict[str, Any], RecordHeader]] = [
     ({"subtype": "local_command", "content": "/rename t"}, RecordHeader(title="t", is_title_of_person=True)),
     ({"isSidechain": False}, RecordHeader(agent="")),
     ({"isSidechain": True, "agentId": "a"}, RecordHeader(agent="a")),
+    ({"cwd": "/w"}, RecordHeader(folder="/w")),
+    ({"gitBranch": "main"}, RecordHeader(branch="main")),
+    ({"worktreeSession": {"originalCwd": "/w"}}, RecordHeader(root="/w")),
 ]
 
 
