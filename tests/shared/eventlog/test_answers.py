@@ -140,6 +140,18 @@ ANSWERS: dict[str, tuple[list[Record], list[Short]]] = {
             },
         ],
     ),
+    "total after an answer was counted again": (
+        [
+            claude.INIT,
+            line("m1", usage(output=1), session_id="s"),
+            line("m1", usage(), session_id="s"),
+            claude.result("Hi", usage=usage(12, 40)),
+        ],
+        [
+            {"model": "opus", "input_tokens": 10, "output_tokens": 2},
+            {"model": "opus", "is_request": False, "input_tokens": 2, "output_tokens": 38},
+        ],
+    ),
     "total without the lines of subagents": (
         [
             claude.INIT,
@@ -259,6 +271,40 @@ ANSWERS: dict[str, tuple[list[Record], list[Short]]] = {
                 "reasoning_tokens": 6,
                 "reported_cost": 3_000_000,
             }
+        ],
+    ),
+    "totals of Copilot CLI by model": (
+        [
+            {
+                "id": "0f3c1c52-5a0e-4d0e-9a53-0d5b3c1f7a10",
+                "parentId": None,
+                "timestamp": "2026-02-03T04:05:06Z",
+                "type": "user.message",
+                "data": {"content": "Build"},
+            },
+            {
+                "id": "1f3c1c52-5a0e-4d0e-9a53-0d5b3c1f7a10",
+                "parentId": None,
+                "timestamp": "2026-02-03T04:05:07Z",
+                "type": "session.shutdown",
+                "data": {
+                    "modelMetrics": {
+                        "opus": {"usage": {"inputTokens": 10, "outputTokens": 2}},
+                        "gpt-x": {"usage": {"inputTokens": 5, "outputTokens": 1, "cacheReadTokens": 4}},
+                    }
+                },
+            },
+        ],
+        [
+            {**BASIC, "is_request": False},
+            {
+                "model": "gpt-x",
+                "cause": "person",
+                "is_request": False,
+                "input_tokens": 1,
+                "cache_read_tokens": 4,
+                "output_tokens": 1,
+            },
         ],
     ),
     "usage of a chat stream with its cost": (
