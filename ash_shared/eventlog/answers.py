@@ -112,7 +112,8 @@ def _by_model(total: Answer, usage_by_model: Mapping[str, Block]) -> list[Answer
 def answer_of(output: LineOutput, part: Part, key: str, usage: Block, cost: float | None = None) -> Answer:
     """Return the answer that a part states, with these counts."""
     details = details_of(usage)
-    return Answer(key, _detailed_counts(usage, details), _facts(_model_of(output, part), details), cost)
+    counts, facts = _detailed_counts(usage, details), _facts(_model_of(output, part), details)
+    return Answer(key, counts, facts, cost, is_request=details.is_request)
 
 
 def _facts(model: str, details: UsageDetails) -> Facts:

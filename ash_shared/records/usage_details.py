@@ -18,6 +18,8 @@ class UsageDetails(NamedTuple):
     service_tier: str | None = None
     speed: str | None = None
     region: str | None = None
+    is_request: bool = True
+    """False if the vendor called the model several times for the answer."""
 
 
 _Paths = tuple[tuple[str, ...], ...]
@@ -52,7 +54,13 @@ def details_of(usage: Block) -> UsageDetails:
         _changing_name("service_tier", tier or _first_text(vendor, _SERVICE_TIERS)),
         _changing_name("speed", vendor.get("speed")),
         _changing_name("region", vendor.get("inference_geo")),
+        "iterations" not in vendor or _is_request(vendor),
     )
+
+
+def _is_request(vendor: Block) -> bool:
+    """Return True unless Anthropic called the model again, after a tool of its own or an advisor."""
+    return sum(text_at(each, "type") == "message" for each in items_at(vendor, "iterations")) <= 1
 
 
 def _first_count(vendor: Block, paths: _Paths) -> int | None:

@@ -108,6 +108,10 @@ ANSWERS: dict[str, tuple[list[Record], list[Short]]] = {
         [PROMPT, line("m1", {**usage(input=-5), "output_tokens": 2.5, "cache_read_input_tokens": 2**60})],
         [],
     ),
+    "several requests for an answer": (
+        [PROMPT, line("m1", usage(iterations=[{"type": "message"}, {"type": "message"}]))],
+        [{**BASIC, "is_request": False}],
+    ),
     "texts of the client": ([PROMPT, line("m1", usage(0, 0), "<synthetic>")], []),
     "stream of the API": (
         [

@@ -34,6 +34,8 @@ DETAILS: list[tuple[dict[str, Any], UsageDetails]] = [
         UsageDetails(4),
     ),
     ({"vendor": {"num_search_queries": 2}}, UsageDetails(None, 2)),
+    ({"vendor": {"iterations": [{"type": "message"}, {"type": "compaction"}, 5]}}, UsageDetails()),
+    ({"vendor": {"iterations": [{"type": "message"}, {"type": "message"}]}}, UsageDetails(is_request=False)),
 ]
 
 
