@@ -122,12 +122,12 @@ def _emit_error(output: LineOutput, part: Part, error: Block) -> None:
 def _count_costs(output: LineOutput, part: Part) -> None:
     if part.relation == "turn_end":
         turns.end_explicit_turn(output, part)
+    elif part.usage is None and part.cost is None:
         return
-    if part.relation == "section":
-        if part.usage is not None or part.cost is not None:
-            turns.count_section(output, part)
-        return
-    turns.count_costs(output, part)
+    elif part.relation == "section":
+        turns.count_section(output, part)
+    else:
+        turns.count_costs(output, part)
 
 
 def _start_branch(output: LineOutput, part: Part) -> None:

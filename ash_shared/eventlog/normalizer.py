@@ -238,10 +238,11 @@ def _follow_header(output: LineOutput, header: RecordHeader) -> None:
     state = output.state
     if header.model is not None:
         state.model = answers.model_name(header.model) or state.model
-    if header.folder is not None and header.folder[:MAX_FOLDER] != state.folder:
-        state.folder, state.branch = header.folder[:MAX_FOLDER], ""
-    if header.branch is not None:
-        state.branch = header.branch[:MAX_NAME]
+    folder, branch = header.folder, header.branch
+    if folder is not None and folder != state.folder and folder[:MAX_FOLDER] != state.folder:
+        state.folder, state.branch = folder[:MAX_FOLDER], ""
+    if branch is not None:
+        state.branch = branch[:MAX_NAME]
     if header.agent:
         state.is_of_subagent = True
 

@@ -64,7 +64,10 @@ def _is_request(vendor: Block) -> bool:
 
 
 def _first_count(vendor: Block, paths: _Paths) -> int | None:
-    return next((count for path in paths if (count := count_at(vendor, *path)) is not None), None)
+    for path in paths:
+        if path[0] in vendor and (count := count_at(vendor, *path)) is not None:
+            return count
+    return None
 
 
 def _first_text(vendor: Block, paths: Iterable[tuple[str, ...]]) -> str | None:
