@@ -13,6 +13,7 @@ import httpx2
 from pydantic_core import from_json
 
 from ash_client.errors import NO_ANSWER, ApiError, answer_error
+from ash_client.machine import MACHINE_HEADER, machine_name
 from ash_client.own_writes import OwnWrites
 from ash_client.requests import Request
 from ash_client.server_events import ServerEvent
@@ -59,9 +60,10 @@ def check_url(url: str) -> str:
 
 def options(url: str, key: str | None) -> dict[str, Any]:
     """Return the arguments of a client. Requests to this machine never take a proxy of the environment."""
-    address = urlsplit(url)
+    address, machine = urlsplit(url), machine_name()
+    authorization = {} if key is None else {"Authorization": f"Bearer {key}"}
     return {
-        "headers": {} if key is None else {"Authorization": f"Bearer {key}"},
+        "headers": authorization if machine is None else {**authorization, MACHINE_HEADER: machine},
         "timeout": TIMEOUT_SECONDS,
         "limits": httpx2.Limits(keepalive_expiry=_KEEPALIVE_SECONDS),
         "base_url": url,

@@ -19,7 +19,7 @@ from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.guards.access import record
 from ash_server.api.http.openapi.operations import WITHOUT_NUL, documents
 from ash_server.api.http.problems import WRITE_ERRORS, error_responses
-from ash_server.api.sessions.sessions import without_prompt
+from ash_server.api.sessions.sessions import Machine, creator_of, without_prompt
 from ash_server.errors import NulByte, SessionNotFound
 from ash_server.store.prepare import Source, line_id
 from ash_server.store.sessions import session_id_for
@@ -109,7 +109,9 @@ class TranscriptController(Controller):
         status_code=200,
         responses=error_responses(*WRITE_ERRORS, *BODY_ERRORS, NulByte),
     )
-    async def claim(self, request: Request[Any, Any, Any], store: InjectedStore) -> TranscriptClaim:
+    async def claim(
+        self, request: Request[Any, Any, Any], store: InjectedStore, ash_machine: Machine = None
+    ) -> TranscriptClaim:
         """Find or create the session of a transcript.
 
         Used by `ash push`. Returns a session with the names of the transcript, except sessions in `rejected`;
@@ -119,15 +121,16 @@ class TranscriptController(Controller):
         transcript = decode_body((await read_body(request, JSON)).text, _transcript_decoder)
         source, path = transcript.source, transcript.path
         check_text(path, "the path")
-        names = _read_names(transcript.names)
+        names, creator = _read_names(transcript.names), creator_of(request, ash_machine)
         if names is None:
-            session = await open_session(store, await find_session(store, source, path), source, path)
+            known = await find_session(store, source, path)
+            session = await open_session(store, known, source, path, creator=creator)
             if not session.message_count:
                 await record(request, "session.create", session.id)
             return TranscriptClaim(
                 session_id=session.id, external_id=path, has_names=True, message_count=session.message_count
             )
-        search = SessionSearch(store, names, source, path, transcript.rejected)
+        search = SessionSearch(store, names, source, path, transcript.rejected, creator=creator)
         claim = await search.claim()
         if claim.path is None and not claim.message_count:
             await record(request, "session.create", claim.session_id)

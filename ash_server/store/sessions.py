@@ -49,7 +49,7 @@ MAX_METADATA_BYTES = 64 * 1024
 """Lists return the metadata of each session."""
 
 MAX_MACHINE = 253
-"""Characters of a host name."""
+"""Characters of the host name of a client."""
 
 SQL = statements(__file__)
 
@@ -68,6 +68,14 @@ class SessionFields(TypedDict, total=False):
     """The host name of the client."""
     key_id: UUID | None
     """The key of the request."""
+
+
+class Creator(NamedTuple):
+    """The client that creates a session."""
+
+    machine: str | None = None
+    """Its host name."""
+    key_id: UUID | None = None
 
 
 class SessionChanges(TypedDict, total=False):

@@ -18,7 +18,7 @@ from ash_server.store.connections.tenants import tenant_of
 from ash_server.store.log import writer
 from ash_server.store.maintenance.own_prompts import name_by_own_prompt
 from ash_server.store.session_rows import existing_ids
-from ash_server.store.sessions import create_session, session_id_for
+from ash_server.store.sessions import Creator, SessionFields, create_session, session_id_for
 from ash_server.store.statements import statements
 from ash_server.store.text import storable
 from ash_server.store.usage.answers import count_again
@@ -76,7 +76,12 @@ class Relative(NamedTuple):
 
 
 async def claim(
-    conn: AsyncConnection, names: TranscriptNames, source: str, path: str, rejected: Collection[UUID]
+    conn: AsyncConnection,
+    names: TranscriptNames,
+    source: str,
+    path: str,
+    rejected: Collection[UUID],
+    creator: Creator = Creator(),  # noqa: B008  # immutable
 ) -> Claim:
     """Return a session to compare with the file, other than the rejected ones; without any, create one.
 
@@ -86,7 +91,7 @@ async def claim(
     async with conn.transaction():
         await conn.execute(SQL.lock_key, [names.key])
         candidate = await find_candidate(conn, names, source, path, rejected)
-        return candidate or Claim(await _create(conn, names, source, path), path, has_names=True)
+        return candidate or Claim(await _create(conn, names, source, path, creator), path, has_names=True)
 
 
 async def find_candidate(
@@ -104,10 +109,19 @@ async def find_candidate(
     return None if row is None else Claim(*row)
 
 
-async def _create(conn: AsyncConnection, names: TranscriptNames, source: str, path: str) -> UUID:
-    creation = await create_session(conn, source=source, external_id=path)
+async def _create(
+    conn: AsyncConnection, names: TranscriptNames, source: str, path: str, creator: Creator
+) -> UUID:
+    fields: SessionFields = {
+        "source": source,
+        "external_id": path,
+        "machine": creator.machine,
+        "key_id": creator.key_id,
+    }
+    creation = await create_session(conn, **fields)
     if not creation.created:
-        creation = await create_session(conn, id=uuid7(), source=source, external_id=path)
+        fields["id"] = uuid7()
+        creation = await create_session(conn, **fields)
     await conn.execute(SQL.set_lineage, [list(names.lineage), creation.session.id])
     return creation.session.id
 

@@ -33,7 +33,7 @@ from ash_server.store.maintenance.vacuum import vacuum
 from ash_server.store.schema.tables import metadata
 from ash_server.store.search.query import SearchScope
 from ash_server.store.transcripts import Copy
-from ash_server.store.usage.groups import UsageFilter, count_sessions_without_facts, read_groups
+from ash_server.store.usage.groups import GroupKey, UsageFilter, count_sessions_without_facts, read_groups
 from ash_server.transfer.importing.file_import import import_file
 from ash_shared.eventlog.state import MAX_OPEN_TEXT
 from tests.cluster import only_on_cluster
@@ -286,10 +286,15 @@ async def use_usage(store: Store) -> None:
             "UPDATE usage_rollups SET agent_id = 'a1' WHERE session_id = ANY(%s)", [[parent, last]]
         )
         await store.transcripts.set_copy(copy, Copy(parent, 3))
-        every = ("session", "project", "machine", "agent", "key", "agent_id", "cause")
+        every: tuple[GroupKey, ...] = ("session", "project", "machine", "agent", "key", "agent_id", "cause")
         groups = await read_groups(conn, UsageFilter(by=every, period="day", timezone="Europe/Berlin"))
         assert {group.session_id for group in groups} & {parent, copy, agent, last} == {agent}
-        filters = {"projects": ["/"], "models": ["m"], "sources": ["claude"], "since": datetime.now(UTC)}
+        filters: dict[str, Any] = {
+            "projects": ["/"],
+            "models": ["m"],
+            "sources": ["claude"],
+            "since": datetime.now(UTC),
+        }
         assert await read_groups(conn, UsageFilter(**filters, price_changes=[datetime.now(UTC)])) == []
         assert await count_sessions_without_facts(conn) == 0
     await store.sessions.delete(parent)

@@ -7,19 +7,19 @@ from uuid import UUID
 import msgspec
 from litestar import Controller, Request, Response, delete, get, patch, post
 from litestar.openapi import ResponseSpec
-from litestar.params import FromPath, QueryParameter
+from litestar.params import FromPath, HeaderParameter, QueryParameter
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ash_server.api.http.bodies import BODY_ERRORS, JSON, decode_body, read_body
 from ash_server.api.http.dependencies import InjectedReader, InjectedStore
-from ash_server.api.http.guards.access import may_read, needs, record
+from ash_server.api.http.guards.access import client_of, may_read, needs, record
 from ash_server.api.http.openapi.operations import WITHOUT_NUL, documents
 from ash_server.api.http.parameters import ExpectedSequence, PageCursor
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.api.http.redaction import compared, is_redacted
 from ash_server.errors import NulByte, SequenceMismatch, SessionNotFound, TooDeep
 from ash_server.store.prepare import Source
-from ash_server.store.sessions import SessionChanges
+from ash_server.store.sessions import MAX_MACHINE, Creator, SessionChanges
 from ash_server.store.text import ONE_LINE
 from ash_shared.model.base import ABSENT
 from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
@@ -38,6 +38,16 @@ Metadata = Annotated[
     ),
 ]
 
+Machine = Annotated[
+    str | None,
+    HeaderParameter(
+        name="Ash-Machine",
+        pattern=ONE_LINE,
+        max_length=MAX_MACHINE,
+        description="The host name of the client, which reports of usage show. A session keeps the one of the request "
+        "that creates it.",
+    ),
+]
 Limit = Annotated[int, QueryParameter(ge=1, le=1000, description="Maximum number of sessions.")]
 OnlySource = Annotated[
     str | None,
@@ -161,6 +171,12 @@ _decode_new = msgspec.json.Decoder(NewSession)
 _decode_patch = msgspec.json.Decoder(SessionPatch)
 
 
+def creator_of(request: Request[Any, Any, Any], machine: str | None) -> Creator:
+    """Return the client that creates a session."""
+    key = client_of(request.scope).key
+    return Creator(machine, None if key is None else key.id)
+
+
 class SessionController(Controller):
     path = "/api/sessions"
     tags = ("sessions",)
@@ -175,7 +191,9 @@ class SessionController(Controller):
             **error_responses(*WRITE_ERRORS, *BODY_ERRORS, NulByte),
         },
     )
-    async def create(self, request: Request[Any, Any, Any], store: InjectedStore) -> Response[Session]:
+    async def create(
+        self, request: Request[Any, Any, Any], store: InjectedStore, ash_machine: Machine = None
+    ) -> Response[Session]:
         """Get or create a session.
 
         With an `externalId`, the session id is derived from `source` and `externalId`: the first request
@@ -184,12 +202,15 @@ class SessionController(Controller):
         """
         new = decode_body((await read_body(request, JSON)).text, _decode_new)
         check_metadata_depth(new.metadata)
+        creator = creator_of(request, ash_machine)
         session, created = await store.sessions.get_or_create(
             source="unknown" if new.source is UNSET else new.source,
             external_id=new.external_id,
             parent_id=new.parent_id,
             title=new.title,
             metadata=new.metadata,
+            machine=creator.machine,
+            key_id=creator.key_id,
         )
         if created:
             await record(request, "session.create", session.id)

@@ -71,11 +71,13 @@ class AnswerUsages:
 
 async def write_answers(conn: AsyncConnection, session_id: UUID, answers: AnswerUsages, now: int) -> None:
     """Store new values of answers. Times more than a day after `now`, in milliseconds, are unknown."""
-    stated, settled = list(answers), sorted(answers.settled_turns)
+    stated = list(answers)
+    if answers.settled_turns:
+        turns = sorted(answers.settled_turns)
+        await conn.execute(SQL.settle, {"session_id": session_id, "turns": turns})
     for start in range(0, len(stated), _BATCH_SIZE):
         columns = _columns(stated[start : start + _BATCH_SIZE], now + _DAY)
-        named = {"session_id": session_id, "settled_turns": settled if start == 0 else []}
-        await conn.execute(SQL.write, {**named, **columns})
+        await conn.execute(SQL.write, {"session_id": session_id, **columns})
 
 
 async def replace_answers(conn: AsyncConnection, session_id: UUID, answers: AnswerUsages, now: int) -> None:

@@ -43,15 +43,10 @@ session_id, date_bin('15 minutes', at, '2000-01-01Z') AS quarter, {kind},
 
 -- name: write
 -- New values of answers, and the changes of the sums: the new values less the stored ones. The first message and the
--- first known time of an answer stay. The cost of a settled turn includes its other answers, which then cost 0. Each
--- part names the session, so that Citus sends the statement to one shard.
-WITH settled AS (
-    SELECT {answer} FROM answers
-    WHERE cardinality(%(settled_turns)b::int[]) > 0 AND session_id = %(session_id)b
-      AND turn = ANY(%(settled_turns)b::int[]) AND reported_cost IS NULL AND key <> ALL(%(keys)b::text[])
-), old AS (
+-- first known time of an answer stay. Each part names the session, so that Citus sends the statement to one shard.
+WITH old AS (
     SELECT {answer} FROM answers WHERE session_id = %(session_id)b AND key = ANY(%(keys)b::text[])
-), stated AS (
+), new AS (
     SELECT session_id, key, coalesce(first_message, value.message_sequence) AS message_sequence,
         coalesce(first_time, to_timestamp(time / 1000.0), '-infinity') AS at, {facts}, reported_cost
     FROM session_counters
@@ -66,13 +61,8 @@ WITH settled AS (
         SELECT key, message_sequence AS first_message, nullif(at, '-infinity') AS first_time FROM old
     ) AS known USING (key)
     WHERE session_id = %(session_id)b
-), new AS (
-    SELECT {answer} FROM stated
-    UNION ALL SELECT session_id, key, message_sequence, at, {facts}, 0 FROM settled
 ), signed AS (
-    SELECT 1 AS sign, {answer} FROM new
-    UNION ALL SELECT -1, {answer} FROM old
-    UNION ALL SELECT -1, {answer} FROM settled
+    SELECT 1 AS sign, {answer} FROM new UNION ALL SELECT -1, {answer} FROM old
 ), changes AS (
     SELECT {sums} FROM signed JOIN {marked} USING (session_id) GROUP BY {group}
 ), changed AS (
@@ -108,6 +98,20 @@ WITH settled AS (
 )
 DELETE FROM usage_rollups AS known USING changed AS changes
 WHERE known.session_id = %(session_id)b AND is_empty AND {is_known}
+
+-- name: settle
+-- Answers of turns with a cost that includes theirs: those without a cost then cost 0.
+WITH settled AS (
+    UPDATE answers SET reported_cost = 0
+    WHERE session_id = %(session_id)b AND turn = ANY(%(turns)b::int[]) AND reported_cost IS NULL
+    RETURNING {answer}
+), signed AS (
+    SELECT 1 AS sign, {answer} FROM settled
+), changes AS (
+    SELECT {sums} FROM signed JOIN {marked} USING (session_id) GROUP BY {group}
+)
+UPDATE usage_rollups AS known SET reported_answers = known.reported_answers + changes.reported_answers
+FROM changes WHERE known.session_id = %(session_id)b AND {is_known}
 
 -- name: count_again
 -- The sums of all answers of a session.

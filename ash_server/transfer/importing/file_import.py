@@ -12,6 +12,7 @@ its path; new files are added at the end of the session, even if their paths sor
 """
 
 import asyncio
+import socket
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,7 +29,7 @@ from ash_server.store.log.events import Appended
 from ash_server.store.message_pages import StoredMessage
 from ash_server.store.prepare import PreparedMessage, line_id, prepare_message
 from ash_server.store.session_facts import to_milliseconds
-from ash_server.store.sessions import session_id_for
+from ash_server.store.sessions import Creator, session_id_for
 from ash_server.store.transcripts import Claim, TranscriptNames
 from ash_server.transfer.importing.compressed import text_size
 from ash_server.transfer.importing.copies import mark_copies
@@ -149,7 +150,7 @@ async def _import_transcript(
         return ImportedFile(
             session_id_for(head.source, name, store.tenant), name, head, nothing, has_session=False
         )
-    session = await open_session(store, session, head.source, name, replace=replace)
+    session = await open_session(store, session, head.source, name, creator=_this_machine(), replace=replace)
     result = await FileImport(LocalSession(store, session.id, file), file).run(
         is_new=not session.message_count
     )
@@ -208,7 +209,7 @@ async def _import_identified(
     store: Store, file: TranscriptFile, head: TranscriptHead, names: TranscriptNames, *, replace: bool
 ) -> ImportedFile:
     """Import into the session with the same text, or else into a new one."""
-    target = SessionSearch(store, names, head.source, file.name)
+    target = SessionSearch(store, names, head.source, file.name, creator=_this_machine())
     if replace:
         await _replace_identified(store, file, target)
     while True:
@@ -756,11 +757,24 @@ def _changed_problem(line: FileLine, reason: str) -> LineProblem:
     return LineProblem("changed", *line.place, reason, line.file)
 
 
+def _this_machine() -> Creator:
+    return Creator(socket.gethostname())
+
+
 async def open_session(
-    store: Store, session: Session | None, source: str, name: str, *, replace: bool = False
+    store: Store,
+    session: Session | None,
+    source: str,
+    name: str,
+    *,
+    creator: Creator,
+    replace: bool = False,
 ) -> Session:
+    """Return the session, which is new, emptied by `replace`, or as it was. `creator` is stored with a new one."""
     if session is None:
-        return await store.sessions.create(source=source, external_id=name)
+        return await store.sessions.create(
+            source=source, external_id=name, machine=creator.machine, key_id=creator.key_id
+        )
     if not replace:
         return session
     return await store.sessions.recreate(session.id, source=source, external_id=name)

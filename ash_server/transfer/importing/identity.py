@@ -31,7 +31,7 @@ from uuid import UUID
 from ash_server.store import Store
 from ash_server.store.message_pages import StoredMessage
 from ash_server.store.prepare import line_id
-from ash_server.store.sessions import session_id_for
+from ash_server.store.sessions import Creator, session_id_for
 from ash_server.store.transcripts import Claim, TranscriptNames
 from ash_server.transfer.importing.parents import MAX_HEAD_LINES, read_head
 from ash_shared.model.message import declared_source
@@ -45,19 +45,28 @@ class TextDiffers(Exception):
 class SessionSearch:
     """Finds candidates for the session of a file, one after the other."""
 
-    def __init__(  # what identifies a transcript
-        self, store: Store, names: TranscriptNames, source: str, path: str, rejected: Iterable[UUID] = ()
+    def __init__(
+        self,
+        store: Store,
+        names: TranscriptNames,
+        source: str,
+        path: str,
+        rejected: Iterable[UUID] = (),
+        *,
+        creator: Creator = Creator(),  # noqa: B008  # immutable
     ) -> None:
+        """`creator` is stored with a new session."""
         self._store = store
         self._names = names
         self._source = source
         self._path = path
         self._rejected = {*rejected}
+        self._creator = creator
 
     async def claim(self) -> Claim:
         """Return the next session to compare with the file; after the last one, create another."""
         while True:
-            claim = await self._store.transcripts.claim(*self._arguments())
+            claim = await self._store.transcripts.claim(*self._arguments(), self._creator)
             if await self._may_be(claim):
                 return claim
 

@@ -11,7 +11,6 @@ from psycopg import AsyncConnection
 
 from ash_server import Store
 from ash_server.errors import NulByte
-from ash_server.store.sessions import SessionFields
 from ash_server.store.transcripts import Copy
 from ash_server.store.usage.groups import (
     UsageFilter,
@@ -35,8 +34,7 @@ def answer(hours: float, tokens: int = 100, **message: Any) -> claude.Record:
 
 
 async def store_session(store: Store, records: Sequence[claude.Record], **fields: Any) -> UUID:
-    named: SessionFields = {"source": "claude", **fields}
-    session = await store.sessions.create(**named)
+    session = await store.sessions.create(source="claude", **fields)
     await store.messages.append(session.id, [json.dumps(record) for record in records])
     return session.id
 
@@ -55,7 +53,9 @@ def tokens_by(groups: Sequence[UsageGroup], name: str) -> dict[Any, int]:
 
 
 async def test_sums_everything_that_prices_depend_on(store: Store) -> None:
-    fast = {"usage": {"input_tokens": 8, "output_tokens": 2, "service_tier": "priority", "speed": "fast"}}
+    fast: dict[str, Any] = {
+        "usage": {"input_tokens": 8, "output_tokens": 2, "service_tier": "priority", "speed": "fast"}
+    }
     await store_session(store, [answer(0), answer(1), answer(2, 40_000), answer(3, **fast)])
     groups = await read(store)
     no_field = dict.fromkeys(UsageGroup._fields)
