@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ash_shared.eventlog.state import MAIN, Place, State
+from ash_shared.eventlog.state import MAIN, EndedTurn, Place, State
 from ash_shared.model.answer_usage import AnswerUsage
 from ash_shared.model.blocks import Block
 from ash_shared.model.message import RecordHeader, Role
@@ -67,6 +67,7 @@ class LineOutput:
         "answers",
         "close_open",
         "context",
+        "continued_turn",
         "events",
         "has_local_ids",
         "header",
@@ -90,6 +91,8 @@ class LineOutput:
         """Set by `Scope`."""
         self.sidechain_call = ""
         """The call of this line's subagent, if the line does not state it."""
+        self.continued_turn: EndedTurn | None = None
+        """The turn that an answer continues if no turn is open."""
         self.events: list[Event] = []
         self.answers: list[AnswerUsage] = []
         """The usage of the answers that the line counts."""

@@ -9,6 +9,7 @@ from ash_shared.eventlog import (
     agents,
     answers,
     complete_messages,
+    documents,
     emit_messages,
     posted_events,
     queued_prompts,
@@ -163,9 +164,10 @@ class Normalizer:
         )
         turns.leave_other_turn(output)
         answer = output.state.last_streamed
-        for step in (
+        steps_of_line = (
             line.steps if answer is None else assembled_answers.without_copy(output.state, answer, line.steps)
-        ):
+        )
+        for step in documents.changed_steps(output, steps_of_line):
             _HANDLERS[step.__class__](output, step)
         if line.source != "unknown" or any(step.__class__ in _STREAM_STEPS for step in line.steps):
             output.state.has_records = True

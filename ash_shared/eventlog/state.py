@@ -65,6 +65,9 @@ MAX_ONCE_PER_SESSION = 16
 MAX_COUNTED = 64
 MAX_SECTIONS = 1000
 MAX_REPLACEABLE = 64
+MAX_DOCUMENTS = 4
+MAX_ELEMENTS = 10_000
+"""Elements of a document whose digests are kept."""
 
 
 def evict_oldest(entries: dict[str, Any], maximum: int) -> None:
@@ -126,6 +129,22 @@ class EmittedSection(_Stored):
     """Ids of the events of its blocks, by digest of the block; empty for old sections."""
     turn: str = ""
     """The turn of its events; empty for old sections."""
+
+
+class EndedTurn(_Stored):
+    """A turn that may be continued."""
+
+    id: str
+    cause: Cause | None = None
+
+
+class WrittenDocument(_Stored):
+    """The last version of a document that is written as a whole each time."""
+
+    elements: str = ""
+    """Digests of its elements, joined."""
+    turn: EndedTurn | None = None
+    """Its last turn."""
 
 
 class Revert(_Stored):
@@ -380,6 +399,8 @@ class State(_Stored):
     """By key of a part that may be written again: digests of its blocks, with the ids of retractable events."""
     emitted_sections: dict[str, EmittedSection] = {}
     """The last sections of messages that are written in parts, by digest of message and section."""
+    documents: dict[str, WrittenDocument] = {}
+    """The last documents that are written as a whole each time, by digest of their key."""
     counted_messages: dict[str, CountedMessage] = {}
     """The last messages that are written in sections and state costs, by digest of their key."""
     emitted_answers: dict[str, EmittedAnswer] = {}
@@ -460,6 +481,7 @@ class State(_Stored):
             revert=self.revert,
             emitted_sections=self.emitted_sections,
             counted_messages=self.counted_messages,
+            documents=self.documents,
             prompts_by_parent=self.prompts_by_parent,
             first_prompts=self.first_prompts,
             clock_lag=self.clock_lag,

@@ -93,7 +93,19 @@ _CAUSES: Mapping[str, Cause] = {"person": "person", "loop": "schedule", "schedul
 def ensure_turn(output: LineOutput, trigger: Trigger = "system") -> Turn:
     """Return the turn of the next event; start one if none is open."""
     end_if_over(output)
-    return output.state.turn or start_turn(output, trigger)
+    return output.state.turn or _continue_turn(output) or start_turn(output, trigger)
+
+
+def _continue_turn(output: LineOutput) -> Turn | None:
+    """Start the last turn of the document again, which an earlier version ended; only changes of its costs count."""
+    continued = output.continued_turn
+    if continued is None:
+        return None
+    for message in output.state.counted_messages.values():
+        message.turn = "" if message.turn == continued.id else message.turn
+    turn = start_turn(output, "system", continued.id)
+    turn.cause = continued.cause
+    return turn
 
 
 def activate_turn(output: LineOutput, trigger: Trigger = "system") -> Turn:

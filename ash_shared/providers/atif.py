@@ -7,7 +7,7 @@ keys; other writers add some (Devin: `metadata` of a step), and they are in `ext
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -60,6 +60,7 @@ from ash_shared.records.json_fields import (
 from ash_shared.records.steps import (
     RESULT_SECTION,
     CurrentAgent,
+    DocumentStart,
     Emit,
     MessageSender,
     Origin,
@@ -479,8 +480,11 @@ def _trajectory_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     """Return the steps of a document. It contains a whole run, so its last turn has ended."""
     name = text_at(record, "agent", "name")
     agent: list[Step] = [] if name is None else [CurrentAgent(name)]
-    steps = [each for step, key in _keyed_steps(record) for each in _event_steps(step, key)]
-    return [*agent, *steps, *_continuation(record), TurnEnd()]
+    elements = [(step, [*_event_steps(step, key)]) for step, key in _keyed_steps(record)]
+    key = _name_of(record)
+    start = [] if key is None else [DocumentStart(key, [(step, len(steps)) for step, steps in elements])]
+    steps = chain.from_iterable(steps for _, steps in elements)
+    return [*agent, *start, *steps, *_continuation(record), TurnEnd()]
 
 
 def _event_steps(step: Any, key: str | None) -> Iterator[Step]:

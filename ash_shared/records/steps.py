@@ -5,7 +5,7 @@ Providers compute parts and steps from one record, without state. `conversation.
 parts of all records, and `eventlog.normalizer` applies the steps.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
@@ -330,6 +330,15 @@ class RecordStart(NamedTuple):
     header: RecordHeader
 
 
+class DocumentStart(NamedTuple):
+    """Begins the elements of a document that is written as a whole each time: their steps follow it, in order."""
+
+    key: str
+    """The same in all versions of the document."""
+    elements: Sequence[tuple[Any, int]]
+    """The value of each element, and the number of its steps."""
+
+
 class Scope(NamedTuple):
     """Applies to the steps of the record that follow it."""
 
@@ -350,6 +359,7 @@ Step: TypeAlias = (
     | Emit
     | CurrentAgent
     | RecordStart
+    | DocumentStart
     | Scope
 )
 

@@ -1,6 +1,7 @@
 """Content digests used for deduplication."""
 
 from hashlib import blake2b
+from typing import Any
 from zlib import crc32
 
 import msgspec
@@ -15,6 +16,11 @@ _IDENTITY_KEYS = {"text": "text", "thinking": "thinking", "tool_use": "id", "too
 
 def text_digest(text: str) -> str:
     return _bytes_digest(text.encode("utf-8", "replace"))
+
+
+def value_digest(value: Any) -> str:
+    """Return the digest of a value of JSON."""
+    return _bytes_digest(_encode(value))
 
 
 def content_digest(content: Block) -> str:

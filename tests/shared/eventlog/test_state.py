@@ -92,6 +92,7 @@ STORED: dict[str, Any] = {
     "copy_digests": ["d5"],
     "emitted_revisions": {"assistant/k": {"d6": "e1"}},
     "emitted_sections": {"d15": {"events": {"d16": "e3"}, "turn": "t"}},
+    "documents": {"d21": {"elements": "d22", "turn": {"id": "t", "cause": "person"}}},
     "counted_messages": {
         "d17": {
             "turn": "t",

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.shared.logs import follow, short_events
+from ash_shared.eventlog.state import MAX_SECTIONS
+from ash_shared.projections.session_summary import to_session_summary
+from tests.shared.logs import follow, short_events, state_answers
 from tests.shared.records.atif import CALL, WITH_SUBAGENT, observed, result, step, trajectory
 
 TURN = ("turn_start", {"trigger": "user"})
@@ -132,6 +134,44 @@ def test_a_later_version_of_a_document_supersedes_what_has_changed() -> None:
         ("user_message", {"text": "Thanks."}),
         ("turn_end", {}),
     ]
+
+
+@pytest.mark.parametrize("length", [1, MAX_SECTIONS])
+def test_an_answer_of_a_later_version_continues_the_turn(length: int) -> None:
+    """However long the document is, each of its steps is emitted and counted once."""
+    answers = [step("agent", f"Knot {number}.", metrics=METRICS) for number in range(length + 2)]
+    versions = [
+        trajectory(step("user", "How many?"), *answers[: length + more], trajectory_id="t1")
+        for more in range(3)
+    ]
+
+    log = follow(versions)
+
+    known, whole = follow(versions[:1]), to_session_summary(follow(versions[2:]))
+    summary = to_session_summary(log)
+    assert short_events(log[len(known) :]) == [
+        event
+        for number in (length, length + 1)
+        for event in [
+            ("turn_start", {"trigger": "system"}),
+            ("assistant_done", {"text": f"Knot {number}."}, f"t1/{number + 2}"),
+            ("turn_end", {"usage": {**USAGE, "vendor": METRICS}, "costUsd": 0.25}),
+        ]
+    ]
+    assert {event["turnId"] for event in log} == {"1/0"}
+    assert (summary.turns, summary.usage, summary.cost_usd) == (1, whole.usage, whole.cost_usd)
+    assert [each.cause for each in state_answers(versions)] == ["person"] * (length + 2)
+
+
+def test_changed_usage_of_a_step_counts_once() -> None:
+    def version(tokens: int, *more: Any) -> Any:
+        answer = step("agent", "Seven.", metrics={**METRICS, "prompt_tokens": tokens})
+        return trajectory(step("user", "How many?"), answer, *more, trajectory_id="t1")
+
+    summary = to_session_summary(follow([version(120), version(150, step("agent", "Or eight."))]))
+
+    assert summary.usage is not None
+    assert (summary.turns, summary.usage.input_tokens, summary.cost_usd) == (1, 50, 0.25)
 
 
 def test_a_changed_answer_takes_the_result_of_its_call_along() -> None:
