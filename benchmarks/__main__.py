@@ -22,6 +22,7 @@ from benchmarks import (
     redacting,
     report,
     storing,
+    usage,
     viewer,
 )
 from benchmarks.database import database
@@ -81,6 +82,10 @@ def _redacting(_samples: Samples, _url: str, smoke: bool) -> Results:
     return asyncio.run(redacting.measure(redacting.SMOKE if smoke else redacting.FULL))
 
 
+def _usage(_samples: Samples, url: str, smoke: bool) -> Results:
+    return asyncio.run(usage.measure(url, usage.SMOKE if smoke else usage.FULL)), []
+
+
 def _adapters(_samples: Samples, url: str, smoke: bool) -> Results:
     return asyncio.run(adapters.measure(url, adapters.SMOKE if smoke else adapters.FULL)), []
 
@@ -97,6 +102,7 @@ _BENCHES = (
     Bench(frozenset({"P12"}), _importing),
     Bench(frozenset({"P14"}), _adapters),
     Bench(frozenset({"P15"}), _redacting),
+    Bench(frozenset({"P16"}), _usage),
     # Last: from its first key on, a database serves no requests without one.
     Bench(frozenset({"P13"}), _keys),
 )
