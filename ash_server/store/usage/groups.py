@@ -137,7 +137,7 @@ def _as_list(values: Collection[Any] | None) -> list[Any] | None:
 
 
 def _pattern(projects: Collection[str]) -> str:
-    """Return the pattern of the projects, and of those below them."""
+    """Return a pattern for folders that are one of the projects or below it."""
     return "|".join(map(_pattern_of_project, projects)) or r"(?!)"
 
 
@@ -176,7 +176,7 @@ async def _without_original(conn: AsyncConnection, copies: list[UUID]) -> list[U
 
 
 async def _find_repeated(conn: AsyncConnection, lines: set[tuple[UUID, str]]) -> set[tuple[UUID, str]]:
-    """Return the sessions and agents whose lines are also in a session of the agent in the same tree."""
+    """Return the lines that a session of their agent in the same tree has, too."""
     roots = await _find_roots(conn, {session for session, _ in lines})
     own = await _find_agents(conn, {agent for _, agent in lines}, set(roots.values()))
     candidates = {line: own.get((roots[line[0]], line[1]), set()) - {line[0]} for line in lines}
