@@ -5,13 +5,14 @@ not hidden.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 _NAME = "base64"
 _KEY = f'"{_NAME}"'
 _OBJECT_START = re.compile(r"\{\s{0,64}\Z")
 _VALUE_START = re.compile(r'\s{0,64}:\s{0,64}"')
 _OBJECT_END = re.compile(r'"\s{0,64}\}')
+_NEXT_KEY = re.compile(r'"\s{0,64},\s{0,64}"')
 _WIDTH = 65
 
 
@@ -20,8 +21,11 @@ def may_contain_blobs(text: str) -> bool:
     return _NAME in text or "\\u" in text
 
 
-def find_blobs(text: str) -> Iterator[tuple[int, int]]:
+def find_blobs(text: str, width: Callable[[int], int] = lambda position: 1) -> Iterator[tuple[int, int]]:
     """Yield the spans of the values, in order.
+
+    `width` returns the length of a character in the escaped text: the quotes of a string have the same, so another one
+    ends the text in which a value is cut.
 
     Values may be very long, and no other thread runs during a call of the pattern matcher, so only their surroundings
     are matched with patterns.
@@ -32,12 +36,18 @@ def find_blobs(text: str) -> Iterator[tuple[int, int]]:
         value = _VALUE_START.match(text, end)
         if value is not None and _OBJECT_START.search(text, max(0, key - _WIDTH), key):
             start, quote = value.end(), text.find('"', value.end())
-            end = quote if quote >= 0 else _end_of_word(text, start)
-            if start < end and (quote < 0 or _OBJECT_END.match(text, quote)):
+            is_closed = quote >= 0 and width(quote) == width(start - 1)
+            if is_closed and _OBJECT_END.match(text, quote):
+                end = quote
+            elif is_closed and _NEXT_KEY.match(text, quote):
+                start = end = quote
+            else:
+                end = _end_of_word(text, start, quote if quote >= 0 else len(text))
+            if start < end:
                 yield start, end
         key = text.find(_KEY, end)
 
 
-def _end_of_word(text: str, start: int) -> int:
-    """Return the end of a value in a text that is cut."""
-    return min((end for space in " \n\t" if (end := text.find(space, start)) >= 0), default=len(text))
+def _end_of_word(text: str, start: int, limit: int) -> int:
+    """Return the end of a value that is cut."""
+    return min((end for space in " \n\t" if (end := text.find(space, start, limit)) >= 0), default=limit)

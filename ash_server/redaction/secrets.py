@@ -45,11 +45,11 @@ def find_secrets(text: str, *, is_json: bool = False) -> list[Secret]:
     first = unescape(text) if is_json else None
     if first is not None:
         levels, current = [first], first.text
-    secrets = _place(_find_all(current, forms), levels)
+    secrets = _place(_find_all(current, forms, levels), levels)
     while len(levels) < _MAX_LEVELS and (level := unescape(current)) is not None:
         levels.append(level)
         current = level.text
-        secrets += _place(_find_all(current, forms), levels)
+        secrets += _place(_find_all(current, forms, levels), levels)
     return _merge(secrets)
 
 
@@ -81,8 +81,11 @@ def _anchored_forms(text: str) -> list[Form]:
     return [form for form in FORMS if form in anchored]
 
 
-def _find_all(text: str, forms: Sequence[Form]) -> Iterator[Secret]:
-    yield from (Secret(start, end, _BLOB_LABEL) for start, end in find_blobs(text))
+def _find_all(text: str, forms: Sequence[Form], levels: Sequence[Unescaped]) -> Iterator[Secret]:
+    def width(position: int) -> int:
+        return _place_of(position + 1, levels) - _place_of(position, levels)
+
+    yield from (Secret(start, end, _BLOB_LABEL) for start, end in find_blobs(text, width))
     yield from _scan(text, forms)
 
 
@@ -119,12 +122,15 @@ def _start_of_escape(text: str, start: int) -> int:
     return match.start(1) if match else start
 
 
-def _place(secrets: Iterable[Secret], levels: list[Unescaped]) -> list[Secret]:
+def _place(secrets: Iterable[Secret], levels: Sequence[Unescaped]) -> list[Secret]:
     """Return the secrets of the innermost level with their positions in the text."""
-    placed = list(secrets)
+    return [Secret(_place_of(start, levels), _place_of(end, levels), label) for start, end, label in secrets]
+
+
+def _place_of(position: int, levels: Sequence[Unescaped]) -> int:
     for level in reversed(levels):
-        placed = [Secret(level.place_of(start), level.place_of(end), label) for start, end, label in placed]
-    return placed
+        position = level.place_of(position)
+    return position
 
 
 def _merge(secrets: Iterable[Secret]) -> list[Secret]:

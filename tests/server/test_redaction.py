@@ -5,6 +5,7 @@ from base64 import b64encode
 from functools import partial
 from pathlib import Path
 from re._parser import parse  # type: ignore[import-not-found]  # not public
+from typing import Any
 
 import pytest
 
@@ -263,6 +264,19 @@ def test_a_binary_value_that_is_cut_is_hidden() -> None:
     assert redact(f'a row: {{"base64":"{BLOB}') == 'a row: {"base64":"[redacted: binary data]'
     assert redact(f'{{"base64":"{BLOB} (cut)') == '{"base64":"[redacted: binary data] (cut)'
     assert redact('{"base64":"') == '{"base64":"'
+
+
+@pytest.mark.parametrize("end", ["", " (cut)", '\n\n... 7 lines "left out" ...\n', '"]'])
+def test_a_binary_value_that_is_cut_within_a_string_is_hidden(end: str) -> None:
+    document: Any = {"output": f'a row: {{"base64":"{BLOB}{end}', "id": "c1"}
+    expected: Any = {"output": f'a row: {{"base64":"[redacted: binary data]{end}', "id": "c1"}
+    for _ in range(3):
+        assert redact_text(json.dumps(document)) == json.dumps(expected)
+        assert redact_text(json.dumps([document, document])) == json.dumps([expected, expected])
+        document, expected = (
+            {"row": json.dumps(document), "id": "c1"},
+            {"row": json.dumps(expected), "id": "c1"},
+        )
 
 
 @pytest.mark.parametrize("length", [10, 33, 39])
