@@ -175,6 +175,10 @@ class SessionTooLarge(AshError):
     )
 
 
+class InvalidReport(AshError):
+    status, code, title = 422, "invalid_report", "The dimensions of the report cannot be combined."
+
+
 class NulByte(AshError):
     status, code, title = 422, "nul_byte", "Text cannot contain NUL characters."
 

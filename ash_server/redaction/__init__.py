@@ -47,9 +47,9 @@ def redact_text(text: str) -> str:
     return redact_json(text) if _is_json(text) else redact(text)
 
 
-def redact_name(name: str) -> str:
-    """Replace the secrets in a session name, and its last word if that may have been cut."""
-    last = _LAST_WORD.search(name) if len(name) == _MAX_CUT else None
+def redact_name(name: str, max_length: int = _MAX_CUT) -> str:
+    """Replace the secrets in a name, and its last word if that may have been cut at `max_length`."""
+    last = _LAST_WORD.search(name) if len(name) == max_length else None
     return redact(f"{name[: last.start()]}{_ELLIPSIS}" if last else name)
 
 

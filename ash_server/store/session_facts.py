@@ -25,7 +25,7 @@ _REPLACED_BY_LATER = (FROM_TOOL, RENAMED)
 
 _MAX_LENGTH = 200
 
-_MAX_PROJECT = 1000
+MAX_PROJECT = 1000
 """Characters of a project."""
 
 _TIMES = range(1, 253_402_300_800_000)
@@ -102,7 +102,7 @@ def _project(messages: Sequence[Description]) -> str | None:
     for header in (each.header for each in messages):
         project = project_of(header.folder, header.root)
         if project is not None and storable(project):
-            return storable(project)[:_MAX_PROJECT]
+            return storable(project)[:MAX_PROJECT]
     return None
 
 

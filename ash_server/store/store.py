@@ -53,6 +53,7 @@ from ash_server.store.messages import MessageStore
 from ash_server.store.schema.migrations import check_schema
 from ash_server.store.sessions import SessionStore
 from ash_server.store.transcripts import TranscriptStore
+from ash_server.store.usage.reports import UsageStore
 
 if TYPE_CHECKING:
     from ash_server.store.maintenance.statistics import Statistics
@@ -75,6 +76,7 @@ class Store:
     conversation: ConversationReader
     drift: DriftStore
     transcripts: TranscriptStore
+    usage: UsageStore
     keys: KeyStore
 
     def __init__(self, connections: Connections, hub: Hub) -> None:
@@ -89,6 +91,7 @@ class Store:
         self.conversation = ConversationReader(connections, wake)
         self.drift = DriftStore(connections, wake)
         self.transcripts = TranscriptStore(connections, wake)
+        self.usage = UsageStore(connections, wake)
         self.keys = KeyStore(connections, wake)
         self._by_tenant = {self.tenant: self}
 

@@ -9,6 +9,7 @@ from uuid import UUID
 from pydantic import Field
 
 from ash_shared.model.base import ABSENT, AshModel, Omittable
+from ash_shared.model.usage_report import UsageCounts
 
 
 class Session(AshModel):
@@ -53,6 +54,10 @@ class Session(AshModel):
     """Number of events that report an error or a failed tool."""
     unrecognised_count: int = Field(alias="unrecognisedCount")
     """Number of `raw` events: records of an unknown type."""
+    usage: Omittable[UsageCounts] = ABSENT
+    """Tokens and costs; only in lists that ask for them."""
+    total_usage: Omittable[UsageCounts] = Field(default=ABSENT, alias="totalUsage")
+    """`usage` plus the usage of stored subagent sessions, at any depth; absent without such sessions."""
     metadata: dict[str, Any]
     """Metadata set by the writer. Unless set, `sessionId` is the provider's id of the session and `cliVersion` the
     version of the tool, both from the messages; `agent` is the agent that wrote the imported transcript, if it is not

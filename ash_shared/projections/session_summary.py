@@ -83,11 +83,15 @@ class SessionSummary(AshModel):
     """Total of the turns with known usage, including the open one."""
     cost_usd: Omittable[float] = ABSENT
     """Total of the turns with known cost, including the open one, in US dollars."""
+    computed_cost_usd: Omittable[float] = ABSENT
+    """The cost of `usage` at API prices; absent without prices or for a log that is not stored."""
     total_usage: Omittable[StandardTokenUsage] = ABSENT
     """`usage` plus the usage of stored subagent sessions, at any depth; absent without such sessions. A subagent's
     lines in another session's transcript count only once, in its own session."""
     total_cost_usd: Omittable[float] = ABSENT
     """`cost_usd` plus the costs of stored subagent sessions; absent without such sessions."""
+    total_computed_cost_usd: Omittable[float] = ABSENT
+    """The cost of `total_usage` at API prices."""
     is_open: bool = False
     """True if the last turn has neither ended nor been interrupted."""
     open_calls: list[str] = Field(default=[])

@@ -383,4 +383,5 @@ def _by_model(
 
 
 def _is_estimated(item: UsageItem) -> bool:
-    return item.computed_cost is not None and item.reason is not None
+    is_needed = item.reported_answers < item.answers
+    return is_needed and item.computed_cost is not None and item.reason is not None

@@ -297,6 +297,10 @@ async def use_usage(store: Store) -> None:
         }
         assert await read_groups(conn, UsageFilter(**filters, price_changes=[datetime.now(UTC)])) == []
         assert await count_sessions_without_facts(conn) == 0
+    report = await store.usage.report(by=["session"], session=parent)
+    assert report.totals.answers > 0
+    page = await store.usage.add_to(await store.sessions.list_sessions(parent_id=parent))
+    assert {session.id for session in page.sessions if session.usage} == {agent, last}
     await store.sessions.delete(parent)
     async with store._connections.connection() as conn:
         groups = await read_groups(conn, UsageFilter(by=["session"], sessions=[copy]))

@@ -11,6 +11,7 @@ from uuid import UUID
 import msgspec
 
 from ash_server.errors import SessionNotFound, SessionTooLarge
+from ash_server.prices.errors import PricesError
 from ash_server.store.connections.pool import Connect
 from ash_server.store.conversation.redacted_rows import redact_event, redact_message, redact_standard_message
 from ash_server.store.conversation.standard_pages import get_event_pages, get_pages
@@ -18,6 +19,7 @@ from ash_server.store.conversation.subagent_spending import read_total_spending
 from ash_server.store.log.events import StoredEvent, check_cursor, get_open_turn
 from ash_server.store.message_pages import StoredMessage, list_messages
 from ash_server.store.session_rows import TreeSession, get_session, get_tree
+from ash_server.store.usage.reports import default_prices, read_session_usage
 from ash_shared.eventlog import Event
 from ash_shared.model.event_types import CHUNKS, types_where
 from ash_shared.model.message import StandardMessage
@@ -81,7 +83,22 @@ async def read_summary(connect: Connect, session_id: UUID) -> SessionSummary:
     total = await read_total_spending(
         connect, session_id, own=partial(spending_of, events, open_turn, copied)
     )
-    return summary if total is None else summary.model_copy(update=total)
+    computed = await _read_computed_costs(connect, session_id)
+    return summary.model_copy(update={**(total or {}), **computed})
+
+
+async def _read_computed_costs(connect: Connect, session_id: UUID) -> dict[str, float | None]:
+    """Return the costs of a `SessionSummary` at API prices; without readable prices, none."""
+    try:
+        prices = await default_prices()
+    except PricesError:
+        return {}
+    async with connect() as conn:
+        own, total = (await read_session_usage(conn, prices, [session_id]))[session_id]
+    return {
+        "computed_cost_usd": own.computed_cost_usd,
+        "total_computed_cost_usd": None if total is None else total.computed_cost_usd,
+    }
 
 
 async def _count_models(connect: Connect, session_id: UUID, after: int) -> Counter[str]:

@@ -138,10 +138,11 @@ def _as_list(values: Collection[Any] | None) -> list[Any] | None:
 
 def _pattern(projects: Collection[str]) -> str:
     """Return a pattern for folders that are one of the projects or below it."""
-    return "|".join(map(_pattern_of_project, projects)) or r"(?!)"
+    return "|".join(map(project_pattern, projects)) or r"(?!)"
 
 
-def _pattern_of_project(project: str) -> str:
+def project_pattern(project: str) -> str:
+    """Return the pattern of a folder and those below it, by path or only by the name of a folder."""
     path = project.rstrip("/\\") or project
     is_absolute = re.match(r"/|\\|[A-Za-z]:", path) is not None
     start = "" if is_absolute else r"(.*[/\\])?"

@@ -1,0 +1,373 @@
+"""Reports of usage and cost."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cache, partial
+from typing import NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack, cast
+from uuid import UUID
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from psycopg import AsyncConnection
+
+from ash_server.errors import InvalidParameter, InvalidReport
+from ash_server.prices import PriceFiles, Prices
+from ash_server.redaction import redact
+from ash_server.settings import Settings
+from ash_server.store.borrowed import Resource
+from ash_server.store.session_rows import get_sessions, get_tree
+from ash_server.store.statements import statements
+from ash_server.store.text import check_text
+from ash_server.store.usage.groups import (
+    GroupKey,
+    Period,
+    UsageFilter,
+    UsageGroup,
+    count_sessions_without_facts,
+    project_pattern,
+    read_groups,
+)
+from ash_shared.model.keywords import check_keywords
+from ash_shared.model.session import Session, SessionPage
+from ash_shared.model.usage_report import (
+    DIMENSIONS,
+    MAX_DIMENSIONS,
+    CostMode,
+    Dimension,
+    UsageCounts,
+    UsageReport,
+    UsageRow,
+    UsageSession,
+)
+from ash_shared.projections.usage_report import (
+    MAX_ROWS,
+    ReportOptions,
+    UsageItem,
+    add_sessions,
+    build_usage_report,
+)
+
+SQL = statements(__file__)
+
+_GROUPED: Mapping[Dimension, GroupKey] = {
+    "session": "session",
+    "project": "project",
+    "machine": "machine",
+    "agent": "agent",
+    "key": "key",
+}
+"""Dimensions that groups have only on request."""
+
+
+T = TypeVar("T")
+
+ReadGroups: TypeAlias = Callable[[UsageFilter], Awaitable[list[UsageGroup]]]
+
+
+class SessionUsage(NamedTuple):
+    own: UsageCounts
+    with_subagents: UsageCounts | None
+    """None for a session without subagents."""
+
+
+class ReportQuery(TypedDict, total=False):
+    """What a report shows; everything by day, unless stated otherwise."""
+
+    by: Sequence[Dimension]
+    """At most two dimensions; none: only totals."""
+    timezone: str
+    """The IANA name of the zone of days, weeks and months; `UTC` by default."""
+    since: datetime | None
+    """Only usage in the quarter of an hour with this time, and later. Without a zone it is a time in `timezone`."""
+    until: datetime | None
+    """Only usage in quarters of an hour that begin before this time."""
+    project: str | None
+    """The root of a repository or a folder, with the folders below it; by path or only by name."""
+    model: str | None
+    source: str | None
+    machine: str | None
+    agent: str | None
+    """The program that wrote the sessions."""
+    key: UUID | None
+    """The key that stored the sessions."""
+    session: UUID | None
+    """This session and its subagents."""
+    cost: CostMode
+    redact: bool
+    """Compare folders with redacted texts, so that a part of a secret finds nothing."""
+    limit: int
+    """The number of rows, at most 10,000."""
+
+
+async def read_report(conn: AsyncConnection, prices: Prices, **query: Unpack[ReportQuery]) -> UsageReport:
+    """Raises InvalidReport, InvalidParameter."""
+    check_keywords("report", query, ReportQuery)
+    by = _dimensions(query.get("by", ("day",)))
+    zone = zone_of(query.get("timezone", "UTC"))
+    options = ReportOptions(
+        by, zone.key, zone, datetime.now(UTC), query.get("cost", "auto"), _limit(query), prices.revision
+    )
+    usage = await _to_filter(conn, query, by, zone)
+    read = partial(_read_redacted if query.get("redact") else read_groups, conn)
+    groups = await read_priced(read, usage, prices)
+    earlier = await _read_activity(read, usage) if "block" in by else []
+    parents = await _read_parents(conn) if by == ("session",) else {}
+    report = await asyncio.to_thread(_build, groups, options, prices, earlier, parents)
+    without_facts = await count_sessions_without_facts(conn)
+    report = report.model_copy(update={"sessions_without_facts": without_facts})
+    return await _with_sessions(conn, report) if "session" in by else report
+
+
+def zone_of(name: str) -> ZoneInfo:
+    """Raises InvalidParameter."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise InvalidParameter(
+            f"{name!r} is not the IANA name of a time zone, such as Europe/Berlin"
+        ) from None
+
+
+def in_zone(moment: datetime, zone: ZoneInfo) -> datetime:
+    """Return the moment; in this zone, if it has none."""
+    return moment.replace(tzinfo=zone) if moment.tzinfo is None else moment
+
+
+def _dimensions(by: Iterable[str]) -> tuple[Dimension, ...]:
+    names = tuple(dict.fromkeys(by))
+    if len(names) > MAX_DIMENSIONS or not set(names) <= set(DIMENSIONS):
+        raise InvalidReport(
+            f"by={','.join(names)}: a report has at most {MAX_DIMENSIONS} of the dimensions {', '.join(DIMENSIONS)}"
+        )
+    return cast(tuple[Dimension, ...], names)
+
+
+def _limit(query: ReportQuery) -> int:
+    limit = query.get("limit", MAX_ROWS)
+    if not 1 <= limit <= MAX_ROWS:
+        raise InvalidParameter(f"limit must be 1 to {MAX_ROWS}")
+    return limit
+
+
+async def _to_filter(
+    conn: AsyncConnection, query: ReportQuery, by: Sequence[Dimension], zone: ZoneInfo
+) -> UsageFilter:
+    for name in ("project", "model", "source", "machine", "agent"):
+        check_text(str(query.get(name) or ""), name)
+    since, until, session = query.get("since"), query.get("until"), query.get("session")
+    tree = None if session is None else [each.id for each in await get_tree(conn, session)]
+    return UsageFilter(
+        by={_GROUPED[name] for name in by if name in _GROUPED},
+        period=_period(by),
+        timezone=zone.key,
+        since=None if since is None else in_zone(since, zone),
+        until=None if until is None else in_zone(until, zone),
+        sessions=tree,
+        projects=_only(query.get("project")),
+        models=_only(query.get("model")),
+        sources=_only(query.get("source")),
+        machines=_only(query.get("machine")),
+        agents=_only(query.get("agent")),
+        keys=_only(query.get("key")),
+    )
+
+
+def _only(value: T | None) -> list[T] | None:
+    return None if value is None else [value]
+
+
+async def _read_activity(read: ReadGroups, usage: UsageFilter) -> list[datetime]:
+    """Return the quarters of an hour with answers before the report, which decide where its blocks begin."""
+    if usage.since is None:
+        return []
+    groups = await read(usage._replace(by=(), period="quarter", since=None, until=usage.since))
+    return [group.quarter for group in groups if group.quarter is not None]
+
+
+async def _read_redacted(conn: AsyncConnection, usage: UsageFilter) -> list[UsageGroup]:
+    """Compare projects with redacted texts, so that a part of a secret finds nothing."""
+    if usage.projects is None:
+        return await read_groups(conn, usage)
+    groups = await read_groups(conn, usage._replace(by={*usage.by, "project"}))
+    is_within = re.compile("|".join(map(project_pattern, usage.projects)), re.DOTALL).search
+    return [group for group in groups if is_within(redact(group.project or ""))]
+
+
+async def read_priced(read: ReadGroups, usage: UsageFilter, prices: Prices) -> list[UsageGroup]:
+    """Return groups that do not cross a change of the prices of their models."""
+    if usage.period == "quarter":  # prices change between quarters
+        return await read(usage)
+    totals = await read(usage._replace(by=(), period=None))
+    times = [group.quarter for group in totals if group.quarter is not None]
+    if not times:
+        return await read(usage)
+    models = {(group.source, group.model) for group in totals}
+    until = usage.until or datetime.now(UTC) + _AHEAD
+    return await read(usage._replace(price_changes=prices.changes(models, min(times), until)))
+
+
+def _period(by: Sequence[Dimension]) -> Period | None:
+    """Return the longest period that all dimensions of time consist of."""
+    times = [name for name in by if name in _PERIODS]
+    if len(times) > 1 and "week" in times and "month" in times:
+        return "day"
+    return next((period for name, period in _PERIODS.items() if name in times), None)
+
+
+_PERIODS: Mapping[Dimension, Period] = {
+    "block": "quarter",
+    "hour": "hour",
+    "day": "day",
+    "week": "week",
+    "month": "month",
+}
+"""The shortest first."""
+
+_AHEAD = timedelta(days=2)
+"""Records may be ahead of the clock."""
+
+
+async def _read_parents(conn: AsyncConnection) -> dict[str, str]:
+    rows = await (await conn.execute(SQL.get_parents)).fetchall()
+    return {str(id): str(parent) for id, parent in rows}
+
+
+def _build(
+    groups: Iterable[UsageGroup],
+    options: ReportOptions,
+    prices: Prices,
+    activity: Iterable[datetime],
+    parents: Mapping[str, str],
+) -> UsageReport:
+    items = [_to_item(group, prices) for group in groups]
+    return build_usage_report(items, options, activity=activity, parents=parents)
+
+
+def _to_item(group: UsageGroup, prices: Prices) -> UsageItem:
+    cost = prices.cost(group)
+    return UsageItem(
+        quarter=group.quarter,
+        source=group.source,
+        model=group.model,
+        values={
+            "session": _text(group.session_id),
+            "project": group.project,
+            "model": group.model,
+            "source": group.source,
+            "machine": group.machine,
+            "agent": group.agent,
+            "key": _text(group.key_id),
+        },
+        answers=group.answers,
+        input_tokens=group.input_tokens,
+        cache_read_tokens=group.cache_read_tokens,
+        cache_write_5m_tokens=group.cache_write_5m_tokens,
+        cache_write_1h_tokens=group.cache_write_1h_tokens,
+        output_tokens=group.output_tokens,
+        reasoning_tokens=group.reasoning_tokens,
+        web_searches=group.web_searches,
+        reported_cost=group.reported_cost,
+        reported_answers=group.reported_answers,
+        computed_cost=cost.nano_dollars,
+        reason=cost.reason,
+    )
+
+
+def _text(id: UUID | None) -> str | None:
+    return None if id is None else str(id)
+
+
+async def _with_sessions(conn: AsyncConnection, report: UsageReport) -> UsageReport:
+    ids = {row.session.id for row in report.rows if row.session is not None}
+    sessions = await get_sessions(conn, ids)
+    return add_sessions(report, {session.id: _to_usage_session(session) for session in sessions})
+
+
+def _to_usage_session(session: Session) -> UsageSession:
+    return UsageSession(
+        id=session.id,
+        title=None if session.name == str(session.id) else session.name,
+        source=session.source,
+        parent_id=session.parent_id,
+        last_at=session.last_at,
+    )
+
+
+async def read_session_usage(
+    conn: AsyncConnection, prices: Prices, session_ids: Collection[UUID]
+) -> dict[UUID, SessionUsage]:
+    """Return the usage of sessions, and the total with their subagents."""
+    parents = await _read_subagents(conn, session_ids)
+    sessions = {*session_ids, *map(UUID, parents)}
+    usage = UsageFilter(by=["session"], sessions=sessions)
+    groups = await read_priced(partial(read_groups, conn), usage, prices)
+    return await asyncio.to_thread(_sum_sessions, groups, prices, parents, session_ids)
+
+
+async def _read_subagents(conn: AsyncConnection, session_ids: Collection[UUID]) -> dict[str, str]:
+    """Return the parents of the subagents of some sessions, at any depth."""
+    parents = dict[UUID, UUID]()
+    level = list(session_ids)
+    while level:
+        rows = await (await conn.execute(SQL.get_children, [level])).fetchall()
+        level = [id for id, _ in rows if id not in parents]  # a circle of parents ends
+        parents.update(rows)
+    return {str(id): str(parent) for id, parent in parents.items()}
+
+
+def _sum_sessions(
+    groups: Iterable[UsageGroup], prices: Prices, parents: Mapping[str, str], session_ids: Collection[UUID]
+) -> dict[UUID, SessionUsage]:
+    empty = [
+        UsageItem(quarter=None, source="", model=None, values={"session": str(id)}) for id in session_ids
+    ]
+    items = [*empty, *(_to_item(group, prices) for group in groups)]
+    options = ReportOptions(("session",), "UTC", UTC, datetime.now(UTC), limit=len(items) + 1)
+    rows = build_usage_report(items, options, parents=parents).rows
+    return {
+        row.session.id: SessionUsage(_counts_of(row), row.with_subagents)
+        for row in rows
+        if row.session is not None
+    }
+
+
+def _counts_of(row: UsageRow) -> UsageCounts:
+    return UsageCounts(**{name: getattr(row, name) for name in UsageCounts.model_fields})
+
+
+@cache
+def _price_files() -> PriceFiles:
+    return PriceFiles(Settings.load())
+
+
+async def default_prices() -> Prices:
+    """Return the prices of ASH_PRICES and of the installed price list. Raises PricesError."""
+    return await _price_files().get()
+
+
+class UsageStore(Resource):
+    """Usage and cost of all sessions."""
+
+    async def report(self, *, prices: Prices | None = None, **query: Unpack[ReportQuery]) -> UsageReport:
+        """Return tokens and costs by at most two dimensions.
+
+        `prices` are those of ASH_PRICES and the installed price list by default. Raises InvalidReport,
+        InvalidParameter, PricesError.
+        """
+        known = prices or await default_prices()
+        async with self._connections.connection() as conn:
+            return await read_report(conn, known, **query)
+
+    async def add_to(self, page: SessionPage, *, prices: Prices | None = None) -> SessionPage:
+        """Return the page with the usage of each session, and the total with its subagents. Raises PricesError."""
+        known = prices or await default_prices()
+        async with self._connections.connection() as conn:
+            usage = await read_session_usage(conn, known, [session.id for session in page.sessions])
+        return page.model_copy(
+            update={"sessions": [_with_usage(session, usage[session.id]) for session in page.sessions]}
+        )
+
+
+def _with_usage(session: Session, usage: SessionUsage) -> Session:
+    return session.model_copy(update={"usage": usage.own, "total_usage": usage.with_subagents})
