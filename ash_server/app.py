@@ -48,11 +48,13 @@ from ash_server.api.streams.events_websocket import EventWebSocketController
 from ash_server.api.streams.sessions_stream import SessionStreamController
 from ash_server.api.streams.ui_stream import UiStreamController
 from ash_server.api.transcripts import TranscriptController
+from ash_server.api.usage import UsageController
 from ash_server.keys.ring import KeyRing
 from ash_server.live.heartbeat import Heartbeat
 from ash_server.live.replica import open_replica
 from ash_server.live.search_indexer import SearchIndexer
 from ash_server.live.session_feed import SessionFeeds
+from ash_server.prices import PriceFiles
 from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_server.store.connections.pool import PooledUrl, StatementOptions
@@ -76,6 +78,7 @@ _CONTROLLERS = (
     SearchController,
     SessionSearchController,
     DriftController,
+    UsageController,
     ParseController,
     AuditController,
     LoginController,
@@ -114,7 +117,7 @@ def create_app(
             lambda app: _open_store(app, settings, database_url),
             *([background] if background else ()),
         ],
-        state=State({"settings": settings, "rate_limit": rate_limit}),
+        state=State({"settings": settings, "rate_limit": rate_limit, "prices": PriceFiles(settings)}),
         cors_config=cors_config(settings),
         openapi_config=OpenApiDocumentConfig(_CONTROLLERS, references, ExecutionResponse),
         plugins=[references, PydanticPlugin(prefer_alias=True)],

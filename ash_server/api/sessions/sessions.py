@@ -6,6 +6,7 @@ from uuid import UUID
 
 import msgspec
 from litestar import Controller, Request, Response, delete, get, patch, post
+from litestar.datastructures import State
 from litestar.openapi import ResponseSpec
 from litestar.params import FromPath, HeaderParameter, QueryParameter
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -127,6 +128,11 @@ WithErrors = Annotated[
     QueryParameter(description="Only sessions with errors (`true`) or without errors (`false`)."),
 ]
 
+WithUsage = Annotated[
+    bool,
+    QueryParameter(description="Include `usage` and `totalUsage`, the tokens and costs of each session."),
+]
+
 
 class NewSession(Struct, forbid_unknown_fields=True, rename="camel"):
     """A session to create. All fields are optional."""
@@ -225,6 +231,7 @@ class SessionController(Controller):
         self,
         request: Request[Any, Any, Any],
         reader: InjectedReader,
+        state: State,
         *,
         after: PageCursor = None,
         limit: Limit = 100,
@@ -239,6 +246,7 @@ class SessionController(Controller):
         errors: WithErrors = None,
         project: Project = None,
         reference: Reference = None,
+        usage: WithUsage = False,
     ) -> SessionPage:
         """List sessions.
 
@@ -248,7 +256,7 @@ class SessionController(Controller):
         is opaque, and absent on the last page.
         """
         scope = request.scope
-        return await reader(
+        page = await reader(
             lambda store: store.sessions.list_sessions(
                 after=after,
                 limit=limit,
@@ -266,6 +274,10 @@ class SessionController(Controller):
                 redact=is_redacted(scope),
             )
         )
+        if not usage:
+            return page
+        prices = await state.prices.get()
+        return await reader(lambda store: store.usage.add_to(page, prices=prices))
 
     @get(
         "/{session_id:uuid}",

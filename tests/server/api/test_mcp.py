@@ -24,13 +24,14 @@ from ash_server.cli.common.server_keys import save_key
 from ash_server.history_tools import MAX_PAGE, MAX_TEXT
 from ash_server.settings import Settings
 from ash_server.store import Store
+from ash_shared.model.usage_report import UsageReport
 from ash_shared.projections.session_summary import SessionSummary
 from tests.server.api.conftest import SECRET, bearer, create_key
 from tests.server.api.test_keys import Team, create_team
 from tests.server.cli.test_cli_serve import COMMAND
 from tests.waiting import TIMEOUT
 
-TOOLS = ["list_sessions", "search", "read_messages", "read_session_summary"]
+TOOLS = ["list_sessions", "search", "read_messages", "read_session_summary", "get_usage"]
 TOKEN = "ghp_" + "a1B2" * 9
 HELLO = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 PROTOCOL_HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
@@ -95,6 +96,9 @@ async def test_tools_describe_their_arguments_and_results(server: str) -> None:
     assert properties["read_session_summary"] == {
         field.alias for field in SessionSummary.model_fields.values()
     }
+    assert properties["get_usage"] == {
+        field.alias or name for name, field in UsageReport.model_fields.items()
+    }
     assert {tool.input_schema["additionalProperties"] for tool in tools.values()} == {False}
     assert '"null"' not in str([tool.input_schema for tool in tools.values()])
 
@@ -134,6 +138,13 @@ async def test_tools_return_what_the_api_returns(server: str, session_id: str) -
             f"{path}/messages?limit=1&parsed=true&content=false",
         ),
         ("read_session_summary", {"session_id": session_id}, f"{path}/projections/session-summary"),
+        ("get_usage", {}, "/api/usage"),
+        ("get_usage", {"by": [], "session_id": "history"}, f"/api/usage?by=&session={session_id}"),
+        (
+            "get_usage",
+            {"by": ["month", "model"], "timezone": "Asia/Tokyo", "limit": 1},
+            "/api/usage?by=month,model&timezone=Asia/Tokyo&limit=1",
+        ),
     ]
     async with connected(server) as client, httpx2.AsyncClient(base_url=server) as http:
         for tool, arguments, address in cases:
@@ -189,6 +200,9 @@ async def test_reports_errors_of_the_api(server: str) -> None:
         ),
         ("list_sessions", {"after": "x"}, "cursor"),
         ("list_sessions", {"limit": 1000}, "less than or equal to 100"),
+        ("get_usage", {"by": ["day", "model", "source"]}, "at most 2 items"),
+        ("get_usage", {"by": ["year"]}, "'hour', 'day'"),
+        ("get_usage", {"timezone": "Mars"}, "'Mars' is not the IANA name of a time zone"),
     ]
     async with connected(server) as client:
         answers = [(tool, await read(client, tool, **arguments), text) for tool, arguments, text in cases]

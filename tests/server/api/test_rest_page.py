@@ -24,7 +24,7 @@ def test_commands_print_the_shown_answers(server: str) -> None:
         for command, _ in EXAMPLES
     ]
 
-    assert len(EXAMPLES) == 5
+    assert len(EXAMPLES) == 6
     for answer, (command, shown) in zip(printed, EXAMPLES, strict=True):
         beginning = without_random_values(shown).split(" …")[0]
         assert without_random_values(answer).startswith(beginning), command

@@ -31,7 +31,7 @@ DECISIONS = {
         "externalIdPrefix": PARTS,
         "project": PARTS,
         **dict.fromkeys(("source", "providerSessionId", "externalId", "reference"), WHOLE),
-        **dict.fromkeys(("after", "limit", "parentId", "since", "until", "errors"), NOT_A_TEXT),
+        **dict.fromkeys(("after", "limit", "parentId", "since", "until", "errors", "usage"), NOT_A_TEXT),
     },
     "search": {
         "q": PARTS,
@@ -47,6 +47,11 @@ DECISIONS = {
     },
     "followEvents": {"after": WHOLE, **dict.fromkeys(("collapse", "Last-Event-ID"), NOT_A_TEXT)},
     "followEventsOverWebSocket": {"after": WHOLE},
+    "getUsage": {
+        "project": PARTS,
+        **dict.fromkeys(("model", "source", "machine", "agent"), WHOLE),
+        **dict.fromkeys(("by", "timezone", "since", "until", "key", "session", "cost", "limit"), NOT_A_TEXT),
+    },
     "listDrift": {"source": WHOLE, **dict.fromkeys(("reason", "since", "limit"), NOT_A_TEXT)},
     "listMessages": dict.fromkeys(
         ("after", "before", "limit", "parsed", "content", "kind", "role", "type"), NOT_A_TEXT
@@ -78,6 +83,11 @@ TOOLS = {
         **dict.fromkeys(("after", "limit", "kind"), NOT_A_TEXT),
     },
     "read_session_summary": {"session_id": "listSessions"},
+    "get_usage": {
+        **dict.fromkeys(("project", "model", "source"), "getUsage"),
+        "session_id": "listSessions",
+        **dict.fromkeys(("by", "timezone", "since", "until", "cost", "limit"), NOT_A_TEXT),
+    },
 }
 """The route that receives each tool argument."""
 
@@ -135,8 +145,11 @@ LINES = [
     {
         "type": "assistant",
         "uuid": str(uuid4()),
+        "cwd": f"/home/ada/{TOKEN}/site",
         "message": {
             "role": "assistant",
+            "model": TOKEN,
+            "usage": {"input_tokens": 1, "output_tokens": 1},
             "content": [
                 {
                     "type": "tool_use",
@@ -206,6 +219,9 @@ def attacks() -> Iterator[Attack]:
     yield Attack("/api/sessions", "project", "/home/ada/", TOKEN)
     yield Attack("/api/sessions", "providerSessionId", "", TOKEN)
     yield Attack("/api/sessions/{}/events", "agent", "", TOKEN)
+    yield Attack("/api/usage", "project", "", TOKEN)
+    yield Attack("/api/usage", "project", "/home/ada/", TOKEN)
+    yield Attack("/api/usage", "model", "", TOKEN)
 
 
 async def test_no_secret_is_recovered_piece_by_piece(client: AsyncClient) -> None:

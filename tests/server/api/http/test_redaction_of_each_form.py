@@ -64,6 +64,18 @@ def assistant(*content: dict[str, Any]) -> dict[str, Any]:
     return claude.line("assistant", content, {"id": f"msg_{uuid4()}"}, uuid=str(uuid4()))
 
 
+def priced(secret: str) -> dict[str, Any]:
+    """Return an answer with usage, and a secret in its project and model."""
+    message = {
+        "id": f"msg_{uuid4()}",
+        "model": f"a {secret}",
+        "usage": {"input_tokens": 1, "output_tokens": 1},
+    }
+    return claude.line(
+        "assistant", [{"type": "text", "text": "Done."}], message, uuid=str(uuid4()), cwd=f"/srv/{secret} x"
+    )
+
+
 def chunks(text: str) -> Iterator[dict[str, Any]]:
     """Yield the records of an incomplete streamed answer."""
     pieces = [text[at : at + 9] for at in range(0, len(text), 9)]
@@ -104,7 +116,7 @@ def named(shared_server: str) -> list[str]:
     with AshClient(shared_server) as ash:
         for secret in ALL.values():
             session = ash.create_session(source="claude", external_id=f"{secret} {uuid4()}")
-            ash.append(session.id, [json.dumps(user(f"{'w ' * 95}{secret}"))])
+            ash.append(session.id, [json.dumps(user(f"{'w ' * 95}{secret}")), json.dumps(priced(secret))])
             ids.append(str(session.id))
     return ids
 
@@ -154,11 +166,21 @@ def test_no_name_shows_a_part(shared_server: str, named: list[str]) -> None:
         *(f"/api/sessions/{id}/projections/session-summary" for id in named),
         *(f"/sessions/{id}{suffix}" for id in named for suffix in ("", ".md")),
     ]
+    reports = [f"/api/usage?by={by}" for by in ("session", "project", "model", "model,session")]
+    as_csv = {"Accept": "text/csv"}
     with httpx2.Client(base_url=shared_server, timeout=TIMEOUT) as http:
-        texts = {address: http.get(redacted(address)).raise_for_status().text for address in addresses}
-        plain = http.get(addresses[0]).text
+        texts = {
+            address: http.get(redacted(address)).raise_for_status().text for address in (*addresses, *reports)
+        }
+        texts |= {
+            f"{address} as CSV": http.get(redacted(address), headers=as_csv).text for address in reports
+        }
+        plain = {address: http.get(address).text for address in (addresses[0], *reports)}
 
-    assert {label for _, label in shown_by({"": plain})} > {"anthropic key", "github token", "json web token"}
+    labels = {address: {label for _, label in shown_by({address: text})} for address, text in plain.items()}
+    assert [
+        each for each in labels.values() if not each > {"anthropic key", "github token", "json web token"}
+    ] == []
     assert shown_by(texts) == {}
 
 
@@ -172,6 +194,7 @@ def call_tool(http: httpx2.Client, name: str, id: str) -> str:
         "search": {"q": "heron", "session_id": id, "limit": 50},
         "read_messages": {"session_id": id, "limit": 100, "kind": "message,record,chunk"},
         "read_session_summary": {"session_id": id},
+        "get_usage": {"session_id": id, "by": ["project", "model"]},
     }
     params = {"name": name, "arguments": arguments[name]}
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
