@@ -22,6 +22,7 @@ from ash_client.requests import (
     SessionId,
     SessionQuery,
     SessionUpdate,
+    UsageQuery,
 )
 from ash_client.retry import NEVER, Attempts, Retry
 from ash_client.server_events import ServerEvent, ServerEventParser
@@ -30,6 +31,7 @@ from ash_shared.model.health import Health
 from ash_shared.model.message import Message
 from ash_shared.model.pages import AppendedMessage, EventPage, MessageComparison, MessagePage, SearchPage
 from ash_shared.model.session import Session, SessionPage
+from ash_shared.model.usage_report import UsageReport
 
 T = TypeVar("T")
 
@@ -222,6 +224,10 @@ class AsyncAshClient:
     async def search(self, q: str, **query: Unpack[SearchQuery]) -> SearchPage:
         """Search the texts of all sessions, newest results first."""
         return await self.send(requests.search(q, **query))
+
+    async def get_usage(self, **query: Unpack[UsageQuery]) -> UsageReport:
+        """Return tokens and costs at API prices, by day or by other dimensions."""
+        return await self.send(requests.get_usage(**query))
 
     async def export(self, session: SessionId, format: str = "jsonl") -> AsyncGenerator[bytes, None]:
         """Yield the bytes of the imported file in chunks; with the format `events`, the events, one per line."""

@@ -26,6 +26,7 @@ from ash_shared.model.pages import (
     TranscriptClaim,
 )
 from ash_shared.model.session import Session, SessionPage
+from ash_shared.model.usage_report import CostMode, Dimension, UsageReport
 from ash_shared.parsing.parse import describe_message
 
 MAX_BATCH = 500
@@ -96,6 +97,8 @@ class SessionQuery(TypedDict, total=False):
     project: str | None
     reference: str | None
     """An external id or path, else an id or its first digits, else the provider's session id."""
+    usage: bool
+    """With the tokens and costs of each session."""
 
 
 class NewSessionFields(TypedDict, total=False):
@@ -145,6 +148,26 @@ class SearchQuery(TypedDict, total=False):
     until: datetime | None
     per_session: int | None
     after: str | None
+    limit: int
+
+
+class UsageQuery(TypedDict, total=False):
+    by: Sequence[Dimension]
+    """At most two dimensions; `["day"]` by default."""
+    timezone: str
+    """The IANA name of the time zone of days, weeks and months; `UTC` by default."""
+    since: datetime | None
+    until: datetime | None
+    project: str | None
+    model: str | None
+    source: str | None
+    machine: str | None
+    agent: str | None
+    """The program that wrote the sessions."""
+    key: UUID | str | None
+    session: SessionId | None
+    """This session and its subagents."""
+    cost: CostMode
     limit: int
 
 
@@ -319,6 +342,12 @@ def search(q: str, **query: Unpack[SearchQuery]) -> Request[SearchPage]:
     check_keywords("search", query, SearchQuery)
     parameters = {"in" if name == "place" else name: value for name, value in _camel(query).items()}
     return Request("GET", "/api/search", _model(SearchPage), {"q": q, **parameters})
+
+
+def get_usage(**query: Unpack[UsageQuery]) -> Request[UsageReport]:
+    check_keywords("get_usage", query, UsageQuery)
+    by = {"by": ",".join(query["by"])} if "by" in query else {}
+    return Request("GET", "/api/usage", _model(UsageReport), {**query, **by})
 
 
 def follow(session: SessionId, after: int, *, collapse: bool) -> Request[None]:

@@ -22,6 +22,7 @@ from ash_client.requests import (
     SessionId,
     SessionQuery,
     SessionUpdate,
+    UsageQuery,
 )
 from ash_client.retry import NEVER, Attempts, Retry
 from ash_client.server_events import ServerEvent, ServerEventParser
@@ -30,6 +31,7 @@ from ash_shared.model.health import Health
 from ash_shared.model.message import Message
 from ash_shared.model.pages import AppendedMessage, EventPage, MessageComparison, MessagePage, SearchPage
 from ash_shared.model.session import Session, SessionPage
+from ash_shared.model.usage_report import UsageReport
 
 T = TypeVar("T")
 
@@ -213,6 +215,10 @@ class AshClient:
     def search(self, q: str, **query: Unpack[SearchQuery]) -> SearchPage:
         """Search the texts of all sessions, newest results first."""
         return self.send(requests.search(q, **query))
+
+    def get_usage(self, **query: Unpack[UsageQuery]) -> UsageReport:
+        """Return tokens and costs at API prices, by day or by other dimensions."""
+        return self.send(requests.get_usage(**query))
 
     def export(self, session: SessionId, format: str = "jsonl") -> Generator[bytes, None, None]:
         """Yield the bytes of the imported file in chunks; with the format `events`, the events, one per line."""

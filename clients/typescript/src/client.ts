@@ -23,6 +23,8 @@ import type {
   SessionPage,
   SessionQuery,
   SessionUpdate,
+  UsageQuery,
+  UsageReport,
 } from "./types.js";
 
 /** The version of the API that this client works with. */
@@ -229,6 +231,11 @@ export class AshClient {
   /** Search the texts of all sessions, newest results first. */
   search(q: string, query: SearchQuery = {}): Promise<SearchPage> {
     return this.send({ method: "GET", path: "/api/search", query: { q, ...query } });
+  }
+
+  /** Return tokens and costs at API prices, by day or by at most two other dimensions. */
+  getUsage({ by, ...query }: UsageQuery = {}): Promise<UsageReport> {
+    return this.send({ method: "GET", path: "/api/usage", query: { ...query, by: by?.join(",") } });
   }
 
   /** Yield the bytes of the imported file in chunks; with the format `events`, the events, one per line. */

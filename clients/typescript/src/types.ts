@@ -22,6 +22,9 @@ export type Session = Schemas["Session"];
 export type EventPage = Schemas["EventPage"];
 export type MessagePage = Schemas["MessagePage"];
 export type SearchPage = Schemas["SearchPage"];
+export type UsageReport = Schemas["UsageReport"];
+/** What the rows of a report are grouped by. */
+export type Dimension = UsageReport["by"][number];
 export type SessionPage = Schemas["SessionPage"];
 
 export type NewMessage = Schemas["MessageToAppend"];
@@ -32,5 +35,6 @@ export type SessionUpdate = Schemas["SessionPatch"];
 export type EventQuery = Omit<Query<"listEvents">, "after"> & { after?: number };
 export type MessageQuery = Query<"listMessages">;
 export type SearchQuery = Omit<Query<"search">, "q">;
+export type UsageQuery = Omit<Query<"getUsage">, "by"> & { by?: readonly Dimension[] };
 export type SessionQuery = Query<"listSessions">;
 export type ExportFormat = NonNullable<Query<"exportSession">["format"]>;
