@@ -13,7 +13,7 @@ import rich_click as click
 
 from ash_client import AshClient
 from ash_server.cli.common.client import find_session, server_at
-from ash_server.cli.common.options import json_option, reject_empty, url_option
+from ash_server.cli.common.options import json_option, reject_empty
 from ash_server.cli.common.output.terminal import counted, stdout_console, visible, visible_json, warn
 from ash_server.cli.common.store import resolve_session, with_store
 from ash_server.cli.sessions import parse_moment, read_project
@@ -83,7 +83,7 @@ def _read_dimensions(_: click.Context, __: click.Parameter, values: Sequence[str
 )
 @json_option
 @click.option("--csv", "as_csv", is_flag=True, help="The rows as CSV.")
-@url_option
+@click.option("--url", metavar="URL", help="A server; default: ASH_URL, else the local store.")
 def command(  # noqa: PLR0913  # one argument per option
     *,
     by: tuple[Dimension, ...],

@@ -19,9 +19,11 @@ from ash_server.cli.usage.figures import (
     format_cost_of,
     format_count,
 )
+from ash_server.prices import REASONS
 from ash_shared.model.usage_report import (
     UNKNOWN,
     CostMode,
+    UnpricedModel,
     UsageBlock,
     UsageBurn,
     UsageCounts,
@@ -34,7 +36,7 @@ WIDTH = 80
 _MAX_LABEL = 30
 _MAX_TITLE = 40
 _MIN_BAR, _MAX_BAR = 4, 14
-_MAX_UNPRICED = 3
+_MAX_MODELS = 3
 _INDENT = "  "
 _ID_LENGTH = 8
 _SEPARATOR = "  "
@@ -139,7 +141,7 @@ def _difference(counts: UsageCounts) -> str:
     difference = counts.difference_usd if isinstance(counts, UsageRow) else None
     if difference is None or not counts.computed_cost_usd:
         return ""
-    return f"{difference / counts.computed_cost_usd:+.1%}"
+    return f"{round(difference / counts.computed_cost_usd, 3) + 0.0:+.1%}"
 
 
 _OTHER_COST = {
@@ -200,12 +202,11 @@ class _Labels:
 
     def _of(self, name: str, row: UsageRow) -> str:
         if name == "session" and row.session is not None:
-            title = " ".join(visible(row.session.title or "").split())
-            return f"{str(row.session.id)[:_ID_LENGTH]}  {title}"
+            return f"{str(row.session.id)[:_ID_LENGTH]}  {_one_line(row.session.title or '')}"
         if name == "block" and row.window is not None:
             return self._block(row.window)
         value = getattr(row, name) or UNKNOWN
-        return self._hour(value) if name == "hour" else " ".join(visible(value).split())
+        return self._hour(value) if name == "hour" else _one_line(value)
 
     def _block(self, window: UsageBlock) -> str:
         start, end = (moment.astimezone(self._zone) for moment in (window.start, window.end))
@@ -241,10 +242,12 @@ def _notes(report: UsageReport) -> Iterator[str]:
     if report.cost == "auto" and totals.reported_cost_usd is not None:
         yield (
             f"reported {format_cost(totals.reported_cost_usd)} for {totals.reported_answers:,} of "
-            f"{counted(totals.answers, 'answer')}; computed for all {format_cost(totals.computed_cost_usd)}"
+            f"{counted(totals.answers, 'answer')}; computed {format_cost(totals.computed_cost_usd)}"
         )
     if report.unpriced:
-        yield f"+ without {_unpriced(report)}"
+        yield f"+ without the cost of {_models(report.unpriced)}"
+    if report.estimated:
+        yield f"estimated for {_models(report.estimated)}"
     for row in report.rows if len(report.by) == 1 else ():
         if row.burn is not None and row.window is not None:
             yield _burn(row.burn, row.window.end.astimezone(ZoneInfo(report.timezone)))
@@ -252,13 +255,22 @@ def _notes(report: UsageReport) -> Iterator[str]:
         yield f"{counted(report.omitted_rows, 'more row')}: --limit {len(report.rows) + report.omitted_rows}"
 
 
-def _unpriced(report: UsageReport) -> str:
+def _models(models: Sequence[UnpricedModel]) -> str:
+    """Return the models with the reasons for their missing or estimated costs."""
     shown = [
-        f"{visible(each.model)} ({format_count(all_tokens(each))} tokens)"
-        for each in report.unpriced[:_MAX_UNPRICED]
+        f"{_one_line(each.model)} ({format_count(all_tokens(each))} tokens: {_reason(each)})"
+        for each in models[:_MAX_MODELS]
     ]
-    others = len(report.unpriced) - len(shown)
-    return f"models that have no price: {', '.join(shown)}" + (f" and {others} more" if others else "")
+    others = len(models) - len(shown)
+    return ", ".join(shown) + (f" and {counted(others, 'other')}" if others else "")
+
+
+def _reason(model: UnpricedModel) -> str:
+    return next((text for reason, text in REASONS.items() if reason == model.reason), "no price")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(visible(text).split())
 
 
 def _burn(burn: UsageBurn, end: datetime) -> str:
