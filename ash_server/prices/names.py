@@ -12,6 +12,10 @@ _EFFORT = re.compile(r"-(?:minimal|low|medium|high|xhigh|thinking)$")
 """Added to names by Antigravity and Cursor; the price does not depend on it."""
 _SOURCES_WITH_EFFORT = frozenset({"antigravity", "cursor"})
 
+_LABEL_OF_EFFORT = re.compile(r" \((?:minimal|low|medium|high|thinking)\)$")
+"""Antigravity records what its menu shows: `Gemini 3.7 Flash (High)`."""
+_SOURCES_WITH_LABELS = frozenset({"antigravity"})
+
 _LISTS_OF_SOURCES = {"copilot_cli": "github-copilot", "cursor": "cursor"}
 """Programs that resell models at prices of their own."""
 
@@ -86,6 +90,8 @@ def normalize(model: str) -> str:
 
 def places(source: str, name: str) -> Iterator[tuple[str, str]]:
     """Yield the price lists to look in, each with the name that the model has there."""
+    if source in _SOURCES_WITH_LABELS:
+        name = _LABEL_OF_EFFORT.sub("", name).replace(" ", "-")
     if source in _SOURCES_WITH_EFFORT:
         name = _EFFORT.sub("", name)
     if listed := _LISTS_OF_SOURCES.get(source):

@@ -43,6 +43,8 @@ FOUND = [
     ("gemini", "projects/p/locations/eu/publishers/google/models/gemini-2.5-flash", "google", "gemini-2.5-flash"),
     ("gemini_cli", "gemini-2.5-pro-preview-05-06", "google", "gemini-2.5-pro"),
     ("antigravity", "gemini-3.7-flash-high", "google", "gemini-3.7-flash"),
+    ("antigravity", "Gemini 3.7 Flash (High)", "google", "gemini-3.7-flash"),
+    ("antigravity", "Claude Opus 4.6 (Thinking)", "anthropic", "claude-opus-4-6"),
     # Other vendors.
     ("claude", "kimi-k2.7-code", "moonshotai", "kimi-k2.7-code"),
     ("pi", "moonshot-ai/kimi-k2.7-code", "moonshotai", "kimi-k2.7-code"),
