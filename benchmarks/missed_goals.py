@@ -105,6 +105,11 @@ _REASONS: tuple[_Reason, ...] = (
         "in JSON again.",
     ),
     _Reason(
+        "P16",
+        "appends",
+        "Each of them also writes the row of the answer and its sum, in one statement with the earlier values of both.",
+    ),
+    _Reason(
         "P10",
         "pages of",
         "PostgreSQL decompresses the texts of the messages. Events stored whole are faster than they were, since pages "
