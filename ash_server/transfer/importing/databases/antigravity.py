@@ -7,6 +7,7 @@ right turn. A changed row is another line. Lines of the transcript have the same
 import sqlite3
 from collections.abc import Iterator
 from functools import cached_property
+from math import inf
 from typing import Any, NamedTuple
 
 import msgspec
@@ -31,7 +32,7 @@ _MAX_HISTORY_BYTES = 64 * 1024 * 1024
 
 
 class _Row(NamedTuple):
-    step: int
+    step: float
     """The index of the step that the row belongs to."""
     line: FileLine
 
@@ -120,14 +121,15 @@ def _read_table(database: sqlite3.Connection, table: str) -> list[_Row]:
 
 
 def _to_row(table: str, row: BoundedRow) -> _Row:
-    key, data = row.values["idx"], row.values.get("data")
+    index, data = row.values.get("idx"), row.values.get("data")
+    key, place = to_json(index), index if isinstance(index, int | float) else inf
     if row.is_too_large:
-        return _Row(key, unread_line(f"{table}/{key}", row.size))
+        return _Row(place, unread_line(f"{table}/{key}", row.size))
     step = None
     if table == "gen_metadata" and isinstance(data, bytes):
         step = read_generation(data).step_index
     text = encode_row(table, key, {name: to_json(value) for name, value in row.values.items()})
-    return _Row(key if step is None else step, _line(f"{table}/{key}", text))
+    return _Row(place if step is None else step, _line(f"{table}/{key}", text))
 
 
 def _line(name: str, text: bytes) -> FileLine:

@@ -30,23 +30,27 @@ class BoundedTable:
         self._connection = connection
         self._name = name
         self.key = key
-        self._id, self._condition = _BY_ROW_ID if self._has_row_ids() else _by_key(key)
         cursor = connection.execute(f"SELECT * FROM {name} LIMIT 0")  # noqa: S608  # our name
         self.columns = [column for column, *_ in cursor.description]
         """With generated columns."""
+        row_id = self._row_id()
+        self._id, self._condition = (row_id, f"{row_id} = ?") if row_id else _by_key(key)
         self._sizes = ", ".join(map(_size_of, self.columns))
 
     def select(self, clauses: str, values: Sequence[Any] = ()) -> Iterator[BoundedRow]:
-        """Yield the rows that match clauses in SQL, in their order. Raises sqlite3.Error."""
+        """Yield the rows that match clauses in SQL, in their order. Raises sqlite3.Error, also for a damaged index."""
         query = f"SELECT {self._id} FROM {self._name} {clauses}"  # noqa: S608  # our names, or quoted
         yield from map(self._read, self._connection.execute(query, values))
 
-    def _has_row_ids(self) -> bool:
+    def _row_id(self) -> str | None:
+        """Return a name of the row ids that is no column; None if the table has no row ids."""
+        columns = {column.lower() for column in self.columns}
+        name = next((each for each in ("_rowid_", "rowid", "oid") if each not in columns), None)
         try:
-            self._connection.execute(f"SELECT _rowid_ FROM {self._name} LIMIT 0")  # noqa: S608  # our name
+            self._connection.execute(f"SELECT {name} FROM {self._name} LIMIT 0")  # noqa: S608  # our names
         except sqlite3.OperationalError:
-            return False
-        return True
+            return None
+        return name
 
     def _read(self, id: tuple[Any, ...]) -> BoundedRow:
         try:
@@ -68,11 +72,10 @@ class BoundedTable:
 
     def _row(self, expressions: str, id: tuple[Any, ...]) -> tuple[Any, ...]:
         query = f"SELECT {expressions} FROM {self._name} WHERE {self._condition}"  # noqa: S608  # our names, or quoted
-        row: tuple[Any, ...] = self._connection.execute(query, id).fetchone()
+        row: tuple[Any, ...] | None = self._connection.execute(query, id).fetchone()
+        if row is None:
+            raise sqlite3.DatabaseError(f"an index has a row that the table {self._name} lacks")
         return row
-
-
-_BY_ROW_ID = ("_rowid_", "_rowid_ = ?")
 
 
 def _by_key(key: Sequence[str]) -> tuple[str, str]:

@@ -126,5 +126,52 @@ def test_keys_of_tables_without_row_ids_may_be_bytes(tmp_path: Path) -> None:
     assert sorted(row["columns"]["content"] for row in rows) == [0, 1, 2, 3, 4]
 
 
+def test_a_column_may_have_the_name_of_the_row_ids(tmp_path: Path) -> None:
+    database = write_database(tmp_path / "opencode.db")
+    expected = [row["key"] for row in lines_of(database / PARENT)]
+    with changing(database) as connection:
+        connection.execute("ALTER TABLE part ADD COLUMN _rowid_ TEXT")
+        connection.execute("ALTER TABLE message ADD COLUMN _RowId_ TEXT DEFAULT 'msg'")
+
+    assert [row["key"] for row in lines_of(database / PARENT)] == expected
+
+
+async def test_a_damaged_index_is_reported_for_its_session(store: Store, tmp_path: Path) -> None:
+    database = write_database(tmp_path / "opencode.db")
+    with changing(database) as connection:
+        connection.execute("CREATE INDEX part_message ON part (message_id, id)")
+        connection.commit()
+        connection.execute("PRAGMA writable_schema = ON")
+        row = connection.execute("SELECT * FROM sqlite_master WHERE name = 'part_message'").fetchone()
+        connection.execute("DELETE FROM sqlite_master WHERE name = 'part_message'")
+    with changing(database) as connection:
+        connection.execute("DELETE FROM part WHERE id = 'prt_1b'")
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("INSERT INTO sqlite_master VALUES (?, ?, ?, ?, ?)", row)
+
+    report = await import_paths(store, [database], ImportOptions())
+
+    assert [(Path(each.path).name, "an index has a row" in each.reason) for each in report.unread] == [
+        (PARENT, True)
+    ]
+    assert report.total.counts["new"] > 0
+
+
+@pytest.mark.parametrize("index", ["NULL", "'one'", "x'00'", "1.5", "1e999"])
+def test_rows_of_a_conversation_may_have_any_index(home: Path, index: str) -> None:
+    database = write_usage(home, [])
+    with changing(database) as connection:
+        connection.execute("DROP TABLE steps")
+        connection.execute("CREATE TABLE steps (idx, step_payload)")
+        for value in ("0", index, "2"):
+            connection.execute(f"INSERT INTO steps VALUES ({value}, 'text')")
+        connection.execute(f"INSERT INTO steps VALUES ({index}, {BLOB.format(MAX_LINE_BYTES)})")
+
+    lines = [*open_transcript(database).lines()]
+
+    assert len([line for line in lines if line.data is None]) == 1
+    assert [json.loads(line.data)["columns"]["step_payload"] for line in lines if line.data] == ["text"] * 3
+
+
 def test_the_limits_agree() -> None:
     assert MAX_VALUE_BYTES == MAX_LINE_BYTES
