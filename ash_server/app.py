@@ -11,6 +11,7 @@ from litestar.di import Provide
 from litestar.plugins.pydantic import PydanticPlugin
 
 from ash_server.api.audit import AuditController
+from ash_server.api.budgets import BudgetController
 from ash_server.api.drift import DriftController
 from ash_server.api.health import HealthController
 from ash_server.api.http.bodies import check_no_body
@@ -49,6 +50,8 @@ from ash_server.api.streams.sessions_stream import SessionStreamController
 from ash_server.api.streams.ui_stream import UiStreamController
 from ash_server.api.transcripts import TranscriptController
 from ash_server.api.usage import UsageController
+from ash_server.api.usage_status import UsageStatusController
+from ash_server.budgets.checker import BudgetChecker
 from ash_server.keys.ring import KeyRing
 from ash_server.live.heartbeat import Heartbeat
 from ash_server.live.replica import open_replica
@@ -81,6 +84,8 @@ _CONTROLLERS = (
     UsageController,
     ParseController,
     AuditController,
+    BudgetController,
+    UsageStatusController,
     LoginController,
     McpController,
     HealthController,
@@ -150,6 +155,7 @@ def _open_store(app: Litestar, settings: Settings, url: str) -> AbstractAsyncCon
             Heartbeat(store, reads_state=read_url is not None) as heartbeat,
             open_replica(read_store, heartbeat) as replica,
             SearchIndexer(store),
+            BudgetChecker(store, settings),
             SessionFeeds() as session_feeds,
             GaugeSetter(store, session_feeds),
         ):

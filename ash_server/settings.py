@@ -45,6 +45,8 @@ class Settings:
     log_format: str = "text"
     cors_origins: tuple[str, ...] = ()
     """Origins of other sites. Their pages may use the API with a key."""
+    webhook_hosts: tuple[str, ...] = ()
+    """Hosts of webhooks that may have private addresses."""
     rate_limit: float | None = None
     """Requests per second of each key, on average."""
     pool_size: int = 10
@@ -193,6 +195,13 @@ def _origins(text: str) -> tuple[str, ...]:
     return tuple(_public_url(each.strip()).lower().removesuffix("/") for each in text.split(","))
 
 
+def _hosts(text: str) -> tuple[str, ...]:
+    hosts = tuple(each.strip().lower() for each in text.split(","))
+    if not all(hosts) or any("/" in host or "*" in host for host in hosts):
+        raise ValueError(text)
+    return hosts
+
+
 def _rate(text: str) -> float:
     if not 0.01 <= (rate := float(text)) <= 100_000:
         raise ValueError(text)
@@ -235,6 +244,7 @@ _PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "log_level": _one_of("debug", "info", "warning", "error"),
     "log_format": _one_of("text", "json"),
     "cors_origins": (_origins, "origins such as https://app.example, separated by commas"),
+    "webhook_hosts": (_hosts, "host names, separated by commas"),
     "rate_limit": (_rate, "a number of requests per second from 0.01 to 100000"),
     "pool_size": (_integer(3, 1000), "a number of connections from 3 to 1000"),
     "statement_timeout": (_integer(1, 86400), "a number of seconds from 1 to 86400"),

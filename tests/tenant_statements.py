@@ -15,7 +15,7 @@ from ash_server.store.connections.tenant_connections import SharedConnection, Te
 from ash_server.store.schema.tables import metadata
 from ash_server.store.search import index
 
-OWNED_BY_SERVER = {"alembic_version", "tenants", "keys", "sign_ins", "audit"}
+OWNED_BY_SERVER = {"alembic_version", "tenants", "keys", "sign_ins", "audit", "budgets", "budget_notices"}
 """Tables without a tenant: the role of statements on sessions has no rights, except to read the version."""
 
 VIEWS = {"events_full", "tenant_search", "tenant_lineages"}

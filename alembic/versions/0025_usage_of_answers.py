@@ -54,7 +54,9 @@ def upgrade() -> None:
             "key", sa.Text, nullable=False, comment="digest of the name of the answer, or of its place"
         ),
         sa.Column(
-            "message_sequence", sa.BigInteger, nullable=False, comment="first message that states the usage"
+            "message_sequence",
+            sa.BigInteger,
+            comment="first message that states the usage; null: a posted event, which is never a copy",
         ),
         sa.Column(
             "at",

@@ -9,11 +9,13 @@ import re
 import secrets
 from hashlib import sha256
 from string import ascii_letters, digits
+from uuid import UUID
 
 from ash_server.errors import SecretMissing
 from ash_server.settings import Settings
 
 PREFIX = "ash_"
+WEBHOOK_PREFIX = "ash_webhook_"
 _LENGTH = 43
 """Characters of a random text: 256 bits."""
 _SHOWN = len(PREFIX) + 6
@@ -75,3 +77,11 @@ def read_or_create_secret(settings: Settings) -> bytes:
         finally:
             temporary.unlink()
     return read_secret(settings)
+
+
+def webhook_secret(settings: Settings, budget_id: UUID) -> str:
+    """Return the secret that signs the webhook of a budget. It is derived, so that none is stored.
+
+    Raises SecretMissing.
+    """
+    return WEBHOOK_PREFIX + digest(read_or_create_secret(settings), f"webhook/{budget_id}").hex()

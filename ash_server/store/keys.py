@@ -72,9 +72,9 @@ class AuditEntry(AshModel):
     """The first characters of the key."""
     action: str
     """`session.create`, `session.delete`, `session.export`, `message.delete`, `key.create`, `key.revoke`, `sign_in`,
-    `sign_out` or `sign_in.refused`."""
+    `sign_out`, `sign_in.refused`, `budget.set`, `budget.delete`, `webhook.delivered` or `webhook.failed`."""
     target: Omittable[str] = ABSENT
-    """The id of the session or of the key, `SESSION/SEQUENCE` of a message, or the address of a refused client."""
+    """The id of the session, key or budget, `SESSION/SEQUENCE` of a message, or the address of a refused client."""
     count: Omittable[int] = ABSENT
     """The number of refused sign-ins from the address within a minute; only for `sign_in.refused`."""
 

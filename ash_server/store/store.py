@@ -33,6 +33,7 @@ from psycopg import OperationalError
 from ash_server.errors import DatabaseUnavailable, TenantNotFound
 from ash_server.settings import Settings
 from ash_server.store.borrowed import Connections
+from ash_server.store.budgets import BudgetStore
 from ash_server.store.connections import tenants
 from ash_server.store.connections.cluster import count_workers
 from ash_server.store.connections.pool import (
@@ -78,6 +79,7 @@ class Store:
     transcripts: TranscriptStore
     usage: UsageStore
     keys: KeyStore
+    budgets: BudgetStore
 
     def __init__(self, connections: Connections, hub: Hub) -> None:
         self.hub = hub
@@ -93,6 +95,7 @@ class Store:
         self.transcripts = TranscriptStore(connections, wake)
         self.usage = UsageStore(connections, wake)
         self.keys = KeyStore(connections, wake)
+        self.budgets = BudgetStore(connections, wake)
         self._by_tenant = {self.tenant: self}
 
     @cached_property

@@ -341,7 +341,7 @@ async def _post_new(
                 new.append(PreparedEvent(event, counters.message_sequence))
                 if event["type"] in NOTED:
                     normalizer.observe(event)
-                    answers.add(normalizer.answers, counters.message_sequence)
+                    answers.add(normalizer.answers, None)
             appended.append(Appended(event["id"], known[0] if known else last, known is None))
         if new:
             rows = columns(new, may_have_chunks=counters.may_have_chunks)

@@ -233,7 +233,7 @@ class _Rebuild:
         if posted.content is not None:
             event = msgspec.json.decode(posted.content)
             self.normalizer.observe(event)
-            self._answers.add(self.normalizer.answers, posted.message_sequence)
+            self._answers.add(self.normalizer.answers, None)
         self.issues = self.issues.add([event])
         self.may_have_chunks |= posted.type in CHUNKS
         self.written += 1

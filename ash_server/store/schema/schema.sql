@@ -35,7 +35,7 @@ $$;
 
 -- Tables, written by `make schema` from tables.py.
 
-INSERT INTO alembic_version VALUES ('0025');
+INSERT INTO alembic_version VALUES ('0026');
 
 -- sessions
 
@@ -226,7 +226,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON open_texts TO ash_app;
 CREATE TABLE answers (
     session_id UUID NOT NULL,
     key TEXT NOT NULL,
-    message_sequence BIGINT NOT NULL,
+    message_sequence BIGINT,
     at TIMESTAMP WITH TIME ZONE NOT NULL,
     model TEXT NOT NULL,
     service_tier TEXT NOT NULL,
@@ -251,7 +251,7 @@ CREATE TABLE answers (
     CONSTRAINT answers_pkey PRIMARY KEY (session_id, key)
 );
 COMMENT ON COLUMN answers.key IS 'digest of the name of the answer, or of its place';
-COMMENT ON COLUMN answers.message_sequence IS 'first message that states the usage';
+COMMENT ON COLUMN answers.message_sequence IS 'first message that states the usage; null: a posted event, which is never a copy';
 COMMENT ON COLUMN answers.at IS 'first known time; -infinity: unknown';
 COMMENT ON COLUMN answers.service_tier IS 'empty: standard';
 COMMENT ON COLUMN answers.speed IS 'empty: standard';
@@ -455,6 +455,42 @@ CREATE INDEX audit_tenant_idx ON audit (tenant, id);
 COMMENT ON COLUMN audit.key_id IS 'null: a command run on the database';
 COMMENT ON COLUMN audit.target IS 'id of a session or key, or address of a client';
 COMMENT ON COLUMN audit.count IS 'number of refused sign-ins within a minute';
+
+-- budgets
+
+CREATE TABLE budgets (
+    id UUID NOT NULL,
+    tenant INTEGER NOT NULL,
+    limit_nano_usd BIGINT NOT NULL,
+    period TEXT NOT NULL,
+    timezone TEXT NOT NULL,
+    project TEXT NOT NULL,
+    webhook_url TEXT,
+    created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+    CONSTRAINT budgets_pkey PRIMARY KEY (id),
+    CONSTRAINT budgets_tenant_period_project_key UNIQUE (tenant, period, project),
+    CONSTRAINT budgets_limit_check CHECK (limit_nano_usd > 0),
+    CONSTRAINT budgets_period_check CHECK (period IN ('day', 'week', 'month')),
+    CONSTRAINT budgets_tenant_fkey FOREIGN KEY(tenant) REFERENCES tenants (number)
+);
+COMMENT ON COLUMN budgets.limit_nano_usd IS 'limit, in 10^-9 US dollars';
+COMMENT ON COLUMN budgets.timezone IS 'IANA name of the zone where periods begin';
+COMMENT ON COLUMN budgets.project IS 'empty: all projects';
+
+-- budget_notices
+
+CREATE TABLE budget_notices (
+    budget_id UUID NOT NULL,
+    period_start TIMESTAMP WITH TIME ZONE NOT NULL,
+    spent_nano_usd BIGINT NOT NULL,
+    passed_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+    attempts SMALLINT DEFAULT '0' NOT NULL,
+    next_attempt_at TIMESTAMP WITH TIME ZONE,
+    CONSTRAINT budget_notices_pkey PRIMARY KEY (budget_id, period_start),
+    CONSTRAINT budget_notices_budget_id_fkey FOREIGN KEY(budget_id) REFERENCES budgets (id) ON DELETE CASCADE
+);
+COMMENT ON COLUMN budget_notices.spent_nano_usd IS 'cost when it was passed, in 10^-9 US dollars';
+COMMENT ON COLUMN budget_notices.next_attempt_at IS 'null: the webhook is not sent again';
 
 -- End of the tables.
 

@@ -316,7 +316,11 @@ answers = Table(
     metadata,
     Column("session_id", Uuid, nullable=False),
     Column("key", Text, nullable=False, comment="digest of the name of the answer, or of its place"),
-    Column("message_sequence", BigInteger, nullable=False, comment="first message that states the usage"),
+    Column(
+        "message_sequence",
+        BigInteger,
+        comment="first message that states the usage; null: a posted event, which is never a copy",
+    ),
     Column("at", Moment, nullable=False, comment="first known time; -infinity: unknown"),
     *_usage_kind(),
     Column("folder", Text, nullable=False, comment="working folder of the agent; empty: unknown"),
@@ -470,4 +474,35 @@ audit = Table(
     Column("target", Text, comment="id of a session or key, or address of a client"),
     Column("count", Integer, comment="number of refused sign-ins within a minute"),
     Index("audit_tenant_idx", "tenant", "id"),
+)
+
+budgets = Table(
+    "budgets",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("tenant", Integer, ForeignKey("tenants.number"), nullable=False),
+    Column("limit_nano_usd", BigInteger, nullable=False, comment="limit, in 10^-9 US dollars"),
+    Column("period", Text, nullable=False),
+    Column("timezone", Text, nullable=False, comment="IANA name of the zone where periods begin"),
+    Column("project", Text, nullable=False, comment="empty: all projects"),
+    Column("webhook_url", Text),
+    Column("created_at", Moment, nullable=False, server_default=func.now()),
+    UniqueConstraint("tenant", "period", "project"),
+    CheckConstraint("limit_nano_usd > 0", name="limit"),
+    CheckConstraint("period IN ('day', 'week', 'month')", name="period"),
+)
+
+# Budgets that were passed, once for each period, and the attempts to send their webhooks.
+budget_notices = Table(
+    "budget_notices",
+    metadata,
+    Column("budget_id", Uuid, ForeignKey("budgets.id", ondelete="CASCADE"), nullable=False),
+    Column("period_start", Moment, nullable=False),
+    Column(
+        "spent_nano_usd", BigInteger, nullable=False, comment="cost when it was passed, in 10^-9 US dollars"
+    ),
+    Column("passed_at", Moment, nullable=False, server_default=func.now()),
+    Column("attempts", SmallInteger, nullable=False, server_default="0"),
+    Column("next_attempt_at", Moment, comment="null: the webhook is not sent again"),
+    PrimaryKeyConstraint("budget_id", "period_start"),
 )

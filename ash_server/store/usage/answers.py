@@ -32,7 +32,8 @@ SQL = statements(__file__)
 class StatedUsage(NamedTuple):
     """The usage of an answer with its place and its time, which are the first ones."""
 
-    message_sequence: int
+    message_sequence: int | None
+    """None: a posted event states it."""
     time: int | None
     usage: AnswerUsage
 
@@ -50,8 +51,8 @@ class AnswerUsages:
     def __iter__(self) -> Iterator[StatedUsage]:
         return iter(self._by_key.values())
 
-    def add(self, usages: Iterable[AnswerUsage], message_sequence: int) -> None:
-        """Add what a message states; `message_sequence` is the message, or the last one before a posted event."""
+    def add(self, usages: Iterable[AnswerUsage], message_sequence: int | None) -> None:
+        """Add what a message states, or a posted event without a sequence."""
         for usage in usages:
             if usage.settles_turn:
                 self._settle(usage.turn)

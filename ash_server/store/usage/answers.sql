@@ -22,7 +22,7 @@ session_id, quarter, {kind}, is_copy
 -- fragment: sums
 -- The sums of answers with a sign.
 session_id, date_bin('15 minutes', at, '2000-01-01Z') AS quarter, {kind},
-    message_sequence <= coalesce(copied_messages, 0) AS is_copy, sum(sign) AS answers,
+    coalesce(message_sequence <= copied_messages, false) AS is_copy, sum(sign) AS answers,
     sum(sign * input_tokens) AS input_tokens, sum(sign * cache_read_tokens) AS cache_read_tokens,
     sum(sign * cache_write_5m_tokens) AS cache_write_5m_tokens,
     sum(sign * cache_write_1h_tokens) AS cache_write_1h_tokens, sum(sign * output_tokens) AS output_tokens,

@@ -145,7 +145,14 @@ def test_key_is_sent_to_its_server_only(tmp_path: Path, monkeypatch: pytest.Monk
 def test_imports_little() -> None:
     """Each import delays a line that Claude Code waits for."""
     ran = subprocess.run(
-        [sys.executable, "-X", "importtime", COMMAND, "statusline"],
+        [
+            sys.executable,
+            "-X",
+            "importtime",
+            "-c",
+            "from ash_server.cli.entry import main; main()",
+            "statusline",
+        ],
         input=b"{}",
         capture_output=True,
         env={**os.environ, "ASH_URL": "http://127.0.0.1:1"},

@@ -348,3 +348,21 @@ async def test_append_without_usage_runs_no_statement_for_it(
 
     assert without == []
     assert [query for query in executed if "answers" in query]
+
+
+async def test_posted_events_are_never_copies(store: Store, connection: AsyncConnection) -> None:
+    session = await store.sessions.create(source="claude")
+    usage = {"input_tokens": 5, "output_tokens": 6, "total_tokens": 11}
+    ends = [{"type": "turn_end", "turnId": turn, "payload": {"usage": usage}} for turn in ("t", "u")]
+    await store.events.append(session.id, ends[0])
+    await store.messages.append(session.id, LINES[:2])
+    await store.events.append(session.id, ends[1])
+    await connection.execute("UPDATE sessions SET copied_messages = 2")
+
+    await store.messages.reindex(session.id)
+    cursor = await connection.execute("SELECT message_sequence FROM answers WHERE NOT is_request")
+    rollups = await connection.execute(
+        "SELECT is_copy, sum(answers) FROM usage_rollups WHERE NOT is_request GROUP BY 1"
+    )
+    assert await cursor.fetchall() == [(None,), (None,)]
+    assert await rollups.fetchall() == [(False, 2)]

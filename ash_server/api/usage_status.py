@@ -1,0 +1,96 @@
+"""The costs that the status line of Claude Code shows."""
+
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Annotated
+
+from litestar import Controller, get
+from litestar.datastructures import State
+from litestar.params import QueryParameter
+from pydantic import Field
+
+from ash_server.api.http.dependencies import InjectedReader
+from ash_server.api.http.problems import READ_ERRORS, error_responses
+from ash_server.prices import Prices
+from ash_server.prices.errors import PricesError
+from ash_server.store import Store
+from ash_server.store.text import ONE_LINE
+from ash_shared.model.base import ABSENT, AshModel, Omittable
+from ash_shared.model.usage_report import UsageBlock, UsageCounts, UsageRow
+
+_RECENT = timedelta(days=2)
+"""Blocks begin with a request and last five hours, so earlier usage hardly moves the active one."""
+
+
+class BlockUsage(UsageCounts):
+    """The usage of the active five-hour block."""
+
+    ends_at_seconds: int = Field(alias="endsAtSeconds")
+    """The end of the block, in seconds since 1970."""
+
+
+class UsageStatus(AshModel):
+    """The usage of a session, of a day and of the active five-hour block."""
+
+    session: Omittable[UsageCounts] = ABSENT
+    """With its subagents; absent if no session or several have the id."""
+    today: UsageCounts
+    """Since the requested time."""
+    block: Omittable[BlockUsage] = ABSENT
+    """Absent without usage in the last five hours."""
+
+
+class UsageStatusController(Controller):
+    path = "/api/usage/status"
+    tags = ("usage",)
+
+    @get(
+        operation_id="getUsageStatus",
+        response_description="The usage.",
+        responses=error_responses(*READ_ERRORS, PricesError),
+    )
+    async def get(
+        self,
+        reader: InjectedReader,
+        state: State,
+        session: Annotated[
+            str | None,
+            QueryParameter(
+                min_length=1,
+                max_length=1000,
+                pattern=ONE_LINE,
+                description="The id that the agent has given the session, or an id or external id in Ash.",
+            ),
+        ] = None,
+        since: Annotated[
+            int | None,
+            QueryParameter(
+                ge=0, le=253_402_300_799, description="The start of the day, in seconds since 1970."
+            ),
+        ] = None,
+    ) -> UsageStatus:
+        """Read the costs for a status line.
+
+        Returns the usage of a session, of today and of the active five-hour block, as `ash statusline` shows them.
+        """
+        prices = await state.prices.get()
+        now = datetime.now(UTC)
+        start = now.replace(hour=0, minute=0) if since is None else datetime.fromtimestamp(since, UTC)
+        return await reader(lambda store: _read_status(store, prices, session, start, now))
+
+
+async def _read_status(
+    store: Store, prices: Prices, session: str | None, start: datetime, now: datetime
+) -> UsageStatus:
+    report = partial(store.usage.report, prices=prices)
+    matches = [] if session is None else await store.sessions.find(session)
+    own = await report(by=(), session=matches[0].id) if len(matches) == 1 else None
+    today = await report(by=(), since=start)
+    blocks = await report(by=("block",), since=now - _RECENT)
+    active = [_to_block(row, row.window) for row in blocks.rows if row.window and row.window.is_active]
+    return UsageStatus(session=own and own.totals, today=today.totals, block=active[0] if active else None)
+
+
+def _to_block(row: UsageRow, window: UsageBlock) -> BlockUsage:
+    counts = row.model_dump(include=set(UsageCounts.model_fields), by_alias=False)
+    return BlockUsage(**counts, ends_at_seconds=round(window.end.timestamp()))

@@ -1,0 +1,61 @@
+"""`ash budget`: set, list and delete budgets."""
+
+import re
+
+import pytest
+
+from tests.server.cli.test_cli import Ash, ash
+
+__all__ = ["ash"]
+
+
+def test_set_list_and_delete(ash: Ash) -> None:
+    assert ash("budget", "list").out == "no budgets; set one with `ash budget set 50/month`\n"
+
+    first = ash("budget", "set", "50/month", "--timezone", "Europe/Berlin")
+    second = ash(
+        "budget", "set", "$2.5/day", "--project", "/work/site", "--webhook", "https://hooks.example.com/a"
+    )
+    assert re.sub(r"\d{4}-\d\d-\d\d", "DAY", first.out) == (
+        "the budget is $50.00 per month; $0.00 since DAY (0%)\n"
+    )
+    assert re.sub(r"\d{4}-\d\d-\d\d", "DAY", second.out).splitlines()[0] == (
+        "the budget of /work/site is $2.50 per day; $0.00 since DAY (0%)"
+    )
+    assert re.fullmatch(
+        "the secret of its webhook, shown only now: ash_webhook_[0-9a-f]{64}", second.out.splitlines()[1]
+    )
+
+    _, *rows = ash("budget", "list").out.splitlines()
+    assert [re.split(r" {2,}", row.strip())[:1] + re.split(r" {2,}", row.strip())[4:-1] for row in rows] == [
+        ["$50.00/month", "all"],
+        ["$2.50/day", "/work/site", "yes"],
+    ]
+    ids = [row.split()[-1] for row in rows]
+    assert ash("budget", "delete", ids[0]).out == "deleted\n"
+    missing = ash("budget", "delete", ids[0])
+    assert (missing.code, missing.out) == (1, "")
+    assert "no budget has an id that begins with" in missing.err
+    assert len(ash("budget", "list").out.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["50"], "such as 50/month"),
+        (["50/year"], "such as 50/month"),
+        (["0/month"], "such as 50/month"),
+        (["-5/month"], "No such option"),
+        (["1e3/month"], "such as 50/month"),
+        (["nan/day"], "such as 50/month"),
+        (["9999999999/day"], "such as 50/month"),
+        (["1/day", "--timezone", "Mars"], "time zone"),
+        (["1/day", "--webhook", "http://hooks.example.com"], "begins with https://"),
+        (["1/day", "--project", ""], "empty"),
+    ],
+)
+def test_refused_budgets(ash: Ash, arguments: list[str], message: str) -> None:
+    done = ash("budget", "set", *arguments)
+
+    assert (done.code in (1, 2), done.out) == (True, "")
+    assert message in done.err
