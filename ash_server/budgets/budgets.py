@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from ash_server.budgets.periods import period_at, time_zone
+from ash_server.budgets.periods import period_at
 from ash_server.budgets.spending import spent_nano_usd
 from ash_server.budgets.webhook import check_webhook_url
 from ash_server.ids import uuid7
@@ -16,6 +16,7 @@ from ash_server.store import Store
 from ash_server.store.budgets import StoredBudget
 from ash_server.store.keys import Key
 from ash_server.store.text import check_text
+from ash_server.store.usage.reports import zone_of
 from ash_shared.model.budget import MAX_BUDGET_USD, Budget, BudgetPage, BudgetPeriod, SetBudget
 
 _NANO = 10**9
@@ -51,7 +52,7 @@ class NewBudget(Struct, forbid_unknown_fields=True, rename="camel"):
 
 async def set_budget(store: Store, settings: Settings, new: NewBudget, key: Key | None = None) -> SetBudget:
     """Set a budget of the store's tenant. Raises InvalidParameter, NulByte, InvalidUtf8, SecretMissing."""
-    time_zone(new.timezone)
+    zone_of(new.timezone)
     check_text(new.project or "", "project")
     url = check_webhook_url(new.webhook_url) if new.webhook_url else None
     limit = int(Decimal(str(new.limit_usd)) * _NANO)
@@ -70,7 +71,7 @@ async def list_budgets(store: Store) -> BudgetPage:
 
 
 async def _with_spending(store: Store, budget: StoredBudget, now: datetime) -> Budget:
-    start, end = period_at(now, budget.period, time_zone(budget.timezone))
+    start, end = period_at(now, budget.period, zone_of(budget.timezone))
     spent = await spent_nano_usd(store, budget, start)
     return Budget(
         id=budget.id,

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import psycopg
 from prometheus_client import Gauge
 
-from ash_server.budgets.periods import period_at, time_zone
+from ash_server.budgets.periods import period_at
 from ash_server.budgets.spending import spent_nano_usd
 from ash_server.budgets.webhook import Delivery, WebhookFailed, deliver
 from ash_server.errors import AshError
@@ -18,6 +18,7 @@ from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_server.store.budgets import Notice
 from ash_server.store.connections.tenants import Tenant
+from ash_server.store.usage.reports import zone_of
 from ash_server.tasks import BackgroundTask
 
 _CHECK_SECONDS = 60.0
@@ -64,7 +65,7 @@ async def check_budgets(store: Store, settings: Settings, now: datetime | None =
 async def _record_passed(store: Store, tenant: Tenant, now: datetime) -> int:
     passed = 0
     for budget in await store.budgets.list_budgets(tenant):
-        start = period_at(now, budget.period, time_zone(budget.timezone)).start
+        start = period_at(now, budget.period, zone_of(budget.timezone)).start
         spent = await spent_nano_usd(store.for_tenant(tenant), budget, start)
         if spent <= budget.limit_nano_usd:
             continue
@@ -89,7 +90,7 @@ async def _send(store: Store, tenant: Tenant, notice: Notice, settings: Settings
 
 def webhook_body(notice: Notice) -> bytes:
     """Return the body of the webhook: sums, without the names of projects or sessions."""
-    start = notice.period_start.astimezone(time_zone(notice.timezone))
+    start = notice.period_start.astimezone(zone_of(notice.timezone))
     return json.dumps(
         {
             "id": str(notice.id),

@@ -5,21 +5,12 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from ash_server.errors import InvalidParameter
 from ash_shared.model.budget import BudgetPeriod
 
 
 class Period(NamedTuple):
     start: datetime
     end: datetime
-
-
-def time_zone(name: str) -> ZoneInfo:
-    """Raises InvalidParameter."""
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError):  # an unknown name, a path, a folder
-        raise InvalidParameter(f"{name!r} is no time zone such as Europe/Berlin or UTC") from None
 
 
 def period_at(now: datetime, period: BudgetPeriod, zone: ZoneInfo) -> Period:

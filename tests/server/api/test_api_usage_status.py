@@ -53,9 +53,7 @@ async def test_refused_queries(own_client: AsyncClient, query: dict[str, Any]) -
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_parameter")
 
 
-async def test_line_of_a_real_server(
-    server: str, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_line_of_a_real_server(server: str, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     await spend(store, 1.5, datetime.now(UTC), "s-1")
     monkeypatch.setenv("ASH_URL", server)
     monkeypatch.delenv("ASH_KEY", raising=False)
