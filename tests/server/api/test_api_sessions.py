@@ -1,20 +1,30 @@
 """Sessions over HTTP."""
 
+import json
+from base64 import urlsafe_b64encode
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 import pytest
 from httpx2 import AsyncClient
 
 from ash_server.store.sessions import session_id_for
+from tests.shared.records import claude
 
 UNKNOWN = "/api/sessions/5d3c5a6e-0c0f-4d0a-9d5e-000000000000"
 
 
 async def test_creates_a_session_with_given_fields(client: AsyncClient) -> None:
     parent = (await client.post("/api/sessions", json={})).json()["id"]
-    fields = {"source": "claude", "parentId": parent, "title": "Paths", "metadata": {"team": ["a", 1, None]}}
+    fields = {
+        "source": "claude",
+        "parentId": parent,
+        "title": "Ünïcode\nlines",
+        "metadata": {"team": ["a", 1]},
+    }
 
     created = await client.post("/api/sessions", json=fields)
 
@@ -34,67 +44,155 @@ async def test_creates_a_session_with_given_fields(client: AsyncClient) -> None:
     assert (await client.get(f"/api/sessions/{session['id']}")).json() == session
 
 
-async def test_external_id_gets_or_creates(client: AsyncClient) -> None:
+async def test_external_id_gets_or_creates_a_session_of_its_source(client: AsyncClient) -> None:
     named = {"source": "claude", "externalId": "projects/a/b.jsonl"}
 
     first = await client.post("/api/sessions", json={**named, "title": "First"})
     second = await client.post("/api/sessions", json={**named, "title": "Second"})
+    other = await client.post("/api/sessions", json={**named, "source": "codex"})
 
-    assert [first.status_code, second.status_code] == [201, 200]
+    assert [each.status_code for each in (first, second, other)] == [201, 200, 201]
     assert first.json() == second.json()
-    assert first.json()["id"] == str(session_id_for("claude", "projects/a/b.jsonl"))
+    assert first.json().items() >= {**named, "title": "First"}.items()
+    assert [each.json()["id"] for each in (first, other)] == [
+        str(session_id_for(source, "projects/a/b.jsonl")) for source in ("claude", "codex")
+    ]
 
 
-async def test_pages_are_newest_first_and_complete(own_client: AsyncClient) -> None:
-    ids = [(await own_client.post("/api/sessions", json={})).json()["id"] for _ in range(5)]
+async def test_pages_begin_with_the_last_change(own_client: AsyncClient) -> None:
+    ids = [(await own_client.post("/api/sessions", json={})).json()["id"] for _ in range(4)]
+    await own_client.post(f"/api/sessions/{ids[1]}/messages", json={"content": "hello"})
+    await own_client.patch(f"/api/sessions/{ids[0]}", json={"metadata": {"seen": True}})
+    order = [ids[0], ids[1], ids[3], ids[2]]
 
-    listed: list[str] = []
+    pages = {limit: await pages_of(own_client, limit) for limit in (1, 2, 3, 4)}
+
+    assert pages == {limit: [order[start : start + limit] for start in range(0, 4, limit)] for limit in pages}
+
+
+async def pages_of(client: AsyncClient, limit: int) -> list[list[str]]:
+    """Return the ids of each page."""
+    pages: list[list[str]] = []
     after: dict[str, str] = {}
-    while True:
-        page = (await own_client.get("/api/sessions", params={"limit": 2, **after})).json()
-        listed += [session["id"] for session in page["sessions"]]
+    while len(pages) < 9:  # an incorrect cursor repeats a page
+        page = (await client.get("/api/sessions", params={"limit": limit, **after})).json()
+        pages.append([session["id"] for session in page["sessions"]])
         if "nextAfter" not in page:
             break
         after = {"after": page["nextAfter"]}
+    return pages
 
-    assert listed == ids[::-1]
+
+async def test_cursor_of_another_time_zone(client: AsyncClient, session: str) -> None:
+    cursor = urlsafe_b64encode(b"2001-01-01T00:00:00+23:59 00000000-0000-0000-0000-000000000000").decode()
+
+    listed = await client.get("/api/sessions", params={"after": cursor})
+
+    assert listed.json() == {"sessions": []}
 
 
-@pytest.mark.parametrize(
-    ("query", "titles"),
-    [
-        ({}, ["Beta", "Alpha"]),
-        ({"source": "claude"}, ["Alpha"]),
-        ({"q": "bet"}, ["Beta"]),
-        ({"q": "elsewhere"}, ["Alpha"]),
-        ({"q": "bet", "source": "claude"}, []),
-        ({"q": "%"}, []),
-        ({"parentId": "00000000-0000-4000-8000-000000000000"}, ["Beta"]),
-        ({"providerSessionId": "none"}, []),
-        ({"externalId": "elsewhere"}, ["Alpha"]),
-        ({"externalId": "else"}, []),
-        ({"externalIdPrefix": "else"}, ["Alpha"]),
-        ({"reference": "elsewhere"}, ["Alpha"]),
-        ({"reference": "elsewhere", "source": "codex"}, []),
-        ({"reference": "else"}, []),
-        ({"reference": str(session_id_for("claude", "elsewhere"))[:8]}, ["Alpha"]),
-        ({"reference": session_id_for("claude", "elsewhere").hex[:3].upper()}, ["Alpha"]),
-        ({"since": "2026-11-02T09:00:00Z"}, ["Beta", "Alpha"]),
-        ({"until": "2026-11-02T09:00:00"}, []),
-        ({"errors": "true"}, []),
-        ({"errors": "false"}, ["Beta", "Alpha"]),
-    ],
-)
-async def test_list_filters(own_client: AsyncClient, query: dict[str, str], titles: list[str]) -> None:
-    await own_client.post(
-        "/api/sessions", json={"title": "Alpha", "source": "claude", "externalId": "elsewhere"}
-    )
-    parent = "00000000-0000-4000-8000-000000000000"
-    await own_client.post("/api/sessions", json={"title": "Beta", "parentId": parent})
+PARENT = "00000000-0000-4000-8000-000000000000"
+PARSER_ID = session_id_for("claude", "one.jsonl")
+LISTED_BY_FIELDS: dict[str, list[str]] = {
+    "": ["İstanbul", "100% done_", "Fix the PARSER"],
+    "source=codex": ["İstanbul", "100% done_"],
+    "q=parser": ["Fix the PARSER"],
+    "q=ONE.JSON": ["Fix the PARSER"],
+    "q=%25": ["100% done_"],
+    "q=.jsonl&source=codex": ["100% done_"],
+    "q='+OR+true+--": [],
+    f"parentId={PARENT}": ["İstanbul"],
+    "externalId=two.jsonl": ["100% done_"],
+    "externalId=two": [],
+    "externalIdPrefix=t": ["100% done_"],
+    "externalIdPrefix=%25": [],
+    "reference=one.jsonl": ["Fix the PARSER"],
+    "reference=one.jsonl&source=codex": [],
+    "reference=one": [],
+    f"reference={PARSER_ID.hex[:3].upper()}": ["Fix the PARSER"],
+}
 
-    listed = await own_client.get("/api/sessions", params=query)
 
-    assert [session["title"] for session in listed.json()["sessions"]] == titles
+async def test_lists_by_fields_of_sessions(own_client: AsyncClient) -> None:
+    for fields in (
+        {"source": "claude", "title": "Fix the PARSER", "externalId": "one.jsonl"},
+        {"source": "codex", "title": "100% done_", "externalId": "two.jsonl"},
+        {"source": "codex", "title": "İstanbul", "parentId": PARENT},
+    ):
+        await create(own_client, **fields)
+
+    assert {query: await titles(own_client, query) for query in LISTED_BY_FIELDS} == LISTED_BY_FIELDS
+
+
+LISTED_BY_MESSAGES: dict[str, list[str]] = {
+    "providerSessionId=theirs": ["late", "early"],
+    "providerSessionId='+OR+true+--": [],
+    "providerSessionId=theirs&since=2026-11-02T09:02:00Z": ["late"],
+    "providerSessionId=theirs&until=2026-11-02T09:02:00": ["early"],
+    "since=2026-11-02T09:00:00Z&until=2026-11-02T10:02:00%2B01:00": ["early"],
+    "errors=true": ["late"],
+    "errors=false": ["empty", "early"],
+}
+
+
+async def test_lists_by_values_of_messages(own_client: AsyncClient) -> None:
+    for minute, title in enumerate(("early", "late"), 1):
+        failed = {"type": "tool_result", "tool_use_id": "t", "content": "no", "is_error": title == "late"}
+        line = claude.line("user", [failed], sessionId="theirs", timestamp=f"2026-11-02T09:0{minute}:00Z")
+        await create(own_client, json.dumps(line), title=title)
+    await create(own_client, title="empty")
+
+    assert {query: await titles(own_client, query) for query in LISTED_BY_MESSAGES} == LISTED_BY_MESSAGES
+
+
+IN_SITE = ["claude", "codex", "cursor", "gemini", "opencode"]
+LISTED_BY_PROJECT: dict[str, list[str]] = {
+    "/home/ada/site": IN_SITE,
+    "/home/ada/site/": IN_SITE,
+    "site": ["claude", "codex", "cursor", "opencode", "windows"],
+    "docs": ["codex"],
+    "ada/site": ["claude", "codex", "cursor", "opencode"],
+    r"C:\Users\ada": ["windows"],
+    "it": [],
+    "/": [],
+    ".*": [],
+}
+
+
+async def test_lists_the_sessions_of_a_project(own_client: AsyncClient) -> None:
+    lines = {
+        "claude": '{"type":"user","cwd":"/home/ada/site","message":{"content":"hi"}}',
+        "codex": '{"type":"session_meta","payload":{"id":"1","cwd": "/home/ada/site/docs"}}',
+        "opencode": '{"id":"ses_1","projectID":"p","directory":"/home/ada/site"}',
+        "windows": r'{"type":"user","cwd":"C:\\Users\\ada\\site"}',
+        "gemini": json.dumps({"projectHash": sha256(b"/home/ada/site").hexdigest()}),
+        "sibling": '{"type":"user","cwd":"/home/ada/site-2"}',
+        "quoting": r'{"type":"user","message":{"content":"{\"cwd\":\"/home/ada/site\"}"}}',
+    }
+    for name, line in lines.items():
+        await create(own_client, line, source=name, externalId=name, title=name)
+    for title, folder in (("cursor", "home-ada-site"), ("cursor sibling", "home-ada-site-2")):
+        name = f"projects/{folder}/agent-transcripts/1.jsonl"
+        await create(own_client, source="cursor", externalId=name, title=title)
+
+    listed = {
+        project: sorted(await titles(own_client, urlencode({"project": project})))
+        for project in LISTED_BY_PROJECT
+    }
+    assert listed == LISTED_BY_PROJECT
+
+
+async def create(client: AsyncClient, *lines: str, **fields: str) -> None:
+    """Create a session with these messages."""
+    created = await client.post("/api/sessions", json=fields)
+    for line in lines:
+        address = f"/api/sessions/{created.json()['id']}/messages"
+        (await client.post(address, json={"content": line})).raise_for_status()
+
+
+async def titles(client: AsyncClient, query: str) -> list[str]:
+    listed = await client.get(f"/api/sessions?{query}")
+    return [session["title"] for session in listed.json()["sessions"]]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The table of bad inputs: which are stored, which are rejected and how, and that all stored ones can be read."""
 
 import json
+from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
@@ -521,19 +522,15 @@ MESSAGE_QUERIES = [
     *("limit=1&limit=2", "limit=1&limit=1", "nothing=1", "Limit=1", "limit", "=1", "limi%74=1&limit=1"),
     *("role=%ff", "role=%ED%A0%80", "role=%C0%80", "%ff=1", "type=\xff"),
 ]
+BEFORE_TIME = urlsafe_b64encode(b"0001-01-01T00:00:00+23:59 00000000-0000-0000-0000-000000000000").decode()
+"""The cursor of a time before the year 1."""
 SESSION_QUERIES = [
-    "source=",
-    "type=text",
-    "q=",
-    "q=%00",
+    *(f"{name}={value}" for name in ("source", "q") for value in ("", "%00")),
     "q=%ff",
-    "source=",
-    "source=%00",
-    "after=",
-    "after=abc",
-    "after=%00",
-    "limit=0",
     "type=text",
+    *(f"after={value}" for value in ("", "abc", "%00", "====", "%C3%A9", "2024", "MjAyNC0wMS0wMQ==")),
+    *(f"after={value}" for value in ("bm90IGEgdGltZSB4", BEFORE_TIME)),
+    *(f"limit={value}" for value in ("0", "-1", "1001")),
     *(f"parentId={value}" for value in ("", "1", "%7B0199f3a2-7c1e-7b3a-9d55-0c7b8f1f2e60%7D")),
     *(f"{name}={value}" for name in ("providerSessionId", "externalId") for value in ("", "%00")),
     *(f"{name}={value}" for name in ("since", "until") for value in ("", "now", "2026", "%00")),

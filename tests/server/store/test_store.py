@@ -294,7 +294,7 @@ async def test_rejects_invalid_limits_and_cursors(store: Store, session: UUID) -
         *(store.messages.list_messages(session, **page) for page in OUT_OF_RANGE),
         *(store.events.get_events(session, **page) for page in (*OUT_OF_RANGE, {"at": 0})),
         store.messages.list_messages_parsed(session, limit=1001),
-        store.sessions.list_sessions(limit=0),
+        *(store.sessions.list_sessions(limit=limit) for limit in (0, 1001)),
         store.sessions.list_sessions(after="?"),
         store.drift.report(limit=0),
         store.search.find("a", limit=0),
