@@ -13,9 +13,9 @@ from ash_server.ids import uuid7
 from ash_server.keys.digests import webhook_secret
 from ash_server.settings import Settings
 from ash_server.store import Store
-from ash_server.store.budgets import StoredBudget
 from ash_server.store.keys import Key
 from ash_server.store.text import check_text
+from ash_server.store.usage.budgets import StoredBudget
 from ash_server.store.usage.reports import zone_of
 from ash_shared.model.budget import MAX_BUDGET_USD, Budget, BudgetPage, BudgetPeriod, SetBudget
 

@@ -16,8 +16,8 @@ from ash_server.errors import AshError
 from ash_server.keys.digests import webhook_secret
 from ash_server.settings import Settings
 from ash_server.store import Store
-from ash_server.store.budgets import Notice
 from ash_server.store.connections.tenants import Tenant
+from ash_server.store.usage.budgets import Notice
 from ash_server.store.usage.reports import zone_of
 from ash_server.tasks import BackgroundTask
 

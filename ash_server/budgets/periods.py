@@ -8,15 +8,15 @@ from zoneinfo import ZoneInfo
 from ash_shared.model.budget import BudgetPeriod
 
 
-class Period(NamedTuple):
+class PeriodBounds(NamedTuple):
     start: datetime
     end: datetime
 
 
-def period_at(now: datetime, period: BudgetPeriod, zone: ZoneInfo) -> Period:
+def period_at(now: datetime, period: BudgetPeriod, zone: ZoneInfo) -> PeriodBounds:
     """Return the period that contains a time. It begins and ends at midnight in its zone; weeks begin on Mondays."""
     first, following = _DAYS[period](now.astimezone(zone).date())
-    return Period(_midnight(first, zone), _midnight(following, zone))
+    return PeriodBounds(_midnight(first, zone), _midnight(following, zone))
 
 
 def _midnight(day: date, zone: ZoneInfo) -> datetime:

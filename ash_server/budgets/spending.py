@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from ash_server.store import Store
-from ash_server.store.budgets import StoredBudget
+from ash_server.store.usage.budgets import StoredBudget
 
 _NANO = 10**9
 

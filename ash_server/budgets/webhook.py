@@ -20,7 +20,7 @@ _MAX_URL = 2000
 _NAT64 = b"\x00\x64\xff\x9b" + bytes(8)
 """Beginning of IPv6 addresses that a gateway translates to the IPv4 address at their end."""
 
-Address: TypeAlias = IPv4Address | IPv6Address
+IpAddress: TypeAlias = IPv4Address | IPv6Address
 
 
 class WebhookFailed(AshError):
@@ -92,7 +92,7 @@ async def deliver(delivery: Delivery, timestamp: int, allowed_hosts: Collection[
         raise WebhookFailed(f"the receiver answered {answer.status_code}")
 
 
-async def _resolve(parts: SplitResult, *, is_private_allowed: bool) -> Address:
+async def _resolve(parts: SplitResult, *, is_private_allowed: bool) -> IpAddress:
     """Return the address of a host. Raises WebhookFailed, also if one of its addresses is private."""
     host = parts.hostname or ""
     loop = asyncio.get_running_loop()
@@ -110,7 +110,7 @@ async def _resolve(parts: SplitResult, *, is_private_allowed: bool) -> Address:
     return addresses[0]
 
 
-def _is_public(address: Address) -> bool:
+def _is_public(address: IpAddress) -> bool:
     if isinstance(address, IPv6Address):
         embedded = address.ipv4_mapped or address.sixtofour
         if address.packed.startswith(_NAT64):

@@ -33,7 +33,6 @@ from psycopg import OperationalError
 from ash_server.errors import DatabaseUnavailable, TenantNotFound
 from ash_server.settings import Settings
 from ash_server.store.borrowed import Connections
-from ash_server.store.budgets import BudgetStore
 from ash_server.store.connections import tenants
 from ash_server.store.connections.cluster import count_workers
 from ash_server.store.connections.pool import (
@@ -54,6 +53,7 @@ from ash_server.store.messages import MessageStore
 from ash_server.store.schema.migrations import check_schema
 from ash_server.store.sessions import SessionStore
 from ash_server.store.transcripts import TranscriptStore
+from ash_server.store.usage.budgets import BudgetStore
 from ash_server.store.usage.reports import UsageStore
 
 if TYPE_CHECKING:

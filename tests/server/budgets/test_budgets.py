@@ -19,9 +19,9 @@ from ash_server.budgets.webhook import signature
 from ash_server.errors import InvalidParameter, NulByte
 from ash_server.settings import Settings
 from ash_server.store import Store
-from ash_server.store.budgets import MAX_BUDGETS, RETRY_SECONDS, BudgetNotFound, Notice
 from ash_server.store.connections.pool import direct_url
 from ash_server.store.connections.tenants import Tenant, get_or_create_tenant
+from ash_server.store.usage.budgets import MAX_BUDGETS, RETRY_SECONDS, BudgetNotFound, Notice
 
 NOON = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
 """Noon of today, so that a minute later is the same day."""
