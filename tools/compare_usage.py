@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 Row: TypeAlias = Mapping[str, Any]
 
-TOOLS = ("claude", "codex", "copilot", "gemini", "opencode")
+TOOLS = ("antigravity", "claude", "codex", "copilot", "gemini", "opencode")
 SOURCES = {"copilot": "copilot_cli", "gemini": "gemini_cli"}
 """Ash's names, where they differ."""
 RECORDED_COSTS = ("opencode",)
