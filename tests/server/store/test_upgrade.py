@@ -306,7 +306,7 @@ def read_scopes(url: str) -> list[list[str]]:
 
 
 async def test_newest_schema_can_be_left_and_entered_again(database_url: str) -> None:
-    """The newest migration keeps a store's content, in both directions."""
+    """The newest migration keeps a store's content, in both directions, except for what `ash reindex` derives."""
     async with Store.open(database_url) as store:
         for path in (*PATHS, *SAMPLES[:2]):
             await import_file(store, path, path.name, identify=True)
@@ -317,10 +317,16 @@ async def test_newest_schema_can_be_left_and_entered_again(database_url: str) ->
     assert read_rows(database_url) == before
 
 
+NEW_COLUMNS = ["machine", "key_id", "project"]
+"""The columns of sessions that the newest migration adds."""
+
+
 def read_rows(url: str) -> list[Any]:
     with psycopg.connect(url) as conn:
         tables = ("sessions", "messages", "events_full")
         return [
-            conn.execute(f"SELECT each.* FROM {name} AS each ORDER BY each::text").fetchall()
+            conn.execute(
+                f"SELECT to_jsonb(each) - %s::text[] AS row FROM {name} AS each ORDER BY 1", [NEW_COLUMNS]
+            ).fetchall()
             for name in tables
         ]
