@@ -150,6 +150,8 @@ def empty_database(url: str) -> None:
         for table in (
             "events",
             "messages",
+            "answers",
+            "usage_rollups",
             "sessions",
             "answers",
             "usage_rollups",
