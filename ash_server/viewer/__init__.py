@@ -18,13 +18,13 @@ from ash_server.viewer.bundle import bundle, bundle_library
 FOLDER = Path(__file__).parent
 
 _LOG_STYLES = ("tokens", "base", "icons", "prose", "code", "chat", "tools")
-STYLES = (*_LOG_STYLES, "bar", "page", "panels", "sessions", "filters", "print")
+STYLES = (*_LOG_STYLES, "bar", "page", "panels", "sessions", "usage", "filters", "print")
 """Style sheets, in cascade order."""
 
 BUNDLED_STYLE = "bundled.css"
 _BUNDLED = "bundled/"
 _RENDERER = "render/chat-renderer.js"
-_ENTRIES = ("session-page.js", "sessions-page.js")
+_ENTRIES = ("session-page.js", "sessions-page.js", "usage-page.js")
 
 _MEDIA_TYPES: Mapping[str, str] = {
     ".js": "text/javascript",

@@ -1,7 +1,7 @@
-import { getJson, withQuery } from "./lib/api.js";
+import { getJson, likePage, withQuery } from "./lib/api.js";
 import { blurActiveElement, el } from "./lib/dom.js";
-import { helpButton, isTextField, listenForKeys } from "./lib/keyboard.js";
-import { themeToggle } from "./lib/theme.js";
+import { isTextField, listenForKeys } from "./lib/keyboard.js";
+import { pageHeader } from "./lib/page-header.js";
 import { NO_FILTERS, filtersUrl, isNarrowed, parseFilters, withoutFilters } from "./sessions/list-filters.js";
 import { ListView } from "./sessions/list-view.js";
 import { readScrollPosition, restoreScrollPosition } from "./sessions/scroll-position.js";
@@ -40,7 +40,7 @@ class SessionsPage {
     this.contents = el("div");
     const line = el("div", { class: "list-line" }, this.status, this.connection);
     const main = el("main", { class: "sessions", id: "sessions" }, this.form.element, line, this.contents);
-    document.body.append(pageHeader(listenForKeys(this.shortcuts())), main);
+    document.body.append(pageHeader("h1", links(), listenForKeys(this.shortcuts())), main);
   }
 
   async start() {
@@ -181,24 +181,14 @@ class SessionsPage {
   }
 }
 
+/** @returns {[name: string, href: string][]} */
+function links() {
+  return [["Usage", likePage("/usage")], ["API", "/docs"]];
+}
+
 /** Change the state of the current history entry. */
 function updateHistoryState(changes) {
   history.replaceState({ ...history.state, ...changes }, "");
-}
-
-function pageHeader(openHelp) {
-  return el(
-    "header",
-    { class: "page-header" },
-    el("h1", { class: "wordmark" }, el("a", { href: "/" }, "Ash")),
-    el("nav", { class: "header-links", "aria-label": "Ash" }, el("a", { href: "/docs" }, "API"), signOutLink()),
-    helpButton(openHelp),
-    themeToggle(),
-  );
-}
-
-function signOutLink() {
-  return document.body.dataset.client === "browser" && el("a", { href: "/logout" }, "Sign out");
 }
 
 new SessionsPage().start();

@@ -1,4 +1,4 @@
-"""Accessibility of both pages: keyboard, screen readers, phones, reduced motion."""
+"""Accessibility of all pages: keyboard, screen readers, phones, reduced motion."""
 
 import json
 import time
@@ -124,7 +124,7 @@ async def visiting(browser: Browser, complaints: list[str], address: str, look: 
         await watch(context, complaints)
         page = await context.new_page()
         await page.goto(address)
-        await expect(page.locator(".turn, .session-row, .hit").first).to_be_visible()
+        await expect(page.locator(".turn, .session-row, .hit, .usage-totals").first).to_be_visible()
         await page.evaluate(AXE)
         yield page
         await settle(page)
@@ -196,7 +196,27 @@ async def test_sessions_page(
     assert violations == {what: [] for what in violations}
 
 
-@pytest.mark.parametrize("place", ["a session", "all sessions"])
+@pytest.mark.parametrize("look", slow_unless(QUICK_LOOKS.__contains__, LOOKS))
+async def test_usage_page(
+    browser: Browser, complaints: list[str], ash: str, samples: dict[str, str], look: str
+) -> None:
+    violations = {}
+    for by in ("month", "session"):
+        async with visiting(browser, complaints, usage_address(ash, by), look) as page:
+            await page.get_by_text("Dates").click()
+            await page.get_by_role("button", name="Each row by model").click()
+            await settle(page)
+            violations[by] = [*await page.evaluate(VIOLATIONS), *await page.evaluate(TOO_WIDE)]
+
+    assert violations == {"month": [], "session": []}
+
+
+def usage_address(ash: str, by: str) -> str:
+    query = {"source": SOURCE, "since": "all", "by": by, "parts": "model"}
+    return str(httpx2.URL(ash, path="/usage", params=query))
+
+
+@pytest.mark.parametrize("place", ["a session", "all sessions", "usage"])
 @pytest.mark.parametrize("look", QUICK_LOOKS)
 async def test_keyboard_reaches_every_control(
     browser: Browser, complaints: list[str], ash: str, samples: dict[str, str], place: str, look: str
@@ -204,6 +224,7 @@ async def test_keyboard_reaches_every_control(
     addresses = {
         "a session": samples["tide-clock"],
         "all sessions": str(httpx2.URL(ash, path="/", params={"source": SOURCE})),
+        "usage": usage_address(ash, "month"),
     }
     async with visiting(browser, complaints, addresses[place], look) as page:
         await page.evaluate(OPEN)

@@ -1,4 +1,4 @@
-"""Text has a contrast of at least 4.5 to 1 (WCAG AA) on all backgrounds, in both themes."""
+"""Text has a contrast of at least 4.5 to 1 (WCAG AA) on all backgrounds, in both themes, and bars of 3 to 1."""
 
 import re
 from collections.abc import Iterator
@@ -11,9 +11,11 @@ import ash_server
 
 STYLES = Path(ash_server.__file__).parent / "viewer" / "styles"
 LEAST = 4.5
+LEAST_OF_GRAPHICS = 3
 
 THEMES = ("light", "dark")
 WORDS = ("text", "muted", "accent", "tool", "think", "ok", "err")
+SERIES = (*(f"series-{number}" for number in range(1, 8)), "series-other")
 TERMINAL = tuple(f"ansi-{number}" for number in range(16))
 PAIRS = (
     *product(WORDS, ("bg", "surface", "raised", "hover", "user", "add", "del")),
@@ -36,6 +38,16 @@ RGB = tuple[float, float, float]
 
 def test_text_contrast() -> None:
     assert list(_too_faint(_colours(None))) == []
+
+
+@pytest.mark.parametrize("medium", [None, "prefers-contrast"])
+def test_bars_contrast_with_the_page(medium: str | None) -> None:
+    colours = _colours(medium)
+    ratios = {
+        (theme, name): _ratio(colours[theme][name], colours[theme]["bg"])
+        for theme, name in product(THEMES, SERIES)
+    }
+    assert {bar: ratio for bar, ratio in ratios.items() if ratio < LEAST_OF_GRAPHICS} == {}
 
 
 def test_high_contrast_theme_has_more_contrast() -> None:

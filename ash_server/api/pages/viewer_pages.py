@@ -136,12 +136,11 @@ class PageController(Controller):
 
     @route("/", http_method=_READ_METHODS, opt=ANY_QUERY)
     async def sessions(self, request: AnyRequest) -> Response[bytes]:
-        client = client_of(request.scope)
-        values = {
-            "client": "browser" if client.is_browser else "",
-            "tenant": client.tenant.name if client.key else "",
-        }
-        return await asyncio.to_thread(render_shell, "sessions", values)
+        return await asyncio.to_thread(render_shell, "sessions", _client_texts(request))
+
+    @route("/usage", http_method=_READ_METHODS, opt=ANY_QUERY)
+    async def usage(self, request: AnyRequest) -> Response[bytes]:
+        return await asyncio.to_thread(render_shell, "usage", _client_texts(request))
 
     @route("/sessions", http_method=_READ_METHODS, opt=ANY_QUERY)
     async def redirect_to_list(self, request: AnyRequest) -> Response[bytes]:
@@ -157,6 +156,14 @@ class PageController(Controller):
         if path != canonical:
             return _redirect(request, f"/sessions/{canonical}")
         return await _session_response(request, store, session, suffix)
+
+
+def _client_texts(request: AnyRequest) -> dict[str, str]:
+    client = client_of(request.scope)
+    return {
+        "client": "browser" if client.is_browser else "",
+        "tenant": client.tenant.name if client.key else "",
+    }
 
 
 class AssetController(Controller):

@@ -1,12 +1,34 @@
 const plain = new Intl.NumberFormat();
-const MONEY = /** @type {const} */ ({ style: "currency", currency: "USD", maximumSignificantDigits: 3 });
+const compact = new Intl.NumberFormat(undefined, { notation: "compact", maximumSignificantDigits: 3 });
+const DOLLARS = /** @type {const} */ ({ style: "currency", currency: "USD", currencyDisplay: "narrowSymbol" });
+const cents = new Intl.NumberFormat(undefined, DOLLARS);
+const MIN_CENTS = 0.005;
+const MONEY = /** @type {const} */ ({ ...DOLLARS, maximumSignificantDigits: 3 });
 
 export function formatNumber(value) {
   return plain.format(value);
 }
 
+/** Dollars and cents; below a dollar, three digits. */
 export function formatDollars(value) {
-  return value.toLocaleString(undefined, MONEY);
+  return Math.abs(value) >= 1 ? cents.format(value) : value.toLocaleString(undefined, MONEY);
+}
+
+/** A count with at most three digits: "1.23M". */
+export function formatCompact(value) {
+  return compact.format(value);
+}
+
+/** Dollars and cents. */
+export function formatCents(value) {
+  return value > 0 && value < MIN_CENTS ? `<${cents.format(0.01)}` : cents.format(value);
+}
+
+/** A share of a whole, in percent. */
+export function formatShare(part, whole) {
+  if (!(whole > 0)) return "";
+  const percent = (100 * part) / whole;
+  return percent > 0 && percent < 0.05 ? "<0.1%" : `${percent.toFixed(1)}%`;
 }
 
 /** A count with its noun: "2 failures", "1 failure". */

@@ -2,6 +2,7 @@
 import { withQuery } from "../lib/api.js";
 import { lastActivity } from "./session-groups.js";
 import { agentOf } from "../lib/source-names.js";
+import { midnight, readDate, startOfDate, toIso } from "../lib/time-span.js";
 import { oneLine } from "../lib/title-text.js";
 
 export const NO_FILTERS = { q: "", source: "", since: "", until: "", errors: "", tools: "" };
@@ -9,13 +10,11 @@ export const NO_FILTERS = { q: "", source: "", since: "", until: "", errors: "",
 /** Days before today, by the name in the address. */
 export const SPANS = { today: 0, "7d": 6, "30d": 29 };
 
-const DATE = /^\d{4}-\d\d-\d\d$/;
-
 const READERS = {
   q: oneLine,
   source: (text) => text.trim(),
-  since: (text) => (Object.hasOwn(SPANS, text) ? text : date(text)),
-  until: date,
+  since: (text) => (Object.hasOwn(SPANS, text) ? text : readDate(text)),
+  until: readDate,
   errors: flag,
   tools: flag,
 };
@@ -56,29 +55,16 @@ export function matchesFilters(session, { source, since, until, errors }, now) {
   );
 }
 
-function date(text) {
-  return DATE.test(text) && !Number.isNaN(Date.parse(`${text}T00:00`)) ? text : "";
-}
-
 function flag(text) {
   return text === "true" ? text : "";
 }
 
 function startTime(since, now) {
   if (!since) return undefined;
-  return Object.hasOwn(SPANS, since) ? midnight(now, -SPANS[since]) : Date.parse(`${since}T00:00`);
+  return Object.hasOwn(SPANS, since) ? midnight(now, -SPANS[since]) : startOfDate(since);
 }
 
 /** The end of the named day, which is included. */
 function endTime(until) {
-  return until ? midnight(Date.parse(`${until}T00:00`), 1) : undefined;
-}
-
-function midnight(milliseconds, days) {
-  const day = new Date(milliseconds);
-  return new Date(day.getFullYear(), day.getMonth(), day.getDate() + days).getTime();
-}
-
-function toIso(milliseconds) {
-  return milliseconds === undefined ? undefined : new Date(milliseconds).toISOString();
+  return until ? startOfDate(until, 1) : undefined;
 }

@@ -61,6 +61,13 @@ async def test_list_page(client: AsyncClient) -> None:
     assert f'<script defer src="{viewer().root}/bundled/sessions-page.js"></script>' in page.text
 
 
+async def test_usage_page(client: AsyncClient) -> None:
+    page = await client.get("/usage", params={"since": "7d", "by": "model"}, headers=BROWSER)
+
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert f'<script defer src="{viewer().root}/bundled/usage-page.js"></script>' in page.text
+
+
 async def test_session_page_contains_its_id(client: AsyncClient, session_id: str) -> None:
     page = await client.get(f"/sessions/{session_id}", headers=BROWSER)
 

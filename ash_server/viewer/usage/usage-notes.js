@@ -1,0 +1,82 @@
+/** Notes below the figures: usage without a price, estimates, and usage that is missing. */
+import { el } from "../lib/dom.js";
+import { formatNumber, pluralize } from "../lib/number-format.js";
+import { commandLine } from "../lib/placeholders.js";
+import { sourceName } from "../lib/source-names.js";
+import { allTokens, costText } from "./usage-figures.js";
+
+/** Why a cost is missing or an estimate, as in ash_server/prices/costs.py. */
+const REASONS = {
+  no_model: "the record names no model",
+  unknown_model: "no price list has this model",
+  no_price: "the price list lacks a price for some of these tokens",
+  unknown_rate: "no rate is published for this service tier, speed or region",
+  unknown_time: "the time is unknown, and the price has changed",
+  unknown_threshold: "the price depends on a number of input tokens that the stored sums do not distinguish",
+  several_requests: "a total of several requests, priced as if each were a short one",
+  assumed_rate: "the record names only the requested service tier; the standard price is assumed",
+  later_rate: "rates of this service tier are known from a later day only",
+  no_search_price: "the price list has no price for web searches",
+};
+
+/** @param {any} report */
+export function notes(report) {
+  const all = [withoutFacts(report), omitted(report), unpriced(report), estimated(report), about(report)];
+  return all.filter((note) => note !== undefined);
+}
+
+function withoutFacts({ sessionsWithoutFacts: count }) {
+  if (!count) return undefined;
+  const text = `The figures lack ${pluralize(count, "session")} that an earlier version of Ash stored. To add them:`;
+  return el("section", { class: "usage-note" }, el("p", {}, text), commandLine("ash reindex"));
+}
+
+function omitted({ omittedRows: count }) {
+  if (!count) return undefined;
+  return el("p", { class: "usage-note" }, `The bars and the table lack ${pluralize(count, "row")}. The totals include them.`);
+}
+
+function unpriced({ unpriced: models }) {
+  if (!models.length) return undefined;
+  const hint = [
+    "Their tokens are counted, but not their cost. ",
+    el("code", {}, "ash prices update"),
+    " fetches newer prices; ",
+    el("code", {}, "ASH_PRICES"),
+    " names a file with your own.",
+  ];
+  return section("Without a price", hint, models, false);
+}
+
+function estimated({ estimated: models }) {
+  if (!models.length) return undefined;
+  return section("Estimated costs", ["Their records do not state everything that the price depends on."], models, true);
+}
+
+function section(title, hint, models, hasCost) {
+  const id = title.replaceAll(" ", "-").toLowerCase();
+  return el(
+    "section",
+    { class: "usage-note", "aria-labelledby": id },
+    el("h2", { id }, title),
+    el("p", {}, ...hint),
+    el("ul", { class: "models" }, ...models.map((model) => modelLine(model, hasCost))),
+  );
+}
+
+function modelLine(model, hasCost) {
+  const { model: name, source, reason, answers } = model;
+  const facts = [
+    hasCost && costText(model),
+    `${formatNumber(allTokens(model))} tokens`,
+    pluralize(answers, "answer"),
+    sourceName(source),
+    Object.hasOwn(REASONS, reason ?? "") ? REASONS[reason] : reason,
+  ];
+  return el("li", {}, el("strong", { dir: "auto" }, name), ` ${facts.filter(Boolean).join(" · ")}`);
+}
+
+function about({ prices, timezone }) {
+  const text = `Costs are at API prices, not those of a subscription. Prices: ${prices}. Time zone: ${timezone}.`;
+  return el("p", { class: "usage-about" }, text);
+}
