@@ -2,6 +2,7 @@
 import { getJson, messageOf, withQuery } from "./lib/api.js";
 import { hitPlace } from "./lib/search-result.js";
 import { errorPlaceholder, placeholder, skeleton } from "./lib/placeholders.js";
+import { loadUsage } from "./lib/session-usage.js";
 import { AnswerUsage } from "./session/answer-usage.js";
 import { findError } from "./session/errors.js";
 import { ConnectionNotice } from "./session/connection-notice.js";
@@ -177,14 +178,15 @@ class SessionPage extends SessionView {
   async describeMore() {
     const { session } = this;
     const optional = (request) => request.catch(() => undefined);
-    const [summary, counts, parent, original, children] = await Promise.all([
+    const [summary, usage, counts, parent, original, children] = await Promise.all([
       optional(getJson(`${this.api}/projections/session-summary`)),
+      optional(loadUsage(session.id)),
       optional(getJson(`${this.api}/item-counts`)),
       session.parentId && optional(getJson(`/api/sessions/${session.parentId}`)),
       session.copyOf && optional(getJson(`/api/sessions/${session.copyOf}`)),
       optional(getJson(withQuery("/api/sessions", { parentId: session.id, limit: 200 }))),
     ]);
-    this.facts = { ...this.facts, summary };
+    this.facts = { ...this.facts, summary, usage: usage?.answers ? usage : undefined };
     if (counts) this.filters.setTotals({ ...counts, errors: this.session.errorCount });
     this.header.show(this.session, this.facts);
     const { parentId: id, copiedMessages } = session;

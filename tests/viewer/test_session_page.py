@@ -1400,6 +1400,7 @@ async def test_header_facts(page: Page, session: Session) -> None:
         "claude-sonnet-4-5",
         "1 turn",
         "35 tokens + 1,000 from the cache",
+        "≈$0.000765",
         "1 not recognised",
     ]
     await facts.last.click()

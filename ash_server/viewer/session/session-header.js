@@ -1,6 +1,7 @@
 import { likePage } from "../lib/api.js";
+import { costHint, costText, subagentsText } from "../lib/cost-text.js";
 import { button, el } from "../lib/dom.js";
-import { formatCacheUsage, formatDollars, formatDuration, formatNumber, pluralize } from "../lib/number-format.js";
+import { formatCacheUsage, formatDuration, formatNumber, pluralize } from "../lib/number-format.js";
 import { agentOf, sourceName } from "../lib/source-names.js";
 import { isBeginningOf, stripMarkdown, transcriptName } from "../lib/title-text.js";
 import { sessionAddress } from "./permalinks.js";
@@ -38,23 +39,25 @@ export class SessionHeader {
 
   /**
    * @param {any} session
-   * @param {{summary?: any, onError?: () => void, onUnrecognised?: () => void}} [facts] `summary` is the
-   *   session-summary projection, once loaded
+   * @param {{summary?: any, usage?: any, onError?: () => void, onUnrecognised?: () => void}} [facts] `summary` is
+   *   the session-summary projection, once loaded, and `usage` its row in the report of usage
    */
-  show(session, { summary, onError, onUnrecognised } = {}) {
+  show(session, { summary, usage, onError, onUnrecognised } = {}) {
     this.session = session;
     this.hideRepeatedTitle();
     const title = sessionTitle(session);
     this.title.textContent = title;
     this.title.title = session.title ?? session.externalId ?? "";
     this.title.toggleAttribute("data-long", title.length > LONG_TITLE_LENGTH);
+    /** @type {any[]} */
     const facts = [
       source(session),
       models(summary),
       span(session),
       ...counts(session, summary),
       errors(session, summary, onError),
-      ...costs(summary),
+      tokens(summary),
+      cost(usage ?? usageOf(summary)),
       unrecognised(session, onUnrecognised),
     ];
     this.facts.replaceChildren(...facts.filter(Boolean));
@@ -174,12 +177,31 @@ function listCounts(counts) {
   return Object.entries(counts).map(([name, count]) => `${name} ${formatNumber(count)}`).join(" · ");
 }
 
-function costs(summary) {
-  const { usage: own, totalUsage: usage = own, costUsd: ownCost, totalCostUsd: costUsd = ownCost } = summary ?? {};
-  const parts = usage && [pluralize(usage.total_tokens, "token"), ...formatCacheUsage(usage)];
-  const total = parts?.filter(Boolean).join(" + ");
-  const exact = [usage && inAndOut(usage), usage !== own && `without subagents: ${own ? inAndOut(own) : "none"}`];
-  return [usage && fact(total, exact.filter(Boolean).join("; ")), costUsd !== undefined && fact(formatDollars(costUsd))];
+function tokens(summary) {
+  const { usage: own, totalUsage: usage = own } = summary ?? {};
+  if (!usage) return undefined;
+  const parts = [pluralize(usage.total_tokens, "token"), ...formatCacheUsage(usage)];
+  const exact = [inAndOut(usage), usage !== own && `without subagents: ${own ? inAndOut(own) : "none"}`];
+  return fact(parts.filter(Boolean).join(" + "), exact.filter(Boolean).join("; "));
+}
+
+function cost(usage) {
+  const total = usage?.withSubagents ?? usage;
+  if (total?.costUsd === undefined) return undefined;
+  const parts = total !== usage && subagentsText(usage, total);
+  return fact([costText(total), parts].filter(Boolean).join(", "), costHint(total));
+}
+
+/** The cost in the summary, as in a report of usage: as reported, else computed. */
+function usageOf(summary) {
+  const { costUsd, computedCostUsd, totalCostUsd, totalComputedCostUsd } = summary ?? {};
+  const own = eitherCost(costUsd, computedCostUsd);
+  const total = eitherCost(totalCostUsd, totalComputedCostUsd);
+  return total.costUsd === undefined ? own : { ...own, withSubagents: total };
+}
+
+function eitherCost(reported, computed) {
+  return { answers: 1, costUsd: reported ?? computed, reportedAnswers: reported === undefined ? 0 : 1 };
 }
 
 function inAndOut({ input_tokens, output_tokens }) {

@@ -8,6 +8,7 @@ import { lastActivity } from "./session-groups.js";
 import { LIVE_MS, SessionList } from "./session-list.js";
 import { LoadMore } from "./load-more.js";
 import { PageCursor } from "./page-cursor.js";
+import { UsageUpdates } from "./usage-updates.js";
 
 const PAGE = 100;
 const MAX_PAGE = 1000;
@@ -30,6 +31,10 @@ export class ListView {
     this.on = on;
     this.pages = new PageCursor("/api/sessions", PAGE);
     this.list = new SessionList({ onLayOut: () => this.updateStatus(), onUnfold: (id) => this.loadChildren(id) });
+    this.usage = new UsageUpdates((id, usage) => {
+      const session = this.list.get(id);
+      if (session) this.list.update({ ...session, ...usage });
+    });
     this.more = new LoadMore("More sessions", () => this.loadMore(), { isAutomatic: true });
     this.pill = button({ class: "changed-pill", hidden: true }, null, () => this.showPending());
     this.contents = el("div");
@@ -82,7 +87,7 @@ export class ListView {
   /** Load all subagents of a session: the loaded pages may contain only some of them. */
   async loadChildren(parentId) {
     try {
-      const { sessions } = await getJson(withQuery("/api/sessions", { parentId, limit: MAX_PAGE }));
+      const { sessions } = await getJson(withQuery("/api/sessions", { parentId, limit: MAX_PAGE, usage: true }));
       this.list.add(sessions);
     } catch {
       // The subagents that are loaded are shown.
@@ -116,7 +121,9 @@ export class ListView {
     const isActive = this.hasNewContent(session);
     this.list.update(session);
     this.on.sources([agentOf(session)]);
-    if (isActive) this.list.markLive(session.id);
+    if (!isActive) return;
+    this.list.markLive(session.id);
+    this.usage.updateSoon(session.id);
   }
 
   /** True if a session was written to since it was loaded. Imports do not count. */
@@ -129,7 +136,7 @@ export class ListView {
   }
 
   get parameters() {
-    return apiParameters(this.filters, Date.now());
+    return { ...apiParameters(this.filters, Date.now()), usage: true };
   }
 
   get hasMore() {

@@ -122,7 +122,7 @@ export class SessionList {
   store(session) {
     const before = this.sessions.get(session.id);
     if (before && Date.parse(before.updatedAt) > Date.parse(session.updatedAt)) return;
-    this.sessions.set(session.id, session);
+    this.sessions.set(session.id, withUsage(session, before));
     this.deleted.delete(session.id);
   }
 
@@ -224,6 +224,13 @@ export class SessionList {
     else row.element.append((row.link = fresh));
     return row;
   }
+}
+
+/** A session with the usage that is known: changes of sessions do not contain it. */
+function withUsage(session, before) {
+  if (session.usage || !before?.usage) return session;
+  const { usage, totalUsage } = before;
+  return { ...session, usage, totalUsage };
 }
 
 /** @returns {Row} */

@@ -1,5 +1,6 @@
 import { el } from "../lib/dom.js";
-import { formatNumber, pluralize } from "../lib/number-format.js";
+import { costHint, costText, subagentsText } from "../lib/cost-text.js";
+import { formatCents, formatCompact, formatNumber, pluralize } from "../lib/number-format.js";
 import { sessionAddress } from "../session/permalinks.js";
 import { agentOf, sourceName } from "../lib/source-names.js";
 import { agoTime } from "../lib/time-format.js";
@@ -25,6 +26,7 @@ export function rowLink(session, { now, isLive, isSubagent }) {
         el("span", { class: "session-source" }, sourceName(agentOf(session))),
         isSubagent && el("span", { class: "fact relation" }, "subagent"),
         el("span", { class: "fact" }, pluralize(eventCount, "event")),
+        ...amounts(session),
         errorCount > 0 && el("span", { class: "fact errors" }, pluralize(errorCount, "error")),
         unrecognisedCount > 0 &&
           el("span", { class: "fact unrecognised" }, `${formatNumber(unrecognisedCount)} unrecognised`),
@@ -32,6 +34,19 @@ export function rowLink(session, { now, isLive, isSubagent }) {
       ),
     ),
   );
+}
+
+/** Tokens and cost, with those of subagents. They are columns, so that sessions without usage have empty ones. */
+function amounts({ usage, totalUsage = usage }) {
+  if (!totalUsage?.answers) return [el("span", { class: "amount" }), el("span", { class: "amount cost" })];
+  const { total_tokens: tokens, cache_read_input_tokens: read, cache_creation_input_tokens: written } = totalUsage;
+  const cost = costText(totalUsage, formatCents);
+  const hints = [costHint(totalUsage), totalUsage !== usage && subagentsText(usage, totalUsage, formatCents)];
+  const all = tokens + read + written;
+  return [
+    el("span", { class: "amount", title: pluralize(all, "token") }, `${formatCompact(all)} tokens`),
+    el("span", { class: "amount cost", title: hints.filter(Boolean).join("; ") }, cost),
+  ];
 }
 
 /** The origin of the shown time, for sessions without timestamps in their messages. */
