@@ -40,6 +40,7 @@ from tests.cluster import only_on_cluster
 from tests.server.api.conftest import create_key, served
 from tests.server.store.log.test_open_texts import CHUNKS, END, START
 from tests.server.store.maintenance.test_distribution import ONLY_WITHOUT_CITUS, TABLES, constants
+from tests.shared.records import codex
 from tests.waiting import TIMEOUT, until
 
 pytestmark = [only_on_cluster, pytest.mark.cluster]
@@ -254,19 +255,16 @@ async def use_imports(store: Store) -> None:
 async def use_codex(store: Store) -> None:
     """A subagent with a message of its parent, and a title from the program's database."""
     session = (await store.sessions.create(source="codex")).id
-    header = {"id": "c1", "parent_thread_id": "c0", "subagent_history_start_ordinal": 2}
-    prompt = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Count."}]}
-    lines = [("session_meta", header), ("response_item", prompt), ("response_item", prompt)]
-    records = [
-        {"timestamp": "2026-01-02T03:04:05Z", "ordinal": number, "type": type, "payload": payload}
-        for number, (type, payload) in enumerate(lines)
-    ]
+    header = codex.line("session_meta", id="c1", parent_thread_id="c0", subagent_history_start_ordinal=2)
+    prompt = codex.message_item("user", "Count.")
+    lines = [header, prompt, prompt]
+    records = [{**record, "ordinal": number} for number, record in enumerate(lines)]
     await store.messages.append(session, [json.dumps(each) for each in records])
     await store.sessions.set_agent(session, "traex")
     await store.sessions.set_tool_title(session, "Counting", is_typed=False)
     await store.messages.reindex(session)
-    codex = await store.sessions.get(session)
-    assert (codex.title, codex.metadata["agent"], codex.copied_messages) == ("Counting", "traex", 2)
+    stored = await store.sessions.get(session)
+    assert (stored.title, stored.metadata["agent"], stored.copied_messages) == ("Counting", "traex", 2)
 
 
 async def use_usage(store: Store) -> None:

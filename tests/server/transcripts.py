@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.shared.records import codex, gemini_cli
+
 CLAUDE = "5f0c1b1e-7d0a-4a63-9d57-3b9a6f1f2f10"
 CODEX = "0199c3d2-5a11-7b21-8c55-0c6f7b0e9a01"
 CODEX_CHILD = "0199c3d9-11aa-7c00-9f42-6f0e8a1b2c02"
@@ -92,14 +94,10 @@ _OLD_CLAUDE_AGENT: list[dict[str, Any]] = [
 ]
 
 
-def _codex(time: str, kind: str, /, **payload: Any) -> dict[str, Any]:
-    return {"timestamp": time, "type": kind, "payload": payload}
-
-
 _CODEX_LINES: list[dict[str, Any]] = [
-    _codex(
-        "2026-03-03T10:00:00.000Z",
+    codex.line(
         "session_meta",
+        time="2026-03-03T10:00:00.000Z",
         id=CODEX,
         timestamp="2026-03-03T10:00:00.000Z",
         cwd="/work/shop",
@@ -108,25 +106,13 @@ _CODEX_LINES: list[dict[str, Any]] = [
         source="cli",
         model_provider="openai",
     ),
-    _codex(
-        "2026-03-03T10:00:01.000Z",
-        "response_item",
-        type="message",
-        role="user",
-        content=[{"type": "input_text", "text": "Make the tests faster"}],
-    ),
-    _codex(
-        "2026-03-03T10:00:09.000Z",
-        "response_item",
-        type="message",
-        role="assistant",
-        content=[{"type": "output_text", "text": "They share one database now."}],
-    ),
+    codex.message_item("user", "Make the tests faster", time="2026-03-03T10:00:01.000Z"),
+    codex.message_item("assistant", "They share one database now.", time="2026-03-03T10:00:09.000Z"),
 ]
 _CODEX_AGENT: list[dict[str, Any]] = [
-    _codex(
-        "2026-03-03T10:00:03.000Z",
+    codex.line(
         "session_meta",
+        time="2026-03-03T10:00:03.000Z",
         id=CODEX_CHILD,
         timestamp="2026-03-03T10:00:03.000Z",
         cwd="/work/shop",
@@ -135,13 +121,7 @@ _CODEX_AGENT: list[dict[str, Any]] = [
         source={"subagent": {"thread_spawn": {"parent_thread_id": CODEX, "depth": 1}}},
         model_provider="openai",
     ),
-    _codex(
-        "2026-03-03T10:00:04.000Z",
-        "response_item",
-        type="message",
-        role="user",
-        content=[{"type": "input_text", "text": "Measure each test"}],
-    ),
+    codex.message_item("user", "Measure each test", time="2026-03-03T10:00:04.000Z"),
 ]
 _GEMINI_LINES: list[dict[str, Any]] = [
     {
@@ -151,19 +131,14 @@ _GEMINI_LINES: list[dict[str, Any]] = [
         "lastUpdated": "2026-03-04T11:00:00.000Z",
         "kind": "main",
     },
-    {
-        "id": "g1",
-        "timestamp": "2026-03-04T11:00:02.000Z",
-        "type": "user",
-        "content": [{"text": "Draw the architecture"}],
-    },
-    {
-        "id": "g2",
-        "timestamp": "2026-03-04T11:00:07.000Z",
-        "type": "gemini",
-        "content": "Three boxes and two arrows.",
-        "model": "gemini-3-flash",
-    },
+    gemini_cli.line("user", "g1", [{"text": "Draw the architecture"}], "2026-03-04T11:00:02.000Z"),
+    gemini_cli.line(
+        "gemini",
+        "g2",
+        "Three boxes and two arrows.",
+        "2026-03-04T11:00:07.000Z",
+        model="gemini-3-flash",
+    ),
 ]
 _GEMINI_AGENT: list[dict[str, Any]] = [
     {
@@ -173,12 +148,7 @@ _GEMINI_AGENT: list[dict[str, Any]] = [
         "lastUpdated": "2026-03-04T11:00:03.000Z",
         "kind": "subagent",
     },
-    {
-        "id": "h1",
-        "timestamp": "2026-03-04T11:00:04.000Z",
-        "type": "user",
-        "content": [{"text": "List the modules"}],
-    },
+    gemini_cli.line("user", "h1", [{"text": "List the modules"}], "2026-03-04T11:00:04.000Z"),
 ]
 _CURSOR_LINES: list[dict[str, Any]] = [
     {"role": "user", "message": {"content": [{"type": "text", "text": "Rename the module"}]}},

@@ -8,8 +8,8 @@ import pytest
 
 from tests.shared.conftest import CORPUS
 from tests.shared.providers.test_gemini_events import Short, events_of, in_turns, short_event, short_events
+from tests.shared.records.gemini_cli import TIME, call, event, function_response, line
 
-TIME = "2026-01-02T03:04:05.000Z"
 HEADER = {"sessionId": "s", "projectHash": "p", "startTime": TIME, "lastUpdated": TIME, "kind": "main"}
 BEGIN: Short = ("turn_start", {"trigger": "user"})
 SYSTEM: Short = ("turn_start", {"trigger": "system"})
@@ -17,27 +17,11 @@ END: Short = ("turn_end", {})
 
 
 def user_message(id: str, text: str) -> dict[str, Any]:
-    return {"id": id, "timestamp": TIME, "type": "user", "content": [{"text": text}]}
+    return line("user", id, [{"text": text}])
 
 
 def model_message(id: str, text: str, **more: Any) -> dict[str, Any]:
-    return {"id": id, "timestamp": TIME, "type": "gemini", "content": text, **more}
-
-
-def call(id: str, status: str, **more: Any) -> dict[str, Any]:
-    return {"id": id, "name": "tide", "args": {"at": "Oslo"}, "status": status, **more}
-
-
-def function_response(id: str, **response: str) -> list[Any]:
-    return [{"functionResponse": {"id": id, "name": "tide", "response": response}}]
-
-
-def cli_message(id: str, wire: str, text: str) -> dict[str, Any]:
-    return {"id": id, "timestamp": TIME, "type": wire, "content": text}
-
-
-def event(wire: str, **more: Any) -> dict[str, Any]:
-    return {"type": wire, "timestamp": TIME, **more}
+    return line("gemini", id, text, **more)
 
 
 INIT = event("init", session_id="s", model="m")
@@ -169,9 +153,9 @@ TABLE: dict[str, tuple[list[Any], list[Short]]] = {
                 toolCalls=[call("c1", "success", result=function_response("c1", output="low"))],
                 tokens={"input": 7, "output": 3},
             ),
-            cli_message("i1", "info", "A new version is there."),
-            cli_message("w1", "warning", "Little space."),
-            cli_message("e1", "error", "No network"),
+            line("info", "i1", "A new version is there."),
+            line("warning", "w1", "Little space."),
+            line("error", "e1", "No network"),
             model_message("g2", "Now.", tokens={"input": 9, "output": 1}),
             user_message("u2", "Thanks"),
         ],
@@ -212,7 +196,7 @@ TABLE: dict[str, tuple[list[Any], list[Short]]] = {
             model_message(
                 "g1", "", toolCalls=[call("c1", "cancelled", result=function_response("c1", error="Stopped"))]
             ),
-            cli_message("i1", "info", "Request cancelled."),
+            line("info", "i1", "Request cancelled."),
         ],
         [
             BEGIN,
@@ -260,7 +244,7 @@ TABLE: dict[str, tuple[list[Any], list[Short]]] = {
         [
             user_message("u1", "When?"),
             model_message("g1", "We"),
-            cli_message("i1", "info", "Request cancelled."),
+            line("info", "i1", "Request cancelled."),
         ],
         [
             BEGIN,
@@ -333,12 +317,12 @@ def test_turn_ends_with_its_run(ends: bool) -> None:
 
 
 def test_events_have_id_and_time_of_their_message() -> None:
-    later = {**model_message("g1", "Now."), "timestamp": "2026-01-02T03:04:06.000Z"}
-    cancelled = {**cli_message("i1", "info", "Request cancelled."), "timestamp": "2026-01-02T03:04:07.000Z"}
+    later = {**model_message("g1", "Now."), "timestamp": "2026-03-02T08:15:01Z"}
+    cancelled = {**line("info", "i1", "Request cancelled."), "timestamp": "2026-03-02T08:15:02Z"}
 
     events = events_of([json.dumps({**HEADER, "messages": [user_message("u1", "When?"), later, cancelled]})])
 
-    first = 1767323045000
+    first = 1772439300000
     assert [(each["type"], each.get("recordId"), each["timestamp"]) for each in events] == [
         ("turn_start", "u1", first),
         ("user_message", "u1", first),

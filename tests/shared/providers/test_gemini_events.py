@@ -11,6 +11,7 @@ from ash_shared.eventlog import Context, Normalizer
 from ash_shared.model.events import read_event
 from ash_shared.records.json_fields import set_json_path
 from tests.shared.conftest import CORPUS
+from tests.shared.records.gemini import content, response
 from tests.shared.texts import texts_of
 
 Short = tuple[Any, ...]
@@ -58,16 +59,10 @@ def short_event(event: dict[str, Any]) -> Short:
     return (event["type"], payload) if response is None else (event["type"], payload, response)
 
 
-def chunk(
-    *parts: Any, reason: Any = None, usage: tuple[int, int] | None = None, **more: Any
-) -> dict[str, Any]:
-    candidate: dict[str, Any] = {"content": {"role": "model", "parts": list(parts)}}
-    if reason is not None:
-        candidate["finishReason"] = reason
-    record: dict[str, Any] = {"candidates": [candidate], **more}
-    if usage is not None:
-        record["usageMetadata"] = {"promptTokenCount": usage[0], "candidatesTokenCount": usage[1]}
-    return record
+def chunk(*parts: Any, usage: tuple[int, int] | None = None, **more: Any) -> dict[str, Any]:
+    """Return a response with a usage of two counts."""
+    counts = {} if usage is None else {"promptTokenCount": usage[0], "candidatesTokenCount": usage[1]}
+    return response(*parts, **more) | ({"usageMetadata": counts} if counts else {})
 
 
 def text_part(text: str) -> dict[str, Any]:
@@ -87,7 +82,7 @@ def argument_part(*args: dict[str, Any], will_continue: bool = True) -> dict[str
 
 
 BEGIN: Short = ("turn_start", {"trigger": "system"})
-PROMPT: Any = {"role": "user", "parts": [{"text": "Which harbour?"}]}
+PROMPT = content("user", {"text": "Which harbour?"})
 PROMPT_EVENTS: list[Short] = [
     ("turn_start", {"trigger": "user"}),
     ("user_message", {"text": "Which harbour?"}),

@@ -7,19 +7,12 @@ import pytest
 
 from ash_shared import parse_message
 from ash_shared.providers import discover
+from tests.shared.records.gemini import content, response
+from tests.shared.records.gemini_cli import call, event, function_response, line
 from tests.shared.transcripts import short_messages
 
 Line = dict[str, Any]
 PROVIDERS = discover()
-
-
-def content(role: str, *parts: Line) -> Line:
-    return {"role": role, "parts": list(parts)}
-
-
-def response(*parts: Line, finish_reason: str | None = None, **more: Any) -> Line:
-    finish = {} if finish_reason is None else {"finishReason": finish_reason}
-    return {"candidates": [{"content": content("model", *parts), **finish}], **more}
 
 
 CALL = {"functionCall": {"name": "count_boats", "args": {"pier": 3}}, "thoughtSignature": "c2ln"}
@@ -28,20 +21,9 @@ RESPONSE_FIELDS = {"responseId": "r1", "modelVersion": "gemini-3-pro"}
 INTERACTION = {"id": "v1_7", "object": "interaction", "model": "gemini-3-flash", "status": "completed"}
 
 
-def cli(kind: str, id: str, content_value: Any = "", **more: Any) -> Line:
-    return {"id": id, "timestamp": "2026-03-02T08:15:00Z", "type": kind, "content": content_value, **more}
-
-
-def event(kind: str, **more: Any) -> Line:
-    return {"type": kind, "timestamp": "2026-03-02T08:15:00Z", **more}
-
-
-def call(status: str, **more: Any) -> Line:
-    return {"id": "ls-1", "name": "ls", "args": {"path": "/srv"}, "status": status, **more}
-
-
 HEADER = {"sessionId": "s1", "projectHash": "ab12", "startTime": "2026-03-02T08:14:00Z", "kind": "main"}
-LS_RESULT = [{"functionResponse": {"id": "ls-1", "name": "ls", "response": {"output": "a.txt"}}}]
+LS = {"name": "ls", "args": {"path": "/srv"}}
+LS_RESULT = function_response("ls-1", "ls", output="a.txt")
 THOUGHT = {"subject": "Looking", "description": "I list the folder.", "timestamp": "2026-03-02T08:15:00Z"}
 TOKENS = {"input": 100, "output": 5, "cached": 40, "thoughts": 7, "tool": 3, "total": 115}
 STATS = {"total_tokens": 120, "input_tokens": 100, "output_tokens": 8, "cached": 60, "input": 40}
@@ -65,9 +47,9 @@ STATS = {"total_tokens": 120, "input_tokens": 100, "output_tokens": 8, "cached":
         (HEADER, "gemini_cli"),
         ({"$set": {"summary": "Boats"}}, "gemini_cli"),
         ({"$rewindTo": "u1"}, "gemini_cli"),
-        (cli("user", "u1", "Hi"), "gemini_cli"),
-        (cli("gemini", "a1"), "gemini_cli"),
-        (cli("error", "e1", "No quota."), "gemini_cli"),
+        (line("user", "u1", "Hi"), "gemini_cli"),
+        (line("gemini", "a1"), "gemini_cli"),
+        (line("error", "e1", "No quota."), "gemini_cli"),
         ({"type": "user", "message": {"role": "user", "content": "Hi"}, "timestamp": "t", "id": "1"}, None),
         ({**HEADER, "messages": []}, "gemini_cli"),
         ({"history": [content("user", {"text": "Hi"})]}, "gemini_cli"),
@@ -222,7 +204,7 @@ PART_CASES: list[tuple[Any, Line]] = [
 @pytest.mark.parametrize(("part", "expected"), PART_CASES)
 @pytest.mark.parametrize("is_cli", [False, True])
 def test_reads_parts(part: Any, expected: Line, is_cli: bool) -> None:
-    record = cli("user", "u1", [part]) if is_cli else content("user", part)
+    record = line("user", "u1", [part]) if is_cli else content("user", part)
 
     message = parse_message(json.dumps(record), "gemini_cli" if is_cli else "gemini")
 
@@ -248,7 +230,7 @@ COUNTS = {
 }
 CHUNKS = [
     response({"text": "Twelve"}, usageMetadata={"promptTokenCount": 100}, **RESPONSE_FIELDS),
-    response({"text": " boats."}, usageMetadata=COUNTS, finish_reason="STOP", **RESPONSE_FIELDS),
+    response({"text": " boats."}, usageMetadata=COUNTS, reason="STOP", **RESPONSE_FIELDS),
 ]
 TWELVE = [("text", "Twelve"), ("text", " boats.")]
 RESPONSE_METADATA = {"model": "gemini-3-pro", "messageId": "r1"}
@@ -271,7 +253,7 @@ RESPONSE_METADATA = {"model": "gemini-3-pro", "messageId": "r1"}
             [("assistant", TWELVE, RESPONSE_METADATA | {"stop_reason": "STOP", "usage": (63, 12, 40, 7)})],
         ),
         (
-            [response({"text": "Twelve"}), response({"text": " boats."}, finish_reason="STOP")],
+            [response({"text": "Twelve"}), response({"text": " boats."}, reason="STOP")],
             [("assistant", TWELVE, {"stop_reason": "STOP"})],
         ),
         (
@@ -290,7 +272,7 @@ RESPONSE_METADATA = {"model": "gemini-3-pro", "messageId": "r1"}
             [("assistant", [], {"stop_reason": "RECITATION", "error": "RECITATION"})],
         ),
         (
-            [response({"text": "Tw"}, finish_reason="MAX_TOKENS")],
+            [response({"text": "Tw"}, reason="MAX_TOKENS")],
             [("assistant", [("text", "Tw")], {"stop_reason": "MAX_TOKENS"})],
         ),
         (
@@ -367,10 +349,12 @@ def test_api_messages(records: list[Line], expected: list[Any]) -> None:
     assert short_messages(*records, source="gemini") == expected
 
 
-PROMPT = cli("user", "u1", [{"text": "What is there?"}])
-RUNNING_CALL = cli("gemini", "a1", thoughts=[THOUGHT], toolCalls=[call("executing")], model="gemini-3-pro")
-DONE = RUNNING_CALL | {"toolCalls": [call("success", result=LS_RESULT)], "tokens": TOKENS}
-TEXT_MESSAGE = cli("gemini", "a2", "One file.", model="gemini-3-pro")
+PROMPT = line("user", "u1", [{"text": "What is there?"}])
+RUNNING_CALL = line(
+    "gemini", "a1", thoughts=[THOUGHT], toolCalls=[call("ls-1", "executing", **LS)], model="gemini-3-pro"
+)
+DONE = RUNNING_CALL | {"toolCalls": [call("ls-1", "success", **LS, result=LS_RESULT)], "tokens": TOKENS}
+TEXT_MESSAGE = line("gemini", "a2", "One file.", model="gemini-3-pro")
 THINKING = ("thinking", "**Looking**\n\nI list the folder.")
 A1_METADATA = {"model": "gemini-3-pro", "messageId": "a1"}
 A2_METADATA = {"model": "gemini-3-pro", "messageId": "a2"}
@@ -394,8 +378,8 @@ LIMIT_RESULT = event("result", status="error", error={"type": "FatalTurnLimited"
                 HEADER,
                 PROMPT,
                 TEXT_MESSAGE,
-                cli("user", "u2", "And now?"),
-                cli("info", "i1", "Off."),
+                line("user", "u2", "And now?"),
+                line("info", "i1", "Off."),
                 {"$rewindTo": "u2"},
             ],
             [
@@ -406,7 +390,7 @@ LIMIT_RESULT = event("result", status="error", error={"type": "FatalTurnLimited"
             ],
         ),
         (
-            [HEADER, PROMPT, TEXT_MESSAGE, {"$rewindTo": "unknown"}, cli("user", "u3", "Again.")],
+            [HEADER, PROMPT, TEXT_MESSAGE, {"$rewindTo": "unknown"}, line("user", "u3", "Again.")],
             [
                 ("user", [("text", "What is there?")], RETRACTED),
                 ("assistant", [("text", "One file.")], A2_METADATA | RETRACTED),
@@ -414,13 +398,19 @@ LIMIT_RESULT = event("result", status="error", error={"type": "FatalTurnLimited"
             ],
         ),
         (
-            [cli("gemini", "a1", toolCalls=[call("cancelled", result=None, resultDisplay="Cancelled.")])],
+            [
+                line(
+                    "gemini",
+                    "a1",
+                    toolCalls=[call("ls-1", "cancelled", **LS, result=None, resultDisplay="Cancelled.")],
+                )
+            ],
             [
                 ("assistant", [("tool_use", "ls")], {"messageId": "a1"}),
                 ("user", [("tool_result", "Cancelled.")]),
             ],
         ),
-        ([cli("error", "e1", "No quota.")], [("system", [("text", "No quota.")], {"error": "error"})]),
+        ([line("error", "e1", "No quota.")], [("system", [("text", "No quota.")], {"error": "error"})]),
         (
             [
                 event("init", session_id="s1", model="gemini-3-pro"),

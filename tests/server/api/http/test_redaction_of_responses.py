@@ -15,6 +15,7 @@ from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_server.store.keys import NewKey
 from tests.server.app_client import app_client
+from tests.shared.records import gemini
 from tests.waiting import TIMEOUT, until
 
 TOKEN = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0dF3gH6"
@@ -111,9 +112,7 @@ STREAMS: dict[str, list[dict[str, Any]]] = {
         }
         for piece in PIECES
     ],
-    "gemini": [
-        {"candidates": [{"content": {"role": "model", "parts": [{"text": each}]}}]} for each in PIECES
-    ],
+    "gemini": [gemini.response({"text": each}) for each in PIECES],
     "gemini_cli": [
         {
             "type": "message",

@@ -22,6 +22,8 @@ from ash_server.transfer.importing import lines
 from ash_server.transfer.importing.file_import import import_file
 from ash_server.transfer.importing.identity import name_session
 from tests.server.transcripts import opencode_message, opencode_part, opencode_session, write
+from tests.shared.records import claude as claude_records
+from tests.shared.records import codex as codex_records
 from tests.waiting import until
 
 
@@ -33,39 +35,29 @@ def claude(*numbers: str, session: str = "s1", **more: Any) -> str:
 
 
 def _claude_line(number: str, base: dict[str, Any]) -> str:
-    is_prompt = int(number.rstrip("x")) % 2 == 1
-    message: dict[str, Any] = {"role": "user", "content": f"prompt {number}"}
-    if not is_prompt:
+    if int(number.rstrip("x")) % 2 == 1:
+        line = claude_records.line("user", f"prompt {number}", uuid=f"u{number}", **base)
+    else:
         usage = {"input_tokens": 6, "output_tokens": 4}
-        text = [{"type": "text", "text": f"answer {number}"}]
-        message = {
-            "role": "assistant",
-            "id": f"m{number}",
-            "content": text,
-            "stop_reason": "end_turn",
-            "usage": usage,
-        }
-    line = {"type": "user" if is_prompt else "assistant", "uuid": f"u{number}", **base, "message": message}
+        answer = {"id": f"m{number}", "stop_reason": "end_turn", "usage": usage}
+        words = [claude_records.text(f"answer {number}")]
+        line = claude_records.line("assistant", words, answer, uuid=f"u{number}", **base)
     return json.dumps(line) + "\n"
 
 
 def codex(*texts: str, session: str = "c1", origins: Sequence[str] = (), time: int = 1, **more: Any) -> str:
     """Return a rollout: its header, the headers of the sessions it was forked from, and an item per text."""
-    headers = [
-        {"id": name, "cwd": "/work", **(more if name == session else {})} for name in (session, *origins)
-    ]
-    items = [
-        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
-        for text in texts
-    ]
-    records = [
-        *(("session_meta", header) for header in headers),
-        *(("response_item", item) for item in items),
-    ]
     stamp = f"2026-03-03T10:00:0{time}.000Z"
-    return "".join(
-        json.dumps({"timestamp": stamp, "type": kind, "payload": payload}) + "\n" for kind, payload in records
-    )
+    lines = [
+        *(
+            codex_records.line(
+                "session_meta", stamp, id=name, cwd="/work", **(more if name == session else {})
+            )
+            for name in (session, *origins)
+        ),
+        *(codex_records.message_item("user", text, time=stamp) for text in texts),
+    ]
+    return "".join(json.dumps(line) + "\n" for line in lines)
 
 
 def gemini(*texts: str) -> str:
