@@ -1,15 +1,48 @@
-"""The totals that tools state in their own files, read from the raw records."""
+"""The totals that tools state in their own files, read from the raw records, and the sums of answers."""
 
+import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, TypeAlias
+
+from ash_shared.conversation.transcript import split_transcript
+from ash_shared.eventlog import Context, Normalizer, parse_line
+from ash_shared.model.answer_usage import AnswerUsage, last_values
 
 Record: TypeAlias = Mapping[str, Any]
 Totals: TypeAlias = dict[str, int]
 """The stated counts: input without cached tokens, output with reasoning, and `cost` in nano-dollars."""
 
 NANO = 1_000_000_000
+
+FIELDS = {
+    "input": ("input_tokens",),
+    "cache_read": ("cache_read_tokens",),
+    "cache_write": ("cache_write_5m_tokens", "cache_write_1h_tokens"),
+    "output": ("output_tokens",),
+    "reasoning": ("reasoning_tokens",),
+    "cost": ("reported_cost",),
+}
+"""The fields of answers that a count adds up."""
+
+
+def answers_of(text: str, source: str | None = None) -> list[AnswerUsage]:
+    ids = itertools.count()
+    at = Context("s", lambda: f"e{next(ids)}", lambda: 7)
+    normalizer, values = Normalizer(source), list[AnswerUsage]()
+    for each in split_transcript(text):
+        normalizer.follow(parse_line(each, source), at)
+        values += normalizer.answers
+    normalizer.close(at)
+    return last_values([*values, *normalizer.answers])
+
+
+def totals_of(values: list[AnswerUsage]) -> Totals:
+    return {
+        name: sum(getattr(value, field) or 0 for value in values for field in fields)
+        for name, fields in FIELDS.items()
+    }
 
 
 def records_of(text: str, *, is_document: bool) -> Iterator[Record]:

@@ -1,24 +1,11 @@
 """The sums of answers, against the totals that the tools state in their own files."""
 
-import itertools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from ash_shared.conversation.transcript import split_transcript
-from ash_shared.eventlog import Context, Normalizer, parse_line
-from ash_shared.model.answer_usage import AnswerUsage, last_values
-from tests.shared.eventlog.stated_totals import READERS, Totals, records_of
+from tests.shared.eventlog.stated_totals import READERS, Totals, answers_of, records_of, totals_of
 from tests.shared.texts import files_of
-
-FIELDS = {
-    "input": ("input_tokens",),
-    "cache_read": ("cache_read_tokens",),
-    "cache_write": ("cache_write_5m_tokens", "cache_write_1h_tokens"),
-    "output": ("output_tokens",),
-    "reasoning": ("reasoning_tokens",),
-    "cost": ("reported_cost",),
-}
 
 
 class Difference(NamedTuple):
@@ -114,24 +101,6 @@ DIFFERENCES: Mapping[str, Mapping[str, Difference]] = {
     },
 }
 """All differences, by folder, reader and file; sessions of a database are numbered."""
-
-
-def answers_of(text: str) -> list[AnswerUsage]:
-    ids = itertools.count()
-    at = Context("s", lambda: f"e{next(ids)}", lambda: 7)
-    normalizer, values = Normalizer(), list[AnswerUsage]()
-    for each in split_transcript(text):
-        normalizer.follow(parse_line(each), at)
-        values += normalizer.answers
-    normalizer.close(at)
-    return last_values([*values, *normalizer.answers])
-
-
-def totals_of(values: list[AnswerUsage]) -> Totals:
-    return {
-        name: sum(getattr(value, field) or 0 for value in values for field in fields)
-        for name, fields in FIELDS.items()
-    }
 
 
 def sessions_of(folder: Path) -> Iterator[tuple[str, str, bool]]:
