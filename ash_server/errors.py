@@ -176,7 +176,11 @@ class SessionTooLarge(AshError):
 
 
 class InvalidReport(AshError):
-    status, code, title = 422, "invalid_report", "The dimensions of the report cannot be combined."
+    status, code, title = (
+        422,
+        "invalid_report",
+        "The dimensions or the time zone of the report are not valid.",
+    )
 
 
 class NulByte(AshError):

@@ -14,13 +14,14 @@ from ash_server.store import drift
 from ash_server.store.connections.tenant_connections import SharedConnection, TenantConnection
 from ash_server.store.schema.tables import metadata
 from ash_server.store.search import index
+from ash_server.store.usage import reports
 
 OWNED_BY_SERVER = {"alembic_version", "tenants", "keys", "sign_ins", "audit", "budgets", "budget_notices"}
 """Tables without a tenant: the role of statements on sessions has no rights, except to read the version."""
 
 VIEWS = {"events_full", "tenant_search", "tenant_lineages"}
 
-OF_ALL_TENANTS = {drift.SQL.count_drift, index.SQL.count_pending_events}
+OF_ALL_TENANTS = {drift.SQL.count_drift, index.SQL.count_pending_events, reports.SQL.count_models}
 """Figures of `/metrics`, without ids and texts."""
 
 _RELATIONS = "|".join(sorted((metadata.tables.keys() - OWNED_BY_SERVER) | VIEWS))

@@ -1,8 +1,9 @@
 """Metrics for Prometheus.
 
-Requests (`http.requests`) and appends are counted as they happen; gauges of the process and of the database are read
-when the metrics are requested. Of several worker processes, each answers for all: it adds the counters, and has the
-gauges of each process, which the others have set a moment ago. No metric contains an id or content of a message.
+Requests (`http.requests`) and appends are counted as they happen; gauges of the process and of the database, and the
+usage of models, are read when the metrics are requested. Of several worker processes, each answers for all: it adds the
+counters, and has the gauges of each process, which the others have set a moment ago. No metric contains an id or
+content of a message.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from prometheus_client import (
     Gauge,
     generate_latest,
 )
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
@@ -36,6 +37,7 @@ from ash_server.logs import is_worker
 from ash_server.store import Store
 from ash_server.store.connections.tenants import DEFAULT
 from ash_server.store.maintenance.statistics import Statistics
+from ash_server.store.usage.reports import ModelTokens
 from ash_server.tasks import BackgroundTask
 
 _PLAIN = "text/plain"
@@ -151,6 +153,20 @@ async def _database_gauges(store: Store) -> list[Metric]:
     return [_up(1), *_statistics_gauges(statistics)]
 
 
+def _usage_counters(models: Iterable[ModelTokens]) -> Iterator[Metric]:
+    answers = CounterMetricFamily("ash_usage_answers", "Answers of models.", labels=["source", "model"])
+    tokens = CounterMetricFamily("ash_usage_tokens", "Tokens of models.", labels=["source", "model", "type"])
+    for source, model, count, *counts in models:
+        answers.add_metric([source, model], count)
+        for type, value in zip(_TOKEN_TYPES, counts, strict=True):
+            tokens.add_metric([source, model, type], value)
+    yield answers
+    yield tokens
+
+
+_TOKEN_TYPES = ModelTokens._fields[3:]
+
+
 def _up(value: int) -> Metric:
     return GaugeMetricFamily(
         "ash_database_up", "1 if the database is available with the right schema.", value
@@ -172,3 +188,4 @@ def _statistics_gauges(statistics: Statistics) -> Iterator[Metric]:
     for source, reason, count in statistics.drift:
         drift.add_metric([source, reason], count)
     yield drift
+    yield from _usage_counters(statistics.models)

@@ -114,7 +114,7 @@ class UsageController(Controller):
             **error_responses(*READ_ERRORS, InvalidReport, NulByte, PricesError),
         },
     )
-    async def get(  # noqa: PLR0913  # one argument per parameter
+    async def report(  # noqa: PLR0913  # one argument per parameter
         self,
         request: Request[Any, Any, Any],
         reader: InjectedReader,

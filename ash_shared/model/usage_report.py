@@ -129,8 +129,6 @@ class UsageRow(UsageCounts):
     without subagents."""
     difference_usd: Omittable[float] = Field(default=ABSENT, alias="differenceUsd")
     """With the dimension `session`: the reported cost less the computed cost, if both cover all answers."""
-    difference_reason: Omittable[str] = Field(default=ABSENT, alias="differenceReason")
-    """Why they differ, if the records show it."""
 
 
 class UnpricedModel(UsageCounts):

@@ -7,6 +7,7 @@ from ash_server.store.borrowed import Connections
 from ash_server.store.connections.cluster import read_database_bytes
 from ash_server.store.drift import count_drift
 from ash_server.store.search.index import count_pending
+from ash_server.store.usage.reports import ModelTokens, count_models
 
 
 class Statistics(NamedTuple):
@@ -15,6 +16,7 @@ class Statistics(NamedTuple):
     """Events that are not in the search index."""
     drift: Sequence[tuple[str, str, int]]
     """Source, reason and number of unknown and malformed blocks."""
+    models: Sequence[ModelTokens]
 
 
 async def read_statistics(connections: Connections) -> Statistics:
@@ -24,4 +26,5 @@ async def read_statistics(connections: Connections) -> Statistics:
             database_bytes=await read_database_bytes(conn),
             search_pending=await count_pending(conn),
             drift=await count_drift(conn),
+            models=await count_models(conn),
         )

@@ -5,11 +5,12 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
-from typing import NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack, cast
+from typing import Any, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack, cast
 from uuid import UUID
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from psycopg import AsyncConnection
+from psycopg.rows import args_row
 
 from ash_server.errors import InvalidParameter, InvalidReport
 from ash_server.prices import PriceFiles, Prices
@@ -104,7 +105,7 @@ async def read_report(conn: AsyncConnection, prices: Prices, **query: Unpack[Rep
     """Raises InvalidReport, InvalidParameter."""
     check_keywords("report", query, ReportQuery)
     by = _dimensions(query.get("by", ("day",)))
-    zone = zone_of(query.get("timezone", "UTC"))
+    zone = _zone_of_report(query.get("timezone", "UTC"))
     options = ReportOptions(
         by, zone.key, zone, datetime.now(UTC), query.get("cost", "auto"), _limit(query), prices.revision
     )
@@ -127,6 +128,13 @@ def zone_of(name: str) -> ZoneInfo:
         raise InvalidParameter(
             f"{name!r} is not the IANA name of a time zone, such as Europe/Berlin"
         ) from None
+
+
+def _zone_of_report(name: str) -> ZoneInfo:
+    try:
+        return zone_of(name)
+    except InvalidParameter as error:
+        raise InvalidReport(str(error)) from None
 
 
 def in_zone(moment: datetime, zone: ZoneInfo) -> datetime:
@@ -292,6 +300,32 @@ def _to_usage_session(session: Session) -> UsageSession:
         parent_id=session.parent_id,
         last_at=session.last_at,
     )
+
+
+class ModelTokens(NamedTuple):
+    source: str
+    model: str
+    """Empty if unknown."""
+    answers: int
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
+
+
+async def count_models(conn: AsyncConnection) -> list[ModelTokens]:
+    """Return the tokens of the models with the most answers, over all tenants; copied messages are left out."""
+    async with conn.cursor(row_factory=args_row(_to_tokens)) as cursor:
+        await cursor.execute(SQL.count_models, [MAX_MODELS])
+        return await cursor.fetchall()
+
+
+def _to_tokens(source: str, model: str, *counts: Any) -> ModelTokens:
+    return ModelTokens(source, model, *map(int, counts))
+
+
+MAX_MODELS = 200
+"""Models of the metrics, by source."""
 
 
 async def read_session_usage(

@@ -5,3 +5,13 @@ SELECT id, parent_id FROM sessions WHERE parent_id IS NOT NULL AND agent_id IS D
 -- name: get_children
 -- The subagents that some sessions started.
 SELECT id, parent_id FROM sessions WHERE parent_id = ANY(%s) AND agent_id IS DISTINCT FROM ''
+
+-- name: count_models
+-- The tokens of the models with the most answers, over all tenants.
+SELECT source, model, sum(answers), sum(input_tokens), sum(output_tokens), sum(cache_read_tokens),
+    sum(cache_write_5m_tokens + cache_write_1h_tokens)
+FROM usage_rollups JOIN sessions ON id = session_id
+WHERE NOT is_copy
+GROUP BY source, model
+ORDER BY sum(answers) DESC, source, model
+LIMIT %s

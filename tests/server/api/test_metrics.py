@@ -1,5 +1,6 @@
 """Metrics for Prometheus."""
 
+import json
 from functools import partial
 
 import httpx2
@@ -168,3 +169,41 @@ def take_away(app: Litestar, server_url: str, database_url: str) -> None:
     with psycopg.connect(server_url, autocommit=True) as conn:
         conn.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
         conn.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+
+
+async def test_usage_by_source_and_model(own_client: AsyncClient) -> None:
+    usage = {
+        "input_tokens": 1,
+        "output_tokens": 2,
+        "cache_read_input_tokens": 3,
+        "cache_creation_input_tokens": 1_000_000,
+    }
+    content = [{"type": "text", "text": "Done."}]
+    message = {
+        "id": "m1",
+        "role": "assistant",
+        "model": "claude-opus-4-5",
+        "usage": usage,
+        "content": content,
+    }
+    record = {"type": "assistant", "uuid": "u1", "timestamp": "2026-11-02T09:00:00Z", "message": message}
+    unpriced = {**record, "uuid": "u2", "message": {**message, "id": "m2", "model": "new"}}
+    session = (await own_client.post("/api/sessions", json={})).json()["id"]
+    lines = [{"content": json.dumps(each)} for each in (record, unpriced)]
+    await own_client.post(f"/api/sessions/{session}/messages", json=lines)
+    samples = {
+        name: value
+        for name, value in read(await own_client.get("/metrics")).items()
+        if "ash_usage" in name[0]
+    }
+
+    counts = {"input": 1, "output": 2, "cache_read": 3, "cache_write": 1_000_000}
+    labels = [{"source": "claude", "model": model} for model in ("claude-opus-4-5", "new")]
+    assert samples == {
+        **{key("ash_usage_answers_total", **each): 1 for each in labels},
+        **{
+            key("ash_usage_tokens_total", **each, type=type): count
+            for each in labels
+            for type, count in counts.items()
+        },
+    }

@@ -52,6 +52,7 @@ DECISIONS = {
         **dict.fromkeys(("model", "source", "machine", "agent"), WHOLE),
         **dict.fromkeys(("by", "timezone", "since", "until", "key", "session", "cost", "limit"), NOT_A_TEXT),
     },
+    "getUsageStatus": {"session": WHOLE, "since": NOT_A_TEXT},
     "listDrift": {"source": WHOLE, **dict.fromkeys(("reason", "since", "limit"), NOT_A_TEXT)},
     "listMessages": dict.fromkeys(
         ("after", "before", "limit", "parsed", "content", "kind", "role", "type"), NOT_A_TEXT
