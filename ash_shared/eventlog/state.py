@@ -56,6 +56,8 @@ MAX_FIRST_PROMPTS = 4
 MAX_REVISIONS = 32
 MAX_GROWING = 4
 MAX_SIDECHAIN_LINES = 64
+MAX_OPEN_SLOTS = 1000
+"""Texts and calls that are streamed at the same time; the oldest of more ends with the content it has."""
 MAX_CALLS = 1000
 MAX_ANSWERED = 150
 MAX_USAGES = 8

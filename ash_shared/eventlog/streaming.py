@@ -14,7 +14,14 @@ from ash_shared.eventlog.built_input import add_value, json_end
 from ash_shared.eventlog.dedupe import assembled_answers, repetitions
 from ash_shared.eventlog.dedupe.resent_messages import count_sent
 from ash_shared.eventlog.emitter import LineOutput
-from ash_shared.eventlog.state import MAX_STREAMED_RESPONSES, Response, Slot, State, UnfinishedJson
+from ash_shared.eventlog.state import (
+    MAX_OPEN_SLOTS,
+    MAX_STREAMED_RESPONSES,
+    Response,
+    Slot,
+    State,
+    UnfinishedJson,
+)
 from ash_shared.model.blocks import Block, is_audio, without
 from ash_shared.records import steps
 from ash_shared.records.json_fields import decode_arguments, set_json_path
@@ -145,6 +152,8 @@ def _open_slot(output: LineOutput, chunk: steps.Chunk, response: Response) -> Sl
     slot = _new_slot(output, chunk, response)
     response.was_streamed = True
     state.last_streamed = None
+    if len(state.slots) >= MAX_OPEN_SLOTS:
+        end_slot(output, state.slots[0], {"partial": True})
     state.slots.append(slot)
     return slot
 

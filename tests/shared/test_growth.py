@@ -10,9 +10,9 @@ import pytest
 
 from ash_shared import transform_messages
 from ash_shared.eventlog import Normalizer, parse_line
-from ash_shared.eventlog.state import MAX_ANSWERED, MAX_CALLS, decode_state
+from ash_shared.eventlog.state import MAX_ANSWERED, MAX_CALLS, MAX_OPEN_SLOTS, decode_state
 from tests.shared.logs import context
-from tests.shared.records import antigravity, opencode
+from tests.shared.records import antigravity, claude, opencode
 from tests.shared.records.opencode import Record
 
 LENGTH = MAX_ANSWERED // 2
@@ -82,6 +82,18 @@ def count_lines(read: Callable[[Iterable[Record]], None], records: Iterable[Reco
     finally:
         sys.settrace(before)
     return count
+
+
+def test_the_oldest_of_many_open_texts_ends() -> None:
+    normalizer, events = Normalizer(), list[dict[str, Any]]()
+    for number in range(MAX_OPEN_SLOTS + 10):
+        record = claude.stream_event(claude.block_start(number, claude.text(f"Text {number}.")))
+        events += normalizer.follow(parse_line(json.dumps(record)), context(number))
+
+    assert len(decode_state(normalizer.state()).slots) == MAX_OPEN_SLOTS
+    assert [event["payload"] for event in events if event["type"] == "assistant_done"] == [
+        {"text": f"Text {number}.", "partial": True} for number in range(10)
+    ]
 
 
 def test_forgets_calls_without_id_with_their_calls() -> None:
