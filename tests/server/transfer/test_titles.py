@@ -94,6 +94,25 @@ def test_antigravity_without_its_files(tmp_path: Path) -> None:
     assert title_of(tmp_path, transcript) is None
 
 
+@pytest.mark.parametrize("name", ["state_5.sqlite", "conversation_summaries.db"])
+def test_views_are_not_read(tmp_path: Path, name: str) -> None:
+    """A view runs what its author has written."""
+    id = "0199c3d2-5a11-7b21-8c55-0c6f7b0e9a01"
+    transcripts = {
+        "state_5.sqlite": f"sessions/2026/11/01/rollout-2026-11-01T10-00-00-{id}.jsonl",
+        "conversation_summaries.db": f"brain/{id}/.system_generated/logs/transcript.jsonl",
+    }
+    with closing(sqlite3.connect(tmp_path / name, isolation_level=None)) as database:
+        database.execute(
+            f"CREATE VIEW threads AS SELECT '{id}' AS id, 'View' AS name, NULL AS title, 'Hi' AS first_user_message"
+        )
+        database.execute(
+            f"CREATE VIEW conversation_summaries AS SELECT '{id}' AS conversation_id, 'View' AS title"
+        )
+
+    assert title_of(tmp_path, transcripts[name]) is None
+
+
 def test_reads_no_other_files(tmp_path: Path) -> None:
     """Neither beside a transcript elsewhere, nor outside of the folders to read."""
     (tmp_path / "workspace.yaml").write_text("name: Sort\n")

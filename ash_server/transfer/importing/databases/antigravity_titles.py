@@ -13,14 +13,15 @@ from ash_server.store.text import storable
 from ash_server.transfer.importing.databases.codex_names import SessionName
 from ash_server.transfer.importing.databases.conversation_files import conversation_at
 from ash_server.transfer.importing.databases.sessions import read_once
-from ash_server.transfer.importing.databases.sqlite_snapshot import open_snapshot
+from ash_server.transfer.importing.databases.sqlite_snapshot import columns_of, open_snapshot
 
 MAX_BYTES = 64 * 1024
 """Larger annotations are not read."""
 
 _TITLE = re.compile(rb'^\s*title\s*:\s*"((?:[^"\\\n]|\\.)*)"', re.MULTILINE)
 _ESCAPE = re.compile(rb"\\([0-7]{1,3}|.)")
-_QUERY = "SELECT conversation_id, title FROM conversation_summaries"
+_TABLE = "conversation_summaries"
+_QUERY = f"SELECT conversation_id, title FROM {_TABLE}"  # noqa: S608  # our name
 
 
 def title_of(path: Path, access: FileAccess = ANY_FILE) -> SessionName | None:
@@ -63,7 +64,7 @@ def _read_titles(database: Path, access: FileAccess) -> Mapping[str, str]:
     """Return the titles by conversation; none if the database cannot be read, because sessions do without."""
     try:
         with open_snapshot(database, access) as copy:
-            rows = copy.execute(_QUERY).fetchall()
+            rows = copy.execute(_QUERY).fetchall() if columns_of(copy, _TABLE) else []
     except (OSError, sqlite3.Error):
         return {}
     return {id: storable(title) for id, title in rows if isinstance(title, str) and title.strip()}

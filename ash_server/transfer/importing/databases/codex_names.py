@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ash_server.file_access import ANY_FILE, FileAccess, real_path
 from ash_server.store.text import storable
 from ash_server.transfer.importing.databases.sessions import read_once
-from ash_server.transfer.importing.databases.sqlite_snapshot import open_snapshot
+from ash_server.transfer.importing.databases.sqlite_snapshot import columns_of, open_snapshot
 
 _DATABASES = "state_*.sqlite"
 """The number is the version of the tables."""
@@ -57,7 +57,9 @@ def _read_names(database: Path, access: FileAccess) -> Mapping[str, SessionName]
 
 def _names_in(copy: sqlite3.Connection) -> dict[str, SessionName]:
     """Raises sqlite3.Error."""
-    columns = {name for (name,) in copy.execute("SELECT name FROM pragma_table_info('threads')")}
+    columns = {name for name, _ in columns_of(copy, "threads")}
+    if not columns:
+        return {}
     rows = copy.execute(_QUERY.format(name="name" if "name" in columns else "NULL"))
     return {id: chosen for id, *texts in rows if (chosen := _choose(*texts)) is not None}
 
