@@ -9,10 +9,11 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 def format_count(count: float) -> str:
-    """Return a count with three digits: `1.23M`."""
+    """Return a count with three digits, `1.23M`, or in whole billions: `9,007B`."""
     for unit, suffix in _UNITS:
         if abs(count) >= unit * 0.9995:
-            return f"{count / unit:#.3g}".rstrip(".") + suffix
+            is_beyond_units = abs(count) >= unit * 999.5
+            return f"{count / unit:{',.0f' if is_beyond_units else '#.3g'}}".rstrip(".") + suffix
     return str(round(count))
 
 
