@@ -14,12 +14,13 @@ items are closed with the content they have; nothing is invented.
 | open text | the text of a slot that has not ended; the state has only its end | `state`, `built_input` |
 | call | a tool call, tracked from its first chunk to the end of the turn that has its result | `tool_calls` |
 | part | a complete (non-streamed) message; replaces its slots | `complete_messages`, `emit_messages` |
+| document | a text that is written as a whole each time; only its changed elements are followed | `documents` |
 | usage | tokens of an answer; the last count per answer is used, a turn has the sum | `usage` |
 | value | the usage of one answer for a store; a later value with the same key replaces it | `answers` |
 
 Content that a session contains more than once becomes one event: see `dedupe`.
 
-Modules import downwards only: normalizer > complete_messages > posted_events, streaming > emit_messages > tool_calls >
+Modules import downwards only: normalizer > documents, complete_messages > posted_events, streaming > emit_messages > tool_calls >
 turns > usage > answers > dedupe > emitter > state. The exception is `LineOutput.close_open`: the end of a turn closes
 open slots, and emitting their events needs a turn.
 """
