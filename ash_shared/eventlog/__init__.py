@@ -20,9 +20,9 @@ items are closed with the content they have; nothing is invented.
 
 Content that a session contains more than once becomes one event: see `dedupe`.
 
-Modules import downwards only: normalizer > documents, complete_messages > posted_events, streaming > emit_messages > tool_calls >
-turns > usage > answers > dedupe > emitter > state. The exception is `LineOutput.close_open`: the end of a turn closes
-open slots, and emitting their events needs a turn.
+Modules import downwards only: normalizer > documents, complete_messages > posted_events, streaming > emit_messages >
+tool_calls > turns > usage > answers > dedupe > emitter > state. The exception is `LineOutput.close_open`: the end of a
+turn closes open slots, and emitting their events needs a turn.
 """
 
 from ash_shared.eventlog.emitter import Context, Event, Line, line_of, parse_line
