@@ -83,23 +83,24 @@ class _Sum:
         """True if all usage has a computed cost."""
 
     def add(self, item: UsageItem) -> None:
-        counts = {name: read(item) for name, read in _COUNTS.items()}
-        costs = {mode: read(item) for mode, read in _COSTS.items()}
-        self._add(counts, costs, item.quarter)
+        for name, read in _COUNTS.items():
+            self.counts[name] += read(item)
+        for mode, cost_of in _COSTS.items():
+            self.costs[mode] = _plus(self.costs[mode], cost_of(item))
+        self._note(item.quarter)
         self.is_computed = self.is_computed and (item.computed_cost is not None or not _has_usage(item))
 
     def merge(self, other: "_Sum") -> None:
-        self._add(other.counts, other.costs, other.first)
+        for name, count in other.counts.items():
+            self.counts[name] += count
+        for mode, cost in other.costs.items():
+            self.costs[mode] = _plus(self.costs[mode], cost)
+        self._note(other.first)
         self.is_computed = self.is_computed and other.is_computed
 
-    def _add(
-        self, counts: Mapping[str, int], costs: Mapping[CostMode, int | None], quarter: datetime | None
-    ) -> None:
-        for name, count in counts.items():
-            self.counts[name] += count
-        for mode, cost in costs.items():
-            self.costs[mode] = _plus(self.costs[mode], cost)
-        self.first = min(filter(None, (self.first, quarter)), default=None)
+    def _note(self, quarter: datetime | None) -> None:
+        if quarter is not None and (self.first is None or quarter < self.first):
+            self.first = quarter
 
     @property
     def tokens(self) -> int:
