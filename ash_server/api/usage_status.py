@@ -7,16 +7,21 @@ from typing import Annotated
 from litestar import Controller, get
 from litestar.datastructures import State
 from litestar.params import QueryParameter
+from litestar.types import Scope
 from pydantic import Field
 
 from ash_server.api.http.dependencies import InjectedReader
 from ash_server.api.http.problems import READ_ERRORS, error_responses
+from ash_server.api.http.redaction import compared
 from ash_server.prices import Prices
 from ash_server.prices.errors import PricesError
 from ash_server.store import Store
 from ash_server.store.text import ONE_LINE
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.usage_report import UsageBlock, UsageCounts, UsageRow
+
+_YEAR_10000 = 253_402_300_800
+"""Seconds since 1970."""
 
 _RECENT = timedelta(days=2)
 """Blocks begin with a request and last five hours, so earlier usage hardly moves the active one."""
@@ -51,6 +56,7 @@ class UsageStatusController(Controller):
     )
     async def get(
         self,
+        scope: Scope,
         reader: InjectedReader,
         state: State,
         session: Annotated[
@@ -65,7 +71,10 @@ class UsageStatusController(Controller):
         since: Annotated[
             int | None,
             QueryParameter(
-                ge=0, le=253_402_300_799, description="The start of the day, in seconds since 1970."
+                ge=0,
+                le=_YEAR_10000 - 1,
+                schema_extra={"minimum": 0, "maximum": _YEAR_10000 - 1},  # omitted for optional parameters
+                description="The start of the day, in seconds since 1970.",
             ),
         ] = None,
     ) -> UsageStatus:
@@ -76,7 +85,8 @@ class UsageStatusController(Controller):
         prices = await state.prices.get()
         now = datetime.now(UTC)
         start = now.replace(hour=0, minute=0) if since is None else datetime.fromtimestamp(since, UTC)
-        return await reader(lambda store: _read_status(store, prices, session, start, now))
+        name = compared(scope, session)
+        return await reader(lambda store: _read_status(store, prices, name, start, now))
 
 
 async def _read_status(
