@@ -239,7 +239,8 @@ def count_section(output: LineOutput, part: steps.Part) -> None:
     answers.follow_model(output, part)
     if output.state.turns == 0:
         ensure_turn(output)
-    if output.state.turn is None and not usage.is_counted(output.state, part):
+    is_late = output.continued_turn is not None and usage.is_first_count(output.state, part)
+    if output.state.turn is None and not (is_late or usage.is_counted(output.state, part)):
         return
     message, before, after = usage.put_section(output.state, part)
     turn = output.state.turn

@@ -157,6 +157,11 @@ def is_counted(state: State, part: Part) -> bool:
     return digests.text_digest(_answer_key(part)) in state.counted_messages
 
 
+def is_first_count(state: State, part: Part) -> bool:
+    """True if the message of a part was never counted; False if it may have been forgotten."""
+    return len(state.counted_messages) < MAX_COUNTED and not is_counted(state, part)
+
+
 def put_section(state: State, part: Part) -> tuple[CountedMessage, Costs, Costs]:
     """Record the costs of a message or of its section; return the message, and its costs before and after."""
     key = digests.text_digest(_answer_key(part))

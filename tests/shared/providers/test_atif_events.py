@@ -163,6 +163,19 @@ def test_an_answer_of_a_later_version_continues_the_turn(length: int) -> None:
     assert [each.cause for each in state_answers(versions)] == ["person"] * (length + 2)
 
 
+def test_usage_that_only_a_later_version_states_counts() -> None:
+    versions = [
+        trajectory(step("user", "How many?"), step("agent", "Seven.", **metrics), trajectory_id="t1")
+        for metrics in ({}, {"metrics": METRICS}, {"metrics": METRICS, "extra": {"seen": True}})
+    ]
+
+    summary = to_session_summary(follow(versions))
+
+    assert summary.usage is not None
+    assert (summary.turns, summary.usage.input_tokens, summary.cost_usd) == (1, 20, 0.25)
+    assert [each.input_tokens for each in state_answers(versions)] == [20]
+
+
 def test_changed_usage_of_a_step_counts_once() -> None:
     def version(tokens: int, *more: Any) -> Any:
         answer = step("agent", "Seven.", metrics={**METRICS, "prompt_tokens": tokens})
