@@ -1,8 +1,12 @@
 """State the usage and cost of answers as values for a store, as `usage` counts them for the turns."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ash_shared.eventlog.dedupe.digests import text_digest
 from ash_shared.eventlog.emitter import LineOutput
@@ -10,7 +14,7 @@ from ash_shared.eventlog.state import MAX_AGENTS, State, StatedAnswers, Turn, ev
 from ash_shared.model.answer_usage import MAX_COUNT, AnswerUsage, Cause
 from ash_shared.model.blocks import Block
 from ash_shared.records.steps import Part
-from ash_shared.records.usage_details import MAX_NAME, UsageDetails, details_of
+from ash_shared.records.usage_details import MAX_NAME, counted_details_of, details_of
 
 _YEAR_2000 = 946_684_800_000
 """Milliseconds since 1970."""
@@ -45,7 +49,7 @@ class Facts(NamedTuple):
     region: str = ""
 
 
-class Answer(NamedTuple):
+class Answer(Struct, frozen=True):
     """An answer, or a total of several."""
 
     key: str
@@ -63,82 +67,86 @@ class Answer(NamedTuple):
 
 def counts_of(usage: Block) -> Counts:
     """Return the counts of a `StandardTokenUsage`; a count that is no number of tokens is 0."""
-    return _detailed_counts(usage, details_of(usage)) if usage else NO_COUNTS
+    return _detailed_counts(usage, *counted_details_of(usage)) if usage else NO_COUNTS
 
 
-def _detailed_counts(usage: Block, details: UsageDetails) -> Counts:
-    written = _count(usage, "cache_creation_input_tokens")
-    for_an_hour = min(details.cache_write_1h_tokens or 0, written)
-    return Counts(
-        _count(usage, "input_tokens"),
-        _count(usage, "cache_read_input_tokens"),
-        written - for_an_hour,
-        for_an_hour,
-        _count(usage, "output_tokens"),
-        _count(usage, "reasoning_tokens"),
-        details.web_searches or 0,
-    )
+def _detailed_counts(usage: Block, cache_writes_1h: int, web_searches: int) -> Counts:
+    sent, read, written, generated, reasoning = [
+        count if (count := usage.get(name)).__class__ is int and 0 <= count <= MAX_COUNT else 0
+        for name in _COUNTED
+    ]
+    for_an_hour = min(cache_writes_1h, written)
+    return Counts(sent, read, written - for_an_hour, for_an_hour, generated, reasoning, web_searches)
 
 
-def _count(usage: Block, name: str) -> int:
-    count = usage.get(name)
-    return count if count.__class__ is int and 0 <= count <= MAX_COUNT else 0
+_COUNTED = (
+    "input_tokens",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+    "output_tokens",
+    "reasoning_tokens",
+)
 
 
-def answers_of(output: LineOutput, part: Part, key: str, usage: Block, cost: float | None) -> list[Answer]:
+def split_by_model(answer: Answer, part: Part) -> list[Answer]:
     """Return the answer of a part, or the total of several by model."""
-    answer = answer_of(output, part, key, usage, cost)
     if not part.usage_by_model:
         return [answer]
-    return _by_model(answer._replace(is_request=False), part.usage_by_model)
+    return _by_model(replace(answer, is_request=False), part.usage_by_model)
 
 
 def _by_model(total: Answer, usage_by_model: Mapping[str, Block]) -> list[Answer]:
     """Return a total by model if the usage of the models adds up to it; the cost stays without a model."""
     by_model = {model: counts_of(usage) for model, usage in usage_by_model.items()}
     if len(by_model) == 1:
-        return [total._replace(facts=total.facts._replace(model=model_name(model))) for model in by_model]
+        return [replace(total, facts=total.facts._replace(model=model_name(model))) for model in by_model]
     if Counts(*map(sum, zip(*by_model.values(), strict=True))) != total.counts:
         return [total]
     parts = [
-        total._replace(
-            key=total.key and f"{total.key}/{model}", counts=counts, facts=Facts(model_name(model)), cost=None
+        replace(
+            total,
+            key=total.key and f"{total.key}/{model}",
+            counts=counts,
+            facts=Facts(model_name(model)),
+            cost=None,
         )
         for model, counts in by_model.items()
     ]
-    return parts if total.cost is None else [*parts, total._replace(counts=NO_COUNTS)]
+    return parts if total.cost is None else [*parts, replace(total, counts=NO_COUNTS)]
 
 
-def answer_of(output: LineOutput, part: Part, key: str, usage: Block, cost: float | None = None) -> Answer:
+def answer_of(  # one argument per input
+    output: LineOutput, part: Part, key: str, usage: Block, cost: float | None = None, agent: str = ""
+) -> Answer:
     """Return the answer that a part states, with these counts."""
     details = details_of(usage)
-    counts, facts = _detailed_counts(usage, details), _facts(_model_of(output, part), details)
-    return Answer(key, counts, facts, cost, is_request=details.is_request)
-
-
-def _facts(model: str, details: UsageDetails) -> Facts:
-    return Facts(model, details.service_tier or "", details.speed or "", details.region or "")
+    facts = Facts(
+        _model_of(output, part), details.service_tier or "", details.speed or "", details.region or ""
+    )
+    counts = _detailed_counts(usage, details.cache_write_1h_tokens or 0, details.web_searches or 0)
+    return Answer(key, counts, facts, cost, agent, details.is_request)
 
 
 def _model_of(output: LineOutput, part: Part) -> str:
     """Return the model that the part states, or else the last one of its conversation."""
-    stated = part.metadata.get("model")
-    if isinstance(stated, str) and stated:
-        follow_model(output, part)
-        return model_name(stated)
+    if (stated := follow_model(output, part)) is not None:
+        return stated
     response = output.state.responses.get(part.parent_call or output.parent_call)
     return (response.model if response is not None else "") or output.state.model
 
 
-def follow_model(output: LineOutput, part: Part) -> None:
-    """Record the model of a part for later usage in the same response, or else in its conversation."""
-    stated, call = part.metadata.get("model"), part.parent_call or output.parent_call
-    if not isinstance(stated, str) or not model_name(stated):
-        return
-    if (response := output.state.responses.get(call)) is not None:
-        response.model = model_name(stated)
-    elif not call:
-        output.state.model = model_name(stated)
+def follow_model(output: LineOutput, part: Part) -> str | None:
+    """Record the model of a part for later usage in the same response, or else in its conversation, and return it."""
+    stated = part.metadata.get("model")
+    if not isinstance(stated, str) or not stated:
+        return None
+    if model := model_name(stated):
+        call = part.parent_call or output.parent_call
+        if (response := output.state.responses.get(call)) is not None:
+            response.model = model
+        elif not call:
+            output.state.model = model
+    return model
 
 
 def model_name(name: str) -> str:
@@ -154,8 +162,9 @@ def state_answer(output: LineOutput, turn: Turn, answer: Answer, earlier: Counts
     if stated is None:
         stated = turn.stated_answers[answer.agent] = StatedAnswers([0] * len(NO_COUNTS), list(answer.facts))
         evict_oldest(turn.stated_answers, MAX_AGENTS)
-    changes = zip(stated.counts, answer.counts, earlier, strict=True)
-    stated.counts = [total + count - before for total, count, before in changes]
+    if answer.counts != earlier:
+        changes = zip(stated.counts, answer.counts, earlier, strict=True)
+        stated.counts = [total + count - before for total, count, before in changes]
     if stated.facts != (facts := list(answer.facts)):
         stated.facts = _common_facts(stated.facts, facts)
     add_value(output, answer, cause=answer.cause or turn.cause)
@@ -177,15 +186,15 @@ def add_value(
     at: int | None = None,
 ) -> None:
     """Add a value to the line."""
-    state, facts = output.state, answer.facts
+    state, (model, service_tier, speed, region) = output.state, answer.facts
     at = output.time() if at is None else at
     value = AnswerUsage(
         _key_in_session(state, answer),
         at if at >= _YEAR_2000 else None,
-        facts.model or None,
-        facts.service_tier or None,
-        facts.speed or None,
-        facts.region or None,
+        model or None,
+        service_tier or None,
+        speed or None,
+        region or None,
         answer.agent or None,
         cause,
         state.folder or None,
@@ -204,9 +213,15 @@ def _key_in_session(state: State, answer: Answer) -> str:
     if answer.is_keyed_in_session:
         return text_digest(answer.key)
     if answer.key:
-        return text_digest(f"{state.turns}/{answer.key}")
+        return _digest_in_turn(state.turns, answer.key)
     state.answers_without_key += 1
     return text_digest(f"answer/{state.answers_without_key}")
+
+
+@lru_cache(maxsize=1)
+def _digest_in_turn(turn: int, key: str) -> str:
+    """Return the digest of a key in a turn; the lines of an answer follow each other."""
+    return text_digest(f"{turn}/{key}")
 
 
 def _nano_dollars(cost: float | None) -> int | None:
@@ -250,15 +265,16 @@ def _facts_in(answers: StatedAnswers) -> Facts:
 def _total_counts(total: Block, stated: Counts) -> Counts:
     """Return the counts of a total; details that it does not state are those of the answers."""
     details = details_of(total)
-    if details.cache_write_1h_tokens is None:
-        details = details._replace(cache_write_1h_tokens=stated.cache_write_1h_tokens)
-    if details.web_searches is None:
-        details = details._replace(web_searches=stated.web_searches)
-    return _detailed_counts(total, details)
+    written, searches = details.cache_write_1h_tokens, details.web_searches
+    return _detailed_counts(
+        total,
+        stated.cache_write_1h_tokens if written is None else written,
+        stated.web_searches if searches is None else searches,
+    )
 
 
 def _add_difference(output: LineOutput, turn: Turn, total: Answer, at: int | None) -> None:
     if any(total.counts) or total.cost is not None:
-        difference = total._replace(is_request=False, is_keyed_in_session=True)
+        difference = replace(total, is_request=False, is_keyed_in_session=True)
         settles_turn = total.cost is not None and turn is output.state.turn
         add_value(output, difference, cause=turn.cause, settles_turn=settles_turn, at=at)

@@ -19,7 +19,14 @@ from ash_shared.eventlog import (
 )
 from ash_shared.eventlog.dedupe import assembled_answers, repetitions
 from ash_shared.eventlog.emitter import EMPTY_LINE, Context, Event, Line, LineOutput, parse_line
-from ash_shared.eventlog.state import OpenTextMissing, Place, decode_state, encode_state, with_whole_texts
+from ash_shared.eventlog.state import (
+    OpenTextMissing,
+    Place,
+    State,
+    decode_state,
+    encode_state,
+    with_whole_texts,
+)
 from ash_shared.model.answer_usage import AnswerUsage
 from ash_shared.model.blocks import Block
 from ash_shared.model.event_types import CATALOGUE
@@ -157,18 +164,24 @@ class Normalizer:
     def follow(self, line: Line, context: Context) -> list[Event]:
         """Same as `normalize`, for a parsed line; events in wire form."""
         output = self._output
+        state = output.state
         output.start_line(line, context)
-        _follow_header(output, line.header)
-        output.state.own_ordinal = next_own_ordinal(
-            output.state.own_ordinal, line.header, is_first=not output.state.has_records
+        _follow_header(state, line.header)
+        if state.own_ordinal is not None or not state.has_records:
+            state.own_ordinal = next_own_ordinal(
+                state.own_ordinal, line.header, is_first=not state.has_records
+            )
+        if context.turn_id is not None:
+            turns.leave_other_turn(output)
+        answer = state.last_streamed
+        new_steps = (
+            line.steps if answer is None else assembled_answers.without_copy(state, answer, line.steps)
         )
-        turns.leave_other_turn(output)
-        answer = output.state.last_streamed
-        steps_of_line = (
-            line.steps if answer is None else assembled_answers.without_copy(output.state, answer, line.steps)
-        )
-        for step in documents.changed_steps(output, steps_of_line):
+        has_documents = steps.DocumentStart in map(type, new_steps)
+        for step in documents.changed_steps(output, new_steps) if has_documents else new_steps:
             _HANDLERS[step.__class__](output, step)
+        if output.state.has_records:
+            return output.events
         if line.source != "unknown" or any(step.__class__ in _STREAM_STEPS for step in line.steps):
             output.state.has_records = True
         return output.events
@@ -232,18 +245,17 @@ def _set_scope(output: LineOutput, step: steps.Scope) -> None:
 
 def _set_header(output: LineOutput, step: steps.RecordStart) -> None:
     output.header = step.header
-    _follow_header(output, step.header)
+    _follow_header(output.state, step.header)
 
 
-def _follow_header(output: LineOutput, header: RecordHeader) -> None:
+def _follow_header(state: State, header: RecordHeader) -> None:
     """Record the model and the folder for the answers of later records."""
-    state = output.state
     if header.model is not None:
         state.model = answers.model_name(header.model) or state.model
     folder, branch = header.folder, header.branch
     if folder is not None and folder != state.folder and folder[:MAX_FOLDER] != state.folder:
         state.folder, state.branch = folder[:MAX_FOLDER], ""
-    if branch is not None:
+    if branch is not None and branch != state.branch:
         state.branch = branch[:MAX_NAME]
     if header.agent:
         state.is_of_subagent = True

@@ -3,8 +3,11 @@
 Each count also states the value of its answer for a store (`answers`).
 """
 
+from functools import lru_cache
+
+from msgspec.structs import replace
+
 from ash_shared.eventlog import answers
-from ash_shared.eventlog.answers import Counts
 from ash_shared.eventlog.dedupe import digests, repetitions
 from ash_shared.eventlog.emitter import LineOutput
 from ash_shared.eventlog.state import (
@@ -22,16 +25,15 @@ from ash_shared.model.blocks import Block, without
 from ash_shared.model.costs import Costs, total_usage
 from ash_shared.records.json_fields import TOKEN_COUNTS
 from ash_shared.records.steps import Part
-from ash_shared.records.usage_details import details_of
+from ash_shared.records.usage_details import counted_details_of
 
 
 def _count_answer(turn: Turn, key: str, usage: Block) -> None:
     if not key:
         _add_to_total(turn, usage)
         return
-    turn.usage_by_answer.pop(key, None)
-    if turn.totalled_counts:
-        _subtract(turn, digests.text_digest(key))
+    if turn.usage_by_answer.pop(key, None) is None and turn.totalled_counts:
+        _subtract(turn, _digest_of_key(key))
     turn.usage_by_answer[key] = usage
     if len(turn.usage_by_answer) > MAX_USAGES:
         oldest = next(name for name in turn.usage_by_answer if name)
@@ -41,11 +43,14 @@ def _count_answer(turn: Turn, key: str, usage: Block) -> None:
         evict_oldest(turn.totalled_counts, MAX_TOTALLED)
 
 
+_digest_of_key = lru_cache(maxsize=1)(digests.text_digest)
+"""The digest of the key of an answer; counting an answer may need it several times."""
+
+
 def _totalled(usage: Block) -> list[int]:
     """Return the counts of an answer, and those details that are not 0."""
-    details = details_of(usage)
-    known = [details.cache_write_1h_tokens or 0, details.web_searches or 0]
-    return [usage.get(name, 0) for name in TOKEN_COUNTS] + (known if any(known) else [])
+    details = counted_details_of(usage)
+    return [usage.get(name, 0) for name in TOKEN_COUNTS] + (list(details) if any(details) else [])
 
 
 def _usage_so_far(turn: Turn, key: str) -> Block:
@@ -55,14 +60,12 @@ def _usage_so_far(turn: Turn, key: str) -> Block:
     usage: Block | None = turn.usage_by_answer.get(key)
     if usage is not None or not turn.totalled_counts:
         return usage or {}
-    totalled = turn.totalled_counts.get(digests.text_digest(key), [])
+    totalled = turn.totalled_counts.get(_digest_of_key(key), [])
+    if not totalled:
+        return {}
     counts, known = dict(zip(TOKEN_COUNTS, totalled, strict=False)), totalled[len(TOKEN_COUNTS) :]
     details = dict(zip(("cache_write_1h_tokens", "num_search_queries"), known, strict=False))
     return {**counts, "vendor": details}
-
-
-def _counts_so_far(turn: Turn, key: str) -> Counts:
-    return answers.counts_of(_usage_so_far(turn, key))
 
 
 def _add_to_total(turn: Turn, usage: Block) -> None:
@@ -91,12 +94,12 @@ def revise_answer(output: LineOutput, turn: Turn, part: Part, usage: Block) -> N
         later = {name: count for name, count in usage["vendor"].items() if count is not None}
         both["vendor"] = {**earlier["vendor"], **later}
     both["total_tokens"] = both.setdefault("input_tokens", 0) + both.setdefault("output_tokens", 0)
-    before = _counts_so_far(turn, key)
+    before = answers.counts_of(_usage_so_far(turn, key))
     _count_answer(turn, key, both)
     digest = digests.text_digest(key)
     agents = (agent for agent, counted in turn.usage_by_agent.items() if counted.answer == digest)
-    answer = answers.answer_of(output, part, key, both, turn.cost_by_answer.get(digest))
-    answers.state_answer(output, turn, answer._replace(agent=next(agents, "")), before)
+    answer = answers.answer_of(output, part, key, both, turn.cost_by_answer.get(digest), next(agents, ""))
+    answers.state_answer(output, turn, answer, before)
 
 
 def costs_of_turn(turn: Turn) -> Block:
@@ -121,19 +124,28 @@ def count_part(output: LineOutput, part: Part) -> None:
     usage = part.usage if is_new else None
     if turn is None or (usage is None and part.cost is None):
         return
-    key = _answer_key(part)
-    before, agent = _counts_so_far(turn, key), ""
+    key, agent = _answer_key(part), ""
+    earlier = _usage_so_far(turn, key)
     if part.cost is not None:
         _add_cost(turn, key, part.cost)
     if usage is not None:
         _count_answer(turn, key, usage)
         agent = _agent_of(part)
-    if agent:
-        _count_for_agent(turn, agent, key, usage or {})
-    stated = _usage_so_far(turn, key) if usage is None else usage
-    cost = turn.cost_by_answer.get(digests.text_digest(key), part.cost) if key else part.cost
-    for answer in answers.answers_of(output, part, key, stated, cost):
-        answers.state_answer(output, turn, answer._replace(agent=agent), before)
+        if agent:
+            _count_for_agent(turn, agent, key, usage)
+    answer = answers.answer_of(
+        output, part, key, earlier if usage is None else usage, _cost_so_far(turn, key, part.cost), agent
+    )
+    before = answers.counts_of(earlier)
+    for each in answers.split_by_model(answer, part):
+        answers.state_answer(output, turn, each, before)
+
+
+def _cost_so_far(turn: Turn, key: str, stated: float | None) -> float | None:
+    """Return the cost of an answer that the turn has counted; the stated one if it has not."""
+    if not key or not turn.cost_by_answer:
+        return stated
+    return turn.cost_by_answer.get(_digest_of_key(key), stated)
 
 
 def _agent_of(part: Part) -> str:
@@ -196,7 +208,8 @@ def count_message(
         after.cost,
     )
     message.model = answer.facts.model if "model" in part.metadata else message.model or answer.facts.model
-    answer = answer._replace(
+    answer = replace(
+        answer,
         facts=answer.facts._replace(model=message.model),
         is_request=len(message.costs.sections) <= 1,
         is_keyed_in_session=True,
@@ -240,7 +253,7 @@ def _count_for_agent(turn: Turn, agent: str, key: str, usage: Block) -> None:
 
 def _add_cost(turn: Turn, answer_key: str, cost: float) -> None:
     """Add the cost of an answer; an answer that is written again is counted once."""
-    key = digests.text_digest(answer_key) if answer_key else ""
+    key = _digest_of_key(answer_key) if answer_key else ""
     turn.cost = round((turn.cost or 0.0) + cost - turn.cost_by_answer.get(key, 0.0), 12)
     if key:
         turn.cost_by_answer[key] = float(cost)

@@ -19,8 +19,9 @@ def total_usage(usages: Iterable[Block]) -> Block:
         return counted[0]
     total: Block = {}
     for usage in counted:
-        for name, count in _counts(usage):
-            total[name] = total.get(name, 0) + count
+        for name, count in usage.items():  # inlined `_counts`: each answer of a long turn is added
+            if isinstance(count, int) and not isinstance(count, bool):
+                total[name] = total.get(name, 0) + count
     return total
 
 
