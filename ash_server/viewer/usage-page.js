@@ -4,6 +4,7 @@ import { el } from "./lib/dom.js";
 import { listenForKeys } from "./lib/keyboard.js";
 import { pageHeader } from "./lib/page-header.js";
 import { errorPlaceholder, skeleton } from "./lib/placeholders.js";
+import { budgetList } from "./usage/usage-budgets.js";
 import { valueOf } from "./usage/usage-figures.js";
 import { NO_FILTERS, apiParameters, parseFilters, partsOf, rowsOf, spanOf, usageAddress } from "./usage/usage-filters.js";
 import { UsageForm } from "./usage/usage-form.js";
@@ -29,8 +30,10 @@ class UsagePage {
     this.view = new UsageView({ go: (filters) => this.go(filters) });
     this.status = el("p", { class: "visually-hidden", role: "status" });
     this.contents = el("div", { class: "usage-contents" }, skeleton());
+    this.budgets = el("div");
     const title = el("h1", {}, "Usage");
-    const main = el("main", { class: "sessions usage" }, title, this.form.element, this.status, this.contents);
+    const parts = [title, this.form.element, this.status, this.budgets, this.contents];
+    const main = el("main", { class: "sessions usage" }, ...parts);
     document.body.append(pageHeader("p", links(), listenForKeys(shortcuts())), main);
   }
 
@@ -39,6 +42,17 @@ class UsagePage {
     addEventListener("popstate", () => this.show());
     addEventListener("pagehide", () => this.savePosition());
     this.show();
+    this.showBudgets();
+  }
+
+  async showBudgets() {
+    try {
+      const { budgets } = await getJson("/api/budgets");
+      const list = budgetList(budgets);
+      if (list) this.budgets.replaceChildren(list);
+    } catch {
+      // Budgets are an addition: the figures are shown without them.
+    }
   }
 
   go(filters) {

@@ -293,6 +293,39 @@ async def test_sessions_of_earlier_versions(page: Page, store: Store) -> None:
     await expect(notes.nth(1)).to_contain_text("lack 3 rows")
 
 
+async def test_budgets(page: Page, store: Store) -> None:
+    def budget(limit: float, project: str | None = None) -> dict[str, Any]:
+        times = {"periodStart": "2026-03-01T00:00:00Z", "periodEnd": "2026-04-01T00:00:00Z"}
+        of_project = {} if project is None else {"project": project}
+        return {
+            "limitUsd": limit,
+            "spentUsd": 3,
+            "isPassed": limit < 3,
+            "period": "month",
+            **times,
+            **of_project,
+        }
+
+    async def fulfil(route: Route) -> None:
+        await route.fulfill(json={"budgets": [budget(50), budget(2.5, "/srv/site")]})
+
+    await two_days(store)
+    await page.route("**/api/budgets", fulfil)
+    await open_page(page, store.address())
+
+    budgets = page.locator(".budget")
+    await expect(budgets).to_have_text(
+        ["This month $3.00 of $50.00 · 6.0%", "This month in srv/site $3.00 of $2.50 · 120.0% passed"]
+    )
+    await budgets.last.get_by_role("link").click()
+    await expect(page.locator(".usage-totals")).to_be_visible()
+    assert dict(httpx2.URL(page.url).params) == {
+        "since": "2026-03-01T00:00:00Z",
+        "until": "2026-04-01T00:00:00Z",
+        "project": "/srv/site",
+    }
+
+
 async def test_failed_request_can_be_repeated(page: Page, store: Store, complaints: list[str]) -> None:
     async def fail(route: Route) -> None:
         await route.fulfill(status=503, json={"title": "The database is busy.", "status": 503})
