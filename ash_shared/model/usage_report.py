@@ -165,3 +165,30 @@ class UsageReport(AshModel):
     """Number of rows that were left out, the oldest or cheapest ones. The totals include them."""
     sessions_without_facts: int = Field(default=0, alias="sessionsWithoutFacts")
     """Sessions that an earlier version stored; their usage is missing until `ash reindex`."""
+
+
+class Answer(AshModel):
+    """The usage and cost of an answer, or of a turn if its record states only a total."""
+
+    message_sequence: int = Field(alias="messageSequence")
+    """The message that stated the answer first."""
+    turn: int
+    """The number of its turn in the session."""
+    model: Omittable[str] = ABSENT
+    input_tokens: int
+    """Input tokens, without tokens read from or written to a cache."""
+    output_tokens: int
+    cache_read_input_tokens: int
+    cache_creation_input_tokens: int
+    cost_usd: Omittable[float] = Field(default=ABSENT, alias="costUsd")
+    """The cost in its record, or else the cost at API prices. Absent if its model has no price."""
+    is_reported: bool = Field(default=False, alias="isReported")
+    """True if the cost is in its record."""
+
+
+class SessionAnswers(AshModel):
+    """The answers of a range of messages, in their order."""
+
+    answers: list[Answer]
+    next_after: Omittable[int] = Field(default=ABSENT, alias="nextAfter")
+    """The cursor of the next page; absent on the last one."""

@@ -297,6 +297,7 @@ async def use_usage(store: Store) -> None:
         assert await count_sessions_without_facts(conn) == 0
     report = await store.usage.report(by=["session"], session=parent)
     assert report.totals.answers > 0
+    assert (await store.usage.list_answers(parent)).answers != []
     page = await store.usage.add_to(await store.sessions.list_sessions(parent_id=parent))
     assert {session.id for session in page.sessions if session.usage} == {agent, last}
     await store.sessions.delete(parent)

@@ -29,6 +29,7 @@ from ash_server.store.usage.groups import (
     project_pattern,
     read_groups,
 )
+from ash_server.store.usage.session_answers import MAX_MESSAGES, read_answers
 from ash_shared.model.keywords import check_keywords
 from ash_shared.model.session import Session, SessionPage
 from ash_shared.model.usage_report import (
@@ -36,6 +37,7 @@ from ash_shared.model.usage_report import (
     MAX_DIMENSIONS,
     CostMode,
     Dimension,
+    SessionAnswers,
     UsageCounts,
     UsageReport,
     UsageRow,
@@ -392,6 +394,14 @@ class UsageStore(Resource):
         known = prices or await default_prices()
         async with self._connections.connection() as conn:
             return await read_report(conn, known, **query)
+
+    async def list_answers(
+        self, session_id: UUID, *, after: int = 0, limit: int = MAX_MESSAGES, prices: Prices | None = None
+    ) -> SessionAnswers:
+        """Return the answers in the next `limit` messages. Raises SessionNotFound, PricesError."""
+        known = prices or await default_prices()
+        async with self._connections.connection() as conn:
+            return await read_answers(conn, session_id, known, after=after, limit=limit)
 
     async def add_to(self, page: SessionPage, *, prices: Prices | None = None) -> SessionPage:
         """Return the page with the usage of each session, and the total with its subagents. Raises PricesError."""

@@ -73,6 +73,7 @@ REQUESTS: dict[str, Any] = {
     "events": lambda client, session, text: client.get(f"{session}/events?limit=1000"),
     "standard messages": lambda client, session, text: client.get(f"{session}/standard-messages"),
     "summary": lambda client, session, text: client.get(f"{session}/projections/session-summary"),
+    "answers": lambda client, session, text: client.get(f"{session}/answers"),
     "item counts": lambda client, session, text: client.get(f"{session}/item-counts"),
     "parse": lambda client, session, text: client.post("/api/parse", json={"content": text}),
 }

@@ -148,6 +148,7 @@ READS = [
     "{session}/events",
     "{session}/standard-messages",
     "{session}/item-counts",
+    "{session}/answers",
     "{session}/projections/openai-messages",
     "{session}/projections/session-summary",
     "{session}/export",
