@@ -92,7 +92,7 @@ class SessionPage extends SessionView {
     const paint = (change) => this.autoScroll.paint(change);
     this.header = new SessionHeader();
     this.live = new LiveIndicator(this.renderer, { paint, hasEnd: () => this.hasEnd() });
-    this.usage = new AnswerUsage(`${api}/standard-messages`, this.renderer);
+    this.usage = new AnswerUsage(api, this.renderer);
     this.pages = new EventPages(`${api}/events`, this.renderer);
     this.pagination = new PaginationControls(this.pages, {
       paint,

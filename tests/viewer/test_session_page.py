@@ -1223,9 +1223,35 @@ async def test_usage_per_answer_in_preset_everything(page: Page, session: Sessio
     script = "(all) => all.map((each) => [each.textContent.trim(), each.dataset.usage])"
     await expect(page.locator("[data-usage]")).to_have_count(2)
     assert await page.locator("[data-usage]").evaluate_all(script) == [
-        ["Two", "5 tokens in · 30 out · 1,000 from the cache · 20 to the cache"],
-        ["Three", "1 token in · 2 out"],
+        [
+            "Two",
+            "claude-sonnet-4-5 · 5 tokens in · 30 out · 1,000 from the cache · 20 to the cache · ≈$0.00084",
+        ],
+        ["Three", "claude-sonnet-4-5 · 1 token in · 2 out · ≈$0.000033"],
     ]
+
+
+async def test_footers_show_models_and_costs_of_turns(page: Page, session: Session) -> None:
+    def turn(number: int, **more: Any) -> list[dict[str, Any]]:
+        usage = {"input_tokens": number, "output_tokens": 0}
+        text = {"type": "text", "text": "Done."}
+        answers = [assistant(f"m{number}{n}", f"a{number}{n}", text, usage=usage, **more) for n in range(2)]
+        return [user("Go on.", f"p{number}"), *answers]
+
+    await session.write(*turn(100), *turn(1000, model="nobody"), *turn(10_000))
+    await session.post("end", "")
+    costs = "(all) => all.map((each) => each.dataset.cost)"
+    await open_page(page, session.address)
+
+    await expect(page.locator(".turn-end[data-cost]")).to_have_count(3)
+    assert await page.locator(".turn-end").evaluate_all(costs) == [
+        "claude-sonnet-4-5 · ≈$0.0006",
+        "nobody · unpriced",
+        "claude-sonnet-4-5 · ≈$0.06",
+    ]
+
+
+USAGE = "claude-sonnet-4-5 · 1,234 tokens in · 1,234 out · 1,234 from the cache · ≈$0.0226"
 
 
 @pytest.mark.parametrize("width", [1280, 1024, 390])
@@ -1237,7 +1263,7 @@ async def test_item_toolbar_stays_in_the_window(page: Page, session: Session, wi
     usage_text, tools = page.locator(".item-usage"), page.locator(".item-toolbar")
     ends = "element => [element.getBoundingClientRect(), innerWidth]"
 
-    for preset, words in (("3", "1,234 tokens in · 1,234 out · 1,234 from the cache"), ("2", "")):
+    for preset, words in (("3", USAGE), ("2", "")):
         await page.keyboard.press(preset)
         await expect(page.locator("[data-usage]")).to_have_count(1 if words else 0)
         await page.locator(".assistant-text").click()

@@ -24,7 +24,7 @@ const KINDS = {
 const PRESETS = {
   read: { label: "Read", title: "Prompts and answers", hides: Object.keys(KINDS) },
   work: { label: "Work", title: "All but system messages", hides: ["system"] },
-  everything: { label: "Everything", title: "Everything, with the usage of each answer", hides: [] },
+  everything: { label: "Everything", title: "Everything, with the model, usage and cost of each answer", hides: [] },
 };
 
 const DEFAULT_PRESET = "work";
