@@ -11,7 +11,8 @@ CASE
 END
 
 -- name: read_groups
--- Sums by period and other fields, and by everything that prices depend on. Unknown times are a group of their own.
+-- Sums by period and other fields, and by everything that prices depend on. Unknown times are a group of their own, and
+-- so is usage with reported costs: the computed cost of the rest is then known.
 SELECT start, nullif(min(quarter), '-infinity'), source, nullif(model, ''), nullif(service_tier, ''),
     nullif(speed, ''), nullif(region, ''), is_request, band, group_session, group_project, group_machine, group_agent,
     group_key, nullif(group_agent_id, ''), nullif(group_cause, ''), sum(answers), sum(input_tokens),
@@ -28,7 +29,7 @@ FROM (
         CASE WHEN %(by_agent_id)b::bool THEN usage_rollups.agent_id END AS group_agent_id,
         CASE WHEN %(by_cause)b::bool THEN cause END AS group_cause, answers, input_tokens, cache_read_tokens,
         cache_write_5m_tokens, cache_write_1h_tokens, output_tokens, reasoning_tokens, web_searches, reported_cost,
-        reported_answers
+        reported_answers, reported_answers > 0 AS is_reported, reported_answers < answers AS is_unreported
     FROM usage_rollups JOIN sessions ON id = session_id
     WHERE (%(since)b::timestamptz IS NULL OR quarter >= date_bin('15 minutes', %(since)b, '2000-01-01Z'))
       AND (%(until)b::timestamptz IS NULL OR quarter < %(until)b AND quarter > '-infinity')
@@ -43,7 +44,7 @@ FROM (
       AND (usage_rollups.agent_id = '' OR session_id || ' ' || usage_rollups.agent_id <> ALL(%(repeated)b::text[]))
 ) AS usage
 GROUP BY start, price_period, is_unknown, source, model, service_tier, speed, region, is_request, band, group_session,
-    group_project, group_machine, group_agent, group_key, group_agent_id, group_cause
+    group_project, group_machine, group_agent, group_key, group_agent_id, group_cause, is_reported, is_unreported
 HAVING sum(answers) > 0
 
 -- name: list_shared

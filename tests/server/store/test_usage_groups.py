@@ -95,6 +95,21 @@ async def test_sums_everything_that_prices_depend_on(store: Store) -> None:
     ]
 
 
+async def test_usage_with_reported_costs_is_a_group_of_its_own(store: Store) -> None:
+    """So that its part of the computed cost is known, and not estimated from the number of answers."""
+    usage = {"input_tokens": 10, "output_tokens": 1}
+    await store_session(store, [answer(0, 10), claude.result(usage=usage, total_cost_usd=0.5)])
+    await store_session(store, [answer(0, 1000), answer(0, 1000)])
+
+    groups = await read(store)
+
+    assert {(group.input_tokens, group.answers, group.reported_answers) for group in groups} == {
+        (10, 1, 1),
+        (0, 1, 1),  # the cost of the turn, which names no model
+        (2000, 2, 0),
+    }
+
+
 PERIODS: dict[str, tuple[dict[str, Any], dict[Any, int]]] = {
     "all": ({}, {None: 1111}),
     "quarters": (
