@@ -153,9 +153,15 @@ def _open_slot(output: LineOutput, chunk: steps.Chunk, response: Response) -> Sl
     response.was_streamed = True
     state.last_streamed = None
     if len(state.slots) >= MAX_OPEN_SLOTS:
-        end_slot(output, state.slots[0], {"partial": True})
+        _end_oldest_slot(output)
     state.slots.append(slot)
     return slot
+
+
+def _end_oldest_slot(output: LineOutput) -> None:
+    """End the oldest slot with the content it has; later chunks of an unfinished one begin another slot."""
+    slot = output.state.slots[0]
+    end_slot(output, slot, {} if slot.is_complete else {"partial": True}, may_continue=not slot.is_complete)
 
 
 def _new_slot(output: LineOutput, chunk: steps.Chunk, response: Response) -> Slot:
@@ -298,11 +304,14 @@ def end_response_slots(output: LineOutput, parent_call: str) -> None:
         end_slot(output, slot, {} if slot.is_complete else {"partial": True})
 
 
-def end_slot(output: LineOutput, slot: Slot, end_fields: Block | None = None) -> None:
+def end_slot(
+    output: LineOutput, slot: Slot, end_fields: Block | None = None, *, may_continue: bool = False
+) -> None:
     output.state.slots.remove(slot)
     text = slot.whole_text()
     response, block = output.state.response(slot.parent_call), _block_of_slot(slot, text)
-    response.record_emitted(slot.name)
+    if not may_continue:
+        response.record_emitted(slot.name)
     assembled_answers.record_blocks(response, [block])
     count_sent(output.state, "assistant", block)
     fields = {**slot.fields, **(end_fields or {})}

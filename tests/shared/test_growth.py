@@ -84,6 +84,28 @@ def count_lines(read: Callable[[Iterable[Record]], None], records: Iterable[Reco
     return count
 
 
+def open_texts_of_claude(length: int) -> Iterator[Record]:
+    yield from (claude.stream_event(claude.block_start(n, claude.text(f"Text {n}."))) for n in range(length))
+
+
+def open_calls_of_chat_completions(length: int) -> Iterator[Record]:
+    for n in range(length):
+        call = {"index": n, "id": f"call_{n}", "function": {"name": "read", "arguments": "{}"}}
+        choice = {"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": None}
+        yield {"id": "chatcmpl-1", "object": "chat.completion.chunk", "choices": [choice]}
+
+
+@pytest.mark.parametrize("records", [open_calls_of_chat_completions, open_texts_of_claude])
+def test_work_grows_with_the_number_of_open_texts(
+    records: Callable[[int], Iterable[Record]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ash_shared.eventlog.streaming.MAX_OPEN_SLOTS", 20)
+    derive_events(records(1))
+    short, long = (count_lines(derive_events, records(length)) for length in (100, 200))
+
+    assert long < 2.2 * short
+
+
 def test_the_oldest_of_many_open_texts_ends() -> None:
     normalizer, events = Normalizer(), list[dict[str, Any]]()
     for number in range(MAX_OPEN_SLOTS + 10):
@@ -94,6 +116,20 @@ def test_the_oldest_of_many_open_texts_ends() -> None:
     assert [event["payload"] for event in events if event["type"] == "assistant_done"] == [
         {"text": f"Text {number}.", "partial": True} for number in range(10)
     ]
+
+
+def test_later_chunks_of_a_text_that_ended_early_are_emitted() -> None:
+    starts = [claude.block_start(number, claude.text("One, ")) for number in range(MAX_OPEN_SLOTS + 1)]
+    late = claude.stream_event(
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "two."}}
+    )
+    normalizer, events = Normalizer(), list[dict[str, Any]]()
+    for number, record in enumerate([*map(claude.stream_event, starts), late]):
+        events += normalizer.follow(parse_line(json.dumps(record)), context(number))
+    events += normalizer.close(context("end"))
+    texts = [event["payload"]["text"] for event in events if event["type"] == "assistant_done"]
+
+    assert texts == ["One, "] * (MAX_OPEN_SLOTS + 1) + ["two."]
 
 
 def test_forgets_calls_without_id_with_their_calls() -> None:
