@@ -201,7 +201,7 @@ def add_value(
         state.branch or None,
         answer.is_request,
         *answer.counts,
-        _nano_dollars(answer.cost),
+        None if answer.cost is None else _nano_dollars(answer.cost),
         state.turns,
         settles_turn,
     )
@@ -224,8 +224,8 @@ def _digest_in_turn(turn: int, key: str) -> str:
     return text_digest(f"{turn}/{key}")
 
 
-def _nano_dollars(cost: float | None) -> int | None:
-    return None if cost is None or not abs(cost) <= _MAX_COST else round(cost * 1_000_000_000)
+def _nano_dollars(cost: float) -> int | None:
+    return round(cost * 1_000_000_000) if abs(cost) <= _MAX_COST else None
 
 
 def state_total(  # noqa: PLR0913  # one argument per input

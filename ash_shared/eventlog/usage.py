@@ -133,10 +133,9 @@ def count_part(output: LineOutput, part: Part) -> None:
         agent = _agent_of(part)
         if agent:
             _count_for_agent(turn, agent, key, usage)
-    answer = answers.answer_of(
-        output, part, key, earlier if usage is None else usage, _cost_so_far(turn, key, part.cost), agent
-    )
-    before = answers.counts_of(earlier)
+    stated = earlier if usage is None else usage
+    answer = answers.answer_of(output, part, key, stated, _cost_so_far(turn, key, part.cost), agent)
+    before = answer.counts if stated == earlier else answers.counts_of(earlier)
     for each in answers.split_by_model(answer, part):
         answers.state_answer(output, turn, each, before)
 
