@@ -26,6 +26,7 @@ from ash_client.requests import (
 )
 from ash_client.retry import NEVER, Attempts, Retry
 from ash_client.server_events import ServerEvent, ServerEventParser
+from ash_shared.model.budget import BudgetPage
 from ash_shared.model.events import ChatEvent
 from ash_shared.model.health import Health
 from ash_shared.model.message import Message
@@ -228,6 +229,10 @@ class AsyncAshClient:
     async def get_usage(self, **query: Unpack[UsageQuery]) -> UsageReport:
         """Return tokens and costs at API prices, by day or by other dimensions."""
         return await self.send(requests.get_usage(**query))
+
+    async def list_budgets(self) -> BudgetPage:
+        """Return the budgets, each with the cost of its current period."""
+        return await self.send(requests.list_budgets())
 
     async def export(self, session: SessionId, format: str = "jsonl") -> AsyncGenerator[bytes, None]:
         """Yield the bytes of the imported file in chunks; with the format `events`, the events, one per line."""

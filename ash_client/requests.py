@@ -13,6 +13,7 @@ import msgspec
 from pydantic import BaseModel
 
 from ash_client.errors import NOT_ASH, OTHER_VERSION, ApiError, not_ash_error
+from ash_shared.model.budget import BudgetPage
 from ash_shared.model.health import API_VERSION, Health
 from ash_shared.model.keywords import check_keywords
 from ash_shared.model.message import Message, Role
@@ -348,6 +349,10 @@ def get_usage(**query: Unpack[UsageQuery]) -> Request[UsageReport]:
     check_keywords("get_usage", query, UsageQuery)
     by = {"by": ",".join(query["by"])} if "by" in query else {}
     return Request("GET", "/api/usage", _model(UsageReport), {**query, **by})
+
+
+def list_budgets() -> Request[BudgetPage]:
+    return Request("GET", "/api/budgets", _model(BudgetPage))
 
 
 def follow(session: SessionId, after: int, *, collapse: bool) -> Request[None]:

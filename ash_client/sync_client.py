@@ -26,6 +26,7 @@ from ash_client.requests import (
 )
 from ash_client.retry import NEVER, Attempts, Retry
 from ash_client.server_events import ServerEvent, ServerEventParser
+from ash_shared.model.budget import BudgetPage
 from ash_shared.model.events import ChatEvent
 from ash_shared.model.health import Health
 from ash_shared.model.message import Message
@@ -219,6 +220,10 @@ class AshClient:
     def get_usage(self, **query: Unpack[UsageQuery]) -> UsageReport:
         """Return tokens and costs at API prices, by day or by other dimensions."""
         return self.send(requests.get_usage(**query))
+
+    def list_budgets(self) -> BudgetPage:
+        """Return the budgets, each with the cost of its current period."""
+        return self.send(requests.list_budgets())
 
     def export(self, session: SessionId, format: str = "jsonl") -> Generator[bytes, None, None]:
         """Yield the bytes of the imported file in chunks; with the format `events`, the events, one per line."""

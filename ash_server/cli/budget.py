@@ -60,7 +60,7 @@ def set_(limit: tuple[float, str], project: str | None, timezone: str, webhook_u
     amount, period = limit
     new = NewBudget(amount, period, timezone, project, webhook_url)  # type: ignore[arg-type]  # matched above
     budget = with_store(lambda store: set_budget(store, Settings.load(), new))
-    click.echo(_describe(budget))
+    click.echo(describe_budget(budget))
     if budget.webhook_secret:
         click.echo(f"the secret of its webhook, shown only now: {budget.webhook_secret}")
 
@@ -106,7 +106,7 @@ async def _delete(store: Store, reference: str) -> None:
     await store.budgets.delete(store.tenant, matches[0])
 
 
-def _describe(budget: Budget) -> str:
+def describe_budget(budget: Budget) -> str:
     of = f" of {visible(budget.project)}" if budget.project else ""
     return (
         f"the budget{of} is ${budget.limit_usd:,.2f} per {budget.period}; "

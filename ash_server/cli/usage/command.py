@@ -12,6 +12,8 @@ from zoneinfo import ZoneInfo
 import rich_click as click
 
 from ash_client import AshClient
+from ash_server.budgets.budgets import list_budgets
+from ash_server.cli.budget import describe_budget
 from ash_server.cli.common.client import find_session, server_at
 from ash_server.cli.common.options import json_option, reject_empty
 from ash_server.cli.common.output.terminal import counted, stdout_console, visible, visible_json, warn
@@ -22,6 +24,7 @@ from ash_server.cli.usage.zones import local_zone_name
 from ash_server.errors import InvalidParameter, SessionNotFound
 from ash_server.store import Store
 from ash_server.store.usage.reports import zone_of
+from ash_shared.model.budget import BudgetPage
 from ash_shared.model.usage_report import DIMENSIONS, MAX_DIMENSIONS, CostMode, Dimension, UsageReport
 from ash_shared.projections.usage_csv import to_csv
 from ash_shared.projections.usage_report import MAX_ROWS
@@ -119,7 +122,7 @@ def command(  # noqa: PLR0913  # one argument per option
         "until": _until(until, zone),
         "limit": limit or (MAX_ROWS if as_json or as_csv else _TABLE_ROWS),
     }
-    report = _read(url or os.environ.get("ASH_URL"), session, query)
+    report, budgets = _read(url or os.environ.get("ASH_URL"), session, query)
     if as_json:
         click.echo(visible_json(report.model_dump_json()))
     elif as_csv:
@@ -127,6 +130,9 @@ def command(  # noqa: PLR0913  # one argument per option
         click.echo(visible(text) if sys.stdout.isatty() else text, nl=False)
     else:
         _print(report)
+        for budget in budgets.budgets:
+            if budget.is_passed:
+                warn(f"passed: {describe_budget(budget)}")
 
 
 def _with_model(by: tuple[Dimension, ...]) -> tuple[Dimension, ...]:
@@ -169,16 +175,18 @@ def _is_date(text: str) -> bool:
     return True
 
 
-def _read(url: str | None, session: str | None, query: dict[str, Any]) -> UsageReport:
+def _read(url: str | None, session: str | None, query: dict[str, Any]) -> tuple[UsageReport, BudgetPage]:
     if url is None:
         return with_store(partial(_read_store, session=session, query=query))
     with server_at(url) as server:
-        return server.get_usage(session=_session_on(server, session), **query)
+        return server.get_usage(session=_session_on(server, session), **query), server.list_budgets()
 
 
-async def _read_store(store: Store, session: str | None, query: dict[str, Any]) -> UsageReport:
+async def _read_store(
+    store: Store, session: str | None, query: dict[str, Any]
+) -> tuple[UsageReport, BudgetPage]:
     id = None if session is None else (await resolve_session(store, session)).id
-    return await store.usage.report(session=id, **query)
+    return await store.usage.report(session=id, **query), await list_budgets(store)
 
 
 def _session_on(server: AshClient, reference: str | None) -> UUID | None:

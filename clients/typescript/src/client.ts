@@ -5,6 +5,7 @@ import { Attempts, NEVER, type Retry, wait } from "./retry.js";
 import { type ServerEvent, ServerEventParser } from "./server-events.js";
 import type {
   AppendedMessage,
+  BudgetPage,
   ChatEvent,
   EventPage,
   EventQuery,
@@ -236,6 +237,11 @@ export class AshClient {
   /** Return tokens and costs at API prices, by day or by at most two other dimensions. */
   getUsage({ by, ...query }: UsageQuery = {}): Promise<UsageReport> {
     return this.send({ method: "GET", path: "/api/usage", query: { ...query, by: by?.join(",") } });
+  }
+
+  /** Return the budgets, each with the cost of its current period. */
+  listBudgets(): Promise<BudgetPage> {
+    return this.send({ method: "GET", path: "/api/budgets" });
   }
 
   /** Yield the bytes of the imported file in chunks; with the format `events`, the events, one per line. */

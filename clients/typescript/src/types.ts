@@ -22,6 +22,7 @@ export type Session = Schemas["Session"];
 export type EventPage = Schemas["EventPage"];
 export type MessagePage = Schemas["MessagePage"];
 export type SearchPage = Schemas["SearchPage"];
+export type BudgetPage = Schemas["BudgetPage"];
 export type UsageReport = Schemas["UsageReport"];
 /** What the rows of a report are grouped by. */
 export type Dimension = UsageReport["by"][number];

@@ -1,10 +1,13 @@
 """`ash budget`: set, list and delete budgets."""
 
+import json
 import re
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
-from tests.server.cli.test_cli import Ash, ash
+from tests.server.cli.test_cli import Ash, ash, written
 
 __all__ = ["ash"]
 
@@ -59,3 +62,24 @@ def test_refused_budgets(ash: Ash, arguments: list[str], message: str) -> None:
 
     assert (done.code in (1, 2), done.out) == (True, "")
     assert message in done.err
+
+
+def test_usage_warns_of_passed_budgets(ash: Ash, tmp_path: Path) -> None:
+    usage = {"input_tokens": 1_000_000, "output_tokens": 0}
+    message = {
+        "id": "m",
+        "role": "assistant",
+        "model": "claude-opus-4-5-20251101",
+        "content": [{"type": "text", "text": "Hi"}],
+        "usage": usage,
+    }
+    answer = {"type": "assistant", "timestamp": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "message": message}
+    transcript = written(tmp_path / "s.jsonl", json.dumps(answer) + "\n")
+    assert ash("import", str(transcript)).code == 0
+    assert ash("budget", "set", "50/month").code == 0
+    assert ash("usage").err == ""
+
+    ash("budget", "set", "1/day")
+    warning = re.sub(r"\d{4}-\d\d-\d\d", "DAY", ash("usage").err)
+    assert warning == "ash: passed: the budget is $1.00 per day; $5.00 since DAY (500%, passed)\n"
+    assert ash("usage", "--json").err == ""
