@@ -102,9 +102,9 @@ function drawTick(tick, step, measure, y, width) {
 }
 
 function drawLabel(by, start, index, { x, step }, { width, height }) {
-  const middle = Math.min(x(index) + step / 2, width - MIN_LABEL_WIDTH / 2);
-  const attributes = { class: "tick", x: middle, y: height - 6, "text-anchor": "middle" };
-  return svg("text", attributes, shortName(by, start));
+  const middle = x(index) + step / 2;
+  if (middle > width - MIN_LABEL_WIDTH / 2) return undefined;
+  return svg("text", { class: "tick", x: middle, y: height - 6, "text-anchor": "middle" }, shortName(by, start));
 }
 
 /** The segments of a bar, from the axis up. */

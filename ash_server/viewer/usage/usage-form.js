@@ -16,7 +16,7 @@ import {
 import { nameOf } from "./usage-names.js";
 
 const SPAN_NAMES = { today: "Today", "7d": "7 days", "30d": "30 days", "90d": "90 days", all: "All" };
-const COST_NAMES = { "": "Reported, else computed", computed: "Computed", reported: "Reported" };
+const COST_NAMES = { "": "All costs", computed: "Computed costs", reported: "Reported costs" };
 /** Filters with a choice of values; others are shown if they are set. */
 const CHOICES = ["project", "model", "source", "machine"];
 const LABELS = { project: "All projects", model: "All models", source: "All sources", machine: "All machines" };
@@ -45,7 +45,7 @@ export class UsageForm {
       chip("Tokens", { "data-measure": "tokens" }, () => this.change({ measure: "tokens" })),
     ];
     this.by = select("by", "By");
-    this.parts = select("parts", "split by");
+    this.parts = select("parts", "Split by");
     this.cost = select("cost", "Costs");
     this.choices = CHOICES.map((name) => select(name, DIMENSIONS[name]));
     this.others = el("div", { class: "chips" });
@@ -56,11 +56,11 @@ export class UsageForm {
       el("div", { class: "filters" }, group("Time", ...this.spans, this.range), group("Bars", ...this.measures)),
       el(
         "div",
-        { class: "filters" },
-        labelled("By", this.by),
-        labelled("split by", this.parts),
+        { class: "filters selects" },
+        this.by,
+        this.parts,
         ...this.choices,
-        labelled("Costs", this.cost),
+        this.cost,
         this.others,
         this.clear,
       ),
@@ -96,9 +96,10 @@ export class UsageForm {
     this.until.value = filters.until.slice(0, 10);
     this.rangeName.textContent = rangeName(Object.hasOwn(SPANS, span) ? "" : span, filters.until);
     this.rangeName.toggleAttribute("data-set", isRange);
-    setOptions(this.by, Object.entries(DIMENSIONS), rowsOf(filters));
-    const parts = PARTS.filter((name) => name !== rowsOf(filters)).map((name) => [name, DIMENSIONS[name]]);
-    setOptions(this.parts, [[NO_PARTS, "Nothing"], ...parts], partsOf(filters) ?? NO_PARTS);
+    const dimensions = Object.keys(DIMENSIONS).map((name) => [name, `By ${DIMENSIONS[name].toLowerCase()}`]);
+    setOptions(this.by, dimensions, rowsOf(filters));
+    const parts = PARTS.filter((name) => name !== rowsOf(filters)).map((name) => [name, `Split by ${DIMENSIONS[name].toLowerCase()}`]);
+    setOptions(this.parts, [[NO_PARTS, "Not split"], ...parts], partsOf(filters) ?? NO_PARTS);
     setOptions(this.cost, Object.entries(COST_NAMES), filters.cost);
     this.clear.hidden = !isNarrowed(filters);
     this.showChoices();
@@ -146,10 +147,6 @@ function chip(name, attributes, run) {
 
 function group(label, ...members) {
   return el("div", { class: "chips", role: "group", "aria-label": label }, ...members);
-}
-
-function labelled(label, field) {
-  return el("label", { class: "choice" }, `${label} `, field);
 }
 
 function select(name, label) {

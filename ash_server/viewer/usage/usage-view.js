@@ -48,7 +48,7 @@ export class UsageView {
     const series = parts === undefined ? [] : seriesOf(groups, measure);
     const content = { by, parts, groups, series, filters, totals: report.totals };
     this.element.replaceChildren(
-      totals(report),
+      totals(report.totals, filters.cost),
       ...(isPeriod ? this.bars(content) : []),
       ...(parts === undefined ? [] : [legend(content)]),
       this.figures(content),
@@ -111,11 +111,11 @@ function noUsage() {
   });
 }
 
-function totals({ totals: counts }) {
+function totals(counts, mode) {
   return el(
     "dl",
     { class: "usage-totals" },
-    tile("Cost", costText(counts), costDetail(counts)),
+    tile("Cost", costText(counts), costDetail(counts, mode)),
     tile("Tokens", formatCompact(allTokens(counts)), `${formatCompact(counts.output_tokens)} output`, allTokens(counts)),
     tile("Cache hit rate", hitRate(counts), `of ${formatCompact(allInput(counts))} input tokens`),
     tile("Answers", formatNumber(counts.answers), answersDetail(counts)),
@@ -127,14 +127,14 @@ function tile(name, value, detail, exact) {
   return el("div", {}, el("dt", {}, name), el("dd", { class: "total", title }, value), el("dd", { class: "detail" }, detail));
 }
 
-function costDetail({ answers, computedCostUsd, reportedCostUsd, reportedAnswers, unpricedAnswers }) {
-  const details = [
-    reportedAnswers > 0 && reportedCostUsd !== undefined && `${formatCents(reportedCostUsd)} as reported`,
-    reportedAnswers < answers && computedCostUsd !== undefined && `${formatCents(computedCostUsd)} at API prices`,
-  ].filter(Boolean);
-  const isOne = details.length === 1 && reportedAnswers < answers;
+/** What the total cost consists of: reported costs, and costs at API prices. */
+function costDetail({ answers, costUsd, reportedCostUsd, reportedAnswers, unpricedAnswers }, mode) {
+  const isMixed = mode === "" && reportedAnswers > 0 && costUsd !== undefined && reportedCostUsd !== undefined;
+  const isReported = mode === "reported" || (mode === "" && reportedAnswers === answers);
+  const rest = isMixed && !isReported && `, ${formatCents(costUsd - reportedCostUsd)} at API prices`;
+  const origin = rest ? `${formatCents(reportedCostUsd)} as reported${rest}` : isReported ? "as reported" : "at API prices";
   const missing = unpricedAnswers > 0 && `${pluralize(unpricedAnswers, "answer")} unpriced`;
-  return [isOne ? "at API prices" : details.join(", "), missing].filter(Boolean).join(" · ");
+  return [costUsd !== undefined && origin, missing].filter(Boolean).join(" · ");
 }
 
 function answersDetail({ answers, costUsd, unpricedAnswers, web_searches: searches }) {
@@ -149,7 +149,8 @@ function legend({ parts, series, filters, totals }) {
   const whole = measureOf(totals, measure);
   const line = (index, name, counts) => {
     const figure = measure === "tokens" ? formatCompact(allTokens(counts)) : costText(counts);
-    const facts = [figure, formatShare(measureOf(counts, measure), whole)].filter(Boolean).join(" · ");
+    const size = measureOf(counts, measure);
+    const facts = [figure, size > 0 && formatShare(size, whole)].filter(Boolean).join(" · ");
     const mark = swatch(seriesClass(index, series.length));
     return el("li", {}, mark, name, " ", el("span", { class: "legend-figure" }, facts));
   };
