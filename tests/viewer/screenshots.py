@@ -1,4 +1,4 @@
-"""Take the screenshots in docs/screenshots: both pages, wide and on a phone, light and dark."""
+"""Take the screenshots in docs/screenshots: all pages, wide and on a phone, light and dark."""
 
 import asyncio
 import signal
@@ -30,6 +30,7 @@ DEVICES: Mapping[str, Mapping[str, Any]] = {
 SCHEMES = ("light", "dark")
 PAGES = {
     "sessions": "/",
+    "usage": "/usage?since=2026-03-01&until=2026-11-15&by=month",
     "session": f"/sessions/{session_id_for('gemini_cli', 'samples/bird-counter.jsonl')}",
 }
 """Paths of the pages, by the file names of their screenshots."""
@@ -64,10 +65,11 @@ async def picture(browser: Browser, address: str, file: Path, device: Mapping[st
 
 async def settle(page: Page) -> None:
     """Wait for the content, and open one diff."""
-    await page.locator(".turn, .session-row").first.wait_for()
+    await page.locator(".turn, .session-row, .usage-totals").first.wait_for()
     facts = page.locator(".conversation .session-facts")
     if await facts.count():
         await facts.get_by_text("turns").wait_for()
+        await page.locator(".turn-end[data-cost]").first.wait_for()
     await page.evaluate(_OPEN)
     await page.evaluate(_SETTLED)
 
