@@ -2,7 +2,7 @@ import { el } from "../lib/dom.js";
 import { formatCents, formatCompact } from "../lib/number-format.js";
 import { svg } from "../lib/svg.js";
 import { longName, shortName } from "./periods.js";
-import { allTokens, costText, measureOf, seriesClass } from "./usage-figures.js";
+import { allTokens, costCell, measureOf, seriesClass } from "./usage-figures.js";
 
 const HEIGHT = { wide: 240, narrow: 190 };
 const NARROW_WIDTH = 560;
@@ -62,7 +62,7 @@ export class BarChart {
     const slot = index && this.bars?.slots[Number(index)];
     if (!slot || !this.bars) return;
     const { counts } = slot.group ?? {};
-    const facts = counts ? [costText(counts), `${formatCompact(allTokens(counts))} tokens`] : ["nothing"];
+    const facts = counts ? [costCell(counts), `${formatCompact(allTokens(counts))} tokens`] : ["nothing"];
     this.readout.replaceChildren(el("strong", {}, longName(this.bars.by, slot.start)), ` ${facts.join(" · ")}`);
   }
 }

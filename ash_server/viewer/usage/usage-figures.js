@@ -46,8 +46,8 @@ export function measureOf(counts, measure) {
   return measure === "tokens" ? allTokens(counts) : Math.max(0, counts.costUsd ?? 0);
 }
 
-/** The cost as a text, as in the command line: with a plus sign if answers without a price are not included. */
-export function costText(counts) {
+/** The cost in a table, as in the command line: with a plus sign if answers without a price are not included. */
+export function costCell(counts) {
   if (counts.costUsd === undefined) return counts.unpricedAnswers ? "unpriced" : "–";
   return formatCents(counts.costUsd) + (counts.unpricedAnswers ? "+" : "");
 }

@@ -3,7 +3,7 @@ import { el } from "../lib/dom.js";
 import { formatNumber, pluralize } from "../lib/number-format.js";
 import { commandLine } from "../lib/placeholders.js";
 import { sourceName } from "../lib/source-names.js";
-import { allTokens, costText } from "./usage-figures.js";
+import { allTokens, costCell } from "./usage-figures.js";
 
 /** Why a cost is missing or an estimate, as in ash_server/prices/costs.py. */
 const REASONS = {
@@ -67,7 +67,7 @@ function section(title, hint, models, hasCost) {
 function modelLine(model, hasCost) {
   const { model: name, source, reason, answers } = model;
   const facts = [
-    hasCost && costText(model),
+    hasCost && costCell(model),
     `${formatNumber(allTokens(model))} tokens`,
     pluralize(answers, "answer"),
     sourceName(source),

@@ -1,7 +1,7 @@
 import { button, el } from "../lib/dom.js";
 import { formatCompact, formatNumber, formatShare } from "../lib/number-format.js";
 import { svg } from "../lib/svg.js";
-import { allInput, allTokens, costText, measureOf } from "./usage-figures.js";
+import { allInput, allTokens, costCell, measureOf } from "./usage-figures.js";
 
 const PAGE = 100;
 const BAR_LENGTH = 1000;
@@ -12,7 +12,7 @@ const BAR_LENGTH = 1000;
  * @type {[title: string, hint: string, text: (counts: any) => string, exact?: (counts: any) => number][]}
  */
 const COLUMNS = [
-  ["Cost", "In US dollars", costText, ({ costUsd }) => costUsd],
+  ["Cost", "In US dollars", costCell, ({ costUsd }) => costUsd],
   ["Tokens", "Input and output, with tokens of the cache", tokens(allTokens), allTokens],
   ["Input", "Input tokens that are neither read from the cache nor written to it", ...count("input_tokens")],
   ["Cache read", "Input tokens read from the cache", ...count("cache_read_input_tokens")],

@@ -8,7 +8,7 @@ import {
   addCounts,
   allInput,
   allTokens,
-  costText,
+  costCell,
   groupRows,
   isShared,
   measureOf,
@@ -115,7 +115,7 @@ function totals(counts, mode) {
   return el(
     "dl",
     { class: "usage-totals" },
-    tile("Cost", costText(counts), costDetail(counts, mode)),
+    tile("Cost", costCell(counts), costDetail(counts, mode)),
     tile("Tokens", formatCompact(allTokens(counts)), `${formatCompact(counts.output_tokens)} output`, allTokens(counts)),
     tile("Cache hit rate", hitRate(counts), `of ${formatCompact(allInput(counts))} input tokens`),
     tile("Answers", formatNumber(counts.answers), answersDetail(counts)),
@@ -148,7 +148,7 @@ function legend({ parts, series, filters, totals }) {
   const { measure } = filters;
   const whole = measureOf(totals, measure);
   const line = (index, name, counts) => {
-    const figure = measure === "tokens" ? formatCompact(allTokens(counts)) : costText(counts);
+    const figure = measure === "tokens" ? formatCompact(allTokens(counts)) : costCell(counts);
     const size = measureOf(counts, measure);
     const facts = [figure, size > 0 && formatShare(size, whole)].filter(Boolean).join(" · ");
     const mark = swatch(seriesClass(index, series.length));
@@ -191,7 +191,7 @@ function tableRow({ value, row, counts, parts: byPart }, { by, parts, filters, c
 
 function rowNotes({ withSubagents, differenceUsd, differenceReason, reportedCostUsd, computedCostUsd, burn }) {
   const notes = [];
-  if (withSubagents) notes.push(`${costText(withSubagents)} with subagents`);
+  if (withSubagents) notes.push(`${costCell(withSubagents)} with subagents`);
   if (differenceUsd) {
     const both = `reported ${formatCents(reportedCostUsd)}, computed ${formatCents(computedCostUsd)}`;
     notes.push([both, differenceReason].filter(Boolean).join(": "));
@@ -219,7 +219,7 @@ function describe(by, parts, measure, slots) {
   const size = ({ group }) => measureOf(group.counts, measure);
   const highest = used.reduce((one, other) => (size(other) > size(one) ? other : one));
   const { counts } = highest.group;
-  const figure = measure === "tokens" ? `${formatNumber(allTokens(counts))} tokens` : costText(counts);
+  const figure = measure === "tokens" ? `${formatNumber(allTokens(counts))} tokens` : costCell(counts);
   const split = parts === undefined ? "" : `, stacked by ${DIMENSIONS[parts].toLowerCase()}`;
   const [first, last] = [slots[0], slots[slots.length - 1]].map(({ start }) => longName(by, start));
   const range = `${first} to ${last}`;
