@@ -13,7 +13,6 @@ import msgspec
 from pydantic import BaseModel
 
 from ash_client.errors import NOT_ASH, OTHER_VERSION, ApiError, not_ash_error
-from ash_shared.model.budget import BudgetPage
 from ash_shared.model.health import API_VERSION, Health
 from ash_shared.model.keywords import check_keywords
 from ash_shared.model.message import Message, Role
@@ -27,7 +26,8 @@ from ash_shared.model.pages import (
     TranscriptClaim,
 )
 from ash_shared.model.session import Session, SessionPage
-from ash_shared.model.usage_report import CostMode, Dimension, UsageReport
+from ash_shared.model.usage.budgets import BudgetPage
+from ash_shared.model.usage.report import CostMode, Dimension, UsageReport
 from ash_shared.parsing.parse import describe_message
 
 MAX_BATCH = 500

@@ -26,13 +26,13 @@ from ash_client.requests import (
 )
 from ash_client.retry import NEVER, Attempts, Retry
 from ash_client.server_events import ServerEvent, ServerEventParser
-from ash_shared.model.budget import BudgetPage
 from ash_shared.model.events import ChatEvent
 from ash_shared.model.health import Health
 from ash_shared.model.message import Message
 from ash_shared.model.pages import AppendedMessage, EventPage, MessageComparison, MessagePage, SearchPage
 from ash_shared.model.session import Session, SessionPage
-from ash_shared.model.usage_report import UsageReport
+from ash_shared.model.usage.budgets import BudgetPage
+from ash_shared.model.usage.report import UsageReport
 
 T = TypeVar("T")
 

@@ -28,7 +28,7 @@ from ash_client.requests import Request
 from ash_server.store.sessions import AmbiguousSession
 from ash_shared.model.pages import MessagePage, SearchPage
 from ash_shared.model.session import SessionPage
-from ash_shared.model.usage_report import MAX_DIMENSIONS, CostMode, Dimension, UsageReport
+from ash_shared.model.usage.report import MAX_DIMENSIONS, CostMode, Dimension, UsageReport
 from ash_shared.projections.session_summary import SessionSummary
 
 Send: TypeAlias = Callable[[Request[str]], Awaitable[str]]

@@ -18,7 +18,7 @@ from ash_server.api.http.redaction import is_redacted
 from ash_server.budgets.budgets import NewBudget, list_budgets, set_budget
 from ash_server.errors import NulByte, ScopeMissing
 from ash_server.store.usage.budgets import BudgetNotFound
-from ash_shared.model.budget import BudgetPage, SetBudget
+from ash_shared.model.usage.budgets import BudgetPage, SetBudget
 
 _decoder = msgspec.json.Decoder(NewBudget)
 

@@ -23,7 +23,7 @@ from ash_server.redaction import redact_name
 from ash_server.store.session_facts import MAX_PROJECT
 from ash_server.store.text import ONE_LINE
 from ash_server.store.usage.answers import MAX_NAME
-from ash_shared.model.usage_report import (
+from ash_shared.model.usage.report import (
     DIMENSIONS,
     MAX_DIMENSIONS,
     CostMode,

@@ -18,7 +18,7 @@ from ash_server.prices.errors import PricesError
 from ash_server.store import Store
 from ash_server.store.text import ONE_LINE
 from ash_shared.model.base import ABSENT, AshModel, Omittable
-from ash_shared.model.usage_report import UsageBlock, UsageCounts, UsageRow
+from ash_shared.model.usage.report import UsageBlock, UsageCounts, UsageRow
 
 _YEAR_10000 = 253_402_300_800
 """Seconds since 1970."""

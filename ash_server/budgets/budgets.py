@@ -17,7 +17,7 @@ from ash_server.store.keys import Key
 from ash_server.store.text import check_text
 from ash_server.store.usage.budgets import StoredBudget
 from ash_server.store.usage.reports import zone_of
-from ash_shared.model.budget import MAX_BUDGET_USD, Budget, BudgetPage, BudgetPeriod, SetBudget
+from ash_shared.model.usage.budgets import MAX_BUDGET_USD, Budget, BudgetPage, BudgetPeriod, SetBudget
 
 _NANO = 10**9
 

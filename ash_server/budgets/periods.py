@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from ash_shared.model.budget import BudgetPeriod
+from ash_shared.model.usage.budgets import BudgetPeriod
 
 
 class PeriodBounds(NamedTuple):

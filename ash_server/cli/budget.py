@@ -13,7 +13,7 @@ from ash_server.cli.common.store import with_store
 from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_server.store.usage.budgets import BudgetNotFound
-from ash_shared.model.budget import BUDGET_PERIODS, MAX_BUDGET_USD, Budget
+from ash_shared.model.usage.budgets import BUDGET_PERIODS, MAX_BUDGET_USD, Budget
 
 _LIMIT = re.compile(rf"\$?([0-9]{{1,10}}(?:\.[0-9]{{1,9}})?)/({'|'.join(BUDGET_PERIODS)})")
 

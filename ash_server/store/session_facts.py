@@ -13,8 +13,8 @@ from typing import NamedTuple
 from ash_server.store.statements import statements
 from ash_server.store.text import storable
 from ash_shared.model.message import Description
+from ash_shared.parsing.projects import project_of
 from ash_shared.records.inherited import InheritedRecords
-from ash_shared.records.projects import project_of
 from ash_shared.records.system_text import typed_text
 
 UNNAMED, FROM_PROMPT, FROM_TOOL, RENAMED, FROM_PERSON = 0, 1, 2, 3, 4

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from uuid import UUID, uuid5
 
 from ash_shared.model.blocks import Block, with_variant
-from ash_shared.model.costs import MessageCosts
+from ash_shared.model.usage.costs import MessageCosts
 from ash_shared.records.repeated_blocks import MAX_FORMS, BlockForm, match_blocks
 from ash_shared.records.steps import Part
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ash_shared.eventlog.state import MAIN, EndedTurn, Place, State
-from ash_shared.model.answer_usage import AnswerUsage
 from ash_shared.model.blocks import Block
 from ash_shared.model.message import RecordHeader, Role
+from ash_shared.model.usage.answers import AnswerUsage
 from ash_shared.parsing.parsed_text import ParsedText, parse_raw
 from ash_shared.records.json_text import RawMessage
 from ash_shared.records.steps import Step

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from ash_shared.eventlog import (
     agents,
-    answers,
     complete_messages,
     documents,
     emit_messages,
@@ -15,7 +14,6 @@ from ash_shared.eventlog import (
     queued_prompts,
     streaming,
     turns,
-    usage,
 )
 from ash_shared.eventlog.dedupe import assembled_answers, repetitions
 from ash_shared.eventlog.emitter import EMPTY_LINE, Context, Event, Line, LineOutput, parse_line
@@ -27,15 +25,16 @@ from ash_shared.eventlog.state import (
     encode_state,
     with_whole_texts,
 )
-from ash_shared.model.answer_usage import AnswerUsage
+from ash_shared.eventlog.usage import answers, counting
+from ash_shared.eventlog.usage.details import MAX_NAME
 from ash_shared.model.blocks import Block
 from ash_shared.model.event_types import CATALOGUE
 from ash_shared.model.events import ChatEvent, read_event
 from ash_shared.model.message import RecordHeader
+from ash_shared.model.usage.answers import AnswerUsage
 from ash_shared.records import steps
 from ash_shared.records.inherited import next_own_ordinal
 from ash_shared.records.json_text import RawMessage
-from ash_shared.records.usage_details import MAX_NAME
 
 NORMALIZER_VERSION = 9
 """Raised whenever stored lines give other events or usage than before: `ash reindex` derives them again."""
@@ -154,7 +153,7 @@ class Normalizer:
     def open_turn(self) -> OpenTurn | None:
         """Return the open turn, if any."""
         turn = self._output.state.turn
-        return None if turn is None else OpenTurn(turn.id, usage.costs_of_turn(turn), turn.is_over)
+        return None if turn is None else OpenTurn(turn.id, counting.costs_of_turn(turn), turn.is_over)
 
     @property
     def is_inherited(self) -> bool:

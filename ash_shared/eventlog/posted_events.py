@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Mapping
 
-from ash_shared.eventlog import answers, tool_calls, turns
+from ash_shared.eventlog import tool_calls, turns
 from ash_shared.eventlog.dedupe import copies
 from ash_shared.eventlog.emitter import Event, LineOutput
 from ash_shared.eventlog.state import Call, State, Turn
+from ash_shared.eventlog.usage import answers
 from ash_shared.model.blocks import Block
 from ash_shared.model.event_types import CHUNKS, types_where
 from ash_shared.records.json_fields import cost_at

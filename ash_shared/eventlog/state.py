@@ -36,9 +36,9 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from ash_shared.model.answer_usage import Cause
 from ash_shared.model.blocks import Block
-from ash_shared.model.costs import MessageCosts
+from ash_shared.model.usage.answers import Cause
+from ash_shared.model.usage.costs import MessageCosts
 from ash_shared.records.inherited import InheritedRecords
 from ash_shared.records.prompt_queue import Phase, PromptQueue
 from ash_shared.records.repeated_blocks import BlockForm
@@ -108,7 +108,7 @@ class StatedAnswers(_Stored):
     """The sum over the answers of a turn that were stated as values, by one agent."""
 
     counts: list[int] = []
-    """Sums in the order of `answers.Counts`."""
+    """Sums in the order of `usage.answers.TokenCounts`."""
     facts: list[str | None] = []
     """Values in the order of `answers.Facts`; None where the answers differ."""
 

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from ash_shared.eventlog import emit_messages, queued_prompts, tool_calls, turns
-from ash_shared.eventlog.answers import model_name
 from ash_shared.eventlog.built_input import add_value, json_end
 from ash_shared.eventlog.dedupe import assembled_answers, repetitions
 from ash_shared.eventlog.dedupe.resent_messages import count_sent
@@ -22,6 +21,7 @@ from ash_shared.eventlog.state import (
     State,
     UnfinishedJson,
 )
+from ash_shared.eventlog.usage.answers import model_name
 from ash_shared.model.blocks import Block, is_audio, without
 from ash_shared.records import steps
 from ash_shared.records.json_fields import decode_arguments, set_json_path

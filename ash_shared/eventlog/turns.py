@@ -7,11 +7,11 @@ when the next one begins. Usage may follow a final answer, so `turn_end` is emit
 from collections.abc import Mapping
 from typing import Literal
 
-from ash_shared.eventlog import answers, usage
 from ash_shared.eventlog.emitter import LineOutput
 from ash_shared.eventlog.state import State, Turn
-from ash_shared.model.answer_usage import Cause
+from ash_shared.eventlog.usage import answers, counting
 from ash_shared.model.blocks import Block
+from ash_shared.model.usage.answers import Cause
 from ash_shared.records import steps
 
 Trigger = Literal["user", "callback", "system"]
@@ -123,7 +123,7 @@ def end_turn(output: LineOutput, *, partial: bool = False) -> None:
     if turn is None:
         return
     output.close_open(output)
-    payload = usage.costs_of_turn(turn)
+    payload = counting.costs_of_turn(turn)
     if partial or turn.phase == "stopped":
         payload["partial"] = True
     output.emit("turn_end", payload)
@@ -213,20 +213,20 @@ def end_explicit_turn(output: LineOutput, end: steps.Part | None = None, *, part
     """End the turn; `end` may state its total usage, which replaces the sum of its answers, and the total cost of the
     session."""
     turn, total_cost = output.state.turn, None if end is None else end.cost
-    cost = usage.cost_since_last(output.state, total_cost, output.header.session_id or "")
+    cost = counting.cost_since_last(output.state, total_cost, output.header.session_id or "")
     if turn is None:
         return
     if end is not None:
-        usage.count_total(output, turn, end, cost)
+        counting.count_total(output, turn, end, cost)
     end_turn(output, partial=partial)
 
 
 def count_costs(output: LineOutput, part: steps.Part) -> None:
     """Count the usage and cost of a part; usage of the open response may be the first sign of a turn."""
     if part.role is None and part.relation == "revision" and part.usage is not None:
-        usage.revise_answer(output, output.state.turn or ensure_turn(output), part, part.usage)
+        counting.revise_answer(output, output.state.turn or ensure_turn(output), part, part.usage)
     else:
-        usage.count_part(output, part)
+        counting.count_part(output, part)
     if part.usage is not None and part.role is None and part.relation not in ("copy", "recount"):
         end_if_over(output)
 
@@ -239,12 +239,12 @@ def count_section(output: LineOutput, part: steps.Part) -> None:
     answers.follow_model(output, part)
     if output.state.turns == 0:
         ensure_turn(output)
-    is_late = output.continued_turn is not None and usage.is_first_count(output.state, part)
-    if output.state.turn is None and not (is_late or usage.is_counted(output.state, part)):
+    is_late = output.continued_turn is not None and counting.is_first_count(output.state, part)
+    if output.state.turn is None and not (is_late or counting.is_counted(output.state, part)):
         return
-    message, before, after = usage.put_section(output.state, part)
+    message, before, after = counting.put_section(output.state, part)
     turn = output.state.turn
     if turn is not None and turn.id == message.turn:
-        usage.count_message(output, turn, part, message, before, after)
+        counting.count_message(output, turn, part, message, before, after)
     elif before != after:
-        usage.count_message(output, ensure_turn(output), part, message, before, after)
+        counting.count_message(output, ensure_turn(output), part, message, before, after)

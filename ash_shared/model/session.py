@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import Field
 
 from ash_shared.model.base import ABSENT, AshModel, Omittable
-from ash_shared.model.usage_report import UsageCounts
+from ash_shared.model.usage.report import UsageCounts
 
 
 class Session(AshModel):

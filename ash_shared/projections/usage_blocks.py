@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from ash_shared.model.usage_report import UsageBlock, UsageBurn
+from ash_shared.model.usage.report import UsageBlock, UsageBurn
 
 BLOCK = timedelta(hours=5)
 _MINUTE = timedelta(minutes=1)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from io import StringIO
 from typing import Any
 
-from ash_shared.model.usage_report import UsageCounts, UsageReport, UsageRow
+from ash_shared.model.usage.report import UsageCounts, UsageReport, UsageRow
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 """Spreadsheets run cells that begin with these."""

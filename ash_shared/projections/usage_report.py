@@ -7,7 +7,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from ash_shared.model.usage_report import (
+from ash_shared.model.usage.report import (
     UNKNOWN,
     CostMode,
     Dimension,

@@ -7,9 +7,9 @@ from typing import Any
 
 from ash_shared.eventlog import Context, Event, Line, Normalizer, parse_line
 from ash_shared.eventlog.state import OpenTextMissing
-from ash_shared.model.answer_usage import AnswerUsage, last_values
 from ash_shared.model.event_types import CHUNKS
 from ash_shared.model.events import read_event
+from ash_shared.model.usage.answers import AnswerUsage, last_values
 
 SESSION = "0f3c1c52-5a0e-4d0e-9a53-0d5b3c1f7a10"
 CONTENT_EVENTS = frozenset({"assistant_done", "thinking_done", "tool_call", "tool_result", "user_message"})

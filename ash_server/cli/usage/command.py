@@ -24,8 +24,8 @@ from ash_server.cli.usage.zones import local_zone_name
 from ash_server.errors import InvalidParameter, SessionNotFound
 from ash_server.store import Store
 from ash_server.store.usage.reports import zone_of
-from ash_shared.model.budget import BudgetPage
-from ash_shared.model.usage_report import DIMENSIONS, MAX_DIMENSIONS, CostMode, Dimension, UsageReport
+from ash_shared.model.usage.budgets import BudgetPage
+from ash_shared.model.usage.report import DIMENSIONS, MAX_DIMENSIONS, CostMode, Dimension, UsageReport
 from ash_shared.projections.usage_csv import to_csv
 from ash_shared.projections.usage_report import MAX_ROWS
 

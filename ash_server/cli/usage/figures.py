@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from ash_shared.model.usage_report import UsageCounts
+from ash_shared.model.usage.report import UsageCounts
 
 _UNITS = ((1e9, "B"), (1e6, "M"), (1e3, "k"))
 _EIGHTHS = " ▏▎▍▌▋▊▉█"

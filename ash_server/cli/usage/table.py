@@ -20,7 +20,7 @@ from ash_server.cli.usage.figures import (
     format_count,
 )
 from ash_server.prices import REASONS
-from ash_shared.model.usage_report import (
+from ash_shared.model.usage.report import (
     UNKNOWN,
     CostMode,
     UnpricedModel,

@@ -13,7 +13,7 @@ from psycopg import AsyncConnection
 from ash_server.prices.costs import band_of
 from ash_server.store.statements import statements
 from ash_server.store.text import storable
-from ash_shared.model.answer_usage import AnswerUsage
+from ash_shared.model.usage.answers import AnswerUsage
 
 MAX_NAME = 100
 """Characters of a model, an agent and other short names; they are in an index."""

@@ -13,7 +13,7 @@ from ash_server.store.borrowed import Resource, administer
 from ash_server.store.connections.tenants import Tenant
 from ash_server.store.keys import record
 from ash_server.store.statements import statements
-from ash_shared.model.budget import BudgetPeriod
+from ash_shared.model.usage.budgets import BudgetPeriod
 
 MAX_BUDGETS = 100
 """Budgets of a tenant: each is checked every minute."""

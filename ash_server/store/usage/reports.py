@@ -32,7 +32,7 @@ from ash_server.store.usage.groups import (
 from ash_server.store.usage.session_answers import MAX_MESSAGES, read_answers
 from ash_shared.model.keywords import check_keywords
 from ash_shared.model.session import Session, SessionPage
-from ash_shared.model.usage_report import (
+from ash_shared.model.usage.report import (
     DIMENSIONS,
     MAX_DIMENSIONS,
     CostMode,

@@ -9,7 +9,7 @@ from psycopg import AsyncConnection
 from ash_server.prices import Prices
 from ash_server.store.session_rows import get_session
 from ash_server.store.statements import statements
-from ash_shared.model.usage_report import Answer, SessionAnswers
+from ash_shared.model.usage.report import AnswerCost, SessionAnswers
 from ash_shared.projections.usage_report import to_dollars
 
 SQL = statements(__file__)
@@ -55,10 +55,10 @@ async def read_answers(
     return SessionAnswers(answers=answers, next_after=until if until < session.message_count else None)
 
 
-def _to_answer(stored: _StoredAnswer, prices: Prices) -> Answer:
+def _to_answer(stored: _StoredAnswer, prices: Prices) -> AnswerCost:
     reported = stored.reported_cost
     cost = prices.cost(stored).nano_dollars if reported is None else reported
-    return Answer(
+    return AnswerCost(
         message_sequence=stored.message_sequence,
         turn=stored.turn,
         model=stored.model,

@@ -24,7 +24,7 @@ from ash_server.cli.common.server_keys import save_key
 from ash_server.history_tools import MAX_PAGE, MAX_TEXT
 from ash_server.settings import Settings
 from ash_server.store import Store
-from ash_shared.model.usage_report import UsageReport
+from ash_shared.model.usage.report import UsageReport
 from ash_shared.projections.session_summary import SessionSummary
 from tests.server.api.conftest import SECRET, bearer, create_key
 from tests.server.api.test_keys import Team, create_team

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from ash_server.budgets.periods import period_at
-from ash_shared.model.budget import BudgetPeriod
+from ash_shared.model.usage.budgets import BudgetPeriod
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ash_shared.model.usage_report import DIMENSIONS, UsageCounts
+from ash_shared.model.usage.report import DIMENSIONS, UsageCounts
 from tests.server.cli.test_cli import Ash, ash
 
 __all__ = ["ash"]

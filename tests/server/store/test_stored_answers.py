@@ -19,7 +19,7 @@ from ash_server.store.maintenance.backup import restore_backup, write_backup
 from ash_server.store.transcripts import Copy
 from ash_server.store.usage.answers import MAX_NAME, AnswerUsages, count_again, write_answers
 from ash_server.transfer.importing.file_import import import_file
-from ash_shared.model.answer_usage import MAX_COUNT, AnswerUsage, last_values
+from ash_shared.model.usage.answers import MAX_COUNT, AnswerUsage, last_values
 from tests.cluster import not_on_cluster
 from tests.shared.records import claude, codex
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from ash_shared.conversation.transcript import split_transcript
 from ash_shared.eventlog import Context, Normalizer, parse_line
-from ash_shared.model.answer_usage import AnswerUsage, last_values
+from ash_shared.model.usage.answers import AnswerUsage, last_values
 
 Record: TypeAlias = Mapping[str, Any]
 Totals: TypeAlias = dict[str, int]

@@ -11,7 +11,7 @@ import pytest
 from ash_shared.conversation.transcript import split_transcript
 from ash_shared.eventlog import Context, Normalizer, parse_line
 from ash_shared.eventlog.state import MAX_USAGES
-from ash_shared.model.answer_usage import AnswerUsage, last_values
+from ash_shared.model.usage.answers import AnswerUsage, last_values
 from ash_shared.projections import spending_of
 from ash_shared.projections.spending import Spending
 from tests.shared.logs import context, state_answers

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ash_shared.model.costs import MAX_SECTIONS_WITH_COSTS, Costs, MessageCosts
+from ash_shared.model.usage.costs import MAX_SECTIONS_WITH_COSTS, Costs, MessageCosts
 
 ONE = {"input_tokens": 1, "vendor": {"in": 1}}
 

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from ash_shared.model.usage_report import (
+from ash_shared.model.usage.report import (
     DIMENSIONS,
     CostMode,
     Dimension,

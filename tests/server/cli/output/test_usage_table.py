@@ -14,7 +14,7 @@ from rich.console import Console
 
 from ash_server.cli.usage.figures import add_counts, format_bar, format_cost, format_cost_of, format_count
 from ash_server.cli.usage.table import WIDTH, print_report
-from ash_shared.model.usage_report import CostMode, Dimension, UsageCounts, UsageReport, UsageSession
+from ash_shared.model.usage.report import CostMode, Dimension, UsageCounts, UsageReport, UsageSession
 from ash_shared.projections.usage_report import ReportOptions, UsageItem, add_sessions, build_usage_report
 
 NOW = datetime(2026, 11, 28, 13, 40, tzinfo=UTC)

@@ -167,7 +167,7 @@ class UsageReport(AshModel):
     """Sessions that an earlier version stored; their usage is missing until `ash reindex`."""
 
 
-class Answer(AshModel):
+class AnswerCost(AshModel):
     """The usage and cost of an answer, or of a turn if its record states only a total."""
 
     message_sequence: int = Field(alias="messageSequence")
@@ -189,6 +189,6 @@ class Answer(AshModel):
 class SessionAnswers(AshModel):
     """The answers of a range of messages, in their order."""
 
-    answers: list[Answer]
+    answers: list[AnswerCost]
     next_after: Omittable[int] = Field(default=ABSENT, alias="nextAfter")
     """The cursor of the next page; absent on the last one."""

@@ -7,7 +7,6 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from ash_shared.eventlog import answers
 from ash_shared.eventlog.dedupe import digests, repetitions
 from ash_shared.eventlog.emitter import LineOutput
 from ash_shared.eventlog.state import (
@@ -21,11 +20,12 @@ from ash_shared.eventlog.state import (
     Turn,
     evict_oldest,
 )
+from ash_shared.eventlog.usage import answers
+from ash_shared.eventlog.usage.details import counted_details_of
 from ash_shared.model.blocks import Block, without
-from ash_shared.model.costs import Costs, total_usage
+from ash_shared.model.usage.costs import Costs, total_usage
 from ash_shared.records.json_fields import TOKEN_COUNTS
 from ash_shared.records.steps import Part
-from ash_shared.records.usage_details import counted_details_of
 
 
 def _count_answer(turn: Turn, key: str, usage: Block) -> None:

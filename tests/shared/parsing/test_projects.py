@@ -1,6 +1,6 @@
 import pytest
 
-from ash_shared.records.projects import project_of
+from ash_shared.parsing.projects import project_of
 
 PROJECTS = [
     (None, None, None),

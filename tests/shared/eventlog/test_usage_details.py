@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from ash_shared.records.usage_details import UsageDetails, details_of
+from ash_shared.eventlog.usage.details import UsageDetails, details_of
 
 DETAILS: list[tuple[dict[str, Any], UsageDetails]] = [
     ({}, UsageDetails()),

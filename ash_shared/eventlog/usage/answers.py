@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from ash_shared.eventlog.dedupe.digests import text_digest
 from ash_shared.eventlog.emitter import LineOutput
 from ash_shared.eventlog.state import MAX_AGENTS, State, StatedAnswers, Turn, evict_oldest
-from ash_shared.model.answer_usage import MAX_COUNT, AnswerUsage, Cause
+from ash_shared.eventlog.usage.details import MAX_NAME, counted_details_of, details_of
 from ash_shared.model.blocks import Block
+from ash_shared.model.usage.answers import MAX_COUNT, AnswerUsage, Cause
 from ash_shared.records.steps import Part
-from ash_shared.records.usage_details import MAX_NAME, counted_details_of, details_of
 
 _YEAR_2000 = 946_684_800_000
 """Milliseconds since 1970."""
@@ -22,7 +22,7 @@ _MAX_COST = 9_000_000
 """US dollars; a larger cost is unknown."""
 
 
-class Counts(NamedTuple):
+class TokenCounts(NamedTuple):
     """The counts of an `AnswerUsage`."""
 
     input_tokens: int = 0
@@ -33,11 +33,11 @@ class Counts(NamedTuple):
     reasoning_tokens: int = 0
     web_searches: int = 0
 
-    def minus(self, other: "Counts") -> "Counts":
-        return Counts(*(one - two for one, two in zip(self, other, strict=True)))
+    def minus(self, other: "TokenCounts") -> "TokenCounts":
+        return TokenCounts(*(one - two for one, two in zip(self, other, strict=True)))
 
 
-NO_COUNTS = Counts()
+NO_COUNTS = TokenCounts()
 
 
 class Facts(NamedTuple):
@@ -49,12 +49,12 @@ class Facts(NamedTuple):
     region: str = ""
 
 
-class Answer(Struct, frozen=True):
+class CountedAnswer(Struct, frozen=True):
     """An answer, or a total of several."""
 
     key: str
     """Its key in the turn, or in the session if `is_keyed_in_session`; empty if it has none."""
-    counts: Counts
+    counts: TokenCounts
     facts: Facts
     cost: float | None = None
     agent: str = ""
@@ -65,18 +65,18 @@ class Answer(Struct, frozen=True):
     """What started its turn, if that is not the open one."""
 
 
-def counts_of(usage: Block) -> Counts:
+def counts_of(usage: Block) -> TokenCounts:
     """Return the counts of a `StandardTokenUsage`; a count that is no number of tokens is 0."""
     return _detailed_counts(usage, *counted_details_of(usage)) if usage else NO_COUNTS
 
 
-def _detailed_counts(usage: Block, cache_writes_1h: int, web_searches: int) -> Counts:
+def _detailed_counts(usage: Block, cache_writes_1h: int, web_searches: int) -> TokenCounts:
     sent, read, written, generated, reasoning = [
         count if (count := usage.get(name)).__class__ is int and 0 <= count <= MAX_COUNT else 0
         for name in _COUNTED
     ]
     for_an_hour = min(cache_writes_1h, written)
-    return Counts(sent, read, written - for_an_hour, for_an_hour, generated, reasoning, web_searches)
+    return TokenCounts(sent, read, written - for_an_hour, for_an_hour, generated, reasoning, web_searches)
 
 
 _COUNTED = (
@@ -88,19 +88,19 @@ _COUNTED = (
 )
 
 
-def split_by_model(answer: Answer, part: Part) -> list[Answer]:
+def split_by_model(answer: CountedAnswer, part: Part) -> list[CountedAnswer]:
     """Return the answer of a part, or the total of several by model."""
     if not part.usage_by_model:
         return [answer]
     return _by_model(replace(answer, is_request=False), part.usage_by_model)
 
 
-def _by_model(total: Answer, usage_by_model: Mapping[str, Block]) -> list[Answer]:
+def _by_model(total: CountedAnswer, usage_by_model: Mapping[str, Block]) -> list[CountedAnswer]:
     """Return a total by model if the usage of the models adds up to it; the cost stays without a model."""
     by_model = {model: counts_of(usage) for model, usage in usage_by_model.items()}
     if len(by_model) == 1:
         return [replace(total, facts=total.facts._replace(model=model_name(model))) for model in by_model]
-    if Counts(*map(sum, zip(*by_model.values(), strict=True))) != total.counts:
+    if TokenCounts(*map(sum, zip(*by_model.values(), strict=True))) != total.counts:
         return [total]
     parts = [
         replace(
@@ -117,14 +117,14 @@ def _by_model(total: Answer, usage_by_model: Mapping[str, Block]) -> list[Answer
 
 def answer_of(  # one argument per input
     output: LineOutput, part: Part, key: str, usage: Block, cost: float | None = None, agent: str = ""
-) -> Answer:
+) -> CountedAnswer:
     """Return the answer that a part states, with these counts."""
     details = details_of(usage)
     facts = Facts(
         _model_of(output, part), details.service_tier or "", details.speed or "", details.region or ""
     )
     counts = _detailed_counts(usage, details.cache_write_1h_tokens or 0, details.web_searches or 0)
-    return Answer(key, counts, facts, cost, agent, details.is_request)
+    return CountedAnswer(key, counts, facts, cost, agent, details.is_request)
 
 
 def _model_of(output: LineOutput, part: Part) -> str:
@@ -154,7 +154,9 @@ def model_name(name: str) -> str:
     return "" if name.startswith("<") else name[:MAX_NAME]
 
 
-def state_answer(output: LineOutput, turn: Turn, answer: Answer, earlier: Counts = NO_COUNTS) -> None:
+def state_answer(
+    output: LineOutput, turn: Turn, answer: CountedAnswer, earlier: TokenCounts = NO_COUNTS
+) -> None:
     """Add the value of an answer to the line, and to the sum of the turn instead of its `earlier` counts."""
     if answer.cost is None and not (answer.facts.model or any(answer.counts) or any(earlier)):
         return  # a text that a client wrote
@@ -179,7 +181,7 @@ def _common_facts(known: list[str | None], facts: list[str]) -> list[str | None]
 
 def add_value(
     output: LineOutput,
-    answer: Answer,
+    answer: CountedAnswer,
     *,
     cause: Cause | None = None,
     settles_turn: bool = False,
@@ -208,7 +210,7 @@ def add_value(
     output.answers.append(value)
 
 
-def _key_in_session(state: State, answer: Answer) -> str:
+def _key_in_session(state: State, answer: CountedAnswer) -> str:
     """Return the key of a value. Some vendors and tests use the same ids again: a turn counts each of them."""
     if answer.is_keyed_in_session:
         return text_digest(answer.key)
@@ -244,15 +246,15 @@ def state_total(  # noqa: PLR0913  # one argument per input
     """
     for agent, answers in turn.stated_answers.items() if total is not None else ():
         if agent:
-            undone = NO_COUNTS.minus(Counts(*answers.counts))
+            undone = NO_COUNTS.minus(TokenCounts(*answers.counts))
             _add_difference(
-                output, turn, Answer(f"{key}/{agent}", undone, _facts_in(answers), agent=agent), at
+                output, turn, CountedAnswer(f"{key}/{agent}", undone, _facts_in(answers), agent=agent), at
             )
     main = turn.stated_answers.get("")
-    less = NO_COUNTS if main is None else Counts(*main.counts)
+    less = NO_COUNTS if main is None else TokenCounts(*main.counts)
     counts = NO_COUNTS if total is None else _total_counts(total, less).minus(less)
     facts = Facts(output.state.model) if main is None else _facts_in(main)
-    difference = Answer(key, counts, facts, cost)
+    difference = CountedAnswer(key, counts, facts, cost)
     splits = by_model if main is None else {}
     for each in _by_model(difference, splits) if splits else [difference]:
         _add_difference(output, turn, each, at)
@@ -262,7 +264,7 @@ def _facts_in(answers: StatedAnswers) -> Facts:
     return Facts(*(fact or "" for fact in answers.facts))
 
 
-def _total_counts(total: Block, stated: Counts) -> Counts:
+def _total_counts(total: Block, stated: TokenCounts) -> TokenCounts:
     """Return the counts of a total; details that it does not state are those of the answers."""
     details = details_of(total)
     written, searches = details.cache_write_1h_tokens, details.web_searches
@@ -273,7 +275,7 @@ def _total_counts(total: Block, stated: Counts) -> Counts:
     )
 
 
-def _add_difference(output: LineOutput, turn: Turn, total: Answer, at: int | None) -> None:
+def _add_difference(output: LineOutput, turn: Turn, total: CountedAnswer, at: int | None) -> None:
     if any(total.counts) or total.cost is not None:
         difference = replace(total, is_request=False, is_keyed_in_session=True)
         settles_turn = total.cost is not None and turn is output.state.turn

@@ -16,13 +16,13 @@ from ash_server.redaction import redact_name
 from ash_server.store.usage.answers import MAX_NAME
 from ash_server.store.usage.session_answers import MAX_MESSAGES
 from ash_shared.model.message import LAST_SEQUENCE
-from ash_shared.model.usage_report import Answer, SessionAnswers
+from ash_shared.model.usage.report import AnswerCost, SessionAnswers
 
-AfterMessage = Annotated[
+AfterStated = Annotated[
     int,
     QueryParameter(ge=0, le=LAST_SEQUENCE, description="Only answers of messages after this sequence."),
 ]
-MessageLimit = Annotated[int, QueryParameter(ge=1, le=MAX_MESSAGES, description="Number of messages.")]
+RangeLength = Annotated[int, QueryParameter(ge=1, le=MAX_MESSAGES, description="Number of messages.")]
 
 
 class AnswerController(Controller):
@@ -41,8 +41,8 @@ class AnswerController(Controller):
         state: State,
         session_id: FromPath[UUID],
         *,
-        after: AfterMessage = 0,
-        limit: MessageLimit = MAX_MESSAGES,
+        after: AfterStated = 0,
+        limit: RangeLength = MAX_MESSAGES,
     ) -> SessionAnswers:
         """List the usage of answers.
 
@@ -60,7 +60,7 @@ def _redacted(page: SessionAnswers) -> SessionAnswers:
     return page.model_copy(update={"answers": [*map(_redacted_answer, page.answers)]})
 
 
-def _redacted_answer(answer: Answer) -> Answer:
+def _redacted_answer(answer: AnswerCost) -> AnswerCost:
     if answer.model is None:
         return answer
     return answer.model_copy(update={"model": redact_name(answer.model, MAX_NAME)})

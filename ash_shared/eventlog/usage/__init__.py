@@ -1,0 +1,1 @@
+"""Usage and cost: counted for turns, and stated for each answer."""

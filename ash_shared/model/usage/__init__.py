@@ -1,0 +1,1 @@
+"""Values of usage, cost and budgets."""
