@@ -315,7 +315,8 @@ async def append_answers(
     message = {"id": "m1", "role": "assistant", "model": "m", "usage": usage, "content": content}
     answer = {"type": "assistant", "uuid": str(uuid4()), "message": message, **more}
     result = {"type": "result", "subtype": "success", "total_cost_usd": 0.5, "usage": usage}
-    for record in (answer, answer | {"uuid": str(uuid4())}, result):
+    revised = {"message": message | {"usage": usage | {"output_tokens": 3}}, "uuid": str(uuid4())}
+    for record in (answer, answer | revised, result):
         await store.messages.append(session, [json.dumps(record)])
     return session
 

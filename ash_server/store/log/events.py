@@ -30,7 +30,6 @@ from ash_server.store.log.stored_json import event_json
 from ash_server.store.log.writer import (
     FIND_STORED_EVENTS,
     PreparedEvent,
-    Saved,
     columns,
     ending,
     last_posted,
@@ -38,6 +37,7 @@ from ash_server.store.log.writer import (
     milliseconds,
     posted_columns,
     read_counters,
+    save,
     session_name,
     with_normalizer,
     write_events,
@@ -344,8 +344,9 @@ async def _post_new(
                     answers.add(normalizer.answers, None)
             appended.append(Appended(event["id"], known[0] if known else last, known is None))
         if new:
+            saved = await save(conn, session_id, normalizer, answers)
             rows = columns(new, may_have_chunks=counters.may_have_chunks)
-            await write_events(conn, session_id, counters, rows, Saved(normalizer.save(), answers))
+            await write_events(conn, session_id, counters, rows, saved)
             if _touches(each.event for each in new):
                 await conn.execute(SQL.touch_session, [session_id])
     return appended

@@ -21,7 +21,13 @@ from ash_server.store.log.stored_json import StoredJson, encode_text, encode_who
 from ash_server.store.pagination import stored_query
 from ash_server.store.statements import statements
 from ash_server.store.text import storable
-from ash_server.store.usage.answers import AnswerUsages, count_again, write_answers
+from ash_server.store.usage.answers import (
+    AnswerUsages,
+    SentAnswers,
+    count_again,
+    finish_answers,
+    send_answers,
+)
 from ash_shared.eventlog import NORMALIZER_VERSION, Context, Event, Line, Normalizer
 from ash_shared.eventlog.normalizer import SavedState
 from ash_shared.eventlog.state import OpenTextMissing
@@ -96,7 +102,7 @@ class Saved(NamedTuple):
     """What the normaliser has derived beside events."""
 
     state: SavedState
-    answers: AnswerUsages
+    answers: Sequence[SentAnswers]
 
 
 async def with_normalizer(
@@ -119,7 +125,15 @@ async def with_normalizer(
         texts = await open_texts.read(conn, session_id)
         normalizer, answers = Normalizer(state=counters.normalizer_state, open_texts=texts), AnswerUsages()
         events = await derive_events(normalizer, answers)
-    return events, Saved(normalizer.save(), answers)
+    return events, await save(conn, session_id, normalizer, answers)
+
+
+async def save(
+    conn: AsyncConnection, session_id: UUID, normalizer: Normalizer, answers: AnswerUsages
+) -> Saved:
+    """Return what `write_events` saves. PostgreSQL stores the answers while the caller describes the events."""
+    sent = await send_answers(conn, session_id, answers, milliseconds())
+    return Saved(normalizer.save(), sent)
 
 
 def derive(  # noqa: PLR0913  # one argument per input
@@ -226,7 +240,7 @@ async def write_events(
     else:
         await conn.execute(SQL.update_counters, params)
     await open_texts.write(conn, session_id, saved.state)
-    await write_answers(conn, session_id, saved.answers, milliseconds())
+    await finish_answers(conn, session_id, saved.answers)
 
 
 _SPARSE_COLUMNS = ("explicit_ids", "chunk_groups", "text_ranges")

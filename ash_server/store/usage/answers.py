@@ -3,12 +3,13 @@
 The lock of the session's counters orders reads and writes, as it does for the state of the normaliser.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
+import msgspec
 from msgspec.structs import replace
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, AsyncCursor
 
 from ash_server.prices.costs import band_of
 from ash_server.store.statements import statements
@@ -26,7 +27,12 @@ _BATCH_SIZE = 1000
 
 _DAY = 24 * 60 * 60 * 1000
 
+_Row: TypeAlias = Mapping[str, Any]
+"""The columns of an answer."""
+
 SQL = statements(__file__)
+
+_encode = msgspec.json.Encoder().encode
 
 
 class StatedUsage(NamedTuple):
@@ -70,15 +76,43 @@ class AnswerUsages:
                 self._by_key[key] = StatedUsage(first, time, replace(usage, reported_cost=0))
 
 
-async def write_answers(conn: AsyncConnection, session_id: UUID, answers: AnswerUsages, now: int) -> None:
-    """Store new values of answers. Times more than a day after `now`, in milliseconds, are unknown."""
-    stated = list(answers)
+class SentAnswers(NamedTuple):
+    """Answers that PostgreSQL adds unless they are stored. The result is the keys of the new ones."""
+
+    rows: Sequence[_Row]
+    added: AsyncCursor
+
+
+async def send_answers(
+    conn: AsyncConnection, session_id: UUID, answers: AnswerUsages, now: int
+) -> list[SentAnswers]:
+    """Begin to store new values of answers. Times more than a day after `now`, in milliseconds, are unknown.
+
+    In a pipeline, PostgreSQL adds them while the caller continues. `finish_answers` revises the stored ones.
+    """
     if answers.settled_turns:
         turns = sorted(answers.settled_turns)
         await conn.execute(SQL.settle, {"session_id": session_id, "turns": turns})
-    for start in range(0, len(stated), _BATCH_SIZE):
-        columns = _columns(stated[start : start + _BATCH_SIZE], now + _DAY)
-        await conn.execute(SQL.write, {"session_id": session_id, **columns})
+    rows = [_row(answer, now + _DAY) for answer in answers]
+    batches = [rows[start : start + _BATCH_SIZE] for start in range(0, len(rows), _BATCH_SIZE)]
+    return [
+        SentAnswers(batch, await conn.execute(SQL.add, _parameters(session_id, batch))) for batch in batches
+    ]
+
+
+async def finish_answers(conn: AsyncConnection, session_id: UUID, sent: Iterable[SentAnswers]) -> None:
+    """Revise the answers that were stored before."""
+    for rows, added in sent:
+        new = {key for (key,) in await added.fetchall()}
+        revised = [row for row in rows if row["key"] not in new]
+        if revised:
+            keys = [row["key"] for row in revised]
+            await conn.execute(SQL.revise, {"keys": keys, **_parameters(session_id, revised)})
+
+
+async def write_answers(conn: AsyncConnection, session_id: UUID, answers: AnswerUsages, now: int) -> None:
+    """Store new values of answers; see `send_answers`."""
+    await finish_answers(conn, session_id, await send_answers(conn, session_id, answers, now))
 
 
 async def replace_answers(conn: AsyncConnection, session_id: UUID, answers: AnswerUsages, now: int) -> None:
@@ -98,31 +132,36 @@ async def count_again(conn: AsyncConnection, session_id: UUID) -> None:
     await conn.execute(SQL.count_again, {"session_id": session_id})
 
 
-def _columns(answers: Sequence[StatedUsage], latest: int) -> dict[str, Any]:
-    usages = [each.usage for each in answers]
+def _parameters(session_id: UUID, rows: Sequence[_Row]) -> dict[str, Any]:
+    """psycopg takes longer for an array per column, and PostgreSQL would plan again for each size of its integers."""
+    return {"session_id": session_id, "answers": _encode(rows).decode()}
+
+
+def _row(answer: StatedUsage, latest: int) -> _Row:
+    usage, time = answer.usage, answer.time
     return {
-        "keys": [usage.key for usage in usages],
-        "message_sequences": [each.message_sequence for each in answers],
-        "times": [each.time if each.time is not None and each.time <= latest else None for each in answers],
-        "models": [_cut(usage.model) for usage in usages],
-        "service_tiers": [_cut(usage.service_tier) for usage in usages],
-        "speeds": [_cut(usage.speed) for usage in usages],
-        "regions": [_cut(usage.region) for usage in usages],
-        "agent_ids": [_cut(usage.agent_id) for usage in usages],
-        "causes": [usage.cause or "" for usage in usages],
-        "are_requests": [usage.is_request for usage in usages],
-        "bands": [_band(usage) for usage in usages],
-        "folders": [_cut(usage.folder, MAX_FOLDER) for usage in usages],
-        "branches": [_cut(usage.branch, MAX_FOLDER) for usage in usages],
-        "turns": [usage.turn for usage in usages],
-        "input_tokens": [usage.input_tokens for usage in usages],
-        "cache_read_tokens": [usage.cache_read_tokens for usage in usages],
-        "cache_write_5m_tokens": [usage.cache_write_5m_tokens for usage in usages],
-        "cache_write_1h_tokens": [usage.cache_write_1h_tokens for usage in usages],
-        "output_tokens": [usage.output_tokens for usage in usages],
-        "reasoning_tokens": [usage.reasoning_tokens for usage in usages],
-        "web_searches": [usage.web_searches for usage in usages],
-        "reported_costs": [usage.reported_cost for usage in usages],
+        "key": usage.key,
+        "message_sequence": answer.message_sequence,
+        "time": time if time is not None and time <= latest else None,
+        "model": _cut(usage.model),
+        "service_tier": _cut(usage.service_tier),
+        "speed": _cut(usage.speed),
+        "region": _cut(usage.region),
+        "agent_id": _cut(usage.agent_id),
+        "cause": usage.cause or "",
+        "is_request": usage.is_request,
+        "band": _band(usage),
+        "folder": _cut(usage.folder, MAX_FOLDER),
+        "branch": _cut(usage.branch, MAX_FOLDER),
+        "turn": usage.turn,
+        "input_tokens": usage.input_tokens,
+        "cache_read_tokens": usage.cache_read_tokens,
+        "cache_write_5m_tokens": usage.cache_write_5m_tokens,
+        "cache_write_1h_tokens": usage.cache_write_1h_tokens,
+        "output_tokens": usage.output_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+        "web_searches": usage.web_searches,
+        "reported_cost": usage.reported_cost,
     }
 
 

@@ -41,7 +41,48 @@ session_id, date_bin('15 minutes', at, '2000-01-01Z') AS quarter, {kind},
 = (changes.quarter, changes.model, changes.service_tier, changes.speed, changes.region, changes.agent_id,
     changes.cause, changes.is_request, changes.band, changes.is_copy)
 
--- name: write
+-- fragment: stated
+-- The answers of a JSON document.
+json_to_recordset(%(answers)b::json) AS value (
+    key text, message_sequence bigint, time bigint, model text, service_tier text, speed text, region text,
+    agent_id text, cause text, is_request bool, band int2, folder text, branch text, turn int, input_tokens bigint,
+    cache_read_tokens bigint, cache_write_5m_tokens bigint, cache_write_1h_tokens bigint, output_tokens bigint,
+    reasoning_tokens bigint, web_searches bigint, reported_cost bigint)
+
+-- fragment: added
+-- The addition to a stored sum.
+ON CONFLICT ({group}) DO UPDATE
+SET answers = known.answers + excluded.answers,
+    input_tokens = known.input_tokens + excluded.input_tokens,
+    cache_read_tokens = known.cache_read_tokens + excluded.cache_read_tokens,
+    cache_write_5m_tokens = known.cache_write_5m_tokens + excluded.cache_write_5m_tokens,
+    cache_write_1h_tokens = known.cache_write_1h_tokens + excluded.cache_write_1h_tokens,
+    output_tokens = known.output_tokens + excluded.output_tokens,
+    reasoning_tokens = known.reasoning_tokens + excluded.reasoning_tokens,
+    web_searches = known.web_searches + excluded.web_searches,
+    reported_cost = known.reported_cost + excluded.reported_cost,
+    reported_answers = known.reported_answers + excluded.reported_answers
+
+-- name: add
+-- New answers and their sums. Stored answers stay as they are; the keys of the others are the result.
+WITH stored AS (
+    INSERT INTO answers ({answer})
+    SELECT session_id, key, value.message_sequence, coalesce(to_timestamp(time / 1000.0), '-infinity'), {facts},
+        reported_cost
+    FROM session_counters CROSS JOIN {stated}
+    WHERE session_id = %(session_id)b
+    ON CONFLICT (session_id, key) DO NOTHING
+    RETURNING {answer}
+), counted AS (
+    INSERT INTO usage_rollups AS known ({group}, answers, {counts}, reported_cost, reported_answers)
+    SELECT {sums}
+    FROM {marked} JOIN stored USING (session_id) CROSS JOIN (VALUES (1)) AS each (sign)
+    GROUP BY {group}
+    {added}
+)
+SELECT key FROM stored
+
+-- name: revise
 -- New values of answers, and the changes of the sums: the new values less the stored ones. The first message and the
 -- first known time of an answer stay. Each part names the session, so that Citus sends the statement to one shard.
 WITH old AS (
@@ -49,14 +90,7 @@ WITH old AS (
 ), new AS (
     SELECT session_id, key, coalesce(first_message, value.message_sequence) AS message_sequence,
         coalesce(first_time, to_timestamp(time / 1000.0), '-infinity') AS at, {facts}, reported_cost
-    FROM session_counters
-    CROSS JOIN unnest(%(keys)b::text[], %(message_sequences)b::bigint[], %(times)b::bigint[], %(models)b::text[],
-        %(service_tiers)b::text[], %(speeds)b::text[], %(regions)b::text[], %(agent_ids)b::text[], %(causes)b::text[],
-        %(are_requests)b::bool[], %(bands)b::int2[], %(folders)b::text[], %(branches)b::text[],
-        %(turns)b::int[], %(input_tokens)b::bigint[], %(cache_read_tokens)b::bigint[], %(cache_write_5m_tokens)b::bigint[],
-        %(cache_write_1h_tokens)b::bigint[], %(output_tokens)b::bigint[], %(reasoning_tokens)b::bigint[],
-        %(web_searches)b::bigint[], %(reported_costs)b::bigint[])
-        AS value (key, message_sequence, time, {facts}, reported_cost)
+    FROM session_counters CROSS JOIN {stated}
     LEFT JOIN (
         SELECT key, message_sequence AS first_message, nullif(at, '-infinity') AS first_time FROM old
     ) AS known USING (key)
@@ -84,17 +118,7 @@ WITH old AS (
     INSERT INTO usage_rollups AS known ({group}, answers, {counts}, reported_cost, reported_answers)
     SELECT {group}, answers, {counts}, reported_cost, reported_answers
     FROM session_counters JOIN changed USING (session_id) WHERE session_id = %(session_id)b AND NOT is_empty
-    ON CONFLICT ({group}) DO UPDATE
-    SET answers = known.answers + excluded.answers,
-        input_tokens = known.input_tokens + excluded.input_tokens,
-        cache_read_tokens = known.cache_read_tokens + excluded.cache_read_tokens,
-        cache_write_5m_tokens = known.cache_write_5m_tokens + excluded.cache_write_5m_tokens,
-        cache_write_1h_tokens = known.cache_write_1h_tokens + excluded.cache_write_1h_tokens,
-        output_tokens = known.output_tokens + excluded.output_tokens,
-        reasoning_tokens = known.reasoning_tokens + excluded.reasoning_tokens,
-        web_searches = known.web_searches + excluded.web_searches,
-        reported_cost = known.reported_cost + excluded.reported_cost,
-        reported_answers = known.reported_answers + excluded.reported_answers
+    {added}
 )
 DELETE FROM usage_rollups AS known USING changed AS changes
 WHERE known.session_id = %(session_id)b AND is_empty AND {is_known}

@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 from psycopg import AsyncConnection
+from psycopg._queries import MAX_CACHED_STATEMENT_LENGTH
 
 from ash_server import Store
 from ash_server.store.connections.pool import one_transaction
@@ -17,7 +18,7 @@ from ash_server.store.log import writer
 from ash_server.store.log.writer import milliseconds
 from ash_server.store.maintenance.backup import restore_backup, write_backup
 from ash_server.store.transcripts import Copy
-from ash_server.store.usage.answers import MAX_NAME, AnswerUsages, count_again, write_answers
+from ash_server.store.usage.answers import MAX_NAME, SQL, AnswerUsages, count_again, write_answers
 from ash_server.transfer.importing.file_import import import_file
 from ash_shared.model.usage.answers import MAX_COUNT, AnswerUsage, last_values
 from tests.cluster import not_on_cluster
@@ -348,6 +349,24 @@ async def test_append_without_usage_runs_no_statement_for_it(
 
     assert without == []
     assert [query for query in executed if "answers" in query]
+
+
+def test_psycopg_keeps_the_parsed_text_of_the_statement_of_each_append() -> None:
+    assert len(SQL.add) <= MAX_CACHED_STATEMENT_LENGTH
+
+
+async def test_all_sizes_of_integers_share_a_plan(store: Store, session_id: UUID) -> None:
+    """PostgreSQL plans a statement for each combination of types of its parameters."""
+    async with store._connections.connection() as conn:
+        for number, tokens in enumerate([1, 2**15, 2**31] * 3):
+            answers = AnswerUsages()
+            answers.add([AnswerUsage(f"{number:016x}", input_tokens=tokens)], number)
+            await write_answers(conn, session_id, answers, milliseconds())
+        prepared = await conn.execute(
+            "SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%INSERT INTO answers%'"
+        )
+
+        assert await prepared.fetchall() == [(1,)]
 
 
 async def test_posted_events_are_never_copies(store: Store, connection: AsyncConnection) -> None:
