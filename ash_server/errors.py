@@ -175,6 +175,10 @@ class SessionTooLarge(AshError):
     )
 
 
+class InvalidBudget(AshError):
+    status, code, title = 422, "invalid_budget", "The budget cannot be set."
+
+
 class InvalidReport(AshError):
     status, code, title = (
         422,

@@ -16,7 +16,7 @@ from ash_server.api.http.openapi.operations import documents
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.api.http.redaction import is_redacted
 from ash_server.budgets.budgets import NewBudget, list_budgets, set_budget
-from ash_server.errors import NulByte, ScopeMissing
+from ash_server.errors import InvalidBudget, NulByte, ScopeMissing
 from ash_server.store.usage.budgets import BudgetNotFound
 from ash_shared.model.usage.budgets import BudgetPage, SetBudget
 
@@ -43,7 +43,7 @@ class BudgetController(Controller):
         opt=needs("admin") | documents(body={JSON: NewBudget}),
         operation_id="setBudget",
         response_description="The budget, with the secret of its webhook.",
-        responses=error_responses(*WRITE_ERRORS, *BODY_ERRORS, NulByte),
+        responses=error_responses(*WRITE_ERRORS, *BODY_ERRORS, InvalidBudget, NulByte),
     )
     async def set(self, request: Request[Any, Any, Any], store: InjectedStore, state: State) -> SetBudget:
         """Set a budget.

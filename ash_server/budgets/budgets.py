@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 from ash_server.budgets.periods import period_at
 from ash_server.budgets.spending import spent_nano_usd
 from ash_server.budgets.webhook import check_webhook_url
+from ash_server.errors import InvalidBudget, InvalidParameter
 from ash_server.ids import uuid7
 from ash_server.keys.digests import webhook_secret
 from ash_server.settings import Settings
@@ -51,8 +52,11 @@ class NewBudget(Struct, forbid_unknown_fields=True, rename="camel"):
 
 
 async def set_budget(store: Store, settings: Settings, new: NewBudget, key: Key | None = None) -> SetBudget:
-    """Set a budget of the store's tenant. Raises InvalidParameter, NulByte, InvalidUtf8, SecretMissing."""
-    zone_of(new.timezone)
+    """Set a budget of the store's tenant. Raises InvalidBudget, NulByte, InvalidUtf8, SecretMissing."""
+    try:
+        zone_of(new.timezone)
+    except InvalidParameter as error:
+        raise InvalidBudget(error.detail) from None
     check_text(new.project or "", "project")
     url = check_webhook_url(new.webhook_url) if new.webhook_url else None
     limit = int(Decimal(str(new.limit_usd)) * _NANO)

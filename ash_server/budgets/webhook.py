@@ -12,7 +12,7 @@ from uuid import UUID
 
 import httpx2
 
-from ash_server.errors import AshError, InvalidParameter
+from ash_server.errors import AshError, InvalidBudget
 
 TIMEOUT_SECONDS = 10.0
 
@@ -38,17 +38,17 @@ class Delivery(NamedTuple):
 
 
 def check_webhook_url(url: str) -> str:
-    """Return the URL if webhooks may be sent to it: https, or http to this machine. Raises InvalidParameter."""
+    """Return the URL if webhooks may be sent to it: https, or http to this machine. Raises InvalidBudget."""
     try:
         parts, _ = urlsplit(url), urlsplit(url).port
     except ValueError as error:
-        raise InvalidParameter(f"the address of the webhook is not a URL: {error}") from None
+        raise InvalidBudget(f"the address of the webhook is not a URL: {error}") from None
     if len(url) > _MAX_URL or not url.isascii() or not url.isprintable() or not parts.hostname:
-        raise InvalidParameter(f"the address of the webhook is a URL of at most {_MAX_URL} ASCII characters")
+        raise InvalidBudget(f"the address of the webhook is a URL of at most {_MAX_URL} ASCII characters")
     if parts.username is not None or parts.password is not None:
-        raise InvalidParameter("the address of the webhook must not contain a user name or password")
+        raise InvalidBudget("the address of the webhook must not contain a user name or password")
     if parts.scheme != "https" and not (parts.scheme == "http" and _is_this_machine(parts)):
-        raise InvalidParameter("the address of the webhook begins with https://, or is on this machine")
+        raise InvalidBudget("the address of the webhook begins with https://, or is on this machine")
     return url
 
 

@@ -57,7 +57,7 @@ COMMANDS = {
     "sessions": ("sessions", "List sessions, newest activity first."),
     "statusline": ("statusline.command", "Print the costs of a session, for the status line of Claude Code."),
     "tail": ("tail", "Follow a session, until Ctrl-C."),
-    "usage": ("usage.command", "Show tokens and costs by day, session, project, model, or five-hour block."),
+    "usage": ("usage.command", "Show tokens and costs by day, or by one or two other dimensions."),
 }
 """Module below `ash_server.cli` and first line of the help, by command."""
 

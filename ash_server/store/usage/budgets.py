@@ -8,7 +8,7 @@ from uuid import UUID, uuid5
 from psycopg import AsyncConnection
 from psycopg.rows import class_row
 
-from ash_server.errors import AshError, InvalidParameter
+from ash_server.errors import AshError, InvalidBudget
 from ash_server.store.borrowed import Resource, administer
 from ash_server.store.connections.tenants import Tenant
 from ash_server.store.keys import record
@@ -66,11 +66,11 @@ class Notice(NamedTuple):
 async def set_budget(
     conn: AsyncConnection, tenant: Tenant, new: StoredBudget, *, key_id: UUID | None = None
 ) -> None:
-    """Set a budget instead of the one of the same period and project. Raises InvalidParameter above MAX_BUDGETS."""
+    """Set a budget instead of the one of the same period and project. Raises InvalidBudget above MAX_BUDGETS."""
     budgets = await list_budgets(conn, tenant)
     is_new = (new.period, new.project) not in {(each.period, each.project) for each in budgets}
     if is_new and len(budgets) >= MAX_BUDGETS:
-        raise InvalidParameter(f"a tenant has at most {MAX_BUDGETS} budgets: delete one first")
+        raise InvalidBudget(f"a tenant has at most {MAX_BUDGETS} budgets: delete one first")
     async with conn.transaction():
         await conn.execute(SQL.delete_replaced, [tenant.number, new.period, new.project])
         await conn.execute(

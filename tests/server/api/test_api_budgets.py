@@ -44,10 +44,10 @@ async def test_set_list_and_delete(own_client: AsyncClient) -> None:
         ({"limitUsd": 1, "period": "year"}, "invalid_body"),
         ({"limitUsd": 1, "period": "day", "project": ""}, "invalid_body"),
         ({"limitUsd": 1, "period": "day", "limit": 2}, "invalid_body"),
-        ({"limitUsd": 1, "period": "day", "timezone": "Mars"}, "invalid_parameter"),
+        ({"limitUsd": 1, "period": "day", "timezone": "Mars"}, "invalid_budget"),
         (
             {"limitUsd": 1, "period": "day", "webhookUrl": "https://u:p@hooks.example.com"},
-            "invalid_parameter",
+            "invalid_budget",
         ),
         ({"limitUsd": 1, "period": "day", "project": "a\0"}, "nul_byte"),
     ],
@@ -55,7 +55,7 @@ async def test_set_list_and_delete(own_client: AsyncClient) -> None:
 async def test_refused_bodies(own_client: AsyncClient, body: dict[str, Any], code: str) -> None:
     answer = await own_client.put("/api/budgets", json=body)
 
-    assert (answer.status_code, answer.json()["code"]) == (422 if code == "nul_byte" else 400, code)
+    assert (answer.status_code, answer.json()["code"]) == (400 if code == "invalid_body" else 422, code)
 
 
 async def test_keys(own_client: AsyncClient, store: Store) -> None:

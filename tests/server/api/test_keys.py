@@ -97,7 +97,7 @@ async def call(
     """Call an operation for a session, with the body of its first example."""
     query = {each["name"]: CANARY for each in operation.get("parameters", []) if each["name"] == "q"}
     address = re.sub(r"\{sequence\}", "1", path.replace("{session_id}", session_id))
-    address = address.replace("{name}", "openai-messages")
+    address = address.replace("{name}", "openai-messages").replace("{budget_id}", session_id)
     options: dict[str, Any] = {}
     if body := operation.get("requestBody"):
         media_type, content = next(iter(body["content"].items()))
@@ -159,7 +159,9 @@ async def test_every_other_path_needs_key(keyed_client: AsyncClient, app: Litest
         if isinstance(route, HTTPRoute)
         for method in route.methods
     ]
-    values = {"{session_id}": red.session_id, "{reference}": red.session_id, "{sequence}": "1"}
+    values = dict.fromkeys(("{session_id}", "{reference}", "{budget_id}"), red.session_id) | {
+        "{sequence}": "1"
+    }
     answers = {}
     for method, path in routes:
         address = re.sub(r"\{\w+\}", lambda match: values.get(match[0], "openai-messages"), path)
@@ -317,6 +319,8 @@ SCOPES_OF_OPERATIONS: dict[tuple[str, str], set[KeyScope]] = {
     ("DELETE", "/api/sessions/{session_id}"): {"delete"},
     ("DELETE", "/api/sessions/{session_id}/messages/{sequence}"): {"delete"},
     ("POST", "/api/sessions/{session_id}/messages/pop"): {"read", "delete"},
+    ("PUT", "/api/budgets"): {"admin"},
+    ("DELETE", "/api/budgets/{budget_id}"): {"admin"},
 }
 """Scopes of operations that differ from the default: `read` for GET, otherwise `write`."""
 

@@ -59,6 +59,7 @@ DECISIONS = {
     ),
     "listStandardMessages": dict.fromkeys(("after", "limit", "visible"), NOT_A_TEXT),
     "exportSession": {"format": NOT_A_TEXT},
+    "listAnswers": dict.fromkeys(("after", "limit"), NOT_A_TEXT),
     "listAudit": dict.fromkeys(("before", "limit"), NOT_A_TEXT),
     "projectSession": {"name": NOT_A_TEXT},
     "getMessage": {"sequence": NOT_A_TEXT},

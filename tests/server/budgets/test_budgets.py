@@ -16,7 +16,7 @@ import pytest
 from ash_server.budgets.budgets import NewBudget, list_budgets, set_budget
 from ash_server.budgets.checker import check_budgets
 from ash_server.budgets.webhook import signature
-from ash_server.errors import InvalidParameter, NulByte
+from ash_server.errors import InvalidBudget, NulByte
 from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_server.store.connections.pool import direct_url
@@ -127,7 +127,7 @@ async def test_list_shows_the_cost_of_the_period(store: Store, settings: Setting
     ],
 )
 async def test_refused_budgets(store: Store, settings: Settings, new: NewBudget, message: str) -> None:
-    with pytest.raises((InvalidParameter, NulByte), match=message):
+    with pytest.raises((InvalidBudget, NulByte), match=message):
         await set_budget(store, settings, new)
 
     assert (await list_budgets(store)).budgets == []
@@ -137,7 +137,7 @@ async def test_number_of_budgets_is_limited(store: Store, settings: Settings) ->
     for number in range(MAX_BUDGETS):
         await set_budget(store, settings, NewBudget(1, "day", project=f"/work/{number}"))
 
-    with pytest.raises(InvalidParameter, match=f"at most {MAX_BUDGETS} budgets"):
+    with pytest.raises(InvalidBudget, match=f"at most {MAX_BUDGETS} budgets"):
         await set_budget(store, settings, NewBudget(1, "week"))
     await set_budget(store, settings, NewBudget(2, "day", project="/work/7"))
 

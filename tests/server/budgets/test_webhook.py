@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from ash_server.budgets.webhook import Delivery, WebhookFailed, check_webhook_url, deliver
-from ash_server.errors import InvalidParameter
+from ash_server.errors import InvalidBudget
 
 ID = UUID(int=7)
 BODY = b'{"spentUsd":51.2}'
@@ -49,7 +49,7 @@ def test_accepted_urls(url: str) -> None:
     ],
 )
 def test_refused_urls(url: str, message: str) -> None:
-    with pytest.raises(InvalidParameter, match=message):
+    with pytest.raises(InvalidBudget, match=message):
         check_webhook_url(url)
 
 

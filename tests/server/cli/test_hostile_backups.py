@@ -188,8 +188,14 @@ FILES: Mapping[str, Callable[[bytes], bytes]] = {
 @pytest.fixture
 async def backup(store: Store, database_url: str, tmp_path: Path) -> Path:
     session = await store.sessions.create(external_id="run-7", title="Birds")
+    usage = '"usage": {"input_tokens": 3, "output_tokens": 4}'  # so that the last table has a row
+    answer = f'{{"role": "assistant", "content": "heron", "model": "m", {usage}}}'
     await store.messages.append(
-        session.id, ['{"type": "user", "message": {"role": "user", "content": "wren"}}']
+        session.id,
+        [
+            '{"type": "user", "message": {"role": "user", "content": "wren"}}',
+            f'{{"type": "assistant", "message": {answer}}}',
+        ],
     )
     file = tmp_path / "ash.backup"
     assert run(tmp_path, database_url, "backup", file).code == 0

@@ -302,8 +302,9 @@ def test_hand_read_bodies_are_documented() -> None:
         "appendEvents": ["application/json", "application/x-ndjson"],
         "appendChunks": ["application/x-ndjson"],
         "parse": ["application/json"],
+        "setBudget": ["application/json"],
     }
-    for name in ("MessageToAppend", "SessionToCreate", "SessionPatch", "ParseRequest"):
+    for name in ("MessageToAppend", "NewBudget", "SessionToCreate", "SessionPatch", "ParseRequest"):
         assert SCHEMAS[name]["additionalProperties"] is False
 
 

@@ -70,6 +70,14 @@ def generated_client(package: str, shared_server: str) -> Iterator[Any]:
         yield client
 
 
+def call_usage(call: Callable[..., Any], made: Callable[..., Any], session: Any) -> None:
+    assert call("getUsage").totals.answers == call("getUsageStatus").today.answers
+    assert call("listAnswers", session).answers == []
+    budget = call("setBudget", body=made("NewBudget", limitUsd=50, period="month"))
+    assert budget.id in [each.id for each in call("listBudgets").budgets]
+    call("deleteBudget", budget.id)
+
+
 def test_generated_client_calls_every_json_route(package: str, generated_client: Any) -> None:
     models = import_module(f"{package}.models")
     routes = json_routes()
@@ -144,6 +152,7 @@ def test_generated_client_calls_every_json_route(package: str, generated_client:
     assert call("completeTranscript", claimed, body=made("CompletedTranscript", **completed)).id == claimed
     assert None not in (call("searchSession", session, q="tests"), call("countItems", session))
     assert call("popMessage", session).sequence == 1
+    call_usage(call, made, session)
     call("deleteMessage", session, 1)
     call("deleteSession", session)
     assert routes.keys() - called == STREAMS | {"exportSession", "metrics"}

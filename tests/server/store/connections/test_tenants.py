@@ -131,6 +131,7 @@ def test_only_listed_modules_open_connections() -> None:
 LENDS_OWNERS = {
     "ash_server/store/keys.py",
     "ash_server/store/maintenance/statistics.py",  # figures of all tenants
+    "ash_server/store/usage/budgets.py",
     "ash_server/store/store.py",  # tenants, and the version of the schema
 }
 
