@@ -18,7 +18,14 @@ from ash_server.store.keys import Key
 from ash_server.store.text import check_text
 from ash_server.store.usage.budgets import StoredBudget
 from ash_server.store.usage.reports import zone_of
-from ash_shared.model.usage.budgets import MAX_BUDGET_USD, Budget, BudgetPage, BudgetPeriod, SetBudget
+from ash_shared.model.usage.budgets import (
+    MAX_BUDGET_USD,
+    MIN_BUDGET_USD,
+    Budget,
+    BudgetPage,
+    BudgetPeriod,
+    SetBudget,
+)
 
 _NANO = 10**9
 
@@ -26,7 +33,7 @@ _NANO = 10**9
 class NewBudget(Struct, forbid_unknown_fields=True, rename="camel"):
     """A budget to set. It replaces the budget of the same period and project."""
 
-    limit_usd: Annotated[float, Meta(gt=0, le=MAX_BUDGET_USD, description="In US dollars.")]
+    limit_usd: Annotated[float, Meta(ge=MIN_BUDGET_USD, le=MAX_BUDGET_USD, description="In US dollars.")]
     period: BudgetPeriod
     timezone: Annotated[
         str,

@@ -13,7 +13,7 @@ from ash_server.cli.common.store import with_store
 from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_server.store.usage.budgets import BudgetNotFound
-from ash_shared.model.usage.budgets import BUDGET_PERIODS, MAX_BUDGET_USD, Budget
+from ash_shared.model.usage.budgets import BUDGET_PERIODS, MAX_BUDGET_USD, MIN_BUDGET_USD, Budget
 
 _LIMIT = re.compile(rf"\$?([0-9]{{1,10}}(?:\.[0-9]{{1,9}})?)/({'|'.join(BUDGET_PERIODS)})")
 
@@ -21,7 +21,7 @@ _LIMIT = re.compile(rf"\$?([0-9]{{1,10}}(?:\.[0-9]{{1,9}})?)/({'|'.join(BUDGET_P
 def _read_limit(_: click.Context, __: click.Parameter, value: str) -> tuple[float, str]:
     match = _LIMIT.fullmatch(value)
     amount = float(match[1]) if match else 0.0
-    if not match or not 0 < amount <= MAX_BUDGET_USD:
+    if not match or not MIN_BUDGET_USD <= amount <= MAX_BUDGET_USD:
         raise click.BadParameter("it is an amount in US dollars for a day, week or month, such as 50/month")
     return amount, match[2]
 

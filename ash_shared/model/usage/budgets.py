@@ -10,8 +10,8 @@ from ash_shared.model.base import ABSENT, AshModel, Omittable
 
 BudgetPeriod: TypeAlias = Literal["day", "week", "month"]
 BUDGET_PERIODS: tuple[BudgetPeriod, ...] = get_args(BudgetPeriod)
-MAX_BUDGET_USD = 1_000_000_000
-"""The largest limit."""
+MIN_BUDGET_USD, MAX_BUDGET_USD = 0.01, 1_000_000_000
+"""The smallest and the largest limit."""
 
 
 class Budget(AshModel):

@@ -39,6 +39,7 @@ async def test_set_list_and_delete(own_client: AsyncClient) -> None:
     [
         ({}, "invalid_body"),
         ({"limitUsd": 0, "period": "day"}, "invalid_body"),
+        ({"limitUsd": 1e-10, "period": "day"}, "invalid_body"),
         ({"limitUsd": 1e12, "period": "day"}, "invalid_body"),
         ({"limitUsd": "1", "period": "day"}, "invalid_body"),
         ({"limitUsd": 1, "period": "year"}, "invalid_body"),

@@ -48,6 +48,7 @@ def test_set_list_and_delete(ash: Ash) -> None:
         (["50"], "such as 50/month"),
         (["50/year"], "such as 50/month"),
         (["0/month"], "such as 50/month"),
+        (["0.009/month"], "such as 50/month"),
         (["-5/month"], "No such option"),
         (["1e3/month"], "such as 50/month"),
         (["nan/day"], "such as 50/month"),
