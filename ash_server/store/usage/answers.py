@@ -35,7 +35,7 @@ SQL = statements(__file__)
 _encode = msgspec.json.Encoder().encode
 
 
-class StatedUsage(NamedTuple):
+class PlacedUsage(NamedTuple):
     """The usage of an answer with its place and its time, which are the first ones."""
 
     message_sequence: int | None
@@ -50,11 +50,11 @@ class AnswerUsages:
     def __init__(self) -> None:
         self.settled_turns = set[int]()
         """Turns with a cost that includes those of their answers."""
-        self._by_key: dict[str, StatedUsage] = {}
+        self._by_key: dict[str, PlacedUsage] = {}
         self._without_cost: dict[int, set[str]] = {}
         """The keys of answers without a cost, by turn."""
 
-    def __iter__(self) -> Iterator[StatedUsage]:
+    def __iter__(self) -> Iterator[PlacedUsage]:
         return iter(self._by_key.values())
 
     def add(self, usages: Iterable[AnswerUsage], message_sequence: int | None) -> None:
@@ -64,7 +64,7 @@ class AnswerUsages:
                 self._settle(usage.turn)
             known = self._by_key.get(usage.key)
             first, time = (message_sequence, None) if known is None else known[:2]
-            self._by_key[usage.key] = StatedUsage(first, usage.time if time is None else time, usage)
+            self._by_key[usage.key] = PlacedUsage(first, usage.time if time is None else time, usage)
             if usage.reported_cost is None:
                 self._without_cost.setdefault(usage.turn, set()).add(usage.key)
 
@@ -73,7 +73,7 @@ class AnswerUsages:
         for key in self._without_cost.pop(turn, ()):
             first, time, usage = self._by_key[key]
             if usage.turn == turn and usage.reported_cost is None:
-                self._by_key[key] = StatedUsage(first, time, replace(usage, reported_cost=0))
+                self._by_key[key] = PlacedUsage(first, time, replace(usage, reported_cost=0))
 
 
 class SentAnswers(NamedTuple):
@@ -137,7 +137,7 @@ def _parameters(session_id: UUID, rows: Sequence[_Row]) -> dict[str, Any]:
     return {"session_id": session_id, "answers": _encode(rows).decode()}
 
 
-def _row(answer: StatedUsage, latest: int) -> _Row:
+def _row(answer: PlacedUsage, latest: int) -> _Row:
     usage, time = answer.usage, answer.time
     return {
         "key": usage.key,
