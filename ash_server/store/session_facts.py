@@ -48,10 +48,15 @@ class SessionFacts(NamedTuple):
     """Empty for a main session."""
     project: str | None = None
     """Of the first known folder."""
+    stated_cost: int | None = None
+    """The last cost that the agent states for the session, in nano-dollars."""
+    stated_models: list[str] | None = None
+    """The models with a part of this cost."""
 
     def merge(self, later: "SessionFacts") -> "SessionFacts":
         """Combine with the facts of later messages."""
         is_later = later.title_priority == self.title_priority and later.title_priority in _REPLACED_BY_LATER
+        stated = self if later.stated_cost is None else later
         named = later if later.title_priority > self.title_priority or is_later else self
         return SessionFacts(
             source=later.source if self.source == "unknown" else self.source,
@@ -64,6 +69,8 @@ class SessionFacts(NamedTuple):
             provider_session_id=later.provider_session_id or self.provider_session_id,
             agent_id=later.agent_id if self.agent_id is None else self.agent_id,
             project=later.project if self.project is None else self.project,
+            stated_cost=stated.stated_cost,
+            stated_models=stated.stated_models,
         )
 
 
@@ -83,6 +90,7 @@ def collect_facts(messages: Sequence[Description], inherited: InheritedRecords |
     own = [each for each in messages if inherited.follow(each.header)]
     prompt = _first_text(each.prompt for each in own)
     title, rank = _title(own, prompt)
+    stated = next((each.header.stated_total for each in reversed(own) if each.header.stated_total), None)
     return SessionFacts(
         source=next((each.source for each in messages if each.source != "unknown"), "unknown"),
         first_at=to_datetime(min(times)) if times else None,
@@ -94,6 +102,8 @@ def collect_facts(messages: Sequence[Description], inherited: InheritedRecords |
         provider_session_id=_first_text(each.header.session_id for each in reversed(own)),
         agent_id=_agent_id(own),
         project=_project(own),
+        stated_cost=stated and stated.cost,
+        stated_models=stated and [storable(model)[:_MAX_LENGTH] for model in stated.models],
     )
 
 

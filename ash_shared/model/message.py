@@ -149,6 +149,15 @@ class StandardMessage(AshModel):
     """The decoded records of the message; for a record with several messages, the section of each."""
 
 
+class StatedTotal(NamedTuple):
+    """The cost that an agent states for its whole session, of the answers so far and of its other requests."""
+
+    cost: int
+    """In nano-dollars."""
+    models: tuple[str, ...] = ()
+    """The models with a part of the cost."""
+
+
 class RecordHeader(NamedTuple):
     """Id, time, model and session of a record; None for values that the record does not contain."""
 
@@ -181,12 +190,14 @@ class RecordHeader(NamedTuple):
     """The Git branch of the folder."""
     root: str | None = None
     """The root of the repository, or of the original one of a worktree."""
+    stated_total: StatedTotal | None = None
 
 
 def merge_headers(records: Sequence[RecordHeader]) -> RecordHeader:
-    """Merge the headers of a text's records: the first value of each field, but the last title and time."""
+    """Merge the headers of a text's records: the first value of each field, but the last title, time and total."""
     times = [time for each in records for time in (each.timestamp, each.last_timestamp) if time is not None]
     named = next((each for each in reversed(records) if each.title is not None), RecordHeader())
+    totals = [each.stated_total for each in records if each.stated_total is not None]
     first = (
         next((value for value in values if value is not None), None) for values in zip(*records, strict=True)
     )
@@ -195,6 +206,7 @@ def merge_headers(records: Sequence[RecordHeader]) -> RecordHeader:
         title=named.title,
         is_title_of_person=named.is_title_of_person,
         last_timestamp=max(times, default=None),
+        stated_total=totals[-1] if totals else None,
     )
 
 

@@ -24,6 +24,11 @@ _VALUES: Mapping[str, Mapping[str, Callable[[UsageRow], Any]]] = {
 
 _COUNTS = {field.alias or name: name for name, field in UsageCounts.model_fields.items()}
 _DIFFERENCE = {"differenceUsd": "difference_usd"}
+_STATED = {
+    "statedCostUsd": "stated_cost_usd",
+    "statedDifferenceUsd": "stated_difference_usd",
+    "differenceReason": "difference_reason",
+}
 
 
 def to_csv(report: UsageReport) -> str:
@@ -34,7 +39,11 @@ def to_csv(report: UsageReport) -> str:
     columns: dict[str, Callable[[UsageRow], Any]] = {}
     for name in report.by:
         columns |= _VALUES.get(name) or {name: _reader(name)}
-    fields = {**_COUNTS, **(_DIFFERENCE if "session" in report.by else {})}
+    fields = {
+        **_COUNTS,
+        **(_DIFFERENCE if "session" in report.by else {}),
+        **(_STATED if list(report.by) == ["session"] else {}),
+    }
     columns |= {column: _reader(name) for column, name in fields.items()}
     text = StringIO()
     writer = csv.writer(text, lineterminator="\r\n")

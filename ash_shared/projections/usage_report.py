@@ -348,7 +348,7 @@ def _trees(rows: Mapping[_Key, _Sum], parents: Mapping[str, str]) -> dict[_Key, 
     """Return the sums of sessions with their subagents at any depth, for sessions that have some."""
     trees = dict[_Key, _Sum]()
     for (session,), row in rows.items():
-        for ancestor in _ancestors(session, parents):
+        for ancestor in ancestors_of(session, parents):
             if (own := rows.get((ancestor,))) is None:
                 continue
             if (ancestor,) not in trees:
@@ -358,7 +358,7 @@ def _trees(rows: Mapping[_Key, _Sum], parents: Mapping[str, str]) -> dict[_Key, 
     return trees
 
 
-def _ancestors(session: str, parents: Mapping[str, str]) -> list[str]:
+def ancestors_of(session: str, parents: Mapping[str, str]) -> list[str]:
     """Return the parents at any depth. They may form a circle, since a parent need not exist."""
     ancestors: list[str] = []
     passed = {session}

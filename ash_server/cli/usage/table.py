@@ -23,6 +23,7 @@ from ash_server.prices import REASONS
 from ash_shared.model.usage.report import (
     UNKNOWN,
     CostMode,
+    DifferenceReason,
     UnpricedModel,
     UsageBlock,
     UsageBurn,
@@ -30,6 +31,7 @@ from ash_shared.model.usage.report import (
     UsageReport,
     UsageRow,
 )
+from ash_shared.projections.stated_costs import CENT
 
 WIDTH = 80
 
@@ -37,6 +39,7 @@ _MAX_LABEL = 30
 _MAX_TITLE = 40
 _MIN_BAR, _MAX_BAR = 4, 14
 _MAX_MODELS = 3
+_MAX_STATED = 3
 _INDENT = "  "
 _ID_LENGTH = 8
 _SEPARATOR = "  "
@@ -251,8 +254,38 @@ def _notes(report: UsageReport) -> Iterator[str]:
     for row in report.rows if len(report.by) == 1 else ():
         if row.burn is not None and row.window is not None:
             yield _burn(row.burn, row.window.end.astimezone(ZoneInfo(report.timezone)))
+    yield from _stated_costs(report.rows)
     if report.omitted_rows:
         yield f"{counted(report.omitted_rows, 'more row')}: --limit {len(report.rows) + report.omitted_rows}"
+
+
+def _stated_costs(rows: Sequence[UsageRow]) -> Iterator[str]:
+    """Yield the costs that agents state for whole sessions, where they differ by more than a cent."""
+    differing = [row for row in rows if _differs_from_stated(row)]
+    for row in differing[:_MAX_STATED]:
+        session = str(row.session.id)[:_ID_LENGTH] if row.session is not None else UNKNOWN
+        yield f"{session}: the agent states {format_cost(row.stated_cost_usd)}{_stated_difference(row)}"
+    if (others := len(differing) - _MAX_STATED) > 0:
+        yield f"{counted(others, 'more session')} with a different stated cost: --json"
+
+
+def _differs_from_stated(row: UsageRow) -> bool:
+    return row.difference_reason is not None or abs(row.stated_difference_usd or 0) > CENT
+
+
+def _stated_difference(row: UsageRow) -> str:
+    """Return by how much the stated cost is above or below the cost of the answers, and why."""
+    difference = row.stated_difference_usd
+    side = "above" if (difference or 0) > 0 else "below"
+    amount = "" if difference is None else f", {format_cost(abs(difference))} {side} its answers"
+    return amount + (f": {_DIFFERENCE_REASONS[row.difference_reason]}" if row.difference_reason else "")
+
+
+_DIFFERENCE_REASONS: Mapping[DifferenceReason, str] = {
+    "resumed_runs": "earlier runs",
+    "unpriced": "answers without a price",
+    "calls_outside": "other requests",
+}
 
 
 def _models(models: Sequence[UnpricedModel]) -> str:

@@ -35,7 +35,7 @@ $$;
 
 -- Tables, written by `make schema` from tables.py.
 
-INSERT INTO alembic_version VALUES ('0026');
+INSERT INTO alembic_version VALUES ('0027');
 
 -- sessions
 
@@ -66,6 +66,8 @@ CREATE TABLE sessions (
     machine TEXT,
     key_id UUID,
     project TEXT,
+    stated_cost BIGINT,
+    stated_models TEXT[],
     CONSTRAINT sessions_pkey PRIMARY KEY (id)
 );
 CREATE INDEX sessions_activity_idx ON sessions (tenant, LEAST(COALESCE(last_at, file_modified_at), updated_at) DESC, id DESC);
@@ -97,6 +99,8 @@ COMMENT ON COLUMN sessions.agent_id IS 'id of the subagent that wrote the sessio
 COMMENT ON COLUMN sessions.machine IS 'host name of the client that created the session';
 COMMENT ON COLUMN sessions.key_id IS 'key that created the session';
 COMMENT ON COLUMN sessions.project IS 'root of the repository, from the first folder in the messages';
+COMMENT ON COLUMN sessions.stated_cost IS 'last cost of the session in a record of the agent, in nano-dollars';
+COMMENT ON COLUMN sessions.stated_models IS 'models with a part of stated_cost';
 ALTER TABLE sessions ENABLE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON sessions TO ash_app
     USING (tenant = (SELECT current_setting('ash.tenant')::integer));

@@ -132,6 +132,12 @@ sessions = Table(
     Column("machine", Text, comment="host name of the client that created the session"),
     Column("key_id", Uuid, comment="key that created the session"),
     Column("project", Text, comment="root of the repository, from the first folder in the messages"),
+    Column(
+        "stated_cost",
+        BigInteger,
+        comment="last cost of the session in a record of the agent, in nano-dollars",
+    ),
+    Column("stated_models", ARRAY(Text), comment="models with a part of stated_cost"),
     Index(
         "sessions_activity_idx",
         "tenant",

@@ -17,7 +17,7 @@ from ash_server.prices import PriceFiles, Prices
 from ash_server.redaction import redact
 from ash_server.settings import Settings
 from ash_server.store.borrowed import Resource
-from ash_server.store.session_rows import get_sessions, get_tree
+from ash_server.store.session_rows import existing_ids, get_sessions, get_tree
 from ash_server.store.statements import statements
 from ash_server.store.text import check_text
 from ash_server.store.usage.groups import (
@@ -43,6 +43,7 @@ from ash_shared.model.usage.report import (
     UsageRow,
     UsageSession,
 )
+from ash_shared.projections.stated_costs import StatedCost, add_stated_costs
 from ash_shared.projections.usage_report import (
     MAX_ROWS,
     ReportOptions,
@@ -119,7 +120,8 @@ async def read_report(conn: AsyncConnection, prices: Prices, **query: Unpack[Rep
     report = await asyncio.to_thread(_build, groups, options, prices, earlier, parents)
     without_facts = await count_sessions_without_facts(conn)
     report = report.model_copy(update={"sessions_without_facts": without_facts})
-    return await _with_sessions(conn, report) if "session" in by else report
+    report = await _with_sessions(conn, report) if "session" in by else report
+    return await _with_stated_costs(conn, report, prices) if by == ("session",) else report
 
 
 def zone_of(name: str) -> ZoneInfo:
@@ -304,6 +306,23 @@ def _to_usage_session(session: Session) -> UsageSession:
     )
 
 
+async def _with_stated_costs(conn: AsyncConnection, report: UsageReport, prices: Prices) -> UsageReport:
+    """Compare stated costs with all usage of their sessions, since filters may leave out a part of it."""
+    ids = [row.session.id for row in report.rows if row.session is not None]
+    stated = await _read_stated_costs(conn, ids)
+    if not stated:
+        return report
+    groups, parents = await _read_trees(conn, prices, stated)
+    items = (_to_item(group, prices) for group in groups)
+    return await asyncio.to_thread(add_stated_costs, report, stated, items, parents)
+
+
+async def _read_stated_costs(conn: AsyncConnection, session_ids: Sequence[UUID]) -> dict[UUID, StatedCost]:
+    rows = await (await conn.execute(SQL.get_stated_costs, [session_ids])).fetchall()
+    originals = await existing_ids(conn, [original for *_, original in rows if original is not None])
+    return {id: StatedCost(cost, models or (), original in originals) for id, cost, models, original in rows}
+
+
 class ModelTokens(NamedTuple):
     source: str
     model: str
@@ -334,11 +353,18 @@ async def read_session_usage(
     conn: AsyncConnection, prices: Prices, session_ids: Collection[UUID]
 ) -> dict[UUID, SessionUsage]:
     """Return the usage of sessions, and the total with their subagents."""
+    groups, parents = await _read_trees(conn, prices, session_ids)
+    return await asyncio.to_thread(_sum_sessions, groups, prices, parents, session_ids)
+
+
+async def _read_trees(
+    conn: AsyncConnection, prices: Prices, session_ids: Collection[UUID]
+) -> tuple[list[UsageGroup], dict[str, str]]:
+    """Return the usage of sessions and their subagents, and the parents of the subagents."""
     parents = await _read_subagents(conn, session_ids)
     sessions = {*session_ids, *map(UUID, parents)}
     usage = UsageFilter(by=["session"], sessions=sessions)
-    groups = await read_priced(partial(read_groups, conn), usage, prices)
-    return await asyncio.to_thread(_sum_sessions, groups, prices, parents, session_ids)
+    return await read_priced(partial(read_groups, conn), usage, prices), parents
 
 
 async def _read_subagents(conn: AsyncConnection, session_ids: Collection[UUID]) -> dict[str, str]:

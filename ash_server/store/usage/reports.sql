@@ -6,6 +6,11 @@ SELECT id, parent_id FROM sessions WHERE parent_id IS NOT NULL AND agent_id IS D
 -- The subagents that some sessions started.
 SELECT id, parent_id FROM sessions WHERE parent_id = ANY(%s) AND agent_id IS DISTINCT FROM ''
 
+-- name: get_stated_costs
+-- The costs that agents state for some sessions, and the sessions that these were copied from.
+SELECT id, stated_cost, stated_models, CASE WHEN copied_messages > 0 THEN copy_of END
+FROM sessions WHERE id = ANY(%s) AND stated_cost IS NOT NULL
+
 -- name: count_models
 -- The tokens of the models with the most answers, over all tenants.
 SELECT source, model, sum(answers), sum(input_tokens), sum(output_tokens), sum(cache_read_tokens),

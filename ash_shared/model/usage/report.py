@@ -27,6 +27,10 @@ MAX_DIMENSIONS = 2
 
 CostMode: TypeAlias = Literal["auto", "reported", "computed"]
 
+DifferenceReason: TypeAlias = Literal["resumed_runs", "unpriced", "calls_outside"]
+"""Why an agent states a higher cost than the answers have: it includes earlier runs that the session was copied from,
+answers without a price, or requests to models that no answer has."""
+
 UNKNOWN = "unknown"
 """The value of a dimension that no record states, such as the day of answers without a time."""
 
@@ -129,6 +133,13 @@ class UsageRow(UsageCounts):
     without subagents."""
     difference_usd: Omittable[float] = Field(default=ABSENT, alias="differenceUsd")
     """With the dimension `session`: the reported cost less the computed cost, if both cover all answers."""
+    stated_cost_usd: Omittable[float] = Field(default=ABSENT, alias="statedCostUsd")
+    """With the dimension `session` alone: the cost that the agent states for its whole session and its subagents. No
+    other figure includes it."""
+    stated_difference_usd: Omittable[float] = Field(default=ABSENT, alias="statedDifferenceUsd")
+    """The stated cost less the cost of all answers of the session and its subagents, whatever the filters."""
+    difference_reason: Omittable[DifferenceReason] = Field(default=ABSENT, alias="differenceReason")
+    """Why the stated cost is more than a cent above the other one, if known."""
 
 
 class UnpricedModel(UsageCounts):

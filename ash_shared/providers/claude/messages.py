@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ash_shared.model.blocks import Block, parse_content, pick, text_block, wire_name
-from ash_shared.model.message import Identity, RecordHeader
+from ash_shared.model.message import Identity, RecordHeader, StatedTotal
 from ash_shared.providers.claude.content import parse_block
 from ash_shared.providers.claude.records import TOOL_RESULTS, message_role
 from ash_shared.providers.claude.senders import NOT_TYPED_FLAGS, SENDER_KEYS, find_sender
@@ -43,7 +43,18 @@ def header(record: Record) -> RecordHeader:
         folder=text_at(record, "cwd"),
         branch=text_at(record, "gitBranch"),
         root=text_at(record, "worktreeSession", "originalCwd"),
+        stated_total=_stated_total(record),
     )
+
+
+def _stated_total(record: Record) -> StatedTotal | None:
+    """Return the cost of the session in a `cost-state` record, which includes requests that no line contains."""
+    cost = cost_at(record, "totalCostUSD") if record.get("type") == "cost-state" else None
+    if cost is None or cost > MAX_STATED_COST:
+        return None
+    usage = record.get("modelUsage")
+    models = tuple(sorted(usage)[:_MAX_MODELS]) if isinstance(usage, dict) else ()
+    return StatedTotal(round(cost * 1_000_000_000), models)
 
 
 def _fallback_model(record: Record) -> str | None:
@@ -51,11 +62,15 @@ def _fallback_model(record: Record) -> str | None:
     return text_at(record, "fallbackModel") if record.get("type") == "system" else None
 
 
+MAX_STATED_COST = 1_000_000
+"""Dollars of a session; a higher cost is not plausible."""
+_MAX_MODELS = 50
+
 _NO_FACTS = RecordHeader()
 _FACT_KEYS = frozenset(
     {"uuid", "timestamp", "sessionId", "session_id", "version", "claude_code_version", "model", "message"}
     | {"aiTitle", "customTitle", "summary", "title", "subtype", "isSidechain"}
-    | {"cwd", "gitBranch", "worktreeSession"}
+    | {"cwd", "gitBranch", "worktreeSession", "totalCostUSD"}
 )
 """The keys that `header` reads; without them, the header is empty."""
 

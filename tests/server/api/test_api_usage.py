@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -159,6 +159,33 @@ async def test_sessions(filled: AsyncClient) -> None:
         "lastAt": "2026-11-28T06:00:00Z",
     }
     assert tokens(await usage(filled, by="session", session=second)) == {second: 16_000_000}
+
+
+COST_STATE = json.dumps(
+    {"type": "cost-state", "totalCostUSD": 40.5, "modelUsage": {"opus": {}, "claude-haiku-4-5": {}}}
+)
+
+
+async def test_stated_cost_of_a_session(own_client: AsyncClient) -> None:
+    """It is compared with all usage of the session and its subagents, whatever the filters, and never added."""
+    earlier = json.dumps({"type": "cost-state", "totalCostUSD": 3})
+    answers = [answer(1, "2026-11-27T09:00:00Z", 1_000_000), answer(2, "2026-11-28T09:00:00Z", 2_000_000)]
+    session = await store_session(own_client, [answers[0], earlier, answers[1], COST_STATE])
+    await store_session(own_client, [answer(3, "2026-11-27T09:00:00Z", 4_000_000)], parentId=session)
+    stated = {"statedCostUsd": 40.5, "statedDifferenceUsd": 33.5, "differenceReason": "calls_outside"}
+
+    for filters in ({}, {"since": "2026-11-28T00:00:00Z"}):
+        report = await usage(own_client, by="session", **filters)
+        assert report["totals"]["costUsd"] == sum(row["costUsd"] for row in report["rows"])
+        assert {row["session"]["id"]: _only(row, stated) for row in report["rows"] if _only(row, stated)} == {
+            session: stated
+        }
+    by_both = await usage(own_client, by="session,model")
+    assert [row for row in by_both["rows"] if _only(row, stated)] == []
+
+
+def _only(row: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: row[name] for name in names if name in row}
 
 
 async def test_empty_store(own_client: AsyncClient) -> None:

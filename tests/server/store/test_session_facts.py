@@ -19,7 +19,7 @@ from ash_server.store.session_facts import FROM_PERSON, FROM_TOOL, SessionFacts,
 from ash_server.store.session_rows import get_session
 from ash_server.store.sessions import create_session, get_writer_fields, update_session
 from ash_shared.conversation.transcript import split_transcript
-from ash_shared.model.message import Description, RecordHeader
+from ash_shared.model.message import Description, RecordHeader, StatedTotal
 from ash_shared.model.session import Session
 from ash_shared.parsing.parse import describe_message
 from tests.marking import slow_unless
@@ -151,6 +151,12 @@ async def test_collects_fields_from_messages(
     assert merged == collect_facts([each.described for each in new])
 
 
+def test_last_stated_cost_counts() -> None:
+    totals = [None, StatedTotal(2, ("opus",)), StatedTotal(0, ("h\0" * 300,)), None]
+    facts = collect_facts([message("a", header=RecordHeader(stated_total=each)).described for each in totals])
+    assert (facts.stated_cost, facts.stated_models) == (0, ["h" * 200])
+
+
 async def test_duplicate_message_changes_no_fields(connection: AsyncConnection, session_id: UUID) -> None:
     await append(connection, session_id, [message("a", prompt="first")])
     await append(connection, session_id, [message("a", header=RecordHeader(title="other", timestamp=at(1)))])
@@ -224,6 +230,8 @@ OUTDATED = SessionFacts(
     client_version="0",
     provider_session_id="outdated",
     project="outdated",
+    stated_cost=9,
+    stated_models=["outdated"],
 )
 
 SERVER = Path(ash_server.__file__).parent
@@ -246,6 +254,7 @@ def any_facts(choose: random.Random) -> SessionFacts:
     ]
     title, rank = choose.choice(titles)
     times = sorted(choose.sample(list(TIMES.values()), 2))
+    cost, models = choose.choice([(None, None), (0, []), (5, ["opus"])])
     first_at, last_at = choose.choice([(None, None), (times[0], times[0]), (times[0], times[1])])
     return SessionFacts(
         source=choose.choice(["unknown", "claude", "codex"]),
@@ -258,6 +267,8 @@ def any_facts(choose: random.Random) -> SessionFacts:
         provider_session_id=choose.choice([None, "a", "b"]),
         agent_id=choose.choice([None, "", "x"]),
         project=choose.choice([None, "/work", "/other"]),
+        stated_cost=cost,
+        stated_models=models,
     )
 
 

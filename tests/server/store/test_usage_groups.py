@@ -220,6 +220,22 @@ async def test_copies_count_once(store: Store) -> None:
     assert tokens_by(await read(store, by=["session"]), "session_id") == {original: 11, copy: 111}
 
 
+async def test_stated_cost_of_a_copy_includes_the_original(store: Store) -> None:
+    records: list[claude.Record] = [answer(0), answer(0)]
+    original = await store_session(store, records)
+    total = {"type": "cost-state", "totalCostUSD": 9}
+    copy = await store_session(store, [*records, answer(0), total])
+
+    async def reasons() -> dict[UUID, str | None]:
+        report = await store.usage.report(by=("session",))
+        return {row.session.id: row.difference_reason for row in report.rows if row.session}
+
+    await store.transcripts.set_copy(copy, Copy(original, 2))
+    assert await reasons() == {original: None, copy: "resumed_runs"}
+    await store.transcripts.set_copy(copy, Copy(uuid4(), 2))  # not stored: the copied answers count here
+    assert await reasons() == {original: None, copy: None}
+
+
 def agent_lines(agent: str, tokens: int) -> list[claude.Record]:
     """Return lines of a subagent as Claude Code repeats them in its parent's transcript."""
     record = answer(0, tokens)

@@ -1,13 +1,15 @@
 """Metadata of lines of the Claude family."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from ash_shared.model.message import RecordHeader
-from ash_shared.providers.claude.messages import header
+from ash_shared.model.message import RecordHeader, StatedTotal
+from ash_shared.parsing.parse import describe_message
+from ash_shared.providers.claude.messages import MAX_STATED_COST, header
 
 FACTS: list[tuple[dict[str, Any], RecordHeader]] = [
     ({}, RecordHeader()),
@@ -30,12 +32,28 @@ FACTS: list[tuple[dict[str, Any], RecordHeader]] = [
     ({"cwd": "/w"}, RecordHeader(folder="/w")),
     ({"gitBranch": "main"}, RecordHeader(branch="main")),
     ({"worktreeSession": {"originalCwd": "/w"}}, RecordHeader(root="/w")),
+    (
+        {"type": "cost-state", "totalCostUSD": 0.0815, "modelUsage": {"opus": {}, "haiku": {}}},
+        RecordHeader(stated_total=StatedTotal(81_500_000, ("haiku", "opus"))),
+    ),
+    ({"type": "cost-state", "totalCostUSD": 0, "modelUsage": []}, RecordHeader(stated_total=StatedTotal(0))),
+    ({"type": "cost-state"}, RecordHeader()),
+    ({"type": "cost-state", "totalCostUSD": -1}, RecordHeader()),
+    ({"type": "cost-state", "totalCostUSD": "1"}, RecordHeader()),
+    ({"type": "cost-state", "totalCostUSD": True}, RecordHeader()),
+    ({"type": "cost-state", "totalCostUSD": 2.0 * MAX_STATED_COST}, RecordHeader()),
+    ({"type": "other", "totalCostUSD": 1}, RecordHeader()),
 ]
 
 
 @pytest.mark.parametrize(("record", "expected"), FACTS)
 def test_header_of_a_line(record: dict[str, Any], expected: RecordHeader) -> None:
     assert header(record) == expected
+
+
+def test_last_cost_of_a_line_counts() -> None:
+    texts = [json.dumps({"type": "cost-state", "totalCostUSD": cost}) for cost in (1, 2)]
+    assert describe_message("".join(texts), "claude").header.stated_total == StatedTotal(2_000_000_000)
 
 
 def test_lines_without_a_header_are_known_by_their_keys(claude_family: list[Path]) -> None:

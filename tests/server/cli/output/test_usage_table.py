@@ -15,6 +15,7 @@ from rich.console import Console
 from ash_server.cli.usage.figures import add_counts, format_bar, format_cost, format_cost_of, format_count
 from ash_server.cli.usage.table import WIDTH, print_report
 from ash_shared.model.usage.report import CostMode, Dimension, UsageCounts, UsageReport, UsageSession
+from ash_shared.projections.stated_costs import StatedCost, add_stated_costs
 from ash_shared.projections.usage_report import ReportOptions, UsageItem, add_sessions, build_usage_report
 
 NOW = datetime(2026, 11, 28, 13, 40, tzinfo=UTC)
@@ -118,6 +119,28 @@ def test_sessions_show_reported_beside_computed_costs() -> None:
         "",
         "costs at API prices, or as agents report them · Europe/Berlin · prices 1.2.3",
         "reported $1.10 for 1 of 2 answers; computed $2.00",
+    ]
+
+
+def test_stated_costs_that_differ() -> None:
+    items = [
+        used("2026-11-27T12:00", tokens * 1_000_000, values={"session": str(id)}, **fields)
+        for id, tokens, fields in [
+            (SESSIONS[0], 9, {}),
+            (SESSIONS[1], 8, {}),
+            (SESSIONS[2], 7, {}),
+            (SESSIONS[3], 6, {"computed_cost": None}),
+        ]
+    ]
+    costs = (9_010_000_000, 8_020_000_000, 6_000_000_000, 1_000_000_000)
+    stated = {
+        id: StatedCost(cost, ["opus", "haiku"], has_copies=False)
+        for id, cost in zip(SESSIONS, costs, strict=True)
+    }
+    assert shown(add_stated_costs(report(items, "session"), stated, items, {}))[-3:] == [
+        "00000002: the agent states $8.02, $0.02 above its answers: other requests",
+        "00000003: the agent states $6.00, $1.00 below its answers",
+        "00000004: the agent states $1.00: answers without a price",
     ]
 
 

@@ -38,6 +38,7 @@ STRANGE = (
     '"message":{"role":"assistant","content":[{"type":"holo_frame"},{"type":"text","text":"Done."}]}}'
 )
 PLAIN = "plain words"
+COST = '{"type":"cost-state","sessionId":"s","totalCostUSD":0.5,"modelUsage":{"opus":{"costUSD":0.5}}}'
 
 DERIVED = """
     SELECT sequence, source, role, kind, block_types, parser_version, digest, blocks_start, blocks_size,
@@ -47,7 +48,7 @@ DERIVED = """
 KEPT = "SELECT id, content, created_at FROM messages WHERE session_id = %s ORDER BY sequence"
 SESSION = (
     "SELECT source, title, title_priority, first_prompt, first_at, last_at, client_version, provider_session_id, "
-    "updated_at"
+    "updated_at, stated_cost, stated_models"
 )
 
 # Rows as an older version may have stored them, with an older parser version and fewer fields.
@@ -56,7 +57,8 @@ OLDER = """
         parser_version = 0, digest = NULL, has_explicit_role = NULL, has_explicit_source = NULL,
         blocks_start = NULL, blocks_size = NULL;
     UPDATE sessions SET source = 'unknown', title = NULL, title_priority = 0, first_at = NULL, last_at = NULL,
-        client_version = NULL, provider_session_id = NULL, first_prompt = NULL;
+        client_version = NULL, provider_session_id = NULL, first_prompt = NULL, stated_cost = NULL,
+        stated_models = NULL;
     DELETE FROM drift;
 """
 
@@ -93,7 +95,7 @@ async def test_current_messages_are_unchanged(connection: AsyncConnection, sessi
 
 
 async def test_reindex_derives_same_fields_as_append(connection: AsyncConnection, session_id: UUID) -> None:
-    await store(connection, session_id, [PROMPT, STRANGE, PLAIN])
+    await store(connection, session_id, [PROMPT, STRANGE, PLAIN, COST])
     before = await everything(connection, session_id)
     await connection.execute(OLDER)
 
@@ -101,14 +103,16 @@ async def test_reindex_derives_same_fields_as_append(connection: AsyncConnection
         (1, ("source", "kind", "role", "types")),
         (2, ("source", "kind", "role", "types")),
         (3, ("kind", "role", "types")),
+        (4, ("source",)),
     ]
-    assert await reindex_messages(connection, session_id) == Reindexed(3, 3)
+    assert await reindex_messages(connection, session_id) == Reindexed(4, 4)
     derived, *others = await everything(connection, session_id)
     assert others == before[1:]
+    assert others[1][0][-2:] == (500_000_000, ["opus"])
     # The columns has_explicit_role and has_explicit_source stay NULL: they do not follow from the content.
     assert derived == [(*row[:-2], None, None) for row in before[0]]
-    assert await changes(connection, session_id) == [(1, ()), (2, ()), (3, ())]
-    assert await reindex_messages(connection, session_id) == Reindexed(3, 0)
+    assert await changes(connection, session_id) == [(1, ()), (2, ()), (3, ()), (4, ())]
+    assert await reindex_messages(connection, session_id) == Reindexed(4, 0)
 
 
 async def test_reindex_adds_places_of_blocks(connection: AsyncConnection, session_id: UUID) -> None:
