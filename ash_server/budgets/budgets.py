@@ -26,8 +26,7 @@ from ash_shared.model.usage.budgets import (
     BudgetPeriod,
     SetBudget,
 )
-
-_NANO = 10**9
+from ash_shared.model.usage.costs import NANO_DOLLARS
 
 
 class NewBudget(Struct, forbid_unknown_fields=True, rename="camel"):
@@ -66,7 +65,7 @@ async def set_budget(store: Store, settings: Settings, new: NewBudget, key: Key 
         raise InvalidBudget(error.detail) from None
     check_text(new.project or "", "project")
     url = check_webhook_url(new.webhook_url) if new.webhook_url else None
-    limit = int(Decimal(str(new.limit_usd)) * _NANO)
+    limit = int(Decimal(str(new.limit_usd)) * NANO_DOLLARS)
     budget = StoredBudget(uuid7(), limit, new.period, new.timezone, new.project or "", url)
     secret = webhook_secret(settings, budget.id) if url else None
     await store.budgets.set(store.tenant, budget, key_id=key.id if key else None)
@@ -86,13 +85,13 @@ async def _with_spending(store: Store, budget: StoredBudget, now: datetime) -> B
     spent = await spent_nano_usd(store, budget, start)
     return Budget(
         id=budget.id,
-        limit_usd=budget.limit_nano_usd / _NANO,
+        limit_usd=budget.limit_nano_usd / NANO_DOLLARS,
         period=budget.period,
         timezone=budget.timezone,
         has_webhook=budget.webhook_url is not None,
         period_start=start,
         period_end=end,
-        spent_usd=spent / _NANO,
+        spent_usd=spent / NANO_DOLLARS,
         is_passed=spent > budget.limit_nano_usd,
         **({"project": budget.project} if budget.project else {}),
     )

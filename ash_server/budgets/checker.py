@@ -20,6 +20,7 @@ from ash_server.store.connections.tenants import Tenant
 from ash_server.store.usage.budgets import Notice
 from ash_server.store.usage.reports import zone_of
 from ash_server.tasks import BackgroundTask
+from ash_shared.model.usage.costs import NANO_DOLLARS
 
 _CHECK_SECONDS = 60.0
 
@@ -98,7 +99,7 @@ def webhook_body(notice: Notice) -> bytes:
             "budget": str(notice.budget_id),
             "period": notice.period,
             "periodStart": start.isoformat(),
-            "limitUsd": notice.limit_nano_usd / 1e9,
-            "spentUsd": notice.spent_nano_usd / 1e9,
+            "limitUsd": notice.limit_nano_usd / NANO_DOLLARS,
+            "spentUsd": notice.spent_nano_usd / NANO_DOLLARS,
         }
     ).encode()

@@ -14,14 +14,15 @@ from ash_server.prices import PriceFiles, Prices
 from ash_server.prices.errors import PricesError
 from ash_server.prices.prices import UPDATED_FILE
 from ash_server.settings import Settings
+from ash_shared.model.usage.costs import NANO_DOLLARS
 
 if TYPE_CHECKING:
     from ash_server.prices.rates import PricedModel, Rates
 
 _UNITS = "dollars per million tokens; searches: per thousand"
 _RATES = ("INPUT", "CACHE READ", "WRITE 5M", "WRITE 1H", "OUTPUT", "SEARCHES")
-_NANO_PER_MILLION = Fraction(10**6, 10**9)
-_NANO_PER_THOUSAND = Fraction(10**3, 10**9)
+_NANO_PER_MILLION = Fraction(10**6, NANO_DOLLARS)
+_NANO_PER_THOUSAND = Fraction(10**3, NANO_DOLLARS)
 
 
 def _read_day(_: click.Context, __: click.Parameter, value: str | None) -> datetime:

@@ -12,11 +12,11 @@ from genai_prices import types
 
 from ash_server.prices import rules
 from ash_server.prices.costs import CostReason
+from ash_shared.model.usage.costs import NANO_DOLLARS
 
 OWN = "own"
 """In place of a provider, for one's own prices."""
 
-_NANO = 10**9
 _PRICE_KEYS = {
     "input": "input_mtok",
     "cache_read": "cache_read_mtok",
@@ -200,7 +200,7 @@ class PricedModel:
             flat.get("reasoning", flat.get("output")),
             search,
         )
-        return Rates(*(None if price is None else price * _NANO for price in each))
+        return Rates(*(None if price is None else price * NANO_DOLLARS for price in each))
 
     def _all_prices(self) -> Iterator[types.ModelPrice]:
         if isinstance(self.info.prices, types.ModelPrice):

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from ash_shared.model.usage.costs import NANO_DOLLARS
 from ash_shared.model.usage.report import (
     UNKNOWN,
     CostMode,
@@ -22,8 +23,6 @@ from ash_shared.projections.usage_blocks import Blocks
 
 MAX_ROWS = 10_000
 """Rows of a report; its totals include the others."""
-
-_NANO = 1_000_000_000
 
 
 class UsageItem(Struct, frozen=True, kw_only=True):
@@ -105,11 +104,7 @@ class _Sum:
     @property
     def tokens(self) -> int:
         """Tokens of all kinds."""
-        names = (
-            "total_tokens",
-            "cache_read_input_tokens",
-            "cache_creation_input_tokens",
-        )
+        names = ("total_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
         return sum(self.counts[name] for name in names)
 
     @property
@@ -176,7 +171,7 @@ def _with_session(row: UsageRow, sessions: Mapping[UUID, UsageSession]) -> Usage
 
 
 def to_dollars(nano_dollars: int | None) -> float | None:
-    return None if nano_dollars is None else nano_dollars / _NANO
+    return None if nano_dollars is None else nano_dollars / NANO_DOLLARS
 
 
 def _plus(cost: int | None, other: int | None) -> int | None:
@@ -211,12 +206,7 @@ def _has_usage(item: UsageItem) -> bool:
     return any(_COUNTS[name](item) for name in _PRICED)
 
 
-_PRICED = (
-    "total_tokens",
-    "cache_read_input_tokens",
-    "cache_creation_input_tokens",
-    "web_searches",
-)
+_PRICED = ("total_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "web_searches")
 
 _COUNTS: Mapping[str, Callable[[UsageItem], int]] = {
     "answers": lambda item: item.answers,
@@ -311,8 +301,11 @@ def _sorted(rows: Mapping[_Key, _Sum], options: ReportOptions) -> list[_Key]:
 def _limited(keys: list[_Key], options: ReportOptions) -> list[_Key]:
     """Return the newest or the most expensive keys, and of two dimensions only complete values of the first one."""
     is_time = _is_time(options.by[:1])
-    kept = keys[-options.limit :] if is_time else keys[: options.limit]
-    incomplete = {key[0] for key in (keys[: -options.limit] if is_time else keys[options.limit :])}
+    if is_time:
+        omitted, kept = keys[: -options.limit], keys[-options.limit :]
+    else:
+        kept, omitted = keys[: options.limit], keys[options.limit :]
+    incomplete = {key[0] for key in omitted}
     complete = [key for key in kept if key[0] not in incomplete]
     return complete or kept
 
@@ -349,12 +342,13 @@ def _trees(rows: Mapping[_Key, _Sum], parents: Mapping[str, str]) -> dict[_Key, 
     trees = dict[_Key, _Sum]()
     for (session,), row in rows.items():
         for ancestor in ancestors_of(session, parents):
-            if (own := rows.get((ancestor,))) is None:
+            key = (ancestor,)
+            if key not in rows:
                 continue
-            if (ancestor,) not in trees:
-                trees[ancestor,] = _Sum()
-                trees[ancestor,].merge(own)
-            trees[ancestor,].merge(row)
+            if key not in trees:
+                trees[key] = _Sum()
+                trees[key].merge(rows[key])
+            trees[key].merge(row)
     return trees
 
 

@@ -36,7 +36,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class PlacedUsage(NamedTuple):
-    """The usage of an answer with its place and its time, which are the first ones."""
+    """The usage of an answer, with the message that stated it first and its first known time."""
 
     message_sequence: int | None
     """None: a posted event states it."""
@@ -116,7 +116,7 @@ async def write_answers(conn: AsyncConnection, session_id: UUID, answers: Answer
 
 
 async def replace_answers(conn: AsyncConnection, session_id: UUID, answers: AnswerUsages, now: int) -> None:
-    """Store the answers of a session instead of those that are stored."""
+    """Replace all stored answers of a session."""
     await delete_answers(conn, session_id)
     await write_answers(conn, session_id, answers, now)
 

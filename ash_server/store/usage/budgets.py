@@ -66,7 +66,7 @@ class Notice(NamedTuple):
 async def set_budget(
     conn: AsyncConnection, tenant: Tenant, new: StoredBudget, *, key_id: UUID | None = None
 ) -> None:
-    """Set a budget instead of the one of the same period and project. Raises InvalidBudget above MAX_BUDGETS."""
+    """Set a budget, and delete the earlier one of its period and project. Raises InvalidBudget above MAX_BUDGETS."""
     budgets = await list_budgets(conn, tenant)
     is_new = (new.period, new.project) not in {(each.period, each.project) for each in budgets}
     if is_new and len(budgets) >= MAX_BUDGETS:
@@ -136,7 +136,7 @@ async def end_attempts(conn: AsyncConnection, tenant: Tenant, notice: Notice, *,
 
 
 class BudgetStore(Resource):
-    """Not restricted to a tenant, as are the keys."""
+    """Not restricted to a tenant, like `KeyStore`."""
 
     set = administer(set_budget)
     list_budgets = administer(list_budgets)

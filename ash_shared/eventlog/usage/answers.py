@@ -1,4 +1,4 @@
-"""State the usage and cost of answers as values for a store, as `usage` counts them for the turns."""
+"""State the usage and cost of answers as values for a store, as `counting` counts them for the turns."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -14,6 +14,7 @@ from ash_shared.eventlog.state import MAX_AGENTS, State, StatedAnswers, Turn, ev
 from ash_shared.eventlog.usage.details import MAX_NAME, counted_details_of, details_of
 from ash_shared.model.blocks import Block
 from ash_shared.model.usage.answers import MAX_COUNT, AnswerUsage, Cause
+from ash_shared.model.usage.costs import NANO_DOLLARS
 from ash_shared.records.steps import Part
 
 _YEAR_2000 = 946_684_800_000
@@ -99,7 +100,8 @@ def _by_model(total: CountedAnswer, usage_by_model: Mapping[str, Block]) -> list
     """Return a total by model if the usage of the models adds up to it; the cost stays without a model."""
     by_model = {model: counts_of(usage) for model, usage in usage_by_model.items()}
     if len(by_model) == 1:
-        return [replace(total, facts=total.facts._replace(model=model_name(model))) for model in by_model]
+        (model,) = by_model
+        return [replace(total, facts=total.facts._replace(model=model_name(model)))]
     if TokenCounts(*map(sum, zip(*by_model.values(), strict=True))) != total.counts:
         return [total]
     parts = [
@@ -115,7 +117,7 @@ def _by_model(total: CountedAnswer, usage_by_model: Mapping[str, Block]) -> list
     return parts if total.cost is None else [*parts, replace(total, counts=NO_COUNTS)]
 
 
-def answer_of(  # one argument per input
+def answer_of(
     output: LineOutput, part: Part, key: str, usage: Block, cost: float | None = None, agent: str = ""
 ) -> CountedAnswer:
     """Return the answer that a part states, with these counts."""
@@ -174,9 +176,14 @@ def state_answer(
 
 def _common_facts(known: list[str | None], facts: list[str]) -> list[str | None]:
     """Return the facts that answers have in common; one without a model has the model of the others."""
-    model = known[0] if facts[0] in ("", known[0]) else facts[0] if known[0] == "" else None
     others = [one if one == two else None for one, two in zip(known[1:], facts[1:], strict=True)]
-    return [model, *others]
+    return [_common_model(known[0], facts[0]), *others]
+
+
+def _common_model(known: str | None, model: str) -> str | None:
+    if model in ("", known):
+        return known
+    return model if known == "" else None
 
 
 def add_value(
@@ -227,7 +234,7 @@ def _digest_in_turn(turn: int, key: str) -> str:
 
 
 def _nano_dollars(cost: float) -> int | None:
-    return round(cost * 1_000_000_000) if abs(cost) <= _MAX_COST else None
+    return round(cost * NANO_DOLLARS) if abs(cost) <= _MAX_COST else None
 
 
 def state_total(  # noqa: PLR0913  # one argument per input
@@ -244,12 +251,8 @@ def state_total(  # noqa: PLR0913  # one argument per input
 
     A total does not contain lines of subagents: the values that undo them have their agents.
     """
-    for agent, answers in turn.stated_answers.items() if total is not None else ():
-        if agent:
-            undone = NO_COUNTS.minus(TokenCounts(*answers.counts))
-            _add_difference(
-                output, turn, CountedAnswer(f"{key}/{agent}", undone, _facts_in(answers), agent=agent), at
-            )
+    if total is not None:
+        _undo_agents(output, turn, key, at)
     main = turn.stated_answers.get("")
     less = NO_COUNTS if main is None else TokenCounts(*main.counts)
     counts = NO_COUNTS if total is None else _total_counts(total, less).minus(less)
@@ -258,6 +261,15 @@ def state_total(  # noqa: PLR0913  # one argument per input
     splits = by_model if main is None else {}
     for each in _by_model(difference, splits) if splits else [difference]:
         _add_difference(output, turn, each, at)
+
+
+def _undo_agents(output: LineOutput, turn: Turn, key: str, at: int | None) -> None:
+    """State values that undo the lines of each subagent."""
+    for agent, answers in turn.stated_answers.items():
+        if agent:
+            undone = NO_COUNTS.minus(TokenCounts(*answers.counts))
+            value = CountedAnswer(f"{key}/{agent}", undone, _facts_in(answers), agent=agent)
+            _add_difference(output, turn, value, at)
 
 
 def _facts_in(answers: StatedAnswers) -> Facts:

@@ -8,6 +8,8 @@ from msgspec import Struct, field
 
 from ash_shared.model.blocks import Block
 
+NANO_DOLLARS = 10**9
+"""Nano-dollars in a US dollar."""
 MAX_SECTIONS_WITH_COSTS = 1000
 """Sections of a message that can be counted again."""
 
