@@ -1,8 +1,7 @@
 """One line for the status line of Claude Code: the cost of the session, of today, and of the five-hour block.
 
 Claude Code runs the command after each answer, sends facts of the session as JSON, and shows the first line of the
-output. So this module imports little of the standard library and nothing else, and waits at most
-25 ms for the server.
+output. So this module imports little of the standard library and nothing else, and waits at most 25 ms for the server.
 """
 
 import json
