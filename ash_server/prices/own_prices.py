@@ -1,6 +1,7 @@
 """One's own prices of models, in the file that `ASH_PRICES` names: docs/usage.md describes it."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import date
 from decimal import Decimal
@@ -72,8 +73,8 @@ def _parse(path: Path, content: bytes) -> dict[str, types.ModelInfo]:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    names = [name for name, _ in pairs]
-    if twice := next((name for name in names if names.count(name) > 1), None):
+    counts = Counter(name for name, _ in pairs)
+    if twice := next((name for name, count in counts.items() if count > 1), None):
         raise ValueError(f'"{twice}" occurs twice; remove one of them')
     return dict(pairs)
 

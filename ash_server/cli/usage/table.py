@@ -1,5 +1,6 @@
 """Reports of usage as tables that fit 80 columns."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import groupby
@@ -181,10 +182,9 @@ class _Labels:
         self._by = report.by
         self._zone = ZoneInfo(report.timezone)
         self._last: UsageBlock | None = None
-        hours = [row.hour[:13] for row in report.rows if row.hour is not None]
-        self._repeated = (
-            {hour for hour in hours if hours.count(hour) > 1} if len(self._by) == 1 else set(hours)
-        )
+        hours = Counter(row.hour[:13] for row in report.rows if row.hour is not None)
+        is_split = len(self._by) > 1
+        self._repeated = {hour for hour, count in hours.items() if count > 1 or is_split}
 
     def first(self, row: UsageRow) -> str:
         return self._of(self._by[0], row)
@@ -195,13 +195,10 @@ class _Labels:
     def gap(self, row: UsageRow) -> Iterator[_Line]:
         """Yield a line for the time without usage before a block."""
         last, self._last = self._last, row.window
-        if (
-            self._by[0] == "block"
-            and last is not None
-            and row.window is not None
-            and row.window.start > last.end
-        ):
-            yield _Line(f"  {_duration(row.window.start - last.end)} without usage", None, "dim")
+        if self._by[0] != "block" or last is None or row.window is None:
+            return
+        if row.window.start > last.end:
+            yield _Line(f"{_INDENT}{_duration(row.window.start - last.end)} without usage", None, "dim")
 
     def _of(self, name: str, row: UsageRow) -> str:
         if name == "session" and row.session is not None:
