@@ -57,7 +57,7 @@ class EventStreamController(Controller):
         response_description="An endless stream.",
         responses=error_responses(*READ_ERRORS, SessionNotFound, CursorAhead, OriginNotAllowed),
     )
-    async def stream(  # one argument per parameter
+    async def stream(
         self,
         request: Request[Any, Any, Any],
         store: InjectedStore,

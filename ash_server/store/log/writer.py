@@ -163,7 +163,7 @@ def derive(  # noqa: PLR0913  # one argument per input
     return [PreparedEvent(event, sequence, "line", has_own_id, encode(event)) for event in events]
 
 
-def ending(  # one argument per input
+def ending(
     normalizer: Normalizer,
     session_id: UUID,
     sequence: int,
