@@ -1,5 +1,6 @@
 /** Periods of time in a report: their order, their names, and the spans they cover. No DOM. */
 import { dateOf } from "../lib/time-span.js";
+import { UNKNOWN } from "./usage-figures.js";
 
 const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
@@ -41,7 +42,7 @@ const NEXT = {
 
 /** The start of a period: a moment for hours, else midnight of a date in UTC. NaN if it is unknown. */
 export function startOf(by, text) {
-  return text === "unknown" ? NaN : STARTS[by](text);
+  return text === UNKNOWN ? NaN : STARTS[by](text);
 }
 
 export function longName(by, start) {

@@ -15,6 +15,8 @@ const COUNTS = [
 ];
 const COSTS = ["costUsd", "computedCostUsd", "reportedCostUsd"];
 const NANO = 1e9;
+/** The value of a dimension that no record states. */
+export const UNKNOWN = "unknown";
 
 /** The series of a chart: at most as many as there are colours. */
 export const MAX_SERIES = 7;
@@ -85,13 +87,11 @@ export function seriesOf(groups, measure) {
   for (const { parts } of groups) {
     for (const [value, counts] of parts) sums.set(value, sums.has(value) ? addCounts(sums.get(value), counts) : counts);
   }
-  const series = [...sums].map(([value, counts]) => ({ value, counts }));
-  const size = ({ counts }) => [measureOf(counts, measure), allTokens(counts)];
-  return series.sort((one, other) => compare(size(other), size(one)));
+  return sortBySize([...sums].map(([value, counts]) => ({ value, counts })), measure);
 }
 
-/** Sort groups of other dimensions than time, the largest first. */
-export function sortGroups(groups, measure) {
+/** Sort groups or series, the largest first. */
+export function sortBySize(groups, measure) {
   const size = ({ counts }) => [measureOf(counts, measure), allTokens(counts)];
   return [...groups].sort((one, other) => compare(size(other), size(one)));
 }
@@ -99,7 +99,7 @@ export function sortGroups(groups, measure) {
 /** The value of a dimension of a row, as a text. */
 export function valueOf(row, dimension) {
   const value = row[dimension];
-  return dimension === "session" ? (value?.id ?? "unknown") : (value ?? "unknown");
+  return (dimension === "session" ? value?.id : value) ?? UNKNOWN;
 }
 
 /** Whether a series shares its colour with others, because there are more series than colours. */

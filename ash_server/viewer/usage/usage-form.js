@@ -1,5 +1,6 @@
 import { button, el } from "../lib/dom.js";
 import { sourceName } from "../lib/source-names.js";
+import { UNKNOWN } from "./usage-figures.js";
 import {
   DIMENSIONS,
   NO_FILTERS,
@@ -108,7 +109,7 @@ export class UsageForm {
   /** Offer the values that answers have. */
   addValues(dimension, values) {
     const known = this.values[dimension];
-    values.filter((value) => value !== "unknown").forEach((value) => known.add(value));
+    values.filter((value) => value !== UNKNOWN).forEach((value) => known.add(value));
   }
 
   showChoices() {

@@ -5,9 +5,9 @@ import { dateOf } from "../lib/time-span.js";
 import { oneLine, stripMarkdown } from "../lib/title-text.js";
 import { sessionAddress } from "../session/permalinks.js";
 import { longName, spanOfPeriod, startOf } from "./periods.js";
+import { UNKNOWN } from "./usage-figures.js";
 import { PERIODS, boundsOf, usageAddress } from "./usage-filters.js";
 
-export const UNKNOWN = "unknown";
 const UNKNOWN_NAMES = {
   project: "No project",
   model: "No model",

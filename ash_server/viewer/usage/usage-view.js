@@ -14,7 +14,7 @@ import {
   measureOf,
   seriesClass,
   seriesOf,
-  sortGroups,
+  sortBySize,
 } from "./usage-figures.js";
 import { addressOf, nameOf, sourceOf } from "./usage-names.js";
 import { notes } from "./usage-notes.js";
@@ -44,7 +44,7 @@ export class UsageView {
     const { measure } = filters;
     const isPeriod = PERIODS.has(by);
     const read = groupRows(report.rows, by, parts);
-    const groups = isPeriod ? read : sortGroups(read, measure);
+    const groups = isPeriod ? read : sortBySize(read, measure);
     const series = parts === undefined ? [] : seriesOf(groups, measure);
     const content = { by, parts, groups, series, filters, totals: report.totals };
     this.element.replaceChildren(
@@ -189,12 +189,11 @@ function tableRow({ value, row, counts, parts: byPart }, { by, parts, filters, c
   };
 }
 
-function rowNotes({ withSubagents, differenceUsd, differenceReason, reportedCostUsd, computedCostUsd, burn }) {
+function rowNotes({ withSubagents, differenceUsd, reportedCostUsd, computedCostUsd, burn }) {
   const notes = [];
   if (withSubagents) notes.push(`${costCell(withSubagents)} with subagents`);
   if (differenceUsd) {
-    const both = `reported ${formatCents(reportedCostUsd)}, computed ${formatCents(computedCostUsd)}`;
-    notes.push([both, differenceReason].filter(Boolean).join(": "));
+    notes.push(`reported ${formatCents(reportedCostUsd)}, computed ${formatCents(computedCostUsd)}`);
   }
   if (burn) notes.push(burnText(burn));
   return notes;
