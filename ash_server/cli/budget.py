@@ -10,6 +10,7 @@ from ash_server.budgets.budgets import NewBudget, list_budgets, set_budget
 from ash_server.cli.common.options import reject_empty
 from ash_server.cli.common.output.terminal import stdout_console, visible
 from ash_server.cli.common.store import with_store
+from ash_server.cli.sessions import read_project
 from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_server.store.usage.budgets import BudgetNotFound
@@ -37,7 +38,12 @@ def command() -> None:
 
 @command.command("set")
 @click.argument("limit", metavar="AMOUNT/PERIOD", callback=_read_limit)
-@click.option("--project", callback=reject_empty, help="Only the cost of this project. Default: of all.")
+@click.option(
+    "--project",
+    metavar="FOLDER",
+    callback=read_project,
+    help="Only the cost of this project: a path or the name of a folder.",
+)
 @click.option(
     "--timezone",
     default="UTC",

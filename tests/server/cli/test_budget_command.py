@@ -42,6 +42,20 @@ def test_set_list_and_delete(ash: Ash) -> None:
     assert len(ash("budget", "list").out.splitlines()) == 2
 
 
+def test_project_as_a_path_relative_to_the_current_folder(
+    ash: Ash, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    done = [ash("budget", "set", "5/day", "--project", project).out for project in (".", "./site/", "site")]
+
+    assert [line.split(" is $")[0] for line in done] == [
+        f"the budget of {tmp_path.resolve()}",
+        f"the budget of {tmp_path.resolve() / 'site'}",
+        "the budget of site",
+    ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
