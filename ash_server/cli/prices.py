@@ -85,8 +85,14 @@ def show(model: str, source: str, at: datetime) -> None:
         raise PricesError(
             f"no price list has {visible(model)}: its usage is unpriced. Set ASH_PRICES to a file with your own prices."
         )
+    rows = list(_rows(found, at))
+    if not rows:
+        raise PricesError(
+            f"{visible(found.id)} of {found.provider} has no price on {at:%Y-%m-%d}: its usage is unpriced. "
+            "Set ASH_PRICES to a file with your own prices."
+        )
     table = Table("REQUESTS", *_RATES, box=None, pad_edge=False)
-    for name, rates in _rows(found, at):
+    for name, rates in rows:
         table.add_row(name, *_cells(rates))
     click.echo(
         f"{visible(found.id)} of {found.provider}, {at:%Y-%m-%d %H:%M} UTC, {prices.revision}; {_UNITS}"

@@ -37,7 +37,9 @@ _A_DAY = timedelta(days=1)
 def _read_dimensions(_: click.Context, __: click.Parameter, values: Sequence[str]) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for value in values for name in value.split(",")))
     if len(names) > MAX_DIMENSIONS or not set(names) <= set(DIMENSIONS):
-        raise click.BadParameter(f"at most {MAX_DIMENSIONS} of {', '.join(DIMENSIONS)}")
+        raise click.BadParameter(
+            f"{','.join(names)!r}: choose at most {MAX_DIMENSIONS} of {', '.join(DIMENSIONS)}"
+        )
     return names
 
 

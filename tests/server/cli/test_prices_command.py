@@ -84,6 +84,11 @@ def test_list_all_models_without_a_command(prices: Prices) -> None:
             1,
             "no price list has no-such-model: its usage is unpriced. Set ASH_PRICES",
         ),
+        (
+            ["show", "gpt-4.1", "--source", "copilot_cli", "--at", "2026-11-01"],
+            1,
+            "gpt-4.1 of github-copilot has no price on 2026-11-01: its usage is unpriced. Set ASH_PRICES",
+        ),
         (["show", "gpt-5", "--at", "May"], 2, "it is a date, or a time such as 2026-11-02T09:00"),
         (["show", ""], 2, "empty"),
         (["list", "no such model"], 1, "no model with a price contains these words"),

@@ -111,7 +111,7 @@ def test_table(ash: Ash, transcript: Path) -> None:
     [
         (("--by", "day,model,source"), "at most 2 of hour, day, week"),
         (("--by", "day", "--by", "model", "--by", "source"), "at most 2 of hour, day, week"),
-        (("--by", "year"), "at most 2 of hour, day, week"),
+        (("--by", "year"), "'year': choose at most 2 of hour, day, week"),
         (("--by", "day,project", "--breakdown"), "--breakdown adds the dimension model"),
         (("--json", "--csv"), "Give --json or --csv, not both"),
         (("--timezone", "Mars"), "'Mars' is not the IANA name of a time zone"),
