@@ -129,9 +129,7 @@ def zone_of(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise InvalidParameter(
-            f"{name!r} is not the IANA name of a time zone, such as Europe/Berlin"
-        ) from None
+        raise InvalidParameter("The time zone is not an IANA name, such as Europe/Berlin.") from None
 
 
 def _zone_of_report(name: str) -> ZoneInfo:

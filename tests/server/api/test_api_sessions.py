@@ -83,10 +83,10 @@ async def pages_of(client: AsyncClient, limit: int) -> list[list[str]]:
     return pages
 
 
-async def test_cursor_of_another_time_zone(client: AsyncClient, session: str) -> None:
+async def test_cursor_of_another_time_zone(own_client: AsyncClient) -> None:
     cursor = urlsafe_b64encode(b"2001-01-01T00:00:00+23:59 00000000-0000-0000-0000-000000000000").decode()
 
-    listed = await client.get("/api/sessions", params={"after": cursor})
+    listed = await own_client.get("/api/sessions", params={"after": cursor})
 
     assert listed.json() == {"sessions": []}
 

@@ -114,7 +114,7 @@ def test_table(ash: Ash, transcript: Path) -> None:
         (("--by", "year"), "'year': choose at most 2 of hour, day, week"),
         (("--by", "day,project", "--breakdown"), "--breakdown adds the dimension model"),
         (("--json", "--csv"), "Give --json or --csv, not both"),
-        (("--timezone", "Mars"), "'Mars' is not the IANA name of a time zone"),
+        (("--timezone", "Mars"), "The time zone is not an IANA name"),
         (("--since", "yesterday"), "it is a date, a time such as"),
         (("--cost", "free"), "auto"),
         (("--limit", "0"), "--limit"),
