@@ -105,12 +105,12 @@ def list_all() -> None:
     """List the keys of all tenants. Their texts are not stored, except the first characters."""
     keys = with_store(lambda store: store.keys.list_keys())
     table = Table(
-        "KEY", "NAME", "TENANT", "SCOPES", "CREATED", "LAST USED", "STATE", box=None, pad_edge=False
+        "KEY", "NAME", "TENANT", "SCOPES", "CREATED", "LAST USED", "STATE", "ID", box=None, pad_edge=False
     )
     for key in keys:
         scopes = ",".join(sorted(key.scopes)) + (" redacted" if key.redacts else "")
         cells = (f"{key.prefix}…", visible(key.name), key.tenant.name, scopes)
-        table.add_row(*cells, _show(key.created_at), _show(key.last_used_at), _state(key))
+        table.add_row(*cells, _show(key.created_at), _show(key.last_used_at), _state(key), str(key.id))
     if keys:
         stdout_console().print(table)
     else:

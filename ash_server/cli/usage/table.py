@@ -36,7 +36,7 @@ from ash_shared.projections.stated_costs import CENT
 
 WIDTH = 80
 
-_MAX_LABEL = 30
+_MAX_LABEL = 36  # the id of a key
 _MAX_TITLE = 40
 _MIN_BAR, _MAX_BAR = 4, 14
 _MAX_MODELS = 3

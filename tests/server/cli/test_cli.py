@@ -483,11 +483,12 @@ async def test_keys_have_the_named_scopes(ash: Ash, store: Store) -> None:
     unknown = ash("keys", "create", "three", "--scopes", "remove")
     for _ in range(2):
         await store.keys.record_refused_sign_in("192.0.2.7", 1)
+    ids = [str(key.id) for key in await store.keys.list_keys()]
     listed, audit = ash("keys", "list").out.splitlines()[1:], ash("keys", "audit").out.splitlines()[1:]
 
-    assert [line.split()[1:4] for line in listed] == [
-        ["one", "default", "read,write"],
-        ["two", "default", "delete,read"],
+    assert [[*line.split()[1:4], line.split()[-1]] for line in listed] == [
+        ["one", "default", "read,write", ids[0]],
+        ["two", "default", "delete,read", ids[1]],
     ]
     assert "it is a list of read, write, delete, admin, separated by commas" in " ".join(unknown.err.split())
     assert audit[-1].split()[2:] == ["default", "none", "sign_in.refused", "(2", "times)", "192.0.2.7"]
