@@ -2,6 +2,8 @@
 
 Claude Code runs the command after each answer, sends facts of the session as JSON, and shows the first line of the
 output. So this module imports little of the standard library and nothing else, and waits at most 25 ms for the server.
+The last answer is kept in a file: if the server is slower, the line has that one, and a process in the background asks
+again.
 """
 
 import json
@@ -14,7 +16,12 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 DEADLINE_SECONDS = 0.025
+REFRESH_SECONDS = 5.0
+"""How long the process in the background waits for the server."""
+MAX_AGE_SECONDS = 600.0
+"""Age of a kept answer beyond which it is not shown."""
 MAX_ANSWER = 64 * 1024
+_FILE = "statusline.json"
 _PATH = "/api/usage/status"
 
 
@@ -22,7 +29,14 @@ def main() -> "NoReturn":
     """Print the line and exit; a server that does not answer in time costs its part of the line."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     sent = _decode(sys.stdin.buffer.read())
-    line = status_line(sent, _ask_server(_text(sent.get("session_id")), deadline), time.time())
+    session = _text(sent.get("session_id"))
+    answer = _ask_server(session, deadline)
+    if answer is None:
+        answer = recall(session)
+        _start_refresh(session)
+    elif answer:
+        keep(session, answer)
+    line = status_line(sent, answer, time.time())
     sys.stdout.buffer.write(line.encode("utf-8", "replace") + b"\n")
     sys.stdout.buffer.flush()
     os._exit(0)  # not through the thread that may still wait for the server
@@ -78,7 +92,8 @@ def _decode(text: bytes) -> "dict[str, Any]":
 # The server. Names are looked up by the system without a timeout, so a thread asks, and the line waits for it.
 
 
-def _ask_server(session: str, deadline: float) -> "dict[str, Any]":
+def _ask_server(session: str, deadline: float) -> "dict[str, Any] | None":
+    """Return the server's answer; empty if it gives none, and None if it is late."""
     from _queue import Empty, SimpleQueue
     from _thread import start_new_thread
 
@@ -87,7 +102,7 @@ def _ask_server(session: str, deadline: float) -> "dict[str, Any]":
     try:
         return answers.get(timeout=max(0.0, deadline - time.monotonic()))
     except Empty:
-        return {}
+        return None
 
 
 def _answer(session: str, deadline: float) -> "dict[str, Any]":
@@ -100,7 +115,7 @@ def _answer(session: str, deadline: float) -> "dict[str, Any]":
 
 def _get(session: str, deadline: float) -> bytes:
     """Return the body of the answer. Raises OSError, ValueError."""
-    url = (os.environ.get("ASH_URL") or f"http://127.0.0.1:{os.environ.get('ASH_PORT') or 4100}").rstrip("/")
+    url = _url()
     scheme, _, rest = url.partition("://")
     host, slash, prefix = rest.partition("/")
     address = _address(host, 443 if scheme == "https" else 80)
@@ -126,6 +141,10 @@ def _get(session: str, deadline: float) -> bytes:
     return body
 
 
+def _url() -> str:
+    return (os.environ.get("ASH_URL") or f"http://127.0.0.1:{os.environ.get('ASH_PORT') or 4100}").rstrip("/")
+
+
 def _address(host: str, default_port: int) -> tuple[str, int]:
     name, colon, port = host.rpartition(":")
     if not colon or port.endswith("]"):
@@ -147,10 +166,66 @@ def _key(url: str) -> "str | None":
     """Return ASH_KEY, else the key that `ash hooks install` saved for this server."""
     if key := os.environ.get("ASH_KEY"):
         return key
-    home = os.environ.get("ASH_HOME") or os.path.expanduser("~/.ash")
-    try:
-        with open(os.path.join(home, "server-keys.json"), encoding="utf-8") as file:
-            key = _object(json.load(file)).get(url)
-    except (OSError, ValueError):
-        return None
+    key = _read_home("server-keys.json").get(url)
     return key if isinstance(key, str) else None
+
+
+# The last answer, in ASH_HOME.
+
+
+def keep(session: str, answer: "dict[str, Any]") -> None:
+    """Keep an answer for lines that the server is too slow for."""
+    kept = {"url": _url(), "session": session, "at": time.time(), "answer": answer}
+    path = os.path.join(_home(), _FILE)
+    temporary = f"{path}.{os.getpid()}"
+    try:
+        with open(
+            os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
+        ) as file:
+            json.dump(kept, file)
+        os.replace(temporary, path)
+    except OSError:
+        pass  # there is no such folder, or no space
+
+
+def recall(session: str) -> "dict[str, Any]":
+    """Return the last answer of this server about the session; empty if there is none, or if it is old."""
+    kept = _read_home(_FILE)
+    is_recent = 0 <= time.time() - (_number(kept.get("at")) or 0.0) <= MAX_AGE_SECONDS
+    is_same = (kept.get("url"), kept.get("session")) == (_url(), session)
+    return _object(kept.get("answer")) if is_recent and is_same else {}
+
+
+def refresh(session: str) -> None:
+    """Ask the server, and keep its answer."""
+    answer = _answer(session, time.monotonic() + REFRESH_SECONDS)
+    if answer:
+        keep(session, answer)
+
+
+def _start_refresh(session: str) -> None:
+    """Run this file in the background. It ends by itself, and has no output."""
+    nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
+    try:  # noqa: SIM105  # `contextlib` takes long to import
+        os.posix_spawn(
+            sys.executable, [sys.executable, "-I", __file__, session], os.environ, file_actions=nowhere
+        )
+    except OSError:
+        pass  # the next line tries again
+
+
+def _home() -> str:
+    return os.environ.get("ASH_HOME") or os.path.expanduser("~/.ash")
+
+
+def _read_home(name: str) -> "dict[str, Any]":
+    """Return the content of a JSON file in ASH_HOME; empty if there is none."""
+    try:
+        with open(os.path.join(_home(), name), encoding="utf-8") as file:
+            return _object(json.load(file))
+    except (OSError, ValueError, RecursionError):
+        return {}
+
+
+if __name__ == "__main__":
+    refresh(sys.argv[1])

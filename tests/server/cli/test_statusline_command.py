@@ -16,6 +16,7 @@ import pytest
 
 from ash_server.cli.statusline import line
 from ash_server.cli.statusline.line import status_line
+from tests.waiting import wait_until
 
 COMMAND = Path(sys.executable).with_name("ash")
 SENT = {"session_id": "s-1", "model": {"display_name": "Opus 5"}, "cost": {"total_cost_usd": 1.239}}
@@ -140,6 +141,52 @@ def test_key_is_sent_to_its_server_only(tmp_path: Path, monkeypatch: pytest.Monk
         has_key.append(b"Authorization: Bearer ash_secret\r\n" in requests[0])
 
     assert has_key == [True, False]
+
+
+OTHER = {"today": {"costUsd": 4}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "recalled"),
+    [
+        ({}, OTHER),
+        ({"url": "http://127.0.0.1:9"}, {}),
+        ({"session": "s-2"}, {}),
+        ({"at": 0}, {}),
+        ({"at": 1e12 - 1}, {}),
+        ({"at": "now"}, {}),
+        ({"answer": 7}, {}),
+    ],
+)
+def test_kept_answer(
+    changes: dict[str, Any], recalled: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASH_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("ASH_HOME", str(tmp_path))
+    line.keep("s-1", OTHER)
+    [file] = tmp_path.iterdir()
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+
+    assert line.recall("s-1") == recalled
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_slow_server_is_asked_in_the_background(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with server(OK + json.dumps(OTHER).encode()) as (url, _):
+        monkeypatch.setenv("ASH_URL", url)
+        monkeypatch.setenv("ASH_HOME", str(tmp_path))
+        line._start_refresh("s-1")
+        wait_until(lambda: line.recall("s-1") == OTHER)
+
+
+def test_late_answer_is_replaced_by_the_kept_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with server(None) as (url, _):
+        monkeypatch.setenv("ASH_URL", url)
+        monkeypatch.setenv("ASH_HOME", str(tmp_path))
+        line.keep("s-1", OTHER)
+        shown = run(json.dumps(SENT).encode(), ASH_URL=url, ASH_HOME=str(tmp_path))
+
+    assert shown == (0, "Opus 5 · session $1.24 · today $4.00\n", "")
 
 
 def test_imports_little() -> None:
