@@ -76,7 +76,10 @@ WITH stored AS (
 ), counted AS (
     INSERT INTO usage_rollups AS known ({group}, answers, {counts}, reported_cost, reported_answers)
     SELECT {sums}
-    FROM {marked} JOIN stored USING (session_id) CROSS JOIN (VALUES (1)) AS each (sign)
+    FROM session_counters AS counters (session_id, last_message)
+    JOIN stored USING (session_id) JOIN {marked} USING (session_id)
+    CROSS JOIN (VALUES (1)) AS each (sign)
+    WHERE session_id = %(session_id)b
     GROUP BY {group}
     {added}
 )

@@ -176,7 +176,9 @@ async def test_reads_are_never_older_than_what_the_client_knows(
     await own_client.get(f"{session}/search?q=apples", headers={"Ash-Sequence": "current"})  # indexes
     cluster.pause()
     before = await read()
-    unknown = '{"type":"assistant","message":{"role":"assistant","content":[{"type":"hologram"}]}}'
+    usage = '"usage":{"input_tokens":3,"output_tokens":4}'
+    content = f'"content":[{{"type":"hologram"}},{{"type":"text","text":"Hi"}}],{usage}'
+    unknown = f'{{"type":"assistant","message":{{"role":"assistant",{content}}}}}'
     await append(own_client, session, TEXT, unknown)
     current = await read(**{"Ash-Sequence": "current"})
     changed = [old != new for old, new in zip(before, current, strict=True)]
