@@ -97,7 +97,7 @@ def _ask_server(session: str, deadline: float) -> "dict[str, Any] | None":
     from _queue import Empty, SimpleQueue
     from _thread import start_new_thread
 
-    answers: SimpleQueue[dict[str, Any]] = SimpleQueue()
+    answers: SimpleQueue[dict[str, Any] | None] = SimpleQueue()
     start_new_thread(lambda: answers.put(_answer(session, deadline)), ())
     try:
         return answers.get(timeout=max(0.0, deadline - time.monotonic()))
@@ -105,10 +105,15 @@ def _ask_server(session: str, deadline: float) -> "dict[str, Any] | None":
         return None
 
 
-def _answer(session: str, deadline: float) -> "dict[str, Any]":
-    """Return the server's answer; empty without one. Errors have no place in a status line."""
+def _answer(session: str, deadline: float) -> "dict[str, Any] | None":
+    """Return the server's answer; empty if it gives none, and None if it is late.
+
+    Errors have no place in a status line.
+    """
     try:
         return _decode(_get(session, deadline))
+    except TimeoutError:
+        return None
     except (OSError, ValueError):
         return {}
 

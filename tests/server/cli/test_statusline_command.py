@@ -86,7 +86,7 @@ def test_silent_server_is_not_awaited() -> None:
         assert run(json.dumps(SENT).encode(), ASH_URL=url) == (0, "Opus 5 · session $1.24\n", "")
 
 
-def ask(url: str, monkeypatch: pytest.MonkeyPatch, home: str = "/nonexistent") -> dict[str, Any]:
+def ask(url: str, monkeypatch: pytest.MonkeyPatch, home: str = "/nonexistent") -> dict[str, Any] | None:
     """Ask the server without the deadline, which a busy machine may miss."""
     monkeypatch.setenv("ASH_URL", url)
     monkeypatch.setenv("ASH_HOME", home)
@@ -169,6 +169,12 @@ def test_kept_answer(
 
     assert line.recall("s-1") == recalled
     assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_answer_after_the_deadline_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    with server(None) as (url, _):
+        monkeypatch.setenv("ASH_URL", url)
+        assert line._answer("s-1", time.monotonic() - 1) is None
 
 
 def test_slow_server_is_asked_in_the_background(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
