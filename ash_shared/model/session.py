@@ -12,6 +12,17 @@ from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.usage.report import UsageCounts
 
 
+class SessionLabels(AshModel):
+    """What people set in Ash, apart from what the agent wrote."""
+
+    starred: bool
+    archived: bool
+    """Left out of lists, unless they ask for archived sessions."""
+    tags: list[str]
+    note: str
+    """Markdown; empty without a note."""
+
+
 class Session(AshModel):
     """A conversation, without its messages."""
 
@@ -54,6 +65,8 @@ class Session(AshModel):
     """Number of events that report an error or a failed tool."""
     unrecognised_count: int = Field(alias="unrecognisedCount")
     """Number of `raw` events: records of an unknown type."""
+    labels: Omittable[SessionLabels] = ABSENT
+    """Absent for a session without labels."""
     usage: Omittable[UsageCounts] = ABSENT
     """Tokens and costs; only in lists that ask for them."""
     total_usage: Omittable[UsageCounts] = Field(default=ABSENT, alias="totalUsage")

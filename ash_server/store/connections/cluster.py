@@ -25,6 +25,7 @@ DISTRIBUTED = {
     "search_progress": "session_id",
     "answers": "session_id",
     "usage_rollups": "session_id",
+    "session_labels": "session_id",
 }
 """The distributed tables and the columns with the session, `sessions` first: the others are placed like it."""
 

@@ -35,7 +35,7 @@ $$;
 
 -- Tables, written by `make schema` from tables.py.
 
-INSERT INTO alembic_version VALUES ('0027');
+INSERT INTO alembic_version VALUES ('0028');
 
 -- sessions
 
@@ -319,6 +319,24 @@ ALTER TABLE usage_rollups ENABLE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON usage_rollups TO ash_app
     USING (tenant = (SELECT current_setting('ash.tenant')::integer));
 GRANT SELECT, INSERT, UPDATE, DELETE ON usage_rollups TO ash_app;
+
+-- session_labels
+
+CREATE TABLE session_labels (
+    session_id UUID NOT NULL,
+    starred BOOLEAN NOT NULL,
+    archived BOOLEAN NOT NULL,
+    tags TEXT[] NOT NULL,
+    note TEXT NOT NULL,
+    tenant INTEGER DEFAULT coalesce(nullif(current_setting('ash.tenant', true), '')::integer, 1) NOT NULL,
+    CONSTRAINT session_labels_pkey PRIMARY KEY (session_id),
+    CONSTRAINT session_labels_session_id_fkey FOREIGN KEY(session_id) REFERENCES sessions (id) ON DELETE CASCADE
+);
+COMMENT ON COLUMN session_labels.note IS 'Markdown';
+ALTER TABLE session_labels ENABLE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON session_labels TO ash_app
+    USING (tenant = (SELECT current_setting('ash.tenant')::integer));
+GRANT SELECT, INSERT, UPDATE, DELETE ON session_labels TO ash_app;
 
 -- drift
 

@@ -357,6 +357,18 @@ usage_rollups = Table(
     Index("usage_rollups_quarter_idx", "tenant", "quarter"),
 )
 
+# What people set in Ash, apart from what the agent wrote: a row only for sessions with labels.
+session_labels = Table(
+    "session_labels",
+    metadata,
+    Column("session_id", Uuid, ForeignKey("sessions.id", ondelete="CASCADE"), primary_key=True),
+    Column("starred", Boolean, nullable=False),
+    Column("archived", Boolean, nullable=False),
+    Column("tags", ARRAY(Text), nullable=False),
+    Column("note", Text, nullable=False, comment="Markdown"),
+    _tenant_column(),
+)
+
 # Unknown and malformed blocks: few rows, and none for most sessions.
 drift = Table(
     "drift",
