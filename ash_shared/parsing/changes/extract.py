@@ -1,0 +1,402 @@
+"""The changes of one tool call, from what its result reports, or else from what the call requests."""
+
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from ash_shared.parsing.changes.hunks import Action, CallFacts, FileChange, Hunk
+from ash_shared.parsing.changes.line_diff import diff_lines, lines_of, split_pair
+from ash_shared.parsing.changes.patches import (
+    has_blocks,
+    is_patch,
+    read_blocks,
+    read_hunks,
+    read_patch,
+    signed_lines,
+)
+
+_PATHS = (
+    *("file_path", "filePath", "path", "absolute_path", "notebook_path", "target_file", "file", "filename"),
+    *("fileName", "filepath", "relative_path", "relativePath", "relative_workspace_path", "uri"),
+    *("AbsolutePath", "TargetFile", "notebookPath", "source_path", "sourcePath", "source"),
+)
+_NEW_PATHS = (
+    *("move_path", "movePath", "new_path", "newPath", "destination", "destination_path", "destinationPath"),
+    *("target_path", "to"),
+)
+_BEFORE = (
+    *("old_string", "oldString", "old_str", "oldText", "old_text", "old_content", "TargetContent", "search"),
+    *("before", "old"),
+)
+_AFTER = (
+    *("new_string", "newString", "new_str", "newText", "new_text", "new_content", "ReplacementContent"),
+    *("replace", "after", "new"),
+)
+_PATCHES = ("patch", "patchText", "patch_text", "patchContent", "input", "unified_diff", "diff", "fileDiff")
+_REPORTED_PATCHES = (*_PATCHES, "detailedContent", "diffString")
+_CONTENT = (
+    *("content", "contents", "file_text", "fileText", "streamContent", "text", "data", "CodeContent"),
+    *("new_source", "newCode", "new_text", "newText"),
+)
+_LISTS = ("edits", "ReplacementChunks", "replacements", "edit", "multiStrReplace", "strReplace", "applyPatch")
+_COMMANDS = ("command", "cmd", "CommandLine", "commands", "script")
+_WRAPPERS = ("success", "filediff")
+_VERBS: dict[str, Action] = {
+    "add": "write",
+    "create": "write",
+    "create_file": "write",
+    "delete": "delete",
+    "delete_file": "delete",
+    "move": "move",
+    "update": "edit",
+    "update_file": "edit",
+}
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(map(_normal_name, text.split()))
+
+
+def _normal_name(name: str) -> str:
+    return "".join(filter(str.isalnum, name)).lower()
+
+
+_KINDS: dict[str, frozenset[str]] = {
+    "edit": _names(
+        """edit multi_edit edit_file edit_files update_file smart_edit replace str_replace search_replace
+        replace_in_file replace_file_content multi_replace_file_content replace_string_in_file editor
+        multi_replace_string_in_file str_replace_file insert insert_edit_into_file insert_content apply_patch
+        patch apply_diff file_change notebook_edit edit_notebook edit_notebook_file fast_apply"""
+    ),
+    "write": _names(
+        "write write_file write_to_file file_write create create_file save_file create_new_file fs_write"
+    ),
+    "delete": _names("delete delete_file delete_path remove_file rm"),
+    "move": _names("move move_file move_path rename rename_file mv"),
+    "read": _names(
+        """read read_file read_files read_many_files view view_file view_image open_file cat notebook_read
+        fs_read view_code_item"""
+    ),
+    "shell": _names(
+        """bash shell local_shell shell_command run_shell_command exec exec_command unified_exec container_exec
+        run_command run_commands execute execute_command execute_bash run_terminal_cmd run_terminal_command
+        run_terminal run_in_terminal terminal shell_exec powershell bash_code_execution developer_shell"""
+    ),
+}
+_KIND_OF = {name: kind for kind, names in _KINDS.items() for name in names}
+_EDITORS = _names(
+    """str_replace_editor str_replace_based_edit_tool str_replace_based_edit text_editor
+    text_editor_code_execution developer_text_editor memory fs_write fs_read"""
+)
+_EDITOR_COMMANDS = {
+    "view": "read",
+    "create": "write",
+    "write": "write",
+    "str_replace": "edit",
+    "insert": "edit",
+    "append": "edit",
+    "edit": "edit",
+    "delete": "delete",
+    "rename": "move",
+}
+_OF_SERVERS = _names("read_file write_file edit_file create_file delete_file move_file read_text_file")
+"""Tools of MCP servers that work on files: other names, such as `delete`, may concern anything."""
+
+
+def facts_of_call(tool: str, input: Any, structured: Any = None) -> CallFacts:
+    """Return what a call did with files. `structured` is the machine-readable form of its result, or its text.
+
+    Never raises. The time is linear in the size of the values. A call without changes of files has none.
+    """
+    read = _READERS.get(_kind_of(tool, input))
+    return CallFacts() if read is None else read(input, structured)
+
+
+def _kind_of(tool: Any, call_input: Any) -> str:
+    if not isinstance(tool, str):
+        return ""
+    server, _, name = tool.removeprefix("mcp__").rpartition("__")
+    normal = _normal_name(name)
+    if server and tool.startswith("mcp__"):
+        return _KIND_OF.get(normal, "read") if normal in _OF_SERVERS else ""
+    normal = _normal_name(tool)
+    command = _text(call_input, ("command",)) if normal in _EDITORS else None
+    if command is not None:
+        return _EDITOR_COMMANDS.get(command, "")
+    return _KIND_OF.get(normal, "")
+
+
+def _field(value: Any, names: Iterable[str], kind: type | tuple[type, ...]) -> Any:
+    """Return the first of these fields with this type; None without one."""
+    if not isinstance(value, dict):
+        return None
+    return next((value[name] for name in names if isinstance(value.get(name), kind)), None)
+
+
+def _text(value: Any, names: Iterable[str]) -> str | None:
+    text: str | None = _field(value, names, str)
+    return text
+
+
+def _path(value: Any) -> str | None:
+    path = _text(value, _PATHS)
+    if path is None or path == "" or "\n" in path:
+        return None
+    return unquote(path.removeprefix("file://")) if path.startswith("file:///") else path
+
+
+def _changes(action: Action) -> Callable[[Any, Any], CallFacts]:
+    def read(call_input: Any, structured: Any) -> CallFacts:
+        requested = _requested(call_input, action)
+        reported = _reported(structured, requested)
+        return CallFacts(_merge(requested, reported))
+
+    return read
+
+
+def _merge(requested: list[FileChange], reported: list[FileChange]) -> tuple[FileChange, ...]:
+    """Return the reported changes, with the requested path if there is one of each, or else the requested ones."""
+    if not reported:
+        return tuple(requested)
+    if len(requested) == len(reported) == 1:
+        [asked], [done] = requested, reported
+        action = asked.action if done.action == "edit" else done.action
+        return (done._replace(path=asked.path, action=action, new_path=asked.new_path or done.new_path),)
+    return tuple(reported)
+
+
+# What the result reports
+
+
+def _reported(structured: Any, requested: list[FileChange]) -> list[FileChange]:
+    if isinstance(structured, str):
+        return _in_report(structured, requested)
+    wrapped: Any = _field(structured, _WRAPPERS, dict)
+    if wrapped is not None:
+        return _reported_by(wrapped, requested) or _reported_by(structured, requested)
+    return _reported_by(structured, requested)
+
+
+_REPORT = re.compile(r"^\[diff_block_start\]\n(.*?)^\[diff_block_end\]", re.MULTILINE | re.DOTALL)
+
+
+def _in_report(text: str, requested: list[FileChange]) -> list[FileChange]:
+    """Return the changes in the text that Antigravity's tools return."""
+    match = _REPORT.search(text)
+    if match is None or len(requested) != 1:
+        return []
+    hunks = read_hunks(match[1])
+    return [requested[0]._replace(hunks=hunks, is_partial=False)] if hunks else []
+
+
+def _reported_by(structured: Any, requested: list[FileChange]) -> list[FileChange]:
+    path = _path(structured) or (requested[0].path if len(requested) == 1 else None)
+    hunks = _structured_hunks(_field(structured, ("structuredPatch",), list))
+    if hunks and path:
+        return [FileChange(path, "edit", hunks)]
+    is_new = _text(structured, ("type",)) == "create"
+    if is_new and path:
+        content = _text(structured, ("content",))
+        return [] if content is None else [_new_file(path, content)]
+    by_path = _field(structured, ("changes",), (dict, list))
+    files = _field(structured, ("files",), list)
+    if by_path is not None or files is not None:
+        changes = _listed(by_path if by_path is not None else files)
+        return [change for change in changes if change.hunks]
+    return _reported_patch(structured, path, requested)
+
+
+def _reported_patch(structured: Any, path: str | None, requested: list[FileChange]) -> list[FileChange]:
+    patch = _text(structured, _REPORTED_PATCHES)
+    if patch is not None and is_patch(patch):
+        changes = read_patch(patch, path)
+        return [change._replace(path=path) for change in changes] if path and len(changes) == 1 else changes
+    if path is None:
+        return []
+    before, after = _text(structured, _BEFORE), _text(structured, _AFTER)
+    if before is not None and after is not None:
+        return (
+            [_new_file(path, after)]
+            if before == ""
+            else [FileChange(path, "edit", _replacement(before, after))]
+        )
+    is_needed = not any(change.hunks for change in requested)
+    hunks = signed_lines(patch) if patch is not None and is_needed else ()
+    return [FileChange(path, "edit", hunks)] if hunks else []
+
+
+def _structured_hunks(values: list[Any] | None) -> tuple[Hunk, ...]:
+    return tuple(_structured_hunk(value) for value in values or () if _is_hunk(value))
+
+
+def _is_hunk(value: Any) -> bool:
+    starts = (_field(value, (name,), int) for name in ("oldStart", "newStart"))
+    lines = _field(value, ("lines",), list)
+    return all(start is not None for start in starts) and all(isinstance(line, str) for line in lines or ())
+
+
+def _structured_hunk(value: Mapping[str, Any]) -> Hunk:
+    lines = (line for line in value.get("lines") or () if line[:1] in ("+", "-", " "))
+    return Hunk(value["oldStart"], value["newStart"], tuple(lines))
+
+
+# What the call requests
+
+
+def _requested(call_input: Any, action: Action) -> list[FileChange]:
+    if isinstance(call_input, str):
+        return read_patch(call_input) if is_patch(call_input) else []
+    changes = _field(call_input, ("changes",), (dict, list))
+    if changes is not None:
+        return _listed(changes)
+    path = _path(call_input)
+    patch = _text(call_input, _PATCHES)
+    if patch is not None and path is None:
+        return read_patch(patch) if is_patch(patch) else []
+    parts = _field(call_input, _LISTS, (list, dict))
+    if parts is None:
+        return [] if path is None else [_one(call_input, path, action)]
+    return _of_parts(parts if isinstance(parts, list) else _inner(parts), path, action)
+
+
+def _inner(parts: dict[str, Any]) -> list[Any]:
+    edits: list[Any] = _field(parts, ("edits",), list) or [parts]
+    return edits
+
+
+def _of_parts(parts: list[Any], path: str | None, action: Action) -> list[FileChange]:
+    """Return the changes of a list of edits, one per file."""
+    files: dict[str, list[FileChange]] = {}
+    for part in parts:
+        place = _path(part) or path
+        if place is not None and isinstance(part, dict):
+            files.setdefault(place, []).append(_one(part, place, action))
+    return [_joined(path, changes) for path, changes in files.items()]
+
+
+def _joined(path: str, changes: list[FileChange]) -> FileChange:
+    hunks = tuple(hunk for change in changes for hunk in change.hunks)
+    return changes[0]._replace(
+        path=path, hunks=hunks, is_partial=any(change.is_partial for change in changes)
+    )
+
+
+def _listed(changes: dict[str, Any] | list[Any]) -> list[FileChange]:
+    """Return the changes of a table by path or of a list."""
+    if isinstance(changes, list):
+        paired = [(_path(change), change) for change in changes]
+    else:
+        paired = [(_path(change) or path, change) for path, change in changes.items()]
+    return [_one_listed(change, path) for path, change in paired if path]
+
+
+def _one_listed(change: Any, path: str) -> FileChange:
+    if isinstance(change, str):
+        return FileChange(path, "edit", read_hunks(change))
+    kind = _field(change, ("kind", "type"), (str, dict))
+    verb = kind if isinstance(kind, str) else _text(kind, ("type",))
+    return _one(change, path, _VERBS.get(verb or "", "edit"))
+
+
+def _one(value: Any, path: str, action: Action) -> FileChange:
+    """Return the change of one file, from the first form of it that the value has."""
+    new_path = _text(value, _NEW_PATHS)
+    patch, content = _text(value, _PATCHES), _text(value, _CONTENT)
+    if action == "delete":
+        return FileChange(path, "delete", _signed("-", content), None, content is None)
+    if action == "move":
+        return FileChange(path, "move", (), new_path, new_path is None)
+    if patch is not None and is_patch(patch):
+        return FileChange(path, action, read_hunks(patch), new_path)
+    blocks = next((text for text in (patch, content) if text is not None and has_blocks(text)), None)
+    if action == "edit" and blocks is not None:
+        return FileChange(path, action, read_blocks(blocks), new_path)
+    return _of_texts(value, path, action, content)._replace(new_path=new_path)
+
+
+def _of_texts(value: Any, path: str, action: Action, content: str | None) -> FileChange:
+    before, after = _text(value, _BEFORE), _text(value, _AFTER)
+    inserted = _inserted(value)
+    if inserted:
+        return FileChange(path, action, inserted)
+    if before is not None and action == "edit":
+        is_repeated = any(
+            _field(value, (name,), bool) for name in ("replace_all", "replaceAll", "AllowMultiple")
+        )
+        return FileChange(path, action, _replacement(before, after or ""), None, is_repeated)
+    if action == "write" or (content is not None and before is None):
+        return FileChange(path, action, _signed("+", content if content is not None else after), None, True)
+    return FileChange(path, action, (), None, True)
+
+
+def _inserted(value: Any) -> tuple[Hunk, ...]:
+    line = _field(value, ("insert_line", "insertLine"), int)
+    text = _text(value, ("insert_text", "insertText", "new_str", "new_text"))
+    if line is None or text is None or line < 0:
+        return ()
+    return (Hunk(line, line + 1, tuple(f"+{each}" for each in lines_of(text))),)
+
+
+def _replacement(before: str, after: str) -> tuple[Hunk, ...]:
+    old, new = split_pair(before, after)
+    return () if before == after else (Hunk(None, None, tuple(diff_lines(old, new))),)
+
+
+def _signed(sign: str, text: str | None) -> tuple[Hunk, ...]:
+    return () if not text else (Hunk(None, None, tuple(f"{sign}{line}" for line in lines_of(text))),)
+
+
+def _new_file(path: str, content: str) -> FileChange:
+    hunks = tuple(Hunk(0, 1, hunk.lines) for hunk in _signed("+", content))
+    return FileChange(path, "write", hunks)
+
+
+# Reads and commands
+
+
+def _read(call_input: Any, _structured: Any) -> CallFacts:
+    listed = _field(call_input, ("paths", "files", "file_paths", "filePaths"), list) or []
+    paths = [
+        _path({"path": each}) if isinstance(each, str) else _path(each) for each in [call_input, *listed]
+    ]
+    return CallFacts(reads=tuple(dict.fromkeys(path for path in paths if path)))
+
+
+_HEREDOC = re.compile(r"\s*(?:cd [^\s&]+ && )?apply_?patch <<")
+
+
+def _shell(call_input: Any, _structured: Any) -> CallFacts:
+    command = _field(call_input, _COMMANDS, (str, list)) if isinstance(call_input, dict) else call_input
+    if isinstance(command, list):
+        return _shell_of_list(command, is_argv=not _field(call_input, ("commands",), list))
+    return _shell_of_text(command) if isinstance(command, str) else CallFacts()
+
+
+def _shell_of_list(command: list[Any], *, is_argv: bool) -> CallFacts:
+    words = [word for word in command if isinstance(word, str)]
+    if not is_argv:
+        return CallFacts(command="\n".join(words) or None)
+    if len(words) == 2 and words[0].rpartition("/")[2] in ("apply_patch", "applypatch"):
+        return CallFacts(tuple(read_patch(words[1])))
+    is_script = len(words) == 3 and words[1] in ("-c", "-lc")
+    return _shell_of_text(words[2] if is_script else shlex.join(words))
+
+
+def _shell_of_text(command: str) -> CallFacts:
+    patch = (
+        command[start:] if _HEREDOC.match(command) and (start := command.find("*** Begin Patch")) >= 0 else ""
+    )
+    changes = tuple(read_patch(patch.partition("*** End Patch")[0]))
+    return CallFacts(changes) if changes else CallFacts(command=command or None)
+
+
+_READERS: dict[str, Callable[[Any, Any], CallFacts]] = {
+    "edit": _changes("edit"),
+    "write": _changes("write"),
+    "delete": _changes("delete"),
+    "move": _changes("move"),
+    "read": _read,
+    "shell": _shell,
+}

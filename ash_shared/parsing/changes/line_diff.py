@@ -1,0 +1,80 @@
+"""The difference between two texts, in bounded time."""
+
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+
+MAX_EDITS = 200
+"""Texts with more changed lines are compared only at their beginnings and ends."""
+
+
+def lines_of(text: str) -> list[str]:
+    """Split a text at line feeds; a last one ends the last line."""
+    lines = text.split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def split_pair(old: str, new: str) -> tuple[list[str], list[str]]:
+    """Split the two texts of a replacement. Texts that do not end with a line feed are parts of their last lines."""
+    if all(text == "" or text.endswith("\n") for text in (old, new)):
+        return lines_of(old), lines_of(new)
+    return old.split("\n"), new.split("\n")
+
+
+def diff_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+    """Yield all lines of both texts with their signs."""
+    start = _common_length(old, new)
+    end = _common_length(old[start:][::-1], new[start:][::-1])
+    yield from (f" {line}" for line in old[:start])
+    yield from _diff_middle(old[start : len(old) - end], new[start : len(new) - end])
+    yield from (f" {line}" for line in old[len(old) - end :])
+
+
+def _common_length(old: Sequence[str], new: Sequence[str]) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
+
+
+def _diff_middle(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+    matches = _matches(old, new) if old and new else []
+    old_place = new_place = 0
+    for old_match, new_match in [*matches, (len(old), len(new))]:
+        yield from (f"-{line}" for line in old[old_place:old_match])
+        yield from (f"+{line}" for line in new[new_place:new_match])
+        yield from (f" {line}" for line in old[old_match : old_match + 1])
+        old_place, new_place = old_match + 1, new_match + 1
+
+
+def _matches(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the indices of equal lines by the algorithm of Myers; none if there are more than `MAX_EDITS` edits."""
+    furthest = {1: 0}
+    history: list[dict[int, int]] = []
+    for edits in range(min(len(old) + len(new), MAX_EDITS) + 1):
+        history.append(dict(furthest))
+        for diagonal in range(-edits, edits + 1, 2):
+            x = _step(furthest, diagonal, edits)
+            while x < len(old) and x - diagonal < len(new) and old[x] == new[x - diagonal]:
+                x += 1
+            furthest[diagonal] = x
+            if x >= len(old) and x - diagonal >= len(new):
+                return _trace(history, len(old), len(new))
+    return []
+
+
+def _step(furthest: dict[int, int], diagonal: int, edits: int) -> int:
+    """Return the place after the next edit on a diagonal: an added line, or else a removed one."""
+    is_added = diagonal == -edits or (diagonal != edits and furthest[diagonal - 1] < furthest[diagonal + 1])
+    return furthest[diagonal + 1] if is_added else furthest[diagonal - 1] + 1
+
+
+def _trace(history: list[dict[int, int]], x: int, y: int) -> list[tuple[int, int]]:
+    matches = []
+    for edits in range(len(history) - 1, -1, -1):
+        furthest, diagonal = history[edits], x - y
+        is_added = diagonal == -edits or (
+            diagonal != edits and furthest[diagonal - 1] < furthest[diagonal + 1]
+        )
+        previous = diagonal + 1 if is_added else diagonal - 1
+        before = furthest.get(previous, 0)
+        start = (before if is_added else before + 1) if edits else 0
+        matches += [(place, place - diagonal) for place in range(x - 1, start - 1, -1)]
+        x, y = before, before - previous
+    return matches[::-1]
