@@ -1,13 +1,16 @@
-"""Changes of files in a session: what the tools report, per call, per file and per turn.
+"""The files that a tool call changes and reads, and its outcome.
 
 | module | contains |
 |---|---|
-| `extract` | the changes of one call |
+| `extract` | the changes, reads and the command of one call |
+| `outcomes` | the outcome of a call: ok, failed, denied |
 | `patches` | readers of patches: unified diffs, `apply_patch`, blocks of SEARCH and REPLACE |
 | `line_diff` | the difference between two texts |
+| `hunks` | the values of changes |
 """
 
 from ash_shared.parsing.changes.extract import facts_of_call
 from ash_shared.parsing.changes.hunks import CallFacts, FileChange, Hunk
+from ash_shared.parsing.changes.outcomes import Outcome, outcome_of
 
-__all__ = ["CallFacts", "FileChange", "Hunk", "facts_of_call"]
+__all__ = ["CallFacts", "FileChange", "Hunk", "Outcome", "facts_of_call", "outcome_of"]

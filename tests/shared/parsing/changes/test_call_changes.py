@@ -25,7 +25,13 @@ PATCHED = (
     FileChange("new.txt", "write", (Hunk(0, 1, ("+one", "+two")),)),
     FileChange("old.txt", "delete", (), None, True),
 )
-REPORTED = {"oldStart": 4, "oldLines": 1, "newStart": 4, "newLines": 1, "lines": ["-b", "+c", "\\ No newline"]}
+REPORTED = {
+    "oldStart": 4,
+    "oldLines": 1,
+    "newStart": 4,
+    "newLines": 1,
+    "lines": ["-b", "+c", "\\ No newline"],
+}
 
 CASES: dict[str, tuple[str, Any, Any, tuple[FileChange, ...]]] = {
     "Claude Code, as reported": (
