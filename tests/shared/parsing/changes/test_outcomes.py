@@ -22,7 +22,7 @@ CASES: list[tuple[dict[str, Any], str]] = [
     ({"error": "Permission to use Bash with command ls has been denied."}, "denied"),
     ({"error": "Claude requested permissions to write to a\nb, but you haven't granted it yet."}, "denied"),
     ({"error": "exec command rejected by user"}, "denied"),
-    ({"error": "patch rejected by the user"}, "denied"),
+    ({"error": "The patch was rejected by the user"}, "denied"),
     ({"error": "Rejected"}, "denied"),
     ({"error": "Unrejected"}, "failed"),
     ({"error": "[Request interrupted by user for tool use]"}, "failed"),
