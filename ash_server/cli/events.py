@@ -1,12 +1,14 @@
 """`ash events`: show the event log of a session."""
 
 from datetime import datetime
+from functools import partial
 from typing import Any, Unpack
 
 import msgspec
 import rich_click as click
 from rich.text import Text
 
+from ash_client.requests import EventQuery
 from ash_server.cli.common.moved import moved_command
 from ash_server.cli.common.options import json_option, session_argument
 from ash_server.cli.common.output.event_lines import headline
@@ -17,10 +19,8 @@ from ash_server.cli.common.output.terminal import (
     visible_json,
 )
 from ash_server.cli.common.page_options import after_option, page_limit_option
-from ash_server.cli.common.store import resolve_session, with_store
-from ash_server.store import Store
-from ash_server.store.log.events import EventFilter, StoredEvent, page_json, parse_types
-from ash_server.store.pagination import may_have_more
+from ash_server.cli.common.read_store import ReadStore, StoreToRead, reads_store, session_named
+from ash_server.store.log.events import parse_types
 
 
 class _EventsGroup(click.RichGroup):
@@ -32,8 +32,8 @@ class _EventsGroup(click.RichGroup):
         return super().parse_args(ctx, args)
 
 
-def _parse_types(_ctx: click.Context, _param: click.Parameter, types: str | None) -> list[str] | None:
-    return None if types is None else parse_types(types)
+def _check_types(_ctx: click.Context, _param: click.Parameter, types: str | None) -> str | None:
+    return None if types is None else ",".join(parse_types(types))
 
 
 @click.group("events", cls=_EventsGroup)
@@ -51,40 +51,35 @@ def command() -> None:
 @page_limit_option
 @click.option("--collapse", is_flag=True, help="Omit chunks followed by their complete event.")
 @click.option(
-    "--type", "types", metavar="TYPES", callback=_parse_types, help="Only these event types, comma-separated."
+    "--type", metavar="TYPES", callback=_check_types, help="Only these event types, comma-separated."
 )
 @json_option
-def show(session: str, *, as_json: bool, **page: Unpack[EventFilter]) -> None:
+@reads_store
+def show(session: str, *, store: StoreToRead, as_json: bool, **query: Unpack[EventQuery]) -> None:
     """List the events of a session, one per line.
 
     SESSION is an id or its first characters, or a name (external id).
     """
-    events, next_after = with_store(lambda store: _get_page(store, session, **page))
-    (_show_json if as_json else _show_view)(events, next_after)
+    page = store.read(partial(_read_page, reference=session, query=query))
+    (_show_json if as_json else _show_view)(page)
 
 
 command.add_command(moved_command("ash events rebuild", "ash reindex"))
 
 
-async def _get_page(
-    store: Store, reference: str, **page: Unpack[EventFilter]
-) -> tuple[list[StoredEvent], int | None]:
-    session = await resolve_session(store, reference)
-    events = await store.events.get_stored_events(session.id, **page)
-    return events, events[-1].sequence if may_have_more(events, page["limit"]) else None
+async def _read_page(store: ReadStore, reference: str, query: EventQuery) -> bytes:
+    return await store.events_page((await session_named(store, reference)).id, **query)
 
 
-def _show_json(events: list[StoredEvent], next_after: int | None) -> None:
-    cursor = {} if next_after is None else {"nextAfter": next_after}
-    click.echo(visible_json(page_json(events, cursor).decode()))
+def _show_json(page: bytes) -> None:
+    click.echo(visible_json(page.decode()))
 
 
-def _show_view(events: list[StoredEvent], next_after: int | None) -> None:
-    console = stdout_console()
-    for stored in events:
-        line = _format_line(stored.sequence, msgspec.json.decode(stored.content))
-        console.print(line, no_wrap=True, overflow="ellipsis")
-    print_next_page(next_after)
+def _show_view(page: bytes) -> None:
+    console, decoded = stdout_console(), msgspec.json.decode(page)
+    for event in decoded["events"]:
+        console.print(_format_line(event["sequence"], event), no_wrap=True, overflow="ellipsis")
+    print_next_page(decoded.get("nextAfter"))
 
 
 def _format_line(sequence: int, event: dict[str, Any]) -> Text:

@@ -1,5 +1,6 @@
 """`ash export`: write sessions to files."""
 
+import asyncio
 import sys
 from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
@@ -12,10 +13,11 @@ import rich_click as click
 
 from ash_server.cli.common.options import reject_empty
 from ash_server.cli.common.output.terminal import counted
-from ash_server.cli.common.store import resolve_session, with_store
-from ash_server.store import Store
+from ash_server.cli.common.read_store import ReadStore, StoreToRead, reads_store, session_named
 from ash_server.transfer.exporting.jsonl import FORMATS
-from ash_server.transfer.exporting.trajectory import SUFFIX, trajectory_json, write_media
+from ash_server.transfer.exporting.trajectory import SUFFIX, encode_trajectory, write_media
+
+_SESSIONS_PAGE = 1000
 
 
 @click.command("export")
@@ -33,7 +35,16 @@ from ash_server.transfer.exporting.trajectory import SUFFIX, trajectory_json, wr
     help="The lines as imported, the session's events, one per line, or a trajectory in ATIF.",
 )
 @click.option("--redact", "redacted", is_flag=True, help="Replace tokens, keys and passwords of known forms.")
-def command(session: str | None, everything: bool, target: Path | None, form: str, redacted: bool) -> None:
+@reads_store
+def command(
+    session: str | None,
+    *,
+    store: StoreToRead,
+    everything: bool,
+    target: Path | None,
+    form: str,
+    redacted: bool,
+) -> None:
     """Write the bytes of an imported file, its events, or a trajectory for evaluation tools.
 
     SESSION is an id or its first characters, or a name (external id). A file of events can be imported again. With -o,
@@ -50,9 +61,9 @@ def command(session: str | None, everything: bool, target: Path | None, form: st
         raise click.UsageError("Name a SESSION, or give --all and a folder with -o.")
     export = _Export(form, redacted=redacted)
     if session:
-        with_store(partial(_export_one, reference=session, target=target, export=export))
+        store.read(partial(_export_one, reference=session, target=target, export=export))
     elif target:
-        count = with_store(partial(_export_all, folder=target, export=export))
+        count = store.read(partial(_export_all, folder=target, export=export))
         click.echo(f"{counted(count, 'session')} in {target}")
 
 
@@ -65,39 +76,40 @@ class _Export(NamedTuple):
         return FORMATS[self.form].suffix if self.form in FORMATS else SUFFIX
 
 
-async def _export_one(store: Store, reference: str, target: Path | None, export: _Export) -> None:
+async def _export_one(store: ReadStore, reference: str, target: Path | None, export: _Export) -> None:
     """Write to a file, or to standard output."""
-    session = await resolve_session(store, reference)
+    session = await session_named(store, reference)
     await _write(store, session.id, target, export)
 
 
-async def _export_all(store: Store, folder: Path, export: _Export) -> int:
+async def _export_all(store: ReadStore, folder: Path, export: _Export) -> int:
     """Write each session to a file named after its id, and return their number."""
     count = 0
-    async for session in store.sessions.list_all():
+    async for session in store.sessions(limit=_SESSIONS_PAGE):
         await _write(store, session.id, folder / f"{session.id}{export.suffix}", export)
         count += 1
     return count
 
 
-async def _write(store: Store, session_id: UUID, target: Path | None, export: _Export) -> None:
+async def _write(store: ReadStore, session_id: UUID, target: Path | None, export: _Export) -> None:
     if export.form not in FORMATS:
         await _write_trajectory(store, session_id, target, redacts=export.redacted)
         return
+    lines = store.read_lines(session_id, export.form, redacts=export.redacted)
     with _open_target(target) as file:
-        async with aclosing(
-            FORMATS[export.form].export(store, session_id, redacts=export.redacted)
-        ) as chunks:
+        async with aclosing(lines) as chunks:
             async for chunk in chunks:
                 file.write(chunk)
 
 
-async def _write_trajectory(store: Store, session_id: UUID, target: Path | None, *, redacts: bool) -> None:
+async def _write_trajectory(
+    store: ReadStore, session_id: UUID, target: Path | None, *, redacts: bool
+) -> None:
     """Write a trajectory. Only a file has a folder next to it; otherwise the document contains its images."""
-    if target is None or _is_device(target):
-        content = await trajectory_json(store, session_id, redacts=redacts)
-    else:
-        content = await write_media(store, session_id, target, redacts=redacts)
+    document = await store.read_trajectory(session_id, redacts=redacts)
+    if target is not None and not _is_device(target):
+        await asyncio.to_thread(write_media, document, target)
+    content = await asyncio.to_thread(encode_trajectory, document)
     with _open_target(target) as file:
         file.write(content)
 

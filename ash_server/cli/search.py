@@ -1,7 +1,6 @@
 """`ash search`: search all sessions."""
 
 import json
-import time
 from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import groupby
@@ -11,6 +10,7 @@ from uuid import UUID
 import rich_click as click
 from rich.text import Text
 
+from ash_client.requests import SearchQuery
 from ash_server.cli.common.options import json_option, reject_empty
 from ash_server.cli.common.output.terminal import (
     counted,
@@ -20,21 +20,14 @@ from ash_server.cli.common.output.terminal import (
     visible_json,
     warn,
 )
-from ash_server.cli.common.store import resolve_session, with_store
-from ash_server.store import Store
-from ash_server.store.search.query import SearchFilter, SearchScope
+from ash_server.cli.common.read_store import ReadStore, StoreToRead, reads_store, session_named
+from ash_server.store.search.query import SearchScope
 from ash_shared.model.message import Role
 from ash_shared.model.pages import SearchPage, SearchResult
 from ash_shared.model.session import Session
 
 _DEFAULT_PLACE = "conversation"
 _DEFAULT_PER_SESSION = 3
-
-_MANY_PENDING = 20_000
-"""Announce indexing if more events than this are pending, since it takes a while."""
-
-_INDEX_TIMEOUT = 2.0
-"""Seconds to wait for another process, such as a server, that is indexing."""
 
 
 @click.command("search")
@@ -63,8 +56,15 @@ _INDEX_TIMEOUT = 2.0
 )
 @click.option("--limit", type=click.IntRange(1, 100), default=20, show_default=True)
 @json_option
+@reads_store
 def command(
-    words: tuple[str, ...], session: str | None, *, as_json: bool, per_session: int | None, **filters: Any
+    words: tuple[str, ...],
+    session: str | None,
+    *,
+    store: StoreToRead,
+    as_json: bool,
+    per_session: int | None,
+    **filters: Any,
 ) -> None:
     """Search the titles and texts of all sessions, newest results first.
 
@@ -78,7 +78,7 @@ def command(
     ash search README.md --session 363175b0
     """
     max_per_session = per_session or (None if session else _DEFAULT_PER_SESSION)
-    matches = with_store(
+    matches = store.read(
         partial(_search, q=" ".join(words), session=session, per_session=max_per_session, **filters)
     )
     (_show_json if as_json else _show_view)(matches)
@@ -92,39 +92,24 @@ class _Matches(NamedTuple):
     """The names of sessions that have results and no title."""
 
 
-async def _search(store: Store, q: str, session: str | None, **filters: Unpack[SearchFilter]) -> _Matches:
-    """Index all pending events first, without a time limit, so that the search covers everything stored."""
+async def _search(store: ReadStore, q: str, session: str | None, **query: Unpack[SearchQuery]) -> _Matches:
     if session is not None:
-        filters["session_id"] = (await resolve_session(store, session)).id
-    pending = await _index_pending(store)
-    page = await store.search.find(q, **filters)
+        query["session_id"] = (await session_named(store, session)).id
+    page = await store.search(q, **query)
     untitled = {result.session_id for result in page.results if not result.title}
-    names = {session.id: session.name for session in await store.sessions.get_many(untitled)}
-    matches = _Matches(page, await _find_named(store, q, page, **filters), names)
-    return matches._replace(page=page.model_copy(update={"pending": pending})) if pending else matches
+    names = {session.id: session.name for session in await store.get_sessions(untitled)}
+    return _Matches(page, await _find_named(store, q, page, **query), names)
 
 
 async def _find_named(
-    store: Store, q: str, page: SearchPage, **filters: Unpack[SearchFilter]
+    store: ReadStore, q: str, page: SearchPage, **query: Unpack[SearchQuery]
 ) -> list[Session]:
     name = q.replace('"', "").strip()
-    if not name or any(filters.get(each) for each in ("after", "role", "session_id")):
+    if not name or any(query.get(each) for each in ("after", "role", "session_id")):
         return []
-    named = await store.sessions.list_sessions(q=name, source=filters.get("source"), limit=filters["limit"])
+    named = await store.list_sessions(q=name, source=query.get("source"), limit=query["limit"])
     with_results = {result.session_id for result in page.results}
     return [session for session in named.sessions if session.id not in with_results]
-
-
-async def _index_pending(store: Store) -> int:
-    """Index pending events and return how many another process is still indexing."""
-    pending = await store.search.count_pending()
-    if pending > _MANY_PENDING:
-        warn(f"indexing {counted(pending, 'event')} first; this is needed only once")
-    deadline = time.monotonic() + _INDEX_TIMEOUT
-    while not await store.search.index_pending():
-        if time.monotonic() > deadline:
-            return await store.search.count_pending()
-    return 0
 
 
 def _show_json(matches: _Matches) -> None:

@@ -13,12 +13,13 @@ import rich_click as click
 from rich.table import Table
 from rich.text import Text
 
+from ash_client.requests import SessionQuery
+from ash_server.cli.common.local_store import LocalStore
 from ash_server.cli.common.options import json_option, reject_empty
 from ash_server.cli.common.output.terminal import print_next_page, stdout_console, visible, visible_json, warn
 from ash_server.cli.common.page_options import page_limit_option
-from ash_server.cli.common.store import with_store
+from ash_server.cli.common.read_store import ReadStore, StoreToRead, reads_store
 from ash_server.store import Store
-from ash_server.store.session_rows import SessionFilter
 from ash_shared.model.session import Session, active_at, transcript_name
 
 _MIN_ID_LENGTH = 8
@@ -77,7 +78,8 @@ def read_project(context: click.Context, parameter: click.Parameter, value: str 
 )
 @page_limit_option
 @json_option
-def command(*, as_json: bool, **filters: Unpack[SessionFilter]) -> None:
+@reads_store
+def command(*, store: StoreToRead, as_json: bool, **filters: Unpack[SessionQuery]) -> None:
     """List sessions, newest activity first.
 
     Subagents are indented below the sessions that started them.
@@ -86,20 +88,22 @@ def command(*, as_json: bool, **filters: Unpack[SessionFilter]) -> None:
     ash sessions --project . --since 7d
     ash sessions --source codex --errors
     """
-    with_store(partial(_print_sessions, as_json=as_json, **filters))
+    store.read(partial(_print_sessions, as_json=as_json, **filters))
 
 
-async def _print_sessions(store: Store, *, as_json: bool, **filters: Unpack[SessionFilter]) -> None:
-    page = await store.sessions.list_sessions(**filters)
+async def _print_sessions(store: ReadStore, *, as_json: bool, **filters: Unpack[SessionQuery]) -> None:
+    page = await store.list_sessions(**filters)
     if as_json:
         click.echo(visible_json(page.model_dump_json()))
         return
     if page.sessions:
         stdout_console().print(session_table(page.sessions))
-    elif (await store.sessions.list_sessions(limit=1)).sessions:
+    elif (await store.list_sessions(limit=1)).sessions:
         warn("no session matches")
+    elif isinstance(store, LocalStore):
+        warn(await _without_sessions(store.store))
     else:
-        warn(await _without_sessions(store))
+        warn(f"{store.url} has no sessions for this key; `ash push --discover` sends transcripts")
     print_next_page(page.next_after)
 
 

@@ -268,8 +268,8 @@ async def stream_messages(
         after = page[-1].sequence if page else last
 
 
-def to_message(session_id: UUID, stored: StoredMessage) -> Message:
-    """Return the message with its text read as typed blocks; a deleted one has neither."""
+def to_message(session_id: UUID, stored: StoredMessage, *, parsed: bool = True) -> Message:
+    """Return the message, with its text read as typed blocks if `parsed`; a deleted one has neither."""
     is_deleted = stored.kind == "deleted"
     return Message(
         id=stored.id,
@@ -280,7 +280,7 @@ def to_message(session_id: UUID, stored: StoredMessage) -> Message:
         content=None if is_deleted else stored.content,
         sequence=stored.sequence,
         created_at=stored.created_at,
-        parsed=None if is_deleted else parse_message_content(stored.content, stored.source),
+        parsed=parse_message_content(stored.content, stored.source) if parsed and not is_deleted else None,
     )
 
 

@@ -17,10 +17,9 @@ from rich.text import Text
 from ash_server.cli.common.options import json_option
 from ash_server.cli.common.output.terminal import counted, stdout_console, visible, visible_json, warn
 from ash_server.cli.common.private_files import write_file
-from ash_server.cli.common.store import with_store
+from ash_server.cli.common.read_store import ReadStore, StoreError, StoreToRead, reads_store
 from ash_server.cli.drift.bug_report import Shapes, to_bug_report
 from ash_server.errors import MessageDeleted, MessageNotFound, SessionNotFound
-from ash_server.store import Store
 from ash_server.store.drift import MAX_SAMPLES, DriftReport, StoredPlace, client_version_of, raw_type_of
 from ash_server.store.session_facts import to_datetime
 from ash_server.transfer.importing.databases.sessions import share_snapshots
@@ -30,6 +29,8 @@ from ash_shared import MessageContent, describe_message, parse_message_content
 from ash_shared.model.message import UNKNOWN_SOURCE
 
 _MAX_GROUPS = 1000
+
+_DELETED = {MessageDeleted.code, MessageNotFound.code, SessionNotFound.code}
 
 Group = dict[str, Any]
 """A group as the API returns it. For files, samples have a `path` and a `line`, and times are those in the lines."""
@@ -44,7 +45,8 @@ Group = dict[str, Any]
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write a report for a bug: names of types and fields, counts and versions, without values.",
 )
-def command(paths: tuple[Path, ...], as_json: bool, report_file: Path | None) -> int:
+@reads_store
+def command(paths: tuple[Path, ...], *, store: StoreToRead, as_json: bool, report_file: Path | None) -> int:
     """List content that Ash does not recognize: unknown types and malformed blocks.
 
     Such content is stored completely, as raw blocks. Without a PATH, reads all stored messages; with PATHs, reads these
@@ -57,7 +59,7 @@ def command(paths: tuple[Path, ...], as_json: bool, report_file: Path | None) ->
     if as_json and report_file:
         raise click.UsageError("Give --json or --report, not both.")
     shapes = Shapes() if report_file else None
-    report = _read_files(paths, shapes) if paths else with_store(partial(_read_store, shapes=shapes))
+    report = _read_files(paths, shapes) if paths else store.read(partial(_read_store, shapes=shapes))
     if report_file and shapes and report.groups:
         _write_bug_report(report_file, report, shapes)
     else:
@@ -96,8 +98,8 @@ class _Report(NamedTuple):
     """False if something could not be read."""
 
 
-async def _read_store(store: Store, shapes: Shapes | None) -> _Report:
-    report = await store.drift.report(limit=_MAX_GROUPS)
+async def _read_store(store: ReadStore, shapes: Shapes | None) -> _Report:
+    report = await store.read_drift(limit=_MAX_GROUPS)
     if len(report.drift) == _MAX_GROUPS:
         warn(f"only the {_MAX_GROUPS} groups seen last are listed")
     if shapes is not None:
@@ -105,18 +107,20 @@ async def _read_store(store: Store, shapes: Shapes | None) -> _Report:
     return _Report(report.model_dump()["drift"], "in the store")
 
 
-async def _add_stored_shapes(store: Store, report: DriftReport, shapes: Shapes) -> None:
+async def _add_stored_shapes(store: ReadStore, report: DriftReport, shapes: Shapes) -> None:
     for group in report.drift:
         for place in group.samples:
             shapes.add(group.source, await _read_stored_blocks(store, place))
 
 
-async def _read_stored_blocks(store: Store, place: StoredPlace) -> list[MessageContent]:
+async def _read_stored_blocks(store: ReadStore, place: StoredPlace) -> list[MessageContent]:
     """Return the blocks of a message, or none if it was deleted since the groups were read."""
     try:
-        message = await store.messages.get_message_parsed(place.session_id, place.sequence)
-    except (MessageDeleted, MessageNotFound, SessionNotFound):
-        return []
+        message = await store.get_message(place.session_id, place.sequence)
+    except StoreError as error:
+        if error.code in _DELETED:
+            return []
+        raise
     return message.parsed or []
 
 

@@ -1,28 +1,22 @@
 """`ash usage`: tokens and costs of all sessions."""
 
-import os
 import sys
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from functools import partial
 from typing import Any, get_args
-from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import rich_click as click
 
-from ash_client import AshClient
-from ash_server.budgets.budgets import list_budgets
 from ash_server.cli.budget import describe_budget
-from ash_server.cli.common.client import find_session, server_at
 from ash_server.cli.common.options import json_option, reject_empty
 from ash_server.cli.common.output.terminal import counted, stdout_console, visible, visible_json, warn
-from ash_server.cli.common.store import resolve_session, with_store
+from ash_server.cli.common.read_store import ReadStore, StoreToRead, reads_store, session_named
 from ash_server.cli.sessions import parse_moment, read_project
 from ash_server.cli.usage.table import print_report
 from ash_server.cli.usage.zones import local_zone_name
-from ash_server.errors import InvalidParameter, SessionNotFound
-from ash_server.store import Store
+from ash_server.errors import InvalidParameter
 from ash_server.store.usage.reports import zone_of
 from ash_shared.model.usage.budgets import BudgetPage
 from ash_shared.model.usage.report import DIMENSIONS, MAX_DIMENSIONS, CostMode, Dimension, UsageReport
@@ -88,9 +82,10 @@ def _read_dimensions(_: click.Context, __: click.Parameter, values: Sequence[str
 )
 @json_option
 @click.option("--csv", "as_csv", is_flag=True, help="The rows as CSV.")
-@click.option("--url", metavar="URL", help="A server; default: ASH_URL, else the local store.")
+@reads_store
 def command(  # noqa: PLR0913  # one argument per option
     *,
+    store: StoreToRead,
     by: tuple[Dimension, ...],
     breakdown: bool,
     since: str | None,
@@ -100,7 +95,6 @@ def command(  # noqa: PLR0913  # one argument per option
     limit: int | None,
     as_json: bool,
     as_csv: bool,
-    url: str | None,
     **filters: Any,
 ) -> None:
     """Show tokens and costs by day, or by one or two other dimensions.
@@ -124,7 +118,7 @@ def command(  # noqa: PLR0913  # one argument per option
         "until": _until(until, zone),
         "limit": limit or (MAX_ROWS if as_json or as_csv else _TABLE_ROWS),
     }
-    report, budgets = _read(url or os.environ.get("ASH_URL"), session, query)
+    report, budgets = store.read(partial(_read, session=session, query=query))
     if as_json:
         click.echo(visible_json(report.model_dump_json()))
     elif as_csv:
@@ -177,27 +171,11 @@ def _is_date(text: str) -> bool:
     return True
 
 
-def _read(url: str | None, session: str | None, query: dict[str, Any]) -> tuple[UsageReport, BudgetPage]:
-    if url is None:
-        return with_store(partial(_read_store, session=session, query=query))
-    with server_at(url) as server:
-        return server.get_usage(session=_session_on(server, session), **query), server.list_budgets()
-
-
-async def _read_store(
-    store: Store, session: str | None, query: dict[str, Any]
+async def _read(
+    store: ReadStore, session: str | None, query: dict[str, Any]
 ) -> tuple[UsageReport, BudgetPage]:
-    id = None if session is None else (await resolve_session(store, session)).id
-    return await store.usage.report(session=id, **query), await list_budgets(store)
-
-
-def _session_on(server: AshClient, reference: str | None) -> UUID | None:
-    if reference is None:
-        return None
-    found = find_session(server, reference)
-    if found is None:
-        raise SessionNotFound(f"no session matches {reference!r}; `ash sessions` lists them")
-    return found.id
+    id = None if session is None else (await session_named(store, session)).id
+    return await store.get_usage(session=id, **query), await store.list_budgets()
 
 
 def _print(report: UsageReport) -> None:

@@ -1,0 +1,120 @@
+"""The local store with the methods of a server's client."""
+
+import time
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+from typing import Any, Unpack
+from uuid import UUID
+
+from ash_client.requests import EventQuery, MessageQuery, SearchQuery, SessionQuery, UsageQuery
+from ash_server.budgets.budgets import list_budgets
+from ash_server.cli.common.output.terminal import counted, warn
+from ash_server.cli.common.server_store import StandardPage
+from ash_server.store import Store
+from ash_server.store.drift import DriftReport
+from ash_server.store.log.events import page_json, parse_types
+from ash_server.store.message_pages import to_message
+from ash_server.store.pagination import may_have_more
+from ash_server.transfer.exporting.jsonl import FORMATS
+from ash_shared.model.message import Message
+from ash_shared.model.pages import MessagePage, SearchPage
+from ash_shared.model.session import Session, SessionPage
+from ash_shared.model.usage.budgets import BudgetPage
+from ash_shared.model.usage.report import UsageReport
+
+_MANY_PENDING = 20_000
+"""Announce indexing if more events than this are pending, since it takes a while."""
+
+_INDEX_TIMEOUT = 2.0
+"""Seconds to wait for another process, such as a server, that is indexing."""
+
+
+class LocalStore:
+    """The methods of `ServerStore`, on the local store."""
+
+    url = None
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    async def list_sessions(self, **query: Unpack[SessionQuery]) -> SessionPage:
+        filters: dict[str, Any] = dict(query)
+        with_usage = filters.pop("usage", False)
+        page = await self.store.sessions.list_sessions(**filters)
+        return await self.store.usage.add_to(page) if with_usage else page
+
+    async def sessions(self, **query: Unpack[SessionQuery]) -> AsyncGenerator[Session, None]:
+        while True:
+            page = await self.list_sessions(**query)
+            for session in page.sessions:
+                yield session
+            if page.next_after is None:
+                return
+            query["after"] = page.next_after
+
+    async def get_sessions(self, ids: Iterable[UUID]) -> list[Session]:
+        return await self.store.sessions.get_many(list(ids))
+
+    async def list_messages(self, session: UUID, **query: Unpack[MessageQuery]) -> MessagePage:
+        filters: Any = dict(query)
+        filters.pop("content", None)
+        parsed = filters.pop("parsed", True)
+        if "kind" in filters:
+            filters["kinds"] = filters.pop("kind").split(",")
+        rows = await self.store.messages.list_messages(session, **filters)
+        more = rows[-1].sequence if may_have_more(rows, query.get("limit", 100)) else None
+        return MessagePage(
+            messages=[to_message(session, row, parsed=parsed) for row in rows], next_after=more
+        )
+
+    async def get_message(self, session: UUID, sequence: int) -> Message:
+        return await self.store.messages.get_message_parsed(session, sequence)
+
+    async def list_standard_messages(self, session: UUID, *, after: int, limit: int) -> StandardPage:
+        page = await self.store.conversation.get_page(session, after=after, limit=limit)
+        return StandardPage([message.model_dump_json() for message in page.messages], page.next_after)
+
+    async def events_page(self, session: UUID, **query: Unpack[EventQuery]) -> bytes:
+        filters: Any = dict(query)
+        types = filters.pop("type", None)
+        filters["types"] = None if types is None else parse_types(types)
+        rows = await self.store.events.get_stored_events(session, **filters)
+        has_more = may_have_more(rows, query.get("limit", 100))
+        return page_json(rows, {"nextAfter": rows[-1].sequence} if has_more else {})
+
+    async def search(self, q: str, **query: Unpack[SearchQuery]) -> SearchPage:
+        """Index all pending events first, without a time limit, so that the search covers everything stored."""
+        filters: Any = dict(query)
+        pending = await _index_pending(self.store)
+        page = await self.store.search.find(q, **filters)
+        return page.model_copy(update={"pending": pending}) if pending else page
+
+    async def read_lines(self, session: UUID, format: str, *, redacts: bool) -> AsyncGenerator[bytes, None]:
+        async with aclosing(FORMATS[format].export(self.store, session, redacts=redacts)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    async def read_trajectory(self, session: UUID, *, redacts: bool) -> Any:
+        return (await self.store.conversation.read_atif(session, redacts=redacts)).document
+
+    async def read_drift(self, *, limit: int) -> DriftReport:
+        return await self.store.drift.report(limit=limit)
+
+    async def get_usage(self, **query: Unpack[UsageQuery]) -> UsageReport:
+        filters: Any = dict(query)
+        return await self.store.usage.report(**filters)
+
+    async def list_budgets(self) -> BudgetPage:
+        return await list_budgets(self.store)
+
+
+async def _index_pending(store: Store) -> int:
+    """Index pending events and return how many another process is still indexing."""
+    pending = await store.search.count_pending()
+    if pending > _MANY_PENDING:
+        warn(f"indexing {counted(pending, 'event')} first; this is needed only once")
+    deadline = time.monotonic() + _INDEX_TIMEOUT
+    while not await store.search.index_pending():
+        if time.monotonic() > deadline:
+            return await store.search.count_pending()
+    return 0

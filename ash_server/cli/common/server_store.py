@@ -1,0 +1,83 @@
+"""The client of a server, with what only commands read."""
+
+import json
+from collections.abc import AsyncGenerator, Iterable
+from dataclasses import replace
+from typing import Any, NamedTuple, Unpack
+
+import msgspec
+
+from ash_client import ApiError, AsyncAshClient, requests
+from ash_client.requests import EventQuery, Request, SessionId
+from ash_server.errors import SessionNotFound
+from ash_server.store.drift import DriftReport
+from ash_shared.model.message import Message
+from ash_shared.model.session import Session
+
+
+class StandardPage(NamedTuple):
+    """A page of standard messages."""
+
+    messages: list[str]
+    """Each as JSON."""
+    next_after: int | None
+
+
+class _StandardPage(msgspec.Struct, rename="camel"):
+    messages: list[msgspec.Raw]
+    next_after: int | None = None
+
+
+_standard_pages = msgspec.json.Decoder(_StandardPage)
+
+
+class ServerStore(AsyncAshClient):
+    """The client of a server, with what only commands read."""
+
+    async def get_sessions(self, ids: Iterable[SessionId]) -> list[Session]:
+        """Return the sessions that exist."""
+        found = list[Session]()
+        for id in ids:
+            try:
+                found.append(await self.get_session(id))
+            except ApiError as error:
+                if error.code != SessionNotFound.code:
+                    raise
+        return found
+
+    async def get_message(self, session: SessionId, sequence: int) -> Message:
+        path = f"/api/sessions/{session}/messages/{sequence}"
+        return await self.send(Request("GET", path, Message.model_validate_json))
+
+    async def list_standard_messages(self, session: SessionId, *, after: int, limit: int) -> StandardPage:
+        query = {"after": after, "limit": limit}
+        page = await self.send(
+            Request("GET", f"/api/sessions/{session}/standard-messages", _standard_pages.decode, query)
+        )
+        return StandardPage([bytes(message).decode() for message in page.messages], page.next_after)
+
+    async def events_page(self, session: SessionId, **query: Unpack[EventQuery]) -> bytes:
+        """Return the page as the API sends it."""
+        return await self.send(Request("GET", f"/api/sessions/{session}/events", bytes, query))
+
+    async def read_lines(
+        self, session: SessionId, format: str, *, redacts: bool
+    ) -> AsyncGenerator[bytes, None]:
+        request = requests.export(session, format)
+        query = {**request.query, **_redaction(redacts=redacts)}
+        async with self.open(replace(request, query=query), accept="application/x-ndjson") as response:
+            async for chunk in response.aiter_raw():
+                yield chunk
+
+    async def read_trajectory(self, session: SessionId, *, redacts: bool) -> Any:
+        path = f"/api/sessions/{session}/projections/atif"
+        return await self.send(Request("GET", path, json.loads, _redaction(redacts=redacts)))
+
+    async def read_drift(self, *, limit: int) -> DriftReport:
+        return await self.send(
+            Request("GET", "/api/drift", DriftReport.model_validate_json, {"limit": limit})
+        )
+
+
+def _redaction(*, redacts: bool) -> dict[str, int]:
+    return {"redact": 1} if redacts else {}
