@@ -33,8 +33,14 @@ _REDACTED_BATCH = 100
 
 _IDS_PAGE_SIZE = 1000
 
+FACTS_VERSION = 10
+"""The first version of the normaliser that derives facts; sessions of earlier ones have none until a reindex."""
+
 SQL = statements(
-    __file__, max_project_lines=_MAX_PROJECT_LINES, max_project_characters=_MAX_PROJECT_CHARACTERS
+    __file__,
+    max_project_lines=_MAX_PROJECT_LINES,
+    max_project_characters=_MAX_PROJECT_CHARACTERS,
+    facts_version=FACTS_VERSION,
 )
 
 
@@ -219,7 +225,55 @@ async def to_sessions(conn: AsyncConnection, rows: Sequence[DictRow]) -> list[Se
     stored = {row["id"] for row in rows} & named
     if named - stored:
         stored |= await existing_ids(conn, list(named - stored))
-    return [_to_session(_without_missing(row, stored)) for row in rows]
+    models, names = await _read_models(conn, rows), await _read_key_names(conn, rows)
+    return [
+        _to_session(
+            _with_facts(_without_missing(row, stored), models.get(row["id"], []), names.get(row["key_id"]))
+        )
+        for row in rows
+    ]
+
+
+async def _read_models(conn: AsyncConnection, rows: Sequence[DictRow]) -> dict[UUID, list[str]]:
+    """Return the models of sessions in alphabetical order."""
+    ids = [row["id"] for row in rows if row["message_count"]]
+    models: dict[UUID, list[str]] = {}
+    if ids:
+        for session_id, model in await (await conn.execute(SQL.list_models, [ids])).fetchall():
+            models.setdefault(session_id, []).append(model)
+    return models
+
+
+async def _read_key_names(conn: AsyncConnection, rows: Sequence[DictRow]) -> dict[UUID, str]:
+    ids = {row["key_id"] for row in rows} - {None}
+    return dict(await (await conn.execute(SQL.list_key_names, [list(ids)])).fetchall()) if ids else {}
+
+
+_DERIVED_COUNTS = (
+    "prompt_count",
+    "turn_count",
+    "tool_call_count",
+    "tool_failure_count",
+    "files_changed",
+    "lines_added",
+    "lines_removed",
+)
+"""Columns that are unknown for sessions of versions without facts."""
+
+
+def _with_facts(row: DictRow, models: list[str], person: str | None) -> DictRow:
+    """Return the row with values of other tables, and without those that are unknown."""
+    first, last = row["first_at"], row["last_at"]
+    unknown = () if row["has_facts"] else _DERIVED_COUNTS
+    is_active = row["has_facts"] and first is not None
+    return {
+        **row,
+        **dict.fromkeys(unknown),
+        "models": models or None,
+        "person": person,
+        "duration_ms": None if first is None else round((last - first).total_seconds() * 1000),
+        "active_ms": row["active_ms"] if is_active else None,
+    }
 
 
 def _without_missing(row: DictRow, stored: Collection[UUID]) -> DictRow:

@@ -7,7 +7,10 @@ SELECT
     nullif(agent_id, '') AS agent_id,
     CASE WHEN first_prompt IS DISTINCT FROM title THEN first_prompt END AS prompt,
     message_sequence AS message_count, event_sequence - last_dropped_sequence AS event_count,
-    errors AS error_count, unrecognised AS unrecognised_count
+    errors AS error_count, unrecognised AS unrecognised_count,
+    project, folder, branch, git_commit AS commit, machine, key_id, cause,
+    normalizer_version >= {facts_version} AS has_facts, prompts AS prompt_count, turns AS turn_count, active_ms,
+    tool_calls AS tool_call_count, tool_failures AS tool_failure_count, files_changed, lines_added, lines_removed
 FROM sessions JOIN session_counters ON session_id = id
 
 -- name: get_session
@@ -70,6 +73,14 @@ FROM messages WHERE session_id = ANY(%s) AND sequence <= {max_project_lines}
 -- name: existing_ids
 -- The ids of stored sessions among some.
 SELECT id FROM sessions WHERE id = ANY(%s)
+
+-- name: list_models
+-- The models of the answers of sessions.
+SELECT DISTINCT session_id, model FROM usage_rollups WHERE session_id = ANY(%s) AND model <> '' ORDER BY model
+
+-- name: list_key_names
+-- The names of keys.
+SELECT id, name FROM tenant_keys WHERE id = ANY(%s)
 
 -- name: next_ids
 -- The next ids in ascending order.

@@ -9,6 +9,7 @@ from uuid import UUID
 from pydantic import Field
 
 from ash_shared.model.base import ABSENT, AshModel, Omittable
+from ash_shared.model.usage.answers import Cause
 from ash_shared.model.usage.report import UsageCounts
 
 
@@ -65,6 +66,40 @@ class Session(AshModel):
     """Number of events that report an error or a failed tool."""
     unrecognised_count: int = Field(alias="unrecognisedCount")
     """Number of `raw` events: records of an unknown type."""
+    project: Omittable[str] = ABSENT
+    """The root of the repository, from the first folder."""
+    folder: Omittable[str] = ABSENT
+    """The first working folder of the agent."""
+    branch: Omittable[str] = ABSENT
+    """The last Git branch."""
+    commit: Omittable[str] = ABSENT
+    """The first Git commit."""
+    machine: Omittable[str] = ABSENT
+    """The host name of the client that stored it."""
+    key_id: Omittable[UUID] = Field(default=ABSENT, alias="keyId")
+    """The key that stored it."""
+    person: Omittable[str] = ABSENT
+    """The name of this key."""
+    cause: Omittable[Cause] = ABSENT
+    """What started the first turn; absent for a subagent."""
+    duration_ms: Omittable[int] = Field(default=ABSENT, alias="durationMs")
+    """From `firstAt` to `lastAt`."""
+    active_ms: Omittable[int] = Field(default=ABSENT, alias="activeMs")
+    """The part of `durationMs` in turns, without waiting for a person. Absent, like the following fields, for a session
+    that an earlier version stored, until `ash reindex`."""
+    prompt_count: Omittable[int] = Field(default=ABSENT, alias="promptCount")
+    """Number of messages of a person. Like the following counts, it includes copied messages."""
+    turn_count: Omittable[int] = Field(default=ABSENT, alias="turnCount")
+    """Number of turns with an answer."""
+    tool_call_count: Omittable[int] = Field(default=ABSENT, alias="toolCallCount")
+    tool_failure_count: Omittable[int] = Field(default=ABSENT, alias="toolFailureCount")
+    """Number of calls that failed or were denied."""
+    files_changed: Omittable[int] = Field(default=ABSENT, alias="filesChanged")
+    """Number of paths in edits, writes, deletions and moves that did not fail; commands of a shell are not counted."""
+    lines_added: Omittable[int] = Field(default=ABSENT, alias="linesAdded")
+    lines_removed: Omittable[int] = Field(default=ABSENT, alias="linesRemoved")
+    models: Omittable[list[str]] = ABSENT
+    """The models of its answers, in alphabetical order."""
     labels: Omittable[SessionLabels] = ABSENT
     """Absent for a session without labels."""
     usage: Omittable[UsageCounts] = ABSENT

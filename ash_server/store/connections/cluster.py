@@ -26,6 +26,7 @@ DISTRIBUTED = {
     "answers": "session_id",
     "usage_rollups": "session_id",
     "session_labels": "session_id",
+    "tool_calls": "session_id",
 }
 """The distributed tables and the columns with the session, `sessions` first: the others are placed like it."""
 

@@ -35,7 +35,7 @@ $$;
 
 -- Tables, written by `make schema` from tables.py.
 
-INSERT INTO alembic_version VALUES ('0028');
+INSERT INTO alembic_version VALUES ('0029');
 
 -- sessions
 
@@ -68,6 +68,10 @@ CREATE TABLE sessions (
     project TEXT,
     stated_cost BIGINT,
     stated_models TEXT[],
+    folder TEXT,
+    branch TEXT,
+    git_commit TEXT,
+    cause TEXT,
     CONSTRAINT sessions_pkey PRIMARY KEY (id)
 );
 CREATE INDEX sessions_activity_idx ON sessions (tenant, LEAST(COALESCE(last_at, file_modified_at), updated_at) DESC, id DESC);
@@ -101,6 +105,10 @@ COMMENT ON COLUMN sessions.key_id IS 'key that created the session';
 COMMENT ON COLUMN sessions.project IS 'root of the repository, from the first folder in the messages';
 COMMENT ON COLUMN sessions.stated_cost IS 'last cost of the session in a record of the agent, in nano-dollars';
 COMMENT ON COLUMN sessions.stated_models IS 'models with a part of stated_cost';
+COMMENT ON COLUMN sessions.folder IS 'first working folder in the messages';
+COMMENT ON COLUMN sessions.branch IS 'last Git branch in the messages';
+COMMENT ON COLUMN sessions.git_commit IS 'first Git commit in the messages';
+COMMENT ON COLUMN sessions.cause IS 'what started the first turn: person, schedule or program';
 ALTER TABLE sessions ENABLE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON sessions TO ash_app
     USING (tenant = (SELECT current_setting('ash.tenant')::integer));
@@ -119,6 +127,14 @@ CREATE TABLE session_counters (
     unrecognised BIGINT DEFAULT '0' NOT NULL,
     may_have_chunks BOOLEAN DEFAULT false NOT NULL,
     tenant INTEGER DEFAULT coalesce(nullif(current_setting('ash.tenant', true), '')::integer, 1) NOT NULL,
+    prompts BIGINT DEFAULT '0' NOT NULL,
+    turns BIGINT DEFAULT '0' NOT NULL,
+    active_ms BIGINT DEFAULT '0' NOT NULL,
+    tool_calls BIGINT DEFAULT '0' NOT NULL,
+    tool_failures BIGINT DEFAULT '0' NOT NULL,
+    files_changed BIGINT DEFAULT '0' NOT NULL,
+    lines_added BIGINT DEFAULT '0' NOT NULL,
+    lines_removed BIGINT DEFAULT '0' NOT NULL,
     CONSTRAINT session_counters_pkey PRIMARY KEY (session_id),
     CONSTRAINT session_counters_session_id_fkey FOREIGN KEY(session_id) REFERENCES sessions (id) ON DELETE CASCADE
 )
@@ -129,6 +145,12 @@ COMMENT ON COLUMN session_counters.normalizer_version IS 'version of the normali
 COMMENT ON COLUMN session_counters.errors IS 'number of events of type error and of failed tool results';
 COMMENT ON COLUMN session_counters.unrecognised IS 'number of events of type raw';
 COMMENT ON COLUMN session_counters.may_have_chunks IS 'false: the log has no chunks, and its derived events have no chunk_group';
+COMMENT ON COLUMN session_counters.prompts IS 'number of messages of a person';
+COMMENT ON COLUMN session_counters.turns IS 'number of turns with an answer';
+COMMENT ON COLUMN session_counters.active_ms IS 'time without waiting for a person, in milliseconds';
+COMMENT ON COLUMN session_counters.tool_calls IS 'number of tool calls';
+COMMENT ON COLUMN session_counters.tool_failures IS 'number of tool calls that failed or were denied';
+COMMENT ON COLUMN session_counters.files_changed IS 'number of paths with changes';
 ALTER TABLE session_counters ENABLE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON session_counters TO ash_app
     USING (tenant = (SELECT current_setting('ash.tenant')::integer));
@@ -319,6 +341,45 @@ ALTER TABLE usage_rollups ENABLE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON usage_rollups TO ash_app
     USING (tenant = (SELECT current_setting('ash.tenant')::integer));
 GRANT SELECT, INSERT, UPDATE, DELETE ON usage_rollups TO ash_app;
+
+-- tool_calls
+
+CREATE TABLE tool_calls (
+    session_id UUID NOT NULL,
+    key TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    message_sequence BIGINT,
+    at TIMESTAMP WITH TIME ZONE NOT NULL,
+    turn INTEGER NOT NULL,
+    tool TEXT NOT NULL,
+    mcp_server TEXT NOT NULL,
+    skill TEXT NOT NULL,
+    action TEXT NOT NULL,
+    path TEXT NOT NULL,
+    added INTEGER,
+    removed INTEGER,
+    outcome TEXT NOT NULL,
+    tenant INTEGER DEFAULT coalesce(nullif(current_setting('ash.tenant', true), '')::integer, 1) NOT NULL,
+    CONSTRAINT tool_calls_pkey PRIMARY KEY (session_id, key, number)
+);
+CREATE INDEX tool_calls_path_idx ON tool_calls (tenant, path text_pattern_ops, session_id)
+    WHERE path <> '';
+COMMENT ON COLUMN tool_calls.key IS 'digest of the id of the call';
+COMMENT ON COLUMN tool_calls.number IS '0, 1, 2 … for the files of a call';
+COMMENT ON COLUMN tool_calls.message_sequence IS 'message with the call; null: a posted event, which is never a copy';
+COMMENT ON COLUMN tool_calls.at IS 'time of the call; -infinity: unknown';
+COMMENT ON COLUMN tool_calls.turn IS 'number of the turn in the session';
+COMMENT ON COLUMN tool_calls.mcp_server IS 'empty: not a tool of an MCP server';
+COMMENT ON COLUMN tool_calls.skill IS 'skill that the call loads; empty: none';
+COMMENT ON COLUMN tool_calls.action IS 'read, edit, write, delete or move for a file; shell for a command; empty: other';
+COMMENT ON COLUMN tool_calls.path IS 'empty: no file';
+COMMENT ON COLUMN tool_calls.added IS 'number of added lines; null: unknown';
+COMMENT ON COLUMN tool_calls.removed IS 'number of removed lines; null: unknown';
+COMMENT ON COLUMN tool_calls.outcome IS 'ok, failed or denied; empty: no result';
+ALTER TABLE tool_calls ENABLE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON tool_calls TO ash_app
+    USING (tenant = (SELECT current_setting('ash.tenant')::integer));
+GRANT SELECT, INSERT, UPDATE, DELETE ON tool_calls TO ash_app;
 
 -- session_labels
 
@@ -593,7 +654,13 @@ CREATE VIEW tenant_lineages AS
 SELECT id, lineage FROM sessions
 WHERE tenant = (SELECT current_setting('ash.tenant')::integer);
 
-GRANT SELECT ON alembic_version, events_full, tenant_search, tenant_lineages TO ash_app;
+CREATE VIEW tenant_keys AS
+SELECT id, name FROM keys
+WHERE tenant = (SELECT current_setting('ash.tenant')::integer);
+
+COMMENT ON VIEW tenant_keys IS 'names of keys, without their digests';
+
+GRANT SELECT ON alembic_version, events_full, tenant_search, tenant_lineages, tenant_keys TO ash_app;
 
 -- The tenant of a server without keys
 

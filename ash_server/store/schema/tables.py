@@ -67,6 +67,10 @@ def _usage_kind() -> list[Column[Any]]:
     ]
 
 
+def _counter(name: str, comment: str | None = None) -> Column[Any]:
+    return Column(name, BigInteger, nullable=False, server_default="0", comment=comment)
+
+
 def _usage_counts(type_: type[BigInteger | Numeric[Any]]) -> list[Column[Any]]:
     """Return the columns of counts. Sums are numeric: no count in a record makes them overflow."""
     return [
@@ -138,6 +142,10 @@ sessions = Table(
         comment="last cost of the session in a record of the agent, in nano-dollars",
     ),
     Column("stated_models", ARRAY(Text), comment="models with a part of stated_cost"),
+    Column("folder", Text, comment="first working folder in the messages"),
+    Column("branch", Text, comment="last Git branch in the messages"),
+    Column("git_commit", Text, comment="first Git commit in the messages"),
+    Column("cause", Text, comment="what started the first turn: person, schedule or program"),
     Index(
         "sessions_activity_idx",
         "tenant",
@@ -197,6 +205,14 @@ session_counters = Table(
         comment="false: the log has no chunks, and its derived events have no chunk_group",
     ),
     _tenant_column(),
+    _counter("prompts", "number of messages of a person"),
+    _counter("turns", "number of turns with an answer"),
+    _counter("active_ms", "time without waiting for a person, in milliseconds"),
+    _counter("tool_calls", "number of tool calls"),
+    _counter("tool_failures", "number of tool calls that failed or were denied"),
+    _counter("files_changed", "number of paths with changes"),
+    _counter("lines_added"),
+    _counter("lines_removed"),
     postgresql_with={"fillfactor": 50},
 )
 
@@ -355,6 +371,45 @@ usage_rollups = Table(
     _tenant_column(),
     PrimaryKeyConstraint("session_id", "quarter", *(column.name for column in _usage_kind()), "is_copy"),
     Index("usage_rollups_quarter_idx", "tenant", "quarter"),
+)
+
+# Tool calls and the files they concern, derived with the events. No foreign key, as for messages.
+tool_calls = Table(
+    "tool_calls",
+    metadata,
+    Column("session_id", Uuid, nullable=False),
+    Column("key", Text, nullable=False, comment="digest of the id of the call"),
+    Column("number", Integer, nullable=False, comment="0, 1, 2 … for the files of a call"),
+    Column(
+        "message_sequence",
+        BigInteger,
+        comment="message with the call; null: a posted event, which is never a copy",
+    ),
+    Column("at", Moment, nullable=False, comment="time of the call; -infinity: unknown"),
+    Column("turn", Integer, nullable=False, comment="number of the turn in the session"),
+    Column("tool", Text, nullable=False),
+    Column("mcp_server", Text, nullable=False, comment="empty: not a tool of an MCP server"),
+    Column("skill", Text, nullable=False, comment="skill that the call loads; empty: none"),
+    Column(
+        "action",
+        Text,
+        nullable=False,
+        comment="read, edit, write, delete or move for a file; shell for a command; empty: other",
+    ),
+    Column("path", Text, nullable=False, comment="empty: no file"),
+    Column("added", Integer, comment="number of added lines; null: unknown"),
+    Column("removed", Integer, comment="number of removed lines; null: unknown"),
+    Column("outcome", Text, nullable=False, comment="ok, failed or denied; empty: no result"),
+    _tenant_column(),
+    PrimaryKeyConstraint("session_id", "key", "number"),
+    Index(
+        "tool_calls_path_idx",
+        "tenant",
+        "path",
+        "session_id",
+        postgresql_ops={"path": "text_pattern_ops"},
+        postgresql_where=text("path <> ''"),
+    ),
 )
 
 # What people set in Ash, apart from what the agent wrote: a row only for sessions with labels.
