@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from ash_shared.parsing.changes.hunks import Action, CallFacts, FileChange, Hunk
-from ash_shared.parsing.changes.line_diff import diff_lines, lines_of, split_pair
+from ash_shared.parsing.changes.hunks import MAX_LINE, Action, CallFacts, FileChange, Hunk
+from ash_shared.parsing.changes.line_diff import MAX_COMPARED, MAX_EDITS, diff_lines, lines_of, split_pair
 from ash_shared.parsing.changes.patches import (
     has_blocks,
     is_patch,
@@ -42,6 +42,7 @@ _CONTENT = (
 )
 _LISTS = ("edits", "ReplacementChunks", "replacements", "edit", "multiStrReplace", "strReplace", "applyPatch")
 _COMMANDS = ("command", "cmd", "CommandLine", "commands", "script")
+_REPEATS = ("replace_all", "replaceAll", "AllowMultiple")
 _WRAPPERS = ("success", "filediff")
 _VERBS: dict[str, Action] = {
     "add": "write",
@@ -179,16 +180,21 @@ def _reported(structured: Any, requested: list[FileChange]) -> list[FileChange]:
     return _reported_by(structured, requested)
 
 
-_REPORT = re.compile(r"^\[diff_block_start\]\n(.*?)^\[diff_block_end\]", re.MULTILINE | re.DOTALL)
+_CREATED = re.compile(r"\b(?:new file|created file|file created)\b", re.IGNORECASE)
+_MAX_NOTE = 1000
+"""Characters at the beginning of a result, which may say that the file is new."""
+_REPORT_BEGIN, _REPORT_END = "[diff_block_start]\n", "[diff_block_end]"
 
 
 def _in_report(text: str, requested: list[FileChange]) -> list[FileChange]:
-    """Return the changes in the text that Antigravity's tools return."""
-    match = _REPORT.search(text)
-    if match is None or len(requested) != 1:
+    """Return the changes that the text of a result states: Antigravity's contain a diff."""
+    if len(requested) != 1:
         return []
-    hunks = read_hunks(match[1])
-    return [requested[0]._replace(hunks=hunks, is_partial=False)] if hunks else []
+    begin, end = text.find(_REPORT_BEGIN), text.find(_REPORT_END)
+    hunks = read_hunks(text[begin + len(_REPORT_BEGIN) : end]) if 0 <= begin < end else ()
+    if hunks:
+        return [requested[0]._replace(hunks=hunks, is_partial=False)]
+    return [_as_new(requested[0])] if _CREATED.search(text, 0, _MAX_NOTE) else []
 
 
 def _reported_by(structured: Any, requested: list[FileChange]) -> list[FileChange]:
@@ -196,16 +202,29 @@ def _reported_by(structured: Any, requested: list[FileChange]) -> list[FileChang
     hunks = _structured_hunks(_field(structured, ("structuredPatch",), list))
     if hunks and path:
         return [FileChange(path, "edit", hunks)]
-    is_new = _text(structured, ("type",)) == "create"
-    if is_new and path:
+    if _is_new(structured):
         content = _text(structured, ("content",))
-        return [] if content is None else [_new_file(path, content)]
+        return (
+            list(map(_as_new, requested)) if content is None or path is None else [_new_file(path, content)]
+        )
     by_path = _field(structured, ("changes",), (dict, list))
     files = _field(structured, ("files",), list)
     if by_path is not None or files is not None:
         changes = _listed(by_path if by_path is not None else files)
         return [change for change in changes if change.hunks]
     return _reported_patch(structured, path, requested)
+
+
+def _is_new(structured: Any) -> bool:
+    """True if a result states that its file did not exist before."""
+    is_update = _field(structured, ("is_file_update",), bool)
+    return is_update is False or _text(structured, ("type",)) == "create"
+
+
+def _as_new(change: FileChange) -> FileChange:
+    if change.action != "write" or len(change.hunks) != 1:
+        return change
+    return change._replace(hunks=(Hunk(0, 1, change.hunks[0].lines),), is_partial=False)
 
 
 def _reported_patch(structured: Any, path: str | None, requested: list[FileChange]) -> list[FileChange]:
@@ -223,7 +242,7 @@ def _reported_patch(structured: Any, path: str | None, requested: list[FileChang
             else [FileChange(path, "edit", _replacement(before, after))]
         )
     is_needed = not any(change.hunks for change in requested)
-    hunks = signed_lines(patch) if patch is not None and is_needed else ()
+    hunks = signed_lines(patch, _text(structured, ("afterFullFileContent",))) if patch and is_needed else ()
     return [FileChange(path, "edit", hunks)] if hunks else []
 
 
@@ -234,7 +253,8 @@ def _structured_hunks(values: list[Any] | None) -> tuple[Hunk, ...]:
 def _is_hunk(value: Any) -> bool:
     starts = (_field(value, (name,), int) for name in ("oldStart", "newStart"))
     lines = _field(value, ("lines",), list)
-    return all(start is not None for start in starts) and all(isinstance(line, str) for line in lines or ())
+    is_placed = all(start is not None and 0 <= start <= MAX_LINE for start in starts)
+    return is_placed and all(isinstance(line, str) for line in lines or ())
 
 
 def _structured_hunk(value: Mapping[str, Any]) -> Hunk:
@@ -257,6 +277,7 @@ def _requested(call_input: Any, action: Action) -> list[FileChange]:
         return read_patch(patch) if is_patch(patch) else []
     parts = _field(call_input, _LISTS, (list, dict))
     if parts is None:
+        action = _VERBS.get(_text(call_input, ("type",)) or "", action)
         return [] if path is None else [_one(call_input, path, action)]
     return _of_parts(parts if isinstance(parts, list) else _inner(parts), path, action)
 
@@ -269,10 +290,11 @@ def _inner(parts: dict[str, Any]) -> list[Any]:
 def _of_parts(parts: list[Any], path: str | None, action: Action) -> list[FileChange]:
     """Return the changes of a list of edits, one per file."""
     files: dict[str, list[FileChange]] = {}
-    for part in parts:
+    for number, part in enumerate(parts):
         place = _path(part) or path
         if place is not None and isinstance(part, dict):
-            files.setdefault(place, []).append(_one(part, place, action))
+            change = _one(part, place, action, compares=number < MAX_COMPARED)
+            files.setdefault(place, []).append(change)
     return [_joined(path, changes) for path, changes in files.items()]
 
 
@@ -289,68 +311,94 @@ def _listed(changes: dict[str, Any] | list[Any]) -> list[FileChange]:
         paired = [(_path(change), change) for change in changes]
     else:
         paired = [(_path(change) or path, change) for path, change in changes.items()]
-    return [_one_listed(change, path) for path, change in paired if path]
+    return [
+        _one_listed(change, path, compares=number < MAX_COMPARED)
+        for number, (path, change) in enumerate(paired)
+        if path
+    ]
 
 
-def _one_listed(change: Any, path: str) -> FileChange:
+def _one_listed(change: Any, path: str, *, compares: bool) -> FileChange:
     if isinstance(change, str):
         return FileChange(path, "edit", read_hunks(change))
     kind = _field(change, ("kind", "type"), (str, dict))
     verb = kind if isinstance(kind, str) else _text(kind, ("type",))
-    return _one(change, path, _VERBS.get(verb or "", "edit"))
+    listed = _one(change, path, _VERBS.get(verb or "", "edit"), compares=compares)
+    return _as_new(listed) if verb == "add" else listed
 
 
-def _one(value: Any, path: str, action: Action) -> FileChange:
+def _one(value: Any, path: str, action: Action, *, compares: bool = True) -> FileChange:
     """Return the change of one file, from the first form of it that the value has."""
     new_path = _text(value, _NEW_PATHS)
+    change = _of_patch(value, path, action) or _of_texts(value, path, action, compares=compares)
+    return change._replace(new_path=new_path) if new_path is not None else change
+
+
+def _of_patch(value: Any, path: str, action: Action) -> FileChange | None:
+    """Return the change that a patch or blocks describe; None without them."""
     patch, content = _text(value, _PATCHES), _text(value, _CONTENT)
-    if action == "delete":
-        return FileChange(path, "delete", _signed("-", content), None, content is None)
-    if action == "move":
-        return FileChange(path, "move", (), new_path, new_path is None)
     if patch is not None and is_patch(patch):
-        return FileChange(path, action, read_hunks(patch), new_path)
+        return FileChange(path, action, read_hunks(patch))
     blocks = next((text for text in (patch, content) if text is not None and has_blocks(text)), None)
     if action == "edit" and blocks is not None:
-        return FileChange(path, action, read_blocks(blocks), new_path)
-    return _of_texts(value, path, action, content)._replace(new_path=new_path)
+        return FileChange(path, action, read_blocks(blocks))
+    if action == "write" and content is None and patch is not None:
+        return FileChange(path, action, signed_lines(patch), None, True)
+    return None
 
 
-def _of_texts(value: Any, path: str, action: Action, content: str | None) -> FileChange:
+def _of_texts(value: Any, path: str, action: Action, *, compares: bool) -> FileChange:
+    content = _text(value, _CONTENT)
+    if action == "delete":
+        lines = tuple(f"-{line}" for line in lines_of(content or ""))
+        return FileChange(path, action, (Hunk(1, 0, lines),) if lines else (), None, content is None)
+    if action == "move":
+        return FileChange(path, action, ())
+    if action == "edit":
+        return _of_edit(value, path, content, compares=compares)
+    hunks = _added(_text(value, _AFTER) if content is None else content)
+    return FileChange(path, "edit", hunks) if _appends(value) else FileChange(path, action, hunks, None, True)
+
+
+def _appends(value: Any) -> bool:
+    return "append" in (_text(value, ("mode",)), _text(value, ("command",)))
+
+
+def _of_edit(value: Any, path: str, content: str | None, *, compares: bool) -> FileChange:
     before, after = _text(value, _BEFORE), _text(value, _AFTER)
     inserted = _inserted(value)
     if inserted:
-        return FileChange(path, action, inserted)
-    if before is not None and action == "edit":
-        is_repeated = any(
-            _field(value, (name,), bool) for name in ("replace_all", "replaceAll", "AllowMultiple")
+        return FileChange(path, "edit", inserted)
+    if _appends(value):
+        return FileChange(path, "edit", _added(after if content is None else content))
+    if before is not None:
+        is_repeated = any(_field(value, (name,), bool) for name in _REPEATS)
+        return FileChange(
+            path, "edit", _replacement(before, after or "", compares=compares), None, is_repeated
         )
-        return FileChange(path, action, _replacement(before, after or ""), None, is_repeated)
-    if action == "write" or (content is not None and before is None):
-        return FileChange(path, action, _signed("+", content if content is not None else after), None, True)
-    return FileChange(path, action, (), None, True)
+    return FileChange(path, "edit", _added(content), None, True)
 
 
 def _inserted(value: Any) -> tuple[Hunk, ...]:
     line = _field(value, ("insert_line", "insertLine"), int)
     text = _text(value, ("insert_text", "insertText", "new_str", "new_text"))
-    if line is None or text is None or line < 0:
+    if line is None or text is None or not 0 <= line <= MAX_LINE:
         return ()
     return (Hunk(line, line + 1, tuple(f"+{each}" for each in lines_of(text))),)
 
 
-def _replacement(before: str, after: str) -> tuple[Hunk, ...]:
+def _replacement(before: str, after: str, *, compares: bool = True) -> tuple[Hunk, ...]:
     old, new = split_pair(before, after)
-    return () if before == after else (Hunk(None, None, tuple(diff_lines(old, new))),)
+    lines = diff_lines(old, new, max_edits=MAX_EDITS if compares else 0)
+    return () if before == after else (Hunk(None, None, tuple(lines)),)
 
 
-def _signed(sign: str, text: str | None) -> tuple[Hunk, ...]:
-    return () if not text else (Hunk(None, None, tuple(f"{sign}{line}" for line in lines_of(text))),)
+def _added(text: str | None) -> tuple[Hunk, ...]:
+    return () if not text else (Hunk(None, None, tuple(f"+{line}" for line in lines_of(text))),)
 
 
 def _new_file(path: str, content: str) -> FileChange:
-    hunks = tuple(Hunk(0, 1, hunk.lines) for hunk in _signed("+", content))
-    return FileChange(path, "write", hunks)
+    return _as_new(FileChange(path, "write", _added(content), None, True))
 
 
 # Reads and commands

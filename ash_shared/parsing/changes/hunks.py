@@ -3,6 +3,9 @@
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
+MAX_LINE = 999_999_999
+"""Numbers of lines above it are not believed."""
+
 Action = Literal["edit", "write", "delete", "move"]
 
 

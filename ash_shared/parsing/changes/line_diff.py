@@ -5,6 +5,8 @@ from itertools import takewhile
 
 MAX_EDITS = 200
 """Texts with more changed lines are compared only at their beginnings and ends."""
+MAX_COMPARED = 100
+"""Replacements of one call that are compared line by line; others only at their beginnings and ends."""
 
 
 def lines_of(text: str) -> list[str]:
@@ -20,12 +22,13 @@ def split_pair(old: str, new: str) -> tuple[list[str], list[str]]:
     return old.split("\n"), new.split("\n")
 
 
-def diff_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
-    """Yield all lines of both texts with their signs."""
+def diff_lines(old: Sequence[str], new: Sequence[str], max_edits: int = MAX_EDITS) -> Iterator[str]:
+    """Yield all lines of both texts with their signs; with more than `max_edits`, those between the first and the last
+    change as removed and added."""
     start = _common_length(old, new)
     end = _common_length(old[start:][::-1], new[start:][::-1])
     yield from (f" {line}" for line in old[:start])
-    yield from _diff_middle(old[start : len(old) - end], new[start : len(new) - end])
+    yield from _diff_middle(old[start : len(old) - end], new[start : len(new) - end], max_edits)
     yield from (f" {line}" for line in old[len(old) - end :])
 
 
@@ -33,8 +36,8 @@ def _common_length(old: Sequence[str], new: Sequence[str]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
 
 
-def _diff_middle(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
-    matches = _matches(old, new) if old and new else []
+def _diff_middle(old: Sequence[str], new: Sequence[str], max_edits: int) -> Iterator[str]:
+    matches = _matches(old, new, max_edits) if old and new else []
     old_place = new_place = 0
     for old_match, new_match in [*matches, (len(old), len(new))]:
         yield from (f"-{line}" for line in old[old_place:old_match])
@@ -43,14 +46,15 @@ def _diff_middle(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
         old_place, new_place = old_match + 1, new_match + 1
 
 
-def _matches(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the indices of equal lines by the algorithm of Myers; none if there are more than `MAX_EDITS` edits."""
+def _matches(old: Sequence[str], new: Sequence[str], max_edits: int) -> list[tuple[int, int]]:
+    """Return the indices of equal lines by the algorithm of Myers; none if there are more edits."""
     furthest = {1: 0}
     history: list[dict[int, int]] = []
-    for edits in range(min(len(old) + len(new), MAX_EDITS) + 1):
+    for edits in range(min(len(old) + len(new), max_edits) + 1):
         history.append(dict(furthest))
         for diagonal in range(-edits, edits + 1, 2):
-            x = _step(furthest, diagonal, edits)
+            is_added = _is_added(furthest, diagonal, edits)
+            x = furthest[diagonal + 1] if is_added else furthest[diagonal - 1] + 1
             while x < len(old) and x - diagonal < len(new) and old[x] == new[x - diagonal]:
                 x += 1
             furthest[diagonal] = x
@@ -59,19 +63,18 @@ def _matches(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
     return []
 
 
-def _step(furthest: dict[int, int], diagonal: int, edits: int) -> int:
-    """Return the place after the next edit on a diagonal: an added line, or else a removed one."""
-    is_added = diagonal == -edits or (diagonal != edits and furthest[diagonal - 1] < furthest[diagonal + 1])
-    return furthest[diagonal + 1] if is_added else furthest[diagonal - 1] + 1
+def _is_added(furthest: dict[int, int], diagonal: int, edits: int) -> bool:
+    """True if the last edit of the furthest path on a diagonal is an added line."""
+    if abs(diagonal) == edits:
+        return diagonal == -edits
+    return furthest[diagonal - 1] < furthest[diagonal + 1]
 
 
 def _trace(history: list[dict[int, int]], x: int, y: int) -> list[tuple[int, int]]:
     matches = []
     for edits in range(len(history) - 1, -1, -1):
         furthest, diagonal = history[edits], x - y
-        is_added = diagonal == -edits or (
-            diagonal != edits and furthest[diagonal - 1] < furthest[diagonal + 1]
-        )
+        is_added = _is_added(furthest, diagonal, edits)
         previous = diagonal + 1 if is_added else diagonal - 1
         before = furthest.get(previous, 0)
         start = (before if is_added else before + 1) if edits else 0

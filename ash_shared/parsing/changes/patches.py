@@ -4,9 +4,10 @@ REPLACE. Models write them by hand, so numbers may be wrong."""
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain, repeat
 
 from ash_shared.parsing.changes.hunks import Action, FileChange, Hunk
-from ash_shared.parsing.changes.line_diff import diff_lines, lines_of
+from ash_shared.parsing.changes.line_diff import MAX_COMPARED, MAX_EDITS, diff_lines, lines_of
 
 _IS_PATCH = re.compile(r"^(?:@@|\*\*\* (?:Begin|Add|Update|Delete) |[-+]{3} |diff --)", re.MULTILINE)
 _NUMBERS = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
@@ -33,12 +34,22 @@ def read_hunks(text: str) -> tuple[Hunk, ...]:
     return tuple(hunk for change in read_patch(text, "file") for hunk in change.hunks)
 
 
-def signed_lines(text: str) -> tuple[Hunk, ...]:
-    """Return a text as one hunk if each line begins with its sign, as Cursor reports changes; otherwise nothing."""
+def signed_lines(text: str, after: str | None = None) -> tuple[Hunk, ...]:
+    """Return a text as one hunk if each line begins with its sign; otherwise nothing.
+
+    Cursor may write a space after each sign; `after` is the file after the change, which tells.
+    """
     lines = lines_of(text)
     if not lines or not all(_ROW.match(line) for line in lines):
         return ()
+    if after is not None and not _has_added(after, lines) and all(line[1:2] in ("", " ") for line in lines):
+        lines = [line[:1] + line[2:] for line in lines]
     return (Hunk(None, None, tuple(line or " " for line in lines)),)
+
+
+def _has_added(after: str, lines: list[str]) -> bool:
+    known = set(lines_of(after))
+    return all(line[1:] in known for line in lines if line[:1] == "+")
 
 
 _BLOCK_MARKS = (
@@ -56,8 +67,11 @@ def has_blocks(text: str) -> bool:
 
 def read_blocks(text: str) -> tuple[Hunk, ...]:
     """Return the hunks of blocks of SEARCH and REPLACE, as in the tools of Cline and Mistral Vibe."""
+    limits = chain(repeat(MAX_EDITS, MAX_COMPARED), repeat(0))
     return tuple(
-        Hunk(None, None, tuple(diff_lines(old, new))) for old, new in _blocks(lines_of(text)) if old != new
+        Hunk(None, None, tuple(diff_lines(old, new, limit)))
+        for (old, new), limit in zip(_blocks(lines_of(text)), limits, strict=False)
+        if old != new
     )
 
 
@@ -133,8 +147,8 @@ class _PatchReader:
         self._open_hunk(_OpenHunk(int(old_start), int(new_start), int(old_count), int(new_count)))
 
     def _open_hunk(self, hunk: _OpenHunk) -> None:
-        self._hunk = hunk
         self._file().hunks.append(hunk)
+        self._hunk = hunk
 
     def patched(self, action: Action, path: str) -> None:
         """Begin a file of `apply_patch`; its hunks need no heading."""
