@@ -19,7 +19,7 @@ from ash_server.store.usage import reports
 OWNED_BY_SERVER = {"alembic_version", "tenants", "keys", "sign_ins", "audit", "budgets", "budget_notices"}
 """Tables without a tenant: the role of statements on sessions has no rights, except to read the version."""
 
-VIEWS = {"events_full", "tenant_search", "tenant_lineages", "tenant_keys"}
+VIEWS = {"events_full", "tenant_search", "tenant_lineages", "tenant_keys", "tenant_files"}
 
 OF_ALL_TENANTS = {drift.SQL.count_drift, index.SQL.count_pending_events, reports.SQL.count_models}
 """Figures of `/metrics`, without ids and texts."""

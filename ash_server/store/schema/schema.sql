@@ -35,7 +35,7 @@ $$;
 
 -- Tables, written by `make schema` from tables.py.
 
-INSERT INTO alembic_version VALUES ('0029');
+INSERT INTO alembic_version VALUES ('0030');
 
 -- sessions
 
@@ -75,13 +75,26 @@ CREATE TABLE sessions (
     CONSTRAINT sessions_pkey PRIMARY KEY (id)
 );
 CREATE INDEX sessions_activity_idx ON sessions (tenant, LEAST(COALESCE(last_at, file_modified_at), updated_at) DESC, id DESC);
+CREATE INDEX sessions_branch_idx ON sessions (tenant, branch)
+    WHERE branch IS NOT NULL;
+CREATE INDEX sessions_cause_idx ON sessions (tenant, cause)
+    WHERE cause IS NOT NULL;
 CREATE INDEX sessions_changes_idx ON sessions (tenant, updated_at);
+CREATE INDEX sessions_duration_idx ON sessions (tenant, COALESCE(last_at - first_at, '00:00:00'::interval) DESC, id DESC);
 CREATE INDEX sessions_external_id_idx ON sessions (external_id text_pattern_ops);
+CREATE INDEX sessions_key_idx ON sessions (tenant, key_id)
+    WHERE key_id IS NOT NULL;
 CREATE INDEX sessions_lineage_idx ON sessions USING gin (lineage);
+CREATE INDEX sessions_machine_idx ON sessions (tenant, machine)
+    WHERE machine IS NOT NULL;
 CREATE INDEX sessions_parent_idx ON sessions (parent_id)
     WHERE parent_id IS NOT NULL;
 CREATE INDEX sessions_path_idx ON sessions (path)
     WHERE path IS NOT NULL;
+CREATE INDEX sessions_project_idx ON sessions (tenant, project, folder)
+    WHERE project IS NOT NULL;
+CREATE INDEX sessions_source_idx ON sessions (tenant, source);
+CREATE INDEX sessions_start_idx ON sessions (tenant, COALESCE(first_at, LEAST(file_modified_at, created_at)) DESC, id DESC);
 CREATE INDEX sessions_unidentified_idx ON sessions (provider_session_id)
     WHERE lineage IS NULL AND path IS NULL;
 COMMENT ON COLUMN sessions.parent_id IS 'id of the parent session, which may be deleted or not stored yet';
@@ -139,6 +152,7 @@ CREATE TABLE session_counters (
     CONSTRAINT session_counters_session_id_fkey FOREIGN KEY(session_id) REFERENCES sessions (id) ON DELETE CASCADE
 )
  WITH (fillfactor = 50);
+CREATE INDEX session_counters_errors_idx ON session_counters (tenant, errors DESC, session_id DESC);
 COMMENT ON COLUMN session_counters.normalizer_state IS 'state of the normaliser, as JSON; null: the initial state';
 COMMENT ON COLUMN session_counters.last_dropped_sequence IS 'last event dropped by a rebuild; the log starts with the next one';
 COMMENT ON COLUMN session_counters.normalizer_version IS 'version of the normaliser that derived the events; null: none derived yet';
@@ -323,6 +337,7 @@ CREATE TABLE usage_rollups (
     tenant INTEGER DEFAULT coalesce(nullif(current_setting('ash.tenant', true), '')::integer, 1) NOT NULL,
     CONSTRAINT usage_rollups_pkey PRIMARY KEY (session_id, quarter, model, service_tier, speed, region, agent_id, cause, is_request, band, is_copy)
 );
+CREATE INDEX usage_rollups_model_idx ON usage_rollups (tenant, model, session_id);
 CREATE INDEX usage_rollups_quarter_idx ON usage_rollups (tenant, quarter);
 COMMENT ON COLUMN usage_rollups.quarter IS 'start of a quarter of an hour; -infinity: unknown';
 COMMENT ON COLUMN usage_rollups.service_tier IS 'empty: standard';
@@ -362,8 +377,11 @@ CREATE TABLE tool_calls (
     tenant INTEGER DEFAULT coalesce(nullif(current_setting('ash.tenant', true), '')::integer, 1) NOT NULL,
     CONSTRAINT tool_calls_pkey PRIMARY KEY (session_id, key, number)
 );
+CREATE INDEX tool_calls_path_end_idx ON tool_calls (tenant, reverse(path) text_pattern_ops, session_id)
+    WHERE path <> '';
 CREATE INDEX tool_calls_path_idx ON tool_calls (tenant, path text_pattern_ops, session_id)
     WHERE path <> '';
+CREATE INDEX tool_calls_tool_idx ON tool_calls (tenant, tool, session_id);
 COMMENT ON COLUMN tool_calls.key IS 'digest of the id of the call';
 COMMENT ON COLUMN tool_calls.number IS '0, 1, 2 … for the files of a call';
 COMMENT ON COLUMN tool_calls.message_sequence IS 'message with the call; null: a posted event, which is never a copy';
@@ -658,9 +676,13 @@ CREATE VIEW tenant_keys AS
 SELECT id, name FROM keys
 WHERE tenant = (SELECT current_setting('ash.tenant')::integer);
 
+CREATE VIEW tenant_files AS
+SELECT session_id, path, action, outcome FROM tool_calls
+WHERE path <> '' AND tenant = (SELECT current_setting('ash.tenant')::integer);
+
 COMMENT ON VIEW tenant_keys IS 'names of keys, without their digests';
 
-GRANT SELECT ON alembic_version, events_full, tenant_search, tenant_lineages, tenant_keys TO ash_app;
+GRANT SELECT ON alembic_version, events_full, tenant_search, tenant_lineages, tenant_keys, tenant_files TO ash_app;
 
 -- The tenant of a server without keys
 

@@ -152,6 +152,26 @@ sessions = Table(
         text("LEAST(COALESCE(last_at, file_modified_at), updated_at) DESC"),
         text("id DESC"),
     ),
+    Index(
+        "sessions_start_idx",
+        "tenant",
+        text("COALESCE(first_at, LEAST(file_modified_at, created_at)) DESC"),
+        text("id DESC"),
+    ),
+    Index(
+        "sessions_duration_idx",
+        "tenant",
+        text("COALESCE(last_at - first_at, '00:00:00'::interval) DESC"),
+        text("id DESC"),
+    ),
+    Index("sessions_source_idx", "tenant", "source"),
+    Index(
+        "sessions_project_idx", "tenant", "project", "folder", postgresql_where=text("project IS NOT NULL")
+    ),
+    Index("sessions_branch_idx", "tenant", "branch", postgresql_where=text("branch IS NOT NULL")),
+    Index("sessions_machine_idx", "tenant", "machine", postgresql_where=text("machine IS NOT NULL")),
+    Index("sessions_key_idx", "tenant", "key_id", postgresql_where=text("key_id IS NOT NULL")),
+    Index("sessions_cause_idx", "tenant", "cause", postgresql_where=text("cause IS NOT NULL")),
     Index("sessions_changes_idx", "tenant", "updated_at"),
     Index("sessions_external_id_idx", "external_id", postgresql_ops={"external_id": "text_pattern_ops"}),
     Index("sessions_lineage_idx", "lineage", postgresql_using="gin"),
@@ -163,7 +183,7 @@ sessions = Table(
     ),
 )
 
-# Separate from `sessions` and without further indexes: every append updates the row, as a HOT update.
+# Separate from `sessions`: every append updates the row, as a HOT update unless it adds errors.
 session_counters = Table(
     "session_counters",
     metadata,
@@ -213,6 +233,7 @@ session_counters = Table(
     _counter("files_changed", "number of paths with changes"),
     _counter("lines_added"),
     _counter("lines_removed"),
+    Index("session_counters_errors_idx", "tenant", text("errors DESC"), text("session_id DESC")),
     postgresql_with={"fillfactor": 50},
 )
 
@@ -371,6 +392,7 @@ usage_rollups = Table(
     _tenant_column(),
     PrimaryKeyConstraint("session_id", "quarter", *(column.name for column in _usage_kind()), "is_copy"),
     Index("usage_rollups_quarter_idx", "tenant", "quarter"),
+    Index("usage_rollups_model_idx", "tenant", "model", "session_id"),
 )
 
 # Tool calls and the files they concern, derived with the events. No foreign key, as for messages.
@@ -408,6 +430,15 @@ tool_calls = Table(
         "path",
         "session_id",
         postgresql_ops={"path": "text_pattern_ops"},
+        postgresql_where=text("path <> ''"),
+    ),
+    Index("tool_calls_tool_idx", "tenant", "tool", "session_id"),
+    Index(
+        "tool_calls_path_end_idx",
+        "tenant",
+        func.reverse(text("path")).label("path_end"),
+        "session_id",
+        postgresql_ops={"path_end": "text_pattern_ops"},
         postgresql_where=text("path <> ''"),
     ),
 )
