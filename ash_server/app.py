@@ -40,6 +40,7 @@ from ash_server.api.sessions.end import EndController
 from ash_server.api.sessions.events import EventController
 from ash_server.api.sessions.export import ExportController
 from ash_server.api.sessions.item_counts import ItemCountController
+from ash_server.api.sessions.labels import LabelController, TagController
 from ash_server.api.sessions.messages import MessageController
 from ash_server.api.sessions.projections import ProjectionController
 from ash_server.api.sessions.session_search import SessionSearchController
@@ -66,6 +67,8 @@ from ash_shared.conversation.cli_result import ExecutionResponse
 
 _CONTROLLERS = (
     SessionController,
+    LabelController,
+    TagController,
     SessionStreamController,
     MessageController,
     StandardMessageController,

@@ -11,7 +11,7 @@ depends_on = None
 _TENANT = "coalesce(nullif(current_setting('ash.tenant', true), '')::integer, 1)"
 _CURRENT = "(SELECT current_setting('ash.tenant')::integer)"
 
-# Citus requires it for new shards and changes of them in one transaction.
+# Citus requires it for new shards and their changes in one transaction.
 _SEQUENTIAL = "SET LOCAL citus.multi_shard_modify_mode = 'sequential'"
 
 # In a Citus cluster, the new table is placed like the sessions, before its foreign key.

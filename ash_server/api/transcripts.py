@@ -19,7 +19,7 @@ from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.guards.access import record
 from ash_server.api.http.openapi.operations import WITHOUT_NUL, documents
 from ash_server.api.http.problems import WRITE_ERRORS, error_responses
-from ash_server.api.sessions.sessions import Machine, creator_of, without_prompt
+from ash_server.api.sessions.sessions import Machine, creator_of, without_content
 from ash_server.errors import NulByte, SessionNotFound
 from ash_server.store.prepare import Source, line_id
 from ash_server.store.sessions import session_id_for
@@ -181,7 +181,7 @@ class TranscriptController(Controller):
         if completed.parent is not None:
             parent_id = session_id_for(completed.source, completed.parent, store.tenant)
             await sessions.set_parent(session_id, parent_id, completed.parent)
-        return without_prompt(request, await sessions.get(session_id))
+        return without_content(request, await sessions.get(session_id))
 
 
 async def _complete(store: InjectedStore, session_id: UUID, completed: CompletedTranscript) -> None:

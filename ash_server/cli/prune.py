@@ -59,7 +59,9 @@ async def _select(store: Store, until: datetime, source: str | None) -> list[Ses
     found: dict[object, Session] = {}
     after: str | None = None
     while True:
-        page = await store.sessions.list_sessions(until=until, source=source, after=after, limit=1000)
+        page = await store.sessions.list_sessions(
+            until=until, source=source, after=after, limit=1000, archived="include"
+        )
         found |= {session.id: session for session in page.sessions}
         if page.next_after is None:
             break

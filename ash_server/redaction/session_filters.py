@@ -36,7 +36,12 @@ def _match_text(q: str) -> Match:
     part = q.lower()
 
     def match(session: Session, _: Iterable[str]) -> bool:
-        texts = (redact_name(session.title or ""), redact(session.external_id or ""))
+        labels = session.labels
+        texts = (
+            redact_name(session.title or ""),
+            redact(session.external_id or ""),
+            *(map(redact, (*labels.tags, labels.note)) if labels else ()),
+        )
         return part in "\n".join(filter(None, texts)).lower() or str(session.id).startswith(part)
 
     return match

@@ -71,8 +71,9 @@ class AuditEntry(AshModel):
     key_prefix: Omittable[str] = Field(default=ABSENT, alias="keyPrefix")
     """The first characters of the key."""
     action: str
-    """`session.create`, `session.delete`, `session.export`, `message.delete`, `key.create`, `key.revoke`, `sign_in`,
-    `sign_out`, `sign_in.refused`, `budget.set`, `budget.delete`, `webhook.delivered` or `webhook.failed`."""
+    """`session.create`, `session.rename`, `session.label`, `session.delete`, `session.export`, `message.delete`,
+    `key.create`, `key.revoke`, `sign_in`, `sign_out`, `sign_in.refused`, `budget.set`, `budget.delete`,
+    `webhook.delivered` or `webhook.failed`."""
     target: Omittable[str] = ABSENT
     """The id of the session, key or budget, `SESSION/SEQUENCE` of a message, or the address of a refused client."""
     count: Omittable[int] = ABSENT

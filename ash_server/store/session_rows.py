@@ -8,7 +8,7 @@ import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack
 from uuid import UUID
 
 import msgspec
@@ -44,6 +44,10 @@ SQL = statements(
 )
 
 
+Archived = Literal["exclude", "only", "include"]
+"""Whether a list contains archived sessions."""
+
+
 class TreeSession(NamedTuple):
     """A session, or a subagent's session at any depth."""
 
@@ -62,7 +66,7 @@ class SessionFilter(TypedDict, total=False):
     """100 by default, at most 1,000."""
     source: str | None
     q: str | None
-    """Text in the title or external id, in any case, or the beginning of the id."""
+    """Text in the title, external id, tags or note, in any case, or the beginning of the id."""
     parent_id: UUID | None
     provider_session_id: str | None
     """The provider's session id in the last message that names one."""
@@ -79,12 +83,23 @@ class SessionFilter(TypedDict, total=False):
     """The agent's working folder or a folder above it, by path or only by name."""
     reference: str | None
     """Only sessions that `find_sessions` returns for this reference."""
+    tags: Sequence[str] | None
+    """Only sessions with all of these tags."""
+    starred: bool | None
+    archived: Archived | None
+    """`exclude` by default, but `include` for a list of named sessions: with an external id or its beginning, a
+    parent, a provider's session id or a reference."""
     redact: bool
     """Compare parts of texts with redacted texts, so that a prefix of a secret finds nothing."""
 
 
+_NAMES = ("reference", "external_id", "external_id_prefix", "parent_id", "provider_session_id")
+"""Filters that name sessions."""
+
+_ARCHIVED: Mapping[Archived, bool | None] = {"exclude": False, "only": True, "include": None}
+
 _TEXT_FILTERS = ("source", "q", "provider_session_id", "external_id", "external_id_prefix", "project")
-_NO_FILTERS = dict.fromkeys((*_TEXT_FILTERS, "parent_id", "since", "until", "errors"))
+_NO_FILTERS = dict.fromkeys((*_TEXT_FILTERS, "parent_id", "since", "until", "errors", "starred"))
 
 
 async def get_session(conn: AsyncConnection, session_id: UUID) -> Session:
@@ -117,7 +132,7 @@ async def list_sessions(conn: AsyncConnection, **filters: Unpack[SessionFilter])
     reference = filters.get("reference")
     referenced = None if reference is None else await find_sessions(conn, reference)
     ids = None if referenced is None else [session.id for session in referenced]
-    params = {**_NO_FILTERS, **filters, **position, **patterns, "ids": ids}
+    params = {**_NO_FILTERS, **filters, **position, **patterns, **_label_params(filters), "ids": ids}
     matches = redacted_match(filters) if filters.get("redact") else None
     if matches is None:
         return _to_page(await fetch_sessions(conn, SQL.list_sessions, params), limit)
@@ -196,6 +211,18 @@ async def _read_heads(conn: AsyncConnection, session_ids: Sequence[UUID]) -> dic
     for session_id, text in await (await conn.execute(SQL.read_heads, [session_ids])).fetchall():
         heads.setdefault(session_id, []).append(text)
     return heads
+
+
+def _label_params(filters: SessionFilter) -> dict[str, Any]:
+    """Return the parameters for labels. Raises InvalidParameter, NulByte, InvalidUtf8."""
+    tags = list(filters.get("tags") or ())
+    for tag in tags:
+        check_text(tag, "tag")
+    is_named = any(filters.get(name) is not None for name in _NAMES)
+    archived = filters.get("archived") or ("include" if is_named else "exclude")
+    if archived not in _ARCHIVED:
+        raise InvalidParameter(f"archived is one of {', '.join(_ARCHIVED)}")
+    return {"tags": tags or None, "archived": _ARCHIVED[archived]}
 
 
 def _id_prefix(q: str | None) -> str | None:
@@ -292,12 +319,17 @@ def _without_missing(row: DictRow, stored: Collection[UUID]) -> DictRow:
     return row
 
 
+_LABELS = ("starred", "archived", "tags", "note")
+
 _METADATA_COLUMNS = {"sessionId": "provider_session_id", "cliVersion": "client_version"}
 
 
 def _to_session(row: DictRow) -> Session:
     present = {name: value for name, value in row.items() if value is not None}
     derived = {key: present[name] for key, name in _METADATA_COLUMNS.items() if name in present}
+    labels = {name: present.pop(name) for name in _LABELS if name in present}
+    if labels:
+        present["labels"] = labels
     return Session.model_validate(
         {**present, "metadata": {**derived, **msgspec.json.decode(row["metadata"])}}
     )

@@ -10,8 +10,9 @@ SELECT
     errors AS error_count, unrecognised AS unrecognised_count,
     project, folder, branch, git_commit AS commit, machine, key_id, cause,
     normalizer_version >= {facts_version} AS has_facts, prompts AS prompt_count, turns AS turn_count, active_ms,
-    tool_calls AS tool_call_count, tool_failures AS tool_failure_count, files_changed, lines_added, lines_removed
-FROM sessions JOIN session_counters ON session_id = id
+    tool_calls AS tool_call_count, tool_failures AS tool_failure_count, files_changed, lines_added, lines_removed,
+    starred, archived, tags, note
+FROM sessions JOIN session_counters ON session_id = id LEFT JOIN session_labels USING (session_id)
 
 -- name: get_session
 -- One session.
@@ -60,7 +61,13 @@ WHERE ({active_at}, id) < (%(active_at)s::timestamptz, %(id)s::uuid)
       SELECT FROM messages
       WHERE session_id = sessions.id AND sequence <= {max_project_lines}
         AND left(content, {max_project_characters}) ~ %(folder)s))
-  AND (%(q)s::text IS NULL OR strpos(lower(concat_ws(E'\n', title, external_id)), lower(%(q)s)) > 0
+  AND (%(tags)s::text[] IS NULL OR id IN (SELECT session_id FROM session_labels WHERE tags @> %(tags)s))
+  AND (%(starred)s::bool IS NOT TRUE OR id IN (SELECT session_id FROM session_labels WHERE starred))
+  AND (%(starred)s::bool IS DISTINCT FROM false OR starred IS NOT TRUE)
+  AND (%(archived)s::bool IS NOT TRUE OR id IN (SELECT session_id FROM session_labels WHERE archived))
+  AND (%(archived)s::bool IS DISTINCT FROM false OR archived IS NOT TRUE)
+  AND (%(q)s::text IS NULL
+    OR strpos(lower(concat_ws(E'\n', title, external_id, array_to_string(tags, E'\n'), note)), lower(%(q)s)) > 0
     OR starts_with(id::text, %(id_prefix)s::text))
 ORDER BY {active_at} DESC, id DESC
 LIMIT %(limit)s

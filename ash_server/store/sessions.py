@@ -4,6 +4,7 @@ Functions accept a connection in autocommit mode (`connections.pool.open_pool`);
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple, Self, TypedDict, Unpack
 from uuid import UUID, uuid5
@@ -26,6 +27,14 @@ from ash_server.store.borrowed import Resource, change, change_session, read, wr
 from ash_server.store.connections.pool import change_row, one_transaction
 from ash_server.store.connections.replication import has_reached
 from ash_server.store.connections.tenants import DEFAULT, Tenant, tenant_of
+from ash_server.store.labels import (
+    LabelChanges,
+    Labels,
+    get_labels,
+    list_tags,
+    set_labels,
+    update_labels,
+)
 from ash_server.store.session_facts import FROM_PERSON, FROM_TOOL, RENAMED, UNNAMED, shorten
 from ash_server.store.session_rows import (
     existing_ids,
@@ -265,14 +274,19 @@ async def set_parent(
 async def recreate_session(
     conn: AsyncConnection, session_id: UUID, *, source: str, external_id: str
 ) -> Session:
-    """Replace the session by an empty one with the same id, parent and metadata, and the title set by a person.
+    """Replace the session by an empty one with the same id, parent, metadata and labels, and the title set by a person.
 
     Two transactions: if the second fails, the session is deleted. Raises SessionNotFound.
     """
     fields = await get_writer_fields(conn, session_id)
+    labels = await get_labels(conn, session_id)
     await delete_session(conn, session_id)
     named: SessionFields = {**fields, "source": source, "external_id": external_id}
-    return (await create_session(conn, **named)).session
+    created = (await create_session(conn, **named)).session
+    if labels == Labels():
+        return created
+    await set_labels(conn, session_id, labels)
+    return await get_session(conn, session_id)
 
 
 def session_id_for(source: str, external_id: str, tenant: Tenant = DEFAULT) -> UUID:
@@ -356,6 +370,8 @@ class SessionStore(Resource):
     list_changed = read(recent_sessions)
     find = read(find_sessions)
     update = change_session(update_session)
+    list_tags = read(list_tags)
+    _update_labels = change_session(update_labels)
     set_file_time = change(set_file_time)
     set_agent = change(set_agent)
     set_tool_title = change(set_tool_title)
@@ -365,11 +381,23 @@ class SessionStore(Resource):
     lacks_final_newline = read(lacks_final_newline)
     set_lacks_final_newline = change(set_lacks_final_newline)
 
+    async def update_labels(self, session_id: UUID, **changes: Unpack[LabelChanges]) -> Session:
+        """Change labels; `archived` also those of the sessions of subagents, at any depth.
+
+        Raises SessionNotFound, InvalidParameter, NulByte, InvalidUtf8.
+        """
+        session = await self._update_labels(session_id, **changes)
+        subagents = set(await self.list_tree(session_id)) - {session_id} if "archived" in changes else set()
+        for id in subagents:
+            with suppress(SessionNotFound):  # deleted meanwhile
+                await self._update_labels(id, archived=changes["archived"])
+        return session
+
     async def list_all(self) -> AsyncGenerator[Session, None]:
         """Yield every session, most recent activity first."""
         after: str | None = None
         while True:
-            page = await self.list_sessions(after=after, limit=1000)
+            page = await self.list_sessions(after=after, limit=1000, archived="include")
             for session in page.sessions:
                 yield session
             if page.next_after is None:

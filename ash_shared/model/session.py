@@ -24,6 +24,18 @@ class SessionLabels(AshModel):
     """Markdown; empty without a note."""
 
 
+class Tag(AshModel):
+    name: str
+    sessions: int
+    """Number of sessions with the tag that are not archived."""
+
+
+class TagList(AshModel):
+    """Tags, most used first."""
+
+    tags: list[Tag]
+
+
 class Session(AshModel):
     """A conversation, without its messages."""
 

@@ -139,9 +139,14 @@ async def use_sessions(store: Store) -> None:
     await store.sessions.set_parent(child.id, parent.id, parent.external_id)
     assert set(await store.sessions.list_tree(parent.id)) == {parent.id, child.id}
     await store.sessions.update(parent.id, title="renamed", metadata={"a": 1})
+    for labels in ({"tags": ["new"], "archived": True}, {"tags": [], "archived": False}, {"starred": True}):
+        await store.sessions.update_labels(parent.id, **labels)
+    await store.sessions.update_labels(child.id, note="kept")
+    assert [tag.name for tag in (await store.sessions.list_tags()).tags] == []
     await store.messages.append(parent.id, ['{"cwd":"/work"}'])
     project = {"project": "/work", "redact": True}
-    for filters in ({"q": "renamed"}, project, {"errors": False}, {"parent_id": parent.id}):
+    labelled = {"tags": ["new"], "starred": True, "archived": "only"}
+    for filters in (labelled, {"q": "renamed"}, project, {"errors": False}, {"parent_id": parent.id}):
         await store.sessions.list_sessions(**filters)
     assert {each async for each in store.sessions.list_ids()} == {parent.id, child.id}
     for reference in (str(parent.external_id), str(parent.id)[:8], "nobody"):

@@ -19,7 +19,9 @@ from ash_server.api.http.parameters import ExpectedSequence, PageCursor
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.api.http.redaction import compared, is_redacted
 from ash_server.errors import NulByte, SequenceMismatch, SessionNotFound, TooDeep
+from ash_server.store.labels import MAX_TAG
 from ash_server.store.prepare import Source
+from ash_server.store.session_rows import Archived
 from ash_server.store.sessions import MAX_MACHINE, Creator, SessionChanges
 from ash_server.store.text import ONE_LINE
 from ash_shared.model.base import ABSENT
@@ -59,7 +61,7 @@ NamePart = Annotated[
     QueryParameter(
         min_length=1,
         pattern=ONE_LINE,
-        description="Only sessions with this text in the title or external id, or at the start of the id.",
+        description="Only sessions with this text in the title, external id, tags or note, or at the start of the id.",
     ),
 ]
 Project = Annotated[
@@ -126,6 +128,23 @@ Until = Annotated[
 WithErrors = Annotated[
     bool | None,
     QueryParameter(description="Only sessions with errors (`true`) or without errors (`false`)."),
+]
+OnlyTag = Annotated[
+    str | None,
+    QueryParameter(
+        min_length=1, max_length=MAX_TAG, pattern=ONE_LINE, description="Only sessions with this tag."
+    ),
+]
+Starred = Annotated[
+    bool | None,
+    QueryParameter(description="Only sessions with a star (`true`) or without one (`false`)."),
+]
+WithArchived = Annotated[
+    Archived | None,
+    QueryParameter(
+        description="Whether the list contains archived sessions. `exclude` by default, but `include` for a list that "
+        "names sessions: by `reference`, `externalId`, `externalIdPrefix`, `parentId` or `providerSessionId`."
+    ),
 ]
 
 WithUsage = Annotated[
@@ -220,7 +239,7 @@ class SessionController(Controller):
         )
         if created:
             await record(request, "session.create", session.id)
-        return Response(without_prompt(request, session), status_code=201 if created else 200)
+        return Response(without_content(request, session), status_code=201 if created else 200)
 
     @get(
         operation_id="listSessions",
@@ -246,6 +265,9 @@ class SessionController(Controller):
         errors: WithErrors = None,
         project: Project = None,
         reference: Reference = None,
+        tag: OnlyTag = None,
+        starred: Starred = None,
+        archived: WithArchived = None,
         usage: WithUsage = False,
     ) -> SessionPage:
         """List sessions.
@@ -253,7 +275,7 @@ class SessionController(Controller):
         Sessions are sorted by most recent activity: by `lastAt`, the latest timestamp of a message. If no
         message has a timestamp, the modification time of the imported file (`fileModifiedAt`) is used, or the
         time when the last message was stored. To get the next page, pass `nextAfter` as `after`. The cursor
-        is opaque, and absent on the last page.
+        is opaque, and absent on the last page. Archived sessions are left out by default.
         """
         scope = request.scope
         page = await reader(
@@ -271,6 +293,9 @@ class SessionController(Controller):
                 errors=errors,
                 project=project,
                 reference=compared(scope, reference),
+                tags=[compared(scope, tag)] if tag else None,
+                starred=starred,
+                archived=archived,
                 redact=is_redacted(scope),
             )
         )
@@ -302,7 +327,10 @@ class SessionController(Controller):
         """Rename a session or replace its metadata."""
         patch = decode_body((await read_body(request, JSON)).text, _decode_patch)
         check_metadata_depth(patch.metadata)
-        return without_prompt(request, await store.sessions.update(session_id, **_changes(patch)))
+        session = await store.sessions.update(session_id, **_changes(patch))
+        if patch.title is not UNSET:
+            await record(request, "session.rename", session_id)
+        return without_content(request, session)
 
     @delete(
         "/{session_id:uuid}",
@@ -326,9 +354,11 @@ class SessionController(Controller):
         await record(request, "session.delete", session_id)
 
 
-def without_prompt(request: Request[Any, Any, Any], session: Session) -> Session:
-    """Return the session; without the prompt, a text of a message, if the key has no scope `read`."""
-    return session if may_read(request.scope) else session.model_copy(update={"prompt": ABSENT})
+def without_content(request: Request[Any, Any, Any], session: Session) -> Session:
+    """Return the session; without the prompt, a text of a message, and labels if the key has no scope `read`."""
+    if may_read(request.scope):
+        return session
+    return session.model_copy(update={"prompt": ABSENT, "labels": ABSENT})
 
 
 def _changes(patch: SessionPatch) -> SessionChanges:

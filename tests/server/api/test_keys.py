@@ -568,6 +568,8 @@ def seconds_to_wait(limit: RateLimit, key: UUID, now: float) -> int:
 async def test_audit_lists_what_keys_did(keyed_client: AsyncClient, red: Team, blue: Team) -> None:
     headers = bearer(red.keys["all"])
     created = (await keyed_client.post("/api/sessions", json={}, headers=headers)).json()["id"]
+    for path, body in (("", {"title": "a"}), ("", {"metadata": {}}), ("/labels", {"starred": True})):
+        await keyed_client.patch(f"/api/sessions/{created}{path}", json=body, headers=headers)
     await keyed_client.post(f"/api/sessions/{created}/messages", json=[{"content": "a"}] * 2, headers=headers)
     await keyed_client.delete(f"/api/sessions/{created}/messages/1", headers=headers)
     await keyed_client.delete(f"/api/sessions/{created}/messages/1", headers=headers)
@@ -577,7 +579,7 @@ async def test_audit_lists_what_keys_did(keyed_client: AsyncClient, red: Team, b
     for address in (f"/api/sessions/{blue.session_id}/export", f"/sessions/{blue.session_id}.md"):
         assert (await keyed_client.get(address, headers=headers)).status_code == 404
     await keyed_client.delete(f"/api/sessions/{created}", headers=headers)
-    page = (await keyed_client.get("/api/audit", params={"limit": 6}, headers=headers)).json()
+    page = (await keyed_client.get("/api/audit", params={"limit": 8}, headers=headers)).json()
     rest = await keyed_client.get("/api/audit", params={"before": page["nextBefore"]}, headers=headers)
 
     assert [(each["action"], each["target"], each["key"]) for each in page["audit"]] == [
@@ -586,6 +588,8 @@ async def test_audit_lists_what_keys_did(keyed_client: AsyncClient, red: Team, b
         ("session.export", created, "all"),
         ("message.delete", f"{created}/2", "all"),
         ("message.delete", f"{created}/1", "all"),
+        ("session.label", created, "all"),
+        ("session.rename", created, "all"),
         ("session.create", created, "all"),
     ]
     assert {each["tenant"] for each in rest.json()["audit"]} == {"red"}

@@ -22,6 +22,7 @@ DIGITS = "31415926535897932384626433832795"
 TOKEN = f"xoxb-{DIGITS[:10]}-{DIGITS[10:]}"
 AWS_KEY = "wJalr/XUtnFEMI/K7MDENG/bPxRfiCYEXAMPLE12"
 PASSWORD = "correct-horse.battery"
+AWS_TEXT = f"aws_secret_access_key={AWS_KEY}"
 URL = f"redis://cache:{PASSWORD}@db.example/0"
 
 WHOLE, PARTS, NOT_A_TEXT = "compared as a whole", "parts are compared", "not compared with a stored text"
@@ -30,8 +31,9 @@ DECISIONS = {
         "q": PARTS,
         "externalIdPrefix": PARTS,
         "project": PARTS,
-        **dict.fromkeys(("source", "providerSessionId", "externalId", "reference"), WHOLE),
+        **dict.fromkeys(("source", "providerSessionId", "externalId", "reference", "tag"), WHOLE),
         **dict.fromkeys(("after", "limit", "parentId", "since", "until", "errors", "usage"), NOT_A_TEXT),
+        **dict.fromkeys(("starred", "archived"), NOT_A_TEXT),
     },
     "search": {
         "q": PARTS,
@@ -172,6 +174,7 @@ async def client(store: Store) -> AsyncIterator[AsyncClient]:
     session = await store.sessions.create(
         source="claude", external_id=f"{TOKEN}/{URL}", title=f"Use {TOKEN} at {URL}"
     )
+    await store.sessions.update_labels(session.id, tags=[TOKEN, f"at {URL}"], note=f"Rotate {AWS_TEXT}")
     await store.messages.append(session.id, [json.dumps(line) for line in LINES])
     app = create_app(Settings(secret=SECRET), database_url=store.url)
     async with app_client(app) as client:
@@ -217,6 +220,9 @@ def attacks() -> Iterator[Attack]:
         for parameter in ("q", "externalIdPrefix", "externalId", "reference"):
             yield Attack("/api/sessions", parameter, before, secret)
     yield Attack("/api/sessions", "q", "Use ", TOKEN)
+    yield Attack("/api/sessions", "q", "", AWS_KEY)
+    yield Attack("/api/sessions", "tag", "", TOKEN)
+    yield Attack("/api/sessions", "tag", "at redis://cache:", PASSWORD)
     yield Attack("/api/sessions", "project", "", TOKEN)
     yield Attack("/api/sessions", "project", "/home/ada/", TOKEN)
     yield Attack("/api/sessions", "providerSessionId", "", TOKEN)
@@ -258,10 +264,11 @@ async def test_redacted_texts_are_found(client: AsyncClient) -> None:
         await finds(client, f"{session}/search", q="configure"),
         await finds(client, "/api/sessions", q="[redacted: slack"),
         await finds(client, "/api/sessions", q="use ["),
+        await finds(client, "/api/sessions", q="rotate aws"),
         await finds(client, "/api/sessions", externalIdPrefix="xoxb"),
     ]
 
-    assert matches == [True, True, False, False, False]
+    assert matches == [True, True, False, False, True, False]
 
 
 async def test_pages_are_full_whatever_is_left_out(client: AsyncClient, store: Store) -> None:

@@ -295,6 +295,7 @@ def test_hand_read_bodies_are_documented() -> None:
     assert bodies == {
         "createSession": ["application/json"],
         "updateSession": ["application/json"],
+        "updateLabels": ["application/json"],
         "appendMessages": ["application/json", "application/x-ndjson", "text/plain"],
         "claimTranscript": ["application/json"],
         "compareMessages": ["application/json"],

@@ -77,6 +77,7 @@ async def fill(store: Store) -> UUID:
     lines = [json.dumps({"type": "stream_event", "event": each}) for each in stream]
     await store.messages.append(imported.session_id, [*lines, '{"type": "holo", "message": 1}'])
     await store.search.index_pending()
+    await store.sessions.update_labels(imported.session_id, starred=True)
     return imported.session_id
 
 
