@@ -27,7 +27,7 @@ FROM (
         CASE WHEN %(by_agent)b::bool THEN {agent} END AS group_agent,
         CASE WHEN %(by_key)b::bool THEN key_id END AS group_key,
         CASE WHEN %(by_agent_id)b::bool THEN usage_rollups.agent_id END AS group_agent_id,
-        CASE WHEN %(by_cause)b::bool THEN cause END AS group_cause, answers, input_tokens, cache_read_tokens,
+        CASE WHEN %(by_cause)b::bool THEN usage_rollups.cause END AS group_cause, answers, input_tokens, cache_read_tokens,
         cache_write_5m_tokens, cache_write_1h_tokens, output_tokens, reasoning_tokens, web_searches, reported_cost,
         reported_answers, reported_answers > 0 AS is_reported, reported_answers < answers AS is_unreported
     FROM usage_rollups JOIN sessions ON id = session_id
