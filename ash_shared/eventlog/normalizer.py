@@ -36,7 +36,7 @@ from ash_shared.records import steps
 from ash_shared.records.inherited import next_own_ordinal
 from ash_shared.records.json_text import RawMessage
 
-NORMALIZER_VERSION = 9
+NORMALIZER_VERSION = 10
 """Raised whenever stored lines give other events or usage than before: `ash reindex` derives them again."""
 
 FIRST_LINES = 50

@@ -153,6 +153,7 @@ CREATE TABLE session_counters (
 )
  WITH (fillfactor = 50);
 CREATE INDEX session_counters_errors_idx ON session_counters (tenant, errors DESC, session_id DESC);
+CREATE INDEX session_counters_version_idx ON session_counters (normalizer_version);
 COMMENT ON COLUMN session_counters.normalizer_state IS 'state of the normaliser, as JSON; null: the initial state';
 COMMENT ON COLUMN session_counters.last_dropped_sequence IS 'last event dropped by a rebuild; the log starts with the next one';
 COMMENT ON COLUMN session_counters.normalizer_version IS 'version of the normaliser that derived the events; null: none derived yet';

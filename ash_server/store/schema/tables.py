@@ -234,6 +234,7 @@ session_counters = Table(
     _counter("lines_added"),
     _counter("lines_removed"),
     Index("session_counters_errors_idx", "tenant", text("errors DESC"), text("session_id DESC")),
+    Index("session_counters_version_idx", "normalizer_version"),
     postgresql_with={"fillfactor": 50},
 )
 
