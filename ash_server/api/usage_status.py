@@ -1,7 +1,6 @@
 """The costs that the status line of Claude Code shows."""
 
-from datetime import UTC, datetime, timedelta
-from functools import partial
+from datetime import UTC, datetime
 from typing import Annotated
 
 from litestar import Controller, get
@@ -13,18 +12,13 @@ from pydantic import Field
 from ash_server.api.http.dependencies import InjectedReader
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.redaction import compared
-from ash_server.prices import Prices
 from ash_server.prices.errors import PricesError
-from ash_server.store import Store
 from ash_server.store.text import ONE_LINE
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.usage.report import UsageBlock, UsageCounts, UsageRow
 
 _YEAR_10000 = 253_402_300_800
 """Seconds since 1970."""
-
-_RECENT = timedelta(days=2)
-"""Blocks begin with a request and last five hours, so earlier usage hardly moves the active one."""
 
 
 class BlockUsage(UsageCounts):
@@ -83,22 +77,16 @@ class UsageStatusController(Controller):
         Returns the usage of a session, of today and of the active five-hour block, as `ash statusline` shows them.
         """
         prices = await state.prices.get()
-        now = datetime.now(UTC)
-        start = now.replace(hour=0, minute=0) if since is None else datetime.fromtimestamp(since, UTC)
+        start = _today() if since is None else datetime.fromtimestamp(since, UTC)
         name = compared(scope, session)
-        return await reader(lambda store: _read_status(store, prices, name, start, now))
+        figures = await reader(lambda store: store.usage.figures(name, start, prices=prices))
+        row = figures.block
+        block = _to_block(row, row.window) if row is not None and row.window is not None else None
+        return UsageStatus(session=figures.session, today=figures.today, block=block)
 
 
-async def _read_status(
-    store: Store, prices: Prices, session: str | None, start: datetime, now: datetime
-) -> UsageStatus:
-    report = partial(store.usage.report, prices=prices)
-    matches = [] if session is None else await store.sessions.find(session)
-    own = await report(by=(), session=matches[0].id) if len(matches) == 1 else None
-    today = await report(by=(), since=start)
-    blocks = await report(by=("block",), since=now - _RECENT)
-    active = [_to_block(row, row.window) for row in blocks.rows if row.window and row.window.is_active]
-    return UsageStatus(session=own and own.totals, today=today.totals, block=active[0] if active else None)
+def _today() -> datetime:
+    return datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def _to_block(row: UsageRow, window: UsageBlock) -> BlockUsage:

@@ -17,7 +17,7 @@ from ash_server.store import Store
 from ash_server.store.keys import Key
 from ash_server.store.text import check_text
 from ash_server.store.usage.budgets import StoredBudget
-from ash_server.store.usage.reports import zone_of
+from ash_server.store.usage.zones import zone_of
 from ash_shared.model.usage.budgets import (
     MAX_BUDGET_USD,
     MIN_BUDGET_USD,

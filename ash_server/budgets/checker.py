@@ -18,7 +18,7 @@ from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_server.store.connections.tenants import Tenant
 from ash_server.store.usage.budgets import Notice
-from ash_server.store.usage.reports import zone_of
+from ash_server.store.usage.zones import zone_of
 from ash_server.tasks import BackgroundTask
 from ash_shared.model.usage.costs import NANO_DOLLARS
 

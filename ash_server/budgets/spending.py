@@ -9,5 +9,5 @@ from ash_shared.model.usage.costs import NANO_DOLLARS
 
 async def spent_nano_usd(store: Store, budget: StoredBudget, start: datetime) -> int:
     """Return the cost since the start of the budget's period: as reported, or else at API prices."""
-    report = await store.usage.report(by=(), since=start, project=budget.project or None)
-    return round((report.totals.cost_usd or 0) * NANO_DOLLARS)
+    usage = await store.usage.sum_since(start, project=budget.project or None)
+    return round((usage.cost_usd or 0) * NANO_DOLLARS)

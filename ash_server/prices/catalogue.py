@@ -38,6 +38,9 @@ class Catalogue(NamedTuple):
         return PricedModel(OWN, info) if info else None
 
 
+EMPTY = Catalogue({}, OwnPrices({}), "")
+
+
 def read_catalogue(override: Path | None, updated: Path | None) -> Catalogue:
     """Raises PricesError."""
     package = version(PACKAGE)

@@ -58,6 +58,13 @@ class Prices:
 
         return cls(read_catalogue(override, updated))
 
+    @classmethod
+    def none(cls) -> Self:
+        """Return prices of no model."""
+        from ash_server.prices.catalogue import EMPTY
+
+        return cls(EMPTY)
+
     @property
     def revision(self) -> str:
         """The version of genai-prices or the date of an update, and a digest of one's own prices."""
@@ -86,11 +93,6 @@ class Prices:
                 else cost._replace(reason="several_requests")
             )
         return cost
-
-    def extra_thresholds(self, source: str, model: str | None) -> tuple[int, ...]:
-        """Return the thresholds of the model that BANDS does not contain: sums by band do not decide them."""
-        models = [each for each in self._find(source, model) if each] if model else []
-        return tuple(sorted({start for each in models for start in each.thresholds} - set(BANDS)))
 
     def changes(
         self, models: Iterable[tuple[str, str | None]], since: datetime, until: datetime

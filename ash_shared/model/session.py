@@ -166,6 +166,8 @@ class SessionPage(AshModel):
     sessions: list[Session]
     next_after: Omittable[str] = Field(default=ABSENT, alias="nextAfter")
     """Opaque cursor; absent on the last page."""
+    prices_error: Omittable[str] = Field(default=ABSENT, alias="pricesError")
+    """Why the usage has no costs at API prices: a file of prices is invalid."""
 
 
 def active_at(session: Session) -> datetime:

@@ -1,23 +1,15 @@
 """Compare the costs that agents state for whole sessions with the costs of their answers."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from ash_shared.model.usage.costs import NANO_DOLLARS
 from ash_shared.model.usage.report import DifferenceReason, UsageReport, UsageRow
-from ash_shared.projections.usage_report import (
-    ReportOptions,
-    UsageItem,
-    ancestors_of,
-    build_usage_report,
-    to_dollars,
-)
+from ash_shared.projections.usage_report import UsageItem, ancestors_of, sum_items, to_dollars
 
 CENT = 0.01
 """Dollars. Smaller differences need no reason."""
-
-_TOTALS_ONLY = ReportOptions((), "UTC", UTC, datetime.min.replace(tzinfo=UTC))
 
 
 class StatedCost(NamedTuple):
@@ -58,9 +50,9 @@ def _with_stated(
     if row.session is None or row.session.id not in stated:
         return row
     total, items = stated[row.session.id], trees[row.session.id]
-    counts = build_usage_report(items, _TOTALS_ONLY).totals
-    cost = None if counts.cost_usd is None else round(counts.cost_usd * 1_000_000_000)
-    is_higher = total.cost - (cost or 0) > CENT * 1_000_000_000
+    counts = sum_items(items)
+    cost = None if counts.cost_usd is None else round(counts.cost_usd * NANO_DOLLARS)
+    is_higher = total.cost - (cost or 0) > CENT * NANO_DOLLARS
     reason = _reason(total, items, has_unpriced=counts.unpriced_answers > 0) if is_higher else None
     return row.model_copy(
         update={

@@ -52,7 +52,7 @@ class UsageItem(Struct, frozen=True, kw_only=True):
 
 
 class ReportOptions(NamedTuple):
-    """What a report shows."""
+    """The dimensions, time and costs of a report."""
 
     by: Sequence[Dimension]
     timezone: str
@@ -66,6 +66,7 @@ class ReportOptions(NamedTuple):
 
 
 M = TypeVar("M", bound=UnpricedModel)
+_Id = TypeVar("_Id", str, UUID)
 
 _Key: TypeAlias = tuple[str, ...]
 """A value for each dimension."""
@@ -129,12 +130,10 @@ def build_usage_report(
     options: ReportOptions,
     *,
     activity: Iterable[datetime] = (),
-    parents: Mapping[str, str] | None = None,
 ) -> UsageReport:
     """Return the report of these items.
 
-    `activity` are earlier quarters of an hour with an answer, so that a filter by time does not move blocks. `parents`
-    are the sessions that started subagents, by the session of the subagent.
+    `activity` are earlier quarters of an hour with an answer, so that a filter by time does not move blocks.
     """
     items = list(items)
     blocks = _blocks(items, activity, options)
@@ -146,9 +145,8 @@ def build_usage_report(
             rows.setdefault(labels.of(item), _Sum()).add(item)
     keys = _sorted(rows, options)
     kept = _limited(keys, options)
-    trees = _trees(rows, parents or {}) if tuple(options.by) == ("session",) else {}
     return UsageReport(
-        rows=[_to_row(key, rows[key], options, blocks, trees.get(key)) for key in kept],
+        rows=[_to_row(key, rows[key], options, blocks) for key in kept],
         totals=UsageCounts(**total.fields(options.cost)),
         by=list(options.by),
         timezone=options.timezone,
@@ -160,6 +158,13 @@ def build_usage_report(
     )
 
 
+def sum_items(items: Iterable[UsageItem], cost: CostMode = "auto") -> UsageCounts:
+    total = _Sum()
+    for item in items:
+        total.add(item)
+    return UsageCounts(**total.fields(cost))
+
+
 def add_sessions(report: UsageReport, sessions: Mapping[UUID, UsageSession]) -> UsageReport:
     """Return the report with these sessions in its rows instead of their ids."""
     return report.model_copy(update={"rows": [_with_session(row, sessions) for row in report.rows]})
@@ -168,6 +173,33 @@ def add_sessions(report: UsageReport, sessions: Mapping[UUID, UsageSession]) -> 
 def _with_session(row: UsageRow, sessions: Mapping[UUID, UsageSession]) -> UsageRow:
     known = None if row.session is None else sessions.get(row.session.id)
     return row if known is None else row.model_copy(update={"session": known})
+
+
+def add_subagents(report: UsageReport, items: Iterable[UsageItem], parents: Mapping[str, str]) -> UsageReport:
+    """Return a report by session with the totals of sessions and their subagents, at any depth.
+
+    `items` are the items of the report, `parents` the sessions that started subagents, by the session of the subagent.
+    """
+    related = parents.keys() | set(parents.values())
+    own, trees = dict[str, _Sum](), dict[str, _Sum]()
+    for item in items:
+        if (session := item.values["session"]) in related:
+            own.setdefault(session, _Sum()).add(item)
+    for session, total in own.items():
+        for ancestor in ancestors_of(session, parents):
+            trees.setdefault(ancestor, _Sum()).merge(total)
+    for session in trees.keys() & own.keys():
+        trees[session].merge(own[session])
+    return report.model_copy(
+        update={"rows": [_with_subagents(row, trees, report.cost) for row in report.rows]}
+    )
+
+
+def _with_subagents(row: UsageRow, trees: Mapping[str, _Sum], mode: CostMode) -> UsageRow:
+    tree = None if row.session is None else trees.get(str(row.session.id))
+    if tree is None:
+        return row
+    return row.model_copy(update={"with_subagents": UsageCounts(**tree.fields(mode))})
 
 
 def to_dollars(nano_dollars: int | None) -> float | None:
@@ -322,9 +354,7 @@ _ORDERS = {True: _by_time, False: _by_cost}
 """The order of the values of a dimension; True: of time."""
 
 
-def _to_row(
-    key: _Key, row: _Sum, options: ReportOptions, blocks: Blocks | None, tree: _Sum | None
-) -> UsageRow:
+def _to_row(key: _Key, row: _Sum, options: ReportOptions, blocks: Blocks | None) -> UsageRow:
     fields = row.fields(options.cost)
     values: dict[str, Any] = dict(zip(options.by, key, strict=True))
     if "session" in values:
@@ -332,29 +362,12 @@ def _to_row(
         values["difference_usd"] = to_dollars(row.difference)
     if blocks is not None and row.first is not None:
         values |= blocks.fields(row.first, row.tokens, fields["cost_usd"])
-    if tree is not None:
-        values["with_subagents"] = UsageCounts(**tree.fields(options.cost))
     return UsageRow(**fields, **values)
 
 
-def _trees(rows: Mapping[_Key, _Sum], parents: Mapping[str, str]) -> dict[_Key, _Sum]:
-    """Return the sums of sessions with their subagents at any depth, for sessions that have some."""
-    trees = dict[_Key, _Sum]()
-    for (session,), row in rows.items():
-        for ancestor in ancestors_of(session, parents):
-            key = (ancestor,)
-            if key not in rows:
-                continue
-            if key not in trees:
-                trees[key] = _Sum()
-                trees[key].merge(rows[key])
-            trees[key].merge(row)
-    return trees
-
-
-def ancestors_of(session: str, parents: Mapping[str, str]) -> list[str]:
-    """Return the parents at any depth. They may form a circle, since a parent need not exist."""
-    ancestors: list[str] = []
+def ancestors_of(session: _Id, parents: Mapping[_Id, _Id]) -> list[_Id]:
+    """Return the parents at any depth, the nearest first. They may form a circle, since a parent need not exist."""
+    ancestors: list[_Id] = []
     passed = {session}
     while (parent := parents.get(session)) is not None and parent not in passed:
         ancestors.append(parent)

@@ -304,7 +304,7 @@ async def use_usage(store: Store) -> None:
     await store.messages.append(agent, [json.dumps(total)])
     report = await store.usage.report(by=["session"], session=parent)
     assert {row.stated_cost_usd for row in report.rows} >= {9}
-    assert (await store.usage.list_answers(parent)).answers != []
+    await use_figures(store, parent)
     page = await store.usage.add_to(await store.sessions.list_sessions(parent_id=parent))
     assert {session.id for session in page.sessions if session.usage} == {agent, last}
     await store.sessions.delete(parent)
@@ -312,6 +312,12 @@ async def use_usage(store: Store) -> None:
         groups = await read_groups(conn, UsageFilter(by=["session"], sessions=[copy]))
     assert {group.session_id for group in groups} == {copy}
     assert sum(group.input_tokens for group in groups) == 40_000
+
+
+async def use_figures(store: Store, session: UUID) -> None:
+    assert (await store.usage.list_answers(session)).answers != []
+    assert (await store.usage.figures(str(session), datetime.now(UTC))).session is not None
+    assert (await store.usage.sum_since(datetime.now(UTC))).answers >= 0
 
 
 async def append_answers(

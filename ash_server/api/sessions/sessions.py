@@ -301,8 +301,7 @@ class SessionController(Controller):
         )
         if not usage:
             return page
-        prices = await state.prices.get()
-        return await reader(lambda store: store.usage.add_to(page, prices=prices))
+        return await reader(lambda store: store.usage.add_to(page, files=state.prices))
 
     @get(
         "/{session_id:uuid}",

@@ -17,7 +17,7 @@ from ash_server.cli.sessions import parse_moment, read_project
 from ash_server.cli.usage.table import print_report
 from ash_server.cli.usage.zones import local_zone_name
 from ash_server.errors import InvalidParameter
-from ash_server.store.usage.reports import zone_of
+from ash_server.store.usage.zones import zone_of
 from ash_shared.model.usage.budgets import BudgetPage
 from ash_shared.model.usage.report import DIMENSIONS, MAX_DIMENSIONS, CostMode, Dimension, UsageReport
 from ash_shared.projections.usage_csv import to_csv

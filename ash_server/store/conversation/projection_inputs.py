@@ -19,7 +19,8 @@ from ash_server.store.conversation.subagent_spending import read_total_spending
 from ash_server.store.log.events import StoredEvent, check_cursor, get_open_turn
 from ash_server.store.message_pages import StoredMessage, list_messages
 from ash_server.store.session_rows import TreeSession, get_session, get_tree
-from ash_server.store.usage.reports import default_prices, read_session_usage
+from ash_server.store.usage.reports import default_prices
+from ash_server.store.usage.session_usage import read_session_usage
 from ash_shared.eventlog import Event
 from ash_shared.model.event_types import CHUNKS, types_where
 from ash_shared.model.message import StandardMessage

@@ -4,7 +4,7 @@ Groups differ in everything that prices depend on, so the cost of each is comput
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 from uuid import UUID
@@ -15,6 +15,7 @@ from psycopg.rows import args_row
 from ash_server.store.session_rows import existing_ids
 from ash_server.store.statements import statements
 from ash_server.store.text import check_text
+from ash_server.store.usage.trees import find_roots, read_subagents, top_of
 from ash_shared.eventlog import NORMALIZER_VERSION
 
 SQL = statements(__file__)
@@ -24,7 +25,7 @@ GroupKey: TypeAlias = Literal["session", "project", "machine", "agent", "key", "
 
 
 class UsageFilter(NamedTuple):
-    """What to sum, and how to group it. None: everything."""
+    """Conditions and groups of a sum. None: no condition."""
 
     by: Collection[GroupKey] = ()
     """Fields of the groups; the others are None."""
@@ -59,6 +60,8 @@ class UsageGroup(NamedTuple):
     """The start of the period; None without periods, or if the time is unknown."""
     quarter: datetime | None
     """The start of its first quarter of an hour; None if the time is unknown."""
+    last_quarter: datetime | None
+    """The start of its last quarter of an hour."""
     source: str
     model: str | None
     service_tier: str | None
@@ -111,9 +114,12 @@ async def read_groups(conn: AsyncConnection, usage: UsageFilter) -> list[UsageGr
         return await cursor.fetchall()
 
 
-async def count_sessions_without_facts(conn: AsyncConnection) -> int:
-    """Return the number of sessions of earlier versions, which `ash reindex` derives again."""
-    row = await (await conn.execute(SQL.count_without_facts, [NORMALIZER_VERSION])).fetchone()
+async def count_sessions_without_facts(
+    conn: AsyncConnection, sessions: Collection[UUID] | None = None
+) -> int:
+    """Return how many of the sessions, or of all, `ash reindex` derives again."""
+    params = {"version": NORMALIZER_VERSION, "sessions": _as_list(sessions)}
+    row = await (await conn.execute(SQL.count_without_facts, params)).fetchone()
     return 0 if row is None else int(row[0])
 
 
@@ -178,7 +184,7 @@ async def _without_original(conn: AsyncConnection, copies: list[UUID]) -> list[U
 
 async def _find_repeated(conn: AsyncConnection, lines: set[tuple[UUID, str]]) -> set[tuple[UUID, str]]:
     """Return the lines that a session of their agent in the same tree has, too."""
-    roots = await _find_roots(conn, {session for session, _ in lines})
+    roots = await find_roots(conn, {session for session, _ in lines})
     own = await _find_agents(conn, {agent for _, agent in lines}, set(roots.values()))
     candidates = {line: own.get((roots[line[0]], line[1]), set()) - {line[0]} for line in lines}
     ids = sorted(set().union(*candidates.values()))
@@ -187,40 +193,14 @@ async def _find_repeated(conn: AsyncConnection, lines: set[tuple[UUID, str]]) ->
     return {line for line, sessions in candidates.items() if sessions & with_usage}
 
 
-async def _find_roots(conn: AsyncConnection, sessions: set[UUID]) -> dict[UUID, UUID]:
-    """Return the stored session at the top of the tree of each session."""
-    parents: dict[UUID, UUID] = {}
-    level = sessions
-    while level:
-        rows = await (await conn.execute(SQL.list_parents, [sorted(level)])).fetchall()
-        stored = await existing_ids(conn, [parent for _, parent in rows])
-        new = {id: parent for id, parent in rows if parent in stored}
-        parents |= new
-        level = set(new.values()) - parents.keys()
-    return {session: _top(session, parents) for session in sessions}
-
-
-def _top(session: UUID, parents: Mapping[UUID, UUID]) -> UUID:
-    seen = {session}  # a circle of parents ends
-    while (parent := parents.get(session)) is not None and parent not in seen:
-        seen.add(parent)
-        session = parent
-    return session
-
-
 async def _find_agents(
-    conn: AsyncConnection, agents: set[str], roots: set[UUID]
+    conn: AsyncConnection, agents: set[str], roots: Collection[UUID]
 ) -> dict[tuple[UUID, str], set[UUID]]:
     """Return the sessions of agents, by the root of their tree and the agent."""
-    root_of = {root: root for root in roots}
+    subagents = {id: each for id, each in (await read_subagents(conn, roots)).items() if id not in roots}
+    parents = {id: each.parent for id, each in subagents.items()}
     found: dict[tuple[UUID, str], set[UUID]] = {}
-    level = sorted(roots)
-    while level:
-        rows = await (await conn.execute(SQL.list_children, [level])).fetchall()
-        new = [(id, root_of[parent], agent) for id, parent, agent in rows if id not in root_of]
-        for id, root, agent in new:
-            root_of[id] = root
-            if agent in agents:
-                found.setdefault((root, agent), set()).add(id)
-        level = [id for id, _, _ in new]
+    for id, each in subagents.items():
+        if each.agent_id in agents:
+            found.setdefault((top_of(id, parents), each.agent_id), set()).add(id)
     return found

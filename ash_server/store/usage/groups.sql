@@ -13,7 +13,7 @@ END
 -- name: read_groups
 -- Sums by period and other fields, and by everything that prices depend on. Unknown times are a group of their own, and
 -- so is usage with reported costs: the computed cost of the rest is then known.
-SELECT start, nullif(min(quarter), '-infinity'), source, nullif(model, ''), nullif(service_tier, ''),
+SELECT start, nullif(min(quarter), '-infinity'), nullif(max(quarter), '-infinity'), source, nullif(model, ''), nullif(service_tier, ''),
     nullif(speed, ''), nullif(region, ''), is_request, band, group_session, group_project, group_machine, group_agent,
     group_key, nullif(group_agent_id, ''), nullif(group_cause, ''), sum(answers), sum(input_tokens),
     sum(cache_read_tokens), sum(cache_write_5m_tokens), sum(cache_write_1h_tokens), sum(output_tokens),
@@ -27,9 +27,10 @@ FROM (
         CASE WHEN %(by_agent)b::bool THEN {agent} END AS group_agent,
         CASE WHEN %(by_key)b::bool THEN key_id END AS group_key,
         CASE WHEN %(by_agent_id)b::bool THEN usage_rollups.agent_id END AS group_agent_id,
-        CASE WHEN %(by_cause)b::bool THEN usage_rollups.cause END AS group_cause, answers, input_tokens, cache_read_tokens,
-        cache_write_5m_tokens, cache_write_1h_tokens, output_tokens, reasoning_tokens, web_searches, reported_cost,
-        reported_answers, reported_answers > 0 AS is_reported, reported_answers < answers AS is_unreported
+        CASE WHEN %(by_cause)b::bool THEN usage_rollups.cause END AS group_cause, answers, input_tokens,
+        cache_read_tokens, cache_write_5m_tokens, cache_write_1h_tokens, output_tokens, reasoning_tokens,
+        web_searches, reported_cost, reported_answers, reported_answers > 0 AS is_reported,
+        reported_answers < answers AS is_unreported
     FROM usage_rollups JOIN sessions ON id = session_id
     WHERE (%(since)b::timestamptz IS NULL OR quarter >= date_bin('15 minutes', %(since)b, '2000-01-01Z'))
       AND (%(until)b::timestamptz IS NULL OR quarter < %(until)b AND quarter > '-infinity')
@@ -60,19 +61,14 @@ WHERE (is_copy OR agent_id <> '')
 -- The originals of copies.
 SELECT id, copy_of FROM sessions WHERE id = ANY(%b) AND copy_of IS NOT NULL
 
--- name: list_parents
--- The parents of the sessions of subagents. A session with a parent and an empty agent is a fork.
-SELECT id, parent_id FROM sessions WHERE id = ANY(%b) AND parent_id IS NOT NULL AND agent_id IS DISTINCT FROM ''
-
--- name: list_children
--- The sessions of subagents, with their parents.
-SELECT id, parent_id, agent_id FROM sessions WHERE parent_id = ANY(%b) AND agent_id IS DISTINCT FROM ''
-
 -- name: list_sessions_with_usage
 -- The sessions with tokens of their own among some.
 SELECT DISTINCT session_id FROM usage_rollups
 WHERE session_id = ANY(%b) AND NOT is_copy AND input_tokens + cache_read_tokens + output_tokens > 0
 
 -- name: count_without_facts
--- The number of sessions with events of an earlier version.
-SELECT count(*) FROM session_counters WHERE message_sequence > 0 AND normalizer_version IS DISTINCT FROM %b
+-- The number of sessions with events of another version, by an index.
+SELECT count(*) FROM session_counters
+WHERE message_sequence > 0
+  AND (normalizer_version < %(version)b OR normalizer_version > %(version)b OR normalizer_version IS NULL)
+  AND (%(sessions)b::uuid[] IS NULL OR session_id = ANY(%(sessions)b))

@@ -2,18 +2,19 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cache, partial
-from typing import Any, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack, cast
+from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack, cast
 from uuid import UUID
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
 from ash_server.errors import InvalidParameter, InvalidReport
 from ash_server.prices import PriceFiles, Prices
+from ash_server.prices.errors import PricesError
 from ash_server.redaction import redact
 from ash_server.settings import Settings
 from ash_server.store.borrowed import Resource
@@ -29,7 +30,11 @@ from ash_server.store.usage.groups import (
     project_pattern,
     read_groups,
 )
+from ash_server.store.usage.priced_groups import ReadGroups, read_priced
 from ash_server.store.usage.session_answers import MAX_MESSAGES, read_answers
+from ash_server.store.usage.session_usage import SessionUsage, read_parents, read_session_usage, read_trees
+from ash_server.store.usage.status import UsageFigures, read_figures
+from ash_server.store.usage.zones import in_zone, zone_of
 from ash_shared.model.keywords import check_keywords
 from ash_shared.model.session import Session, SessionPage
 from ash_shared.model.usage.report import (
@@ -40,7 +45,6 @@ from ash_shared.model.usage.report import (
     SessionAnswers,
     UsageCounts,
     UsageReport,
-    UsageRow,
     UsageSession,
 )
 from ash_shared.projections.stated_costs import StatedCost, add_stated_costs
@@ -49,7 +53,9 @@ from ash_shared.projections.usage_report import (
     ReportOptions,
     UsageItem,
     add_sessions,
+    add_subagents,
     build_usage_report,
+    sum_items,
 )
 
 SQL = statements(__file__)
@@ -66,17 +72,9 @@ _GROUPED: Mapping[Dimension, GroupKey] = {
 
 T = TypeVar("T")
 
-ReadGroups: TypeAlias = Callable[[UsageFilter], Awaitable[list[UsageGroup]]]
-
-
-class SessionUsage(NamedTuple):
-    own: UsageCounts
-    with_subagents: UsageCounts | None
-    """None for a session without subagents."""
-
 
 class ReportQuery(TypedDict, total=False):
-    """What a report shows; everything by day, unless stated otherwise."""
+    """The parameters of a report; by default, all usage by day."""
 
     by: Sequence[Dimension]
     """At most two dimensions; none: only totals."""
@@ -114,22 +112,17 @@ async def read_report(conn: AsyncConnection, prices: Prices, **query: Unpack[Rep
     )
     usage = await _to_filter(conn, query, by, zone)
     read = partial(_read_redacted if query.get("redact") else read_groups, conn)
-    groups = await read_priced(read, usage, prices)
-    earlier = await _read_activity(read, usage) if "block" in by else []
-    parents = await _read_parents(conn) if by == ("session",) else {}
-    report = await asyncio.to_thread(_build, groups, options, prices, earlier, parents)
-    without_facts = await count_sessions_without_facts(conn)
+    items = await read_priced(read, usage, prices)
+    activity = await _read_activity(read, usage) if "block" in by else []
+    report = await asyncio.to_thread(build_usage_report, items, options, activity=activity)
+    without_facts = await count_sessions_without_facts(conn, usage.sessions)
     report = report.model_copy(update={"sessions_without_facts": without_facts})
-    report = await _with_sessions(conn, report) if "session" in by else report
-    return await _with_stated_costs(conn, report, prices) if by == ("session",) else report
-
-
-def zone_of(name: str) -> ZoneInfo:
-    """Raises InvalidParameter."""
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise InvalidParameter("The time zone is not an IANA name, such as Europe/Berlin.") from None
+    if "session" in by:
+        report = await _with_sessions(conn, report)
+    if by == ("session",):
+        report = await _with_subagents(conn, report, items)
+        report = await _with_stated_costs(conn, report, prices)
+    return report
 
 
 def _zone_of_report(name: str) -> ZoneInfo:
@@ -137,11 +130,6 @@ def _zone_of_report(name: str) -> ZoneInfo:
         return zone_of(name)
     except InvalidParameter as error:
         raise InvalidReport(str(error)) from None
-
-
-def in_zone(moment: datetime, zone: ZoneInfo) -> datetime:
-    """Return the moment; in this zone, if it has none."""
-    return moment.replace(tzinfo=zone) if moment.tzinfo is None else moment
 
 
 def _dimensions(by: Iterable[str]) -> tuple[Dimension, ...]:
@@ -204,19 +192,6 @@ async def _read_redacted(conn: AsyncConnection, usage: UsageFilter) -> list[Usag
     return [group for group in groups if is_within(redact(group.project or ""))]
 
 
-async def read_priced(read: ReadGroups, usage: UsageFilter, prices: Prices) -> list[UsageGroup]:
-    """Return groups that do not cross a change of the prices of their models."""
-    if usage.period == "quarter":  # prices change between quarters
-        return await read(usage)
-    totals = await read(usage._replace(by=(), period=None))
-    times = [group.quarter for group in totals if group.quarter is not None]
-    if not times:
-        return await read(usage)
-    models = {(group.source, group.model) for group in totals}
-    until = usage.until or datetime.now(UTC) + _AHEAD
-    return await read(usage._replace(price_changes=prices.changes(models, min(times), until)))
-
-
 def _period(by: Sequence[Dimension]) -> Period | None:
     """Return the longest period that all dimensions of time consist of."""
     times = [name for name in by if name in _PERIODS]
@@ -234,58 +209,13 @@ _PERIODS: Mapping[Dimension, Period] = {
 }
 """The shortest first."""
 
-_AHEAD = timedelta(days=2)
-"""Records may be ahead of the clock."""
 
-
-async def _read_parents(conn: AsyncConnection) -> dict[str, str]:
-    rows = await (await conn.execute(SQL.get_parents)).fetchall()
-    return {str(id): str(parent) for id, parent in rows}
-
-
-def _build(
-    groups: Iterable[UsageGroup],
-    options: ReportOptions,
-    prices: Prices,
-    activity: Iterable[datetime],
-    parents: Mapping[str, str],
+async def _with_subagents(
+    conn: AsyncConnection, report: UsageReport, items: Sequence[UsageItem]
 ) -> UsageReport:
-    items = [_to_item(group, prices) for group in groups]
-    return build_usage_report(items, options, activity=activity, parents=parents)
-
-
-def _to_item(group: UsageGroup, prices: Prices) -> UsageItem:
-    cost = prices.cost(group)
-    return UsageItem(
-        quarter=group.quarter,
-        source=group.source,
-        model=group.model,
-        values={
-            "session": _text(group.session_id),
-            "project": group.project,
-            "model": group.model,
-            "source": group.source,
-            "machine": group.machine,
-            "agent": group.agent,
-            "key": _text(group.key_id),
-        },
-        answers=group.answers,
-        input_tokens=group.input_tokens,
-        cache_read_tokens=group.cache_read_tokens,
-        cache_write_5m_tokens=group.cache_write_5m_tokens,
-        cache_write_1h_tokens=group.cache_write_1h_tokens,
-        output_tokens=group.output_tokens,
-        reasoning_tokens=group.reasoning_tokens,
-        web_searches=group.web_searches,
-        reported_cost=group.reported_cost,
-        reported_answers=group.reported_answers,
-        computed_cost=cost.nano_dollars,
-        reason=cost.reason,
-    )
-
-
-def _text(id: UUID | None) -> str | None:
-    return None if id is None else str(id)
+    shown = [row.session.id for row in report.rows if row.session is not None]
+    parents = await read_parents(conn, shown)
+    return await asyncio.to_thread(add_subagents, report, items, parents) if parents else report
 
 
 async def _with_sessions(conn: AsyncConnection, report: UsageReport) -> UsageReport:
@@ -310,8 +240,7 @@ async def _with_stated_costs(conn: AsyncConnection, report: UsageReport, prices:
     stated = await _read_stated_costs(conn, ids)
     if not stated:
         return report
-    groups, parents = await _read_trees(conn, prices, stated)
-    items = (_to_item(group, prices) for group in groups)
+    items, parents = await read_trees(conn, prices, stated)
     return await asyncio.to_thread(add_stated_costs, report, stated, items, parents)
 
 
@@ -347,55 +276,6 @@ MAX_MODELS = 200
 """Models of the metrics, by source."""
 
 
-async def read_session_usage(
-    conn: AsyncConnection, prices: Prices, session_ids: Collection[UUID]
-) -> dict[UUID, SessionUsage]:
-    """Return the usage of sessions, and the total with their subagents."""
-    groups, parents = await _read_trees(conn, prices, session_ids)
-    return await asyncio.to_thread(_sum_sessions, groups, prices, parents, session_ids)
-
-
-async def _read_trees(
-    conn: AsyncConnection, prices: Prices, session_ids: Collection[UUID]
-) -> tuple[list[UsageGroup], dict[str, str]]:
-    """Return the usage of sessions and their subagents, and the parents of the subagents."""
-    parents = await _read_subagents(conn, session_ids)
-    sessions = {*session_ids, *map(UUID, parents)}
-    usage = UsageFilter(by=["session"], sessions=sessions)
-    return await read_priced(partial(read_groups, conn), usage, prices), parents
-
-
-async def _read_subagents(conn: AsyncConnection, session_ids: Collection[UUID]) -> dict[str, str]:
-    """Return the parents of the subagents of some sessions, at any depth."""
-    parents = dict[UUID, UUID]()
-    level = list(session_ids)
-    while level:
-        rows = await (await conn.execute(SQL.get_children, [level])).fetchall()
-        level = [id for id, _ in rows if id not in parents]  # a circle of parents ends
-        parents.update(rows)
-    return {str(id): str(parent) for id, parent in parents.items()}
-
-
-def _sum_sessions(
-    groups: Iterable[UsageGroup], prices: Prices, parents: Mapping[str, str], session_ids: Collection[UUID]
-) -> dict[UUID, SessionUsage]:
-    empty = [
-        UsageItem(quarter=None, source="", model=None, values={"session": str(id)}) for id in session_ids
-    ]
-    items = [*empty, *(_to_item(group, prices) for group in groups)]
-    options = ReportOptions(("session",), "UTC", UTC, datetime.now(UTC), limit=len(items) + 1)
-    rows = build_usage_report(items, options, parents=parents).rows
-    return {
-        row.session.id: SessionUsage(_counts_of(row), row.with_subagents)
-        for row in rows
-        if row.session is not None
-    }
-
-
-def _counts_of(row: UsageRow) -> UsageCounts:
-    return UsageCounts(**{name: getattr(row, name) for name in UsageCounts.model_fields})
-
-
 @cache
 def _price_files() -> PriceFiles:
     return PriceFiles(Settings.load())
@@ -419,6 +299,22 @@ class UsageStore(Resource):
         async with self._connections.connection() as conn:
             return await read_report(conn, known, **query)
 
+    async def sum_since(self, since: datetime, *, project: str | None = None) -> UsageCounts:
+        """Return the usage since a time, of all sessions or of a project. Raises PricesError."""
+        prices = await default_prices()
+        async with self._connections.connection() as conn:
+            usage = UsageFilter(since=since, projects=_only(project))
+            items = await read_priced(partial(read_groups, conn), usage, prices)
+        return sum_items(items)
+
+    async def figures(
+        self, session: str | None, since: datetime, *, prices: Prices | None = None
+    ) -> UsageFigures:
+        """Return the usage of a session, of all since a time, and of the active block. Raises PricesError."""
+        known = prices or await default_prices()
+        async with self._connections.connection() as conn:
+            return await read_figures(conn, known, session, since, datetime.now(UTC))
+
     async def list_answers(
         self, session_id: UUID, *, after: int = 0, limit: int = MAX_MESSAGES, prices: Prices | None = None
     ) -> SessionAnswers:
@@ -427,14 +323,20 @@ class UsageStore(Resource):
         async with self._connections.connection() as conn:
             return await read_answers(conn, session_id, known, after=after, limit=limit)
 
-    async def add_to(self, page: SessionPage, *, prices: Prices | None = None) -> SessionPage:
-        """Return the page with the usage of each session, and the total with its subagents. Raises PricesError."""
-        known = prices or await default_prices()
+    async def add_to(self, page: SessionPage, *, files: PriceFiles | None = None) -> SessionPage:
+        """Return the page with the usage of each session, and the total with its subagents.
+
+        `files` are ASH_PRICES and the installed price list by default. If one is invalid, `prices_error` says so, and
+        only reported costs are included.
+        """
+        try:
+            prices, error = await (files or _price_files()).get(), None
+        except PricesError as invalid:
+            prices, error = Prices.none(), invalid.detail
         async with self._connections.connection() as conn:
-            usage = await read_session_usage(conn, known, [session.id for session in page.sessions])
-        return page.model_copy(
-            update={"sessions": [_with_usage(session, usage[session.id]) for session in page.sessions]}
-        )
+            usage = await read_session_usage(conn, prices, [session.id for session in page.sessions])
+        sessions = [_with_usage(session, usage[session.id]) for session in page.sessions]
+        return page.model_copy(update={"sessions": sessions, "prices_error": error})
 
 
 def _with_usage(session: Session, usage: SessionUsage) -> Session:

@@ -1,11 +1,3 @@
--- name: get_parents
--- The sessions that started subagents. A session with a parent and an empty agent is a fork.
-SELECT id, parent_id FROM sessions WHERE parent_id IS NOT NULL AND agent_id IS DISTINCT FROM ''
-
--- name: get_children
--- The subagents that some sessions started.
-SELECT id, parent_id FROM sessions WHERE parent_id = ANY(%s) AND agent_id IS DISTINCT FROM ''
-
 -- name: get_stated_costs
 -- The costs that agents state for some sessions, and the sessions that these were copied from.
 SELECT id, stated_cost, stated_models, CASE WHEN copied_messages > 0 THEN copy_of END

@@ -278,6 +278,21 @@ async def test_list_of_sessions_with_usage(filled: AsyncClient) -> None:
     assert not any("usage" in each for each in plain)
 
 
+async def test_invalid_prices_leave_the_list_readable(filled: AsyncClient, settings: Settings) -> None:
+    """It has tokens and reported costs, and the reason why other costs are missing."""
+    assert settings.prices is not None
+    settings.prices.write_text("{")
+    page = (await filled.get("/api/sessions", params={"usage": "true"})).raise_for_status().json()
+    report = await filled.get("/api/usage")
+
+    assert [(each["usage"]["input_tokens"], "costUsd" in each["usage"]) for each in page["sessions"]] == [
+        (16_000_000, False),
+        (15_000_000, False),
+    ]
+    assert "line 1" in page["pricesError"]
+    assert (report.status_code, report.json()["detail"]) == (500, page["pricesError"])
+
+
 async def test_summary_has_computed_costs(filled: AsyncClient) -> None:
     parent = await store_session(
         filled, [answer(7, None, 1_000, model="claude-opus-4-5")], externalId="parent"

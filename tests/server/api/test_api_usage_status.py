@@ -59,5 +59,6 @@ async def test_line_of_a_real_server(server: str, store: Store, monkeypatch: pyt
     monkeypatch.delenv("ASH_KEY", raising=False)
 
     answer = line._answer("s-1", time.monotonic() + 60)
+    assert answer is not None
     shown = line.status_line({"model": {"display_name": "Opus 5"}}, answer, time.time())
     assert shown.startswith("Opus 5 · session $1.50 · today $1.50 · block $1.50 (")

@@ -268,7 +268,6 @@ def test_all_thresholds_of_the_data_are_bands(prices: Prices) -> None:
 
     assert {name: thresholds for name, thresholds in odd.items() if thresholds} == {}
     assert [at for at in windows if (at.minute % 15, at.second) != (0, 0)] == []
-    assert prices.extra_thresholds("claude", "claude-haiku-5-5") == ()
 
 
 def test_a_new_threshold_leaves_sums_undecided(monkeypatch: pytest.MonkeyPatch, prices: Prices) -> None:
@@ -277,7 +276,6 @@ def test_a_new_threshold_leaves_sums_undecided(monkeypatch: pytest.MonkeyPatch, 
     usage = Usage("claude-sonnet-4-5", input_tokens=MILLION, answers=8)
     fresh = Prices(prices.catalogue)
 
-    assert fresh.extra_thresholds("claude", "claude-sonnet-4-5") == (200_000,)
     assert [fresh.cost(usage._replace(band=band)) for band in range(3)] == [
         Cost(3 * DOLLAR),
         Cost(None, "unknown_threshold"),

@@ -180,7 +180,6 @@ def test_all_forms_of_prices_are_read(server: TlsServer, tmp_path: Path) -> None
         Cost(4 * DOLLAR),
         Cost(1_500_000_000),
     ]
-    assert prices.extra_thresholds("claude", "claude-new-1") == (150_000,)
 
 
 def test_the_prices_of_a_newer_package_replace_an_update(

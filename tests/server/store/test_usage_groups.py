@@ -13,11 +13,13 @@ from ash_server import Store
 from ash_server.errors import NulByte
 from ash_server.store.transcripts import Copy
 from ash_server.store.usage.groups import (
+    SQL,
     UsageFilter,
     UsageGroup,
     count_sessions_without_facts,
     read_groups,
 )
+from ash_shared.eventlog import NORMALIZER_VERSION
 from tests.server.api.conftest import create_key
 from tests.shared.records import claude
 
@@ -44,6 +46,10 @@ async def read(store: Store, **fields: Any) -> list[UsageGroup]:
         return await read_groups(conn, UsageFilter(**fields))
 
 
+def at(hours: int) -> dict[str, datetime]:
+    return dict.fromkeys(("quarter", "last_quarter"), NINE + timedelta(hours=hours))
+
+
 def tokens_by(groups: Sequence[UsageGroup], name: str) -> dict[Any, int]:
     sums: dict[Any, int] = {}
     for group in groups:
@@ -61,7 +67,7 @@ async def test_sums_everything_that_prices_depend_on(store: Store) -> None:
     no_field = dict.fromkeys(UsageGroup._fields)
     opus: dict[str, Any] = {
         **no_field,
-        "quarter": NINE,
+        **at(0),
         "source": "claude",
         "model": "claude-opus-4-5",
         "is_request": True,
@@ -72,7 +78,7 @@ async def test_sums_everything_that_prices_depend_on(store: Store) -> None:
         UsageGroup(
             **opus
             | {
-                "quarter": NINE + timedelta(hours=3),
+                **at(3),
                 "service_tier": "priority",
                 "speed": "fast",
                 "band": 0,
@@ -81,11 +87,20 @@ async def test_sums_everything_that_prices_depend_on(store: Store) -> None:
                 "output_tokens": 2,
             }
         ),
-        UsageGroup(**opus | {"band": 0, "answers": 2, "input_tokens": 200, "output_tokens": 2}),
         UsageGroup(
             **opus
             | {
-                "quarter": NINE + timedelta(hours=2),
+                "last_quarter": NINE + timedelta(hours=1),
+                "band": 0,
+                "answers": 2,
+                "input_tokens": 200,
+                "output_tokens": 2,
+            }
+        ),
+        UsageGroup(
+            **opus
+            | {
+                **at(2),
                 "band": 1,
                 "answers": 1,
                 "input_tokens": 40_000,
@@ -296,7 +311,13 @@ async def test_counts_sessions_of_earlier_versions(store: Store, connection: Asy
         "UPDATE session_counters SET normalizer_version = 8 WHERE session_id = ANY(%s)", [sessions[:2]]
     )
 
-    assert await count_sessions_without_facts(connection) == 2
+    counts = [await count_sessions_without_facts(connection, ids) for ids in (None, sessions[1:], [])]
+    params = {"version": NORMALIZER_VERSION, "sessions": None}
+    await connection.execute("SET enable_seqscan = off")
+    plan = await (await connection.execute(f"EXPLAIN {SQL.count_without_facts}", params)).fetchall()
+
+    assert counts == [2, 1, 0]
+    assert "session_counters_version_idx" in str(plan)
 
 
 async def test_empty_store_has_no_groups(store: Store) -> None:

@@ -20,7 +20,13 @@ from ash_shared.model.usage.report import (
     UsageSession,
 )
 from ash_shared.projections.usage_csv import to_csv
-from ash_shared.projections.usage_report import ReportOptions, UsageItem, add_sessions, build_usage_report
+from ash_shared.projections.usage_report import (
+    ReportOptions,
+    UsageItem,
+    add_sessions,
+    add_subagents,
+    build_usage_report,
+)
 
 NOW = datetime(2026, 11, 28, 12, 0, tzinfo=UTC)
 ONE, TWO, THREE = (UUID(int=number) for number in (1, 2, 3))
@@ -261,10 +267,11 @@ def test_sessions_have_totals_with_subagents() -> None:
     parents = {str(THREE): str(TWO), str(TWO): str(ONE), str(ONE): str(THREE)}
     chain = {**parents, str(ONE): str(UUID(int=9))}
     expected = {ONE: 111, TWO: 110, THREE: None}
-    rows = report(*items, by=("session",), parents=chain).rows
+    by_session = report(*items, by=("session",))
+    rows = add_subagents(by_session, items, chain).rows
     totals = {row.session and row.session.id: row.with_subagents for row in rows}
     assert {id: total and total.input_tokens for id, total in totals.items()} == expected
-    circle = report(*items, by=("session",), parents=parents).rows
+    circle = add_subagents(by_session, items, parents).rows
     assert [row.with_subagents and row.with_subagents.input_tokens for row in circle] == [111, 111, 111]
 
 

@@ -16,7 +16,13 @@ from ash_server.cli.usage.figures import add_counts, format_bar, format_cost, fo
 from ash_server.cli.usage.table import WIDTH, print_report
 from ash_shared.model.usage.report import CostMode, Dimension, UsageCounts, UsageReport, UsageSession
 from ash_shared.projections.stated_costs import StatedCost, add_stated_costs
-from ash_shared.projections.usage_report import ReportOptions, UsageItem, add_sessions, build_usage_report
+from ash_shared.projections.usage_report import (
+    ReportOptions,
+    UsageItem,
+    add_sessions,
+    add_subagents,
+    build_usage_report,
+)
 
 NOW = datetime(2026, 11, 28, 13, 40, tzinfo=UTC)
 ZONE = ZoneInfo("Europe/Berlin")
@@ -33,7 +39,8 @@ def report(
     parents: dict[str, str] | None = None,
 ) -> UsageReport:
     options = ReportOptions(by, "Europe/Berlin", ZONE, NOW, cost, limit, "1.2.3")
-    built = build_usage_report(items, options, parents=parents)
+    built = build_usage_report(items, options)
+    built = add_subagents(built, items, parents) if parents and by == ("session",) else built
     return add_sessions(built, {id: UsageSession(id=id, title=title) for id in SESSIONS})
 
 

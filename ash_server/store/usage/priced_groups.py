@@ -1,0 +1,89 @@
+"""Groups of usage with their costs."""
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TypeAlias
+from uuid import UUID
+
+from ash_server.prices import Prices
+from ash_server.store.usage.groups import UsageFilter, UsageGroup
+from ash_shared.projections.usage_report import UsageItem
+
+ReadGroups: TypeAlias = Callable[[UsageFilter], Awaitable[list[UsageGroup]]]
+
+_QUARTER = timedelta(minutes=15)
+
+
+async def read_priced(read: ReadGroups, usage: UsageFilter, prices: Prices) -> list[UsageItem]:
+    """Return the groups with their costs. Only models with a change of their price in a group are read again."""
+    found = await read(usage)
+    is_split = usage.period == "quarter"  # prices change between quarters
+    groups = found if is_split else await _split(found, read, usage, prices)
+    return await asyncio.to_thread(lambda: [_to_item(group, prices) for group in groups])
+
+
+async def _split(
+    groups: Sequence[UsageGroup], read: ReadGroups, usage: UsageFilter, prices: Prices
+) -> Sequence[UsageGroup]:
+    """Return groups that do not cross a change of the prices of their models."""
+    changes = await asyncio.to_thread(_changes_within, groups, prices)
+    if not changes:
+        return groups
+    moments = sorted({at for times in changes.values() for at in times})
+    split = await read(usage._replace(models=list(changes), price_changes=moments))
+    return [*(group for group in groups if group.model not in changes), *split]
+
+
+def _changes_within(groups: Iterable[UsageGroup], prices: Prices) -> dict[str, set[datetime]]:
+    """Return when prices change within groups, by model."""
+    spans: dict[tuple[str, str], set[tuple[datetime, datetime]]] = {}
+    for group in groups:
+        if group.model and group.quarter is not None and group.last_quarter is not None:
+            spans.setdefault((group.source, group.model), set()).add((group.quarter, group.last_quarter))
+    found: dict[str, set[datetime]] = {}
+    for (source, model), pairs in spans.items():
+        first, last = min(pairs)[0], max(last for _, last in pairs)
+        times = prices.changes([(source, model)], first, last + _QUARTER)
+        if any(bisect_right(times, start) < bisect_right(times, end) for start, end in pairs):
+            found.setdefault(model, set()).update(times)
+    return found
+
+
+def _to_item(group: UsageGroup, prices: Prices) -> UsageItem:
+    cost = prices.cost(group)
+    return UsageItem(
+        quarter=group.quarter,
+        source=group.source,
+        model=group.model,
+        values=_values(group),
+        answers=group.answers,
+        input_tokens=group.input_tokens,
+        cache_read_tokens=group.cache_read_tokens,
+        cache_write_5m_tokens=group.cache_write_5m_tokens,
+        cache_write_1h_tokens=group.cache_write_1h_tokens,
+        output_tokens=group.output_tokens,
+        reasoning_tokens=group.reasoning_tokens,
+        web_searches=group.web_searches,
+        reported_cost=group.reported_cost,
+        reported_answers=group.reported_answers,
+        computed_cost=cost.nano_dollars,
+        reason=cost.reason,
+    )
+
+
+def _values(group: UsageGroup) -> Mapping[str, str | None]:
+    return {
+        "session": _text(group.session_id),
+        "project": group.project,
+        "model": group.model,
+        "source": group.source,
+        "machine": group.machine,
+        "agent": group.agent,
+        "key": _text(group.key_id),
+    }
+
+
+def _text(id: UUID | None) -> str | None:
+    return None if id is None else str(id)
