@@ -1,6 +1,6 @@
 """Signing in and out in a browser, and pages with a key that is no longer valid."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -36,11 +36,14 @@ async def key(store: Store) -> str:
 
 
 @pytest.fixture
-def keyed(database_url: str, key: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Keyed]:
+async def keyed(
+    page: Page, database_url: str, key: str, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Keyed]:
     monkeypatch.setattr(ring, "_REMEMBERED_SECONDS", 0.1)
     monkeypatch.setattr("ash_server.live.session_feed.HEARTBEAT_SECONDS", 0.1)
     with served(create_app(Settings(secret=SECRET), database_url=database_url)) as address:
         yield Keyed(address, key)
+        await page.goto("about:blank")  # before the server stops
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +66,6 @@ async def test_returns_to_an_address_of_any_characters(page: Page, keyed: Keyed,
     await sign_in(page, keyed)
 
     await expect(page).to_have_url(f"{keyed.address}/sessions/{session.id}?at=1")
-    await page.goto("about:blank")  # before the server stops
 
 
 async def test_signs_in_and_out(page: Page, keyed: Keyed) -> None:
@@ -95,7 +97,6 @@ async def test_empty_list_names_the_tenant(page: Page, keyed: Keyed, store: Stor
     commands = page.locator(".command code")
     await expect(commands.first).to_have_text(f"export ASH_URL={keyed.address} ASH_KEY=ash_…")
     await expect(commands.nth(1)).to_have_text("ash push --discover")
-    await page.goto("about:blank")  # ends the stream, before the server stops
 
 
 async def test_revoked_key_leads_to_sign_in(page: Page, keyed: Keyed, store: Store) -> None:
@@ -118,4 +119,3 @@ async def test_link_of_another_site_needs_no_second_sign_in(page: Page, keyed: K
     await page.evaluate("(address) => { location.href = address }", f"{keyed.address}/")
 
     await expect(page.get_by_text("Red session")).to_be_visible()
-    await page.goto("about:blank")  # before the server stops

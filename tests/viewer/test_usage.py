@@ -1,7 +1,7 @@
 """The page of usage: bars and table, filters in the address, links to sessions, notes, and use by keyboard."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -266,9 +266,10 @@ async def test_without_usage_in_the_time(page: Page, store: Store) -> None:
 
 
 @pytest.fixture
-def empty(database_url: str) -> Iterator[str]:
+async def empty(page: Page, database_url: str) -> AsyncIterator[str]:
     with served(create_app(Settings(), database_url=database_url)) as address:
         yield address
+        await page.goto("about:blank")  # before the server stops
 
 
 async def test_empty_store(page: Page, empty: str) -> None:
