@@ -14,6 +14,7 @@ from ash_client.errors import ApiError
 from ash_client.own_writes import OwnWrites
 from ash_client.requests import (
     EventQuery,
+    LabelUpdate,
     MessageQuery,
     MessageToAppend,
     NewSessionFields,
@@ -30,7 +31,7 @@ from ash_shared.model.events import ChatEvent
 from ash_shared.model.health import Health
 from ash_shared.model.message import Message
 from ash_shared.model.pages import AppendedMessage, EventPage, MessageComparison, MessagePage, SearchPage
-from ash_shared.model.session import Session, SessionPage
+from ash_shared.model.session import Session, SessionPage, TagList
 from ash_shared.model.usage.budgets import BudgetPage
 from ash_shared.model.usage.report import UsageReport
 
@@ -94,6 +95,14 @@ class AsyncAshClient:
     async def update_session(self, session: SessionId, **changes: Unpack[SessionUpdate]) -> Session:
         """Change the title, or replace the metadata as a whole."""
         return await self.send(requests.update_session(session, **changes))
+
+    async def update_labels(self, session: SessionId, **changes: Unpack[LabelUpdate]) -> Session:
+        """Change the star, the archive, tags or the note; what is not passed stays."""
+        return await self.send(requests.update_labels(session, **changes))
+
+    async def list_tags(self) -> TagList:
+        """Return the tags of sessions that are not archived, most used first."""
+        return await self.send(requests.list_tags())
 
     async def delete_session(self, session: SessionId, *, expected_sequence: int | None = None) -> None:
         """Delete a session with its messages and events, if it ends with this sequence."""

@@ -25,7 +25,7 @@ from ash_shared.model.pages import (
     SearchPage,
     TranscriptClaim,
 )
-from ash_shared.model.session import Session, SessionPage
+from ash_shared.model.session import Session, SessionPage, TagList
 from ash_shared.model.usage.budgets import BudgetPage
 from ash_shared.model.usage.report import CostMode, Dimension, UsageReport
 from ash_shared.parsing.parse import describe_message
@@ -87,7 +87,7 @@ class SessionQuery(TypedDict, total=False):
     limit: int
     source: str | None
     q: str | None
-    """Text in the title or external id, or the beginning of the id."""
+    """Text in the title, external id, tags or note, or the beginning of the id."""
     parent_id: SessionId | None
     provider_session_id: str | None
     external_id: str | None
@@ -98,6 +98,10 @@ class SessionQuery(TypedDict, total=False):
     project: str | None
     reference: str | None
     """An external id or path, else an id or its first digits, else the provider's session id."""
+    tag: str | None
+    starred: bool | None
+    archived: str | None
+    """`exclude`, `only` or `include`."""
     usage: bool
     """With the tokens and costs of each session."""
 
@@ -113,6 +117,18 @@ class NewSessionFields(TypedDict, total=False):
 class SessionUpdate(TypedDict, total=False):
     title: str | None
     metadata: Mapping[str, Any]
+
+
+class LabelUpdate(TypedDict, total=False):
+    starred: bool
+    archived: bool
+    """Also of the sessions of subagents."""
+    tags: Sequence[str]
+    """Replaces all tags."""
+    add_tags: Sequence[str]
+    remove_tags: Sequence[str]
+    note: str
+    """Markdown; empty: no note."""
 
 
 class MessageQuery(TypedDict, total=False):
@@ -212,6 +228,15 @@ def create_session(**fields: Unpack[NewSessionFields]) -> Request[Session]:
 def update_session(session: SessionId, **changes: Unpack[SessionUpdate]) -> Request[Session]:
     check_keywords("update_session", changes, SessionUpdate)
     return Request("PATCH", _session(session), _model(Session), body=_json(changes))
+
+
+def update_labels(session: SessionId, **changes: Unpack[LabelUpdate]) -> Request[Session]:
+    check_keywords("update_labels", changes, LabelUpdate)
+    return Request("PATCH", f"{_session(session)}/labels", _model(Session), body=_json(_camel(changes)))
+
+
+def list_tags() -> Request[TagList]:
+    return Request("GET", "/api/tags", _model(TagList))
 
 
 def delete_session(session: SessionId, expected_sequence: int | None) -> Request[None]:

@@ -83,8 +83,8 @@ class SessionFilter(TypedDict, total=False):
     """The agent's working folder or a folder above it, by path or only by name."""
     reference: str | None
     """Only sessions that `find_sessions` returns for this reference."""
-    tags: Sequence[str] | None
-    """Only sessions with all of these tags."""
+    tag: str | Sequence[str] | None
+    """Only sessions with this tag, or all of these."""
     starred: bool | None
     archived: Archived | None
     """`exclude` by default, but `include` for a list of named sessions: with an external id or its beginning, a
@@ -215,9 +215,10 @@ async def _read_heads(conn: AsyncConnection, session_ids: Sequence[UUID]) -> dic
 
 def _label_params(filters: SessionFilter) -> dict[str, Any]:
     """Return the parameters for labels. Raises InvalidParameter, NulByte, InvalidUtf8."""
-    tags = list(filters.get("tags") or ())
-    for tag in tags:
-        check_text(tag, "tag")
+    tag = filters.get("tag") or ()
+    tags = [tag] if isinstance(tag, str) else list(tag)
+    for each in tags:
+        check_text(each, "tag")
     is_named = any(filters.get(name) is not None for name in _NAMES)
     archived = filters.get("archived") or ("include" if is_named else "exclude")
     if archived not in _ARCHIVED:

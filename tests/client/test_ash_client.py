@@ -101,6 +101,7 @@ UNKNOWN_ARGUMENTS: dict[str, Callable[[AshClient], object]] = {
     "list_sessions": lambda ash: ash.list_sessions(**MISSPELLED),
     "create_session": lambda ash: ash.create_session(**MISSPELLED),
     "update_session": lambda ash: ash.update_session("s", **MISSPELLED),
+    "update_labels": lambda ash: ash.update_labels("s", **MISSPELLED),
     "list_messages": lambda ash: ash.list_messages("s", **MISSPELLED),
     "list_events": lambda ash: ash.list_events("s", **MISSPELLED),
     "search": lambda ash: ash.search("a", **MISSPELLED),
@@ -152,6 +153,12 @@ def test_stores_reads_searches_and_deletes(ash: AshClient) -> None:
     assert [each.session_id for each in ash.search("fail", place="said").results] == [session.id]
     assert [each.type for each in ash.events(session.id)][:2] == ["turn_start", "user_message"]
     assert ash.update_session(session.id, title="Two tests").title == "Two tests"
+    labels = ash.update_labels(session.id, starred=True, add_tags=["flaky"], note="why").labels
+    assert labels is not None
+    assert labels.model_dump() == {"starred": True, "archived": False, "tags": ["flaky"], "note": "why"}
+    assert [each.name for each in ash.list_tags().tags] == ["flaky"]
+    filters: list[Any] = [{"tag": "flaky"}, {"starred": True}, {"archived": "only"}]
+    assert [len(ash.list_sessions(**each).sessions) for each in filters] == [1, 1, 0]
     ash.end_session(session.id)
     ash.delete_message(session.id, 2)
     ash.delete_message(session.id, 2)

@@ -148,6 +148,8 @@ def test_stores_reads_searches_and_deletes(
         [True],
         [1, 2, 3, 4],
         "Two tests",
+        {"starred": True, "archived": False, "tags": ["flaky"], "note": ""},
+        [{"name": "flaky", "sessions": 1}],
         ["plain words", USER, None],
         "message_not_found",
         "sequence_mismatch",

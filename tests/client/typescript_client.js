@@ -44,6 +44,8 @@ const SCENARIOS = {
     print((await ash.search("fail", { in: "said" })).results.map(({ sessionId }) => sessionId === session.id));
     print(sequences(await all(ash.events(session.id, { limit: 1 }))));
     print((await ash.updateSession(session.id, { title: "Two tests" })).title);
+    print((await ash.updateLabels(session.id, { starred: true, addTags: ["flaky"] })).labels);
+    print((await ash.listTags()).tags);
     await ash.postEvents(session.id, [{ type: "summary", payload: { text: "Done." } }]);
     await ash.endSession(session.id);
     await ash.deleteMessage(session.id, 2);

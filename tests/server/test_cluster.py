@@ -145,7 +145,7 @@ async def use_sessions(store: Store) -> None:
     assert [tag.name for tag in (await store.sessions.list_tags()).tags] == []
     await store.messages.append(parent.id, ['{"cwd":"/work"}'])
     project = {"project": "/work", "redact": True}
-    labelled = {"tags": ["new"], "starred": True, "archived": "only"}
+    labelled = {"tag": "new", "starred": True, "archived": "only"}
     for filters in (labelled, {"q": "renamed"}, project, {"errors": False}, {"parent_id": parent.id}):
         await store.sessions.list_sessions(**filters)
     assert {each async for each in store.sessions.list_ids()} == {parent.id, child.id}

@@ -293,7 +293,7 @@ class SessionController(Controller):
                 errors=errors,
                 project=project,
                 reference=compared(scope, reference),
-                tags=[compared(scope, tag)] if tag else None,
+                tag=compared(scope, tag),
                 starred=starred,
                 archived=archived,
                 redact=is_redacted(scope),

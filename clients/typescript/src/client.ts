@@ -11,6 +11,7 @@ import type {
   EventQuery,
   ExportFormat,
   Health,
+  LabelUpdate,
   Message,
   MessagePage,
   MessageQuery,
@@ -24,6 +25,7 @@ import type {
   SessionPage,
   SessionQuery,
   SessionUpdate,
+  TagList,
   UsageQuery,
   UsageReport,
 } from "./types.js";
@@ -111,6 +113,16 @@ export class AshClient {
   /** Change the title, or replace the metadata as a whole. */
   updateSession(session: string, changes: SessionUpdate): Promise<Session> {
     return this.send({ method: "PATCH", path: sessionPath(session), json: changes });
+  }
+
+  /** Change the star, the archive, tags or the note; what is not passed stays. */
+  updateLabels(session: string, changes: LabelUpdate): Promise<Session> {
+    return this.send({ method: "PATCH", path: `${sessionPath(session)}/labels`, json: changes });
+  }
+
+  /** Return the tags of sessions that are not archived, most used first. */
+  listTags(): Promise<TagList> {
+    return this.send({ method: "GET", path: "/api/tags" });
   }
 
   /** Delete a session with its messages and events, if it ends with this sequence. */

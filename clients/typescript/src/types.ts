@@ -27,11 +27,13 @@ export type UsageReport = Schemas["UsageReport"];
 /** What the rows of a report are grouped by. */
 export type Dimension = UsageReport["by"][number];
 export type SessionPage = Schemas["SessionPage"];
+export type TagList = Schemas["TagList"];
 
 export type NewMessage = Schemas["MessageToAppend"];
 export type NewEvent = Schemas["EventToAppend"];
 export type NewSession = Schemas["SessionToCreate"];
 export type SessionUpdate = Schemas["SessionPatch"];
+export type LabelUpdate = Schemas["LabelPatch"];
 
 export type EventQuery = Omit<Query<"listEvents">, "after"> & { after?: number };
 export type MessageQuery = Query<"listMessages">;

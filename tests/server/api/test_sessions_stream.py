@@ -13,6 +13,7 @@ from psycopg import AsyncConnection
 from ash_server.live import session_feed
 from ash_server.live.session_feed import SessionFeed
 from ash_server.store import Store
+from ash_server.store.labels import update_labels
 from ash_server.store.log.notify import notify
 from ash_server.store.log.subscriptions import Hub
 from ash_server.store.messages import append
@@ -118,13 +119,16 @@ async def test_changes_are_sent(hub: Hub, subscriber: Subscriber, connection: As
     await update_session(connection, session_id, title="Herons")
     hub.wake(session_id)
     await subscriber.receives("session", title="Herons")
+    await update_labels(connection, session_id, starred=True)
+    hub.wake(session_id)
+    await subscriber.receives("session", labels={"starred": True, "archived": False, "tags": [], "note": ""})
     await delete_session(connection, session_id)
     hub.wake(session_id)
     await subscriber.receives("deleted", id=str(session_id))
 
     assert (created["title"], created["messageCount"]) == ("Birds", 0)
     assert grown == json.loads(now.model_dump_json())
-    assert [name for name, _ in subscriber.events if name != "caught_up"] == ["session"] * 3 + ["deleted"]
+    assert [name for name, _ in subscriber.events if name != "caught_up"] == ["session"] * 4 + ["deleted"]
 
 
 async def test_changes_by_other_processes_are_sent(
