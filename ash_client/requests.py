@@ -25,6 +25,7 @@ from ash_shared.model.pages import (
     SearchPage,
     TranscriptClaim,
 )
+from ash_shared.model.resume import SessionResume
 from ash_shared.model.session import Session, SessionPage, TagList
 from ash_shared.model.usage.budgets import BudgetPage
 from ash_shared.model.usage.report import CostMode, Dimension, UsageReport
@@ -216,6 +217,10 @@ def list_sessions(**query: Unpack[SessionQuery]) -> Request[SessionPage]:
 
 def get_session(session: SessionId) -> Request[Session]:
     return Request("GET", _session(session), _model(Session))
+
+
+def get_resume(session: SessionId) -> Request[SessionResume]:
+    return Request("GET", f"{_session(session)}/resume", _model(SessionResume))
 
 
 def create_session(**fields: Unpack[NewSessionFields]) -> Request[Session]:

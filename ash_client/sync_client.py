@@ -31,6 +31,7 @@ from ash_shared.model.events import ChatEvent
 from ash_shared.model.health import Health
 from ash_shared.model.message import Message
 from ash_shared.model.pages import AppendedMessage, EventPage, MessageComparison, MessagePage, SearchPage
+from ash_shared.model.resume import SessionResume
 from ash_shared.model.session import Session, SessionPage, TagList
 from ash_shared.model.usage.budgets import BudgetPage
 from ash_shared.model.usage.report import UsageReport
@@ -86,6 +87,10 @@ class AshClient:
 
     def get_session(self, session: SessionId) -> Session:
         return self.send(requests.get_session(session))
+
+    def get_resume(self, session: SessionId) -> SessionResume:
+        """Return the command that continues the session in its agent, or the reason why there is none."""
+        return self.send(requests.get_resume(session))
 
     def create_session(self, **fields: Unpack[NewSessionFields]) -> Session:
         """Create a session; with an `external_id`, return the existing session with the same source and name."""

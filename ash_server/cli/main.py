@@ -52,6 +52,7 @@ COMMANDS = {
     ),
     "replay": ("replay", "Write the lines of a recorded stream at their original speed."),
     "restore": ("restore", "Fill an empty store from a backup."),
+    "resume": ("resume", "Continue a session in the agent that wrote it."),
     "search": ("search", "Search the titles and texts of all sessions, newest results first."),
     "serve": ("serve", "Start the server."),
     "sessions": ("sessions", "List sessions, newest activity first."),

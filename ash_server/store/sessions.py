@@ -52,7 +52,9 @@ from ash_server.store.text import check_text, storable
 from ash_server.store.usage.answers import count_again, delete_answers
 from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
 from ash_shared.model.keywords import check_keywords
+from ash_shared.model.resume import SessionResume
 from ash_shared.model.session import Session, active_at
+from ash_shared.parsing.resume import resume_command
 
 MAX_METADATA_BYTES = 64 * 1024
 """Lists return the metadata of each session."""
@@ -108,6 +110,14 @@ class AmbiguousSession(AshError):
         """Return the error of a command. The message repeats the reference and the sources."""
         shown = ", ".join(map(_identify, matches[:3]))
         return cls(f"several sessions match {reference!r}: {shown}{' …' if matches[3:] else ''}")
+
+
+async def get_resume(conn: AsyncConnection, session_id: UUID) -> SessionResume:
+    """Return the command that continues the session in its agent, or the reason why there is none.
+
+    Raises SessionNotFound.
+    """
+    return resume_command(await get_session(conn, session_id))
 
 
 async def create_session(conn: AsyncConnection, **fields: Unpack[SessionFields]) -> Created:
@@ -363,6 +373,7 @@ class SessionStore(Resource):
         return result
 
     get = read(get_session)
+    get_resume = read(get_resume)
     has_reached = read(has_reached)
     get_many = read(get_sessions)
     existing_ids = read(existing_ids)

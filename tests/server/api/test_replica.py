@@ -149,6 +149,7 @@ READS = [
     "{session}/standard-messages",
     "{session}/item-counts",
     "{session}/answers",
+    "{session}/resume",
     "{session}/projections/openai-messages",
     "{session}/projections/session-summary",
     "{session}/export",

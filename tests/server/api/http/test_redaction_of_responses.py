@@ -37,6 +37,7 @@ READS = [
     "/projections/session-summary",
     "/projections/ui-messages",
     "/export",
+    "/resume",
     "/search?q=heron",
 ]
 PAGES = ["", ".md", ".json", ".jsonl", ".html"]
