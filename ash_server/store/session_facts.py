@@ -28,6 +28,9 @@ _MAX_LENGTH = 200
 MAX_PROJECT = 1000
 """Characters of a project."""
 
+MAX_FOLDER = 4096
+"""Characters of a folder."""
+
 _TIMES = range(1, 253_402_300_800_000)
 """Plausible timestamps in milliseconds since 1970: before the year 10000."""
 
@@ -48,6 +51,8 @@ class SessionFacts(NamedTuple):
     """Empty for a main session."""
     project: str | None = None
     """Of the first known folder."""
+    folder: str | None = None
+    """The first known folder."""
     stated_cost: int | None = None
     """The last cost that the agent states for the session, in nano-dollars."""
     stated_models: list[str] | None = None
@@ -69,6 +74,7 @@ class SessionFacts(NamedTuple):
             provider_session_id=later.provider_session_id or self.provider_session_id,
             agent_id=later.agent_id if self.agent_id is None else self.agent_id,
             project=later.project if self.project is None else self.project,
+            folder=later.folder if self.folder is None else self.folder,
             stated_cost=stated.stated_cost,
             stated_models=stated.stated_models,
         )
@@ -102,6 +108,7 @@ def collect_facts(messages: Sequence[Description], inherited: InheritedRecords |
         provider_session_id=_first_text(each.header.session_id for each in reversed(own)),
         agent_id=_agent_id(own),
         project=_project(own),
+        folder=_folder(own),
         stated_cost=stated and stated.cost,
         stated_models=stated and [storable(model)[:_MAX_LENGTH] for model in stated.models],
     )
@@ -114,6 +121,12 @@ def _project(messages: Sequence[Description]) -> str | None:
         if project is not None and storable(project):
             return storable(project)[:MAX_PROJECT]
     return None
+
+
+def _folder(messages: Sequence[Description]) -> str | None:
+    """Return the first folder that a message names. A longer one than `MAX_FOLDER` is none: a part is another one."""
+    folders = (storable(each.header.folder) for each in messages if each.header.folder)
+    return next((folder for folder in folders if 0 < len(folder) <= MAX_FOLDER), None)
 
 
 def _agent_id(messages: Sequence[Description]) -> str | None:

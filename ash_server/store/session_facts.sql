@@ -13,6 +13,7 @@ client_version = coalesce(%(client_version)b, client_version),
 provider_session_id = coalesce(%(provider_session_id)b, provider_session_id),
 agent_id = coalesce(agent_id, %(agent_id)b),
 project = coalesce(project, %(project)b),
+folder = coalesce(folder, %(folder)b),
 stated_cost = coalesce(%(stated_cost)b, stated_cost),
 stated_models = CASE
     WHEN %(stated_cost)b::bigint IS NULL THEN stated_models ELSE %(stated_models)b::text[] END
@@ -29,5 +30,6 @@ client_version = %(client_version)b,
 provider_session_id = %(provider_session_id)b,
 agent_id = %(agent_id)b,
 project = %(project)b,
+folder = %(folder)b,
 stated_cost = %(stated_cost)b,
 stated_models = %(stated_models)b::text[]

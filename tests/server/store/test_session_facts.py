@@ -230,6 +230,7 @@ OUTDATED = SessionFacts(
     client_version="0",
     provider_session_id="outdated",
     project="outdated",
+    folder="outdated",
     stated_cost=9,
     stated_models=["outdated"],
 )
@@ -267,6 +268,7 @@ def any_facts(choose: random.Random) -> SessionFacts:
         provider_session_id=choose.choice([None, "a", "b"]),
         agent_id=choose.choice([None, "", "x"]),
         project=choose.choice([None, "/work", "/other"]),
+        folder=choose.choice([None, "/work/a", "/other"]),
         stated_cost=cost,
         stated_models=models,
     )
