@@ -487,6 +487,19 @@ async def test_live_updates_respect_filters(page: Page, store: Store) -> None:
     await expect(page.locator(".session-item > a > .session-title")).to_have_text(["There", "Here"])
 
 
+async def test_archived_sessions_leave_the_list_and_are_found(page: Page, store: Store) -> None:
+    kept = await store.make("A kept heron", user("Count them.", TODAY))
+    archived = await store.make("An archived heron", user("Count them.", TODAY))
+    await open_live(page, store.address)
+    for id in (archived, kept):
+        labels = {"archived": id == archived, "starred": True}
+        await store.client.patch(f"/api/sessions/{id}/labels", json=labels)
+
+    await expect(page.locator(".session-title")).to_have_text(["A kept heron"])
+    await page.goto(f"{store.address}&q=archived heron")
+    await expect(page.locator(".titles-found .session-title")).to_have_text(["An archived heron"])
+
+
 async def test_refreshes_after_reconnect(page: Page, store: Store, complaints: list[str]) -> None:
     """The test's stream reports only that it is connected again."""
     gone = await store.make("Gone")

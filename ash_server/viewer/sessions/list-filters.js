@@ -44,10 +44,11 @@ export function apiParameters({ source, since, until, errors }, now) {
   return { source, since: toIso(startTime(since, now)), until: toIso(endTime(until)), errors };
 }
 
-/** True if a session matches the filters. */
+/** True if a session matches the filters and is not archived. */
 export function matchesFilters(session, { source, since, until, errors }, now) {
   const activity = lastActivity(session);
   return (
+    !session.labels?.archived &&
     (!source || session.source === source || agentOf(session) === source) &&
     (!since || activity >= (startTime(since, now) ?? 0)) &&
     (!until || activity < (endTime(until) ?? 0)) &&

@@ -87,7 +87,8 @@ export class SearchView {
   async searchTitles() {
     const { q, ...filters } = { ...this.filters, errors: "" };
     try {
-      const parameters = { ...apiParameters(filters, Date.now()), usage: true, q: q.replaceAll('"', "") };
+      const words = q.replaceAll('"', "");
+      const parameters = { ...apiParameters(filters, Date.now()), usage: true, q: words, archived: "include" };
       const page = await this.titlePages.first(parameters, FIRST_TITLES);
       this.titles.clear();
       this.showTitles(page);
