@@ -7,7 +7,14 @@ from typing import Any
 from urllib.parse import unquote
 
 from ash_shared.parsing.changes.hunks import MAX_LINE, Action, CallFacts, FileChange, Hunk
-from ash_shared.parsing.changes.line_diff import MAX_COMPARED, MAX_EDITS, diff_lines, lines_of, split_pair
+from ash_shared.parsing.changes.line_diff import (
+    MAX_COMPARED,
+    MAX_EDITS,
+    diff_lines,
+    hunks_of,
+    lines_of,
+    split_pair,
+)
 from ash_shared.parsing.changes.patches import (
     has_blocks,
     is_patch,
@@ -111,11 +118,15 @@ def facts_of_call(tool: str, input: Any, structured: Any = None) -> CallFacts:
 
     Never raises. The time is linear in the size of the values. A call without changes of files has none.
     """
-    read = _READERS.get(_kind_of(tool, input))
+    read = _READERS.get(kind_of_call(tool, input))
     return CallFacts() if read is None else read(input, structured)
 
 
-def _kind_of(tool: Any, call_input: Any) -> str:
+CHANGING_KINDS = frozenset(("edit", "write", "delete", "move"))
+
+
+def kind_of_call(tool: Any, call_input: Any) -> str:
+    """Return what a tool does: read, edit, write, delete, move or shell; empty if it is none of them or unknown."""
     if not isinstance(tool, str):
         return ""
     server, _, name = tool.removeprefix("mcp__").rpartition("__")
@@ -163,9 +174,18 @@ def _merge(requested: list[FileChange], reported: list[FileChange]) -> tuple[Fil
         return tuple(requested)
     if len(requested) == len(reported) == 1:
         [asked], [done] = requested, reported
+        if _is_dedented(done, asked):
+            return (asked,)
         action = asked.action if done.action == "edit" else done.action
         return (done._replace(path=asked.path, action=action, new_path=asked.new_path or done.new_path),)
     return tuple(reported)
+
+
+def _is_dedented(done: FileChange, asked: FileChange) -> bool:
+    """True if the reported lines lack a part of their indentation, as in the diffs that OpenCode shows."""
+    lengths = {line[1:].strip(): len(line) for hunk in done.hunks for line in hunk.lines}
+    lines = [line for hunk in asked.hunks for line in hunk.lines if line[1:].strip()]
+    return any(len(line) > lengths.get(line[1:].strip(), len(line)) for line in lines)
 
 
 # What the result reports
@@ -228,22 +248,29 @@ def _as_new(change: FileChange) -> FileChange:
 
 
 def _reported_patch(structured: Any, path: str | None, requested: list[FileChange]) -> list[FileChange]:
+    texts = _of_whole_texts(structured, path or "")
+    if path is not None and texts is not None:
+        return [texts]
     patch = _text(structured, _REPORTED_PATCHES)
     if patch is not None and is_patch(patch):
         changes = read_patch(patch, path)
         return [change._replace(path=path) for change in changes] if path and len(changes) == 1 else changes
     if path is None:
         return []
-    before, after = _text(structured, _BEFORE), _text(structured, _AFTER)
-    if before is not None and after is not None:
-        return (
-            [_new_file(path, after)]
-            if before == ""
-            else [FileChange(path, "edit", _replacement(before, after))]
-        )
     is_needed = not any(change.hunks for change in requested)
     hunks = signed_lines(patch, _text(structured, ("afterFullFileContent",))) if patch and is_needed else ()
     return [FileChange(path, "edit", hunks)] if hunks else []
+
+
+def _of_whole_texts(value: Any, path: str, *, compares: bool = True) -> FileChange | None:
+    """Return the change between the texts of a file before and after it, which OpenCode reports."""
+    before, after = (_text(value, (name,)) for name in ("before", "after"))
+    if before is None or after is None:
+        return None
+    if before == "":
+        return _new_file(path, after)
+    lines = diff_lines(lines_of(before), lines_of(after), MAX_EDITS if compares else 0)
+    return FileChange(path, "delete" if after == "" else "edit", tuple(hunks_of(1, 1, lines)))
 
 
 def _structured_hunks(values: list[Any] | None) -> tuple[Hunk, ...]:
@@ -323,6 +350,9 @@ def _one_listed(change: Any, path: str, *, compares: bool) -> FileChange:
         return FileChange(path, "edit", read_hunks(change))
     kind = _field(change, ("kind", "type"), (str, dict))
     verb = kind if isinstance(kind, str) else _text(kind, ("type",))
+    whole = _of_whole_texts(change, path, compares=compares)
+    if whole is not None:
+        return whole._replace(new_path=_text(change, _NEW_PATHS))
     listed = _one(change, path, _VERBS.get(verb or "", "edit"), compares=compares)
     return _as_new(listed) if verb == "add" else listed
 

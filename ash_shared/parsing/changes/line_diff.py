@@ -1,10 +1,15 @@
 """The difference between two texts, in bounded time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
+from typing import NamedTuple
+
+from ash_shared.parsing.changes.hunks import Hunk
 
 MAX_EDITS = 200
 """Texts with more changed lines are compared only at their beginnings and ends."""
+CONTEXT = 3
+"""Lines around a change."""
 MAX_COMPARED = 100
 """Replacements of one call that are compared line by line; others only at their beginnings and ends."""
 
@@ -81,3 +86,48 @@ def _trace(history: list[dict[int, int]], x: int, y: int) -> list[tuple[int, int
         matches += [(place, place - diagonal) for place in range(x - 1, start - 1, -1)]
         x, y = before, before - previous
     return matches[::-1]
+
+
+class _Row(NamedTuple):
+    line: str
+    """With its sign."""
+    old: int
+    new: int
+    """The numbers of this line in both texts, or of the next one."""
+
+
+def hunks_of(old: int, new: int, lines: Iterable[str]) -> Iterator[Hunk]:
+    """Yield the changes in signed lines with their context; `old` and `new` are the numbers of the first line."""
+    rows = list(_numbered(old, new, lines))
+    for start, end in _changed_ranges([row.line for row in rows]):
+        yield _hunk(rows[start:end])
+
+
+def _numbered(old: int, new: int, lines: Iterable[str]) -> Iterator[_Row]:
+    for line in lines:
+        yield _Row(line, old, new)
+        old, new = old + (line[0] != "+"), new + (line[0] != "-")
+
+
+def _changed_ranges(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of changed lines with their context, without overlaps."""
+    changed = [index for index, line in enumerate(lines) if line[0] != " "]
+    starts = [
+        index for index, before in zip(changed, [None, *changed], strict=False) if _is_far(before, index)
+    ]
+    ends = [
+        index for index, after in zip(changed, [*changed[1:], None], strict=False) if _is_far(index, after)
+    ]
+    for start, end in zip(starts, ends, strict=True):
+        yield max(0, start - CONTEXT), min(len(lines), end + 1 + CONTEXT)
+
+
+def _is_far(before: int | None, after: int | None) -> bool:
+    """True if the contexts of two changed lines do not touch, or there is only one."""
+    return before is None or after is None or after - before > 2 * CONTEXT + 1
+
+
+def _hunk(rows: Sequence[_Row]) -> Hunk:
+    lines = tuple(row.line for row in rows)
+    has_old, has_new = (any(line[0] != sign for line in lines) for sign in "+-")
+    return Hunk(rows[0].old - (not has_old), rows[0].new - (not has_new), lines)

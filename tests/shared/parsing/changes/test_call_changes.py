@@ -218,11 +218,17 @@ EDITS: dict[str, Case] = {
         {
             "diff": "…",
             "files": [
-                {"filePath": "a.py", "type": "update", "diff": UNIFIED, "before": "b", "after": "c"},
+                {"filePath": "a.py", "type": "update", "diff": "…", "before": "a\nb\n", "after": "a\nc\n"},
                 {"filePath": "b.py", "type": "add", "patch": "@@ -0,0 +1,2 @@\n+one\n+two\n"},
             ],
         },
-        (EDITED_THERE, CREATED._replace(path="b.py")),
+        (FileChange("a.py", "edit", (Hunk(1, 1, (" a", "-b", "+c")),)), CREATED._replace(path="b.py")),
+    ),
+    "OpenCode, a diff without indentation": (
+        "edit",
+        {"filePath": "a.py", "oldString": "  if b:\n    b", "newString": "  if b:\n    c"},
+        {"diff": "--- a.py\n+++ a.py\n@@ -4,2 +4,2 @@\n if b:\n-  b\n+  c\n"},
+        (FileChange("a.py", "edit", (Hunk(None, None, ("   if b:", "-    b", "+    c")),)),),
     ),
     "pi, whose diff has line numbers": (
         "edit",
