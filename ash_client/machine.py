@@ -2,11 +2,10 @@
 
 import socket
 
+from ash_shared.model.session import MAX_MACHINE
+
 MACHINE_HEADER = "Ash-Machine"
 """The host that a session comes from, in the request that creates it."""
-
-MAX_MACHINE = 253
-"""Characters of a host name."""
 
 
 def machine_name() -> str | None:

@@ -136,6 +136,11 @@ class _GetUsage(_Arguments):
     ] = None
     model: Annotated[str | None, Field(description="Only this model.")] = None
     source: Annotated[str | None, Field(description="Only sessions in this format, such as `claude`.")] = None
+    agent: Annotated[str | None, Field(description="Only sessions of this program.")] = None
+    machine: Annotated[str | None, Field(description="Only sessions stored by this host.")] = None
+    key: Annotated[UUID | None, Field(description="Only sessions stored with the key that has this id.")] = (
+        None
+    )
     session_id: Annotated[
         _Session | None, Field(description="Only the session with this id or name, with its subagents.")
     ] = None

@@ -17,6 +17,7 @@ from ash_server.store import Store
 from ash_server.store.keys import Key
 from ash_server.store.text import check_text
 from ash_server.store.usage.budgets import StoredBudget
+from ash_server.store.usage.groups import plain_project
 from ash_server.store.usage.zones import zone_of
 from ash_shared.model.usage.budgets import (
     MAX_BUDGET_USD,
@@ -66,7 +67,8 @@ async def set_budget(store: Store, settings: Settings, new: NewBudget, key: Key 
     check_text(new.project or "", "project")
     url = check_webhook_url(new.webhook_url) if new.webhook_url else None
     limit = int(Decimal(str(new.limit_usd)) * NANO_DOLLARS)
-    budget = StoredBudget(uuid7(), limit, new.period, new.timezone, new.project or "", url)
+    project = plain_project(new.project or "")
+    budget = StoredBudget(uuid7(), limit, new.period, new.timezone, project, url)
     secret = webhook_secret(settings, budget.id) if url else None
     await store.budgets.set(store.tenant, budget, key_id=key.id if key else None)
     shown = await _with_spending(store, budget, datetime.now(UTC))

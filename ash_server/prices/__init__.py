@@ -3,7 +3,7 @@
 Importing this package loads no price data: `Prices.load` does.
 """
 
-from ash_server.prices.costs import BANDS, REASONS, Cost, CostReason, PricedUsage, band_of
+from ash_server.prices.costs import BANDS, Cost, PricedUsage, band_of
 from ash_server.prices.prices import PriceFiles, Prices
 
-__all__ = ["BANDS", "REASONS", "Cost", "CostReason", "PriceFiles", "PricedUsage", "Prices", "band_of"]
+__all__ = ["BANDS", "Cost", "PriceFiles", "PricedUsage", "Prices", "band_of"]

@@ -2,38 +2,12 @@
 
 from bisect import bisect_left
 from datetime import datetime
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol
+
+from ash_shared.model.usage.reasons import CostReason
 
 BANDS = (32_000, 100_000, 128_000, 199_999, 200_000, 256_000, 272_000, 512_000, 524_288)
 """Input tokens above which prices of single requests change. `band` counts how many of them a request exceeds."""
-
-CostReason: TypeAlias = Literal[
-    "no_model",
-    "unknown_model",
-    "no_price",
-    "unknown_rate",
-    "unknown_time",
-    "unknown_threshold",
-    "several_requests",
-    "assumed_rate",
-    "later_rate",
-    "no_search_price",
-]
-
-REASONS: dict[CostReason, str] = {
-    # Unpriced.
-    "no_model": "the record does not name a model",
-    "unknown_model": "no price list has this model under the provider that its source and name state",
-    "no_price": "the price list has no price for some of these tokens",
-    "unknown_rate": "the provider publishes no rate for this service tier, speed or region",
-    "unknown_time": "the time is unknown, and the price has changed",
-    "unknown_threshold": "the price depends on a number of input tokens that the stored sums do not distinguish",
-    # An estimate.
-    "several_requests": "a total of several requests, priced as if each were below the price's threshold",
-    "assumed_rate": "the record names the requested service tier only; the standard price is assumed",
-    "later_rate": "rates of this service tier are known from a later day only, and are applied in proportion",
-    "no_search_price": "web searches are not included, because the price list has no price for them",
-}
 
 
 class PricedUsage(Protocol):

@@ -10,9 +10,10 @@ from math import lcm
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from ash_server.prices.costs import BANDS, Cost, CostReason, PricedUsage
+from ash_server.prices.costs import BANDS, Cost, PricedUsage
 from ash_server.prices.rules import ASSUMED, conditions_of
 from ash_server.settings import Settings
+from ash_shared.model.usage.reasons import CostReason
 
 if TYPE_CHECKING:
     from ash_server.prices.catalogue import Catalogue

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from genai_prices import types
 
 from ash_server.prices import rules
-from ash_server.prices.costs import CostReason
 from ash_shared.model.usage.costs import NANO_DOLLARS
+from ash_shared.model.usage.reasons import CostReason
 
 OWN = "own"
 """In place of a provider, for one's own prices."""

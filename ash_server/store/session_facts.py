@@ -50,7 +50,7 @@ class SessionFacts(NamedTuple):
     agent_id: str | None = None
     """Empty for a main session."""
     project: str | None = None
-    """Of the first known folder."""
+    """The project of the first known folder."""
     folder: str | None = None
     """The first known folder."""
     stated_cost: int | None = None

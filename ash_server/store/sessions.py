@@ -53,14 +53,11 @@ from ash_server.store.usage.answers import count_again, delete_answers
 from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
 from ash_shared.model.keywords import check_keywords
 from ash_shared.model.resume import SessionResume
-from ash_shared.model.session import Session, active_at
+from ash_shared.model.session import MAX_MACHINE, Session, active_at
 from ash_shared.parsing.resume import resume_command
 
 MAX_METADATA_BYTES = 64 * 1024
 """Lists return the metadata of each session."""
-
-MAX_MACHINE = 253
-"""Characters of the host name of a client."""
 
 SQL = statements(__file__)
 

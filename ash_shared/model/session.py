@@ -12,6 +12,9 @@ from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.usage.answers import Cause
 from ash_shared.model.usage.report import UsageCounts
 
+MAX_MACHINE = 253
+"""Characters of the host name of a client."""
+
 
 class SessionLabels(AshModel):
     """What people set in Ash, apart from what the agent wrote."""

@@ -8,6 +8,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from ash_shared.model.usage.costs import NANO_DOLLARS
+from ash_shared.model.usage.reasons import REASONS
 from ash_shared.model.usage.report import (
     UNKNOWN,
     CostMode,
@@ -385,7 +386,13 @@ def _by_model(
         sums.setdefault((item.model or UNKNOWN, item.source, item.reason or ""), _Sum()).add(item)
     ranked = sorted(sums.items(), key=lambda pair: (-pair[1].tokens, pair[0]))
     return [
-        kind(model=model, source=source, reason=reason or None, **total.fields(mode))
+        kind(
+            model=model,
+            source=source,
+            reason=reason or None,
+            explanation=REASONS.get(reason),  # type: ignore[call-overload]  # an item may have another one
+            **total.fields(mode),
+        )
         for (model, source, reason), total in ranked
     ]
 

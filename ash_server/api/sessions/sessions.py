@@ -22,11 +22,11 @@ from ash_server.errors import NulByte, SequenceMismatch, SessionNotFound, TooDee
 from ash_server.store.labels import MAX_TAG
 from ash_server.store.prepare import Source
 from ash_server.store.session_rows import Archived
-from ash_server.store.sessions import MAX_MACHINE, Creator, SessionChanges
+from ash_server.store.sessions import Creator, SessionChanges
 from ash_server.store.text import ONE_LINE
 from ash_shared.model.base import ABSENT
 from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
-from ash_shared.model.session import Session, SessionPage
+from ash_shared.model.session import MAX_MACHINE, Session, SessionPage
 
 _MAX_BODY_BYTES = 64 * 1024
 

@@ -1,7 +1,7 @@
 """`ash usage`: tokens and costs of all sessions."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from datetime import date, datetime, timedelta
 from functools import partial
 from typing import Any, get_args
@@ -18,7 +18,7 @@ from ash_server.cli.usage.table import print_report
 from ash_server.cli.usage.zones import local_zone_name
 from ash_server.errors import InvalidParameter
 from ash_server.store.usage.zones import zone_of
-from ash_shared.model.usage.budgets import BudgetPage
+from ash_shared.model.usage.budgets import Budget, BudgetPage
 from ash_shared.model.usage.report import DIMENSIONS, MAX_DIMENSIONS, CostMode, Dimension, UsageReport
 from ash_shared.projections.usage_csv import to_csv
 from ash_shared.projections.usage_report import MAX_ROWS
@@ -119,16 +119,29 @@ def command(  # noqa: PLR0913  # one argument per option
         "limit": limit or (MAX_ROWS if as_json or as_csv else _TABLE_ROWS),
     }
     report, budgets = store.read(partial(_read, session=session, query=query))
+    chosen = {name for name, value in {**query, "session": session}.items() if value is not None} & _FILTERS
     if as_json:
         click.echo(visible_json(report.model_dump_json()))
     elif as_csv:
         text = to_csv(report)
         click.echo(visible(text) if sys.stdout.isatty() else text, nl=False)
-    else:
-        _print(report)
-        for budget in budgets.budgets:
-            if budget.is_passed:
-                warn(f"passed: {describe_budget(budget)}")
+    elif report.rows or report.totals.answers:
+        print_report(stdout_console(), report)
+    _warn(report, is_filtered=bool(chosen))
+    for budget in () if as_json or as_csv else budgets.budgets:
+        if budget.is_passed and _concerns(budget, chosen, query):
+            warn(f"passed: {describe_budget(budget)}")
+
+
+_TIMES = {"since", "until"}
+_FILTERS = _TIMES | {"project", "model", "source", "agent", "machine", "key", "session"}
+
+
+def _concerns(budget: Budget, chosen: Set[str], query: Mapping[str, Any]) -> bool:
+    """Return True if the report has all usage of the budget's project in a time that reaches its period."""
+    has_whole_project = query["project"] in (None, budget.project)
+    is_over = query["until"] is not None and query["until"] <= budget.period_start
+    return has_whole_project and not is_over and chosen <= _TIMES | {"project"}
 
 
 def _with_model(by: tuple[Dimension, ...]) -> tuple[Dimension, ...]:
@@ -178,11 +191,10 @@ async def _read(
     return await store.get_usage(session=id, **query), await store.list_budgets()
 
 
-def _print(report: UsageReport) -> None:
-    if report.totals.answers:
-        print_report(stdout_console(), report)
-    else:
-        warn("no usage matches, or none is stored yet; `ash import --discover` lists transcripts to import")
+def _warn(report: UsageReport, *, is_filtered: bool) -> None:
+    if not report.rows and not report.totals.answers:
+        stored = "no usage is stored yet; `ash import --discover` lists transcripts to import"
+        warn("no usage matches" if is_filtered else stored)
     if report.sessions_without_facts:
         missing = counted(report.sessions_without_facts, "session")
         warn(f"the usage of {missing} is missing: an earlier version stored them; `ash reindex` adds it")

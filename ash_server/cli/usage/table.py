@@ -20,7 +20,6 @@ from ash_server.cli.usage.figures import (
     format_cost_of,
     format_count,
 )
-from ash_server.prices import REASONS
 from ash_shared.model.usage.report import (
     UNKNOWN,
     CostMode,
@@ -288,15 +287,11 @@ _DIFFERENCE_REASONS: Mapping[DifferenceReason, str] = {
 def _models(models: Sequence[UnpricedModel]) -> str:
     """Return the models with the reasons for their missing or estimated costs."""
     shown = [
-        f"{_one_line(each.model)} ({format_count(all_tokens(each))} tokens: {_reason(each)})"
+        f"{_one_line(each.model)} ({format_count(all_tokens(each))} tokens: {each.explanation or 'no price'})"
         for each in models[:_MAX_MODELS]
     ]
     others = len(models) - len(shown)
     return ", ".join(shown) + (f" and {counted(others, 'other')}" if others else "")
-
-
-def _reason(model: UnpricedModel) -> str:
-    return next((text for reason, text in REASONS.items() if reason == model.reason), "no price")
 
 
 def _one_line(text: str) -> str:

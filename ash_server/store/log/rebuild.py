@@ -191,7 +191,7 @@ class _Rebuild:
         self._last = last
         self._pending: list[PreparedEvent] = []
         self._answers = AnswerUsages()
-        """Of the pending events."""
+        """The usage that the pending events state."""
 
     async def run(self) -> None:
         reset_id = str(uuid5(self._session_id, f"reset/{self._last}"))

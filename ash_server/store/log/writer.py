@@ -99,7 +99,7 @@ class StreamIds(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """What the normaliser has derived beside events."""
+    """The state and the usage to store with events."""
 
     state: SavedState
     answers: Sequence[SentAnswers]

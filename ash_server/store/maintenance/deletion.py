@@ -126,7 +126,7 @@ def _emptied(event: Event, *, has_columns: bool) -> str:
 
 
 class _Rest(NamedTuple):
-    """What the other messages of a session give."""
+    """The facts and the usage of a session without a deleted message."""
 
     facts: SessionFacts
     answers: AnswerUsages

@@ -103,15 +103,21 @@ async def read_groups(conn: AsyncConnection, usage: UsageFilter) -> list[UsageGr
         "timezone": usage.timezone,
         "price_changes": list(usage.price_changes),
         **{f"by_{key}": key in usage.by for key in get_args(GroupKey)},
-        **{name: _as_list(getattr(usage, name)) for name in _LISTS},
+        **_conditions(usage),
+        "models": _as_list(usage.models),
         "since": usage.since,
         "until": usage.until,
-        "projects": None if usage.projects is None else _pattern(usage.projects),
         **shared._asdict(),
     }
     async with conn.cursor(row_factory=args_row(_to_group)) as cursor:
         await cursor.execute(SQL.read_groups, params)
         return await cursor.fetchall()
+
+
+async def list_without_answers(conn: AsyncConnection, usage: UsageFilter, *, limit: int) -> list[UUID]:
+    """Return the newest sessions with a stated cost and without answers, whatever the time and the models."""
+    params = {**_conditions(usage), "limit": limit}
+    return [id for (id,) in await (await conn.execute(SQL.list_without_answers, params)).fetchall()]
 
 
 async def count_sessions_without_facts(
@@ -123,7 +129,7 @@ async def count_sessions_without_facts(
     return 0 if row is None else int(row[0])
 
 
-_LISTS = ("sessions", "sources", "models", "machines", "agents", "keys")
+_LISTS = ("sessions", "sources", "machines", "agents", "keys")
 _FIRST_COUNT = UsageGroup._fields.index("answers")
 
 
@@ -132,6 +138,12 @@ def _check_texts(usage: UsageFilter) -> None:
     for name in ("sources", "models", "projects", "machines", "agents"):
         for text in getattr(usage, name) or ():
             check_text(text, name)
+
+
+def _conditions(usage: UsageFilter) -> dict[str, Any]:
+    """Return the parameters of the conditions on sessions."""
+    lists = {name: _as_list(getattr(usage, name)) for name in _LISTS}
+    return {**lists, "projects": None if usage.projects is None else _pattern(usage.projects)}
 
 
 def _to_group(*row: Any) -> UsageGroup:
@@ -147,9 +159,14 @@ def _pattern(projects: Collection[str]) -> str:
     return "|".join(map(project_pattern, projects)) or r"(?!)"
 
 
+def plain_project(project: str) -> str:
+    """Return the path or the name of a folder without separators at its end."""
+    return project.rstrip("/\\") or project
+
+
 def project_pattern(project: str) -> str:
     """Return the pattern of a folder and those below it, by path or only by the name of a folder."""
-    path = project.rstrip("/\\") or project
+    path = plain_project(project)
     is_absolute = re.match(r"/|\\|[A-Za-z]:", path) is not None
     start = "" if is_absolute else r"(.*[/\\])?"
     return rf"^{start}{re.escape(path)}([/\\].*)?$"

@@ -10,6 +10,15 @@ CASE
     ELSE date_trunc(%(period)b::text, quarter, %(timezone)b::text)
 END
 
+-- fragment: is_chosen
+-- The conditions on sessions.
+(%(sessions)b::uuid[] IS NULL OR id = ANY(%(sessions)b))
+AND (%(sources)b::text[] IS NULL OR source = ANY(%(sources)b))
+AND (%(projects)b::text IS NULL OR project ~ %(projects)b)
+AND (%(machines)b::text[] IS NULL OR machine = ANY(%(machines)b))
+AND (%(agents)b::text[] IS NULL OR {agent} = ANY(%(agents)b))
+AND (%(keys)b::uuid[] IS NULL OR key_id = ANY(%(keys)b))
+
 -- name: read_groups
 -- Sums by period and other fields, and by everything that prices depend on. Unknown times are a group of their own, and
 -- so is usage with reported costs: the computed cost of the rest is then known.
@@ -34,13 +43,8 @@ FROM (
     FROM usage_rollups JOIN sessions ON id = session_id
     WHERE (%(since)b::timestamptz IS NULL OR quarter >= date_bin('15 minutes', %(since)b, '2000-01-01Z'))
       AND (%(until)b::timestamptz IS NULL OR quarter < %(until)b AND quarter > '-infinity')
-      AND (%(sessions)b::uuid[] IS NULL OR session_id = ANY(%(sessions)b))
-      AND (%(sources)b::text[] IS NULL OR source = ANY(%(sources)b))
       AND (%(models)b::text[] IS NULL OR model = ANY(%(models)b))
-      AND (%(projects)b::text IS NULL OR project ~ %(projects)b)
-      AND (%(machines)b::text[] IS NULL OR machine = ANY(%(machines)b))
-      AND (%(agents)b::text[] IS NULL OR {agent} = ANY(%(agents)b))
-      AND (%(keys)b::uuid[] IS NULL OR key_id = ANY(%(keys)b))
+      AND {is_chosen}
       AND (NOT is_copy OR session_id = ANY(%(without_original)b::uuid[]))
       AND (usage_rollups.agent_id = '' OR session_id || ' ' || usage_rollups.agent_id <> ALL(%(repeated)b::text[]))
 ) AS usage
@@ -60,6 +64,14 @@ WHERE (is_copy OR agent_id <> '')
 -- name: list_originals
 -- The originals of copies.
 SELECT id, copy_of FROM sessions WHERE id = ANY(%b) AND copy_of IS NOT NULL
+
+-- name: list_without_answers
+-- The newest sessions with a stated cost and without answers.
+SELECT id FROM sessions
+WHERE stated_cost IS NOT NULL AND {is_chosen}
+  AND NOT EXISTS (SELECT FROM usage_rollups WHERE session_id = id)
+ORDER BY last_at DESC NULLS LAST, id
+LIMIT %(limit)b
 
 -- name: list_sessions_with_usage
 -- The sessions with tokens of their own among some.

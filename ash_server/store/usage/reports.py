@@ -27,6 +27,7 @@ from ash_server.store.usage.groups import (
     UsageFilter,
     UsageGroup,
     count_sessions_without_facts,
+    list_without_answers,
     project_pattern,
     read_groups,
 )
@@ -113,6 +114,8 @@ async def read_report(conn: AsyncConnection, prices: Prices, **query: Unpack[Rep
     usage = await _to_filter(conn, query, by, zone)
     read = partial(_read_redacted if query.get("redact") else read_groups, conn)
     items = await read_priced(read, usage, prices)
+    if by == ("session",) and not query.get("redact"):
+        items += await _without_answers(conn, usage, options.limit)
     activity = await _read_activity(read, usage) if "block" in by else []
     report = await asyncio.to_thread(build_usage_report, items, options, activity=activity)
     without_facts = await count_sessions_without_facts(conn, usage.sessions)
@@ -181,6 +184,14 @@ async def _read_activity(read: ReadGroups, usage: UsageFilter) -> list[datetime]
         return []
     groups = await read(usage._replace(by=(), period="quarter", since=None, until=usage.since))
     return [group.quarter for group in groups if group.quarter is not None]
+
+
+async def _without_answers(conn: AsyncConnection, usage: UsageFilter, limit: int) -> list[UsageItem]:
+    """Return empty items of sessions with only a stated cost, which has neither a time nor a model."""
+    if (usage.since, usage.until, usage.models) != (None, None, None):
+        return []
+    sessions = await list_without_answers(conn, usage, limit=limit)
+    return [UsageItem(quarter=None, source="", model=None, values={"session": str(id)}) for id in sessions]
 
 
 async def _read_redacted(conn: AsyncConnection, usage: UsageFilter) -> list[UsageGroup]:

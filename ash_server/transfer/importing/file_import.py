@@ -12,7 +12,6 @@ its path; new files are added at the end of the session, even if their paths sor
 """
 
 import asyncio
-import socket
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, get_args
 from uuid import UUID
 
+from ash_client.machine import machine_name
 from ash_server.errors import IdConflict, ScopeMissing, SequenceMismatch, SessionNotFound
 from ash_server.file_access import ANY_FILE, FileAccess
 from ash_server.store import Store
@@ -758,7 +758,7 @@ def _changed_problem(line: FileLine, reason: str) -> LineProblem:
 
 
 def _this_machine() -> Creator:
-    return Creator(socket.gethostname())
+    return Creator(machine_name())
 
 
 async def open_session(

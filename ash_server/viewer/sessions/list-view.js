@@ -37,8 +37,9 @@ export class ListView {
     });
     this.more = new LoadMore("More sessions", () => this.loadMore(), { isAutomatic: true });
     this.pill = button({ class: "changed-pill", hidden: true }, null, () => this.showPending());
+    this.pricesError = el("p", { class: "usage-note", hidden: true });
     this.contents = el("div");
-    this.element = el("div", { class: "list-view" }, this.pill, this.contents, this.more.element);
+    this.element = el("div", { class: "list-view" }, this.pill, this.pricesError, this.contents, this.more.element);
   }
 
   get size() {
@@ -143,8 +144,10 @@ export class ListView {
     return this.pages.after !== undefined;
   }
 
-  add({ sessions }) {
+  add({ sessions, pricesError }) {
     this.list.add(sessions);
+    this.pricesError.hidden = pricesError === undefined;
+    this.pricesError.textContent = `Costs are missing: ${pricesError ?? ""}`;
     this.on.sources(sessions.map(agentOf));
     this.more.show(this.hasMore);
     this.updateStatus();

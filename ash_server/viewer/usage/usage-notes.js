@@ -5,20 +5,6 @@ import { commandLine } from "../lib/placeholders.js";
 import { sourceName } from "../lib/source-names.js";
 import { allTokens, costCell } from "./usage-figures.js";
 
-/** Why a cost is missing or an estimate, as in ash_server/prices/costs.py. */
-const REASONS = {
-  no_model: "the record names no model",
-  unknown_model: "no price list has this model",
-  no_price: "the price list lacks a price for some of these tokens",
-  unknown_rate: "no rate is published for this service tier, speed or region",
-  unknown_time: "the time is unknown, and the price has changed",
-  unknown_threshold: "the price depends on a number of input tokens that the stored sums do not distinguish",
-  several_requests: "a total of several requests, priced as if each were a short one",
-  assumed_rate: "the record names only the requested service tier; the standard price is assumed",
-  later_rate: "rates of this service tier are known from a later day only",
-  no_search_price: "the price list has no price for web searches",
-};
-
 /** @param {any} report */
 export function notes(report) {
   const all = [withoutFacts(report), omitted(report), unpriced(report), estimated(report), about(report)];
@@ -65,13 +51,13 @@ function section(title, hint, models, hasCost) {
 }
 
 function modelLine(model, hasCost) {
-  const { model: name, source, reason, answers } = model;
+  const { model: name, source, explanation, answers } = model;
   const facts = [
     hasCost && costCell(model),
     `${formatNumber(allTokens(model))} tokens`,
     pluralize(answers, "answer"),
     sourceName(source),
-    Object.hasOwn(REASONS, reason ?? "") ? REASONS[reason] : reason,
+    explanation,
   ];
   return el("li", {}, el("strong", { dir: "auto" }, name), ` ${facts.filter(Boolean).join(" · ")}`);
 }

@@ -149,6 +149,8 @@ class UnpricedModel(UsageCounts):
     source: str
     reason: Omittable[str] = ABSENT
     """Why, as a word such as `unknown_model`."""
+    explanation: Omittable[str] = ABSENT
+    """The reason in English."""
 
 
 class EstimatedModel(UnpricedModel):

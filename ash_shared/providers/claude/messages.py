@@ -7,6 +7,7 @@ from typing import Any
 
 from ash_shared.model.blocks import Block, parse_content, pick, text_block, wire_name
 from ash_shared.model.message import Identity, RecordHeader, StatedTotal
+from ash_shared.model.usage.costs import NANO_DOLLARS
 from ash_shared.providers.claude.content import parse_block
 from ash_shared.providers.claude.records import TOOL_RESULTS, message_role
 from ash_shared.providers.claude.senders import NOT_TYPED_FLAGS, SENDER_KEYS, find_sender
@@ -54,7 +55,7 @@ def _stated_total(record: Record) -> StatedTotal | None:
         return None
     usage = record.get("modelUsage")
     models = tuple(sorted(usage)[:_MAX_MODELS]) if isinstance(usage, dict) else ()
-    return StatedTotal(round(cost * 1_000_000_000), models)
+    return StatedTotal(round(cost * NANO_DOLLARS), models)
 
 
 def _fallback_model(record: Record) -> str | None:

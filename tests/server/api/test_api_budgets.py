@@ -97,3 +97,11 @@ async def test_keys(own_client: AsyncClient, store: Store) -> None:
     assert own.isdisjoint(budget["id"] for budget in listed["blue"])
     others = await own_client.delete(f"/api/budgets/{listed['blue'][0]['id']}", headers=headers["admin"])
     assert others.status_code == 404
+
+
+async def test_a_project_has_one_spelling(own_client: AsyncClient) -> None:
+    for project in ("/work/site", "/work/site/", "/work/site//", "site\\"):
+        body = {"limitUsd": 1, "period": "day", "project": project}
+        (await own_client.put("/api/budgets", json=body)).raise_for_status()
+    listed = (await own_client.get("/api/budgets")).json()["budgets"]
+    assert [budget["project"] for budget in listed] == ["/work/site", "site"]

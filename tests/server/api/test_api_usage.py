@@ -184,6 +184,25 @@ async def test_stated_cost_of_a_session(own_client: AsyncClient) -> None:
     assert [row for row in by_both["rows"] if _only(row, stated)] == []
 
 
+async def test_stated_cost_without_answers(own_client: AsyncClient) -> None:
+    """The session has a row where neither a time nor a model is asked for."""
+    session = await store_session(own_client, [COST_STATE])
+    shown = {
+        name: [row["session"]["id"] for row in (await usage(own_client, by="session", **filters))["rows"]]
+        for name, filters in {
+            "all": {},
+            "source": {"source": "claude"},
+            "other": {"source": "codex"},
+            "time": {"since": "2026-11-28T00:00:00Z"},
+            "model": {"model": "opus"},
+        }.items()
+    }
+    report = await usage(own_client, by="session")
+
+    assert shown == {"all": [session], "source": [session], "other": [], "time": [], "model": []}
+    assert (report["rows"][0]["statedCostUsd"], report["totals"]["answers"]) == (40.5, 0)
+
+
 def _only(row: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: row[name] for name in names if name in row}
 

@@ -90,7 +90,7 @@ async def test_tools_describe_their_arguments_and_results(server: str) -> None:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
 
     properties = {name: {*(tool.output_schema or {})["properties"]} for name, tool in tools.items()}
-    assert properties["list_sessions"] == {"sessions", "nextAfter"}
+    assert properties["list_sessions"] == {"sessions", "nextAfter", "pricesError"}
     assert properties["search"] == {"results", "nextAfter", "pending"}
     assert properties["read_messages"] == {"messages", "nextAfter", "prevBefore"}
     assert properties["read_session_summary"] == {
@@ -122,6 +122,9 @@ async def test_finds_sessions_as_the_commands_do(server: str) -> None:
     assert refused[1] == "error: No session has this id or name; list_sessions lists them."
 
 
+NO_KEY = "00000000-0000-0000-0000-000000000001"
+
+
 async def test_tools_return_what_the_api_returns(server: str, session_id: str) -> None:
     path = f"/api/sessions/{session_id}"
     cases: list[tuple[str, dict[str, Any], str]] = [
@@ -144,6 +147,12 @@ async def test_tools_return_what_the_api_returns(server: str, session_id: str) -
             "get_usage",
             {"by": ["month", "model"], "timezone": "Asia/Tokyo", "limit": 1},
             "/api/usage?by=month,model&timezone=Asia/Tokyo&limit=1",
+        ),
+        ("get_usage", {"machine": "laptop", "limit": 1}, "/api/usage?machine=laptop&limit=1"),
+        (
+            "get_usage",
+            {"agent": "openclaude", "key": NO_KEY},
+            f"/api/usage?agent=openclaude&key={NO_KEY}",
         ),
     ]
     async with connected(server) as client, httpx2.AsyncClient(base_url=server) as http:

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -129,10 +130,44 @@ def test_empty_store(ash: Ash) -> None:
     done = ash("usage")
     as_json = json.loads(ash("usage", "--json").out)
     assert (done.code, done.out) == (0, "")
-    assert done.err == (
-        "ash: no usage matches, or none is stored yet; `ash import --discover` lists transcripts to import\n"
-    )
+    assert done.err == ("ash: no usage is stored yet; `ash import --discover` lists transcripts to import\n")
     assert (as_json["rows"], as_json["totals"]["answers"]) == ([], 0)
+
+
+@pytest.mark.parametrize("format", FORMATS, ids=str)
+def test_no_usage_matches(ash: Ash, transcript: Path, format: tuple[str, ...]) -> None:
+    for options in (
+        ("--model", "none"),
+        ("--until", "2026-01-01"),
+        ("--project", "/none", "--by", "session"),
+    ):
+        done = ash("usage", *options, *format)
+        assert (done.code, done.err) == (0, "ash: no usage matches\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "passed"),
+    [
+        ((), ["all", "/srv/site"]),
+        (("--since", "2026-11-01"), ["all", "/srv/site"]),
+        (("--project", "/srv/site"), ["/srv/site"]),
+        (("--project", "/srv"), []),
+        (("--model", "claude-sonnet-4-5"), []),
+        (("--session", "site"), []),
+        (("--until", "2026-11-05"), []),
+    ],
+)
+def test_warns_of_passed_budgets_that_the_report_concerns(
+    ash: Ash, tmp_path: Path, options: tuple[str, ...], passed: list[str]
+) -> None:
+    path = written(tmp_path / "now.jsonl", line(1, datetime.now(UTC).isoformat(), 1_000_000))
+    ash("import", str(path), "--as", "site")
+    ash("budget", "set", "0.01/week")
+    ash("budget", "set", "0.01/week", "--project", "/srv/site")
+    done = ash("usage", *options)
+    assert re.findall(r"passed: the budget(?: of (\S+))? is", done.err) == [
+        each.replace("all", "") for each in passed
+    ]
 
 
 def test_unknown_session(ash: Ash, transcript: Path) -> None:

@@ -12,11 +12,12 @@ from genai_prices import Usage as PackageUsage
 from genai_prices.data import providers
 from genai_prices.types import ModelInfo, ModelPrice, Provider, TimeOfDateConstraint
 
-from ash_server.prices import BANDS, REASONS, Cost, CostReason, Prices, band_of
+from ash_server.prices import BANDS, Cost, Prices, band_of
 from ash_server.prices.catalogue import Catalogue
 from ash_server.prices.own_prices import OwnPrices
 from ash_server.prices.price_data import PriceLists
 from ash_server.prices.rates import PricedModel
+from ash_shared.model.usage.reasons import REASONS, CostReason
 from tests.server.prices.usages import DOLLAR, MILLION, Usage, day
 
 LISTS = (

@@ -3,7 +3,8 @@
 import re
 from pathlib import Path
 
-from ash_server.prices import REASONS, Cost, Prices
+from ash_server.prices import Cost, Prices
+from ash_shared.model.usage.reasons import REASONS
 from tests.server.prices.usages import DOLLAR, MILLION, Usage, day
 
 PAGE = (Path(__file__).parents[3] / "docs" / "usage.md").read_text("utf-8").partition("\n## Prices\n")[2]
