@@ -155,6 +155,7 @@ def empty_database(url: str) -> None:
             "tool_calls",
             "sessions",
             "budgets",
+            "shares",
             "audit",
             "sign_ins",
             "keys",

@@ -16,7 +16,16 @@ from ash_server.store.schema.tables import metadata
 from ash_server.store.search import index
 from ash_server.store.usage import reports
 
-OWNED_BY_SERVER = {"alembic_version", "tenants", "keys", "sign_ins", "audit", "budgets", "budget_notices"}
+OWNED_BY_SERVER = {
+    "alembic_version",
+    "tenants",
+    "keys",
+    "sign_ins",
+    "audit",
+    "shares",
+    "budgets",
+    "budget_notices",
+}
 """Tables without a tenant: the role of statements on sessions has no rights, except to read the version."""
 
 VIEWS = {"events_full", "tenant_search", "tenant_lineages", "tenant_keys", "tenant_files"}

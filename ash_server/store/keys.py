@@ -21,7 +21,7 @@ from ash_server.store.connections.tenants import DEFAULT, Tenant, get_or_create_
 from ash_server.store.statements import statements
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 
-KeyScope = Literal["read", "write", "delete", "admin"]
+KeyScope = Literal["read", "write", "delete", "share", "admin"]
 SCOPES: tuple[KeyScope, ...] = get_args(KeyScope)
 
 _MAX_NAME = 100

@@ -30,7 +30,16 @@ DISTRIBUTED = {
 }
 """The distributed tables and the columns with the session, `sessions` first: the others are placed like it."""
 
-ON_COORDINATOR = ("alembic_version", "tenants", "keys", "sign_ins", "audit", "budgets", "budget_notices")
+ON_COORDINATOR = (
+    "alembic_version",
+    "tenants",
+    "keys",
+    "sign_ins",
+    "audit",
+    "shares",
+    "budgets",
+    "budget_notices",
+)
 """Few rows, and no statement reads them together with the rows of sessions."""
 
 SQL = statements(__file__, has_citus_extension=driver.SQL.has_citus)

@@ -35,7 +35,7 @@ $$;
 
 -- Tables, written by `make schema` from tables.py.
 
-INSERT INTO alembic_version VALUES ('0031');
+INSERT INTO alembic_version VALUES ('0032');
 
 -- sessions
 
@@ -520,7 +520,7 @@ CREATE TABLE keys (
     last_used_at TIMESTAMP WITH TIME ZONE,
     redacts BOOLEAN DEFAULT false NOT NULL,
     CONSTRAINT keys_pkey PRIMARY KEY (id),
-    CONSTRAINT keys_scopes_check CHECK (scopes <@ ARRAY['read', 'write', 'delete', 'admin']),
+    CONSTRAINT keys_scopes_check CHECK (scopes <@ ARRAY['read', 'write', 'delete', 'share', 'admin']),
     CONSTRAINT keys_tenant_fkey FOREIGN KEY(tenant) REFERENCES tenants (number),
     CONSTRAINT keys_digest_key UNIQUE (digest)
 );
@@ -557,6 +557,37 @@ CREATE INDEX audit_tenant_idx ON audit (tenant, id);
 COMMENT ON COLUMN audit.key_id IS 'null: a command run on the database';
 COMMENT ON COLUMN audit.target IS 'id of a session or key, or address of a client';
 COMMENT ON COLUMN audit.count IS 'number of refused sign-ins within a minute';
+
+-- shares
+
+CREATE TABLE shares (
+    id UUID NOT NULL,
+    tenant INTEGER NOT NULL,
+    digest BYTEA NOT NULL,
+    session_id UUID NOT NULL,
+    session_created_at TIMESTAMP WITH TIME ZONE NOT NULL,
+    title TEXT,
+    last_message BIGINT,
+    last_event BIGINT NOT NULL,
+    last_dropped_event BIGINT NOT NULL,
+    with_subagents BOOLEAN NOT NULL,
+    redacts BOOLEAN NOT NULL,
+    key_id UUID,
+    created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+    expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
+    revoked_at TIMESTAMP WITH TIME ZONE,
+    CONSTRAINT shares_pkey PRIMARY KEY (id),
+    CONSTRAINT shares_tenant_fkey FOREIGN KEY(tenant) REFERENCES tenants (number),
+    CONSTRAINT shares_digest_key UNIQUE (digest)
+);
+CREATE INDEX shares_session_idx ON shares (tenant, session_id);
+COMMENT ON COLUMN shares.digest IS 'HMAC-SHA256 of the secret in the link';
+COMMENT ON COLUMN shares.session_created_at IS 'the link ends if the session is deleted and created again';
+COMMENT ON COLUMN shares.title IS 'title of the session when it was shared';
+COMMENT ON COLUMN shares.last_message IS 'last shared message; null: also later ones';
+COMMENT ON COLUMN shares.last_event IS 'last event when it was shared';
+COMMENT ON COLUMN shares.last_dropped_event IS 'last_dropped_sequence of the session when it was shared: another one means another log';
+COMMENT ON COLUMN shares.key_id IS 'key that created the link; null: a command on the database';
 
 -- budgets
 

@@ -554,7 +554,7 @@ keys = Table(
     Column("revoked_at", Moment),
     Column("last_used_at", Moment),
     Column("redacts", Boolean, nullable=False, server_default=text("false")),
-    CheckConstraint("scopes <@ ARRAY['read', 'write', 'delete', 'admin']", name="scopes"),
+    CheckConstraint("scopes <@ ARRAY['read', 'write', 'delete', 'share', 'admin']", name="scopes"),
     Index("keys_name_idx", "tenant", "name", unique=True, postgresql_where=text("revoked_at IS NULL")),
 )
 
@@ -579,6 +579,40 @@ audit = Table(
     Column("target", Text, comment="id of a session or key, or address of a client"),
     Column("count", Integer, comment="number of refused sign-ins within a minute"),
     Index("audit_tenant_idx", "tenant", "id"),
+)
+
+# Links that show one session without a key.
+shares = Table(
+    "shares",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("tenant", Integer, ForeignKey("tenants.number"), nullable=False),
+    Column(
+        "digest", LargeBinary, nullable=False, unique=True, comment="HMAC-SHA256 of the secret in the link"
+    ),
+    Column("session_id", Uuid, nullable=False),
+    Column(
+        "session_created_at",
+        Moment,
+        nullable=False,
+        comment="the link ends if the session is deleted and created again",
+    ),
+    Column("title", Text, comment="title of the session when it was shared"),
+    Column("last_message", BigInteger, comment="last shared message; null: also later ones"),
+    Column("last_event", BigInteger, nullable=False, comment="last event when it was shared"),
+    Column(
+        "last_dropped_event",
+        BigInteger,
+        nullable=False,
+        comment="last_dropped_sequence of the session when it was shared: another one means another log",
+    ),
+    Column("with_subagents", Boolean, nullable=False),
+    Column("redacts", Boolean, nullable=False),
+    Column("key_id", Uuid, comment="key that created the link; null: a command on the database"),
+    Column("created_at", Moment, nullable=False, server_default=func.now()),
+    Column("expires_at", Moment, nullable=False),
+    Column("revoked_at", Moment),
+    Index("shares_session_idx", "tenant", "session_id"),
 )
 
 budgets = Table(
