@@ -29,6 +29,7 @@ from ash_server.api.http.tracing import Tracing
 from ash_server.api.http.websocket_errors import WebSocketErrors
 from ash_server.api.mcp import McpController
 from ash_server.api.metrics import GaugeSetter, MetricsController
+from ash_server.api.own_key import OwnKeyController
 from ash_server.api.pages.docs_pages import DocsController
 from ash_server.api.pages.login import LoginController
 from ash_server.api.pages.viewer_pages import AssetController, PageController
@@ -91,6 +92,7 @@ _CONTROLLERS = (
     ResumeController,
     ParseController,
     AuditController,
+    OwnKeyController,
     BudgetController,
     UsageStatusController,
     LoginController,

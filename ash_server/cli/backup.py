@@ -6,6 +6,7 @@ from pathlib import Path
 import rich_click as click
 from rich.filesize import decimal
 
+from ash_server.cli.common.options import local_only
 from ash_server.cli.common.output.terminal import counted
 from ash_server.cli.common.private_files import OWNER_ONLY
 from ash_server.settings import Settings
@@ -16,6 +17,7 @@ from ash_server.store.maintenance.backup import write_backup
 
 @click.command("backup")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@local_only("run this command on the machine of the server")
 def command(file: Path) -> None:
     """Write the whole store to a file.
 

@@ -6,15 +6,15 @@ from functools import partial
 import rich_click as click
 from rich.table import Table
 
-from ash_server.budgets.budgets import NewBudget, list_budgets, set_budget
+from ash_server.budgets.budgets import NewBudget
+from ash_server.cli.common.change_store import StoreToChange, changes_store
 from ash_server.cli.common.options import reject_empty
 from ash_server.cli.common.output.terminal import stdout_console, visible
-from ash_server.cli.common.store import with_store
+from ash_server.cli.common.read_store import ReadStore, StoreToRead, reads_store
 from ash_server.cli.sessions import read_project
-from ash_server.settings import Settings
-from ash_server.store import Store
+from ash_server.cli.usage.zones import local_zone_name
 from ash_server.store.usage.budgets import BudgetNotFound
-from ash_shared.model.usage.budgets import BUDGET_PERIODS, MAX_BUDGET_USD, MIN_BUDGET_USD, Budget
+from ash_shared.model.usage.budgets import BUDGET_PERIODS, MAX_BUDGET_USD, MIN_BUDGET_USD, Budget, SetBudget
 
 _LIMIT = re.compile(rf"\$?([0-9]{{1,10}}(?:\.[0-9]{{1,9}})?)/({'|'.join(BUDGET_PERIODS)})")
 
@@ -31,8 +31,7 @@ def _read_limit(_: click.Context, __: click.Parameter, value: str) -> tuple[floa
 def command() -> None:
     """Set, list and delete budgets.
 
-    The server compares budgets with costs every minute: as reported in the transcripts, or else at API prices. These
-    commands use the database, like `ash import`.
+    The server compares budgets with costs every minute: as reported in the transcripts, or else at API prices.
     """
 
 
@@ -46,9 +45,8 @@ def command() -> None:
 )
 @click.option(
     "--timezone",
-    default="UTC",
-    show_default=True,
-    help="The time zone where periods begin, such as Europe/Berlin.",
+    metavar="ZONE",
+    help="The time zone where periods begin, such as Europe/Berlin; default: the local one.",
 )
 @click.option(
     "--webhook",
@@ -56,7 +54,15 @@ def command() -> None:
     metavar="URL",
     help="Where the server sends a signed request when the budget is passed: https, or on its own machine.",
 )
-def set_(limit: tuple[float, str], project: str | None, timezone: str, webhook_url: str | None) -> None:
+@changes_store
+def set_(
+    limit: tuple[float, str],
+    *,
+    store: StoreToChange,
+    project: str | None,
+    timezone: str | None,
+    webhook_url: str | None,
+) -> None:
     """Set the budget of a period, instead of an earlier one for the same period and project.
 
     \b
@@ -64,17 +70,24 @@ def set_(limit: tuple[float, str], project: str | None, timezone: str, webhook_u
     ash budget set 5/day --project ~/work/site --webhook https://hooks.example.com/ash
     """
     amount, period = limit
-    new = NewBudget(amount, period, timezone, project, webhook_url)  # type: ignore[arg-type]  # matched above
-    budget = with_store(lambda store: set_budget(store, Settings.load(), new))
+    zone = local_zone_name() if timezone is None else timezone
+    new = NewBudget(amount, period, zone, project, webhook_url)  # type: ignore[arg-type]  # matched above
+    budget = store.change(partial(_set, change=store, new=new))
     click.echo(describe_budget(budget))
     if budget.webhook_secret:
         click.echo(f"the secret of its webhook, shown only now: {budget.webhook_secret}")
 
 
+async def _set(store: ReadStore, change: StoreToChange, new: NewBudget) -> SetBudget:
+    await change.confirm(store, "Set 1 budget")
+    return await store.set_budget(new)
+
+
 @command.command("list")
-def list_all() -> None:
+@reads_store
+def list_all(*, store: StoreToRead) -> None:
     """List the budgets, with the cost of their current periods."""
-    budgets = with_store(list_budgets).budgets
+    budgets = store.read(lambda store: store.list_budgets()).budgets
     table = Table("BUDGET", "SPENT", "", "SINCE", "PROJECT", "WEBHOOK", "ID", box=None, pad_edge=False)
     for each in budgets:
         cells = (f"${each.limit_usd:,.2f}/{each.period}", f"${each.spent_usd:,.2f}", _share(each))
@@ -94,22 +107,21 @@ def list_all() -> None:
 
 @command.command()
 @click.argument("budget", callback=reject_empty)
-def delete(budget: str) -> None:
+@changes_store
+def delete(budget: str, *, store: StoreToChange) -> None:
     """Delete a budget, named by the beginning of its id."""
-    with_store(partial(_delete, reference=budget))
+    store.change(partial(_delete, change=store, reference=budget))
     click.echo("deleted")
 
 
-async def _delete(store: Store, reference: str) -> None:
-    matches = [
-        each.id
-        for each in await store.budgets.list_budgets(store.tenant)
-        if str(each.id).startswith(reference)
-    ]
+async def _delete(store: ReadStore, change: StoreToChange, reference: str) -> None:
+    budgets = (await store.list_budgets()).budgets
+    matches = [each.id for each in budgets if str(each.id).startswith(reference)]
     if len(matches) != 1:
         number = "no budget has" if not matches else "several budgets have"
         raise BudgetNotFound(f"{number} an id that begins with {reference!r}; `ash budget list` lists them")
-    await store.budgets.delete(store.tenant, matches[0])
+    await change.confirm(store, "Delete 1 budget")
+    await store.delete_budget(matches[0])
 
 
 def describe_budget(budget: Budget) -> str:

@@ -4,6 +4,7 @@ from typing import get_args
 
 import rich_click as click
 
+from ash_server.cli.common.options import local_only
 from ash_server.cli.common.output.terminal import stderr_console
 from ash_server.settings import Settings
 from ash_server.store.connections.pool import connect_command, libpq_url
@@ -25,6 +26,7 @@ def command() -> None:
 
 
 @command.command()
+@local_only("run this command on the machine of the server")
 def upgrade() -> None:
     """Migrate the database to this version of Ash."""
     with open_database(Settings.load(), migrate=True):
@@ -35,6 +37,7 @@ def upgrade() -> None:
 @click.option(
     "--online", is_flag=True, help="Block nobody: free the space for new rows, and gather statistics."
 )
+@local_only("run this command on the machine of the server")
 def vacuum(online: bool) -> None:
     """Return the disk space of deleted and rebuilt data to the system.
 
@@ -58,6 +61,7 @@ def vacuum(online: bool) -> None:
     help="Parts of each table; at least the number of nodes that the cluster will ever have.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the statements only.")
+@local_only("run this command on the machine of the server")
 def distribute(shards: int, dry_run: bool) -> None:
     """Distribute the sessions over the nodes of a Citus cluster.
 
@@ -80,6 +84,7 @@ def distribute(shards: int, dry_run: bool) -> None:
 
 
 @command.command()
+@local_only("run this command on the machine of the server")
 def url() -> None:
     """Print the URL of the database, for psql and other clients."""
     settings = Settings.load()
@@ -95,6 +100,7 @@ def url() -> None:
 
 @command.command()
 @click.argument("method", type=click.Choice(get_args(Compression)), required=False)
+@local_only("run this command on the machine of the server")
 def compression(method: Compression | None) -> None:
     """Show or set how PostgreSQL compresses the texts of messages.
 

@@ -1,19 +1,18 @@
 """`ash delete`: delete sessions, or messages of a session."""
 
-import sys
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from functools import partial
 from uuid import UUID
 
 import rich_click as click
 
+from ash_server.cli.common.change_store import StoreToChange, changes_store
+from ash_server.cli.common.local_store import LocalStore
 from ash_server.cli.common.options import reject_empty
 from ash_server.cli.common.output.terminal import counted, stdout_console
-from ash_server.cli.common.store import resolve_session, with_store
+from ash_server.cli.common.read_store import ReadStore, StoreError, session_named
 from ash_server.cli.sessions import session_table
 from ash_server.errors import SessionNotFound
-from ash_server.store import Store
 from ash_shared.model.message import LAST_SEQUENCE
 from ash_shared.model.session import Session
 
@@ -33,9 +32,9 @@ subagents_option = click.option(
     type=click.IntRange(1, LAST_SEQUENCE),
     help="Delete only this message of the session; may be repeated.",
 )
-@click.option("--yes", "is_confirmed", is_flag=True, help="Delete without asking.")
+@changes_store
 def command(
-    sessions: tuple[str, ...], *, with_subagents: bool, sequences: tuple[int, ...], is_confirmed: bool
+    sessions: tuple[str, ...], *, store: StoreToChange, with_subagents: bool, sequences: tuple[int, ...]
 ) -> int:
     """Delete sessions with their messages and events, or single messages of a session.
 
@@ -50,59 +49,60 @@ def command(
     if sequences:
         if len(sessions) > 1 or with_subagents:
             raise click.UsageError("--message is for one session.")
-        work = partial(
-            _delete_messages, reference=sessions[0], sequences=sequences, is_confirmed=is_confirmed
+        return store.change(
+            partial(_delete_messages, change=store, reference=sessions[0], sequences=sequences)
         )
-        return with_store(work)
-    work = partial(_delete, references=sessions, with_subagents=with_subagents, is_confirmed=is_confirmed)
-    return with_store(work)
+    return store.change(partial(_delete, change=store, references=sessions, with_subagents=with_subagents))
 
 
 async def _delete(
-    store: Store, *, references: Sequence[str], with_subagents: bool, is_confirmed: bool
+    store: ReadStore, change: StoreToChange, references: Sequence[str], *, with_subagents: bool
 ) -> int:
-    named = [await resolve_session(store, reference) for reference in references]
+    named = [await session_named(store, reference) for reference in references]
     selected = await with_trees(store, named) if with_subagents else named
-    if not is_confirmed:
+    if not change.is_confirmed:
         stdout_console().print(session_table(selected))
-        _confirm(counted(len(selected), "session"))
+    await change.confirm(store, f"Delete {counted(len(selected), 'session')}", asks_locally=True)
     click.echo(describe_deleted(await delete_sessions(store, selected), "deleted"))
     return 0
 
 
 async def _delete_messages(
-    store: Store, *, reference: str, sequences: Sequence[int], is_confirmed: bool
+    store: ReadStore, change: StoreToChange, reference: str, sequences: Sequence[int]
 ) -> int:
-    session = await resolve_session(store, reference)
-    if not is_confirmed:
+    session = await session_named(store, reference)
+    if not change.is_confirmed:
         stdout_console().print(session_table([session]))
-        _confirm(f"{counted(len(sequences), 'message')} of this session")
-    deleted = [await store.messages.delete(session.id, sequence) for sequence in sequences]
-    click.echo(f"{counted(len(deleted) - deleted.count(None), 'message')} deleted")
+    messages = counted(len(sequences), "message")
+    await change.confirm(store, f"Delete {messages} of this session", asks_locally=True)
+    deleted = [await store.remove_message(session.id, sequence) for sequence in sequences]
+    click.echo(f"{counted(deleted.count(True), 'message')} deleted")
     return 0
 
 
-def _confirm(things: str) -> None:
-    if sys.stdin is None or not sys.stdin.isatty():
-        raise click.UsageError("Nothing is deleted without --yes.")
-    click.confirm(f"Delete {things}?", abort=True, err=True)
-
-
-async def with_trees(store: Store, sessions: Iterable[Session]) -> list[Session]:
-    """Return the sessions and their subagents' sessions, at any depth, without duplicates."""
+async def with_trees(store: ReadStore, sessions: Iterable[Session]) -> list[Session]:
+    """Return the sessions and their subagents' sessions, at any depth, without duplicates. Raises UsageError."""
+    if not isinstance(store, LocalStore):
+        raise click.UsageError(
+            "--subagents works only on the local store: answers of a server do not tell subagents from forks."
+        )
     ids: dict[UUID, None] = {}
     for session in sessions:
-        ids |= dict.fromkeys([session.id, *await store.sessions.list_tree(session.id)])
-    by_id = {each.id: each for each in await store.sessions.get_many(list(ids))}
+        ids |= dict.fromkeys([session.id, *await store.store.sessions.list_tree(session.id)])
+    by_id = {each.id: each for each in await store.get_sessions(ids)}
     return [by_id[id] for id in ids if id in by_id]
 
 
-async def delete_sessions(store: Store, sessions: Iterable[Session]) -> list[Session]:
+async def delete_sessions(store: ReadStore, sessions: Iterable[Session]) -> list[Session]:
     """Delete the sessions and return them, without those that others have deleted meanwhile."""
     deleted = list[Session]()
     for session in sessions:
-        with suppress(SessionNotFound):
-            await store.sessions.delete(session.id)
+        try:
+            await store.delete_session(session.id)
+        except StoreError as error:
+            if error.code != SessionNotFound.code:
+                raise
+        else:
             deleted.append(session)
     return deleted
 

@@ -10,7 +10,7 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from ash_server.cli.common.options import json_option
+from ash_server.cli.common.options import json_option, local_only
 from ash_server.cli.common.output.terminal import counted, stdout_console, visible, visible_json
 from ash_server.settings import Settings
 from ash_server.store.connections.pool import connect_command
@@ -31,6 +31,7 @@ _QUERY_CHARACTERS = 80
 
 @click.command("doctor")
 @json_option
+@local_only("run this command on the machine of the server")
 def command(as_json: bool) -> int:
     """Check the database, and show its sizes.
 

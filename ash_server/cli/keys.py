@@ -9,7 +9,7 @@ from uuid import UUID
 import rich_click as click
 from rich.table import Table
 
-from ash_server.cli.common.options import reject_empty
+from ash_server.cli.common.options import local_only, reject_empty
 from ash_server.cli.common.output.terminal import stdout_console, visible
 from ash_server.cli.common.store import with_store
 from ash_server.errors import AshError
@@ -85,6 +85,7 @@ def command() -> None:
     is_flag=True,
     help="Show everything without tokens, keys and passwords of known forms.",
 )
+@local_only("run this command on the machine of the server")
 def create(
     name: str, tenant: str, scopes: Sequence[KeyScope], expires_at: datetime | None, redacts: bool
 ) -> None:
@@ -101,6 +102,7 @@ def create(
 
 
 @command.command("list")
+@local_only("run this command on the machine of the server")
 def list_all() -> None:
     """List the keys of all tenants. Their texts are not stored, except the first characters."""
     keys = with_store(lambda store: store.keys.list_keys())
@@ -120,6 +122,7 @@ def list_all() -> None:
 @command.command()
 @click.argument("key", callback=reject_empty)
 @click.option("--tenant", help="The tenant of the key, if several have one with this name.")
+@local_only("run this command on the machine of the server")
 def revoke(key: str, tenant: str | None) -> None:
     """Revoke a key, named by its name or its first characters. Open streams end within 5 seconds."""
     revoked = with_store(partial(_revoke, reference=key, tenant=tenant))
@@ -131,6 +134,7 @@ def revoke(key: str, tenant: str | None) -> None:
 @command.command()
 @click.option("--tenant", help="Only this tenant.")
 @click.option("--before", type=click.UUID, help="Next page: the cursor of the last one.")
+@local_only("run this command on the machine of the server")
 def audit(tenant: str | None, before: UUID | None) -> None:
     """List what was done with keys, newest first: created, deleted and exported sessions, and changes of keys."""
     page = with_store(partial(_read_audit, name=tenant, before=before))

@@ -19,8 +19,8 @@ from ash_client.errors import NO_ANSWER
 from ash_client.requests import Request
 from ash_server.api.http.server.serve import address, listen, serve
 from ash_server.app import create_app
-from ash_server.cli.common.client import server_at
-from ash_server.cli.common.options import reject_empty, url_option
+from ash_server.cli.common.client import own_url, server_at, server_to_read
+from ash_server.cli.common.options import own_server_option, reject_empty, url_option
 from ash_server.cli.common.output.browser import open_browser
 from ash_server.cli.common.output.terminal import warn
 from ash_server.cli.common.store import resolve_session, run_with_store, with_store
@@ -29,7 +29,7 @@ from ash_server.cli.import_.options import ImportOptions
 from ash_server.cli.import_.report import warn_of_problems
 from ash_server.cli.serve import check_keys
 from ash_server.errors import AshError, SessionNotFound
-from ash_server.settings import Settings
+from ash_server.settings import Settings, is_loopback
 from ash_server.store import Store
 from ash_server.store.embedded.open import open_database
 from ash_server.transfer.exporting.html import ExportedPage, build_page, escape_script, join_events
@@ -39,6 +39,11 @@ from ash_server.transfer.importing.transcript_files import declared_at, external
 
 _PAGE_PREFIX = "ash-page-"
 _PAGE_SECONDS = 24 * 60 * 60
+
+_OF_ANOTHER_MACHINE = (
+    "{} is the server of another machine: `ash push FILE` sends a file to it, and `ash open --no-store FILE` shows one "
+    "without a store."
+)
 
 
 class NotImported(AshError):
@@ -56,7 +61,8 @@ class NotImported(AshError):
     "terminal it stays for a day.",
 )
 @url_option
-def command(reference: str | None, url: str | None, *, stores: bool) -> int:
+@own_server_option
+def command(reference: str | None, url: str | None, *, is_local: bool, stores: bool) -> int:
     """Open a session in the browser, or the list of all sessions.
 
     SESSION is an id or its first characters, or a name (external id). A FILE is a transcript, which is imported first;
@@ -72,14 +78,16 @@ def command(reference: str | None, url: str | None, *, stores: bool) -> int:
     """
     if not stores and (reference is None or url is not None):
         raise click.UsageError("--no-store needs a FILE and no server.")
-    return _open_page(reference, url) if stores else _open_file(Path(str(reference)))
+    if not stores:
+        return _open_file(Path(str(reference)))
+    return _open_page(reference, server_to_read(url, is_local=is_local))
 
 
 def _open_page(reference: str | None, url: str | None) -> int:
     """Open the page of a session, of a file that is imported, or of all sessions."""
     path = _transcript_at(reference) if reference is not None else None
-    with server_at(url) as server:
-        if _is_running(server, is_explicit=bool(url or os.environ.get("ASH_URL"))):
+    with server_at(url or own_url()) as server:
+        if _is_running(server, is_explicit=bool(url)):
             page = _find_page(server, reference, path)
             if page is None:
                 return 1
@@ -152,6 +160,8 @@ def _find_page(server: AshClient, reference: str | None, path: Path | None) -> s
         return "/"
     if path is None:
         return _get_redirect(server, reference)
+    if not is_loopback(urlsplit(server.url).hostname or ""):
+        raise NotImported(_OF_ANOTHER_MACHINE.format(server.url))
     page = with_store(partial(_import, path=path))
     if page is not None:
         _check_server_has(server, page)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import rich_click as click
 
+from ash_server.cli.common.options import local_only
 from ash_server.cli.common.output.terminal import counted
 from ash_server.settings import Settings
 from ash_server.store.embedded.open import open_without_schema
@@ -13,6 +14,7 @@ from ash_server.store.maintenance.backup import restore_backup
 
 @click.command("restore")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@local_only("run this command on the machine of the server")
 def command(file: Path) -> None:
     """Fill an empty store from a backup.
 

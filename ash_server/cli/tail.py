@@ -16,8 +16,16 @@ import rich_click as click
 from ash_client import ApiError, AshClient
 from ash_client.retry import retry_delays
 from ash_client.server_events import ServerEvent
-from ash_server.cli.common.client import find_session, is_unavailable, server_at, short_id, url_arguments
-from ash_server.cli.common.options import session_argument, url_option
+from ash_server.cli.common.client import (
+    find_session,
+    is_unavailable,
+    own_url,
+    server_at,
+    server_to_read,
+    short_id,
+    url_arguments,
+)
+from ash_server.cli.common.options import own_server_option, session_argument, url_option
 from ash_server.cli.common.output.event_lines import EventPrinter
 from ash_server.cli.common.output.terminal import stdout_console, visible_json, warn
 from ash_server.errors import SessionNotFound
@@ -39,10 +47,12 @@ _PAGE = 1000
 @click.option("--no-follow", "follows", flag_value=False, default=True, help="Stop after the stored events.")
 @click.option("--json", "as_json", is_flag=True, help="One event per line, as the API sends it.")
 @url_option
+@own_server_option
 def command(
     session: str,
     url: str | None,
     *,
+    is_local: bool,
     after: int | None,
     last: int | None,
     until_end: bool,
@@ -62,7 +72,7 @@ def command(
     """
     if after is not None and last is not None:
         raise click.UsageError("--after and --last exclude each other.")
-    with server_at(url) as server:
+    with server_at(server_to_read(url, is_local=is_local) or own_url()) as server:
         return _tail(server, session, TailOptions(after, last, follows, until_end, as_json))
 
 

@@ -9,6 +9,8 @@ from ash_client import ApiError, AshClient, Retry
 from ash_client.connection import local_url
 from ash_client.errors import NO_ANSWER
 from ash_client.retry import NEVER
+from ash_server.cli.common.options import check_options
+from ash_server.cli.common.output.terminal import warn
 from ash_server.cli.common.server_keys import saved_key
 from ash_server.settings import Settings
 from ash_server.store.sessions import AmbiguousSession
@@ -74,9 +76,28 @@ def as_uuid(text: str) -> UUID | None:
         return None
 
 
+def server_to_read(url: str | None, *, is_local: bool) -> str | None:
+    """Return the URL of the option, else ASH_URL, else None; with --local, None.
+
+    Raises UsageError, ApiError.
+    """
+    check_options(url, is_local=is_local)
+    named = os.environ.get("ASH_URL") or None
+    if not is_local:
+        return url or named
+    if named:
+        warn(f"reading {own_url()}, not {named} (ASH_URL)")
+    return None
+
+
+def own_url() -> str:
+    """Return the address of the server on this machine. Raises ApiError."""
+    return local_url(Settings.from_environment().port)
+
+
 def default_url() -> str:
     """Return ASH_URL, else the address of the server on this machine."""
-    return os.environ.get("ASH_URL") or local_url(Settings.from_environment().port)
+    return os.environ.get("ASH_URL") or own_url()
 
 
 def _single(reference: str, matches: Sequence[Session]) -> Session | None:

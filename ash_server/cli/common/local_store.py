@@ -7,9 +7,10 @@ from typing import Any, Unpack
 from uuid import UUID
 
 from ash_client.requests import EventQuery, MessageQuery, SearchQuery, SessionQuery, UsageQuery
-from ash_server.budgets.budgets import list_budgets
+from ash_server.budgets.budgets import NewBudget, list_budgets, set_budget
 from ash_server.cli.common.output.terminal import counted, warn
 from ash_server.cli.common.server_store import StandardPage
+from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_server.store.drift import DriftReport
 from ash_server.store.log.events import page_json, parse_types
@@ -19,7 +20,7 @@ from ash_server.transfer.exporting.jsonl import FORMATS
 from ash_shared.model.message import Message
 from ash_shared.model.pages import MessagePage, SearchPage
 from ash_shared.model.session import Session, SessionPage
-from ash_shared.model.usage.budgets import BudgetPage
+from ash_shared.model.usage.budgets import BudgetPage, SetBudget
 from ash_shared.model.usage.report import UsageReport
 
 _MANY_PENDING = 20_000
@@ -106,6 +107,18 @@ class LocalStore:
 
     async def list_budgets(self) -> BudgetPage:
         return await list_budgets(self.store)
+
+    async def set_budget(self, new: NewBudget) -> SetBudget:
+        return await set_budget(self.store, Settings.load(), new)
+
+    async def delete_budget(self, budget: UUID) -> None:
+        await self.store.budgets.delete(self.store.tenant, budget)
+
+    async def delete_session(self, session: UUID) -> None:
+        await self.store.sessions.delete(session)
+
+    async def remove_message(self, session: UUID, sequence: int) -> bool:
+        return await self.store.messages.delete(session, sequence) is not None
 
 
 async def _index_pending(store: Store) -> int:

@@ -1,11 +1,16 @@
 """Options and argument checks that several commands share."""
 
+import os
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import rich_click as click
 
 from ash_server.cli.common.output.terminal import warn
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def reject_empty(_: click.Context, parameter: click.Parameter, value: Any) -> Any:
@@ -26,12 +31,39 @@ def warn_of_unknown_source(source: str | None) -> None:
         warn(f"unknown source {source!r}; known sources: {', '.join(known)}")
 
 
+def check_options(url: str | None, *, is_local: bool) -> None:
+    """Raises UsageError for --local with --url."""
+    if is_local and url:
+        raise click.UsageError("--local and --url exclude each other.")
+
+
+def local_only(advice: str) -> Callable[[_Command], _Command]:
+    """Declare that a command only uses the local store: refuse --remote with `advice`, and warn if ASH_URL is set."""
+
+    def decorate(command: _Command) -> _Command:
+        @click.option("--remote", "is_remote", is_flag=True, hidden=True)
+        @wraps(command)
+        def with_option(*arguments: Any, is_remote: bool, **options: Any) -> Any:
+            if is_remote:
+                raise click.UsageError(f"--remote is not possible here: {advice}.")
+            if named := os.environ.get("ASH_URL"):
+                warn(f"using the local store, not {named} (ASH_URL)")
+            return command(*arguments, **options)
+
+        return with_option  # type: ignore[return-value]  # with one more option
+
+    return decorate
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document, for programs.")
 source_option = click.option(
     "--source", metavar="NAME", help="The format or the agent, for example claude. Detected if omitted."
 )
 url_option = click.option(
     "--url", metavar="URL", help="The server; default: ASH_URL, else the server on this machine."
+)
+own_server_option = click.option(
+    "--local", "is_local", is_flag=True, help="The server on this machine, even if ASH_URL is set."
 )
 within_option = click.option(
     "--within",

@@ -15,14 +15,14 @@ from ash_client import ApiError
 from ash_client.retry import NEVER
 from ash_server.cli.common.client import key_for
 from ash_server.cli.common.local_store import LocalStore
+from ash_server.cli.common.options import check_options
 from ash_server.cli.common.output.terminal import warn
 from ash_server.cli.common.server_store import ServerStore
-from ash_server.cli.common.store import with_store
+from ash_server.cli.common.store import Result, with_store
 from ash_server.errors import AshError, SessionNotFound
 from ash_server.store.sessions import AmbiguousSession
 from ash_shared.model.session import Session
 
-Result = TypeVar("Result")
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 StoreError = (AshError, ApiError)
@@ -56,8 +56,7 @@ async def _read_server(url: str, work: Callable[[ReadStore], Awaitable[Result]])
 def store_to_read(url: str | None, *, is_local: bool) -> StoreToRead:
     """Return the store of the options, else the server at ASH_URL, else the local store. Raises UsageError."""
     named = os.environ.get("ASH_URL") or None
-    if is_local and url:
-        raise click.UsageError("--local and --url exclude each other.")
+    check_options(url, is_local=is_local)
     if is_local:
         return StoreToRead(None, f"reading the local store, not {named} (ASH_URL)" if named else None)
     address = url or named

@@ -4,15 +4,19 @@ import json
 from collections.abc import AsyncGenerator, Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple, Unpack
+from uuid import UUID
 
 import msgspec
 
 from ash_client import ApiError, AsyncAshClient, requests
 from ash_client.requests import EventQuery, Request, SessionId
-from ash_server.errors import SessionNotFound
+from ash_server.budgets.budgets import NewBudget
+from ash_server.errors import MessageDeleted, SessionNotFound
 from ash_server.store.drift import DriftReport
+from ash_shared.model.keys import OwnKey
 from ash_shared.model.message import Message
 from ash_shared.model.session import Session
+from ash_shared.model.usage.budgets import SetBudget
 
 
 class StandardPage(NamedTuple):
@@ -77,6 +81,31 @@ class ServerStore(AsyncAshClient):
         return await self.send(
             Request("GET", "/api/drift", DriftReport.model_validate_json, {"limit": limit})
         )
+
+    async def get_key(self) -> OwnKey:
+        return await self.send(Request("GET", "/api/key", OwnKey.model_validate_json))
+
+    async def set_budget(self, new: NewBudget) -> SetBudget:
+        body = msgspec.json.encode(new)
+        return await self.send(Request("PUT", "/api/budgets", SetBudget.model_validate_json, body=body))
+
+    async def delete_budget(self, budget: UUID) -> None:
+        await self.send(Request("DELETE", f"/api/budgets/{budget}", _nothing))
+
+    async def remove_message(self, session: SessionId, sequence: int) -> bool:
+        """Delete a message; return False if it was already deleted."""
+        try:
+            await self.get_message(session, sequence)
+        except ApiError as error:
+            if error.code == MessageDeleted.code:
+                return False
+            raise
+        await self.delete_message(session, sequence)
+        return True
+
+
+def _nothing(_: bytes) -> None:
+    return None
 
 
 def _redaction(*, redacts: bool) -> dict[str, int]:

@@ -5,7 +5,13 @@ from pathlib import Path
 
 import rich_click as click
 
-from ash_server.cli.common.options import json_option, source_option, warn_of_unknown_source, within_option
+from ash_server.cli.common.options import (
+    json_option,
+    local_only,
+    source_option,
+    warn_of_unknown_source,
+    within_option,
+)
 from ash_server.cli.import_.options import MAX_JOBS, ImportOptions, default_jobs
 from ash_server.file_access import ANY_FILE, FileAccess, current_user
 
@@ -28,6 +34,7 @@ from ash_server.file_access import ANY_FILE, FileAccess, current_user
 )
 @within_option
 @json_option
+@local_only("`ash push` sends transcripts to a server")
 def command(
     paths: tuple[Path, ...],
     *,

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import rich_click as click
 
-from ash_server.cli.common.options import json_option, sessions_argument
+from ash_server.cli.common.options import json_option, local_only, sessions_argument
 from ash_server.cli.common.output.terminal import counted
 from ash_server.cli.common.store import select_sessions, with_store
 from ash_server.cli.reindex.differences import Differences, show_differences
@@ -22,6 +22,7 @@ from ash_server.transfer.importing.identity import name_session
 @click.option("--all", "everything", is_flag=True, help="All sessions, even those that this version read.")
 @click.option("--dry-run", is_flag=True, help="Show which messages this version reads differently.")
 @json_option
+@local_only("run this command on the machine of the server")
 def command(sessions: tuple[str, ...], *, everything: bool, dry_run: bool, as_json: bool) -> None:
     """Read stored messages again with this version, and update the results.
 

@@ -314,6 +314,7 @@ def has_code(response: Response, code: str) -> bool:
 
 SCOPES_OF_OPERATIONS: dict[tuple[str, str], set[KeyScope]] = {
     ("GET", "/api/audit"): {"admin"},
+    ("GET", "/api/key"): set(),
     ("GET", "/metrics"): {"admin"},
     ("POST", "/api/parse"): {"read"},
     ("DELETE", "/api/sessions/{session_id}"): {"delete"},

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from ash_server.cli.common.local_store import LocalStore
 from ash_server.cli.delete import with_trees
 from ash_server.store import Store
 from tests.server.cli.test_cli import Ran, ran_here
@@ -46,9 +47,9 @@ async def test_deletes_named_sessions_and_their_subagents_where_asked(
     refused = run(environment, "delete", "main")
     assert (refused.code, refused.err) == (
         2,
-        "ash: Nothing is deleted without --yes (see `ash delete --help`)\n",
+        "ash: Nothing is changed without --yes (see `ash delete --help`)\n",
     )
-    assert len(await with_trees(store, await store.sessions.find("main"))) == 3
+    assert len(await with_trees(LocalStore(store), await store.sessions.find("main"))) == 3
     assert run(environment, "delete", "main", "nothing", "--yes").code == 1
     assert len(await remaining(store)) == 4
     assert run(environment, "delete", "other", "--yes") == Ran(0, "1 session with 1 message deleted\n", "")
