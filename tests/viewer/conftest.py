@@ -30,6 +30,14 @@ addEventListener("securitypolicyviolation", (event) =>
 """
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Set up the page last, so that it is closed first: a page without its server reports refused connections."""
+    for item in items:
+        names: list[str] = getattr(item, "fixturenames", [])
+        if "page" in names:
+            names.append(names.pop(names.index("page")))
+
+
 @pytest.fixture(scope="session")
 async def browser() -> AsyncIterator[Browser]:
     program = chromium()
