@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, IsolationLevel
 
 from ash_server.errors import IdConflict, SequenceMismatch, SessionNotFound
 from ash_server.store.connections.pool import connect, open_pool
@@ -365,14 +365,14 @@ async def test_append_cancelled_at_any_moment_is_atomic(
                     answered += await append(conn, session_id, batch)
             except TimeoutError:
                 pass
-    query = "SELECT FROM session_counters WHERE session_id = %s FOR UPDATE"
-    await connection.execute(query, [session_id])  # one may still be running
-    stored = await read_log(connection, session_id)
-    counters = await connection.execute(
-        "SELECT message_sequence, event_sequence, (SELECT count(*) FROM events) FROM session_counters"
-    )
+    await connection.set_isolation_level(IsolationLevel.REPEATABLE_READ)  # one may still be running
+    async with connection.transaction():
+        stored = await read_log(connection, session_id)
+        counters = await connection.execute(
+            "SELECT message_sequence, event_sequence, (SELECT count(*) FROM events) FROM session_counters"
+        )
+        messages_counted, events_counted, events_stored = await counters.fetchone() or (0, 0, 0)
 
-    messages_counted, events_counted, events_stored = await counters.fetchone() or (0, 0, 0)
     assert (messages_counted, events_counted) == (len(stored), events_stored)
 
     assert [sequence for sequence, _ in stored] == list(range(1, len(stored) + 1))
