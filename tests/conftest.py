@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
+from typing import Any
 from uuid import UUID, uuid4
 
 import docker
@@ -17,7 +18,7 @@ import psycopg
 import pytest
 from docker.errors import DockerException
 from httpx2._config import DEFAULT_TIMEOUT_CONFIG
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from psycopg import AsyncConnection
 from psycopg.conninfo import make_conninfo
 from psycopg.errors import QueryCanceled
@@ -36,8 +37,10 @@ from tests.tenant_statements import check_statements
 from tests.waiting import TIMEOUT
 
 # Each run has the same examples. `--hypothesis-profile=random` tries new ones, and prints how to replay a failure.
-settings.register_profile("fixed", derandomize=True, deadline=None)
-settings.register_profile("random", deadline=None, print_blob=True)
+# A busy machine may draw examples slowly.
+_ANY_SPEED: Any = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("fixed", derandomize=True, **_ANY_SPEED)
+settings.register_profile("random", print_blob=True, **_ANY_SPEED)
 settings.load_profile("fixed")
 
 # Requests wait as long as conditions. The default is 5 seconds, and a busy machine may take longer.

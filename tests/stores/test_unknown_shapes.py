@@ -33,7 +33,9 @@ pytestmark = [
     # The server, a thread, uses it while values are drawn.
     pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies"),
 ]
-once_per_address = settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+once_per_address = settings(
+    max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 
 
 @given(st.lists(_OBJECTS, min_size=1, max_size=8))

@@ -288,6 +288,7 @@ async def test_the_primary_answers_while_the_replica_is_frozen(
     await append(own_client, session, TEXT)
     cluster.follow()
     paths = [path.format(session=session) for path in (*READS, "{session}/messages/1")]
+    await until(lambda: app.state.replica.status.is_used)
 
     with frozen(cluster.replica):
         is_used = app.state.replica.status.is_used

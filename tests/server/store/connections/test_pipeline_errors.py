@@ -116,7 +116,7 @@ async def append_around(
     for id in BEFORE:
         await append(new_message(id))
     if setting:
-        await execute(f"SET {setting} = '50ms'")
+        await execute(f"SET {setting} = '300ms'")
     async with fault:
         try:
             await append(new_message(AFTER[0]))

@@ -28,6 +28,7 @@ from ash_server.store.connections.pool import (
     open_pool,
 )
 from ash_server.store.schema.migrations import REVISION, current_revision, upgrade
+from tests.waiting import TIMEOUT
 
 URLS = {
     "postgresql://u@h/d?sslmode=require": "postgresql://u@h/d?sslmode=require",
@@ -130,7 +131,7 @@ async def test_pipeline_sends_nothing_after_its_end(database_url: str, tmp_path:
 
 
 async def test_pipeline_sends_a_statement_larger_than_the_socket(database_url: str) -> None:
-    async with open_pool(database_url) as pool, pool.connection() as conn, asyncio.timeout(60):
+    async with open_pool(database_url) as pool, pool.connection() as conn, asyncio.timeout(TIMEOUT):
         async with conn.pipeline():
             cursor = await conn.execute("SELECT length(%s)", ["x" * 20_000_000])
 

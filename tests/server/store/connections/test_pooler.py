@@ -29,7 +29,7 @@ from tests.conftest import at_database
 from tests.pooler import ABSENT, PATH, haproxy, has_pgbouncer, pgbouncer
 from tests.server.app_client import app_client
 from tests.tenant_statements import OWNED_BY_SERVER
-from tests.waiting import until
+from tests.waiting import TIMEOUT, until
 
 ROOT = Path(__file__).parents[4]
 
@@ -350,7 +350,7 @@ async def test_notifications_pass_the_pooler(
         reader = asyncio.create_task(read())
         for number in range(3):
             await pooled_store.messages.append(session.id, [line("a", number)])
-        await asyncio.wait_for(reader, 60)
+        await asyncio.wait_for(reader, TIMEOUT)
 
     assert "turn_start" in types
 
