@@ -82,7 +82,8 @@ COMMANDS = {
 def ash() -> None:
     """Store every agent message exactly as it was written, and read it as typed content.
 
-    The store is an embedded PostgreSQL in ASH_HOME (~/.ash), or the PostgreSQL at ASH_DATABASE_URL.
+    The store is an embedded PostgreSQL in ASH_HOME (~/.ash), or the PostgreSQL at ASH_DATABASE_URL. With ASH_URL,
+    commands that read use that server.
 
     \b
     ash demo                          a server with sample sessions

@@ -173,6 +173,22 @@ def test_a_server_and_its_store_print_the_same(store: Store, command: str) -> No
         assert chosen == local._replace(err=notice + local.err), words
 
 
+@pytest.mark.parametrize("form", ["jsonl", "events", "atif"])
+def test_exported_files_of_a_server_and_its_store_are_equal(store: Store, tmp_path: Path, form: str) -> None:
+    """A trajectory has its images next to it in both."""
+    target = ("export", "--all", "--format", form, "-o")
+    local = store.run(*target, str(tmp_path / "local"))
+    remote = store.run(*target, str(tmp_path / "remote"), "--url", store.url)
+
+    assert (local.code, remote.code) == (0, 0), remote.err
+    assert contents(tmp_path / "local") == contents(tmp_path / "remote") != {}
+    assert any(path.suffix == ".png" for path in contents(tmp_path / "remote")) == (form == "atif")
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 NEEDED = {
     **{name: ["birds"] for name in ("messages", "events", "export", "tail", "resume")},
     "search": ["heron"],
