@@ -222,10 +222,16 @@ def end_explicit_turn(output: LineOutput, end: steps.Part | None = None, *, part
 
 
 def count_costs(output: LineOutput, part: steps.Part) -> None:
-    """Count the usage and cost of a part; usage of the open response may be the first sign of a turn."""
+    """Count the usage and cost of a part.
+
+    Usage of the open response, or of an answer without content, may be the first sign of a turn.
+    """
+    is_first_sign = part.role == "assistant" and part.usage is not None and output.state.turns == 0
     if part.role is None and part.relation == "revision" and part.usage is not None:
         counting.revise_answer(output, output.state.turn or ensure_turn(output), part, part.usage)
     else:
+        if is_first_sign and output.state.own_ordinal is None:
+            ensure_turn(output)
         counting.count_part(output, part)
     if part.usage is not None and part.role is None and part.relation not in ("copy", "recount"):
         end_if_over(output)

@@ -13,6 +13,7 @@ from playwright.async_api import Page, Route, expect
 
 from ash_server.app import create_app
 from ash_server.settings import Settings
+from ash_shared.model.usage.reasons import REASONS
 from tests.server.api.conftest import served
 from tests.shared.records import claude
 
@@ -137,6 +138,70 @@ async def test_bars_have_the_figures_of_the_table(page: Page, store: Store) -> N
     assert totals == ["$3.95", "2.4M", "37.5%", "3"]
 
 
+FIGURES = """
+() => [...document.querySelectorAll(".usage-row, .usage-part, tfoot tr")].map((row) =>
+  Object.fromEntries([...row.querySelectorAll("td")].map((cell) =>
+    [cell.dataset.label, Number(cell.title.replace(/[$,]/g, ""))])))
+"""
+COLUMNS = {
+    "Cost": ("costUsd",),
+    "Tokens": ("total_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"),
+    "Input": ("input_tokens",),
+    "Cache read": ("cache_read_input_tokens",),
+    "Cache written": ("cache_creation_input_tokens",),
+    "Output": ("output_tokens",),
+    "Answers": ("answers",),
+}
+
+
+async def test_table_has_the_figures_of_the_api(page: Page, store: Store) -> None:
+    await two_days(store)
+    await open_page(page, store.address())
+    shown = await page.evaluate(FIGURES)
+    query = {"source": store.source, "since": "2026-02-09T00:00:00Z", "timezone": "UTC"}
+    reports = [
+        (await store.client.get("/api/usage", params={**query, "by": by})).json()
+        for by in ("day", "day,model")
+    ]
+    days = {row["day"]: row for row in reports[0]["rows"]}
+    rows = [
+        counts
+        for day in sorted(days, reverse=True)
+        for counts in (days[day], *(row for row in reports[1]["rows"] if row["day"] == day))
+    ]
+    expected = [
+        {name: sum(counts[field] for field in fields) for name, fields in COLUMNS.items()}
+        for counts in (*rows, reports[0]["totals"])
+    ]
+
+    assert [{name: row[name] for name in COLUMNS} for row in shown] == expected
+
+
+async def test_names_show_marks_of_direction(page: Page, store: Store) -> None:
+    await store.make("First", answer(OPUS, TODAY, 100_000, cwd="/srv/\u202egpj.exe"))
+    await store.make("Second", answer(OPUS, TODAY, 100_000, cwd="/srv/other"))
+    await open_page(page, store.address(by="project"))
+
+    names = [row[0] for row in await page.evaluate(TABLE)]
+    assert sorted(names) == ["Total", "srv/<U+202E>gpj.exe", "srv/other"]
+    await expect(page.locator("select[name=project] option", has_text="<U+202E>")).to_have_count(1)
+    assert "\u202e" not in await page.evaluate("document.body.innerText")
+
+
+async def test_list_without_prices_names_the_reason(page: Page, store: Store) -> None:
+    async def change(route: Route) -> None:
+        answered = await route.fetch()
+        await route.fulfill(
+            response=answered, json={**await answered.json(), "pricesError": "line 3: no price"}
+        )
+
+    await two_days(store)
+    await page.route("**/api/sessions?*", change)
+    await page.goto(str(store.client.base_url.copy_with(path="/")))
+    await expect(page.locator(".list-view .usage-note")).to_have_text("Costs are missing: line 3: no price")
+    await page.unroute_all(behavior="wait")
+
+
 async def test_filters_are_in_the_address(page: Page, store: Store) -> None:
     await two_days(store)
     await store.make("Long ago", answer(HAIKU, BEFORE, 2_000_000, cwd="/srv/other"))
@@ -238,7 +303,7 @@ async def test_models_without_a_price(page: Page, store: Store) -> None:
     ]
     note = page.locator("section:has(> #without-a-price) li")
     await expect(note).to_have_text(
-        f"{UNPRICED} 8,000 tokens · 2 answers · {store.source} · no price list has this model"
+        f"{UNPRICED} 8,000 tokens · 2 answers · {store.source} · {REASONS['unknown_model']}"
     )
 
 

@@ -9,6 +9,7 @@ const CSI = /\x1b\[([0-?]{0,100})[ -/]{0,9}([@-~])/;
 const OTHERS = /\x1b(?:[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)|[()*+][0-9A-Za-z]|[78=>cDEHMNOZ])/;
 const SEQUENCE = new RegExp(`${CSI.source}|${OTHERS.source}|\\r{0,2}\\n|[\\r\\x08]`, "g");
 const CONTROLS = /[\0-\x08\x0b-\x1f\x7f-\x9f]/g;
+const DIRECTION_MARKS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 const PRIVATE = /^[<=>?]/;
 /** @type {Styled} */
 const BLANK = [" ", ""];
@@ -23,6 +24,11 @@ const BRIGHT = { 9: 8, 10: 8 };
 /** Replace control characters, except tabs and line ends, with visible symbols. */
 export function showControlCharacters(text) {
   return text.replace(CONTROLS, controlSymbol);
+}
+
+/** Replace control characters, and marks that change the direction of text, with visible symbols. */
+export function showHiddenCharacters(text) {
+  return showControlCharacters(text).replace(DIRECTION_MARKS, controlSymbol);
 }
 
 /**

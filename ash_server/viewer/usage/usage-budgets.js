@@ -1,3 +1,4 @@
+import { showHiddenCharacters } from "../lib/ansi.js";
 import { el } from "../lib/dom.js";
 import { formatCents, formatShare } from "../lib/number-format.js";
 import { svg } from "../lib/svg.js";
@@ -22,7 +23,7 @@ function budgetItem({ period, project, limitUsd, spentUsd, isPassed, periodStart
   return el(
     "li",
     { class: "budget", "data-passed": isPassed },
-    el("a", { href: usageAddress(filters), title: project }, name),
+    el("a", { href: usageAddress(filters), title: project && showHiddenCharacters(project), dir: "auto" }, name),
     " ",
     el("span", { class: "budget-figures" }, `${formatCents(spentUsd)} of ${formatCents(limitUsd)}${share && ` · ${share}`}`),
     " ",

@@ -1,4 +1,5 @@
 /** Names of the values of dimensions, and the addresses that they lead to. */
+import { showHiddenCharacters } from "../lib/ansi.js";
 import { likePage } from "../lib/api.js";
 import { agentOf, sourceName } from "../lib/source-names.js";
 import { dateOf } from "../lib/time-span.js";
@@ -27,7 +28,7 @@ export function nameOf(dimension, value, row) {
   if (PERIODS.has(dimension)) return value === UNKNOWN ? "Unknown time" : longName(dimension, startOf(dimension, value));
   if (value === UNKNOWN) return UNKNOWN_NAMES[dimension] ?? "Unknown";
   const name = Object.hasOwn(NAMES, dimension) ? NAMES[dimension](value, row) : value;
-  return name || value;
+  return showHiddenCharacters(name || value);
 }
 
 const NAMES = {

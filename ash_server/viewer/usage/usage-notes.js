@@ -1,4 +1,5 @@
 /** Notes below the figures: usage without a price, estimates, and usage that is missing. */
+import { showHiddenCharacters } from "../lib/ansi.js";
 import { el } from "../lib/dom.js";
 import { formatNumber, pluralize } from "../lib/number-format.js";
 import { commandLine } from "../lib/placeholders.js";
@@ -59,7 +60,7 @@ function modelLine(model, hasCost) {
     sourceName(source),
     explanation,
   ];
-  return el("li", {}, el("strong", { dir: "auto" }, name), ` ${facts.filter(Boolean).join(" · ")}`);
+  return el("li", {}, el("strong", { dir: "auto" }, showHiddenCharacters(name)), ` ${facts.filter(Boolean).join(" · ")}`);
 }
 
 function about({ prices, timezone }) {

@@ -1,3 +1,4 @@
+import { showHiddenCharacters } from "../lib/ansi.js";
 import { button, el } from "../lib/dom.js";
 import { formatCents, formatCompact, formatNumber, formatShare, pluralize } from "../lib/number-format.js";
 import { commandLine, placeholder } from "../lib/placeholders.js";
@@ -35,7 +36,7 @@ export class UsageView {
    * @param {import("./usage-filters.js").UsageFilters} filters
    */
   show(report, filters) {
-    if (!report.totals.answers) {
+    if (!report.totals.answers && !report.rows.length) {
       this.element.replaceChildren(this.emptyNotice(filters), ...notes(report));
       return;
     }
@@ -167,7 +168,7 @@ function legend({ parts, series, filters, totals }) {
 
 function valueLink(filters, dimension, value) {
   const href = addressOf(filters, [[dimension, value]]);
-  return el(href ? "a" : "span", { href, title: value, dir: "auto" }, nameOf(dimension, value));
+  return el(href ? "a" : "span", { href, title: showHiddenCharacters(value), dir: "auto" }, nameOf(dimension, value));
 }
 
 function tableRow({ value, row, counts, parts: byPart }, { by, parts, filters, classes }) {
@@ -175,7 +176,7 @@ function tableRow({ value, row, counts, parts: byPart }, { by, parts, filters, c
   const known = [...classes].flatMap(([part, series]) => (byPart.has(part) ? [{ part, series, counts: byPart.get(part) }] : []));
   return {
     name: nameOf(by, value, row),
-    title: by === "project" ? value : undefined,
+    title: by === "project" ? showHiddenCharacters(value) : undefined,
     href: addressOf(filters, [at]),
     source: sourceOf(by, value, row),
     notes: rowNotes(row),

@@ -70,6 +70,10 @@ def tokens(total: int, input: int = 10) -> Record:
 
 
 ANSWERS: dict[str, tuple[list[Record], list[Short]]] = {
+    "an answer without content before any prompt": (
+        [line("m1", usage()) | {"message": {**line("m1", usage())["message"], "content": []}}],
+        [{"model": "opus", "input_tokens": 10, "output_tokens": 2}],
+    ),
     "details": (
         [PROMPT, line("m1", CACHED, cwd="/srv/app", gitBranch="main")],
         [

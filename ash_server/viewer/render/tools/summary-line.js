@@ -1,5 +1,5 @@
 /** The summary line of a call: name, most important argument, outcome, state and duration. */
-import { controlSymbol, showControlCharacters } from "../../lib/ansi.js";
+import { showHiddenCharacters } from "../../lib/ansi.js";
 import { el } from "../../lib/dom.js";
 import { formatDuration } from "../../lib/number-format.js";
 import { isEmpty, isString } from "../../lib/json-fields.js";
@@ -11,7 +11,6 @@ import { thumbnails } from "./thumbnails.js";
 const MAX_GIST_LENGTH = 200;
 const MAX_TITLE_LENGTH = 80;
 const MIN_DURATION_MS = 500;
-const DIRECTION_MARKS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
 const STATE_TEXTS = { denied: "denied", orphan: "call missing" };
 
@@ -63,7 +62,7 @@ function oneLine(text, maxLength) {
   const [first, more] = text.slice(0, maxLength * 4).trim().split(/\s*\n\s*/, 2);
   const line = first.length > maxLength ? first.slice(0, maxLength).replace(/[\ud800-\udbff]$/, "") : first;
   const isCut = line !== first || more !== undefined || text.length > maxLength * 4;
-  return `${showControlCharacters(line).replaceAll(DIRECTION_MARKS, controlSymbol)}${isCut ? " …" : ""}`;
+  return `${showHiddenCharacters(line)}${isCut ? " …" : ""}`;
 }
 
 function outcomeOf(call, tool) {
