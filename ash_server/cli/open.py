@@ -29,13 +29,17 @@ from ash_server.cli.import_.options import ImportOptions
 from ash_server.cli.import_.report import warn_of_problems
 from ash_server.cli.serve import check_keys
 from ash_server.errors import AshError, SessionNotFound
+from ash_server.prices import PriceFiles
+from ash_server.prices.errors import PricesError
 from ash_server.settings import Settings, is_loopback
 from ash_server.store import Store
 from ash_server.store.embedded.open import open_database
+from ash_server.store.usage.priced_groups import price_answers
 from ash_server.transfer.exporting.html import ExportedPage, build_page, escape_script, join_events
 from ash_server.transfer.exporting.in_memory import InMemorySession, load_in_memory
 from ash_server.transfer.importing.databases.sessions import database_of
 from ash_server.transfer.importing.transcript_files import declared_at, external_id, find_homes
+from ash_shared.projections import SessionSummary
 
 _PAGE_PREFIX = "ash-page-"
 _PAGE_SECONDS = 24 * 60 * 60
@@ -140,8 +144,19 @@ def _write_page(write: Callable[[str], object], page: ExportedPage, loaded: InMe
     write(page.head)
     write(join_events(loaded.events))
     write(page.between)
-    write(escape_script(loaded.summary.model_dump_json()))
+    write(escape_script(_with_cost(loaded).model_dump_json()))
     write(page.end)
+
+
+def _with_cost(loaded: InMemorySession) -> SessionSummary:
+    """Return the summary with its cost at API prices."""
+    try:
+        prices = PriceFiles(Settings.load()).load()
+    except PricesError as error:
+        warn(f"costs are missing: {error.detail}")
+        return loaded.summary
+    usage = price_answers(loaded.answers, loaded.session.source or "", prices)
+    return loaded.summary.model_copy(update={"computed_cost_usd": usage.computed_cost_usd})
 
 
 def _is_running(server: AshClient, *, is_explicit: bool) -> bool:

@@ -150,7 +150,7 @@ def _row(answer: PlacedUsage, latest: int) -> _Row:
         "agent_id": _cut(usage.agent_id),
         "cause": usage.cause or "",
         "is_request": usage.is_request,
-        "band": _band(usage),
+        "band": band_of_answer(usage),
         "folder": _cut(usage.folder, MAX_FOLDER),
         "branch": _cut(usage.branch, MAX_FOLDER),
         "turn": usage.turn,
@@ -169,7 +169,7 @@ def _cut(text: str | None, length: int = MAX_NAME) -> str:
     return storable(text or "")[:length]
 
 
-def _band(usage: AnswerUsage) -> int:
+def band_of_answer(usage: AnswerUsage) -> int:
     if not usage.is_request:
         return 0
     written = usage.cache_write_5m_tokens + usage.cache_write_1h_tokens

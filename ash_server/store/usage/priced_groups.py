@@ -7,9 +7,14 @@ from datetime import datetime, timedelta
 from typing import TypeAlias
 from uuid import UUID
 
+from msgspec.structs import asdict
+
 from ash_server.prices import Prices
+from ash_server.store.session_facts import to_datetime
+from ash_server.store.usage.answers import PlacedUsage, band_of_answer
 from ash_server.store.usage.groups import UsageFilter, UsageGroup
-from ash_shared.projections.usage_report import UsageItem
+from ash_shared.model.usage.report import UsageCounts
+from ash_shared.projections.usage_report import UsageItem, sum_items
 
 ReadGroups: TypeAlias = Callable[[UsageFilter], Awaitable[list[UsageGroup]]]
 
@@ -49,6 +54,29 @@ def _changes_within(groups: Iterable[UsageGroup], prices: Prices) -> dict[str, s
         if any(bisect_right(times, start) < bisect_right(times, end) for start, end in pairs):
             found.setdefault(model, set()).update(times)
     return found
+
+
+def price_answers(answers: Iterable[PlacedUsage], source: str, prices: Prices) -> UsageCounts:
+    """Return the usage of answers that are not stored, with its cost."""
+    return sum_items(_to_item(_group_of(answer, source), prices) for answer in answers)
+
+
+def _group_of(answer: PlacedUsage, source: str) -> UsageGroup:
+    usage, at = answer.usage, to_datetime(answer.time)
+    values = {**dict.fromkeys(UsageGroup._fields), **asdict(usage)}
+    shared = {name: values[name] for name in UsageGroup._fields}
+    return UsageGroup(
+        **shared
+        | {
+            "quarter": at,
+            "last_quarter": at,
+            "source": source,
+            "band": band_of_answer(usage),
+            "answers": 1,
+            "reported_cost": usage.reported_cost or 0,
+            "reported_answers": int(usage.reported_cost is not None),
+        }
+    )
 
 
 def _to_item(group: UsageGroup, prices: Prices) -> UsageItem:

@@ -11,6 +11,7 @@ from ash_server.store.log.writer import PreparedEvent, columns, derive
 from ash_server.store.prepare import line_id, prepare_message
 from ash_server.store.session_facts import SessionFacts, collect_facts, to_milliseconds
 from ash_server.store.sessions import session_id_for
+from ash_server.store.usage.answers import AnswerUsages
 from ash_server.transfer.importing.lines import FileLine
 from ash_server.transfer.importing.parents import line_bytes, read_head
 from ash_server.transfer.importing.result import ImportResult, LineProblem, decode_line
@@ -28,6 +29,7 @@ class InMemorySession(NamedTuple):
     events: list[str]
     """In wire form, without superseded chunks, and with the ids that they have in the store."""
     summary: SessionSummary
+    answers: AnswerUsages
     result: ImportResult
 
 
@@ -39,6 +41,7 @@ def load_in_memory(path: Path, name: str, source: str | None = None) -> InMemory
     normalizer, facts, result = Normalizer(), SessionFacts(), ImportResult()
     modified_at = transcript.modified_at()
     new_events, count, now = list[PreparedEvent](), 0, to_milliseconds(modified_at)
+    answers = AnswerUsages()
     messages = (
         prepare_message(session_id, text, id=line_id(session_id, line.name), source=source)
         for line, text in _decode_lines(transcript.lines(), result)
@@ -48,7 +51,7 @@ def load_in_memory(path: Path, name: str, source: str | None = None) -> InMemory
     texts, inherited, copied = list[str](), InheritedRecords(), 0
     for count, message in enumerate(chain(first, messages), 1):
         texts.append(message.content)
-        new_events += derive(normalizer, session_id, count, message.line, now)
+        new_events += derive(normalizer, session_id, count, message.line, now, answers=answers)
         facts = facts.merge(collect_facts([message.described], inherited))
         copied = count if inherited else copied
     written = columns(new_events)
@@ -65,7 +68,7 @@ def load_in_memory(path: Path, name: str, source: str | None = None) -> InMemory
         copied_messages=copied,
         is_subagent=True,
     )
-    return InMemorySession(session, list(_collapsed(written)), summary, result)
+    return InMemorySession(session, list(_collapsed(written)), summary, answers, result)
 
 
 def _decode_lines(lines: Iterable[FileLine], result: ImportResult) -> Iterator[tuple[FileLine, str]]:

@@ -126,6 +126,34 @@ def test_writes_a_page_without_a_store(tmp_path: Path, file: Path) -> None:
     assert not (tmp_path / "ash").exists()
 
 
+PRICED = {
+    "type": "assistant",
+    "timestamp": "2026-11-28T09:00:00Z",
+    "message": {
+        "id": "m1",
+        "role": "assistant",
+        "model": "claude-opus-4-5",
+        "content": [{"type": "text", "text": "Done."}],
+        "usage": {"input_tokens": 100_000, "output_tokens": 0},
+    },
+}
+
+
+def test_page_without_a_store_has_the_cost(tmp_path: Path, file: Path) -> None:
+    """Opus costs $5 per million input tokens. Without readable prices, the reason is printed."""
+    file.write_text(f"{json.dumps(PRICED)}\n")
+    shown = {}
+    for prices in ("{}", "{"):
+        own = tmp_path / "own.json"
+        own.write_text(prices)
+        code, stdout, stderr = opened(file, "--no-store", home=tmp_path, ASH_PRICES=str(own))
+        text = Path(stdout.strip().removeprefix("file://")).read_text()
+        summary = json.loads(text.split('id="summary">')[1].split("</script>")[0])
+        shown[prices] = code, summary.get("computedCostUsd"), stderr.partition(": /")[0]
+
+    assert shown == {"{}": (0, 0.5, ""), "{": (0, None, "ash: costs are missing")}
+
+
 def test_deletes_the_page_without_a_store(tmp_path: Path, file: Path) -> None:
     old, recent = tmp_path / "ash-page-old.html", tmp_path / "ash-page-recent.html"
     for page in (old, recent):
