@@ -13,6 +13,7 @@ from ash_client.connection import SILENCE_SECONDS
 from ash_client.errors import ApiError
 from ash_client.own_writes import OwnWrites
 from ash_client.requests import (
+    ChangesQuery,
     EventQuery,
     LabelUpdate,
     MessageQuery,
@@ -27,6 +28,7 @@ from ash_client.requests import (
 )
 from ash_client.retry import NEVER, Attempts, Retry
 from ash_client.server_events import ServerEvent, ServerEventParser
+from ash_shared.model.changes import SessionChanges
 from ash_shared.model.events import ChatEvent
 from ash_shared.model.health import Health
 from ash_shared.model.message import Message
@@ -92,6 +94,10 @@ class AsyncAshClient:
     async def get_resume(self, session: SessionId) -> SessionResume:
         """Return the command that continues the session in its agent, or the reason why there is none."""
         return await self.send(requests.get_resume(session))
+
+    async def get_changes(self, session: SessionId, **query: Unpack[ChangesQuery]) -> SessionChanges:
+        """Return the files that the session changed, of one turn or at one path if they are stated."""
+        return await self.send(requests.get_changes(session, **query))
 
     async def create_session(self, **fields: Unpack[NewSessionFields]) -> Session:
         """Create a session; with an `external_id`, return the existing session with the same source and name."""

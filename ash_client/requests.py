@@ -13,6 +13,7 @@ import msgspec
 from pydantic import BaseModel
 
 from ash_client.errors import NOT_ASH, OTHER_VERSION, ApiError, not_ash_error
+from ash_shared.model.changes import SessionChanges
 from ash_shared.model.health import API_VERSION, Health
 from ash_shared.model.keywords import check_keywords
 from ash_shared.model.message import Message, Role
@@ -156,6 +157,12 @@ class EventQuery(TypedDict, total=False):
     agent: str | None
 
 
+class ChangesQuery(TypedDict, total=False):
+    turn: int | None
+    path: str | None
+    diffs: bool
+
+
 class SearchQuery(TypedDict, total=False):
     place: str
     """`said`, `conversation`, `results` or `everything`."""
@@ -221,6 +228,11 @@ def get_session(session: SessionId) -> Request[Session]:
 
 def get_resume(session: SessionId) -> Request[SessionResume]:
     return Request("GET", f"{_session(session)}/resume", _model(SessionResume))
+
+
+def get_changes(session: SessionId, **query: Unpack[ChangesQuery]) -> Request[SessionChanges]:
+    check_keywords("get_changes", query, ChangesQuery)
+    return Request("GET", f"{_session(session)}/changes", _model(SessionChanges), query)
 
 
 def create_session(**fields: Unpack[NewSessionFields]) -> Request[Session]:

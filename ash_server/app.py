@@ -36,6 +36,7 @@ from ash_server.api.pages.viewer_pages import AssetController, PageController
 from ash_server.api.parse import ParseController
 from ash_server.api.search import SearchController
 from ash_server.api.sessions.answers import AnswerController
+from ash_server.api.sessions.changes import ChangesController
 from ash_server.api.sessions.chunks import ChunkController
 from ash_server.api.sessions.end import EndController
 from ash_server.api.sessions.events import EventController
@@ -82,6 +83,7 @@ _CONTROLLERS = (
     ChunkController,
     EndController,
     ProjectionController,
+    ChangesController,
     ItemCountController,
     ExportController,
     SearchController,

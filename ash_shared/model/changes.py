@@ -36,7 +36,7 @@ class _Call(_Model):
 
 
 class FileEdit(_Call):
-    """The change of one file by one call. Only calls with the outcome `ok` that are not retracted count."""
+    """How a call changed a file. Only calls with the outcome `ok` that are not retracted count."""
 
     action: Literal["edit", "write", "delete", "move"]
     added: Omittable[int] = ABSENT

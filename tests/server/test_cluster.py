@@ -236,6 +236,7 @@ async def use_events(store: Store) -> None:
     async with aclosing(store.events.stream_stored_events(session)) as streamed:
         assert [each.sequence async for each in streamed][:3] == [1, 2, 3]
     await store.conversation.count_items(session)
+    await store.conversation.read_changes(session)
     await store.conversation.read_summary(session)
     await store.conversation.get_page(session)
     await store.events.rebuild(session)

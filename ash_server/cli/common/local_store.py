@@ -6,7 +6,7 @@ from contextlib import aclosing
 from typing import Any, Unpack
 from uuid import UUID
 
-from ash_client.requests import EventQuery, MessageQuery, SearchQuery, SessionQuery, UsageQuery
+from ash_client.requests import ChangesQuery, EventQuery, MessageQuery, SearchQuery, SessionQuery, UsageQuery
 from ash_server.budgets.budgets import NewBudget, list_budgets, set_budget
 from ash_server.cli.common.output.terminal import counted, warn
 from ash_server.cli.common.server_store import StandardPage
@@ -17,6 +17,7 @@ from ash_server.store.log.events import page_json, parse_types
 from ash_server.store.message_pages import to_message
 from ash_server.store.pagination import may_have_more
 from ash_server.transfer.exporting.jsonl import FORMATS
+from ash_shared.model.changes import SessionChanges
 from ash_shared.model.message import Message
 from ash_shared.model.pages import MessagePage, SearchPage
 from ash_shared.model.session import Session, SessionPage
@@ -67,6 +68,9 @@ class LocalStore:
         return MessagePage(
             messages=[to_message(session, row, parsed=parsed) for row in rows], next_after=more
         )
+
+    async def get_changes(self, session: UUID, **query: Unpack[ChangesQuery]) -> SessionChanges:
+        return await self.store.conversation.read_changes(session, **query)
 
     async def get_message(self, session: UUID, sequence: int) -> Message:
         return await self.store.messages.get_message_parsed(session, sequence)

@@ -8,6 +8,7 @@ from ash_server.store.conversation.projection_inputs import (
     read_otel_genai,
     read_summary,
 )
+from ash_server.store.conversation.session_changes import read_changes
 from ash_server.store.conversation.standard_pages import get_conversation, get_event_pages, get_pages
 
 
@@ -21,4 +22,5 @@ class ConversationReader(Resource):
     read_summary = read_pages(read_summary)
     read_otel_genai = read_pages(read_otel_genai)
     read_atif = read_pages(read_atif)
+    read_changes = read_pages(read_changes)
     count_items = read_pages(count_items)

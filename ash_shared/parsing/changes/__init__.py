@@ -2,7 +2,7 @@
 
 | module | contains |
 |---|---|
-| `extract` | the changes, reads and the command of one call |
+| `extract` | facts of a call: changed and read files, and the command |
 | `commands` | shell commands that may change files |
 | `outcomes` | the outcome of a call: ok, failed, denied |
 | `patches` | readers of patches: unified diffs, `apply_patch`, blocks of SEARCH and REPLACE |

@@ -1,4 +1,4 @@
-"""The changes of one tool call, from what its result reports, or else from what the call requests."""
+"""Read the changes of a tool call: from the report in its result, or else from its arguments."""
 
 import re
 import shlex
@@ -114,9 +114,9 @@ _OF_SERVERS = _names("read_file write_file edit_file create_file delete_file mov
 
 
 def facts_of_call(tool: str, input: Any, structured: Any = None) -> CallFacts:
-    """Return what a call did with files. `structured` is the machine-readable form of its result, or its text.
+    """Return the files that a call changed and read, and its command.
 
-    Never raises. The time is linear in the size of the values. A call without changes of files has none.
+    `structured` is the machine-readable form of its result, or the text if it has none. Never raises. The time is linear in the size of the values. A call without changes of files has none.
     """
     read = _READERS.get(kind_of_call(tool, input))
     return CallFacts() if read is None else read(input, structured)
@@ -126,7 +126,7 @@ CHANGING_KINDS = frozenset(("edit", "write", "delete", "move"))
 
 
 def kind_of_call(tool: Any, call_input: Any) -> str:
-    """Return what a tool does: read, edit, write, delete, move or shell; empty if it is none of them or unknown."""
+    """Return the kind of a tool: read, edit, write, delete, move or shell; empty for any other."""
     if not isinstance(tool, str):
         return ""
     server, _, name = tool.removeprefix("mcp__").rpartition("__")
@@ -141,7 +141,7 @@ def kind_of_call(tool: Any, call_input: Any) -> str:
 
 
 def _field(value: Any, names: Iterable[str], kind: type | tuple[type, ...]) -> Any:
-    """Return the first of these fields with this type; None without one."""
+    """Return the first field with this type; None without one."""
     if not isinstance(value, dict):
         return None
     return next((value[name] for name in names if isinstance(value.get(name), kind)), None)
@@ -183,12 +183,14 @@ def _merge(requested: list[FileChange], reported: list[FileChange]) -> tuple[Fil
 
 def _is_dedented(done: FileChange, asked: FileChange) -> bool:
     """True if the reported lines lack a part of their indentation, as in the diffs that OpenCode shows."""
-    lengths = {line[1:].strip(): len(line) for hunk in done.hunks for line in hunk.lines}
+    longest: dict[str, int] = {}
+    for line in (line for hunk in done.hunks for line in hunk.lines):
+        longest[line[1:].strip()] = max(len(line), longest.get(line[1:].strip(), 0))
     lines = [line for hunk in asked.hunks for line in hunk.lines if line[1:].strip()]
-    return any(len(line) > lengths.get(line[1:].strip(), len(line)) for line in lines)
+    return any(len(line) > longest.get(line[1:].strip(), len(line)) for line in lines)
 
 
-# What the result reports
+# Reports in results
 
 
 def _reported(structured: Any, requested: list[FileChange]) -> list[FileChange]:
@@ -289,7 +291,7 @@ def _structured_hunk(value: Mapping[str, Any]) -> Hunk:
     return Hunk(value["oldStart"], value["newStart"], tuple(lines))
 
 
-# What the call requests
+# Requests in arguments
 
 
 def _requested(call_input: Any, action: Action) -> list[FileChange]:
@@ -358,7 +360,7 @@ def _one_listed(change: Any, path: str, *, compares: bool) -> FileChange:
 
 
 def _one(value: Any, path: str, action: Action, *, compares: bool = True) -> FileChange:
-    """Return the change of one file, from the first form of it that the value has."""
+    """Return the change of a file, from the first form that the value has."""
     new_path = _text(value, _NEW_PATHS)
     change = _of_patch(value, path, action) or _of_texts(value, path, action, compares=compares)
     return change._replace(new_path=new_path) if new_path is not None else change

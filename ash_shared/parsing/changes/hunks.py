@@ -32,7 +32,7 @@ def _count(sign: str, lines: Iterable[str]) -> int:
 
 
 class FileChange(NamedTuple):
-    """The change of one file by one call."""
+    """How a call changed a file."""
 
     path: str
     """As the record states it; may be relative to the folder of the session."""
@@ -59,7 +59,7 @@ class FileChange(NamedTuple):
 
 
 class CallFacts(NamedTuple):
-    """What a call did with files."""
+    """The files that a call changed and read, and its command."""
 
     changes: tuple[FileChange, ...] = ()
     """In the order of the record."""

@@ -11,7 +11,7 @@ MAX_EDITS = 200
 CONTEXT = 3
 """Lines around a change."""
 MAX_COMPARED = 100
-"""Replacements of one call that are compared line by line; others only at their beginnings and ends."""
+"""Replacements in a call that are compared line by line; others only at their beginnings and ends."""
 
 
 def lines_of(text: str) -> list[str]:
@@ -93,7 +93,7 @@ class _Row(NamedTuple):
     """With its sign."""
     old: int
     new: int
-    """The numbers of this line in both texts, or of the next one."""
+    """The numbers of the line in both texts, or of the next line."""
 
 
 def hunks_of(old: int, new: int, lines: Iterable[str]) -> Iterator[Hunk]:

@@ -30,7 +30,7 @@ def read_patch(text: str, path: str | None = None) -> list[FileChange]:
 
 
 def read_hunks(text: str) -> tuple[Hunk, ...]:
-    """Return all hunks of the patch of one file."""
+    """Return all hunks of a patch for a single file."""
     return tuple(hunk for change in read_patch(text, "file") for hunk in change.hunks)
 
 

@@ -1,4 +1,4 @@
-"""Compose the changes of one file into one difference, as far as the recorded lines allow.
+"""Compose the changes of a file into a difference, as far as the recorded lines allow.
 
 A text knows only the lines that records contain; the others are gaps. A change that contradicts a known line, or has no
 known place, does not fit the text: it begins a new section.
@@ -24,7 +24,7 @@ class Section(NamedTuple):
 
 
 def compose(changes: Iterable[FileChange]) -> list[Section]:
-    """Return the difference of changes of one file in order, or several if they do not fit each other."""
+    """Return the difference of a file after changes in order, or several if they do not fit each other."""
     sections: list[_OpenSection] = []
     for change in changes:
         if not sections or not sections[-1].add(change):

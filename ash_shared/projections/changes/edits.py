@@ -56,11 +56,18 @@ class CallEdits:
 
 
 class EditLog:
-    """The edits of the events so far, in wire form and log order. `size`: the characters that it holds."""
+    """The edits of the events so far, in wire form and log order. `size`: the characters that it holds.
 
-    def __init__(self, copied_messages: int = 0) -> None:
-        self._copied = copied_messages
+    Calls in the first `copied_messages`, which another session made, are left out. `turn` selects a turn.
+    """
+
+    def __init__(self, copied_messages: int = 0, turn: int | None = None) -> None:
+        self._copied, self._only = copied_messages, turn
         self._clear()
+
+    def expects(self, call_id: str | None) -> bool:
+        """True if the log needs the result of this call."""
+        return call_id in self._last
 
     def _clear(self) -> None:
         self.calls: list[CallEdits] = []
@@ -109,6 +116,8 @@ class EditLog:
             call.turn = self._turn
 
     def _add_call(self, event: Mapping[str, Any], payload: Mapping[str, Any]) -> None:
+        if self._only not in (None, self._turn.number):
+            return
         tool, arguments = payload.get("toolName"), payload.get("args")
         kind = kind_of_call(tool, arguments)
         if kind not in CHANGING_KINDS and kind != "shell":
@@ -160,7 +169,7 @@ class EditLog:
             )
 
     def _first_retracted(self, payload: Mapping[str, Any]) -> int | None:
-        """Return the sequence from which on all events are retracted."""
+        """Return the sequence of the first retracted event, if all later ones are retracted, too."""
         record, turns = payload.get("fromMessageId"), payload.get("turns")
         if isinstance(record, str):
             return self._records.get(record)

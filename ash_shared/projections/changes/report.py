@@ -39,9 +39,9 @@ def to_session_changes(
     path: str | None = None,
     with_diffs: bool = True,
 ) -> SessionChanges:
-    """Return the report of calls in log order, of one turn and of files at `path` if they are stated.
+    """Return the report of calls in log order; `turn` and `path` select a part.
 
-    `path` is a whole path, or the last segments of one. `with_diffs`: with the lines.
+    `path` is a whole path, or its last segments. `with_diffs`: with the lines.
     """
     chosen = [call for call in calls if turn is None or call.turn.number == turn]
     files = [file for file in _files(chosen) if path is None or _is_at(file, path)]

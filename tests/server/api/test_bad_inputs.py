@@ -543,6 +543,10 @@ OTHER_REQUESTS = [
     ("GET", "/api/sessions/{id}/messages/-1"),
     ("GET", f"/api/sessions/{{id}}/messages/{2**53}"),
     ("GET", "/api/sessions/{id}/export?format=xml"),
+    *(
+        ("GET", f"/api/sessions/{{id}}/changes?{query}")
+        for query in ("turn=0", "turn=", "turn=1.5", "path=", "path=%00", "path=a%0Ab", "diffs=1", "limit=1")
+    ),
     ("GET", "/api/sessions/{id}/export?format=jsonl&format=jsonl"),
     ("POST", "/api/sessions/{id}/messages?expectedSequence=-1"),
     ("POST", "/api/sessions/{id}/messages?expected_sequence=1"),

@@ -74,6 +74,7 @@ REQUESTS: dict[str, Any] = {
     "standard messages": lambda client, session, text: client.get(f"{session}/standard-messages"),
     "summary": lambda client, session, text: client.get(f"{session}/projections/session-summary"),
     "answers": lambda client, session, text: client.get(f"{session}/answers"),
+    "changes": lambda client, session, text: client.get(f"{session}/changes"),
     "item counts": lambda client, session, text: client.get(f"{session}/item-counts"),
     "parse": lambda client, session, text: client.post("/api/parse", json={"content": text}),
 }

@@ -148,6 +148,7 @@ READS = [
     "{session}/events",
     "{session}/standard-messages",
     "{session}/item-counts",
+    "{session}/changes",
     "{session}/answers",
     "{session}/resume",
     "{session}/projections/openai-messages",

@@ -61,6 +61,7 @@ DECISIONS = {
     ),
     "listStandardMessages": dict.fromkeys(("after", "limit", "visible"), NOT_A_TEXT),
     "exportSession": {"format": NOT_A_TEXT},
+    "getChanges": {"path": PARTS, **dict.fromkeys(("turn", "diffs"), NOT_A_TEXT)},
     "listAnswers": dict.fromkeys(("after", "limit"), NOT_A_TEXT),
     "listAudit": dict.fromkeys(("before", "limit"), NOT_A_TEXT),
     "projectSession": {"name": NOT_A_TEXT},
@@ -160,7 +161,13 @@ LINES = [
                     "id": "t1",
                     "name": "configure",
                     "input": {"aws_secret_access_key": AWS_KEY},
-                }
+                },
+                {
+                    "type": "tool_use",
+                    "id": "t2",
+                    "name": "Write",
+                    "input": {"file_path": f"/home/ada/{TOKEN}", "content": AWS_TEXT},
+                },
             ],
         },
     },
@@ -227,6 +234,8 @@ def attacks() -> Iterator[Attack]:
     yield Attack("/api/sessions", "project", "/home/ada/", TOKEN)
     yield Attack("/api/sessions", "providerSessionId", "", TOKEN)
     yield Attack("/api/sessions/{}/events", "agent", "", TOKEN)
+    yield Attack("/api/sessions/{}/changes", "path", "", TOKEN)
+    yield Attack("/api/sessions/{}/changes", "path", "/home/ada/", TOKEN)
     yield Attack("/api/usage", "project", "", TOKEN)
     yield Attack("/api/usage", "project", "/home/ada/", TOKEN)
     yield Attack("/api/usage", "model", "", TOKEN)

@@ -151,6 +151,7 @@ def test_generated_client_calls_every_json_route(package: str, generated_client:
     completed = {**transcript, "modifiedAt": "2026-11-02T09:31:55Z", "hasGrown": False}
     assert call("completeTranscript", claimed, body=made("CompletedTranscript", **completed)).id == claimed
     assert None not in (call("searchSession", session, q="tests"), call("countItems", session))
+    assert call("getChanges", session).files_changed == 0
     assert call("popMessage", session).sequence == 1
     call_usage(call, made, session)
     assert (call("deleteMessage", session, 1), call("deleteSession", session)) == (None, None)

@@ -48,6 +48,7 @@ API = [
     "/projections/otel-genai",
     "/projections/session-summary",
     "/projections/ui-messages",
+    "/changes",
     "/item-counts",
     "/export",
     "/export?format=events",
@@ -88,11 +89,13 @@ def lines(secret: str) -> Iterator[str]:
     """Yield records that contain a secret in every place."""
     within = json.dumps({"text": json.dumps({"text": secret})})
     call = str(uuid4())
-    arguments = {"id": call, "name": "run", "input": {"command": f"heron {secret}", "env": within}}
+    arguments = {"id": call, "name": "Bash", "input": {"command": f"heron {secret}", "env": within}}
     yield json.dumps(user(f"heron {secret}"))
     yield json.dumps(assistant({"type": "text", "text": f"*{secret}* and `{secret}`"}))
     yield json.dumps(assistant({"type": "tool_use", **arguments})).replace("/", "\\/")
     yield json.dumps(user([{"type": "tool_result", "tool_use_id": call, "content": within}]))
+    written = {"file_path": f"/srv/{call}", "content": f"a\n{secret}\n"}
+    yield json.dumps(assistant({"type": "tool_use", "id": f"{call} 2", "name": "Write", "input": written}))
     escapes = "".join(f"\\u{ord(each):04x}" for each in secret)
     yield json.dumps(user("TEXT")).replace("TEXT", escapes)
     yield secret.replace("\n", " ")

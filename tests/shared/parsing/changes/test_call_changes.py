@@ -224,6 +224,12 @@ EDITS: dict[str, Case] = {
         },
         (FileChange("a.py", "edit", (Hunk(1, 1, (" a", "-b", "+c")),)), CREATED._replace(path="b.py")),
     ),
+    "equal words with several indentations": (
+        "Edit",
+        {"file_path": "a.py", "old_string": "  }\n}", "new_string": "  }\n]"},
+        {"structuredPatch": [{"oldStart": 4, "newStart": 4, "lines": ["   }", "-}", "+]"]}]},
+        (FileChange("a.py", "edit", (Hunk(4, 4, ("   }", "-}", "+]")),)),),
+    ),
     "OpenCode, a diff without indentation": (
         "edit",
         {"filePath": "a.py", "oldString": "  if b:\n    b", "newString": "  if b:\n    c"},
