@@ -177,6 +177,14 @@ async def test_table_has_the_figures_of_the_api(page: Page, store: Store) -> Non
     assert [{name: row[name] for name in COLUMNS} for row in shown] == expected
 
 
+async def test_blocks_have_an_end(page: Page, store: Store) -> None:
+    await store.make("First", answer(OPUS, TODAY, 100_000))
+    await open_page(page, store.address(by="block"))
+
+    names = [" ".join(row[0].split()) for row in await page.evaluate(TABLE)]
+    assert names == ["Tue, Mar 10, 11:00 AM – 04:00 PM", OPUS, "Total"]
+
+
 async def test_names_show_marks_of_direction(page: Page, store: Store) -> None:
     await store.make("First", answer(OPUS, TODAY, 100_000, cwd="/srv/\u202egpj.exe"))
     await store.make("Second", answer(OPUS, TODAY, 100_000, cwd="/srv/other"))

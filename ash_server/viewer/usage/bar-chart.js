@@ -9,7 +9,8 @@ const NARROW_WIDTH = 560;
 const MARGIN = { top: 12, right: 4, bottom: 24, left: 52 };
 const MAX_BAR_WIDTH = 36;
 const BAR_SHARE = 0.74;
-const MIN_LABEL_WIDTH = 72;
+/** Blocks have a day and an hour. */
+const minLabelWidth = (by) => (by === "block" ? 104 : 72);
 const MAX_TICKS = 4;
 /** A segment this high is separated from the next one. */
 const MIN_SEPARATED_HEIGHT = 4;
@@ -87,7 +88,7 @@ function drawBars(bars, width, height) {
     "svg",
     { ...box, role: "img", "aria-label": bars.label },
     ...ticks.flatMap((tick) => drawTick(tick, ticks[1], measure, place.y(tick), width)),
-    ...labelledSlots(slots, step).map((index) => drawLabel(bars.by, slots[index].start, index, place, box)),
+    ...labelledSlots(bars.by, slots, step).map((index) => drawLabel(bars.by, slots[index].start, index, place, box)),
     ...slots.flatMap((slot, index) => drawBar(bars, slot, index, place)),
   );
   const links = slots.map((slot, index) => drawLink(slot, index, place, area));
@@ -103,7 +104,7 @@ function drawTick(tick, step, measure, y, width) {
 
 function drawLabel(by, start, index, { x, step }, { width, height }) {
   const middle = x(index) + step / 2;
-  if (middle > width - MIN_LABEL_WIDTH / 2) return undefined;
+  if (middle > width - minLabelWidth(by) / 2) return undefined;
   return svg("text", { class: "tick", x: middle, y: height - 6, "text-anchor": "middle" }, shortName(by, start));
 }
 
@@ -144,8 +145,8 @@ function drawLink({ group, href }, index, { x, step }, { top, height }) {
 }
 
 /** The slots with a label, at equal distances. */
-function labelledSlots(slots, step) {
-  const every = Math.max(1, Math.ceil(MIN_LABEL_WIDTH / step));
+function labelledSlots(by, slots, step) {
+  const every = Math.max(1, Math.ceil(minLabelWidth(by) / step));
   return slots.flatMap((_, index) => (index % every === Math.floor(Math.min(every, slots.length) / 2) ? [index] : []));
 }
 

@@ -25,6 +25,9 @@ const SHORT = {
   block: local({ month: "short", day: "numeric", hour: "2-digit" }),
 };
 
+/** From the start of a period to the end of its name. */
+const RANGES = { week: 6 * DAY_MS, block: 5 * HOUR_MS };
+
 const STARTS = {
   hour: (text) => Date.parse(text.replace(/T(\d\d)/, "T$1:00")),
   day: (text) => Date.parse(`${text}T00:00Z`),
@@ -46,7 +49,7 @@ export function startOf(by, text) {
 }
 
 export function longName(by, start) {
-  return by === "week" ? LONG.week.formatRange(start, start + 6 * DAY_MS) : LONG[by].format(start);
+  return by in RANGES ? LONG[by].formatRange(start, start + RANGES[by]) : LONG[by].format(start);
 }
 
 export function shortName(by, start) {
