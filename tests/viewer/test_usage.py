@@ -182,7 +182,7 @@ async def test_blocks_have_an_end(page: Page, store: Store) -> None:
     await open_page(page, store.address(by="block"))
 
     names = [" ".join(row[0].split()) for row in await page.evaluate(TABLE)]
-    assert names == ["Tue, Mar 10, 11:00 AM – 04:00 PM", OPUS, "Total"]
+    assert names == ["Tue, Mar 10, 11:00 AM \u2013 4:00 PM", OPUS, "Total"]
 
 
 async def test_names_show_marks_of_direction(page: Page, store: Store) -> None:
