@@ -11,7 +11,9 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from ash_client import AshClient
 from ash_server.cli.common.output import browser
+from ash_server.cli.open import NotImported, _find_page
 from ash_server.store.sessions import session_id_for
 from tests.conftest import at_database, new_database
 from tests.server.cli.test_cli import COMMAND, ran_here
@@ -110,6 +112,14 @@ def test_rejects_a_server_with_another_store(
 
     assert (code, stdout) == (1, "")
     assert stderr.startswith(f"ash: {ash.address} uses another store than this command")
+
+
+def test_a_file_is_not_imported_for_a_server_of_another_machine(tmp_path: Path, file: Path) -> None:
+    with (
+        AshClient("https://ash.example.com") as server,
+        pytest.raises(NotImported, match="`ash push FILE` sends"),
+    ):
+        _find_page(server, str(file), file)
 
 
 def test_writes_a_page_without_a_store(tmp_path: Path, file: Path) -> None:
