@@ -151,6 +151,13 @@ READING = {
     "drift": ((), ("--json",)),
     "budget list": ((),),
     "resume": (("birds", "--print"),),
+    "changes": (
+        ("bread",),
+        ("bread", "--stat"),
+        ("bread", "--patch"),
+        ("bread", "--json"),
+        ("bread", "--turn", "1"),
+    ),
 }
 """Arguments of commands that read, by command."""
 
@@ -190,7 +197,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
 
 
 NEEDED = {
-    **{name: ["birds"] for name in ("messages", "events", "export", "tail", "resume")},
+    **{name: ["birds"] for name in ("messages", "events", "export", "tail", "resume", "changes")},
     "search": ["heron"],
 }
 """Arguments without which a command does not start."""
