@@ -32,6 +32,7 @@ from ash_server.api.metrics import GaugeSetter, MetricsController
 from ash_server.api.own_key import OwnKeyController
 from ash_server.api.pages.docs_pages import DocsController
 from ash_server.api.pages.login import LoginController
+from ash_server.api.pages.shared_pages import SHARE_RATE, SharedPageController
 from ash_server.api.pages.viewer_pages import AssetController, PageController
 from ash_server.api.parse import ParseController
 from ash_server.api.search import SearchController
@@ -48,6 +49,7 @@ from ash_server.api.sessions.projections import ProjectionController
 from ash_server.api.sessions.resume import ResumeController
 from ash_server.api.sessions.session_search import SessionSearchController
 from ash_server.api.sessions.sessions import SessionController
+from ash_server.api.sessions.shares import ShareController
 from ash_server.api.sessions.standard_messages import StandardMessageController
 from ash_server.api.streams.events_stream import EventStreamController
 from ash_server.api.streams.events_websocket import EventWebSocketController
@@ -71,6 +73,7 @@ from ash_shared.conversation.cli_result import ExecutionResponse
 _CONTROLLERS = (
     SessionController,
     LabelController,
+    ShareController,
     TagController,
     SessionStreamController,
     MessageController,
@@ -98,6 +101,7 @@ _CONTROLLERS = (
     BudgetController,
     UsageStatusController,
     LoginController,
+    SharedPageController,
     McpController,
     HealthController,
     MetricsController,
@@ -133,7 +137,14 @@ def create_app(
             lambda app: _open_store(app, settings, database_url),
             *([background] if background else ()),
         ],
-        state=State({"settings": settings, "rate_limit": rate_limit, "prices": PriceFiles(settings)}),
+        state=State(
+            {
+                "settings": settings,
+                "rate_limit": rate_limit,
+                "share_limit": RateLimit(SHARE_RATE, sender="A link or an address"),
+                "prices": PriceFiles(settings),
+            }
+        ),
         cors_config=cors_config(settings),
         openapi_config=OpenApiDocumentConfig(_CONTROLLERS, references, ExecutionResponse),
         plugins=[references, PydanticPlugin(prefer_alias=True)],

@@ -111,6 +111,10 @@ class HeadersTimeout(AshError):
     status, code, title = 408, "headers_timeout", "The headers were not received completely."
 
 
+class ShareRefused(AshError):
+    status, code, title = 409, "share_refused", "The session cannot be shared."
+
+
 class IdConflict(AshError):
     status, code, title = 409, "id_conflict", "A different message or event of the session has this id."
 

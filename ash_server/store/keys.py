@@ -67,15 +67,16 @@ class AuditEntry(AshModel):
     tenant: str
     """The name of the tenant."""
     key: Omittable[str] = ABSENT
-    """The name of the key; absent for commands on the database, and for refused sign-ins."""
+    """The name of the key; absent for commands on the database, refused sign-ins and opened links."""
     key_prefix: Omittable[str] = Field(default=ABSENT, alias="keyPrefix")
     """The first characters of the key."""
     action: str
     """`session.create`, `session.rename`, `session.label`, `session.delete`, `session.export`, `message.delete`,
     `key.create`, `key.revoke`, `sign_in`, `sign_out`, `sign_in.refused`, `budget.set`, `budget.delete`,
-    `webhook.delivered` or `webhook.failed`."""
+    `webhook.delivered`, `webhook.failed`, `share.create`, `share.revoke` or `share.open`."""
     target: Omittable[str] = ABSENT
-    """The id of the session, key or budget, `SESSION/SEQUENCE` of a message, or the address of a refused client."""
+    """The id of the session, key or budget, `SESSION/SEQUENCE` of a message, `SESSION/SHARE` of a link, or the address
+    of a refused client."""
     count: Omittable[int] = ABSENT
     """The number of refused sign-ins from the address within a minute; only for `sign_in.refused`."""
 

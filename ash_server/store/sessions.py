@@ -86,6 +86,14 @@ class Creator(NamedTuple):
     key_id: UUID | None = None
 
 
+class SessionEnd(NamedTuple):
+    """The last sequences of a session, and the last event that a rebuild dropped."""
+
+    message: int
+    event: int
+    dropped_event: int
+
+
 class SessionChanges(TypedDict, total=False):
     """Fields to change; absent fields stay as they are."""
 
@@ -217,6 +225,14 @@ async def get_writer_fields(conn: AsyncConnection, session_id: UUID) -> SessionF
         "machine": machine,
         "key_id": key_id,
     }
+
+
+async def get_end(conn: AsyncConnection, session_id: UUID) -> SessionEnd:
+    """Return the last sequences of a session. Raises SessionNotFound."""
+    row = await (await conn.execute(SQL.get_end, [session_id])).fetchone()
+    if row is None:
+        raise SessionNotFound
+    return SessionEnd(*row)
 
 
 async def lacks_final_newline(conn: AsyncConnection, session_id: UUID) -> bool:
@@ -378,6 +394,7 @@ class SessionStore(Resource):
     list_changed = read(recent_sessions)
     find = read(find_sessions)
     update = change_session(update_session)
+    get_end = read(get_end)
     list_tags = read(list_tags)
     _update_labels = change_session(update_labels)
     set_file_time = change(set_file_time)

@@ -86,6 +86,10 @@ FROM sessions WHERE id = %s
 -- committed while it waited.
 SELECT message_sequence FROM session_counters WHERE session_id = %s FOR UPDATE
 
+-- name: get_end
+-- The end of the messages and of the log, with the columns of `SessionEnd`.
+SELECT message_sequence, event_sequence, last_dropped_sequence FROM session_counters WHERE session_id = %s
+
 -- name: delete_progress
 -- Deleted first, to wait for an indexer of the session: it locks this row, then the row in `sessions` by inserting
 -- into `search`.

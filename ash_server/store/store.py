@@ -52,6 +52,7 @@ from ash_server.store.log.subscriptions import Hub
 from ash_server.store.messages import MessageStore
 from ash_server.store.schema.migrations import check_schema
 from ash_server.store.sessions import SessionStore
+from ash_server.store.shares import ShareStore
 from ash_server.store.transcripts import TranscriptStore
 from ash_server.store.usage.budgets import BudgetStore
 from ash_server.store.usage.reports import UsageStore
@@ -80,6 +81,7 @@ class Store:
     usage: UsageStore
     keys: KeyStore
     budgets: BudgetStore
+    shares: ShareStore
 
     def __init__(self, connections: Connections, hub: Hub) -> None:
         self.hub = hub
@@ -96,6 +98,7 @@ class Store:
         self.usage = UsageStore(connections, wake)
         self.keys = KeyStore(connections, wake)
         self.budgets = BudgetStore(connections, wake)
+        self.shares = ShareStore(connections, wake)
         self._by_tenant = {self.tenant: self}
 
     @cached_property

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from base64 import b64encode
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from functools import lru_cache
 from hashlib import sha256
@@ -15,6 +15,7 @@ from ash_server.errors import SessionNotFound, SessionTooLarge
 from ash_server.redaction import redact_json
 from ash_server.store import Store
 from ash_server.store.conversation.redacted_rows import redact_event, redact_session
+from ash_server.store.log.events import StoredEvent
 from ash_server.viewer import BUNDLED_STYLE, Viewer, bundled_script, viewer
 from ash_shared.model.session import Session
 
@@ -82,14 +83,31 @@ async def write_html(store: Store, session: Session, *, redacts: bool = False) -
         reader.stream_event_pages(session.id, limit=_MAX_PAGE_EVENTS, max_bytes=_MAX_PAGE_BYTES)
     ) as pages:
         async for events in pages:
-            shown = (
-                await asyncio.to_thread(lambda rows: list(map(redact_event, rows)), events)
-                if redacts
-                else events
-            )
-            yield (separator + join_events(event.wire() for event in shown)).encode()
+            yield (separator + await _join(events, redacts=redacts)).encode()
             separator = _SEPARATOR
     yield (page.between + await _summary_json(store, session, redacts=redacts) + page.end).encode()
+
+
+async def write_shared_html(
+    store: Store, session: Session, select: Callable[[StoredEvent], bool], *, redacts: bool
+) -> AsyncGenerator[bytes, None]:
+    """Yield the page with some events of a session, without a summary of the session."""
+    page = build_page(redact_session(session) if redacts else session)
+    yield page.head.encode()
+    separator = ""
+    async with aclosing(
+        store.conversation.stream_event_pages(session.id, limit=_MAX_PAGE_EVENTS, max_bytes=_MAX_PAGE_BYTES)
+    ) as pages:
+        async for events in pages:
+            selected = [event for event in events if select(event)]
+            yield (separator + await _join(selected, redacts=redacts)).encode() if selected else b""
+            separator = _SEPARATOR if selected else separator
+    yield (page.between + "null" + page.end).encode()
+
+
+async def _join(events: Sequence[StoredEvent], *, redacts: bool) -> str:
+    shown = await asyncio.to_thread(lambda: list(map(redact_event, events))) if redacts else events
+    return join_events(event.wire() for event in shown)
 
 
 async def _summary_json(store: Store, session: Session, *, redacts: bool) -> str:

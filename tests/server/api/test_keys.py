@@ -97,7 +97,11 @@ async def call(
     """Call an operation for a session, with the body of its first example."""
     query = {each["name"]: CANARY for each in operation.get("parameters", []) if each["name"] == "q"}
     address = re.sub(r"\{sequence\}", "1", path.replace("{session_id}", session_id))
-    address = address.replace("{name}", "openai-messages").replace("{budget_id}", session_id)
+    address = (
+        address.replace("{name}", "openai-messages")
+        .replace("{budget_id}", session_id)
+        .replace("{share_id}", session_id)
+    )
     options: dict[str, Any] = {}
     if body := operation.get("requestBody"):
         media_type, content = next(iter(body["content"].items()))
@@ -142,6 +146,7 @@ async def test_every_route_refuses_requests_without_valid_key(keyed_client: Asyn
 PUBLIC_PATHS = {
     "/login",
     "/logout",
+    "/shares/{share_id}",
     "/health/live",
     "/health/ready",
     "/docs",
@@ -159,7 +164,7 @@ async def test_every_other_path_needs_key(keyed_client: AsyncClient, app: Litest
         if isinstance(route, HTTPRoute)
         for method in route.methods
     ]
-    values = dict.fromkeys(("{session_id}", "{reference}", "{budget_id}"), red.session_id) | {
+    values = dict.fromkeys(("{session_id}", "{reference}", "{budget_id}", "{share_id}"), red.session_id) | {
         "{sequence}": "1"
     }
     answers = {}
@@ -320,6 +325,9 @@ SCOPES_OF_OPERATIONS: dict[tuple[str, str], set[KeyScope]] = {
     ("DELETE", "/api/sessions/{session_id}"): {"delete"},
     ("DELETE", "/api/sessions/{session_id}/messages/{sequence}"): {"delete"},
     ("POST", "/api/sessions/{session_id}/messages/pop"): {"read", "delete"},
+    ("POST", "/api/sessions/{session_id}/shares"): {"read", "share"},
+    ("GET", "/api/sessions/{session_id}/shares"): {"share"},
+    ("DELETE", "/api/sessions/{session_id}/shares/{share_id}"): {"share"},
     ("PUT", "/api/budgets"): {"admin"},
     ("DELETE", "/api/budgets/{budget_id}"): {"admin"},
 }

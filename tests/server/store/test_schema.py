@@ -42,7 +42,8 @@ UNSHARDABLE = """
     JOIN pg_class ON pg_class.oid = relation
     LEFT JOIN pg_attribute ON attrelid = relation AND attnum = first AND attnum > 0
     WHERE relnamespace = 'public'::regnamespace
-      AND relname NOT IN ('alembic_version', 'tenants', 'keys', 'sign_ins', 'audit', 'shares', 'budgets', 'budget_notices')
+      AND relname NOT IN (
+          'alembic_version', 'tenants', 'keys', 'sign_ins', 'audit', 'shares', 'budgets', 'budget_notices')
       AND attname IS DISTINCT FROM CASE relname WHEN 'sessions' THEN 'id' ELSE 'session_id' END
     UNION ALL
     SELECT relname FROM pg_class WHERE relkind = 'S' AND relnamespace = 'public'::regnamespace

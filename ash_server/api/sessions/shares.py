@@ -1,0 +1,114 @@
+"""Share sessions by links that need no key."""
+
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+import msgspec
+from litestar import Controller, Request, delete, get, post
+from litestar.datastructures import State
+from litestar.params import FromPath
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from ash_server.api.http.bodies import BODY_ERRORS, JSON, decode_body, read_body
+from ash_server.api.http.dependencies import InjectedStore
+from ash_server.api.http.guards.access import client_of, needs
+from ash_server.api.http.openapi.operations import documents
+from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
+from ash_server.api.http.redaction import is_redacted
+from ash_server.errors import InvalidParameter, ScopeMissing, SessionNotFound, ShareRefused
+from ash_server.keys.shares import DEFAULT_DAYS, MAX_DAYS, ShareOptions, list_shares, share_session
+from ash_server.store.shares import ShareNotFound
+from ash_shared.model.shares import NewShare, ShareList
+
+
+class ShareRequest(Struct, forbid_unknown_fields=True, rename="camel"):
+    """A link to create. All fields are optional."""
+
+    expires_at: (
+        Annotated[
+            datetime,
+            Meta(
+                tz=True,
+                description=f"In {DEFAULT_DAYS} days by default, at most in {MAX_DAYS}.",
+                examples=["2026-11-09T09:14:07Z"],
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    follow: Annotated[bool, Meta(description="Also show messages that are stored later.")] = False
+    subagents: Annotated[bool, Meta(description="Also show lines of subagents in the transcript.")] = False
+    redacted: Annotated[
+        bool,
+        Meta(description="Replace tokens, keys and passwords. `false` requires the scope `admin`."),
+    ] = True
+
+
+_decoder = msgspec.json.Decoder(ShareRequest)
+
+
+class ShareController(Controller):
+    path = "/api/sessions/{session_id:uuid}/shares"
+    tags = ("keys",)
+
+    @post(
+        opt=needs("read", "share") | documents(body={JSON: ShareRequest}),
+        operation_id="shareSession",
+        response_description="The link, with its secret.",
+        responses=error_responses(
+            *WRITE_ERRORS, *BODY_ERRORS, SessionNotFound, InvalidParameter, ShareRefused
+        ),
+    )
+    async def create(
+        self, request: Request[Any, Any, Any], store: InjectedStore, state: State, session_id: FromPath[UUID]
+    ) -> NewShare:
+        """Share a session.
+
+        Creates a link that shows the session without a key, up to its last message: `path`, added to the address
+        of the server. Secrets of unknown forms stay visible, also if the link is redacted. Requires the scopes
+        `read` and `share`.
+        """
+        new = decode_body((await read_body(request, JSON)).text, _decoder)
+        client = client_of(request.scope)
+        if client.key is None:
+            raise ShareRefused("Create a key first, with `ash keys create`.")
+        if not new.redacted and (is_redacted(request.scope) or "admin" not in client.scopes):
+            raise ScopeMissing("Only a key with the scope `admin` shares without redaction.")
+        options = ShareOptions(
+            None if new.expires_at is UNSET else new.expires_at, new.follow, new.subagents, new.redacted
+        )
+        return await share_session(store, state.settings, session_id, options, key_id=client.key.id)
+
+    @get(
+        opt=needs("share"),
+        operation_id="listShares",
+        response_description="The links.",
+        responses=error_responses(*READ_ERRORS, SessionNotFound),
+    )
+    async def list(self, store: InjectedStore, session_id: FromPath[UUID]) -> ShareList:
+        """List links.
+
+        Lists the links of a session that are valid, without their secrets. Requires the scope `share`.
+        """
+        return await list_shares(store, session_id)
+
+    @delete(
+        "/{share_id:uuid}",
+        opt=needs("share"),
+        operation_id="revokeShare",
+        response_description="Revoked.",
+        responses=error_responses(*WRITE_ERRORS, ShareNotFound),
+    )
+    async def revoke(
+        self,
+        request: Request[Any, Any, Any],
+        store: InjectedStore,
+        session_id: FromPath[UUID],
+        share_id: FromPath[UUID],
+    ) -> None:
+        """Revoke a link.
+
+        Browsers that have opened it see nothing more within 30 seconds. Requires the scope `share`.
+        """
+        key = client_of(request.scope).key
+        await store.shares.revoke(store.tenant, session_id, share_id, key_id=key.id if key else None)

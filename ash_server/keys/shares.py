@@ -1,0 +1,115 @@
+"""Create links that show one session without a key, and check their secrets."""
+
+import hmac
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+from ash_server.errors import InvalidParameter
+from ash_server.ids import uuid7
+from ash_server.keys.digests import digest, random_text, read_or_create_secret
+from ash_server.settings import Settings
+from ash_server.store import Store
+from ash_server.store.shares import ShareNotFound, ShareToCreate, StoredShare
+from ash_shared.model.session import Session
+from ash_shared.model.shares import NewShare, Share, ShareList
+
+DEFAULT_DAYS, MAX_DAYS = 7, 90
+"""How long a link is valid."""
+
+
+class ShareOptions(NamedTuple):
+    expires_at: datetime | None = None
+    """In 7 days by default, at most in 90."""
+    follows: bool = False
+    """Also show messages that are stored later."""
+    subagents: bool = False
+    """Also show lines of subagents in the transcript."""
+    redacted: bool = True
+
+
+async def share_session(
+    store: Store, settings: Settings, session_id: UUID, options: ShareOptions, *, key_id: UUID | None = None
+) -> NewShare:
+    """Create a link. Raises SessionNotFound, InvalidParameter, ShareRefused."""
+    now = datetime.now(UTC)
+    expires_at = options.expires_at or now + timedelta(days=DEFAULT_DAYS)
+    if not now < expires_at <= now + timedelta(days=MAX_DAYS):
+        raise InvalidParameter(f"a link expires in the future, in at most {MAX_DAYS} days")
+    session = await store.sessions.get(session_id)
+    end = await store.sessions.get_end(session_id)
+    secret, id = random_text(), uuid7()
+    new = ShareToCreate(
+        id,
+        digest(read_or_create_secret(settings), secret),
+        expires_at,
+        options.follows,
+        options.subagents,
+        options.redacted,
+    )
+    stored = await store.shares.create(store.tenant, session, end, new, key_id=key_id)
+    return NewShare(**_fields(stored), path=f"{share_path(id)}#{secret}")
+
+
+async def list_shares(store: Store, session_id: UUID) -> ShareList:
+    """Return the valid links of a session. Raises SessionNotFound."""
+    session = await store.sessions.get(session_id)
+    stored = await store.shares.list_shares(store.tenant, session)
+    return ShareList(shares=[Share(**_fields(each)) for each in stored])
+
+
+def share_path(id: UUID) -> str:
+    return f"/shares/{id}"
+
+
+def is_secret_of(secret: bytes, share: StoredShare, text: str) -> bool:
+    """True if the text is the secret in the link. `secret` is the one of the server."""
+    return hmac.compare_digest(digest(secret, text), share.digest)
+
+
+def cookie_of(secret: bytes, share: StoredShare) -> str:
+    """Return the cookie of browsers that have opened a link; it does not contain the secret in the link."""
+    return digest(secret, f"share-cookie/{share.id}/{share.digest.hex()}").hex()
+
+
+def is_cookie_of(secret: bytes, share: StoredShare, cookie: str) -> bool:
+    return hmac.compare_digest(cookie_of(secret, share), cookie.encode("ascii", "replace").decode())
+
+
+async def shared_session(store: Store, share: StoredShare) -> Session:
+    """Return the session with only what its link shows: no names, paths, labels or counts. Raises ShareNotFound."""
+    found = [
+        each
+        for each in await store.sessions.get_many([share.session_id])
+        if each.created_at == share.session_created_at
+    ]
+    if not found:
+        raise ShareNotFound
+    session = found[0]
+    return Session.model_validate(
+        {
+            "id": session.id,
+            "source": session.source,
+            "createdAt": session.created_at,
+            "updatedAt": session.created_at,
+            "messageCount": share.last_message or 0,
+            "eventCount": share.last_event - share.last_dropped_event,
+            "errorCount": 0,
+            "unrecognisedCount": 0,
+            "metadata": {},
+            **({} if share.title is None else {"title": share.title}),
+        }
+    )
+
+
+def _fields(share: StoredShare) -> dict[str, object]:
+    optional = {"lastMessage": share.last_message, "keyId": share.key_id}
+    return {
+        "id": share.id,
+        "sessionId": share.session_id,
+        "createdAt": share.created_at,
+        "expiresAt": share.expires_at,
+        "subagents": share.with_subagents,
+        "redacted": share.redacts,
+        **{name: value for name, value in optional.items() if value is not None},
+    }

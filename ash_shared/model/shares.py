@@ -1,0 +1,39 @@
+"""Links that show one session without a key."""
+
+from datetime import datetime
+from uuid import UUID
+
+from pydantic import Field
+
+from ash_shared.model.base import ABSENT, AshModel, Omittable
+
+
+class Share(AshModel):
+    """A link that is neither expired nor revoked, without its secret."""
+
+    id: UUID
+    session_id: UUID = Field(alias="sessionId")
+    created_at: datetime = Field(alias="createdAt")
+    expires_at: datetime = Field(alias="expiresAt")
+    last_message: Omittable[int] = Field(default=ABSENT, alias="lastMessage")
+    """The last message that the link shows; absent if it also shows later ones."""
+    subagents: bool
+    """True if it shows lines of subagents."""
+    redacted: bool
+    """True if tokens, keys and passwords of known forms are replaced."""
+    key_id: Omittable[UUID] = Field(default=ABSENT, alias="keyId")
+    """The key that created it; absent for a command on the database."""
+
+
+class NewShare(Share):
+    """A link that was created."""
+
+    path: str
+    """Path and fragment of the link, to add to the address of the server. It contains the secret, and is shown only
+    now."""
+
+
+class ShareList(AshModel):
+    """The links of a session, newest first."""
+
+    shares: list[Share]
