@@ -69,8 +69,8 @@ def command() -> None:
     default="read,write",
     show_default=True,
     callback=_read_scopes,
-    help="Scopes of the key: read, write (append and create), delete (sessions and messages), admin (the audit log), "
-    "separated by commas.",
+    help="Scopes of the key: read, write (append, create and label), delete (sessions and messages), share (links), "
+    "admin (the audit log), separated by commas.",
 )
 @click.option(
     "--expires",

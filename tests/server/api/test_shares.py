@@ -196,7 +196,7 @@ async def test_secrets_of_links_open_nothing_else(shared: Shared) -> None:
         await shared.client.get(first, headers={"Cookie": f"ash_session={cookie}"}),
         await shared.client.get(first, headers=bearer(secret)),
         await shared.client.get(first.replace("#", f"?secret={secret}#")),
-        await shared.client.get(first, headers={"Cookie": f"{COOKIE}=\u00e9".encode()}),
+        await shared.client.get(first, headers={b"Cookie": f"{COOKIE}=\u00e9".encode()}),
     ]
     for path in (
         f"/api/sessions/{shared.session}",
