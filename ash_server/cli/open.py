@@ -20,10 +20,12 @@ from ash_client.requests import Request
 from ash_server.api.http.server.serve import address, listen, serve
 from ash_server.app import create_app
 from ash_server.cli.common.client import own_url, server_at, server_to_read
+from ash_server.cli.common.local_store import LocalStore
 from ash_server.cli.common.options import own_server_option, reject_empty, url_option
 from ash_server.cli.common.output.browser import open_browser
 from ash_server.cli.common.output.terminal import warn
-from ash_server.cli.common.store import resolve_session, run_with_store, with_store
+from ash_server.cli.common.read_store import session_named
+from ash_server.cli.common.store import run_with_store, with_store
 from ash_server.cli.import_.files import import_paths
 from ash_server.cli.import_.options import ImportOptions
 from ash_server.cli.import_.report import warn_of_problems
@@ -234,7 +236,7 @@ async def _find_stored_page(store: Store, reference: str | None, path: Path | No
         return "/"
     if path is not None:
         return await _import(store, path)
-    return f"/sessions/{(await resolve_session(store, reference)).id}"
+    return f"/sessions/{(await session_named(LocalStore(store), reference)).id}"
 
 
 async def _import(store: Store, path: Path) -> str | None:

@@ -8,9 +8,11 @@ from uuid import UUID
 
 import rich_click as click
 
+from ash_server.cli.common.local_store import LocalStore
 from ash_server.cli.common.options import json_option, local_only, sessions_argument
 from ash_server.cli.common.output.terminal import counted
-from ash_server.cli.common.store import select_sessions, with_store
+from ash_server.cli.common.read_store import session_named
+from ash_server.cli.common.store import with_store
 from ash_server.cli.reindex.differences import Differences, show_differences
 from ash_server.errors import SessionNotFound
 from ash_server.store import Store
@@ -97,12 +99,20 @@ async def _select(
 ) -> AsyncGenerator[_Session, None]:
     """Yield the sessions; without references, those that another version read."""
     if references or everything:
-        async for session_id in select_sessions(store, references):
+        async for session_id in _named_or_all(store, references):
             yield _Session(session_id, needs_events=True)
     else:
         with_old_events = set(await store.events.list_outdated())
         for session_id in sorted(with_old_events.union(await store.messages.list_outdated())):
             yield _Session(session_id, needs_events=session_id in with_old_events)
+
+
+async def _named_or_all(store: Store, references: Sequence[str]) -> AsyncGenerator[UUID, None]:
+    for session in [await session_named(LocalStore(store), reference) for reference in references]:
+        yield session.id
+    if not references:
+        async for session_id in store.sessions.list_ids():
+            yield session_id
 
 
 def _show_totals(totals: _Totals, *, as_json: bool) -> None:
