@@ -28,6 +28,7 @@ from ash_server.store.transcripts import TranscriptNames
 from ash_server.transfer.importing.copies import mark_copies
 from ash_server.transfer.importing.file_import import find_session, open_session
 from ash_server.transfer.importing.identity import SessionSearch
+from ash_server.transfer.importing.parents import uuid_in
 from ash_shared.model.pages import TranscriptClaim
 from ash_shared.model.session import Session
 
@@ -84,7 +85,12 @@ class CompletedTranscript(Struct, forbid_unknown_fields=True, rename="camel"):
     )
     names: TranscriptNamesBody | None = None
     last_line: LastLine | None = None
-    parent: Annotated[_Path | None, Meta(description="The path of the transcript that started it.")] = None
+    parent: Annotated[
+        _Path | None,
+        Meta(
+            description="The path of the transcript that started it, or the id of the session that it continues."
+        ),
+    ] = None
     agent: Annotated[
         Source | None, Meta(description="The agent that wrote it, if the source does not name it.")
     ] = None
@@ -179,7 +185,8 @@ class TranscriptController(Controller):
             )
         await _complete(store, session_id, completed)
         if completed.parent is not None:
-            parent_id = session_id_for(completed.source, completed.parent, store.tenant)
+            origin = uuid_in(completed.parent)
+            parent_id = origin or session_id_for(completed.source, completed.parent, store.tenant)
             await sessions.set_parent(session_id, parent_id, completed.parent)
         return without_content(request, await sessions.get(session_id))
 

@@ -191,6 +191,8 @@ class RecordHeader(NamedTuple):
     root: str | None = None
     """The root of the repository, or of the original one of a worktree."""
     stated_total: StatedTotal | None = None
+    continues: str | None = None
+    """In the first record of a session that Ash wrote: the id of the stored session that it continues."""
 
 
 def merge_headers(records: Sequence[RecordHeader]) -> RecordHeader:

@@ -1,7 +1,7 @@
 """The command that continues a session in the agent that wrote it.
 
 The id and the folder come from records that anyone may have written. So the id must have the exact form of its agent,
-and neither is returned if it contains characters that change what a terminal shows.
+and a folder must not contain characters that a terminal hides or reorders.
 """
 
 import re
@@ -46,7 +46,7 @@ _AGENTS: Mapping[str, _Agent] = {
     "copilot_cli": _Agent(("copilot", "--resume={id}"), _UUID),
     "pi": _Agent(("pi", "--session", "{id}"), _UUID),
 }
-"""By the agent of a session. Agents whose option is not documented are absent."""
+"""By the agent of a session. Agents without a documented option are absent."""
 
 
 def resume_command(session: Session) -> SessionResume:
@@ -66,6 +66,11 @@ def resume_command(session: Session) -> SessionResume:
         return SessionResume(arguments=arguments, machine=session.machine)
     command = shell_command(folder, arguments) if folder.startswith("/") else None
     return SessionResume(arguments=arguments, folder=folder, machine=session.machine, command=command)
+
+
+def arguments_for(agent: str, id: str) -> list[str]:
+    """Return the arguments that continue a session of an agent in the table."""
+    return [each.format(id=id) for each in _AGENTS[agent].command]
 
 
 def shell_command(folder: str, arguments: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ It has no chunks, thinking, turn events, text that a tool wrote in the user's na
 events of subagents (their call has the result), or incomplete calls. A summary replaces everything before it.
 
 A call is in the answer that made it, and its result, whenever it came, directly after that answer. A call without a
-result is dropped, as is a result without a call: nothing is invented to fill the gap.
+result is dropped, as is a result without a call: nothing is invented to fill the gap. `keep_calls` keeps the call.
 """
 
 import re
@@ -65,18 +65,18 @@ class Answer:
 Item: TypeAlias = UserMessage | Answer
 
 
-def conversation(events: Events, *, open_calls: bool = False) -> list[Item]:
+def conversation(events: Events, *, open_calls: bool = False, keep_calls: bool = False) -> list[Item]:
     """Return the conversation of a log, in order, without empty messages.
 
     `open_calls` keeps the pending calls of the last answer, if nothing follows it and its turn has not ended: the
-    caller will add the results.
+    caller will add the results. `keep_calls` keeps all calls without a result.
     """
     fold = _Fold()
     for event in standing(wire_events(events)):
         handler = _HANDLERS.get(event["type"])
         if handler is not None and is_main(event):
             handler(fold, event)
-    return list(_finished(fold.items, open_calls=open_calls))
+    return list(_finished(fold.items, open_calls=open_calls, keep_calls=keep_calls))
 
 
 class _Fold:
@@ -205,11 +205,11 @@ _HANDLERS: Mapping[str, Callable[[_Fold, WireEvent], None]] = {
 }
 
 
-def _finished(items: list[Item], *, open_calls: bool) -> Iterator[Item]:
+def _finished(items: list[Item], *, open_calls: bool, keep_calls: bool) -> Iterator[Item]:
     ids = _Ids()
     for item in items:
         if isinstance(item, Answer):
-            keeps_open = open_calls and item is items[-1] and not item.is_over
+            keeps_open = keep_calls or (open_calls and item is items[-1] and not item.is_over)
             item.calls = [
                 ConversationCall(ids.take(call.id), _fit_name(call.name), call.args, call.result)
                 for call in item.calls

@@ -41,7 +41,7 @@ def to_anthropic_messages(events: Events, *, open_calls: bool = False) -> list[A
     messages: list[AnthropicMessage] = []
     for item in conversation(events, open_calls=open_calls):
         if isinstance(item, UserMessage):
-            _add(messages, "user", [_BLOCKS[block["type"]](block) for block in item.blocks])
+            _add(messages, "user", [BLOCKS[block["type"]](block) for block in item.blocks])
         else:
             _add_answer(messages, item)
     if messages and messages[-1]["role"] == "assistant":
@@ -61,8 +61,8 @@ def _add_answer(messages: list[AnthropicMessage], answer: Answer) -> None:
     if not messages:
         _add(messages, "user", [text_block(_NO_PROMPT)])
     texts = [as_text(block) for block in answer.blocks]
-    _add(messages, "assistant", texts + list(map(_tool_use, answer.calls)))
-    _add(messages, "user", [_tool_result(call.id, call.result) for call in answer.calls if call.result])
+    _add(messages, "assistant", texts + list(map(call_block, answer.calls)))
+    _add(messages, "user", [result_block(call.id, call.result) for call in answer.calls if call.result])
 
 
 def _strip_last_text(content: list[Block]) -> None:
@@ -70,12 +70,12 @@ def _strip_last_text(content: list[Block]) -> None:
         content[-1] = text_block(content[-1]["text"].rstrip())
 
 
-def _tool_use(call: ConversationCall) -> Block:
+def call_block(call: ConversationCall) -> Block:
     arguments = json.loads(arguments_of(call.args))
     return {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments}
 
 
-def _tool_result(id: str, payload: Mapping[str, Any]) -> Block:
+def result_block(id: str, payload: Mapping[str, Any]) -> Block:
     """Return a tool result; the content of an error must be text."""
     result: Block = {"type": "tool_result", "tool_use_id": id}
     blocks = result_blocks(payload)
@@ -83,7 +83,7 @@ def _tool_result(id: str, payload: Mapping[str, Any]) -> Block:
     if is_error or all(block["type"] == "text" for block in blocks):
         content: str | list[Block] = text_of(blocks)
     else:
-        content = [_BLOCKS[block["type"]](block) for block in blocks]
+        content = [BLOCKS[block["type"]](block) for block in blocks]
     if content:
         result["content"] = content
     if is_error:
@@ -104,4 +104,4 @@ def _file(block: Block) -> Block:
     return {"type": "document", "source": {"type": "base64", **pdf._asdict()}} if pdf else as_text(block)
 
 
-_BLOCKS: Mapping[str, Callable[[Block], Block]] = {"file": _file, "image": _image, "text": as_text}
+BLOCKS: Mapping[str, Callable[[Block], Block]] = {"file": _file, "image": _image, "text": as_text}

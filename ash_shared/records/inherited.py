@@ -1,6 +1,26 @@
-"""The records at the beginning of a transcript that it inherited from another session."""
+"""The records at the beginning of a transcript that it inherited from another session.
+
+Transcripts of Codex number them. In a transcript that Ash wrote to continue a session in another agent, the first
+record names that session, and another one follows the last inherited message.
+"""
+
+from typing import Any
 
 from ash_shared.model.message import RecordHeader
+from ash_shared.records.json_fields import text_at
+
+_OWN = 1
+"""The ordinal of the record after the messages that Ash wrote. These have none."""
+
+
+def with_continuation(header: RecordHeader, mark: Any) -> RecordHeader:
+    """Return the header of a record with a mark of Ash; unchanged without one."""
+    origin = text_at(mark, "continues")
+    if origin is None:
+        return header
+    if mark.get("end") is True:
+        return header._replace(ordinal=_OWN)
+    return header._replace(own_ordinal=_OWN, continues=origin)
 
 
 def next_own_ordinal(own_ordinal: int | None, header: RecordHeader, *, is_first: bool) -> int | None:

@@ -104,6 +104,7 @@ def _build_session(fields: Mapping[str, Any], facts: SessionFacts) -> Session:
         "source": facts.source,
         "title": facts.title,
         "agent_id": facts.agent_id or None,
+        "folder": facts.folder,
         "prompt": None if facts.first_prompt == facts.title else facts.first_prompt,
         "created_at": now,
         "updated_at": now,

@@ -40,6 +40,8 @@ class TranscriptHead(NamedTuple):
     """None if the provider does not name the session."""
     agent: str | None = None
     """The agent that the lines name, if it is not the first one of its format."""
+    continues: str | None = None
+    """The id of the stored session that it continues, if Ash wrote its beginning."""
 
 
 def line_bytes(line: FileLine) -> bytes:
@@ -50,6 +52,7 @@ def line_bytes(line: FileLine) -> bytes:
 def read_head(texts: Iterable[bytes | str], source: str | None) -> TranscriptHead:
     """Read the facts from the first lines. Without `source`, the first recognised line decides the source."""
     known_source, session_id, parent, agent = source, None, None, None
+    continues: str | None = None
     names = NameCollector()
     for text in islice(texts, MAX_HEAD_LINES):
         parsed = parse_raw(text, source)
@@ -58,12 +61,13 @@ def read_head(texts: Iterable[bytes | str], source: str | None) -> TranscriptHea
             known_source = known_source or declared_source(described.source)
             session_id = session_id or described.header.session_id
             parent = parent or described.header.parent
+            continues = continues or described.header.continues
         names.add(parsed.identity())
         agent = agent or _agent_in(text)
         if known_source and session_id and names.are_complete:
             break
     head_source = known_source or "unknown"
-    return TranscriptHead(head_source, session_id, parent, names.names(head_source), agent)
+    return TranscriptHead(head_source, session_id, parent, names.names(head_source), agent, continues)
 
 
 def _agent_in(text: bytes | str) -> str | None:
@@ -83,12 +87,23 @@ class Parent(NamedTuple):
 def find_parent(
     path: Path, head: TranscriptHead, homes: Iterable[Home], tenant: Tenant = DEFAULT
 ) -> Parent | None:
+    """Return the session that started this one, or that it continues."""
+    if (origin := uuid_in(head.continues)) is not None:
+        return Parent(origin, str(origin))
     find_transcript = _FINDERS.get(head.source)
     parent = find_transcript(path.absolute(), head) if find_transcript else None
     if parent is None or parent == uncompressed(path.absolute()):
         return None
     name = external_id(parent, homes)
     return Parent(session_id_for(head.source, name, tenant), name)
+
+
+def uuid_in(text: str | None) -> UUID | None:
+    """Return the id that a text is, in the usual form."""
+    return UUID(text) if text is not None and _UUID.fullmatch(text) else None
+
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def _find_for_claude(path: Path, head: TranscriptHead) -> Path | None:

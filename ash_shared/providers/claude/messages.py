@@ -12,6 +12,7 @@ from ash_shared.providers.claude.content import parse_block
 from ash_shared.providers.claude.records import TOOL_RESULTS, message_role
 from ash_shared.providers.claude.senders import NOT_TYPED_FLAGS, SENDER_KEYS, find_sender
 from ash_shared.records.contract import ParsedRecord, Part, Record, speaker_of_role
+from ash_shared.records.inherited import with_continuation
 from ash_shared.records.json_fields import (
     cost_at,
     count_at,
@@ -32,6 +33,10 @@ def header(record: Record) -> RecordHeader:
     if _FACT_KEYS.isdisjoint(record):  # most events of a stream
         return _NO_FACTS
     name = _new_name(record)
+    return with_continuation(_header(record, name), record.get("ash"))
+
+
+def _header(record: Record, name: str | None) -> RecordHeader:
     return RecordHeader(
         uuid=text_at(record, "uuid"),
         timestamp=to_milliseconds(record.get("timestamp")),

@@ -166,6 +166,7 @@ TYPES: Mapping[str, WireType] = {
     "assistant": WireType(
         records.parse_line, messages.assistant_parts, steps.assistant_steps, matches=recognition.is_line
     ),
+    "ash-continued": WireType(control_record),
     "attachment": WireType(control_record, messages.attachment_parts),
     "completion": WireType(
         records.parse_completion,

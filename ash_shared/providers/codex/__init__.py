@@ -36,6 +36,7 @@ from ash_shared.records.contract import (
     unknown_record,
 )
 from ash_shared.records.fingerprints import ENVELOPE_KEYS, body_keys
+from ash_shared.records.inherited import with_continuation
 from ash_shared.records.json_fields import count_at, first_text, is_one_of, text_at, to_milliseconds, value_at
 from ash_shared.records.steps import TurnStart
 
@@ -213,6 +214,7 @@ _ROLLOUT_CONTROL = WireType(control_record, matches=_never)
 
 TYPES: Mapping[str, WireType] = {
     **{name: _bare_row(name, row) for name, row in ITEMS.items()},
+    "ash_continued": _ROLLOUT_CONTROL,
     "compacted": WireType(_parse_compacted, steps=steps.compaction_steps, matches=_never),
     "dynamic_tools_updated": _ROLLOUT_CONTROL,
     "error": WireType(_parse_error, messages.error_parts, steps.error_steps, matches=_is_error),
@@ -331,6 +333,10 @@ def _recognizes_untyped(record: Record) -> bool:
 
 def header(record: Record) -> RecordHeader:
     body = _metadata_object(record)
+    return with_continuation(_header(record, body), value_at(body, "ash"))
+
+
+def _header(record: Record, body: Any) -> RecordHeader:
     return RecordHeader(
         timestamp=to_milliseconds(record["timestamp"] if "timestamp" in record else record.get("created_at")),
         session_id=_session_id(record, body),
