@@ -22,6 +22,7 @@ COMMANDS = {
     "backup": ("backup", "Write the whole store to a file."),
     "budget": ("budget", "Set, list and delete budgets."),
     "changes": ("changes", "Show the files that a session changed."),
+    "continue": ("continue_", "Write a session in the format of another agent, which continues it there."),
     "db": ("db", "Manage the database."),
     "delete": ("delete", "Delete sessions with their messages and events, or single messages of a session."),
     "demo": ("demo", "Start Ash with sample sessions, open the viewer, and print the addresses."),
