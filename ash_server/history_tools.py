@@ -123,7 +123,7 @@ class _ReadSessionSummary(_Arguments):
 class _GetUsage(_Arguments):
     by: Annotated[
         list[Dimension],
-        Field(max_length=MAX_DIMENSIONS, description="What the rows are grouped by; empty for totals only."),
+        Field(max_length=MAX_DIMENSIONS, description="The dimensions of the rows; empty for totals only."),
     ] = ["day"]
     timezone: Annotated[
         str,

@@ -136,13 +136,12 @@ class UsageController(Controller):
     ) -> Response[Any]:
         """Report usage and cost.
 
-        Returns tokens and costs by day, or by other dimensions. Costs are at API prices, not those of a
-        subscription. Models without a price are in `unpriced`, with their tokens. Messages of copied sessions
+        Returns tokens and costs by day, or by other dimensions. Costs are at API prices; a subscription costs
+        something else. Models without a price are in `unpriced`, with their tokens. Messages of copied sessions
         count once. With `Accept: text/csv`, the response is a table of the rows.
         """
-        scope = request.scope
+        scope, redacts = request.scope, is_redacted(request.scope)
         prices = await state.prices.get()
-        redacts = is_redacted(scope)
         names: Any = by.split(",") if by else ()
         report = await reader(
             lambda store: store.usage.report(
@@ -163,13 +162,18 @@ class UsageController(Controller):
                 redact=redacts,
             )
         )
-        media_type = request.accept.best_match([JSON, CSV], JSON) or JSON
-        body = _WRITERS[media_type](_redacted(report) if redacts else report).encode()
-        tag = _tag(body, media_type)
-        headers = cache_headers(scope, tag)
-        if has_current(request, tag):
-            return not_modified(headers, media_type)
-        return Response(body, media_type=media_type, headers=headers)
+        return _to_response(request, _redacted(report) if redacts else report)
+
+
+def _to_response(request: Request[Any, Any, Any], report: UsageReport) -> Response[Any]:
+    """Return the report in the requested format, unless the client has it."""
+    media_type = request.accept.best_match([JSON, CSV], JSON) or JSON
+    body = _WRITERS[media_type](report).encode()
+    tag = _tag(body, media_type)
+    headers = cache_headers(request.scope, tag)
+    if has_current(request, tag):
+        return not_modified(headers, media_type)
+    return Response(body, media_type=media_type, headers=headers)
 
 
 def _redacted(report: UsageReport) -> UsageReport:

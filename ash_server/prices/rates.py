@@ -103,7 +103,7 @@ class PricedModel:
 
     @cached_property
     def daily_changes(self) -> tuple[time, ...]:
-        """The times of day at which prices change, in UTC and in ascending order."""
+        """The times of day, in UTC, when prices change, in ascending order."""
         windows = [each for each in self._constraints() if isinstance(each, types.TimeOfDateConstraint)]
         return tuple(
             sorted({_in_utc(each) for window in windows for each in (window.start_time, window.end_time)})
@@ -167,7 +167,7 @@ class PricedModel:
         return {name: changed[name] / price for name, price in standard.items() if price}, "later_rate"
 
     def _first_start(self, condition: tuple[str, str], at: datetime) -> datetime | None:
-        """Return the first later time since which the price list has rates for the condition."""
+        """Return the first later time with rates for the condition in the price list."""
         starts = [
             datetime.combine(each.constraint.start_date, _MIDNIGHT)
             for each in self.info.price_variants or ()

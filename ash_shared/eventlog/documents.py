@@ -15,7 +15,7 @@ _DIGEST_LENGTH = len(text_digest(""))
 
 
 def changed_steps(output: LineOutput, steps: Sequence[Step]) -> Iterator[Step]:
-    """Yield the steps without those of elements that the earlier version of their document has at the same place."""
+    """Yield the steps, except of elements that the earlier version of their document has at the same place."""
     remaining = iter(steps)
     for step in remaining:
         if isinstance(step, DocumentStart):

@@ -49,7 +49,7 @@ class AnswerUsages:
 
     def __init__(self) -> None:
         self.settled_turns = set[int]()
-        """Turns with a cost that includes those of their answers."""
+        """Turns with a cost that includes their answers."""
         self._by_key: dict[str, PlacedUsage] = {}
         self._without_cost: dict[int, set[str]] = {}
         """The keys of answers without a cost, by turn."""

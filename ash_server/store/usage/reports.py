@@ -303,7 +303,7 @@ class UsageStore(Resource):
     async def report(self, *, prices: Prices | None = None, **query: Unpack[ReportQuery]) -> UsageReport:
         """Return tokens and costs by at most two dimensions.
 
-        `prices` are those of ASH_PRICES and the installed price list by default. Raises InvalidReport,
+        `prices` defaults to ASH_PRICES and the installed price list. Raises InvalidReport,
         InvalidParameter, PricesError.
         """
         known = prices or await default_prices()

@@ -36,7 +36,7 @@ export function rowLink(session, { now, isLive, isSubagent }) {
   );
 }
 
-/** Tokens and cost, with those of subagents. They are columns, so that sessions without usage have empty ones. */
+/** Tokens and cost, including subagents. Sessions without usage have empty columns. */
 function amounts({ usage, totalUsage = usage }) {
   if (!totalUsage?.answers) return [el("span", { class: "amount" }), el("span", { class: "amount cost" })];
   const { total_tokens: tokens, cache_read_input_tokens: read, cache_creation_input_tokens: written } = totalUsage;

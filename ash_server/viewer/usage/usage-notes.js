@@ -64,6 +64,6 @@ function modelLine(model, hasCost) {
 }
 
 function about({ prices, timezone }) {
-  const text = `Costs are at API prices, not those of a subscription. Prices: ${prices}. Time zone: ${timezone}.`;
+  const text = `Costs are at API prices; a subscription costs something else. Prices: ${prices}. Time zone: ${timezone}.`;
   return el("p", { class: "usage-about" }, text);
 }

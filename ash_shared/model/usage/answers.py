@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 Cause: TypeAlias = Literal["person", "schedule", "program"]
-"""What started a turn."""
+"""The cause of a turn."""
 
 MAX_COUNT = 2**53 - 1
 """The largest count; a larger one counts as 0."""
@@ -32,7 +32,7 @@ class AnswerUsage(Struct, frozen=True, omit_defaults=True):
     agent_id: str | None = None
     """The subagent, for an answer in its lines in another session's transcript."""
     cause: Cause | None = None
-    """What started the turn; None if unknown."""
+    """The cause of its turn; None if unknown."""
     folder: str | None = None
     """The working folder of the agent."""
     branch: str | None = None
