@@ -138,7 +138,8 @@ async def append(client: AsyncClient, session: str, *texts: str) -> None:
 
 
 async def new_session(client: AsyncClient) -> str:
-    return f"/api/sessions/{(await client.post('/api/sessions', json={'source': 'claude'})).json()['id']}"
+    new = {"source": "claude", "metadata": {"sessionId": str(UUID(int=1))}}
+    return f"/api/sessions/{(await client.post('/api/sessions', json=new)).json()['id']}"
 
 
 READS = [
@@ -179,8 +180,9 @@ async def test_reads_are_never_older_than_what_the_client_knows(
     cluster.pause()
     before = await read()
     usage = '"usage":{"input_tokens":3,"output_tokens":4}'
-    content = f'"content":[{{"type":"hologram"}},{{"type":"text","text":"Hi"}}],{usage}'
-    unknown = f'{{"type":"assistant","message":{{"role":"assistant",{content}}}}}'
+    call = '{"type":"tool_use","id":"c","name":"Write","input":{"file_path":"/a","content":"a"}}'
+    content = f'"content":[{{"type":"hologram"}},{{"type":"text","text":"Hi"}},{call}],{usage}'
+    unknown = f'{{"type":"assistant","cwd":"/srv","message":{{"role":"assistant",{content}}}}}'
     await append(own_client, session, TEXT, unknown)
     current = await read(**{"Ash-Sequence": "current"})
     changed = [old != new for old, new in zip(before, current, strict=True)]
