@@ -20,6 +20,7 @@ _INTERRUPTED = 128 + signal.SIGINT
 
 COMMANDS = {
     "backup": ("backup", "Write the whole store to a file."),
+    "blame": ("blame.command", "Find the sessions that wrote the lines of a file or of a commit."),
     "budget": ("budget", "Set, list and delete budgets."),
     "changes": ("changes", "Show the files that a session changed."),
     "continue": ("continue_", "Write a session in the format of another agent, which continues it there."),

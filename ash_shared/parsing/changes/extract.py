@@ -116,7 +116,8 @@ _OF_SERVERS = _names("read_file write_file edit_file create_file delete_file mov
 def facts_of_call(tool: str, input: Any, structured: Any = None) -> CallFacts:
     """Return the files that a call changed and read, and its command.
 
-    `structured` is the machine-readable form of its result, or the text if it has none. Never raises. The time is linear in the size of the values. A call without changes of files has none.
+    `structured` is the machine-readable form of its result, or the text if it has none. Never raises. The time is
+    linear in the size of the values.
     """
     read = _READERS.get(kind_of_call(tool, input))
     return CallFacts() if read is None else read(input, structured)
