@@ -151,6 +151,7 @@ READING = {
     "drift": ((), ("--json",)),
     "budget list": ((),),
     "resume": (("birds", "--print"),),
+    "continue": (("birds", "--in", "codex", "--folder", ".", "--dry-run", "-o", "new.jsonl"),),
     "changes": (
         ("bread",),
         ("bread", "--stat"),
@@ -202,6 +203,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
 NEEDED = {
     **{name: ["birds"] for name in ("messages", "events", "export", "tail", "resume", "changes")},
     "search": ["heron"],
+    "continue": ["birds", "--in", "codex"],
 }
 """Arguments without which a command does not start."""
 
