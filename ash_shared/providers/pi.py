@@ -41,6 +41,7 @@ from ash_shared.records.contract import (
     unknown_record,
 )
 from ash_shared.records.fingerprints import ENVELOPE_KEYS, PI_MESSAGE_KEYS, body_keys
+from ash_shared.records.inherited import with_continuation
 from ash_shared.records.json_fields import (
     cost_at,
     count_at,
@@ -263,7 +264,8 @@ def header(record: Record) -> RecordHeader:
     wire_type = text_at(record, "type")
     message = record if wire_type is None else record.get("message")
     is_session = wire_type == "session"
-    return RecordHeader(
+    mark = value_at(record, "data", "ash") if wire_type == "custom" else record.get("ash")
+    found = RecordHeader(
         uuid=text_at(record, "id") if "parentId" in record else None,
         timestamp=to_milliseconds(value_at(message, "timestamp")) or to_milliseconds(record.get("timestamp")),
         session_id=text_at(record, "id") if is_session else None,
@@ -273,6 +275,7 @@ def header(record: Record) -> RecordHeader:
         parent=_parent_session(record) if is_session else None,
         folder=text_at(record, "cwd") if is_session else None,
     )
+    return with_continuation(found, mark)
 
 
 def identify(record: Record) -> Identity:

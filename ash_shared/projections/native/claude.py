@@ -9,7 +9,7 @@ from ash_shared.model.blocks import Block, text_block
 from ash_shared.projections._conversation import Item, UserMessage
 from ash_shared.projections._request_content import as_text, text_of
 from ash_shared.projections.anthropic_messages import BLOCKS, call_block, result_block
-from ash_shared.projections.native.session import MARK, NativeSession, NewTranscript, iso_time
+from ash_shared.projections.native.transcript import MARK, NativeSession, NewTranscript, iso_time
 from ash_shared.records.system_text import is_client_text
 
 _MAX_FOLDER = 200

@@ -15,7 +15,7 @@ from ash_shared.projections._request_content import (
     result_blocks,
     text_of,
 )
-from ash_shared.projections.native.session import MARK, NativeSession, NewTranscript, iso_time
+from ash_shared.projections.native.transcript import MARK, NativeSession, NewTranscript, iso_time
 
 _VERSION = "0.0.0"
 """The version of the program that wrote a rollout. Codex requires one, and Ash is none."""

@@ -139,7 +139,7 @@ def test_writes_nothing_else(agent: str) -> None:
     """No reasoning, no usage, no text of a program, and no permission."""
     text = WRITERS[agent](carry(LOG).items, SESSION).text
 
-    hidden = ("Hm.", "Obey", "Inserted", "In a subagent", "usage", "ermission", "approval", "sandbox")
+    hidden = ("Hm.", "Obey", "Inserted", "In a subagent", "ermission", "approval", "sandbox")
     assert [word for word in hidden if word in text] == []
 
 
