@@ -100,6 +100,7 @@ def store(server_url: str, template: str, tmp_path_factory: pytest.TempPathFacto
         store = Store(url, database_url, home)
         lines = "\n".join(map(json.dumps, LINES))
         birds = str(written(home / "birds.jsonl", f"{lines}\nnot JSON"))
+        (home / "bread_timer.py").write_text("\n    return (minutes(moment) - minutes(now)) % DAY\n")
         untitled = str(
             written(home / "untitled.jsonl", '{"type":"assistant","message":{"content":"A heron."}}\n')
         )
@@ -159,6 +160,7 @@ READING = {
         ("bread", "--json"),
         ("bread", "--turn", "1"),
     ),
+    "blame": (("bread_timer.py",), ("bread_timer.py:2",), ("bread_timer.py", "--json")),
 }
 """Arguments of commands that read, by command."""
 
@@ -204,6 +206,7 @@ NEEDED = {
     **{name: ["birds"] for name in ("messages", "events", "export", "tail", "resume", "changes")},
     "search": ["heron"],
     "continue": ["birds", "--in", "codex"],
+    "blame": [__file__],
 }
 """Arguments without which a command does not start."""
 
