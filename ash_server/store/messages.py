@@ -22,6 +22,7 @@ from ash_server.store.borrowed import Resource, read, stream, write
 from ash_server.store.connections.pool import one_transaction
 from ash_server.store.drift import DescribedMessage, insert_drift
 from ash_server.store.log import writer
+from ash_server.store.log.derived import Derived
 from ash_server.store.log.events import Appended
 from ash_server.store.log.writer import (
     Counters,
@@ -59,7 +60,6 @@ from ash_server.store.session_rows import get_session
 from ash_server.store.sessions import check_sequence, merge_metadata, set_metadata
 from ash_server.store.statements import statements
 from ash_server.store.text import check_text
-from ash_server.store.usage.answers import AnswerUsages
 from ash_shared.eventlog import Normalizer, inherited_records
 from ash_shared.model.keywords import check_keywords
 from ash_shared.model.message import Message
@@ -254,13 +254,13 @@ async def _write_events(
 ) -> None:
     last, inherited = counters.message_sequence, 0
 
-    async def derive_events(normalizer: Normalizer, answers: AnswerUsages) -> list[PreparedEvent]:
+    async def derive_events(normalizer: Normalizer, derived: Derived) -> list[PreparedEvent]:
         nonlocal inherited
-        events, inherited = await _derive_events(normalizer, answers, session_id, last, new, context)
+        events, inherited = await _derive_events(normalizer, derived, session_id, last, new, context)
         if end:
             posted = "" if new else await last_posted(conn, session_id, last)
             place = session_id, last + len(new), posted
-            events += ending(normalizer, *place, context.now, answers=answers)
+            events += ending(normalizer, *place, context.now, derived=derived)
         return events
 
     lines = (message.line for message in new)
@@ -274,7 +274,7 @@ async def _write_events(
 
 async def _derive_events(
     normalizer: Normalizer,
-    answers: AnswerUsages,
+    derived: Derived,
     session_id: UUID,
     last: int,
     new: Sequence[PreparedMessage],
@@ -289,7 +289,7 @@ async def _derive_events(
         nonlocal inherited
         sequence = next(sequences)
         now, ids, text = context.now, context.ids, message.content
-        events = derive(normalizer, session_id, sequence, message.line, now, ids, text=text, answers=answers)
+        events = derive(normalizer, session_id, sequence, message.line, now, ids, text=text, derived=derived)
         inherited = sequence if normalizer.is_inherited else inherited
         return events
 

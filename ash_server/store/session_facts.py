@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ash_server.store.statements import statements
 from ash_server.store.text import storable
 from ash_shared.model.message import Description
+from ash_shared.model.usage.answers import Cause
 from ash_shared.parsing.projects import project_of
 from ash_shared.records.inherited import InheritedRecords
 from ash_shared.records.system_text import typed_text
@@ -26,10 +27,10 @@ _REPLACED_BY_LATER = (FROM_TOOL, RENAMED)
 _MAX_LENGTH = 200
 
 MAX_PROJECT = 1000
-"""Characters of a project."""
+"""Characters of a project, a branch and a commit."""
 
 MAX_FOLDER = 4096
-"""Characters of a folder."""
+"""Characters of a folder. A longer one is none: a part would be another folder."""
 
 _TIMES = range(1, 253_402_300_800_000)
 """Plausible timestamps in milliseconds since 1970: before the year 10000."""
@@ -51,12 +52,18 @@ class SessionFacts(NamedTuple):
     """Empty for a main session."""
     project: str | None = None
     """The project of the first known folder."""
-    folder: str | None = None
-    """The first known folder."""
     stated_cost: int | None = None
     """The last cost that the agent states for the session, in nano-dollars."""
     stated_models: list[str] | None = None
     """The models with a part of this cost."""
+    folder: str | None = None
+    """The first known folder."""
+    branch: str | None = None
+    """The last known Git branch."""
+    git_commit: str | None = None
+    """The first known Git commit."""
+    cause: Cause | None = None
+    """What sent the first prompt."""
 
     def merge(self, later: "SessionFacts") -> "SessionFacts":
         """Combine with the facts of later messages."""
@@ -74,9 +81,12 @@ class SessionFacts(NamedTuple):
             provider_session_id=later.provider_session_id or self.provider_session_id,
             agent_id=later.agent_id if self.agent_id is None else self.agent_id,
             project=later.project if self.project is None else self.project,
-            folder=later.folder if self.folder is None else self.folder,
             stated_cost=stated.stated_cost,
             stated_models=stated.stated_models,
+            folder=later.folder if self.folder is None else self.folder,
+            branch=later.branch or self.branch,
+            git_commit=self.git_commit or later.git_commit,
+            cause=self.cause or later.cause,
         )
 
 
@@ -108,10 +118,19 @@ def collect_facts(messages: Sequence[Description], inherited: InheritedRecords |
         provider_session_id=_first_text(each.header.session_id for each in reversed(own)),
         agent_id=_agent_id(own),
         project=_project(own),
-        folder=_folder(own),
         stated_cost=stated and stated.cost,
         stated_models=stated and [storable(model)[:_MAX_LENGTH] for model in stated.models],
+        folder=_first_name((each.header.folder for each in own), MAX_FOLDER),
+        branch=_first_name(each.header.branch for each in reversed(own)),
+        git_commit=_first_name(each.header.commit for each in own),
+        cause=next((each.cause for each in own if each.cause is not None), None),
     )
+
+
+def _first_name(names: Iterable[str | None], length: int = MAX_PROJECT) -> str | None:
+    """Return the first name that is neither blank nor too long: redaction would not recognise a cut secret."""
+    stored = (storable(name) for name in names if name and len(name) <= length)
+    return next((name for name in stored if name.strip()), None)
 
 
 def _project(messages: Sequence[Description]) -> str | None:
@@ -121,12 +140,6 @@ def _project(messages: Sequence[Description]) -> str | None:
         if project is not None and storable(project):
             return storable(project)[:MAX_PROJECT]
     return None
-
-
-def _folder(messages: Sequence[Description]) -> str | None:
-    """Return the first folder that a message names. A longer one than `MAX_FOLDER` is none: a part is another one."""
-    folders = (storable(each.header.folder) for each in messages if each.header.folder)
-    return next((folder for folder in folders if 0 < len(folder) <= MAX_FOLDER), None)
 
 
 def _agent_id(messages: Sequence[Description]) -> str | None:

@@ -13,10 +13,13 @@ client_version = coalesce(%(client_version)b, client_version),
 provider_session_id = coalesce(%(provider_session_id)b, provider_session_id),
 agent_id = coalesce(agent_id, %(agent_id)b),
 project = coalesce(project, %(project)b),
-folder = coalesce(folder, %(folder)b),
 stated_cost = coalesce(%(stated_cost)b, stated_cost),
 stated_models = CASE
-    WHEN %(stated_cost)b::bigint IS NULL THEN stated_models ELSE %(stated_models)b::text[] END
+    WHEN %(stated_cost)b::bigint IS NULL THEN stated_models ELSE %(stated_models)b::text[] END,
+folder = coalesce(folder, %(folder)b),
+branch = coalesce(%(branch)b, branch),
+git_commit = coalesce(git_commit, %(git_commit)b),
+cause = coalesce(cause, %(cause)b)
 
 -- fragment: replace
 -- The facts of all messages, for the row of a session.
@@ -30,6 +33,9 @@ client_version = %(client_version)b,
 provider_session_id = %(provider_session_id)b,
 agent_id = %(agent_id)b,
 project = %(project)b,
-folder = %(folder)b,
 stated_cost = %(stated_cost)b,
-stated_models = %(stated_models)b::text[]
+stated_models = %(stated_models)b::text[],
+folder = %(folder)b,
+branch = %(branch)b,
+git_commit = %(git_commit)b,
+cause = %(cause)b

@@ -299,6 +299,7 @@ def _with_facts(row: DictRow, models: list[str], person: str | None) -> DictRow:
         **dict.fromkeys(unknown),
         "models": models or None,
         "person": person,
+        "cause": None if row["agent_id"] else row["cause"],
         "duration_ms": None if first is None else round((last - first).total_seconds() * 1000),
         "active_ms": row["active_ms"] if is_active else None,
     }

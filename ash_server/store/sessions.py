@@ -27,6 +27,7 @@ from ash_server.store.borrowed import Resource, change, change_session, read, wr
 from ash_server.store.connections.pool import change_row, one_transaction
 from ash_server.store.connections.replication import has_reached
 from ash_server.store.connections.tenants import DEFAULT, Tenant, tenant_of
+from ash_server.store.facts.tool_calls import delete_calls
 from ash_server.store.labels import (
     LabelChanges,
     Labels,
@@ -195,6 +196,7 @@ async def delete_session(
         await conn.execute(SQL.delete_events, [session_id])
         await conn.execute(SQL.delete_messages, [session_id])
         await delete_answers(conn, session_id)
+        await delete_calls(conn, session_id)
         await _replace_original(conn, session_id)
         await conn.execute(SQL.delete_session, [session_id])
 

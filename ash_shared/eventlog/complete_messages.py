@@ -195,6 +195,7 @@ def _pass_event(output: LineOutput, part: Part) -> None:
         event = {"id": output.new_id(), **event}
     if "timestamp" not in event:
         event["timestamp"] = output.context.timestamp()
+        output.undated_events.add(len(output.events))
     output.events.append(event)
     posted_events.observe(output, event)
 

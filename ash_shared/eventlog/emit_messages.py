@@ -95,6 +95,8 @@ def _emit_tool_use(output: LineOutput, part: Part, block: Block, place: Place) -
         return
     fields = {**pick(block, "executor"), **part.fields}
     known = emit_call(output, id, block["name"], block["input"], fields, place)
+    if server := block.get("server_name"):
+        output.servers[output.events[-1]["payload"]["toolCallId"]] = server
     if part.is_copy and id is not None:
         known.seen = "copy"
 

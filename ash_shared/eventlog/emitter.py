@@ -74,8 +74,11 @@ class LineOutput:
         "line",
         "parent_call",
         "resendable",
+        "servers",
         "sidechain_call",
         "state",
+        "tools",
+        "undated_events",
     )
 
     def __init__(self, state: State, close_open: "Callable[[LineOutput], None]") -> None:
@@ -96,6 +99,12 @@ class LineOutput:
         self.events: list[Event] = []
         self.answers: list[AnswerUsage] = []
         """The usage of the answers that the line counts."""
+        self.undated_events = set[int]()
+        """Indices of events with the time of the clock."""
+        self.tools: dict[str, str] = {}
+        """Tools of answered calls, by id."""
+        self.servers: dict[str, str] = {}
+        """MCP servers of calls, by id."""
         if line.header.timestamp is not None:
             self.set_lag(line.header.timestamp, context.timestamp())
         self.resendable = dict(self.state.sent_counts) if self.state.sent_counts else {}
@@ -119,6 +128,7 @@ class LineOutput:
         timestamp = header.timestamp
         if timestamp is None:
             timestamp = self.context.timestamp() - self.state.clock_lag
+            self.undated_events.add(len(self.events))
         event: Event = {
             "id": id or self.context.generate_event_id(),
             "timestamp": timestamp if timestamp > 0 else 0,  # faster than `max`

@@ -17,6 +17,7 @@ from ash_shared.eventlog import (
 )
 from ash_shared.eventlog.dedupe import assembled_answers, repetitions
 from ash_shared.eventlog.emitter import EMPTY_LINE, Context, Event, Line, LineOutput, parse_line
+from ash_shared.eventlog.facts.lines import NO_FACTS, LineFacts, facts_of_line, facts_of_posted
 from ash_shared.eventlog.state import (
     OpenTextMissing,
     Place,
@@ -37,7 +38,7 @@ from ash_shared.records.inherited import next_own_ordinal
 from ash_shared.records.json_text import RawMessage
 
 NORMALIZER_VERSION = 10
-"""Raised whenever stored lines give other events or usage than before: `ash reindex` derives them again."""
+"""Raised whenever stored lines give other events, usage or facts than before: `ash reindex` derives them again."""
 
 FIRST_LINES = 50
 """Lines at the start of a session that are searched for a timestamp."""
@@ -98,6 +99,7 @@ class Normalizer:
         self._stored_lengths = {
             slot.text_number: slot.beginning_length for slot in self._output.state.slots if slot.text_number
         }
+        self._facts = NO_FACTS
         for slot in self._output.state.slots:
             if slot.text_number in open_texts:
                 slot.beginning.append(open_texts[slot.text_number])
@@ -165,6 +167,7 @@ class Normalizer:
         output = self._output
         state = output.state
         output.start_line(line, context)
+        turns_before, is_running = state.turns, _is_running(state)
         _follow_header(state, line.header)
         if state.own_ordinal is not None or not state.has_records:
             state.own_ordinal = next_own_ordinal(
@@ -179,6 +182,7 @@ class Normalizer:
         has_documents = steps.DocumentStart in map(type, new_steps)
         for step in documents.changed_steps(output, new_steps) if has_documents else new_steps:
             _HANDLERS[step.__class__](output, step)
+        self._facts = facts_of_line(output, turns_before=turns_before, is_running=is_running)
         if output.state.has_records:
             return output.events
         if line.source != "unknown" or any(step.__class__ in _STREAM_STEPS for step in line.steps):
@@ -197,13 +201,21 @@ class Normalizer:
         if turn is not None:
             is_cut = is_cut or (turn.has_explicit_end and not turn.is_over)
             turns.end_unfinished_turn(output, turn, is_cut=is_cut)
+        self._facts = facts_of_line(output, turns_before=output.state.turns, is_running=False)
         output.state = output.state.after_the_end()
         return output.events
 
     def observe(self, event: Event) -> None:
         """Update the state with an event that a client posted: derived events continue its turn."""
-        self._output.answers = []
-        posted_events.observe(self._output, event)
+        output, state = self._output, self._output.state
+        output.answers, output.tools, output.servers = [], _tools_of(state, event), {}
+        turns_before, is_running = state.turns, _is_running(state)
+        posted_events.observe(output, event)
+        self._facts = NO_FACTS
+        if event["type"] in posted_events.NOTED and isinstance(event.get("payload"), dict):
+            is_new_turn = output.state.turns > turns_before
+            output.undated_events = set()
+            self._facts = facts_of_posted(output, event, is_new_turn=is_new_turn, is_running=is_running)
 
     @property
     def answers(self) -> list[AnswerUsage]:
@@ -212,6 +224,22 @@ class Normalizer:
         A key may occur several times: the last value replaces the others (`last_values`).
         """
         return self._output.answers
+
+    @property
+    def facts(self) -> LineFacts:
+        """What the last line, posted event or end adds to the facts of the session."""
+        return self._facts
+
+
+def _is_running(state: State) -> bool:
+    return state.turn is not None and state.turn.phase == "running"
+
+
+def _tools_of(state: State, event: Event) -> dict[str, str]:
+    """Return the tool of the call of a posted result, by the id of the call."""
+    payload = event.get("payload")
+    id = payload.get("toolCallId") if event["type"] == "tool_result" and isinstance(payload, dict) else None
+    return {id: state.calls[id].tool} if isinstance(id, str) and id in state.calls else {}
 
 
 _STREAM_STEPS = (steps.Chunk, steps.ResponseStart, steps.ResponseEnd)

@@ -459,6 +459,12 @@ class State(_Stored):
     """True if the last turn was interrupted and no other has begun."""
     has_records: bool = False
     """True if a line of a known format has come."""
+    last_worked_at: int = 0
+    """The latest time of an event of the agent, or of the start of its turn; negative if the start has no time."""
+    active_in_turn: int = 0
+    """Milliseconds of the last turn that were counted as active."""
+    is_turn_counted: bool = False
+    """True if the last turn has had content."""
     own_ordinal: int | None = None
     """The ordinal of the first own record, while the records are inherited from another session."""
 
@@ -488,6 +494,7 @@ class State(_Stored):
             first_prompts=self.first_prompts,
             clock_lag=self.clock_lag,
             own_ordinal=self.own_ordinal,
+            last_worked_at=self.last_worked_at,
             queue=PromptQueue(records_deliveries=self.queue.records_deliveries),
         )
 

@@ -103,6 +103,8 @@ def emit_result(output: LineOutput, part: Part, block: Block, parent_call: str) 
         output.emit("error", {"code": "error", "message": _failure_text(block)})
         return
     event_id = output.new_id()
+    if id in state.calls:
+        output.tools[id] = state.calls[id].tool
     payload = _result_payload(state, part, block, id, event_id)
     output.emit("tool_result", payload, Place(parent_call), id=event_id)
     if id in state.calls and not parent_call and "error" not in payload:

@@ -4,14 +4,12 @@ A turn that the format ends explicitly (`TurnStart`, `TurnEnd`) ends there; any 
 when the next one begins. Usage may follow a final answer, so `turn_end` is emitted after it, or before the next event.
 """
 
-from collections.abc import Mapping
 from typing import Literal
 
 from ash_shared.eventlog.emitter import LineOutput
 from ash_shared.eventlog.state import State, Turn
 from ash_shared.eventlog.usage import answers, counting
 from ash_shared.model.blocks import Block
-from ash_shared.model.usage.answers import Cause
 from ash_shared.records import steps
 
 Trigger = Literal["user", "callback", "system"]
@@ -81,13 +79,9 @@ def set_cause(state: State, sender: steps.MessageSender | None) -> None:
     if turn is None or turn.cause or turn.phase != "fresh":
         return
     if sender is not None:
-        turn.cause = _CAUSES.get(sender.kind, "program")
+        turn.cause = steps.cause_of(sender)
     elif not state.is_of_subagent:
         turn.cause = "person"
-
-
-_CAUSES: Mapping[str, Cause] = {"person": "person", "loop": "schedule", "schedule": "schedule"}
-"""Causes by the kind of the sender; every other sender is a program."""
 
 
 def ensure_turn(output: LineOutput, trigger: Trigger = "system") -> Turn:

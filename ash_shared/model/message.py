@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field
 
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.content import MessageContent
+from ash_shared.model.usage.answers import Cause
 
 Kind = Literal["message", "record", "chunk"]
 StoredKind = Literal["message", "record", "chunk", "deleted"]
@@ -193,6 +194,10 @@ class RecordHeader(NamedTuple):
     stated_total: StatedTotal | None = None
     continues: str | None = None
     """In the first record of a session that Ash wrote: the id of the stored session that it continues."""
+    commit: str | None = None
+    """The Git commit of the folder."""
+    turn_ms: int | None = None
+    """Milliseconds that the agent worked in the turn that ends here."""
 
 
 def merge_headers(records: Sequence[RecordHeader]) -> RecordHeader:
@@ -254,6 +259,8 @@ class Description(NamedTuple):
     drift: tuple[Drift, ...]
     digest: bytes
     """A 16-byte digest of kind, role and blocks, which changes if the message parses differently."""
+    cause: Cause | None = None
+    """What sent the first prompt of the message; None without a prompt."""
 
 
 class ParsedLine(NamedTuple):

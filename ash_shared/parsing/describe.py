@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from hashlib import blake2b
 from itertools import chain
 
@@ -10,9 +10,10 @@ import msgspec
 
 from ash_shared.model.blocks import Block
 from ash_shared.model.message import Description, Drift
+from ash_shared.model.usage.answers import Cause
 from ash_shared.parsing.parsed_text import ParsedText
-from ash_shared.records.steps import Part, is_inherited, is_person
-from ash_shared.records.system_text import prompt_text
+from ash_shared.records.steps import Part, cause_of, is_inherited, is_person
+from ash_shared.records.system_text import is_client_text, prompt_text
 
 MAX_PROMPT = 200
 """Maximum length of a prompt in characters."""
@@ -47,12 +48,32 @@ def describe_parsed(parsed: ParsedText, source: str | None, encoded: bytes | Non
         prompt=_find_prompt(parsed) if may_have_prompt else None,
         drift=_count_drift(blocks),
         digest=blake2b(b'["%b","%b",%b]' % (kind.encode(), role.encode(), encoded), digest_size=16).digest(),
+        cause=_find_cause(parsed) if may_have_prompt else None,
     )
+
+
+def _find_cause(parsed: ParsedText) -> Cause | None:
+    """Return what sent the first prompt: without a sender, a person, unless a tool wrote the text."""
+    for part in _user_parts(parsed, _PROMPTS_OF_ALL):
+        if part.sender is not None:
+            return cause_of(part.sender)
+        if part.origin != "program" and _is_typed(part):
+            return "person"
+    return None
+
+
+def _is_typed(part: Part) -> bool:
+    is_main = not part.parent_call and all(block["type"] != "tool_result" for block in part.blocks)
+    return is_main and bool(part.blocks) and not is_client_text(part.blocks)
+
+
+_PROMPTS_OF_PERSONS = ("prompt", "mid_turn")
+_PROMPTS_OF_ALL = (*_PROMPTS_OF_PERSONS, "program")
 
 
 def _find_prompt(parsed: ParsedText) -> str | None:
     """Return the first text that a person wrote, shortened to one line."""
-    for part in _user_parts(parsed):
+    for part in _user_parts(parsed, _PROMPTS_OF_PERSONS):
         for block in part.blocks:
             if block["type"] == "text" and "variant" not in block:
                 name = prompt_name(block["text"], is_typed=is_person(part.sender))
@@ -83,10 +104,10 @@ _MARKUP = re.compile(
 )
 
 
-def _user_parts(parsed: ParsedText) -> Iterator[Part]:
+def _user_parts(parsed: ParsedText, origins: Container[str]) -> Iterator[Part]:
     """Yield the prompts, except queued ones, which may wait for the next turn and get another record then."""
     for part in chain.from_iterable(each.parts() for each in parsed.elements or [parsed]):
-        is_prompt = part.origin in ("prompt", "mid_turn") and part.relation != "held_copy"
+        is_prompt = part.origin in origins and part.relation != "held_copy"
         if part.role == "user" and is_prompt and not is_inherited(part):
             yield part
 

@@ -690,6 +690,7 @@ def header(record: Record) -> RecordHeader:
         folder=text_at(context, "cwd"),
         branch=text_at(context, "branch"),
         root=text_at(context, "gitRoot"),
+        commit=text_at(context, "headCommit"),
     )
 
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 from ash_shared.model.blocks import Block, is_valid, pick, without
 from ash_shared.model.events import is_payload
 from ash_shared.model.message import RecordHeader
+from ash_shared.model.usage.answers import Cause
 
 Speaker = Literal["user", "assistant", "system"]
 """The speaker of a standard message."""
@@ -106,6 +107,15 @@ class MessageSender(NamedTuple):
     def fields(self) -> dict[str, str]:
         """Return the keys of event payloads and of `MessageMetadata`."""
         return {"sender": self.kind} | ({} if self.name is None else {"senderName": self.name})
+
+
+def cause_of(sender: MessageSender) -> Cause:
+    """Return the cause of a turn by the sender of its prompt."""
+    return _CAUSES.get(sender.kind, "program")
+
+
+_CAUSES: Mapping[str, Cause] = {"person": "person", "loop": "schedule", "schedule": "schedule"}
+"""Causes by the kind of the sender; every other sender is a program."""
 
 
 def is_person(sender: MessageSender | None) -> bool:

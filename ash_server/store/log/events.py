@@ -26,6 +26,7 @@ from ash_server.errors import (
 )
 from ash_server.store.connections.pool import Connect, fetch_all, is_distributed, one_transaction
 from ash_server.store.log import stored_json, writer
+from ash_server.store.log.derived import Derived
 from ash_server.store.log.stored_json import event_json
 from ash_server.store.log.writer import (
     FIND_STORED_EVENTS,
@@ -46,7 +47,6 @@ from ash_server.store.pagination import END, MAX_PAGE_BYTES, bounded_query, chec
 from ash_server.store.session_rows import get_session
 from ash_server.store.statements import statements
 from ash_server.store.text import check_text
-from ash_server.store.usage.answers import AnswerUsages
 from ash_shared.eventlog import NOTED, Event, Normalizer, OpenTurn
 from ash_shared.model.event_types import CATALOGUE, CHUNKS
 from ash_shared.model.events import EVENT_TYPES
@@ -148,8 +148,8 @@ async def end_session(conn: AsyncConnection, session_id: UUID) -> int:
         last = counters.message_sequence
         posted = await last_posted(conn, session_id, last)
 
-        async def derive_events(normalizer: Normalizer, answers: AnswerUsages) -> list[PreparedEvent]:
-            return ending(normalizer, session_id, last, posted, answers=answers)
+        async def derive_events(normalizer: Normalizer, derived: Derived) -> list[PreparedEvent]:
+            return ending(normalizer, session_id, last, posted, derived=derived)
 
         new, saved = await with_normalizer(conn, session_id, counters, derive_events)
         if new or counters.normalizer_state is not None:
@@ -331,7 +331,7 @@ async def _post_new(
         counters = await read_counters(locked)
         stored = {row[0]: (row[1], row[2]) for row in await matches.fetchall()}
         appended, new, last = [], [], counters.event_sequence
-        normalizer, answers = Normalizer(state=counters.normalizer_state), AnswerUsages()
+        normalizer, derived = Normalizer(state=counters.normalizer_state), Derived()
         for index, event in enumerate(events):
             known = stored.get(event["id"])
             if known is not None and not _is_same(known[1], event, timed="timestamp" in sent[index]):
@@ -341,10 +341,10 @@ async def _post_new(
                 new.append(PreparedEvent(event, counters.message_sequence))
                 if event["type"] in NOTED:
                     normalizer.observe(event)
-                    answers.add(normalizer.answers, None)
+                    derived.add(normalizer, None)
             appended.append(Appended(event["id"], known[0] if known else last, known is None))
         if new:
-            saved = await save(conn, session_id, normalizer, answers)
+            saved = await save(conn, session_id, normalizer, derived)
             rows = columns(new, may_have_chunks=counters.may_have_chunks)
             await write_events(conn, session_id, counters, rows, saved)
             if _touches(each.event for each in new):

@@ -17,7 +17,9 @@ from psycopg import AsyncConnection, AsyncServerCursor
 from psycopg.rows import args_row
 
 from ash_server.offload import offload
+from ash_server.store.facts.tool_calls import add_activity, reset_facts, write_facts
 from ash_server.store.log import open_texts, writer
+from ash_server.store.log.derived import Derived
 from ash_server.store.log.writer import (
     Counters,
     IssueCounts,
@@ -33,7 +35,7 @@ from ash_server.store.log.writer import (
 from ash_server.store.message_pages import set_by_writer
 from ash_server.store.session_facts import to_milliseconds
 from ash_server.store.statements import statements
-from ash_server.store.usage.answers import AnswerUsages, delete_answers, write_answers
+from ash_server.store.usage.answers import delete_answers, write_answers
 from ash_shared.eventlog import FIRST_LINES, NORMALIZER_VERSION, NOTED, Line, Normalizer, parse_line
 from ash_shared.model.event_types import CHUNKS
 from ash_shared.model.message import Role
@@ -105,6 +107,7 @@ async def rebuild_locked(conn: AsyncConnection, session_id: UUID, counters: Coun
     """Rebuild a log under the lock, in the transaction of the caller."""
     await conn.execute(SQL.delete_derived_events, [session_id])
     await delete_answers(conn, session_id)
+    await reset_facts(conn, session_id)
     work = _Rebuild(conn, session_id, counters.event_sequence)
     await work.run()
     last = counters.event_sequence + work.written
@@ -190,8 +193,8 @@ class _Rebuild:
         self._session_id = session_id
         self._last = last
         self._pending: list[PreparedEvent] = []
-        self._answers = AnswerUsages()
-        """The usage that the pending events state."""
+        self._derived = Derived()
+        """From the messages of the pending events."""
 
     async def run(self) -> None:
         reset_id = str(uuid5(self._session_id, f"reset/{self._last}"))
@@ -212,7 +215,7 @@ class _Rebuild:
                         await self._move(entry)
                     case End():
                         self._pending += ending(
-                            self.normalizer, self._session_id, *entry, now, answers=self._answers
+                            self.normalizer, self._session_id, *entry, now, derived=self._derived
                         )
         await self._flush()
 
@@ -220,7 +223,7 @@ class _Rebuild:
         self.messages += 1
         place = self._session_id, line.sequence
         read = await offload(StoredLine.read, line)
-        new = derive(self.normalizer, *place, read, line.now, text=line.content, answers=self._answers)
+        new = derive(self.normalizer, *place, read, line.now, text=line.content, derived=self._derived)
         self._pending += new
         if self.normalizer.is_inherited:
             self.inherited = line.sequence
@@ -233,7 +236,7 @@ class _Rebuild:
         if posted.content is not None:
             event = msgspec.json.decode(posted.content)
             self.normalizer.observe(event)
-            self._answers.add(self.normalizer.answers, None)
+            self._derived.add(self.normalizer, None)
         self.issues = self.issues.add([event])
         self.may_have_chunks |= posted.type in CHUNKS
         self.written += 1
@@ -251,5 +254,8 @@ class _Rebuild:
         self.issues = self.issues.add(each.event for each in new)
         self.written += len(new)
         self._pending = []
-        await write_answers(self._conn, self._session_id, self._answers, milliseconds())
-        self._answers = AnswerUsages()
+        derived, now = self._derived, milliseconds()
+        await write_answers(self._conn, self._session_id, derived.answers, now)
+        await write_facts(self._conn, self._session_id, derived.facts, now)
+        await add_activity(self._conn, self._session_id, derived.facts)
+        self._derived = Derived()

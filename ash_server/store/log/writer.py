@@ -16,13 +16,14 @@ from psycopg import AsyncConnection, AsyncCursor
 
 from ash_server.errors import SessionNotFound
 from ash_server.ids import named_ids
+from ash_server.store.facts.tool_calls import NewFacts, SentCalls, finish_facts, send_facts
 from ash_server.store.log import open_texts
+from ash_server.store.log.derived import Derived
 from ash_server.store.log.stored_json import StoredJson, encode_text, encode_whole, encoder_of
 from ash_server.store.pagination import stored_query
 from ash_server.store.statements import statements
 from ash_server.store.text import storable
 from ash_server.store.usage.answers import (
-    AnswerUsages,
     SentAnswers,
     count_again,
     finish_answers,
@@ -103,13 +104,15 @@ class Saved(NamedTuple):
 
     state: SavedState
     answers: Sequence[SentAnswers]
+    calls: Sequence[SentCalls]
+    facts: NewFacts
 
 
 async def with_normalizer(
     conn: AsyncConnection,
     session_id: UUID,
     counters: Counters,
-    derive_events: Callable[[Normalizer, AnswerUsages], Awaitable[list[PreparedEvent]]],
+    derive_events: Callable[[Normalizer, Derived], Awaitable[list[PreparedEvent]]],
     lines: Iterable[Line] = (),
 ) -> tuple[list[PreparedEvent], Saved]:
     """Return the events, and what is saved with them.
@@ -117,23 +120,23 @@ async def with_normalizer(
     The beginnings of open texts are read only if such a text ends. `lines` are the lines of the events; most show
     whether they end an open text.
     """
-    normalizer, answers = Normalizer(state=counters.normalizer_state), AnswerUsages()
+    normalizer, derived = Normalizer(state=counters.normalizer_state), Derived()
     try:
         normalizer.check_open_texts(lines)
-        events = await derive_events(normalizer, answers)
+        events = await derive_events(normalizer, derived)
     except OpenTextMissing:
         texts = await open_texts.read(conn, session_id)
-        normalizer, answers = Normalizer(state=counters.normalizer_state, open_texts=texts), AnswerUsages()
-        events = await derive_events(normalizer, answers)
-    return events, await save(conn, session_id, normalizer, answers)
+        normalizer, derived = Normalizer(state=counters.normalizer_state, open_texts=texts), Derived()
+        events = await derive_events(normalizer, derived)
+    return events, await save(conn, session_id, normalizer, derived)
 
 
-async def save(
-    conn: AsyncConnection, session_id: UUID, normalizer: Normalizer, answers: AnswerUsages
-) -> Saved:
-    """Return what `write_events` saves. PostgreSQL stores the answers while the caller describes the events."""
-    sent = await send_answers(conn, session_id, answers, milliseconds())
-    return Saved(normalizer.save(), sent)
+async def save(conn: AsyncConnection, session_id: UUID, normalizer: Normalizer, derived: Derived) -> Saved:
+    """Return what `write_events` saves. PostgreSQL stores answers and calls while the caller describes the events."""
+    now = milliseconds()
+    answers = await send_answers(conn, session_id, derived.answers, now)
+    calls = await send_facts(conn, session_id, derived.facts, now)
+    return Saved(normalizer.save(), answers, calls, derived.facts)
 
 
 def derive(  # noqa: PLR0913  # one argument per input
@@ -145,17 +148,17 @@ def derive(  # noqa: PLR0913  # one argument per input
     ids: StreamIds = StreamIds(),  # noqa: B008  # immutable
     *,
     text: str | None = None,
-    answers: AnswerUsages | None = None,
+    derived: Derived | None = None,
 ) -> list[PreparedEvent]:
-    """Return the encoded events of a message, and add the usage that it states to `answers`.
+    """Return the encoded events of a message, and add what else it states to `derived`.
 
     `now` is the timestamp of events if their record has none; `text` is the text of the message if it is stored too.
     """
     new_id = _id_generator(session_id, f"{sequence}/")
     context = Context(session_name(session_id), new_id, lambda: now, *ids)
     events = normalizer.follow(line, context)
-    if answers is not None:
-        answers.add(normalizer.answers, sequence)
+    if derived is not None:
+        derived.add(normalizer, sequence)
     if not events:
         return []
     has_own_id = any(isinstance(step, Part) and step.relation == "event" for step in line.steps)
@@ -170,7 +173,7 @@ def ending(
     posted: str = "",
     now: int | None = None,
     *,
-    answers: AnswerUsages | None = None,
+    derived: Derived | None = None,
 ) -> list[PreparedEvent]:
     """Return the events that close everything open after message `sequence` and the events posted since.
 
@@ -181,8 +184,8 @@ def ending(
     place = f"{sequence}/end/{posted}/" if posted else f"{sequence}/end/"
     context = Context(session_name(session_id), _id_generator(session_id, place), lambda: timestamp)
     events = [PreparedEvent(event, sequence, "end", has_own_id=False) for event in normalizer.close(context)]
-    if answers is not None:
-        answers.add(normalizer.answers, sequence)
+    if derived is not None:
+        derived.add(normalizer, sequence)
     return events
 
 
@@ -220,7 +223,7 @@ async def write_events(
     *,
     messages: int = 0,
 ) -> None:
-    """Append events, update the counters, and save the state of the normaliser and the usage, under the lock.
+    """Append events, update the counters, and save what the normaliser has derived beside them, under the lock.
 
     `rows` are the `columns` of the events, `messages` is the number of messages stored with them.
     """
@@ -230,6 +233,9 @@ async def write_events(
         "events": len(rows["stored_jsons"]),
         "state": saved.state.state,
         "version": NORMALIZER_VERSION,
+        "prompts": saved.facts.prompts,
+        "turns": saved.facts.turns,
+        "active_ms": saved.facts.active_ms,
         **rows,
         **{name: without_nulls(rows[name]) for name in _SPARSE_COLUMNS},
     }
@@ -241,6 +247,7 @@ async def write_events(
         await conn.execute(SQL.update_counters, params)
     await open_texts.write(conn, session_id, saved.state)
     await finish_answers(conn, session_id, saved.answers)
+    await finish_facts(conn, session_id, saved.calls)
 
 
 _SPARSE_COLUMNS = ("explicit_ids", "chunk_groups", "text_ranges")

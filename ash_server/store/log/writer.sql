@@ -34,7 +34,8 @@ SET message_sequence = message_sequence + %(messages)b, event_sequence = event_s
     normalizer_state = %(state)b,
     normalizer_version = CASE WHEN message_sequence = 0 THEN %(version)b ELSE normalizer_version END,
     errors = errors + %(errors)b, unrecognised = unrecognised + %(unrecognised)b,
-    may_have_chunks = may_have_chunks OR %(may_have_chunks)b
+    may_have_chunks = may_have_chunks OR %(may_have_chunks)b,
+    prompts = prompts + %(prompts)b, turns = turns + %(turns)b, active_ms = active_ms + %(active_ms)b
 WHERE session_id = %(session_id)b
 
 -- name: insert_events_and_update_counters

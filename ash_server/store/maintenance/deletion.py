@@ -16,7 +16,9 @@ from psycopg import AsyncConnection
 
 from ash_server.ids import uuid7_text
 from ash_server.offload import offload
+from ash_server.store.facts.tool_calls import replace_facts
 from ash_server.store.log import open_texts
+from ash_server.store.log.derived import Derived
 from ash_server.store.log.events import append_events
 from ash_server.store.log.rebuild import End, StoredInput, StoredLine, UnderivedEvent, rebuild_locked
 from ash_server.store.log.stored_json import event_json
@@ -34,7 +36,7 @@ from ash_server.store.maintenance.own_prompts import name_by_own_prompt
 from ash_server.store.message_pages import StoredMessage, find_last, find_message, set_by_writer
 from ash_server.store.session_facts import SessionFacts, collect_facts
 from ash_server.store.statements import statements
-from ash_server.store.usage.answers import AnswerUsages, replace_answers
+from ash_server.store.usage.answers import replace_answers
 from ash_shared.eventlog import NORMALIZER_VERSION, Event, Line, Normalizer, line_of
 from ash_shared.eventlog.normalizer import SavedState
 from ash_shared.model.message import Description
@@ -90,7 +92,8 @@ async def _delete(
         await rebuild_locked(conn, session_id, counters)
     else:
         await _empty(conn, session_id, removed)
-        await replace_answers(conn, session_id, rest.answers, milliseconds())
+        await replace_answers(conn, session_id, rest.derived.answers, milliseconds())
+        await replace_facts(conn, session_id, rest.derived.facts, milliseconds())
         await _save_state(conn, session_id, rest.state)
     ids = [event["id"] for _, _, event in removed]
     payload = {"eventIds": ids, "messageSequences": [message.sequence], "reason": REASON}
@@ -129,7 +132,7 @@ class _Rest(NamedTuple):
     """The facts and the usage of a session without a deleted message."""
 
     facts: SessionFacts
-    answers: AnswerUsages
+    derived: Derived
     is_changed: bool
     """True if their events differ without the message."""
     state: SavedState | None = None
@@ -146,7 +149,7 @@ async def _save_state(conn: AsyncConnection, session_id: UUID, saved: SavedState
 async def _derive_rest(conn: AsyncConnection, session_id: UUID, counters: Counters, sequence: int) -> _Rest:
     both = _Comparison(session_id, sequence)
     await both.run(StoredInput(conn, session_id, counters.event_sequence))
-    derived = both.facts, both.answers
+    derived = both.facts, both.derived
     if both.differ or counters.normalizer_version != NORMALIZER_VERSION:
         return _Rest(*derived, is_changed=True)
     before, after = both.states()
@@ -180,8 +183,8 @@ class _Comparison:
         """True if the events of other messages are not the same."""
         self.facts = SessionFacts()
         """Facts from the other messages."""
-        self.answers = AnswerUsages()
-        """Usage in the other messages."""
+        self.derived = Derived()
+        """Usage and facts in the other messages."""
         self._inherited = InheritedRecords()
         self._session_id = session_id
         self._sequence = sequence
@@ -214,22 +217,20 @@ class _Comparison:
         else:
             self.facts = self.facts.merge(collect_facts([described], self._inherited))
             place = self._session_id, sequence
-            self._compare(lambda target, answers: derive(target, *place, line, now, answers=answers))
+            self._compare(lambda target, derived: derive(target, *place, line, now, derived=derived))
 
     def _observe(self, posted: UnderivedEvent) -> None:
         if posted.content is not None:
             event = _decode(posted.content)
             for normalizer in {self._full, self._rest}:
                 normalizer.observe(event)
-            self.answers.add(self._rest.answers, None)
+            self.derived.add(self._rest, None)
 
     def _end(self, place: End, now: int) -> None:
-        self._compare(lambda target, answers: ending(target, self._session_id, *place, now, answers=answers))
+        self._compare(lambda target, derived: ending(target, self._session_id, *place, now, derived=derived))
 
-    def _compare(
-        self, derive_events: Callable[[Normalizer, AnswerUsages | None], list[PreparedEvent]]
-    ) -> None:
+    def _compare(self, derive_events: Callable[[Normalizer, Derived | None], list[PreparedEvent]]) -> None:
         if self.differ:
             return
-        events = derive_events(self._rest, self.answers)
+        events = derive_events(self._rest, self.derived)
         self.differ = self._rest is not self._full and derive_events(self._full, None) != events

@@ -6,6 +6,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ash_server.store.log.derived import Derived
 from ash_server.store.log.events import StoredEvent
 from ash_server.store.log.writer import PreparedEvent, columns, derive
 from ash_server.store.prepare import line_id, prepare_message
@@ -41,7 +42,7 @@ def load_in_memory(path: Path, name: str, source: str | None = None) -> InMemory
     normalizer, facts, result = Normalizer(), SessionFacts(), ImportResult()
     modified_at = transcript.modified_at()
     new_events, count, now = list[PreparedEvent](), 0, to_milliseconds(modified_at)
-    answers = AnswerUsages()
+    derived = Derived()
     messages = (
         prepare_message(session_id, text, id=line_id(session_id, line.name), source=source)
         for line, text in _decode_lines(transcript.lines(), result)
@@ -51,13 +52,13 @@ def load_in_memory(path: Path, name: str, source: str | None = None) -> InMemory
     texts, inherited, copied = list[str](), InheritedRecords(), 0
     for count, message in enumerate(chain(first, messages), 1):
         texts.append(message.content)
-        new_events += derive(normalizer, session_id, count, message.line, now, answers=answers)
+        new_events += derive(normalizer, session_id, count, message.line, now, derived=derived)
         facts = facts.merge(collect_facts([message.described], inherited))
         copied = count if inherited else copied
     written = columns(new_events)
     counts = {"message_count": count, "event_count": len(new_events), **_event_counts(written)}
     fields = {"id": session_id, "external_id": name, "file_modified_at": modified_at, **counts}
-    session = _build_session(fields, facts)
+    session = _build_session(fields, facts, derived)
     own = (each for each in transform_messages(texts, source) if not each.metadata.inherited)
     models = count_models(own)
     events = ({**each.event, "messageSequence": each.message_sequence} for each in new_events)
@@ -68,7 +69,7 @@ def load_in_memory(path: Path, name: str, source: str | None = None) -> InMemory
         copied_messages=copied,
         is_subagent=True,
     )
-    return InMemorySession(session, list(_collapsed(written)), summary, answers, result)
+    return InMemorySession(session, list(_collapsed(written)), summary, derived.answers, result)
 
 
 def _decode_lines(lines: Iterable[FileLine], result: ImportResult) -> Iterator[tuple[FileLine, str]]:
@@ -96,7 +97,7 @@ def _event_counts(written: Mapping[str, Any]) -> dict[str, int]:
     return {"error_count": written["errors"], "unrecognised_count": written["unrecognised"]}
 
 
-def _build_session(fields: Mapping[str, Any], facts: SessionFacts) -> Session:
+def _build_session(fields: Mapping[str, Any], facts: SessionFacts, derived: Derived) -> Session:
     """Build the session as if it had been stored just now."""
     now = datetime.now(UTC)
     row = {
@@ -104,15 +105,31 @@ def _build_session(fields: Mapping[str, Any], facts: SessionFacts) -> Session:
         "source": facts.source,
         "title": facts.title,
         "agent_id": facts.agent_id or None,
-        "folder": facts.folder,
         "prompt": None if facts.first_prompt == facts.title else facts.first_prompt,
         "created_at": now,
         "updated_at": now,
         "first_at": facts.first_at,
         "last_at": facts.last_at,
+        "project": facts.project,
+        "folder": facts.folder,
+        "branch": facts.branch,
+        "commit": facts.git_commit,
+        "cause": None if facts.agent_id else facts.cause,
+        "models": sorted({each.usage.model for each in derived.answers if each.usage.model}) or None,
+        "prompt_count": derived.facts.prompts,
+        "turn_count": derived.facts.turns,
+        **derived.facts.counts()._asdict(),
+        **_durations(facts, derived.facts.active_ms),
     }
     metadata = {"sessionId": facts.provider_session_id, "cliVersion": facts.client_version}
     return Session.model_validate({**_without_none(row), "metadata": _without_none(metadata)})
+
+
+def _durations(facts: SessionFacts, active_ms: int) -> dict[str, int]:
+    if facts.first_at is None or facts.last_at is None:
+        return {}
+    duration = round((facts.last_at - facts.first_at).total_seconds() * 1000)
+    return {"duration_ms": duration, "active_ms": active_ms}
 
 
 def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -50,6 +50,7 @@ def _header(record: Record, name: str | None) -> RecordHeader:
         branch=text_at(record, "gitBranch"),
         root=text_at(record, "worktreeSession", "originalCwd"),
         stated_total=_stated_total(record),
+        turn_ms=count_at(record, "durationMs") if record.get("subtype") == "turn_duration" else None,
     )
 
 

@@ -349,6 +349,8 @@ def _header(record: Record, body: Any) -> RecordHeader:
         own_ordinal=_own_ordinal(record, body),
         folder=text_at(body, "cwd") if record.get("type") in _WITH_FOLDER else None,
         branch=text_at(body, "git", "branch"),
+        commit=text_at(body, "git", "commit_hash"),
+        turn_ms=count_at(body, "duration_ms") if text_at(body, "type") == "task_complete" else None,
     )
 
 

@@ -37,7 +37,18 @@ def at(second: int) -> int:
 
 def collected(session: Session) -> dict[str, Any]:
     dumped: dict[str, Any] = session.model_dump(by_alias=True)
-    keys = {"title", "prompt", "firstAt", "lastAt", "source", "agentId"}
+    keys = {
+        "title",
+        "prompt",
+        "firstAt",
+        "lastAt",
+        "source",
+        "agentId",
+        "folder",
+        "branch",
+        "commit",
+        "cause",
+    }
     return {**{key: value for key, value in dumped.items() if key in keys}, **session.metadata}
 
 
@@ -124,6 +135,15 @@ CASES: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
         [{"header": RecordHeader(agent="")}, {"header": RecordHeader(agent="a")}],
         {},
     ),
+    "the first folder and commit, and the last branch": (
+        [
+            {"header": RecordHeader(folder=" ", branch="main", commit="c" * 2000)},
+            {"header": RecordHeader(folder="/a\0", branch="fix", commit="c1")},
+            {"header": RecordHeader(folder="/b", branch="", commit="c2")},
+        ],
+        {"folder": "/a", "branch": "fix", "commit": "c1"},
+    ),
+    "the first cause": ([{}, {"cause": "schedule"}, {"cause": "person"}], {"cause": "schedule"}),
     "the first known source": (
         [{"source": "unknown"}, {"source": "codex"}, {"source": "pi"}],
         {"source": "codex"},
@@ -231,6 +251,9 @@ OUTDATED = SessionFacts(
     provider_session_id="outdated",
     project="outdated",
     folder="outdated",
+    branch="outdated",
+    git_commit="outdated",
+    cause="program",
     stated_cost=9,
     stated_models=["outdated"],
 )
@@ -269,6 +292,9 @@ def any_facts(choose: random.Random) -> SessionFacts:
         agent_id=choose.choice([None, "", "x"]),
         project=choose.choice([None, "/work", "/other"]),
         folder=choose.choice([None, "/work/a", "/other"]),
+        branch=choose.choice([None, "main", "fix"]),
+        git_commit=choose.choice([None, "c1", "c2"]),
+        cause=choose.choice([None, "person", "schedule"]),
         stated_cost=cost,
         stated_models=models,
     )

@@ -131,6 +131,9 @@ STORED: dict[str, Any] = {
     "clock_lag": 7,
     "is_interrupted": True,
     "has_records": True,
+    "last_worked_at": 1764000000000,
+    "active_in_turn": 1200,
+    "is_turn_counted": True,
     "own_ordinal": 7,
 }
 """Every stored field with a value that is not its default."""

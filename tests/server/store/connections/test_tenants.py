@@ -17,6 +17,7 @@ from ash_server.errors import InvalidParameter
 from ash_server.store import Store, keys, session_rows, transcripts
 from ash_server.store.connections.pool import Pool, connect, direct_url, open_pool
 from ash_server.store.connections.tenants import APP_ROLE, DEFAULT, Tenant, get_or_create_tenant, role_of
+from ash_server.store.keys import NewKey
 from ash_server.store.schema.tables import metadata
 from ash_server.store.search.query import _FIND, _NEWEST
 from ash_server.transfer.importing.file_import import import_file
@@ -195,6 +196,7 @@ def openers_of(source: str) -> set[str]:
 
 async def test_other_tenant_has_no_rows(store: Store, pool: Pool, other: Tenant) -> None:
     session_id = await fill(store)
+    await store.keys.create(DEFAULT.name, NewKey("laptop", "ash_000000", bytes(32), ("read",), None))
     tables = sorted(metadata.tables.keys() - OWNED_BY_SERVER)
     counts: dict[str, dict[str, Any]] = {}
     for tenant in (DEFAULT, other, DEFAULT):

@@ -1,0 +1,243 @@
+"""Tool calls and the files that they concern, and the counts of a session that follow from them.
+
+The lock of the session's counters orders reads and writes, as it does for the state of the normaliser.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple, TypeAlias
+from uuid import UUID
+
+import msgspec
+from msgspec.structs import replace
+from psycopg import AsyncConnection, AsyncCursor
+
+from ash_server.store.statements import statements
+from ash_server.store.text import storable
+from ash_shared.eventlog.facts.lines import LineFacts
+from ash_shared.eventlog.facts.tool_uses import ToolOutcome, ToolUse, UsedFile
+
+MAX_TOOL = 100
+"""Characters of the name of a tool, an MCP server and a skill."""
+
+_BATCH_SIZE = 1000
+"""Calls per statement."""
+
+_DAY = 24 * 60 * 60 * 1000
+
+_FAILURES = ("failed", "denied")
+
+_Row: TypeAlias = Mapping[str, Any]
+"""The columns of a call and a file; without a tool, it changes a stored row."""
+
+SQL = statements(__file__)
+
+_encode = msgspec.json.Encoder().encode
+
+
+class PlacedUse(NamedTuple):
+    """A tool call, with the message that stated it first."""
+
+    message_sequence: int | None
+    """None: a posted event states it."""
+    use: ToolUse
+    outcome: str = ""
+
+    def with_outcome(self, result: ToolOutcome) -> "PlacedUse":
+        return self._replace(
+            use=replace(self.use, files=merge_files(self.use.files, result.files)), outcome=result.outcome
+        )
+
+
+class FactCounts(NamedTuple):
+    """The counts of a session that its tool calls give."""
+
+    tool_call_count: int
+    tool_failure_count: int
+    files_changed: int
+    lines_added: int
+    lines_removed: int
+
+
+class NewFacts:
+    """The facts that some messages add to their session."""
+
+    def __init__(self) -> None:
+        self.prompts = 0
+        self.turns = 0
+        self.active_ms = 0
+        self._written: list[Sequence[PlacedUse | ToolOutcome]] = []
+        """Calls that are written before the others."""
+        self._uses: dict[str, PlacedUse] = {}
+        self._outcomes: dict[str, ToolOutcome] = {}
+        """Outcomes of calls in earlier messages, if these are stored."""
+
+    def add(self, line: LineFacts, message_sequence: int | None) -> None:
+        """Add the facts of a message, or of a posted event without a sequence."""
+        self.prompts += line.prompts
+        self.turns += line.turns
+        self.active_ms += line.active_ms
+        for call in line.calls:
+            if isinstance(call, ToolUse):
+                self._add_use(call, message_sequence)
+            else:
+                self._add_outcome(call)
+
+    def batches(self) -> Iterator[Sequence[PlacedUse | ToolOutcome]]:
+        """Yield calls and results with different keys, to be written one after the other."""
+        for calls in (*self._written, self._calls()):
+            for start in range(0, len(calls), _BATCH_SIZE):
+                yield calls[start : start + _BATCH_SIZE]
+
+    def counts(self) -> FactCounts:
+        """Count the calls of a session that is not stored, of which these are all facts."""
+        uses: dict[str, PlacedUse] = {}
+        for call in chain.from_iterable(self.batches()):
+            if isinstance(call, PlacedUse):
+                known = uses.get(call.use.key)
+                uses[call.use.key] = (
+                    call if known is None or call.outcome else call._replace(outcome=known.outcome)
+                )
+            elif call.key in uses:
+                uses[call.key] = uses[call.key].with_outcome(call)
+        changed = [
+            file
+            for use in uses.values()
+            for file in use.use.files
+            if use.outcome not in _FAILURES and file.path and file.action != "read"
+        ]
+        return FactCounts(
+            tool_call_count=len(uses),
+            tool_failure_count=sum(use.outcome in _FAILURES for use in uses.values()),
+            files_changed=len({file.path for file in changed}),
+            lines_added=sum(file.added or 0 for file in changed),
+            lines_removed=sum(file.removed or 0 for file in changed),
+        )
+
+    def _calls(self) -> Sequence[PlacedUse | ToolOutcome]:
+        return [*self._uses.values(), *self._outcomes.values()]
+
+    def _add_use(self, use: ToolUse, message_sequence: int | None) -> None:
+        if use.key in self._outcomes:  # a result of an earlier call, if that is stored
+            self._written.append(self._calls())
+            self._uses, self._outcomes = {}, {}
+        known = self._uses.get(use.key)
+        if known is None:
+            self._uses[use.key] = PlacedUse(message_sequence, use)
+        else:
+            time = use.time if known.use.time is None else known.use.time
+            self._uses[use.key] = known._replace(use=replace(use, time=time, turn=known.use.turn))
+
+    def _add_outcome(self, result: ToolOutcome) -> None:
+        known = self._uses.get(result.key)
+        if known is not None:
+            self._uses[result.key] = known.with_outcome(result)
+            return
+        earlier = self._outcomes.get(result.key)
+        if earlier is not None:
+            result = replace(result, files=merge_files(earlier.files, result.files))
+        self._outcomes[result.key] = result
+
+
+def merge_files(stated: Sequence[UsedFile], reported: Sequence[UsedFile]) -> tuple[UsedFile, ...]:
+    """Return the files of a call with the lines that its result reports, in the same order."""
+    both = zip(stated, reported, strict=False)
+    merged = (
+        one._replace(path=one.path or two.path, added=two.added, removed=two.removed) for one, two in both
+    )
+    return (*merged, *stated[len(reported) :], *reported[len(stated) :])
+
+
+class SentCalls(NamedTuple):
+    """Calls that PostgreSQL stores. The result is the number of files that these calls no longer have."""
+
+    files: Mapping[str, int]
+    """Numbers of rows, by the key of the call."""
+    stored: AsyncCursor
+
+
+async def send_facts(conn: AsyncConnection, session_id: UUID, facts: NewFacts, now: int) -> list[SentCalls]:
+    """Begin to store tool calls and results, and to add the changes of their counts to the counters of the session.
+
+    Times more than a day after `now`, in milliseconds, are unknown. Without calls and results, no statement runs.
+    """
+    sent = list[SentCalls]()
+    for batch in facts.batches():
+        await finish_facts(conn, session_id, sent)
+        rows = [row for call in batch for row in _rows(call, now + _DAY)]
+        params = {"session_id": session_id, "calls": _encode(rows).decode()}
+        files = Counter(row["key"] for row in rows if "tool" in row)
+        sent = [SentCalls(files, await conn.execute(SQL.write, params))]
+    return sent
+
+
+async def finish_facts(conn: AsyncConnection, session_id: UUID, sent: Iterable[SentCalls]) -> None:
+    """Delete the files of calls that were stored before with more files."""
+    for files, stored in sent:
+        [(surplus,)] = await stored.fetchall()
+        if surplus:
+            params = {"session_id": session_id, "keys": list(files), "counts": list(files.values())}
+            await conn.execute(SQL.delete_files, params)
+
+
+async def write_facts(conn: AsyncConnection, session_id: UUID, facts: NewFacts, now: int) -> None:
+    """Store tool calls and results; see `send_facts`."""
+    await finish_facts(conn, session_id, await send_facts(conn, session_id, facts, now))
+
+
+async def delete_calls(conn: AsyncConnection, session_id: UUID) -> None:
+    await conn.execute(SQL.delete, [session_id])
+
+
+async def reset_facts(conn: AsyncConnection, session_id: UUID) -> None:
+    """Delete the tool calls of a session and set all counts of facts to 0."""
+    await delete_calls(conn, session_id)
+    await conn.execute(SQL.reset_counters, [session_id])
+
+
+async def replace_facts(conn: AsyncConnection, session_id: UUID, facts: NewFacts, now: int) -> None:
+    """Replace all facts of a session."""
+    await reset_facts(conn, session_id)
+    await write_facts(conn, session_id, facts, now)
+    await add_activity(conn, session_id, facts)
+
+
+async def add_activity(conn: AsyncConnection, session_id: UUID, facts: NewFacts) -> None:
+    """Add the counts that no tool call gives; an append adds them with its events."""
+    await conn.execute(SQL.add_activity, [facts.prompts, facts.turns, facts.active_ms, session_id])
+
+
+def _rows(call: PlacedUse | ToolOutcome, latest: int) -> Sequence[_Row]:
+    return _rows_of_outcome(call) if isinstance(call, ToolOutcome) else _rows_of_use(call, latest)
+
+
+def _rows_of_use(placed: PlacedUse, latest: int) -> Sequence[_Row]:
+    use = placed.use
+    call = {
+        "key": use.key,
+        "message_sequence": placed.message_sequence,
+        "time": use.time if use.time is not None and use.time <= latest else None,
+        "turn": use.turn,
+        "tool": _cut(use.tool),
+        "mcp_server": _cut(use.mcp_server),
+        "skill": _cut(use.skill),
+        "outcome": placed.outcome,
+    }
+    files = use.files or (UsedFile("shell" if use.is_shell else "", ""),)  # type: ignore[arg-type]
+    return [{**call, "number": number, **_file(file)} for number, file in enumerate(files)]
+
+
+def _rows_of_outcome(result: ToolOutcome) -> Sequence[_Row]:
+    call = {"key": result.key, "outcome": result.outcome}
+    if not result.files:
+        return [{**call, "number": 0}]
+    return [{**call, "number": number, **_file(file)} for number, file in enumerate(result.files)]
+
+
+def _file(file: UsedFile) -> dict[str, Any]:
+    return {"action": file.action, "path": storable(file.path), "added": file.added, "removed": file.removed}
+
+
+def _cut(name: str) -> str:
+    return storable(name)[:MAX_TOOL]

@@ -1,0 +1,1 @@
+"""Facts of a session beside its events: tool calls, files, prompts, turns and active time."""
