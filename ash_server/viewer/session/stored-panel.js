@@ -7,63 +7,39 @@ import { longText } from "../lib/long-text.js";
 import { formatNumber, pluralize } from "../lib/number-format.js";
 import { clockTime, dayTime } from "../lib/time-format.js";
 import { eventsOf } from "./permalinks.js";
+import { SidePanel } from "./side-panel.js";
 
 /** Runs of characters that are invisible or change the text direction. */
 const INVISIBLE = /[\0-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]+/g;
 
 /** A panel with the stored text of a message. */
-export class StoredPanel {
+export class StoredPanel extends SidePanel {
   text = "";
   /** The sequence of the message that is shown. @type {number | undefined} */
   sequence;
   /** The sequences of all messages of the item. @type {number[]} */
   others = [];
-  /** @type {Element | null} */
-  opener = null;
-  /** @type {AbortController | undefined} */
-  request;
 
   /** @param {string} [address] of the session's messages; without one, the events are shown */
   constructor(address) {
-    this.address = address;
-    this.title = el("h2", { class: "stored-title", tabindex: -1 });
-    this.facts = el("p", { class: "stored-facts" });
-    this.body = el("div", { class: "stored-body" });
-    this.buttons = [
+    const steps = [
       iconButton("prev", "The message before", () => this.go(-1)),
       iconButton("next", "The next message", () => this.go(1)),
-      copyButton(() => this.text, "Copy the stored text"),
-      iconButton("close", "Close", () => this.close()),
     ];
-    this.element = el(
-      "aside",
-      { class: "stored", "aria-label": "Stored text", hidden: true },
-      el("header", { class: "stored-header" }, this.title, ...this.buttons),
-      this.facts,
-      this.body,
-    );
-  }
-
-  get isOpen() {
-    return !this.element.hidden;
+    super("stored", "Stored text", [...steps, copyButton(() => this.text, "Copy the stored text")]);
+    this.address = address;
+    this.steps = steps;
   }
 
   /** Show the stored message of an item or, for posted events, the events. */
   async open(item) {
-    this.opener = document.activeElement;
+    this.reveal();
     const events = eventsOf(item);
     const sequences = [...new Set(events.map((event) => event.messageSequence))].filter((each) => each !== undefined);
     this.others = sequences.sort((one, other) => one - other);
-    this.element.hidden = false;
     if (this.address && sequences.length) await this.show(item.event.messageSequence ?? sequences[0]);
     else this.showEvents(events);
-    this.title.focus({ preventScroll: true });
-  }
-
-  close() {
-    this.request?.abort();
-    this.element.hidden = true;
-    if (this.opener instanceof HTMLElement) this.opener.focus({ preventScroll: true });
+    this.focus();
   }
 
   go(step) {
@@ -71,9 +47,7 @@ export class StoredPanel {
   }
 
   async show(sequence) {
-    this.request?.abort();
-    this.request = new AbortController();
-    const { signal } = this.request;
+    const signal = this.nextSignal();
     const query = { after: sequence - 1, limit: 1, kind: "message,record,chunk" };
     try {
       const { messages } = await getJson(withQuery(this.address, query), { signal });
@@ -86,7 +60,7 @@ export class StoredPanel {
 
   showMessage({ sequence, role, kind, source, createdAt, content }) {
     this.sequence = sequence;
-    this.enableButtons(sequence > 1, true);
+    this.enableSteps(sequence > 1, true);
     const size = new TextEncoder().encode(content).length;
     const storedAt = Date.parse(createdAt);
     this.showText(`Message ${formatNumber(sequence)}`, content, [
@@ -100,16 +74,16 @@ export class StoredPanel {
 
   showEvents(events) {
     this.sequence = undefined;
-    this.enableButtons(false, false);
+    this.enableSteps(false, false);
     const [first] = events;
     const text = JSON.stringify(events.length === 1 ? first : events, null, 2);
     const reason = this.address ? "It was posted as an event: no message was stored." : "";
     this.showText(first.sequence === undefined ? "Event" : `Event ${formatNumber(first.sequence)}`, text, [reason]);
   }
 
-  enableButtons(hasPrevious, hasNext) {
-    this.buttons[0].disabled = !hasPrevious;
-    this.buttons[1].disabled = !hasNext;
+  enableSteps(hasPrevious, hasNext) {
+    this.steps[0].disabled = !hasPrevious;
+    this.steps[1].disabled = !hasNext;
   }
 
   /** Links to the other messages of the item: a call and its result are two messages. */
