@@ -5,6 +5,7 @@ import { errorPlaceholder, placeholder, skeleton } from "./lib/placeholders.js";
 import { loadUsage } from "./lib/session-usage.js";
 import { AnswerUsage } from "./session/answer-usage.js";
 import { findError } from "./session/errors.js";
+import { ChangesPanel } from "./session/changes-panel.js";
 import { ConnectionNotice } from "./session/connection-notice.js";
 import { EventPages } from "./session/event-pages.js";
 import { EventStream } from "./session/event-stream.js";
@@ -13,6 +14,7 @@ import { ABANDONED_MS, LiveIndicator } from "./session/live-indicator.js";
 import { PaginationControls } from "./session/pagination-controls.js";
 import { findElement, findNearest, pageQuery, placeFromUrl, placeOf, placeUrl, sessionAddress } from "./session/permalinks.js";
 import { contentTop, itemsInView, scrollToRange } from "./session/scroll-anchor.js";
+import { resumeMenu } from "./session/resume-menu.js";
 import { SessionHeader, exportMenu, sessionTitle } from "./session/session-header.js";
 import { SessionSearch } from "./session/session-search.js";
 import { SessionView } from "./session/session-view.js";
@@ -47,6 +49,7 @@ class SessionPage extends SessionView {
   facts = {
     onError: () => this.goToCountedError(),
     onUnrecognised: () => this.tryTo(() => this.goToUnrecognised()),
+    onChanges: () => this.changes.open(),
   };
   /** The address of the call that started this session. @type {string | undefined} */
   startHref;
@@ -99,6 +102,7 @@ class SessionPage extends SessionView {
       onEnd: () => this.onEnd(),
       toEnd: () => this.toEnd(),
     });
+    this.changes = new ChangesPanel(`${api}/changes`, (place) => this.tryTo(() => this.go(place, { isNew: true })));
     this.marks = new HitMarks();
     this.search = new SessionSearch({
       address: `${api}/search`,
@@ -117,7 +121,8 @@ class SessionPage extends SessionView {
     this.shell = this.build({
       home: "/",
       mark: live.mark,
-      bar: [search.element, exportMenu(this.path, this.api)],
+      bar: [search.element, resumeMenu(`${this.api}/resume`), exportMenu(this.path, this.api)],
+      panels: [this.changes],
       header: header.element,
       before: [pagination.older],
       after: [pagination.newer, connection.element],

@@ -1,9 +1,12 @@
-import { likePage } from "../lib/api.js";
+import { likePage, withQuery } from "../lib/api.js";
 import { costHint, costText, subagentsText } from "../lib/cost-text.js";
 import { button, el } from "../lib/dom.js";
-import { formatCacheUsage, formatDuration, formatNumber, pluralize } from "../lib/number-format.js";
+import { formatCacheUsage, formatNumber, pluralize } from "../lib/number-format.js";
+import { markdown } from "../lib/markdown.js";
+import { durationText, folderName, starter } from "../lib/session-facts.js";
 import { agentOf, sourceName } from "../lib/source-names.js";
 import { isBeginningOf, stripMarkdown, transcriptName } from "../lib/title-text.js";
+import { lineCounts } from "./changes-panel.js";
 import { sessionAddress } from "./permalinks.js";
 
 const MAX_MODELS = 2;
@@ -33,16 +36,20 @@ export class SessionHeader {
   constructor() {
     this.title = el("h1", { class: "session-title", dir: "auto" });
     this.facts = el("p", { class: "session-facts" });
+    this.place = el("p", { class: "session-place" });
+    this.labels = el("div", { class: "session-labels", hidden: true });
     this.relations = el("p", { class: "session-relations", hidden: true });
-    this.element = el("header", { class: "session-header" }, this.title, this.facts, this.relations);
+    const parts = [this.title, this.place, this.facts, this.labels, this.relations];
+    this.element = el("header", { class: "session-header" }, ...parts);
   }
 
   /**
    * @param {any} session
-   * @param {{summary?: any, usage?: any, onError?: () => void, onUnrecognised?: () => void}} [facts] `summary` is
-   *   the session-summary projection, once loaded, and `usage` its row in the report of usage
+   * @param {{summary?: any, usage?: any, onError?: () => void, onUnrecognised?: () => void,
+   *   onChanges?: () => void}} [facts] `summary` is the session-summary projection, once loaded, and `usage` its row in
+   *   the report of usage
    */
-  show(session, { summary, usage, onError, onUnrecognised } = {}) {
+  show(session, { summary, usage, onError, onUnrecognised, onChanges } = {}) {
     this.session = session;
     this.hideRepeatedTitle();
     const title = sessionTitle(session);
@@ -58,9 +65,26 @@ export class SessionHeader {
       errors(session, summary, onError),
       tokens(summary),
       cost(usage ?? usageOf(summary)),
+      changedFiles(session, onChanges),
       unrecognised(session, onUnrecognised),
     ];
     this.facts.replaceChildren(...facts.filter(Boolean));
+    this.place.replaceChildren(...place(session).filter((fact) => !!fact));
+    this.showLabels(session.labels);
+  }
+
+  showLabels({ starred, archived, tags = [], note } = /** @type {any} */ ({})) {
+    const marks = [
+      starred && el("span", { class: "fact star", title: "Starred" }, "★"),
+      archived && el("span", { class: "fact" }, "Archived"),
+      ...tags.map((tag) => el("a", { class: "fact tag", href: withQuery("/", { tag }) }, el("bdi", {}, tag))),
+    ].filter(Boolean);
+    const shown = [
+      marks.length > 0 && el("p", { class: "session-place" }, ...marks),
+      note && el("div", { class: "session-note prose", dir: "auto" }, markdown(note)),
+    ].filter((part) => part instanceof Element);
+    this.labels.replaceChildren(...shown);
+    this.labels.hidden = !shown.length;
   }
 
   /** @param {string} text the first prompt in the log; empty if there is none */
@@ -129,12 +153,13 @@ function source(session) {
   return el("span", { class: "fact", title: externalId }, dot, sourceName(agent), version);
 }
 
-function span({ firstAt, lastAt, fileModifiedAt, createdAt }) {
+function span({ firstAt, lastAt, fileModifiedAt, createdAt, activeMs }) {
   if (firstAt === undefined) {
     return fileModifiedAt === undefined ? moment("Stored", createdAt) : moment("File modified", fileModifiedAt);
   }
   const [begin, end] = [firstAt, lastAt].map((time) => Date.parse(time));
-  const elapsed = end - begin >= 1000 ? ` · ${formatDuration(end - begin)}` : "";
+  const lasted = durationText({ durationMs: end - begin, activeMs });
+  const elapsed = lasted && ` · ${lasted}`;
   const [first, last] = [begin, end].map((time) => new Date(time).toISOString());
   const range = el("time", { datetime: first }, timeRange.formatRange(begin, end));
   return el("span", { class: "fact", title: `${first} – ${last}` }, range, elapsed);
@@ -145,6 +170,25 @@ function moment(label, text) {
   const time = Date.parse(text);
   const shown = el("time", { datetime: new Date(time).toISOString() }, timeRange.format(time));
   return el("span", { class: "fact", title: "No message names a time" }, label, " ", shown);
+}
+
+/** Where the session ran and who ran it. */
+function place({ project, folder, branch, commit, machine, ...session }) {
+  const root = project ?? folder;
+  const link = root && el("a", { href: withQuery("/", { project: root }) }, el("bdi", {}, folderName(root)));
+  return [
+    link && el("span", { class: "fact project", title: folder ?? root }, link),
+    branch && el("span", { class: "fact branch", title: commit && `Commit ${commit}` }, el("bdi", {}, branch)),
+    machine && fact(machine, "The machine that stored it"),
+    starter(session) && fact(starter(session), "Who or what began it"),
+  ];
+}
+
+/** Files and lines that its tools changed; the panel has the differences. */
+function changedFiles({ filesChanged, linesAdded: added, linesRemoved: removed }, onChanges) {
+  if (!filesChanged) return undefined;
+  const text = [pluralize(filesChanged, "changed file"), lineCounts({ added, removed })].filter(Boolean).join(" ");
+  return button({ class: "fact changes", title: "Show the changes" }, text, () => onChanges?.());
 }
 
 /** The models that answered; the summary lists the most used first. */

@@ -44,6 +44,8 @@ export class SessionView {
     this.navigation = new ItemNavigation(this.log);
     this.outline = new PromptOutline(this.renderer, (prompt) => this.visit(prompt));
     this.storedPanel = new StoredPanel(messages);
+    /** @type {import("./side-panel.js").SidePanel[]} */
+    this.panels = [this.storedPanel];
     this.thumbnails = new Thumbnails(this.renderer);
     this.syntaxColours = new SyntaxColours(this.log);
     this.toolbar = new ItemToolbar(this.log, this.toolbarActions(), (element) => usageOf(this.itemOf(element)));
@@ -52,12 +54,13 @@ export class SessionView {
   }
 
   /**
-   * Build the page. `before` and `after` are elements around the log.
+   * Build the page. `before` and `after` are elements around the log, `panels` are more side panels.
    *
    * @param {{home?: string, mark?: Element, bar?: any[], header: Element, before?: any[], after?: any[],
-   *   actions?: Record<string, any>}} parts
+   *   panels?: import("./side-panel.js").SidePanel[], actions?: Record<string, any>}} parts
    */
-  build({ home, mark, bar = [], header, before = [], after = [], actions = {} }) {
+  build({ home, mark, bar = [], header, before = [], after = [], panels = [], actions = {} }) {
+    this.panels.push(...panels);
     const openHelp = listenForKeys([...shortcuts({ ...this.actions(), ...actions }), [["?"], "this list"]]);
     const onPhones = el("div", { class: "on-phones" }, themeToggle(), helpButton(openHelp));
     this.filters.menu.querySelector(".menu-body")?.append(onPhones);
@@ -67,7 +70,7 @@ export class SessionView {
       bar: [this.filters.presets, this.filters.menu, ...bar, themeToggle(), helpButton(openHelp), this.outline.opener],
       main: [header, ...before, this.blank, this.log, ...after, this.toolbar.element],
       rail: this.outline.element,
-      others: [this.pill, this.storedPanel.element, this.announcer.toast, this.announcer.hiddenStatus],
+      others: [this.pill, ...this.panels.map(({ element }) => element), this.announcer.toast, this.announcer.hiddenStatus],
     });
   }
 
@@ -208,7 +211,8 @@ export class SessionView {
 
   close() {
     if (closeMenus()) return;
-    if (this.storedPanel.isOpen) this.storedPanel.close();
+    const panel = this.panels.findLast(({ isOpen }) => isOpen);
+    if (panel) panel.close();
     else if (this.outline.isOpen) this.outline.toggle(false);
     else this.endFocus();
   }

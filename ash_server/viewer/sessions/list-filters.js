@@ -1,11 +1,25 @@
 /** The filters of the list: parsed from the page's address, sent to the API, and matched against sessions. */
 import { withQuery } from "../lib/api.js";
 import { lastActivity } from "./session-groups.js";
+import { folderName } from "../lib/session-facts.js";
 import { agentOf } from "../lib/source-names.js";
 import { midnight, readDate, startOfDate, toIso } from "../lib/time-span.js";
 import { oneLine } from "../lib/title-text.js";
 
-export const NO_FILTERS = { q: "", source: "", since: "", until: "", errors: "", tools: "" };
+export const NO_FILTERS = {
+  q: "", source: "", since: "", until: "", errors: "", tools: "",
+  project: "", branch: "", model: "", machine: "", tag: "", starred: "", archived: "",
+};
+
+/** Filters without chips of their own: shown while they are set, by the names of the API. */
+export const NAMED_FILTERS = {
+  project: "Project",
+  branch: "Branch",
+  model: "Model",
+  machine: "Machine",
+  tag: "Tag",
+  archived: "Archived",
+};
 
 /** Days before today, by the name in the address. */
 export const SPANS = { today: 0, "7d": 6, "30d": 29 };
@@ -17,6 +31,9 @@ const READERS = {
   until: readDate,
   errors: flag,
   tools: flag,
+  starred: flag,
+  archived: flag,
+  ...Object.fromEntries(["project", "branch", "model", "machine", "tag"].map((name) => [name, oneLine])),
 };
 
 export function parseFilters(search) {
@@ -30,8 +47,8 @@ export function filtersUrl(filters) {
 }
 
 /** True if there is a filter besides the text. Searches ignore the errors filter. */
-export function isNarrowed({ q, source, since, until, errors }) {
-  return Boolean(source || since || until || (errors && !q));
+export function isNarrowed(filters) {
+  return Object.keys(MATCHES).some((name) => filters[name] && !(name === "errors" && filters.q));
 }
 
 /** The same search without other filters. */
@@ -40,20 +57,38 @@ export function withoutFilters({ q, tools }) {
 }
 
 /** The query parameters shared by the list and the search of the API. */
-export function apiParameters({ source, since, until, errors }, now) {
-  return { source, since: toIso(startTime(since, now)), until: toIso(endTime(until)), errors };
+export function apiParameters({ source, since, until, errors, starred, archived, ...filters }, now) {
+  const { project, branch, model, machine, tag } = filters;
+  const times = { since: toIso(startTime(since, now)), until: toIso(endTime(until)) };
+  return { source, ...times, errors, project, branch, model, machine, tag, starred, archived: archived && "only" };
 }
 
-/** True if a session matches the filters and is not archived. */
-export function matchesFilters(session, { source, since, until, errors }, now) {
-  const activity = lastActivity(session);
-  return (
-    !session.labels?.archived &&
-    (!source || session.source === source || agentOf(session) === source) &&
-    (!since || activity >= (startTime(since, now) ?? 0)) &&
-    (!until || activity < (endTime(until) ?? 0)) &&
-    (!errors || session.errorCount > 0)
-  );
+/** Whether a session matches the value of a filter. */
+const MATCHES = {
+  source: (session, source) => session.source === source || agentOf(session) === source,
+  since: (session, since, now) => lastActivity(session) >= (startTime(since, now) ?? 0),
+  until: (session, until) => lastActivity(session) < (endTime(until) ?? 0),
+  errors: ({ errorCount }) => errorCount > 0,
+  project: isInProject,
+  branch: (session, branch) => session.branch === branch,
+  model: ({ models = [] }, model) => models.includes(model),
+  machine: (session, machine) => session.machine === machine,
+  tag: ({ labels }, tag) => Boolean(labels?.tags.includes(tag)),
+  starred: ({ labels }) => Boolean(labels?.starred),
+  archived: ({ labels }) => Boolean(labels?.archived),
+};
+
+/** True if a session matches the filters. Without the filter for archived sessions, these do not. */
+export function matchesFilters(session, filters, now) {
+  const isShown = filters.archived || !session.labels?.archived;
+  return isShown && Object.entries(MATCHES).every(([name, matches]) => !filters[name] || matches(session, filters[name], now));
+}
+
+/** True for the root of a project, a folder below it, and the last name of its path. */
+function isInProject({ project, folder }, wanted) {
+  const root = wanted.replace(/(?<=.)\/+$/, "");
+  const paths = [project, folder].filter((path) => path !== undefined);
+  return paths.some((path) => path === root || path.startsWith(`${root}/`)) || folderName(project) === root;
 }
 
 function flag(text) {

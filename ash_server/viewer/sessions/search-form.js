@@ -1,6 +1,6 @@
 import { button, el, setChildren } from "../lib/dom.js";
 import { sourceName } from "../lib/source-names.js";
-import { NO_FILTERS, SPANS, isNarrowed, withoutFilters } from "./list-filters.js";
+import { NAMED_FILTERS, NO_FILTERS, SPANS, isNarrowed, withoutFilters } from "./list-filters.js";
 import { oneLine } from "../lib/title-text.js";
 
 const TYPING_DELAY_MS = 150;
@@ -50,6 +50,8 @@ export class SearchForm {
       ),
     );
     this.errors = chip({ "data-errors": "true" }, "With errors");
+    this.starred = chip({ "data-starred": "true" }, "Starred");
+    this.namedChips = chips("Other filters");
     this.clear = button({ class: "clear-filters" }, "Clear filters", () => this.change(withoutFilters(this.filters)));
     this.element = this.createForm();
     this.addListeners();
@@ -73,6 +75,8 @@ export class SearchForm {
         this.sourceChips,
         chips("Last activity", ...this.spanChips, this.range),
         this.errors,
+        this.starred,
+        this.namedChips,
         this.clear,
       ),
     );
@@ -107,6 +111,8 @@ export class SearchForm {
     this.tools.checked = Boolean(filters.tools);
     this.showRange(filters);
     setPressed(this.errors, Boolean(filters.errors));
+    setPressed(this.starred, Boolean(filters.starred));
+    this.showNamed(filters);
     this.spanChips.forEach((button) => setPressed(button, button.dataset.since === filters.since));
     this.errors.hidden = filters.q !== "";
     this.clear.hidden = !isNarrowed(filters);
@@ -120,6 +126,19 @@ export class SearchForm {
     this.until.value = until;
     this.rangeName.textContent = rangeName(isDate ? since : "", until);
     this.rangeName.toggleAttribute("data-set", isDate || until !== "");
+  }
+
+  /** Show the filters that a link has set; a click removes one. */
+  showNamed(filters) {
+    const set = Object.entries(NAMED_FILTERS).filter(([name]) => filters[name]);
+    const buttons = set.map(([name, label]) => {
+      const text = filters[name] === "true" ? label : `${label} ${filters[name]}`;
+      const button = chip({ [`data-${name}`]: filters[name], title: text }, text);
+      setPressed(button, true);
+      return button;
+    });
+    setChildren(this.namedChips, buttons);
+    this.namedChips.hidden = !buttons.length;
   }
 
   /** Add chips for sources that sessions have. */

@@ -3,6 +3,7 @@ import { costHint, costText, subagentsText } from "../lib/cost-text.js";
 import { formatCents, formatCompact, formatNumber, pluralize } from "../lib/number-format.js";
 import { sessionAddress } from "../session/permalinks.js";
 import { agentOf, sourceName } from "../lib/source-names.js";
+import { durationText, folderName, starter } from "../lib/session-facts.js";
 import { agoTime } from "../lib/time-format.js";
 import { isBeginningOf, oneLine, stripMarkdown, transcriptName } from "../lib/title-text.js";
 import { lastActivity } from "./session-groups.js";
@@ -18,6 +19,7 @@ export function rowLink(session, { now, isLive, isSubagent }) {
     " ",
     el("span", { class: "session-when" }, ...timeOrigin(session), agoTime(lastActivity(session), now)),
     " ",
+    place(session),
     prompt && el("span", { class: "session-prompt", dir: "auto" }, prompt, " "),
     el(
       "span",
@@ -34,6 +36,27 @@ export function rowLink(session, { now, isLive, isSubagent }) {
       ),
     ),
   );
+}
+
+/** A line with labels, project, branch, model, prompts, duration and person; false if all are unknown. */
+function place({ labels, project, branch, models = [], promptCount, machine, ...session }) {
+  const more = models.length > 1 ? ` +${models.length - 1}` : "";
+  const facts = [
+    labels?.starred && el("span", { class: "star", title: "Starred" }, "★"),
+    project && isolated("project", folderName(project), machine ? `${project} on ${machine}` : project),
+    branch && isolated("branch", branch, "Git branch"),
+    models.length > 0 && isolated("model", models[0] + more, models.join(", ")),
+    promptCount > 0 && el("span", {}, pluralize(promptCount, "prompt")),
+    durationText(session) && el("span", { class: "duration" }, durationText(session)),
+    starter(session) && isolated("person", starter(session), "Who or what began it"),
+    ...(labels?.tags ?? []).map((tag) => isolated("tag", tag, "Tag")),
+  ].filter(Boolean);
+  return facts.length > 0 && el("span", { class: "session-place" }, ...spaced(...facts), " ");
+}
+
+/** A text of others, which may have another direction. */
+function isolated(name, text, title) {
+  return el("span", { class: name, title }, el("bdi", {}, text));
 }
 
 /** Tokens and cost, including subagents. Sessions without usage have empty columns. */
