@@ -39,7 +39,7 @@ def _read_scopes(_: click.Context, __: click.Parameter, value: str) -> tuple[Key
     return tuple(scope for scope in SCOPES if scope in names)
 
 
-def _read_expiry(_: click.Context, __: click.Parameter, value: str | None) -> datetime | None:
+def read_expiry(_: click.Context, __: click.Parameter, value: str | None) -> datetime | None:
     if value is None:
         return None
     if span := _SPAN.fullmatch(value):
@@ -76,7 +76,7 @@ def command() -> None:
     "--expires",
     "expires_at",
     metavar="SPAN",
-    callback=_read_expiry,
+    callback=read_expiry,
     help="How long the key is valid: 12h, 90d, 26w. Default: until it is revoked.",
 )
 @click.option(

@@ -107,7 +107,9 @@ async def _find_named(
     name = q.replace('"', "").strip()
     if not name or any(query.get(each) for each in ("after", "role", "session_id")):
         return []
-    named = await store.list_sessions(q=name, source=query.get("source"), limit=query["limit"])
+    named = await store.list_sessions(
+        q=name, source=query.get("source"), limit=query["limit"], archived="include"
+    )
     with_results = {result.session_id for result in page.results}
     return [session for session in named.sessions if session.id not in with_results]
 

@@ -4,13 +4,14 @@ A label contains no quote or backslash, so redacted JSON stays valid.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from ash_server.redaction.escapes import Unescaped, unescape
 from ash_server.redaction.forms import MAX_LENGTH
-from ash_server.redaction.secrets import Secret, find_secrets
+from ash_server.redaction.secrets import BLOB_LABEL, Secret, find_secrets
 
 MAX_INLINE = 16 * 1024
 """Characters. Longer texts are redacted in a thread, which yields to the event loop between slices."""
@@ -45,6 +46,12 @@ def redact_json(document: str) -> str:
 def redact_text(text: str) -> str:
     """Replace the secrets in a text. JSON stays valid."""
     return redact_json(text) if _is_json(text) else redact(text)
+
+
+def count_secrets(text: str) -> Counter[str]:
+    """Return the number of secrets by kind, such as `github token`, without their values."""
+    found = find_secrets(text, is_json=_is_json(text))
+    return Counter(secret.label for secret in found if secret.label != BLOB_LABEL)
 
 
 def redact_name(name: str, max_length: int = _MAX_CUT) -> str:

@@ -23,7 +23,7 @@ _MAX_LEVELS = 8
 _BEGINNING_OF_ESCAPE = re.compile(r"(?<!\\)(?:\\\\){0,8}(\\(?:u[0-9A-Fa-f]{0,3})?)\Z")
 _LONGEST_BEGINNING = 5 + 2 * 8
 
-_BLOB_LABEL = "binary data"
+BLOB_LABEL = "binary data"
 
 
 class Secret(NamedTuple):
@@ -85,7 +85,7 @@ def _find_all(text: str, forms: Sequence[Form], levels: Sequence[Unescaped]) -> 
     def width(position: int) -> int:
         return _place_of(position + 1, levels) - _place_of(position, levels)
 
-    yield from (Secret(start, end, _BLOB_LABEL) for start, end in find_blobs(text, width))
+    yield from (Secret(start, end, BLOB_LABEL) for start, end in find_blobs(text, width))
     yield from _scan(text, forms)
 
 

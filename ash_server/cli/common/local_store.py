@@ -6,10 +6,20 @@ from contextlib import aclosing
 from typing import Any, Unpack
 from uuid import UUID
 
-from ash_client.requests import ChangesQuery, EventQuery, MessageQuery, SearchQuery, SessionQuery, UsageQuery
+from ash_client.requests import (
+    ChangesQuery,
+    EventQuery,
+    LabelUpdate,
+    MessageQuery,
+    SearchQuery,
+    SessionQuery,
+    SessionUpdate,
+    UsageQuery,
+)
 from ash_server.budgets.budgets import NewBudget, list_budgets, set_budget
 from ash_server.cli.common.output.terminal import counted, warn
 from ash_server.cli.common.server_store import StandardPage
+from ash_server.keys.shares import ShareOptions, list_shares, share_session
 from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_server.store.drift import DriftReport
@@ -21,6 +31,7 @@ from ash_shared.model.changes import SessionChanges
 from ash_shared.model.message import Message
 from ash_shared.model.pages import MessagePage, SearchPage
 from ash_shared.model.session import Session, SessionPage
+from ash_shared.model.shares import NewShare, ShareList
 from ash_shared.model.usage.budgets import BudgetPage, SetBudget
 from ash_shared.model.usage.report import UsageReport
 
@@ -117,6 +128,22 @@ class LocalStore:
 
     async def delete_budget(self, budget: UUID) -> None:
         await self.store.budgets.delete(self.store.tenant, budget)
+
+    async def update_session(self, session: UUID, **changes: Unpack[SessionUpdate]) -> Session:
+        fields: Any = changes
+        return await self.store.sessions.update(session, **fields)
+
+    async def update_labels(self, session: UUID, **changes: Unpack[LabelUpdate]) -> Session:
+        return await self.store.sessions.update_labels(session, **changes)
+
+    async def share_session(self, session: UUID, options: ShareOptions) -> NewShare:
+        return await share_session(self.store, Settings.load(), session, options)
+
+    async def list_shares(self, session: UUID) -> ShareList:
+        return await list_shares(self.store, session)
+
+    async def revoke_share(self, session: UUID, share: UUID) -> None:
+        await self.store.shares.revoke(self.store.tenant, session, share)
 
     async def delete_session(self, session: UUID) -> None:
         await self.store.sessions.delete(session)

@@ -12,10 +12,12 @@ from ash_client import ApiError, AsyncAshClient, requests
 from ash_client.requests import EventQuery, Request, SessionId
 from ash_server.budgets.budgets import NewBudget
 from ash_server.errors import MessageDeleted, SessionNotFound
+from ash_server.keys.shares import ShareOptions
 from ash_server.store.drift import DriftReport
 from ash_shared.model.keys import OwnKey
 from ash_shared.model.message import Message
 from ash_shared.model.session import Session
+from ash_shared.model.shares import NewShare, ShareList
 from ash_shared.model.usage.budgets import SetBudget
 
 
@@ -91,6 +93,26 @@ class ServerStore(AsyncAshClient):
 
     async def delete_budget(self, budget: UUID) -> None:
         await self.send(Request("DELETE", f"/api/budgets/{budget}", _nothing))
+
+    async def share_session(self, session: SessionId, options: ShareOptions) -> NewShare:
+        fields = {
+            "follow": options.follows,
+            "subagents": options.subagents,
+            "redacted": options.redacted,
+            **({"expiresAt": options.expires_at} if options.expires_at else {}),
+        }
+        path = f"/api/sessions/{session}/shares"
+        body = msgspec.json.encode(fields)
+        return await self.send(
+            Request("POST", path, NewShare.model_validate_json, body=body, is_repeatable=False)
+        )
+
+    async def list_shares(self, session: SessionId) -> ShareList:
+        path = f"/api/sessions/{session}/shares"
+        return await self.send(Request("GET", path, ShareList.model_validate_json))
+
+    async def revoke_share(self, session: SessionId, share: UUID) -> None:
+        await self.send(Request("DELETE", f"/api/sessions/{session}/shares/{share}", _nothing))
 
     async def remove_message(self, session: SessionId, sequence: int) -> bool:
         """Delete a message; return False if it was already deleted."""

@@ -153,6 +153,7 @@ READING = {
     "budget list": ((),),
     "resume": (("birds", "--print"),),
     "continue": (("birds", "--in", "codex", "--folder", ".", "--dry-run", "-o", "new.jsonl"),),
+    "scan": ((), ("birds",), ("birds", "--json")),
     "changes": (
         ("bread",),
         ("bread", "--stat"),
@@ -269,7 +270,7 @@ def team(server_url: str, template: str, tmp_path_factory: pytest.TempPathFactor
     ):
         variables = {"HOME": str(home), "ASH_HOME": str(home)}
         here = {**variables, "ASH_DATABASE_URL": database_url}
-        scopes = ("--scopes", "read,write,delete,admin")
+        scopes = ("--scopes", "read,write,delete,share,admin")
         key = ran_here(["keys", "create", "laptop", "--tenant", "red", *scopes], here, home).out.split()[-1]
         local = {**variables, "ASH_DATABASE_URL": at_database(server_url, own), "ASH_KEY": key}
         for name in "abcd":
@@ -322,6 +323,8 @@ def test_changes_stay_local_without_remote(team: Team) -> None:
         (["delete", "b"], "Delete 1 session"),
         (["delete", "c", "--message", "1"], "Delete 1 message of this session"),
         (["budget", "set", "5/day"], "Set 1 budget"),
+        (["star", "b", "d"], "Star 2 sessions"),
+        (["rename", "b", "A heron"], "Rename 1 session"),
     ],
 )
 def test_a_change_of_a_server_names_it_and_asks(team: Team, arguments: list[str], done: str) -> None:

@@ -78,6 +78,19 @@ def call_usage(call: Callable[..., Any], made: Callable[..., Any], session: Any)
     call("deleteBudget", budget.id)
 
 
+NEEDS_KEY = {"shareSession", "revokeShare"}
+"""Refused while there is no key."""
+
+
+def call_facts(call: Any, made: Any, session: UUID) -> None:
+    assert call("getChanges", session).files_changed == 0
+    labels = call("updateLabels", session, body=made("LabelPatch", starred=True, addTags=["ui"])).labels
+    assert (labels.starred, labels.tags) == (True, ["ui"])
+    assert [each.name for each in call("listTags").tags] == ["ui"]
+    assert call("listShares", session).shares == []
+    assert None not in (call("getResume", session), call("getKey"))
+
+
 def test_generated_client_calls_every_json_route(package: str, generated_client: Any) -> None:
     models = import_module(f"{package}.models")
     routes = json_routes()
@@ -151,8 +164,8 @@ def test_generated_client_calls_every_json_route(package: str, generated_client:
     completed = {**transcript, "modifiedAt": "2026-11-02T09:31:55Z", "hasGrown": False}
     assert call("completeTranscript", claimed, body=made("CompletedTranscript", **completed)).id == claimed
     assert None not in (call("searchSession", session, q="tests"), call("countItems", session))
-    assert call("getChanges", session).files_changed == 0
+    call_facts(call, made, session)
     assert call("popMessage", session).sequence == 1
     call_usage(call, made, session)
     assert (call("deleteMessage", session, 1), call("deleteSession", session)) == (None, None)
-    assert routes.keys() - called == STREAMS | {"exportSession", "metrics"}
+    assert routes.keys() - called == STREAMS | {"exportSession", "metrics"} | NEEDS_KEY

@@ -1,0 +1,1 @@
+"""Commands that rename, star, tag, annotate and archive sessions."""
