@@ -323,8 +323,8 @@ def test_changes_stay_local_without_remote(team: Team) -> None:
         (["delete", "b"], "Delete 1 session"),
         (["delete", "c", "--message", "1"], "Delete 1 message of this session"),
         (["budget", "set", "5/day"], "Set 1 budget"),
-        (["star", "b", "d"], "Star 2 sessions"),
-        (["rename", "b", "A heron"], "Rename 1 session"),
+        (["star", "a", "d"], "Star 2 sessions"),
+        (["rename", "d", "A heron"], "Rename 1 session"),
     ],
 )
 def test_a_change_of_a_server_names_it_and_asks(team: Team, arguments: list[str], done: str) -> None:
