@@ -84,10 +84,29 @@ class MessageToAppend(TypedDict, total=False):
     source: str
 
 
+Several: TypeAlias = str | Sequence[str] | None
+"""One value or several."""
+
+
 class SessionQuery(TypedDict, total=False):
     after: str | None
     limit: int
-    source: str | None
+    sort: str
+    """`activity` (the default), `start`, `duration`, `cost` or `errors`."""
+    source: Several
+    project: Several
+    """The root of a repository or another folder, with the folders below: by path or only by name."""
+    branch: Several
+    machine: Several
+    key: UUID | str | Sequence[UUID | str] | None
+    person: Several
+    """The name of the key that stored the session."""
+    cause: Several
+    """`person`, `schedule` or `program`."""
+    model: Several
+    tool: Several
+    edited: Several
+    """The path of a changed file, the end of its path, or a folder above."""
     q: str | None
     """Text in the title, external id, tags or note, or the beginning of the id."""
     parent_id: SessionId | None
@@ -97,10 +116,10 @@ class SessionQuery(TypedDict, total=False):
     since: datetime | None
     until: datetime | None
     errors: bool | None
-    project: str | None
     reference: str | None
     """An external id or path, else an id or its first digits, else the provider's session id."""
-    tag: str | None
+    tag: Several
+    """All of these tags."""
     starred: bool | None
     archived: str | None
     """`exclude`, `only` or `include`."""
@@ -166,7 +185,15 @@ class ChangesQuery(TypedDict, total=False):
 class SearchQuery(TypedDict, total=False):
     place: str
     """`said`, `conversation`, `results` or `everything`."""
-    source: str | None
+    source: Several
+    project: Several
+    """Only sessions in this folder or below, by path or only by name."""
+    person: Several
+    """Only sessions stored with a key of this name."""
+    tool: Several
+    """Only sessions that called this tool."""
+    edited: Several
+    """Only sessions that changed this file: its path, the end of its path, or a folder above."""
     role: Role | None
     session_id: SessionId | None
     since: datetime | None

@@ -25,6 +25,8 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from ash_client import ApiError
 from ash_client.requests import Request
+from ash_server.api.http.parameters import MAX_FILTER_TEXT
+from ash_server.store.session_lists import SessionSort
 from ash_server.store.sessions import AmbiguousSession
 from ash_shared.model.pages import MessagePage, SearchPage
 from ash_shared.model.session import SessionPage
@@ -59,9 +61,24 @@ _Session: TypeAlias = Annotated[
         description="The id of a session, the first digits of the id, or the external id.",
     ),
 ]
-_Source: TypeAlias = Annotated[
-    str | None,
-    Field(description="Only sessions in this format or by this agent, such as `claude` or `codex`."),
+_Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=MAX_FILTER_TEXT)]
+_Texts: TypeAlias = _Text | list[_Text] | None
+_Sources: TypeAlias = Annotated[
+    _Texts,
+    Field(description="Only sessions in these formats or by these agents, such as `claude` or `codex`."),
+]
+_Projects: TypeAlias = Annotated[
+    _Texts, Field(description="Only sessions in these folders or below: paths, or names of folders.")
+]
+_Persons: TypeAlias = Annotated[
+    _Texts, Field(description="Only sessions stored with a key of one of these names.")
+]
+_Tools: TypeAlias = Annotated[_Texts, Field(description="Only sessions that called one of these tools.")]
+_Edited: TypeAlias = Annotated[
+    _Texts,
+    Field(
+        description="Only sessions that changed one of these files: a path, the end of a path, or a folder."
+    ),
 ]
 _Since: TypeAlias = Annotated[datetime | None, Field(description="Only after this time.")]
 _Until: TypeAlias = Annotated[datetime | None, Field(description="Only before this time.")]
@@ -76,8 +93,17 @@ class _Arguments(BaseModel):
 
 class _ListSessions(_Arguments):
     q: Annotated[str | None, Field(description="Text in the title or the external id.")] = None
-    source: _Source = None
-    project: Annotated[str | None, Field(description="Only sessions in this project.")] = None
+    source: _Sources = None
+    project: _Projects = None
+    branch: Annotated[_Texts, Field(description="Only sessions on one of these Git branches.")] = None
+    machine: Annotated[_Texts, Field(description="Only sessions stored by one of these machines.")] = None
+    person: _Persons = None
+    model: Annotated[_Texts, Field(description="Only sessions with one of these models.")] = None
+    tool: _Tools = None
+    edited: _Edited = None
+    tag: Annotated[_Texts, Field(description="Only sessions with all of these tags.")] = None
+    starred: Annotated[bool | None, Field(description="Only sessions with a star.")] = None
+    sort: Annotated[SessionSort, Field(description="The order, the latest or largest first.")] = "activity"
     since: _Since = None
     until: _Until = None
     errors: Annotated[bool | None, Field(description="Only sessions with errors.")] = None
@@ -96,7 +122,11 @@ class _Search(_Arguments):
             description="`said`: prompts and answers; `conversation`: also thinking and calls; `results`: tool results."
         ),
     ] = "conversation"
-    source: _Source = None
+    source: _Sources = None
+    project: _Projects = None
+    person: _Persons = None
+    tool: _Tools = None
+    edited: _Edited = None
     session_id: Annotated[_Session | None, Field(description="Only in the session with this id or name.")] = (
         None
     )
@@ -250,7 +280,7 @@ class _Tool(NamedTuple):
 
 _TOOLS = {
     "list_sessions": _Tool(
-        "List sessions, the most recent activity first.",
+        "List sessions, by default the most recent activity first. A page may be empty and still have `nextAfter`.",
         _ListSessions,
         _HistoryTools.list_sessions,
         lambda: _schema_of(SessionPage),

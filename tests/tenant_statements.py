@@ -28,7 +28,7 @@ OWNED_BY_SERVER = {
 }
 """Tables without a tenant: the role of statements on sessions has no rights, except to read the version."""
 
-VIEWS = {"events_full", "tenant_search", "tenant_lineages", "tenant_keys", "tenant_files"}
+VIEWS = {"events_full", "tenant_search", "tenant_lineages", "tenant_keys", "tenant_files", "tenant_sessions"}
 
 OF_ALL_TENANTS = {drift.SQL.count_drift, index.SQL.count_pending_events, reports.SQL.count_models}
 """Figures of `/metrics`, without ids and texts."""

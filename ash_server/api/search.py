@@ -8,9 +8,17 @@ from litestar import Controller, Request, get
 from litestar.params import QueryParameter
 
 from ash_server.api.http.dependencies import InjectedReader
-from ash_server.api.http.parameters import OnlyRole, PageCursor
+from ash_server.api.http.parameters import (
+    EditedPaths,
+    OnlyRole,
+    PageCursor,
+    Persons,
+    Projects,
+    Sources,
+    Tools,
+)
 from ash_server.api.http.problems import READ_ERRORS, error_responses
-from ash_server.api.http.redaction import compared, is_redacted
+from ash_server.api.http.redaction import compared_all, is_redacted
 from ash_server.errors import NulByte, SessionNotFound
 from ash_server.store.search.query import MAX_RESULTS, SearchScope
 from ash_server.store.text import ONE_LINE
@@ -31,12 +39,6 @@ SearchPlace = Annotated[
         name="in",
         description="`said`: texts of the user and the assistant. `conversation`: the same, thinking and tool "
         "calls. `results`: tool results and all other texts. `everything`: all texts.",
-    ),
-]
-ResultSource = Annotated[
-    str | None,
-    QueryParameter(
-        pattern=ONE_LINE, description="Only sessions from this source, or by this agent (`metadata.agent`)."
     ),
 ]
 ResultSession = Annotated[UUID | None, QueryParameter(name="sessionId", description="Only this session.")]
@@ -73,7 +75,11 @@ class SearchController(Controller):
         *,
         q: Query,
         place: SearchPlace = "conversation",
-        source: ResultSource = None,
+        source: Sources = None,
+        project: Projects = None,
+        person: Persons = None,
+        tool: Tools = None,
+        edited: EditedPaths = None,
         role: OnlyRole = None,
         session_id: ResultSession = None,
         since: ResultsSince = None,
@@ -97,7 +103,11 @@ class SearchController(Controller):
             lambda store: store.search.search(
                 q,
                 place=place,
-                source=compared(request.scope, source),
+                source=compared_all(request.scope, source),
+                project=project,
+                person=compared_all(request.scope, person),
+                tool=compared_all(request.scope, tool),
+                edited=edited,
                 role=role,
                 session_id=session_id,
                 since=since,

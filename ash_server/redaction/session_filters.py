@@ -4,38 +4,29 @@ Such a client must not find a session by the beginning of a secret, or it could 
 rows that PostgreSQL selects by their stored texts are filtered again here.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping
-from hashlib import sha256
 from typing import Any, TypeAlias
-from uuid import UUID
 
-import msgspec
-
-from ash_server.redaction import redact, redact_name, redact_text
+from ash_server.redaction import redact, redact_name
 from ash_shared.model.session import Session
 
-Match: TypeAlias = Callable[[Session, Iterable[str]], bool]
-"""Returns True if a session, with the first lines of its transcript, matches."""
+Match: TypeAlias = Callable[[Session], bool]
 
 
 def redacted_match(filters: Mapping[str, Any]) -> Match | None:
     """Combine the filters that compare parts of texts; return None if there are none."""
     matches = [match(filters[name]) for name, match in _MATCHES.items() if filters.get(name) is not None]
-    return (lambda session, lines: all(match(session, lines) for match in matches)) if matches else None
+    return (lambda session: all(match(session) for match in matches)) if matches else None
 
 
-def select_matching(
-    sessions: Iterable[Session], lines: Mapping[UUID, Iterable[str]], matches: Match
-) -> list[Session]:
-    """Return the matching sessions; `lines` are the first lines of their transcripts."""
-    return [session for session in sessions if matches(session, lines.get(session.id, ()))]
+def select_matching(sessions: Iterable[Session], matches: Match) -> list[Session]:
+    return [session for session in sessions if matches(session)]
 
 
 def _match_text(q: str) -> Match:
     part = q.lower()
 
-    def match(session: Session, _: Iterable[str]) -> bool:
+    def match(session: Session) -> bool:
         labels = session.labels
         texts = (
             redact_name(session.title or ""),
@@ -48,41 +39,10 @@ def _match_text(q: str) -> Match:
 
 
 def _match_prefix(prefix: str) -> Match:
-    return lambda session, _: redact(session.external_id or "").startswith(prefix)
-
-
-def _match_project(project: str) -> Match:
-    patterns = project_patterns(project)
-    folder, transcripts = (re.compile(patterns[name] or "") for name in ("folder", "transcripts"))
-
-    def match(session: Session, lines: Iterable[str]) -> bool:
-        return bool(transcripts.search(redact(session.external_id or ""))) or any(
-            folder.search(line) and folder.search(redact_text(line)) for line in lines
-        )
-
-    return match
+    return lambda session: redact(session.external_id or "").startswith(prefix)
 
 
 _MATCHES: Mapping[str, Callable[[str], Match]] = {
     "q": _match_text,
     "external_id_prefix": _match_prefix,
-    "project": _match_project,
 }
-
-
-def project_patterns(project: str | None) -> dict[str, str | None]:
-    """Return the patterns of lines and of external ids that identify the folder of a project.
-
-    Lines contain the folder's path, or its hash (Gemini CLI). Cursor derives the folder of its transcripts from it.
-    """
-    if project is None:
-        return {"folder": None, "transcripts": None}
-    path = project.rstrip("/\\") or project
-    is_absolute = re.match(r"/|\\|[A-Za-z]:", path) is not None
-    quoted = re.escape(msgspec.json.encode(path).decode()[1:-1])
-    start = "" if is_absolute else r'([^"]*(/|\\))?'
-    paths = rf'"(cwd|directory|workspace)"\s*:\s*"{start}{quoted}((/|\\)[^"]*)?"'
-    digest = rf'"projectHash"\s*:\s*"{sha256(path.encode()).hexdigest()}"'
-    dashed = re.sub("[^A-Za-z0-9]", "-", path).lstrip("-")
-    named = rf"^projects/{'' if is_absolute else '([^/]*-)?'}{dashed}/agent-transcripts/"
-    return {"folder": f"{paths}|{digest}", "transcripts": named}

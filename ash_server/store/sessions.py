@@ -37,13 +37,13 @@ from ash_server.store.labels import (
     update_labels,
 )
 from ash_server.store.session_facts import FROM_PERSON, FROM_TOOL, RENAMED, UNNAMED, shorten
+from ash_server.store.session_lists import list_sessions
 from ash_server.store.session_rows import (
     existing_ids,
     find_sessions,
     get_session,
     get_sessions,
     get_tree,
-    list_sessions,
     next_session_ids,
     recent_sessions,
     to_sessions,
@@ -354,7 +354,7 @@ def _rank(title: str | None) -> int:
 
 
 def _encode(metadata: dict[str, Any]) -> str:
-    """Return metadata as JSON, with the agent first: `has_source` of `session_rows.sql` compares it as text."""
+    """Return metadata as JSON, with the agent first: `with_sources` of `session_lists.sql` compares it as text."""
     if nests_deeper(metadata, MAX_DEPTH):
         raise InvalidParameter(f"the metadata is nested deeper than {MAX_DEPTH}")
     try:

@@ -1,9 +1,11 @@
 """Query parameters of several routes."""
 
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 from litestar.params import QueryParameter
+from msgspec import Meta
 
+from ash_server.store.session_lists import MAX_VALUES
 from ash_server.store.text import ONE_LINE
 from ash_shared.model.message import LAST_SEQUENCE, Role
 
@@ -22,6 +24,52 @@ ExpectedSequence = Annotated[
         schema_extra={"minimum": 0},  # omitted by the framework for optional parameters
         description="The last sequence that the client knows; 0 if none. If the session has later messages, nothing "
         "changes.",
+    ),
+]
+
+
+MAX_FILTER_TEXT = 1000
+"""Characters of a value of a filter."""
+
+Text: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MAX_FILTER_TEXT, pattern=ONE_LINE)]
+
+_ITEMS = {"items": {"type": "string", "minLength": 1, "maxLength": MAX_FILTER_TEXT, "pattern": ONE_LINE}}
+"""The schema of `Text`, which the framework leaves out of lists."""
+
+
+def list_parameter(name: str, description: str) -> QueryParameter:
+    """Return a parameter that may be repeated."""
+    return QueryParameter(name=name, max_items=MAX_VALUES, description=description)
+
+
+def texts_parameter(name: str, description: str) -> QueryParameter:
+    """Return a parameter with texts that may be repeated."""
+    return QueryParameter(name=name, max_items=MAX_VALUES, description=description, schema_extra=_ITEMS)
+
+
+Sources = Annotated[
+    list[Text] | None,
+    texts_parameter(
+        "source", "Only sessions from one of these sources, or by one of these agents (`metadata.agent`)."
+    ),
+]
+Projects = Annotated[
+    list[Text] | None,
+    texts_parameter(
+        "project",
+        "Only sessions in one of these folders or below: the root of a repository or another folder, by path or only "
+        "by name.",
+    ),
+]
+Persons = Annotated[
+    list[Text] | None, texts_parameter("person", "Only sessions stored with a key of one of these names.")
+]
+Tools = Annotated[list[Text] | None, texts_parameter("tool", "Only sessions that called one of these tools.")]
+EditedPaths = Annotated[
+    list[Text] | None,
+    texts_parameter(
+        "edited",
+        "Only sessions that changed one of these files: a path, the end of a path, or a folder with an absolute path.",
     ),
 ]
 

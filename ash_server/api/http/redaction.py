@@ -1,7 +1,7 @@
 """Responses and streams without tokens, keys and passwords: with `?redact=1`, and for keys created with `--redact`."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 from urllib.parse import parse_qsl
@@ -108,6 +108,11 @@ def compared(scope: Scope, text: Parameter) -> Parameter:
     a client could otherwise guess a secret character by character.
     """
     return redact(text) if text and is_redacted(scope) else text
+
+
+def compared_all(scope: Scope, texts: Sequence[str] | None) -> list[str] | None:
+    """Like `compared`, for a parameter with several values."""
+    return None if texts is None else [compared(scope, text) for text in texts]
 
 
 def mark_as_redacted(scope: Scope) -> None:

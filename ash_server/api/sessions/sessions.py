@@ -15,18 +15,29 @@ from ash_server.api.http.bodies import BODY_ERRORS, JSON, decode_body, read_body
 from ash_server.api.http.dependencies import InjectedReader, InjectedStore
 from ash_server.api.http.guards.access import client_of, may_read, needs, record
 from ash_server.api.http.openapi.operations import WITHOUT_NUL, documents
-from ash_server.api.http.parameters import ExpectedSequence, PageCursor
+from ash_server.api.http.parameters import (
+    EditedPaths,
+    ExpectedSequence,
+    PageCursor,
+    Persons,
+    Projects,
+    Sources,
+    Text,
+    Tools,
+    list_parameter,
+    texts_parameter,
+)
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
-from ash_server.api.http.redaction import compared, is_redacted
+from ash_server.api.http.redaction import compared, compared_all, is_redacted
 from ash_server.errors import NulByte, SequenceMismatch, SessionNotFound, TooDeep
-from ash_server.store.labels import MAX_TAG
 from ash_server.store.prepare import Source
-from ash_server.store.session_rows import Archived
+from ash_server.store.session_lists import Archived, SessionSort
 from ash_server.store.sessions import Creator, SessionChanges
 from ash_server.store.text import ONE_LINE
 from ash_shared.model.base import ABSENT
 from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
 from ash_shared.model.session import MAX_MACHINE, Session, SessionPage
+from ash_shared.model.usage.answers import Cause
 
 _MAX_BODY_BYTES = 64 * 1024
 
@@ -52,25 +63,12 @@ Machine = Annotated[
     ),
 ]
 Limit = Annotated[int, QueryParameter(ge=1, le=1000, description="Maximum number of sessions.")]
-OnlySource = Annotated[
-    str | None,
-    QueryParameter(pattern=ONE_LINE, description="Only this source, or this agent (`metadata.agent`)."),
-]
 NamePart = Annotated[
     str | None,
     QueryParameter(
         min_length=1,
         pattern=ONE_LINE,
         description="Only sessions with this text in the title, external id, tags or note, or at the start of the id.",
-    ),
-]
-Project = Annotated[
-    str | None,
-    QueryParameter(
-        min_length=1,
-        max_length=1000,
-        pattern=ONE_LINE,
-        description="Only sessions of agents that worked in this folder or a subfolder: a path or a folder name.",
     ),
 ]
 ParentId = Annotated[
@@ -129,10 +127,28 @@ WithErrors = Annotated[
     bool | None,
     QueryParameter(description="Only sessions with errors (`true`) or without errors (`false`)."),
 ]
-OnlyTag = Annotated[
-    str | None,
+Branches = Annotated[
+    list[Text] | None, texts_parameter("branch", "Only sessions on one of these Git branches.")
+]
+Machines = Annotated[
+    list[Text] | None, texts_parameter("machine", "Only sessions stored by one of these machines.")
+]
+Keys = Annotated[
+    list[UUID] | None, list_parameter("key", "Only sessions stored with one of these keys, by their ids.")
+]
+Causes = Annotated[
+    list[Cause] | None,
+    list_parameter("cause", "Only sessions started by a person, a schedule or a program."),
+]
+Models = Annotated[
+    list[Text] | None, texts_parameter("model", "Only sessions with answers of one of these models.")
+]
+Tags = Annotated[list[Text] | None, texts_parameter("tag", "Only sessions with all of these tags.")]
+Sort = Annotated[
+    SessionSort,
     QueryParameter(
-        min_length=1, max_length=MAX_TAG, pattern=ONE_LINE, description="Only sessions with this tag."
+        description="The order: by last `activity`, `start`, `duration`, `cost` or number of `errors`, the largest or "
+        "latest first."
     ),
 ]
 Starred = Annotated[
@@ -254,7 +270,8 @@ class SessionController(Controller):
         *,
         after: PageCursor = None,
         limit: Limit = 100,
-        source: OnlySource = None,
+        sort: Sort = "activity",
+        source: Sources = None,
         q: NamePart = None,
         parent_id: ParentId = None,
         provider_session_id: ProviderSessionId = None,
@@ -263,26 +280,40 @@ class SessionController(Controller):
         since: Since = None,
         until: Until = None,
         errors: WithErrors = None,
-        project: Project = None,
+        project: Projects = None,
+        branch: Branches = None,
+        machine: Machines = None,
+        key: Keys = None,
+        person: Persons = None,
+        cause: Causes = None,
+        model: Models = None,
+        tool: Tools = None,
+        edited: EditedPaths = None,
         reference: Reference = None,
-        tag: OnlyTag = None,
+        tag: Tags = None,
         starred: Starred = None,
         archived: WithArchived = None,
         usage: WithUsage = False,
     ) -> SessionPage:
         """List sessions.
 
-        Sessions are sorted by most recent activity: by `lastAt`, the latest timestamp of a message. If no
-        message has a timestamp, the modification time of the imported file (`fileModifiedAt`) is used, or the
-        time when the last message was stored. To get the next page, pass `nextAfter` as `after`. The cursor
-        is opaque, and absent on the last page. Archived sessions are left out by default.
+        Filters with several values, such as `source=claude&source=codex`, match sessions with one of them; `tag`
+        requires all. By default, sessions are sorted by most recent activity: by `lastAt`, the latest timestamp of a
+        message. If no message has a timestamp, the modification time of the imported file (`fileModifiedAt`) is used,
+        or the time when the last message was stored. Archived sessions are left out by default.
+
+        To get the next page, pass `nextAfter` as `after`, with the same `sort`. The cursor is opaque, and absent on the
+        last page. With `q`, or several filters besides `project`, `since` and `until`, a page reads at most 2,000
+        sessions: it may be short or even empty, and still have a `nextAfter`. A session that does not change while
+        pages are read is returned exactly once.
         """
         scope = request.scope
         page = await reader(
             lambda store: store.sessions.list_sessions(
                 after=after,
                 limit=limit,
-                source=compared(scope, source),
+                sort=sort,
+                source=compared_all(scope, source),
                 q=q,
                 parent_id=parent_id,
                 provider_session_id=compared(scope, provider_session_id),
@@ -292,8 +323,16 @@ class SessionController(Controller):
                 until=until,
                 errors=errors,
                 project=project,
+                branch=compared_all(scope, branch),
+                machine=compared_all(scope, machine),
+                key=key,
+                person=compared_all(scope, person),
+                cause=cause,
+                model=compared_all(scope, model),
+                tool=compared_all(scope, tool),
+                edited=edited,
                 reference=compared(scope, reference),
-                tag=compared(scope, tag),
+                tag=compared_all(scope, tag),
                 starred=starred,
                 archived=archived,
                 redact=is_redacted(scope),

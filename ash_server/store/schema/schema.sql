@@ -75,6 +75,8 @@ CREATE TABLE sessions (
     CONSTRAINT sessions_pkey PRIMARY KEY (id)
 );
 CREATE INDEX sessions_activity_idx ON sessions (tenant, LEAST(COALESCE(last_at, file_modified_at), updated_at) DESC, id DESC);
+CREATE INDEX sessions_agent_idx ON sessions (tenant, id)
+    WHERE starts_with(metadata, '{"agent":'::text);
 CREATE INDEX sessions_branch_idx ON sessions (tenant, branch)
     WHERE branch IS NOT NULL;
 CREATE INDEX sessions_cause_idx ON sessions (tenant, cause)
@@ -695,7 +697,8 @@ FROM events AS event;
 COMMENT ON VIEW events_full IS 'events with their JSON in full';
 
 -- The conditions of row-level security are checked before the conditions of a query, unless these are leakproof.
--- Comparisons of words and of arrays are not, so an index on them would not be used. A view has no such order.
+-- Comparisons of words and of arrays are not, nor are functions, so an index on them would not be used. A view has no
+-- such order.
 CREATE VIEW tenant_search AS
 SELECT session_id, sequence, weight, role, at, words, readers FROM search
 WHERE tenant = (SELECT current_setting('ash.tenant')::integer);
@@ -712,9 +715,16 @@ CREATE VIEW tenant_files AS
 SELECT session_id, path, action, outcome FROM tool_calls
 WHERE path <> '' AND tenant = (SELECT current_setting('ash.tenant')::integer);
 
+CREATE VIEW tenant_sessions AS
+SELECT id, source, external_id, parent_id, metadata, created_at, updated_at, first_at, last_at, file_modified_at,
+    provider_session_id, machine, key_id, project, folder, branch, cause
+FROM sessions
+WHERE tenant = (SELECT current_setting('ash.tenant')::integer);
+
 COMMENT ON VIEW tenant_keys IS 'names of keys, without their digests';
 
-GRANT SELECT ON alembic_version, events_full, tenant_search, tenant_lineages, tenant_keys, tenant_files TO ash_app;
+GRANT SELECT ON alembic_version, events_full, tenant_search, tenant_lineages, tenant_keys, tenant_files, tenant_sessions
+    TO ash_app;
 
 -- The tenant of a server without keys
 

@@ -166,6 +166,12 @@ sessions = Table(
     ),
     Index("sessions_source_idx", "tenant", "source"),
     Index(
+        "sessions_agent_idx",
+        "tenant",
+        "id",
+        postgresql_where=text("starts_with(metadata, '{\"agent\":'::text)"),
+    ),
+    Index(
         "sessions_project_idx", "tenant", "project", "folder", postgresql_where=text("project IS NOT NULL")
     ),
     Index("sessions_branch_idx", "tenant", "branch", postgresql_where=text("branch IS NOT NULL")),

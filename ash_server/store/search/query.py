@@ -18,7 +18,6 @@ from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
 from ash_server.errors import InvalidParameter
-from ash_server.store import session_rows
 from ash_server.store.log import stored_json
 from ash_server.store.log.stored_json import event_json
 from ash_server.store.pagination import bounded_query
@@ -32,9 +31,9 @@ from ash_server.store.search.index import (
 )
 from ash_server.store.search.snippets import Snippet, snippet
 from ash_server.store.search.tokens import Hits, ParsedQuery, read_query
+from ash_server.store.session_lists import Conditions, Several, find_conditions, select_sessions
 from ash_server.store.session_rows import get_session
 from ash_server.store.statements import Sql, statements
-from ash_server.store.text import check_text
 from ash_shared.model.event_types import Weight
 from ash_shared.model.keywords import check_keywords
 from ash_shared.model.message import LAST_SEQUENCE, Role
@@ -50,21 +49,21 @@ MAX_RESULTS = 100
 _MAX_SNIPPET_BYTES = 4 * 1024 * 1024
 """Bytes of events read to make the snippets of a page."""
 
-SQL = statements(__file__, has_source=session_rows.SQL.has_source)
+SQL = statements(__file__)
 
 
-def for_each_scope(statement: Sql) -> dict[SearchScope, Sql]:
-    """Return a statement with the condition of each scope."""
+def for_each_scope(statement: Sql, **parts: Sql) -> dict[SearchScope, Sql]:
+    """Return a statement with the condition of each scope, and with other parts."""
     conditions: Mapping[SearchScope, Sql] = {
         "said": SQL.is_said,
         "conversation": SQL.is_conversation,
         "results": SQL.is_result,
         "everything": SQL.is_anything,
     }
-    return {scope: statement.fill(condition=condition) for scope, condition in conditions.items()}
+    return {scope: statement.fill(condition=condition, **parts) for scope, condition in conditions.items()}
 
 
-_FIND = for_each_scope(SQL.find)
+_FIND = for_each_scope(SQL.find, in_sessions=Sql("{in_sessions}"))
 _READ_MATCHING_EVENTS = SQL.read_matching_events.fill(
     event_json=event_json("entry.session_id"),
     page=bounded_query(SQL.matching_keys, SQL.matching_events, "place", stored_json.SQL.event_json_size),
@@ -75,7 +74,16 @@ class SearchFilter(TypedDict, total=False):
     """Options of a search."""
 
     place: SearchScope
-    source: str | None
+    source: Several[str] | None
+    """The format, or the agent that wrote the session."""
+    project: Several[str] | None
+    """The root of the repository, the agent's working folder or a folder above them, by path or only by name."""
+    person: Several[str] | None
+    """The name of the key that stored the session."""
+    tool: Several[str] | None
+    """Only sessions that called such a tool."""
+    edited: Several[str] | None
+    """Only sessions that changed such a file: its path, the end of the path, or a folder above."""
     role: Role | None
     session_id: UUID | None
     since: datetime | None
@@ -97,14 +105,17 @@ async def find(conn: AsyncConnection, q: str, **filters: Unpack[SearchFilter]) -
     """Return a page, newest first. Raises InvalidParameter, SessionNotFound."""
     check_keywords("search", filters, SearchFilter)
     parsed = read_query(q)
-    source, limit = filters.get("source"), filters.get("limit", 20)
-    check_text(source or "", "source")
+    limit = filters.get("limit", 20)
     if not 1 <= limit <= MAX_RESULTS:
         raise InvalidParameter(f"limit must be 1 to {MAX_RESULTS}")
     after = filters.get("after")
+    sessions = await _find_sessions(conn, filters)
+    if sessions is None:
+        return SearchPage(results=[])
     params = {
-        **dict.fromkeys(("session_id", "role", "since", "until", "source")),
-        **filters,
+        **sessions.params,
+        **dict.fromkeys(("session_id", "role", "since", "until")),
+        **{name: value for name, value in filters.items() if name not in _OF_SESSIONS},
         "query": parsed.query,
         "others": other_readers(redacts=filters.get("redact", False)),
         "per_session": filters.get("per_session") or 2**31 - 1,
@@ -112,11 +123,26 @@ async def find(conn: AsyncConnection, q: str, **filters: Unpack[SearchFilter]) -
         **(_read_cursor(after) if after else _NEWEST),
     }
     async with conn.cursor(binary=True, row_factory=args_row(_Match)) as cursor:
-        await cursor.execute(_FIND[filters.get("place", "conversation")], params, prepare=False)
+        statement = _FIND[filters.get("place", "conversation")].fill(in_sessions=_in_sessions(sessions))
+        await cursor.execute(statement, params, prepare=False)
         rows = await cursor.fetchall()
     if not rows and params["session_id"]:
         await get_session(conn, params["session_id"])
     return await _to_page(conn, rows, limit, parsed, redacted=filters.get("redact", False))
+
+
+_OF_SESSIONS = ("source", "project", "person", "tool", "edited")
+"""Filters on the sessions of events."""
+
+
+async def _find_sessions(conn: AsyncConnection, filters: SearchFilter) -> Conditions | None:
+    given: dict[str, Any] = {name: filters.get(name) for name in (*_OF_SESSIONS, "redact")}
+    return await find_conditions(conn, {**given, "archived": "include"})
+
+
+def _in_sessions(conditions: Conditions) -> Sql:
+    is_limited = bool(conditions.indexed or conditions.further)
+    return SQL.is_in_sessions.fill(sessions=select_sessions(conditions)) if is_limited else SQL.is_in_any
 
 
 @dataclass(slots=True)

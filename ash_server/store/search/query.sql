@@ -18,6 +18,14 @@ weight = 'D' AND {matches}
 -- True for all texts that match. Each side has its own index.
 (weight <> 'D' AND {matches} OR weight = 'D' AND {matches})
 
+-- fragment: is_in_sessions
+-- True for events of some sessions.
+session_id IN ({sessions})
+
+-- fragment: is_in_any
+-- True for events of all sessions.
+TRUE
+
 -- fragment: find
 -- A page of the matching events, newest first. Sessions are joined to the results of the page only: their number is
 -- known, and PostgreSQL only guesses the number of matches.
@@ -36,7 +44,7 @@ FROM (
         GROUP BY session_id, sequence, role, at
     ) AS matching
     WHERE place <= %(per_session)b
-      AND (%(source)b::text IS NULL OR session_id IN (SELECT id FROM sessions WHERE {has_source}))
+      AND {in_sessions}
       AND (at, session_id, sequence) < (%(at)b::timestamptz, %(id)b::uuid, %(sequence)b::bigint)
     ORDER BY at DESC, session_id DESC, sequence DESC
     LIMIT %(limit)b

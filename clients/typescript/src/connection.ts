@@ -94,8 +94,9 @@ export class Connection {
     };
     const body = json === undefined ? text : JSON.stringify(json);
     if (body !== undefined) headers["Content-Type"] = json === undefined ? "text/plain" : "application/json";
-    const parameters = Object.entries(query).filter(([, value]) => value !== undefined && value !== null);
-    const search = new URLSearchParams(parameters.map(([name, value]) => [name, String(value)]));
+    const parameters = Object.entries(query).flatMap(([name, value]) => [value].flat().map((each) => [name, each]));
+    const given = parameters.filter(([, value]) => value !== undefined && value !== null);
+    const search = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
     const url = `${this.#url}${path}${parameters.length > 0 ? `?${search}` : ""}`;
     return new Request(url, { method, headers, signal, body: body ?? null, redirect: "manual", cache: "no-store" });
   }

@@ -28,16 +28,18 @@ URL = f"redis://cache:{PASSWORD}@db.example/0"
 WHOLE, PARTS, NOT_A_TEXT = "compared as a whole", "parts are compared", "not compared with a stored text"
 DECISIONS = {
     "listSessions": {
-        "q": PARTS,
-        "externalIdPrefix": PARTS,
-        "project": PARTS,
+        **dict.fromkeys(("q", "externalIdPrefix", "project", "edited"), PARTS),
         **dict.fromkeys(("source", "providerSessionId", "externalId", "reference", "tag"), WHOLE),
-        **dict.fromkeys(("after", "limit", "parentId", "since", "until", "errors", "usage"), NOT_A_TEXT),
+        **dict.fromkeys(("branch", "machine", "person", "model", "tool"), WHOLE),
+        **dict.fromkeys(
+            ("after", "limit", "sort", "parentId", "since", "until", "errors", "usage", "key", "cause"),
+            NOT_A_TEXT,
+        ),
         **dict.fromkeys(("starred", "archived"), NOT_A_TEXT),
     },
     "search": {
-        "q": PARTS,
-        "source": WHOLE,
+        **dict.fromkeys(("q", "project", "edited"), PARTS),
+        **dict.fromkeys(("source", "person", "tool"), WHOLE),
         **dict.fromkeys(
             ("in", "role", "sessionId", "since", "until", "perSession", "after", "limit"), NOT_A_TEXT
         ),
@@ -75,11 +77,12 @@ OF_ALL = {"session_id", "redact", "Ash-Sequence"}
 
 TOOLS = {
     "list_sessions": {
-        **dict.fromkeys(("q", "source", "project"), "listSessions"),
-        **dict.fromkeys(("since", "until", "errors", "limit", "after"), NOT_A_TEXT),
+        **dict.fromkeys(("q", "source", "project", "edited", "tag"), "listSessions"),
+        **dict.fromkeys(("branch", "machine", "person", "model", "tool"), "listSessions"),
+        **dict.fromkeys(("since", "until", "errors", "limit", "after", "sort", "starred"), NOT_A_TEXT),
     },
     "search": {
-        **dict.fromkeys(("q", "source"), "search"),
+        **dict.fromkeys(("q", "source", "project", "person", "tool", "edited"), "search"),
         "session_id": "listSessions",
         **dict.fromkeys(("place", "since", "until", "limit", "after"), NOT_A_TEXT),
     },
@@ -233,6 +236,14 @@ def attacks() -> Iterator[Attack]:
     yield Attack("/api/sessions", "tag", "at redis://cache:", PASSWORD)
     yield Attack("/api/sessions", "project", "", TOKEN)
     yield Attack("/api/sessions", "project", "/home/ada/", TOKEN)
+    for path, query in (("/api/sessions", {}), ("/api/search", {"q": "heron"})):
+        for parameter in ("edited", "project"):
+            yield Attack(path, parameter, "", TOKEN, query)
+            yield Attack(path, parameter, "/home/ada/", TOKEN, query)
+            yield Attack(path, parameter, "", AWS_KEY, query)
+        yield Attack(path, "tool", "", TOKEN, query)
+    for parameter in ("branch", "machine", "model"):
+        yield Attack("/api/sessions", parameter, "", TOKEN)
     yield Attack("/api/sessions", "providerSessionId", "", TOKEN)
     yield Attack("/api/sessions/{}/events", "agent", "", TOKEN)
     yield Attack("/api/sessions/{}/changes", "path", "", TOKEN)

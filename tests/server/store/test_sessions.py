@@ -13,7 +13,8 @@ from ash_server.ids import uuid7
 from ash_server.store.connections.pool import connect
 from ash_server.store.messages import append
 from ash_server.store.prepare import prepare_message
-from ash_server.store.session_rows import find_sessions, get_session, list_sessions
+from ash_server.store.session_lists import list_sessions
+from ash_server.store.session_rows import find_sessions, get_session
 from ash_server.store.sessions import (
     create_session,
     delete_session,

@@ -5,7 +5,7 @@ checks each query against the parameters that the route declares.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any, Literal, NamedTuple, get_args, get_origin
@@ -29,6 +29,7 @@ _INVALID_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 class _Format(NamedTuple):
     pattern: re.Pattern[str]
     expected: str
+    may_repeat: bool = False
 
 
 _TEXT = _Format(re.compile(r"[^\0\r\n]*"), "one line of text without a NUL")
@@ -58,7 +59,7 @@ async def check_path_and_query(connection: ASGIConnection[Any, Any, Any, Any], _
     for name, value in _parse_query(connection.scope["query_string"]):
         if name not in declared:
             raise _invalid_parameter(name, "is not a parameter of this route")
-        if name in names:
+        if name in names and not declared[name].may_repeat:
             raise _invalid_parameter(name, "is repeated")
         if not declared[name].pattern.fullmatch(value):
             raise _invalid_parameter(name, f"must be {declared[name].expected}")
@@ -103,6 +104,11 @@ def _declared_parameters(handler: BaseRouteHandler) -> Mapping[str, _Format]:
 
 def _format(field: FieldDefinition) -> _Format:
     types = (field.annotation, *get_args(field.annotation))
+    lists = [each for each in types if get_origin(each) is list]
+    return _format_of(get_args(lists[0]))._replace(may_repeat=True) if lists else _format_of(types)
+
+
+def _format_of(types: Sequence[Any]) -> _Format:
     choices = [choice for each in types if get_origin(each) is Literal for choice in get_args(each)]
     if choices:
         return _Format(re.compile("|".join(choices)), f"one of {', '.join(choices)}")

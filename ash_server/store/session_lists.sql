@@ -1,0 +1,186 @@
+-- fragment: activity
+-- The time of the last activity, as `active_at` computes it.
+least(coalesce(last_at, file_modified_at), updated_at)
+
+-- fragment: start
+-- The time of the first message, else of the imported file or of the creation.
+coalesce(first_at, least(file_modified_at, created_at))
+
+-- fragment: duration
+-- From the first message to the last one.
+coalesce(last_at - first_at, '0'::interval)
+
+-- fragment: with_ids
+id = ANY(%(ids)s::uuid[])
+
+-- fragment: with_sources
+-- The format of a session, or the agent that wrote it: the first key of its metadata.
+(source = ANY(%(sources)s::text[])
+    OR starts_with(metadata, '{"agent":') AND metadata ^@ ANY(%(agents)s::text[]))
+
+-- fragment: with_projects
+(project = ANY(%(projects)s::text[]) OR project = ANY(%(parents)s::text[]) AND folder = ANY(%(folders)s::text[])
+    OR id = ANY(%(transcripts)s::uuid[]))
+
+-- fragment: with_branches
+branch = ANY(%(branches)s::text[])
+
+-- fragment: with_machines
+machine = ANY(%(machines)s::text[])
+
+-- fragment: with_causes
+cause = ANY(%(causes)s::text[])
+
+-- fragment: with_keys
+key_id = ANY(%(keys)s::uuid[])
+
+-- fragment: with_persons
+key_id = ANY(%(person_keys)s::uuid[])
+
+-- fragment: with_models
+id IN (SELECT session_id FROM usage_rollups WHERE model = ANY(%(models)s::text[]))
+
+-- fragment: with_tools
+id IN (SELECT session_id FROM tool_calls WHERE tool = ANY(%(tools)s::text[]))
+
+-- fragment: is_change
+action IN ('edit', 'write', 'delete', 'move') AND outcome NOT IN ('failed', 'denied')
+
+-- fragment: with_edited
+id IN (SELECT session_id FROM tool_calls WHERE path <> '' AND path = ANY(%(edited)s::text[]) AND {is_change})
+
+-- fragment: with_tags
+id IN (SELECT session_id FROM session_labels WHERE tags @> %(tags)s::text[])
+
+-- fragment: starred
+id IN (SELECT session_id FROM session_labels WHERE starred)
+
+-- fragment: not_starred
+NOT EXISTS (SELECT FROM session_labels WHERE session_id = id AND starred)
+
+-- fragment: archived
+id IN (SELECT session_id FROM session_labels WHERE archived)
+
+-- fragment: not_archived
+NOT EXISTS (SELECT FROM session_labels WHERE session_id = id AND archived)
+
+-- fragment: with_errors
+id IN (SELECT session_id FROM session_counters WHERE errors > 0)
+
+-- fragment: without_errors
+id IN (SELECT session_id FROM session_counters WHERE errors = 0)
+
+-- fragment: with_parent
+sessions.parent_id = %(parent_id)s::uuid
+
+-- fragment: with_provider_session_id
+provider_session_id = %(provider_session_id)s::text
+
+-- fragment: with_external_id
+external_id = %(external_id)s::text
+
+-- fragment: with_external_id_prefix
+(external_id ~>=~ %(external_id_prefix)s::text
+    AND external_id ~<~ (%(external_id_prefix)s::text || chr(1114111)))
+
+-- fragment: since
+{activity} >= %(since)s::timestamptz
+
+-- fragment: until
+{activity} < %(until)s::timestamptz
+
+-- fragment: with_text
+(strpos(lower(concat_ws(E'\n', title, external_id, array_to_string(tags, E'\n'), note)), lower(%(q)s::text)) > 0
+    OR starts_with(id::text, %(id_prefix)s::text))
+
+-- fragment: matching
+-- The sessions among some that match further filters. Text is compared here only: it needs the labels.
+{sessions} WHERE id = ANY(%(read_ids)s::uuid[]) AND {conditions}
+
+-- fragment: matching_ids
+-- The ids of the sessions that match.
+SELECT id FROM tenant_sessions AS sessions WHERE {conditions}
+
+-- fragment: keys
+-- The ids and sort keys of sessions, in one order.
+SELECT id, {sort_key} AS sort_key FROM tenant_sessions AS sessions WHERE {conditions}
+
+-- fragment: error_keys
+-- The ids of sessions and their numbers of errors.
+SELECT id, errors AS sort_key FROM session_counters JOIN tenant_sessions AS sessions ON id = session_id
+WHERE {conditions}
+
+-- fragment: page_of_few
+-- The next ids and sort keys if few sessions match, and the number of those that match, up to a limit. PostgreSQL
+-- reads them before it sorts, whatever it expects of the filters.
+SELECT id, sort_key, matches
+FROM (SELECT id, sort_key, count(*) OVER () AS matches FROM ({found} LIMIT {max_sorted} + 1) AS limited) AS counted
+WHERE (sort_key, id) < (%(key)s::{type}, %(id)s::uuid) OR matches > {max_sorted}
+ORDER BY sort_key DESC, id DESC
+LIMIT %(limit)s
+
+-- fragment: page_of_many
+-- The next ids and sort keys, from the index of the order.
+{found} AND ({sort_key}, {sort_id}) < (%(key)s::{type}, %(id)s::uuid)
+ORDER BY {sort_key} DESC, {sort_id} DESC
+LIMIT %(limit)s
+
+-- name: set_serial
+-- No further processes for the next statement of a transaction.
+SELECT set_config('max_parallel_workers_per_gather', '0', true)
+
+-- name: list_folders
+-- The projects with their folders, each once. Without this recursion, PostgreSQL would read all sessions.
+WITH RECURSIVE places AS (
+    (SELECT project, folder FROM sessions WHERE project IS NOT NULL AND folder IS NOT NULL ORDER BY project, folder
+    LIMIT 1)
+    UNION ALL
+    SELECT next.project, next.folder
+    FROM places CROSS JOIN LATERAL (
+        SELECT project, folder FROM sessions
+        WHERE (project, folder) > (places.project, places.folder) AND project IS NOT NULL AND folder IS NOT NULL
+        ORDER BY project, folder LIMIT 1
+    ) AS next
+)
+SELECT project, folder FROM places
+
+-- name: list_projects
+-- The projects, each once.
+WITH RECURSIVE places AS (
+    (SELECT project FROM sessions WHERE project IS NOT NULL ORDER BY project LIMIT 1)
+    UNION ALL
+    SELECT next.project
+    FROM places CROSS JOIN LATERAL (
+        SELECT project FROM sessions WHERE project > places.project ORDER BY project LIMIT 1
+    ) AS next
+)
+SELECT project FROM places
+
+-- name: list_folders_on_workers
+-- The same as `list_folders` and `list_projects`, in a Citus cluster, which supports no recursion over shards.
+SELECT DISTINCT project, folder FROM sessions WHERE project IS NOT NULL
+
+-- name: list_cursor_transcripts
+-- The sessions of Cursor without a project in one folder, which is a part of their names.
+SELECT id FROM sessions
+WHERE project IS NULL AND external_id ~>=~ %(prefix)s::text AND external_id ~<~ (%(prefix)s::text || chr(1114111))
+LIMIT {max_transcripts}
+
+-- name: list_keys_of_persons
+-- The keys with some names.
+SELECT id FROM tenant_keys WHERE name = ANY(%s)
+
+-- name: list_paths_in
+-- The changed files at a path or below it.
+SELECT DISTINCT path FROM tenant_files
+WHERE (path = %(path)s::text OR path ~>=~ %(below)s::text AND path ~<~ (%(below)s::text || chr(1114111)))
+  AND {is_change}
+LIMIT {max_paths}
+
+-- name: list_paths_with_end
+-- The changed files with paths that end with one or more names.
+SELECT DISTINCT path FROM tenant_files
+WHERE (reverse(path) = reverse(%(path)s::text) OR reverse(path) ~>=~ reverse(%(end)s::text)
+    AND reverse(path) ~<~ (reverse(%(end)s::text) || chr(1114111)))
+  AND {is_change}
+LIMIT {max_paths}
