@@ -25,23 +25,12 @@ _FILTERS = {
     "cause": ("cause",),
 }
 
-_COLUMNS = (
-    "id, source, external_id, parent_id, metadata, created_at, updated_at, first_at, last_at, file_modified_at, "
-    "provider_session_id, machine, key_id, project, folder, branch, cause"
-)
-
 
 def upgrade() -> None:
     op.execute(_SEQUENTIAL)
     for name, key in _KEYS.items():
         op.create_index(f"sessions_{name}_idx", "sessions", ["tenant", sa.text(key), sa.text("id DESC")])
     op.create_index("sessions_source_idx", "sessions", ["tenant", "source"])
-    op.create_index(
-        "sessions_agent_idx",
-        "sessions",
-        ["tenant", "id"],
-        postgresql_where=sa.text("starts_with(metadata, '{\"agent\":')"),
-    )
     for name, columns in _FILTERS.items():
         known = sa.text(f"{columns[0]} IS NOT NULL")
         op.create_index(f"sessions_{name}_idx", "sessions", ["tenant", *columns], postgresql_where=known)
@@ -63,14 +52,13 @@ def upgrade() -> None:
         "CREATE VIEW tenant_files AS SELECT session_id, path, action, outcome FROM tool_calls "  # noqa: S608  # a constant
         f"WHERE path <> '' AND tenant = {_CURRENT}"
     )
-    op.execute(f"CREATE VIEW tenant_sessions AS SELECT {_COLUMNS} FROM sessions WHERE tenant = {_CURRENT}")  # noqa: S608  # constants
-    op.execute("GRANT SELECT ON tenant_files, tenant_sessions TO ash_app")
+    op.execute("GRANT SELECT ON tenant_files TO ash_app")
 
 
 def downgrade() -> None:
-    op.execute("DROP VIEW tenant_files, tenant_sessions")
+    op.execute("DROP VIEW tenant_files")
     for name in ("tool_calls_path_end_idx", "tool_calls_tool_idx", "usage_rollups_model_idx"):
         op.drop_index(name)
     op.drop_index("session_counters_errors_idx")
-    for name in (*_FILTERS, "agent", "source", *_KEYS):
+    for name in (*_FILTERS, "source", *_KEYS):
         op.drop_index(f"sessions_{name}_idx")

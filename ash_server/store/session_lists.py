@@ -209,7 +209,7 @@ async def find_conditions(
 ) -> Conditions | None:
     """Return the conditions of filters; None if no session matches. Raises InvalidParameter, NulByte, InvalidUtf8."""
     values = {name: _values(filters, name) for name in SEVERAL}
-    texts = {name: filters.get(name) for name in (*_TEXTS, "parent_id", "since", "until")}
+    texts: dict[str, Any] = {name: filters.get(name) for name in (*_TEXTS, "parent_id", "since", "until")}
     for name in _TEXTS:
         check_text(texts[name] or "", name)
     is_redacted = bool(filters.get("redact"))
@@ -262,7 +262,7 @@ def _to_conditions(names: set[str], params: Mapping[str, Any], match: Any) -> Co
     """Redacted texts are checked for sessions found otherwise: the number of those read would reveal contents."""
     checked = {"with_text", "with_external_id_prefix"} if match else {"with_text"}
     first = next((name for name in _BY_INDEX if name in names - checked), None)
-    indexed = (names & _COMBINED) | ({first} - {None})
+    indexed = (names & _COMBINED) | ({first} if first else set())
     return Conditions(frozenset(indexed), frozenset(names - indexed), params, match)
 
 

@@ -35,7 +35,7 @@ $$;
 
 -- Tables, written by `make schema` from tables.py.
 
-INSERT INTO alembic_version VALUES ('0032');
+INSERT INTO alembic_version VALUES ('0033');
 
 -- sessions
 

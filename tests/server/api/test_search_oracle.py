@@ -92,9 +92,9 @@ TOOLS = {
     },
     "read_session_summary": {"session_id": "listSessions"},
     "get_usage": {
-        **dict.fromkeys(("project", "model", "source"), "getUsage"),
+        **dict.fromkeys(("project", "model", "source", "machine", "agent"), "getUsage"),
         "session_id": "listSessions",
-        **dict.fromkeys(("by", "timezone", "since", "until", "cost", "limit"), NOT_A_TEXT),
+        **dict.fromkeys(("by", "timezone", "since", "until", "cost", "limit", "key"), NOT_A_TEXT),
     },
 }
 """The route that receives each tool argument."""
@@ -236,6 +236,17 @@ def attacks() -> Iterator[Attack]:
     yield Attack("/api/sessions", "tag", "at redis://cache:", PASSWORD)
     yield Attack("/api/sessions", "project", "", TOKEN)
     yield Attack("/api/sessions", "project", "/home/ada/", TOKEN)
+    yield from attacks_on_filters()
+    yield Attack("/api/sessions", "providerSessionId", "", TOKEN)
+    yield Attack("/api/sessions/{}/events", "agent", "", TOKEN)
+    yield Attack("/api/sessions/{}/changes", "path", "", TOKEN)
+    yield Attack("/api/sessions/{}/changes", "path", "/home/ada/", TOKEN)
+    yield Attack("/api/usage", "project", "", TOKEN)
+    yield Attack("/api/usage", "project", "/home/ada/", TOKEN)
+    yield Attack("/api/usage", "model", "", TOKEN)
+
+
+def attacks_on_filters() -> Iterator[Attack]:
     for path, query in (("/api/sessions", {}), ("/api/search", {"q": "heron"})):
         for parameter in ("edited", "project"):
             yield Attack(path, parameter, "", TOKEN, query)
@@ -244,13 +255,6 @@ def attacks() -> Iterator[Attack]:
         yield Attack(path, "tool", "", TOKEN, query)
     for parameter in ("branch", "machine", "model"):
         yield Attack("/api/sessions", parameter, "", TOKEN)
-    yield Attack("/api/sessions", "providerSessionId", "", TOKEN)
-    yield Attack("/api/sessions/{}/events", "agent", "", TOKEN)
-    yield Attack("/api/sessions/{}/changes", "path", "", TOKEN)
-    yield Attack("/api/sessions/{}/changes", "path", "/home/ada/", TOKEN)
-    yield Attack("/api/usage", "project", "", TOKEN)
-    yield Attack("/api/usage", "project", "/home/ada/", TOKEN)
-    yield Attack("/api/usage", "model", "", TOKEN)
 
 
 async def test_no_secret_is_recovered_piece_by_piece(client: AsyncClient) -> None:
