@@ -56,13 +56,13 @@ id IN (SELECT session_id FROM session_labels WHERE tags @> %(tags)s::text[])
 id IN (SELECT session_id FROM session_labels WHERE starred)
 
 -- fragment: not_starred
-NOT EXISTS (SELECT FROM session_labels WHERE session_id = id AND starred)
+NOT EXISTS (SELECT FROM session_labels WHERE session_id = sessions.id AND starred)
 
 -- fragment: archived
 id IN (SELECT session_id FROM session_labels WHERE archived)
 
 -- fragment: not_archived
-NOT EXISTS (SELECT FROM session_labels WHERE session_id = id AND archived)
+NOT EXISTS (SELECT FROM session_labels WHERE session_id = sessions.id AND archived)
 
 -- fragment: with_errors
 id IN (SELECT session_id FROM session_counters WHERE errors > 0)

@@ -16,7 +16,7 @@ from psycopg._cursor_base import BaseCursor
 
 import ash_server.store
 from ash_server import NewMessage
-from ash_server.store import Store
+from ash_server.store import Store, session_lists
 from ash_server.store.connections import driver
 from ash_server.store.connections.cluster import DISTRIBUTED, ON_COORDINATOR
 from ash_server.store.connections.driver import Connection
@@ -51,7 +51,7 @@ RULES = {
     rf"(?!.*\bJOIN (?:{TABLES}) AS \1\b).*\) AS \1\b",
 }
 
-ONLY_WITHOUT_CITUS = {SQL.post_events}
+ONLY_WITHOUT_CITUS = {SQL.post_events, session_lists.SQL.list_folders, session_lists.SQL.list_projects}
 """Statements that are replaced by others in a distributed database."""
 
 STAND_INS = """
