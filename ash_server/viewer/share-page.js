@@ -2,7 +2,7 @@
 
 const INVALID = "This link is not valid, or no longer.";
 
-async function open() {
+async function exchangeSecret() {
   const secret = location.hash.slice(1);
   if (!/^[A-Za-z0-9]{43}$/.test(secret)) return INVALID;
   const headers = { "Content-Type": "application/json" };
@@ -14,5 +14,8 @@ async function open() {
   return "Opening the link…";
 }
 
-const text = await open().catch(() => "The server does not answer. Reload the page to try again.");
-/** @type {HTMLElement} */ (document.querySelector("[role=status]")).textContent = text;
+exchangeSecret()
+  .catch(() => "The server does not answer. Reload the page to try again.")
+  .then((text) => {
+    /** @type {HTMLElement} */ (document.querySelector("[role=status]")).textContent = text;
+  });
