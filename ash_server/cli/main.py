@@ -19,7 +19,7 @@ except ModuleNotFoundError as error:  # installed without the extra `server`
 _INTERRUPTED = 128 + signal.SIGINT
 
 COMMANDS = {
-    "archive": ("labels.archive", "Leave sessions out of lists."),
+    "archive": ("labels.archive", "Leave sessions out of lists; searches still find them."),
     "backup": ("backup", "Write the whole store to a file."),
     "blame": ("blame.command", "Find the sessions that wrote the lines of a file or of a commit."),
     "budget": ("budget", "Set, list and delete budgets."),
@@ -44,7 +44,7 @@ COMMANDS = {
     "keys": ("keys", "Create, list and revoke the keys of the server."),
     "mcp": ("mcp", "Serve tools for agents to search and read the sessions."),
     "messages": ("messages", "Show the messages of a session as typed content."),
-    "note": ("labels.note", "Set or print the note of a session."),
+    "note": ("labels.note", "Set the note of a session, in Markdown, or print it."),
     "open": ("open", "Open a session in the browser, or the list of all sessions."),
     "openapi": ("openapi", "Print the OpenAPI document of the API."),
     "parse": ("parse", "Read a file as typed content, without a database."),
@@ -55,18 +55,21 @@ COMMANDS = {
         "reindex.command",
         "Read stored messages again with this version, and update the results.",
     ),
-    "rename": ("labels.rename", "Give a session another title."),
+    "rename": ("labels.rename", "Give a session another title, which imports keep."),
     "replay": ("replay", "Write the lines of a recorded stream at their original speed."),
     "restore": ("restore", "Fill an empty store from a backup."),
     "resume": ("resume", "Continue a session in the agent that wrote it."),
-    "scan": ("scan", "List the secrets in sessions by kind and place, without their values."),
+    "scan": ("scan", "List tokens, keys and passwords in sessions by kind and place, never their values."),
     "search": ("search", "Search the titles and texts of all sessions, newest results first."),
     "serve": ("serve", "Start the server."),
     "sessions": ("sessions", "List sessions, newest activity first."),
-    "share": ("share", "Create, list and revoke links that show a session without a key."),
+    "share": (
+        "share",
+        "Print a link that shows a session without a key, up to its present end and redacted.",
+    ),
     "star": ("labels.star", "Mark sessions with a star."),
     "statusline": ("statusline.command", "Print the costs of a session, for the status line of Claude Code."),
-    "tag": ("labels.tag", "Add, remove or print the tags of a session."),
+    "tag": ("labels.tag", "Add or remove tags of a session, or print its tags."),
     "tail": ("tail", "Follow a session, until Ctrl-C."),
     "usage": ("usage.command", "Show tokens and costs by day, or by one or two other dimensions."),
 }

@@ -11,9 +11,9 @@ from ash_server.cli.labels.change import change_labels, some_sessions_argument
 @click.option("--remove", "removes", is_flag=True, help="Take the sessions out of the archive.")
 @changes_store
 def command(sessions: tuple[str, ...], *, store: StoreToChange, removes: bool) -> None:
-    """Archive sessions, with the sessions of their subagents: lists leave them out, searches find them.
+    """Leave sessions out of lists; searches still find them.
 
-    SESSION is an id or its first characters, or a name (external id).
+    SESSION is an id or its first characters, or a name (external id). The sessions of its subagents are archived, too.
 
     \b
     ash archive 0d5c0a1e

@@ -490,7 +490,9 @@ async def test_keys_have_the_named_scopes(ash: Ash, store: Store) -> None:
         ["one", "default", "read,write", ids[0]],
         ["two", "default", "delete,read", ids[1]],
     ]
-    assert "it is a list of read, write, delete, admin, separated by commas" in " ".join(unknown.err.split())
+    assert "it is a list of read, write, delete, share, admin, separated by commas" in " ".join(
+        unknown.err.split()
+    )
     assert audit[-1].split()[2:] == ["default", "none", "sign_in.refused", "(2", "times)", "192.0.2.7"]
 
 
