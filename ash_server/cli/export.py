@@ -85,7 +85,7 @@ async def _export_one(store: ReadStore, reference: str, target: Path | None, exp
 async def _export_all(store: ReadStore, folder: Path, export: _Export) -> int:
     """Write each session to a file named after its id, and return their number."""
     count = 0
-    async for session in store.sessions(limit=_SESSIONS_PAGE):
+    async for session in store.sessions(limit=_SESSIONS_PAGE, archived="include"):
         await _write(store, session.id, folder / f"{session.id}{export.suffix}", export)
         count += 1
     return count

@@ -107,6 +107,7 @@ def store(server_url: str, template: str, tmp_path_factory: pytest.TempPathFacto
         assert store.run("import", birds, "--as", "birds").code == 0
         assert store.run("import", untitled, "--as", "untitled").code == 0
         assert store.run("import", str(SAMPLES / "bread-timer.jsonl"), "--as", "bread").code == 0
+        assert store.run("archive", "untitled").code == 0
         assert store.run("budget", "set", "50/month").code == 0
         yield store
 
@@ -189,13 +190,14 @@ def test_options_take_precedence_over_the_environment(store: Store, command: str
 
 @pytest.mark.parametrize("form", ["jsonl", "events", "atif"])
 def test_exported_files_of_a_server_and_its_store_are_equal(store: Store, tmp_path: Path, form: str) -> None:
-    """A trajectory has its images next to it in both."""
+    """All sessions, with archived ones. A trajectory has its images next to it in both."""
     target = ("export", "--all", "--format", form, "-o")
     local = store.run(*target, str(tmp_path / "local"))
     remote = store.run(*target, str(tmp_path / "remote"), "--url", store.url)
 
     assert (local.code, remote.code) == (0, 0), remote.err
-    assert contents(tmp_path / "local") == contents(tmp_path / "remote") != {}
+    assert local.out.replace("local", "remote") == remote.out == f"3 sessions in {tmp_path / 'remote'}\n"
+    assert contents(tmp_path / "local") == contents(tmp_path / "remote")
     assert any(path.suffix == ".png" for path in contents(tmp_path / "remote")) == (form == "atif")
 
 
