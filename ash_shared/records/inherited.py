@@ -1,13 +1,14 @@
 """The records at the beginning of a transcript that it inherited from another session.
 
 Transcripts of Codex number them. In a transcript that Ash wrote to continue a session in another agent, the first
-record names that session, and another one follows the last inherited message.
+record names that session, and another one follows the last inherited message; in one for OpenCode, the first record
+states the ordinal of the first own record instead.
 """
 
 from typing import Any
 
 from ash_shared.model.message import RecordHeader
-from ash_shared.records.json_fields import text_at
+from ash_shared.records.json_fields import count_at, text_at
 
 _OWN = 1
 """The ordinal of the record after the messages that Ash wrote. These have none."""
@@ -20,7 +21,8 @@ def with_continuation(header: RecordHeader, mark: Any) -> RecordHeader:
         return header
     if mark.get("end") is True:
         return header._replace(ordinal=_OWN)
-    return header._replace(own_ordinal=_OWN, continues=origin)
+    own = count_at(mark, "ownOrdinal")
+    return header._replace(own_ordinal=_OWN if own is None else own, continues=origin)
 
 
 def next_own_ordinal(own_ordinal: int | None, header: RecordHeader, *, is_first: bool) -> int | None:

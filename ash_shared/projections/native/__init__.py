@@ -11,12 +11,14 @@ from ash_shared.projections._conversation import Item
 from ash_shared.projections.native.carried import Carried, carry
 from ash_shared.projections.native.claude import to_claude
 from ash_shared.projections.native.codex import to_codex
+from ash_shared.projections.native.opencode import to_opencode
 from ash_shared.projections.native.pi import to_pi
 from ash_shared.projections.native.transcript import NativeSession, NewTranscript
 
 WRITERS: Mapping[str, Callable[[list[Item], NewTranscript], NativeSession]] = {
     "claude": to_claude,
     "codex": to_codex,
+    "opencode": to_opencode,
     "pi": to_pi,
 }
 """By the source of the written session."""

@@ -47,7 +47,7 @@ def _entries(items: list[Item], session: NewTranscript) -> Iterator[dict[str, An
         "cwd": session.folder,
         MARK: session.start_mark,
     }
-    bodies = [
+    bodies: list[dict[str, Any]] = [
         *({"type": "message", "message": message} for item in items for message in _messages(item)),
         {"type": "custom", "customType": "ash-continued", "data": {MARK: session.end_mark}},
         *([] if session.title is None else [{"type": "session_info", "name": session.title}]),

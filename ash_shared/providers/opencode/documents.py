@@ -24,6 +24,7 @@ from ash_shared.records.contract import (
     WireType,
     control_record,
 )
+from ash_shared.records.inherited import with_continuation
 from ash_shared.records.json_fields import (
     cost_at,
     count_at,
@@ -141,7 +142,7 @@ def header(document: Record) -> RecordHeader:
     part = fields.get("part")
     is_session = "projectID" in fields
     parent = text_at(fields, "parentID") if is_session else None
-    return RecordHeader(
+    found = RecordHeader(
         uuid=text_at(part, "id") or text_at(fields, "id"),
         timestamp=to_milliseconds(fields.get("timestamp")) or created_at(fields),
         session_id=text_at(fields, "id" if is_session else "sessionID"),
@@ -154,6 +155,7 @@ def header(document: Record) -> RecordHeader:
         folder=text_at(fields, "directory") if is_session else text_at(fields, "path", "cwd"),
         root=_root(fields),
     )
+    return with_continuation(found, value_at(fields, "metadata", "ash") if is_session else None)
 
 
 def _root(message: Record) -> str | None:

@@ -4,6 +4,7 @@ Source: the tables of OpenCode 1.18.34, and files. Some columns contain JSON, wh
 another line with the same table and key, and supersedes the earlier one.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from ash_shared.model.message import Identity, RecordHeader
 from ash_shared.providers.opencode import bus, documents, session_messages
 from ash_shared.providers.opencode.documents import PartContext
 from ash_shared.records.contract import ParsedRecord, Part, Record, WireType, control_record
+from ash_shared.records.inherited import with_continuation
 from ash_shared.records.json_fields import decode_arguments, latest_time, text_at, to_milliseconds, value_at
 from ash_shared.records.steps import Step
 
@@ -237,12 +239,24 @@ def header(row: Record) -> RecordHeader:
     document = _conversation_document(row)
     known = documents.header(document) if document is not None else RecordHeader()
     key, times = row["key"], _row_times(row)
-    return known._replace(
+    mark = value_at(_json(columns, "metadata"), "ash") if row["table"] == "session" else None
+    found = known._replace(
         uuid=key if isinstance(key, str) else None,
         timestamp=known.timestamp or (to_milliseconds(times[0]) if times else None),
         session_id=text_at(columns, "id" if row["table"] == "session" else "session_id"),
         last_timestamp=latest_time([known.last_timestamp, *times]),
+        ordinal=_ordinal(key),
     )
+    return with_continuation(found, mark)
+
+
+def _ordinal(key: Any) -> int | None:
+    """Return the time in the id of a message or of a part, by which OpenCode sorts them."""
+    match = _SORTED_ID.match(key) if isinstance(key, str) else None
+    return int(match[1], 16) if match else None
+
+
+_SORTED_ID = re.compile(r"(?:msg|prt)_([0-9a-f]{12})")
 
 
 def _row_times(row: Record) -> list[Any]:

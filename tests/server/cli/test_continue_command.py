@@ -38,8 +38,8 @@ def home(ash: Ash, tmp_path: Path) -> Path:
     )
     (tmp_path / "knot.jsonl").write_text("\n".join(lines))
     assert ash("import", "knot.jsonl", "--as", "knot").code == 0
-    for name in (".claude", ".codex"):
-        (tmp_path / "home" / name).mkdir()
+    for name in (".claude", ".codex", ".pi/agent"):
+        (tmp_path / "home" / name).mkdir(parents=True)
     return tmp_path / "home"
 
 
@@ -94,7 +94,7 @@ def test_goes_on_from_a_turn(ash: Ash, home: Path) -> None:
     assert ("A reef knot." in text, "It holds." in text) == (True, False)
 
 
-@pytest.mark.parametrize("agent", ["claude", "codex"])
+@pytest.mark.parametrize("agent", ["claude", "codex", "pi"])
 def test_copied_turns_count_once(ash: Ash, home: Path, agent: str) -> None:
     """An imported continuation names its origin, and states which messages are not its own."""
     path = continued(ash, home, "--in", agent)
@@ -108,7 +108,25 @@ def test_copied_turns_count_once(ash: Ash, home: Path, agent: str) -> None:
     own = path.read_text().splitlines()[copied:]
     assert (session["parentId"], session["source"]) == (origin["id"], agent)
     assert "copyOf" not in session
-    assert [json.loads(each)["type"] for each in own] in (["ash-continued", "ai-title"], ["ash_continued"])
+    assert [json.loads(each)["type"] for each in own] == OWN_RECORDS[agent]
+
+
+OWN_RECORDS = {
+    "claude": ["ash-continued", "ai-title"],
+    "codex": ["ash_continued"],
+    "pi": ["custom", "session_info"],
+}
+"""The records after the copied messages."""
+
+
+def test_writes_a_document_for_opencode(ash: Ash, home: Path, tmp_path: Path) -> None:
+    out = ash("continue", "knot", "--in", "opencode").out
+    [path] = tmp_path.glob("ses_*.json")
+
+    steps = (f"cd {tmp_path / 'site'}", f"opencode import {path}", f"opencode --session {path.stem}")
+    assert out.splitlines()[-1] == " && ".join(steps)
+    assert json.loads(path.read_text())["info"]["id"] == path.stem
+    assert files(home) == []
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from ash_shared.parsing.parsed_text import parse_raw
 from ash_shared.projections._conversation import ConversationCall, Item, UserMessage
 from ash_shared.projections._request_content import arguments_of, result_blocks, text_of
 from ash_shared.projections.native import WRITERS, Carried, NewTranscript, carry
+from ash_shared.records.inherited import InheritedRecords
 from tests.shared.conftest import sample_folders
 
 ORIGIN = UUID("9e8d7c6b-5a49-4838-a271-605f4e3d2c1b")
@@ -36,11 +37,13 @@ def written(agent: str, carried: Carried, folder: Path) -> list[dict[str, Any]]:
 
 
 def lines(items: Iterable[Item]) -> list[tuple[str, ...]]:
-    """Return prompts, answers, calls and results in order. Some agents keep no name of a file."""
+    """Return prompts, answers, calls and results in order. Some agents keep no name of a file, and no border between
+    prompts or between a text and an image."""
     shown = list[tuple[str, ...]]()
     for item in items:
         if isinstance(item, UserMessage):
-            shown.append(("prompt", text_of(item.blocks)))
+            before = shown.pop()[1:] if shown and shown[-1][0] == "prompt" else ()
+            shown.append(("prompt", "\n\n".join([*before, text_of(item.blocks)])))
             continue
         shown += [("answer", text_of([block])) for block in item.blocks]
         shown += [("call", call.id, call.name, arguments_of(call.args)) for call in item.calls]
@@ -52,7 +55,9 @@ _FILE = re.compile(r"\[file: [^\]]*\]")
 
 
 def result_of(call: ConversationCall) -> str:
-    return text_of(result_blocks(call.result or {"result": None}))
+    """Return the text of a result, with images at the end."""
+    blocks = result_blocks(call.result or {"result": None})
+    return text_of(sorted(blocks, key=lambda block: block["type"] == "image"))
 
 
 def event(type: str, turn: int = 1, /, **payload: Any) -> dict[str, Any]:
@@ -154,6 +159,38 @@ def test_marks_the_written_part_as_inherited(agent: str, tmp_path: Path) -> None
 
     assert (header.continues, header.folder, header.session_id) == (str(ORIGIN), "/srv/site", native.id)
     assert summary.turns == 0
+
+
+def test_rows_of_an_imported_document_are_inherited() -> None:
+    """OpenCode stores the document as rows, and adds its own with later ids."""
+    document = json.loads(WRITERS["opencode"](carry(LOG).items, SESSION).text)
+    info, messages = document["info"], document["messages"]
+    place = {"project_id": "global", "directory": "/srv/site", "title": "Heron", "slug": "a", "version": "1"}
+    metadata = {"metadata": json.dumps(info["metadata"])}
+    records = [("session", info["id"], {"id": info["id"], **place, **metadata, **TIMES})]
+    for message in messages:
+        own_id = message["info"]["id"]
+        names = {"session_id": info["id"], **TIMES, "data": json.dumps(message["info"])}
+        records.append(("message", own_id, {"id": own_id, **names}))
+        records += [
+            ("part", part["id"], {"id": part["id"], "message_id": own_id, **names, "data": json.dumps(part)})
+            for part in message["parts"]
+        ]
+    first = {"session_id": info["id"], **TIMES, "data": json.dumps({"role": "user", "time": {"created": 1}})}
+    later = ("message", LATER_ID, {"id": LATER_ID, **first})
+
+    texts = [
+        json.dumps({"table": table, "key": key, "columns": columns})
+        for table, key, columns in [*records, later]
+    ]
+    inherited = InheritedRecords()
+    own = [inherited.follow(parse_raw(text, "opencode").header()) for text in texts]
+
+    assert own == [True, *[False] * (len(records) - 1), True]
+
+
+TIMES = {"time_created": 1, "time_updated": 1}
+LATER_ID = "msg_2219ffffffff0123456789abcd"
 
 
 @pytest.mark.parametrize("agent", WRITERS)
