@@ -71,6 +71,7 @@ class LineOutput:
         "events",
         "has_local_ids",
         "header",
+        "last_answer",
         "line",
         "parent_call",
         "resendable",
@@ -84,6 +85,8 @@ class LineOutput:
     def __init__(self, state: State, close_open: "Callable[[LineOutput], None]") -> None:
         """`close_open` ends all open slots and releases held copies; the end of a turn calls it."""
         self.state, self.close_open = state, close_open
+        self.last_answer: AnswerUsage | None = None
+        """The last usage of an answer that a line has counted."""
         self.start_line(EMPTY_LINE, Context("", str, int))
 
     def start_line(self, line: Line, context: Context) -> None:

@@ -215,6 +215,22 @@ def add_value(
         settles_turn,
     )
     output.answers.append(value)
+    output.last_answer = value
+
+
+def is_last_answer(output: LineOutput, turn: Turn, part: Part, key: str, agent: str) -> bool:
+    """True if the last value is of this answer, and its facts are still the same."""
+    last, state = output.last_answer, output.state
+    return (
+        last is not None
+        and last.turn == state.turns
+        and last.time is not None
+        and last.key == _digest_in_turn(state.turns, key)
+        and (last.model or "") == _model_of(output, part)
+        and (last.agent_id or "") == agent
+        and (last.folder or "", last.branch or "") == (state.folder, state.branch)
+        and last.cause == turn.cause
+    )
 
 
 def _key_in_session(state: State, answer: CountedAnswer) -> str:

@@ -125,6 +125,8 @@ def count_part(output: LineOutput, part: Part) -> None:
     if turn is None or (usage is None and part.cost is None):
         return
     key, agent = _answer_key(part), ""
+    if usage is not None and _is_repeated(output, turn, part, key, usage):
+        return
     earlier = _usage_so_far(turn, key)
     if part.cost is not None:
         _add_cost(turn, key, part.cost)
@@ -138,6 +140,19 @@ def count_part(output: LineOutput, part: Part) -> None:
     before = answer.counts if stated == earlier else answers.counts_of(earlier)
     for each in answers.split_by_model(answer, part):
         answers.state_answer(output, turn, each, before)
+
+
+def _is_repeated(output: LineOutput, turn: Turn, part: Part, key: str, usage: Block) -> bool:
+    """True if this would count the last answer with the same values again: most have a line for each block."""
+    return (
+        bool(key)
+        and part.cost is None
+        and not part.usage_by_model
+        and len(turn.usage_by_answer) <= MAX_USAGES
+        and next(reversed(turn.usage_by_answer), None) == key
+        and turn.usage_by_answer[key] == usage
+        and answers.is_last_answer(output, turn, part, key, _agent_of(part))
+    )
 
 
 def _cost_so_far(turn: Turn, key: str, stated: float | None) -> float | None:
