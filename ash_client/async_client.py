@@ -96,7 +96,7 @@ class AsyncAshClient:
         return await self.send(requests.get_resume(session))
 
     async def get_changes(self, session: SessionId, **query: Unpack[ChangesQuery]) -> SessionChanges:
-        """Return the files that the session changed, of one turn or at one path if they are stated."""
+        """Return the changed files; `turn` and `path` select some."""
         return await self.send(requests.get_changes(session, **query))
 
     async def create_session(self, **fields: Unpack[NewSessionFields]) -> Session:

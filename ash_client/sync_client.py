@@ -95,7 +95,7 @@ class AshClient:
         return self.send(requests.get_resume(session))
 
     def get_changes(self, session: SessionId, **query: Unpack[ChangesQuery]) -> SessionChanges:
-        """Return the files that the session changed, of one turn or at one path if they are stated."""
+        """Return the changed files; `turn` and `path` select some."""
         return self.send(requests.get_changes(session, **query))
 
     def create_session(self, **fields: Unpack[NewSessionFields]) -> Session:

@@ -1,4 +1,4 @@
-"""Share links: what they show, and the attacks that must fail."""
+"""Share links: their page, and the attacks that must fail."""
 
 import json
 from collections.abc import AsyncIterator
@@ -43,7 +43,7 @@ class Shared(NamedTuple):
         return (await self.client.delete(path, headers=bearer(self.keys[key]))).status_code
 
     async def exchange(self, path: str) -> Response:
-        """Do what the page of a link does with its fragment."""
+        """Exchange the fragment, as the page of a link does."""
         address, _, secret = path.partition("#")
         return await self.client.post(address, json={"secret": secret})
 
@@ -85,7 +85,7 @@ async def shared(store: Store) -> AsyncIterator[Shared]:
         yield result
 
 
-# --- What a link shows
+# --- The page of a link
 
 
 async def test_link_shows_the_session_up_to_its_end(shared: Shared) -> None:
