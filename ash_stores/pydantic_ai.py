@@ -104,7 +104,7 @@ class AshConversationStore(ConversationStore):
         scopes = {each for each in (scope, self._scope) if each is not None}
         records = [
             record
-            async for session in conversations.client.sessions(source=SOURCE, limit=1000)
+            async for session in conversations.client.sessions(source=SOURCE, archived="include", limit=1000)
             if (record := await conversations.read_session(session)) is not None and scopes <= {record.scope}
         ]
         return sorted(records, key=lambda record: record.updated_at, reverse=True)[:limit]
@@ -280,7 +280,7 @@ class _Conversations:
         line = None if known is None else await _read_line(self.client, known, entry_id)
         if known is not None and line is not None:
             return known, line
-        async for session in self.client.sessions(source=SOURCE, limit=1000):
+        async for session in self.client.sessions(source=SOURCE, archived="include", limit=1000):
             line = await _read_line(self.client, session.id, entry_id)
             if line is not None:
                 self._remember([entry_id], session.id)

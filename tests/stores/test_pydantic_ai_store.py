@@ -377,6 +377,17 @@ async def test_stores_large_messages_and_records(mode: str, server: str, store: 
     assert read.deferred_tool_requests == record.deferred_tool_requests == requests
 
 
+async def test_archived_conversations_are_listed_and_found(store: Store) -> None:
+    """Labels are for people: a program finds what it has stored."""
+    [entry] = await AshConversationStore(store).save(Conversation(conversation_id="a", messages=[ask("a")]))
+    [session] = [each async for each in store.sessions.list_all()]
+    await store.sessions.update_labels(session.id, archived=True)
+    reader = AshConversationStore(store)
+
+    assert [each.conversation_id for each in await reader.list_conversations()] == ["a"]
+    assert plain(await reader.read_entry(entry.id)) == plain(entry)
+
+
 async def test_scope_of_the_store(store: Store) -> None:
     everyone = AshConversationStore(store)
     ada, bob = AshConversationStore(store, scope="ada"), AshConversationStore(store, scope="bob")

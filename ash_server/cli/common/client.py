@@ -60,7 +60,8 @@ def find_by_id_prefix(server: AshClient, reference: str) -> Session | None:
     digits = _digits(reference)
     if not re.fullmatch("[0-9a-f]{1,32}", digits):
         return None
-    matches = [each for each in server.sessions(limit=_SESSIONS_PAGE) if each.id.hex.startswith(digits)]
+    sessions = server.sessions(archived="include", limit=_SESSIONS_PAGE)
+    matches = [each for each in sessions if each.id.hex.startswith(digits)]
     return _single(reference, matches)
 
 

@@ -17,6 +17,7 @@ from uuid import UUID
 
 import pytest
 
+from ash_client import AshClient
 from ash_server.cli.ingest import line_queue
 from ash_server.cli.ingest.line_queue import LineQueue
 from ash_server.store.sessions import session_id_for
@@ -216,8 +217,11 @@ def test_prompt_option_begins_a_turn(server: str, home: Path) -> None:
 
 
 def test_continues_an_existing_session(server: str, home: Path) -> None:
+    """Also one that a person has archived."""
     session = session_id_for("claude", "first")
     run(server, home, USER + b"\n", "--session", "first")
+    with AshClient(server) as client:
+        client.update_labels(session, archived=True)
 
     for reference in (str(session), str(session)[:8], str(session)[:13].upper()):
         again = run(server, home, USER + b"\n", "--session", reference)
