@@ -83,6 +83,8 @@ def command(  # noqa: PLR0913  # one argument per option
     """
     stored, events = store.read(lambda store: _read(store, session, redacts=redacts))
     carried = carry(events, turns=turn)
+    if turn is not None and turn > carried.turns:
+        raise click.UsageError(f"The session has {counted(carried.turns, 'turn')}.")
     if not carried.items:
         raise NotContinued("there are no messages to carry")
     title = redact_name(stored.title) if redacts and stored.title else stored.title
@@ -108,14 +110,15 @@ async def _read(store: ReadStore, reference: str, *, redacts: bool) -> tuple[Ses
 
 
 def _folder(session: Session, named: str | None) -> str:
-    """Return the folder where the agent will work. Raises NotContinued."""
-    folder = named or session.folder
-    if folder is None:
+    """Return the folder where the agent will work, as the agent itself will name it. Raises NotContinued."""
+    stated = named or session.folder
+    if stated is None:
         raise NotContinued("no record states the folder of the session; name one with --folder")
+    if not Path(stated).is_dir():
+        raise NotContinued(f"there is no folder {stated} on this machine; name another one with --folder")
+    folder = str(Path(stated).resolve())
     if not is_plain(folder):
         raise NotContinued("the name of the folder contains control or bidirectional characters")
-    if not Path(folder).is_dir():
-        raise NotContinued(f"there is no folder {folder} on this machine; name another one with --folder")
     return folder
 
 

@@ -6,7 +6,6 @@ and events of subagents, which only their calls return. So a text that a tool re
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from itertools import islice
 from typing import NamedTuple
 
 from ash_shared.model.blocks import text_block
@@ -34,11 +33,15 @@ class Carried(NamedTuple):
     """Begins with a message of the user. Every call has a result."""
     left_out: Mapping[str, int]
     """What was left out, with its number."""
+    turns: int
+    """The number of turns in the session. Those of subagents are not counted."""
 
 
 def carry(events: Events, *, turns: int | None = None) -> Carried:
     """Return the first turns of a session; by default, all of it."""
-    log = _first_turns(standing(wire_events(events)), turns)
+    whole = standing(wire_events(events))
+    starts = [place for place, event in enumerate(whole) if event["type"] == "turn_start" and is_main(event)]
+    log = whole if turns is None or turns >= len(starts) else whole[: starts[turns]]
     kept = [event for event in log if _reason(event) is None]
     left_out = Counter(reason for event in log if (reason := _reason(event)) is not None)
     items = conversation(kept, keep_calls=True)
@@ -49,19 +52,11 @@ def carry(events: Events, *, turns: int | None = None) -> Carried:
         call.result = {"result": NO_RESULT}
     if unanswered:
         left_out["calls without a result, which get one that says so"] = len(unanswered)
-    return Carried(items, dict(left_out))
+    return Carried(items, dict(left_out), len(starts))
 
 
 def calls_of(items: list[Item]) -> list[ConversationCall]:
     return [call for item in items if isinstance(item, Answer) for call in item.calls]
-
-
-def _first_turns(log: list[WireEvent], turns: int | None) -> list[WireEvent]:
-    """Cut a log before the turn after these ones. Turns of subagents are not counted."""
-    if turns is None:
-        return log
-    starts = (place for place, event in enumerate(log) if event["type"] == "turn_start" and is_main(event))
-    return log[: next(islice(starts, turns, None), len(log))]
 
 
 def _reason(event: WireEvent) -> str | None:

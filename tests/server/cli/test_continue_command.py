@@ -129,6 +129,21 @@ def test_writes_a_document_for_opencode(ash: Ash, home: Path, tmp_path: Path) ->
     assert files(home) == []
 
 
+def test_turn_after_the_last_one(ash: Ash, home: Path) -> None:
+    ran = ash("continue", "knot", "--in", "claude", "--from", "3")
+
+    assert (ran.code, ran.err) == (2, "ash: The session has 2 turns (see `ash continue --help`)\n")
+
+
+def test_names_the_folder_as_the_agent_does(ash: Ash, home: Path, tmp_path: Path) -> None:
+    """An agent sees the folder behind a link."""
+    (tmp_path / "site").rename(tmp_path / "moved")
+    (tmp_path / "site").symlink_to(tmp_path / "moved")
+    path = continued(ash, home, "--in", "pi")
+
+    assert json.loads(path.read_text().splitlines()[0])["cwd"] == str(tmp_path / "moved")
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [

@@ -121,6 +121,7 @@ def test_carries_what_was_said_and_done() -> None:
 
 def test_carries_the_first_turns() -> None:
     assert lines(carry(LOG, turns=1).items) == FIRST_TURN
+    assert carry(LOG).turns == 2
     assert lines(carry(LOG, turns=2).items) == lines(carry(LOG, turns=9).items) == FIRST_TURN + SECOND_TURN
 
 
