@@ -20,7 +20,13 @@ _MAX_CUT = 200
 longer ones are cut."""
 
 _ELLIPSIS = "\u2026"
-_CUT_TEXT = re.compile(r'"(?:title|prompt|lastText|rawType|clientVersion|cliVersion)"\s{0,8}:\s{0,8}"')
+_CUT_LENGTHS = {
+    **dict.fromkeys(("title", "prompt", "lastText", "rawType", "clientVersion", "cliVersion"), _MAX_CUT),
+    "models": 100,
+    "project": 1000,
+}
+"""Maximum lengths of the texts in fields, or lists of texts, that are cut."""
+_CUT_TEXT = re.compile(rf'"({"|".join(_CUT_LENGTHS)})"\s{{0,8}}:\s{{0,8}}(?:\[\s{{0,8}})?"')
 _LAST_WORD = re.compile(r"[!-~]{1,200}\u2026?\Z")
 _QUOTE_OR_ESCAPE = re.compile(r'\\.|"', re.DOTALL)
 _NEXT_ITEM = re.compile(r'"[\s,]{1,100}+"')
@@ -136,8 +142,14 @@ def _end_of_string(document: str, start: int, end: int) -> int:
 def _cut_names(document: str) -> Iterator[Secret]:
     """Yield the last words of texts that may have been cut."""
     for member in _CUT_TEXT.finditer(document):
-        end = _end_of_string(document, member.end(), min(len(document), member.end() + 6 * _MAX_CUT))
-        name = unescape(document[member.end() : end]) or Unescaped(document[member.end() : end])
-        last = _LAST_WORD.search(name.text) if len(name.text) == _MAX_CUT else None
-        if last:
-            yield Secret(member.end() + name.place_of(last.start()), end, "")
+        length = _CUT_LENGTHS[member[1]]
+        start: int | None = member.end()
+        while start is not None:
+            end = _end_of_string(document, start, min(len(document), start + 6 * length))
+            name = unescape(document[start:end]) or Unescaped(document[start:end])
+            last = _LAST_WORD.search(name.text) if len(name.text) == length else None
+            if last:
+                yield Secret(start + name.place_of(last.start()), end, "")
+            following = _NEXT_ITEM.match(document, end)
+            is_in_list = following is not None and not _is_key(document, following.end())
+            start = following.end() if following is not None and is_in_list else None
