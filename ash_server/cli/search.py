@@ -21,6 +21,7 @@ from ash_server.cli.common.output.terminal import (
     warn,
 )
 from ash_server.cli.common.read_store import ReadStore, StoreToRead, reads_store, session_named
+from ash_server.cli.sessions import OF_SESSIONS, first_page, print_sessions, session_options
 from ash_server.store.search.query import SearchScope
 from ash_shared.model.message import Role
 from ash_shared.model.pages import SearchPage, SearchResult
@@ -31,7 +32,7 @@ _DEFAULT_PER_SESSION = 3
 
 
 @click.command("search")
-@click.argument("words", nargs=-1, required=True)
+@click.argument("words", nargs=-1)
 @click.option(
     "--in",
     "place",
@@ -41,9 +42,7 @@ _DEFAULT_PER_SESSION = 3
     help="said: texts of the user and the assistant. conversation: also thinking and tool calls. "
     "results: tool results and all other texts. everything: all of it.",
 )
-@click.option(
-    "--source", metavar="NAME", help="Only sessions in this format or by this agent, for example claude."
-)
+@session_options
 @click.option("--session", callback=reject_empty, help="Only this session.")
 @click.option("--role", type=click.Choice(get_args(Role)), help="Only texts with this role.")
 @click.option(
@@ -76,12 +75,25 @@ def command(
     ash search summer time
     ash search '"summer time" -winter' --in everything
     ash search README.md --session 363175b0
+    ash search heron --project . --tool Bash
+
+    With --edited, --tool, --project or --person, words may be left out: `ash search --edited README.md` lists sessions.
     """
+    if not words:
+        _list_sessions(store, filters, as_json=as_json)
+        return
     max_per_session = per_session or (None if session else _DEFAULT_PER_SESSION)
     matches = store.read(
         partial(_search, q=" ".join(words), session=session, per_session=max_per_session, **filters)
     )
     (_show_json if as_json else _show_view)(matches)
+
+
+def _list_sessions(store: StoreToRead, filters: Mapping[str, Any], *, as_json: bool) -> None:
+    given = {name: filters[name] for name in (*OF_SESSIONS, "after", "limit") if filters.get(name)}
+    if not given.keys() & set(OF_SESSIONS):
+        raise click.UsageError(f"Missing words, or one of --{', --'.join(OF_SESSIONS)}.")
+    store.read(partial(print_sessions, as_json=as_json, **given))
 
 
 class _Matches(NamedTuple):
@@ -107,9 +119,8 @@ async def _find_named(
     name = q.replace('"', "").strip()
     if not name or any(query.get(each) for each in ("after", "role", "session_id")):
         return []
-    named = await store.list_sessions(
-        q=name, source=query.get("source"), limit=query["limit"], archived="include"
-    )
+    of_sessions: Any = {name: query.get(name) for name in OF_SESSIONS}
+    named = await first_page(store, q=name, limit=query["limit"], archived="include", **of_sessions)
     with_results = {result.session_id for result in page.results}
     return [session for session in named.sessions if session.id not in with_results]
 

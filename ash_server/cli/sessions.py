@@ -1,12 +1,12 @@
 """`ash sessions`: list sessions."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 from pathlib import Path
 from textwrap import shorten
-from typing import NamedTuple, Unpack
+from typing import Any, NamedTuple, TypeVar, Unpack, get_args
 from uuid import UUID
 
 import rich_click as click
@@ -20,7 +20,10 @@ from ash_server.cli.common.output.terminal import print_next_page, stdout_consol
 from ash_server.cli.common.page_options import page_limit_option
 from ash_server.cli.common.read_store import ReadStore, StoreToRead, reads_store
 from ash_server.store import Store
-from ash_shared.model.session import Session, active_at, transcript_name
+from ash_server.store.session_lists import SessionSort
+from ash_shared.model.session import Session, SessionPage, active_at, transcript_name
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _MIN_ID_LENGTH = 8
 _MAX_TITLE_LENGTH = 80
@@ -56,15 +59,62 @@ def read_project(context: click.Context, parameter: click.Parameter, value: str 
     return str(Path(name).expanduser().resolve()) if is_path else name
 
 
+def read_projects(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> list[str]:
+    return [read_project(context, parameter, value) or "" for value in values]
+
+
+def _reject_any_empty(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> list[str]:
+    for value in values:
+        reject_empty(context, parameter, value)
+    return list(values)
+
+
+def several_option(name: str, metavar: str, help: str) -> Callable[[_Command], _Command]:
+    """Return an option that may be repeated."""
+    return click.option(
+        f"--{name}", metavar=metavar, multiple=True, callback=_reject_any_empty, help=f"{help} Repeatable."
+    )
+
+
+OF_SESSIONS = ("source", "project", "person", "tool", "edited")
+"""The options of `session_options`."""
+
+
+def session_options(command: _Command) -> _Command:
+    """Add the filters of `ash sessions` and `ash search`."""
+    for option in (
+        several_option("edited", "PATH", "Only sessions that changed this file, or files in this folder."),
+        several_option("tool", "NAME", "Only sessions that called this tool."),
+        several_option("person", "NAME", "Only sessions stored with the key of this name."),
+        click.option(
+            "--project",
+            metavar="FOLDER",
+            multiple=True,
+            callback=read_projects,
+            help="Only sessions in this folder, or in any folder with this name. Repeatable.",
+        ),
+        several_option("source", "NAME", "Only this format or agent, for example claude."),
+    ):
+        command = option(command)
+    return command
+
+
 @click.command("sessions")
+@session_options
+@several_option("branch", "NAME", "Only sessions on this Git branch.")
+@several_option("model", "NAME", "Only sessions with answers of this model.")
+@several_option("machine", "NAME", "Only sessions stored by this machine.")
+@several_option("tag", "TAG", "Only sessions with this tag.")
+@click.option("--starred", flag_value=True, default=None, help="Only sessions with a star.")
+@click.option("--archived", flag_value="only", default=None, help="Only archived sessions.")
 @click.option(
-    "--source", metavar="NAME", callback=reject_empty, help="Only this format or agent, for example claude."
-)
-@click.option(
-    "--project",
-    metavar="FOLDER",
-    callback=read_project,
-    help="Only sessions in this folder, or in any folder with this name.",
+    "--sort",
+    type=click.Choice(get_args(SessionSort)),
+    default="activity",
+    show_default=True,
+    help="The order: the latest, longest or largest first.",
 )
 @click.option(
     "--since",
@@ -88,11 +138,11 @@ def command(*, store: StoreToRead, as_json: bool, **filters: Unpack[SessionQuery
     ash sessions --project . --since 7d
     ash sessions --source codex --errors
     """
-    store.read(partial(_print_sessions, as_json=as_json, **filters))
+    store.read(partial(print_sessions, as_json=as_json, **filters))
 
 
-async def _print_sessions(store: ReadStore, *, as_json: bool, **filters: Unpack[SessionQuery]) -> None:
-    page = await store.list_sessions(**filters)
+async def print_sessions(store: ReadStore, *, as_json: bool, **filters: Unpack[SessionQuery]) -> None:
+    page = await first_page(store, **filters)
     if as_json:
         click.echo(visible_json(page.model_dump_json()))
         return
@@ -105,6 +155,15 @@ async def _print_sessions(store: ReadStore, *, as_json: bool, **filters: Unpack[
     else:
         warn(f"{store.url} has no sessions for this key; `ash push --discover` sends transcripts")
     print_next_page(page.next_after)
+
+
+async def first_page(store: ReadStore, **filters: Unpack[SessionQuery]) -> SessionPage:
+    """Return the first page with sessions: pages of several filters may be empty."""
+    page = await store.list_sessions(**filters)
+    while not page.sessions and page.next_after is not None:
+        filters["after"] = page.next_after
+        page = await store.list_sessions(**filters)
+    return page
 
 
 async def _without_sessions(store: Store) -> str:

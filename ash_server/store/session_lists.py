@@ -7,9 +7,10 @@ reads a limited number of the sessions found, so it may be short or empty althou
 import asyncio
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack, cast, get_args
 from uuid import UUID
 
@@ -17,6 +18,7 @@ import msgspec
 from psycopg import AsyncConnection
 
 from ash_server.errors import InvalidParameter
+from ash_server.prices import Prices
 from ash_server.redaction import redact
 from ash_server.redaction.session_filters import redacted_match, select_matching
 from ash_server.store import session_rows
@@ -24,17 +26,20 @@ from ash_server.store.connections.pool import is_distributed, one_transaction
 from ash_server.store.session_rows import fetch_sessions, find_sessions, get_sessions
 from ash_server.store.statements import Sql, statements
 from ash_server.store.text import check_text
-from ash_server.store.usage.groups import project_pattern
+from ash_server.store.usage.groups import UsageFilter, project_pattern, read_groups
+from ash_server.store.usage.priced_groups import read_priced
+from ash_server.store.usage.reports import default_prices
 from ash_shared.model.keywords import check_keywords
 from ash_shared.model.session import Session, SessionPage
 from ash_shared.model.usage.answers import Cause
+from ash_shared.projections.usage_report import auto_cost
 
 T = TypeVar("T")
 
 Several: TypeAlias = T | Sequence[T]
 """One value, or several of which one matches."""
 
-SessionSort = Literal["activity", "start", "duration", "errors"]
+SessionSort = Literal["activity", "start", "duration", "cost", "errors"]
 """The order of a list: the latest, longest or largest first."""
 
 Archived = Literal["exclude", "only", "include"]
@@ -141,11 +146,14 @@ _NAMES = ("reference", "external_id", "external_id_prefix", "parent_id", "provid
 """Filters that name sessions."""
 
 
-async def list_sessions(conn: AsyncConnection, **filters: Unpack[SessionFilter]) -> SessionPage:
+async def list_sessions(
+    conn: AsyncConnection, *, prices: Prices | None = None, **filters: Unpack[SessionFilter]
+) -> SessionPage:
     """Return a page of sessions; `next_after` is the cursor of the next page.
 
-    With several filters, a page may be short or empty although there is a next one. Raises InvalidParameter for a limit
-    outside 1 to 1,000, or an unknown cursor or one of another order.
+    With several filters, a page may be short or empty although there is a next one. The order by cost needs `prices`,
+    by default those of ASH_PRICES and the installed price list. Raises InvalidParameter for a limit outside 1 to 1,000,
+    or an unknown cursor or one of another order, and PricesError.
     """
     check_keywords("list_sessions", filters, SessionFilter)
     limit, sort = filters.get("limit", 100), filters.get("sort") or "activity"
@@ -154,9 +162,15 @@ async def list_sessions(conn: AsyncConnection, **filters: Unpack[SessionFilter])
     if sort not in get_args(SessionSort):
         raise InvalidParameter(f"sort is one of {', '.join(get_args(SessionSort))}")
     after = filters.get("after")
-    position = _read_cursor(after, sort) if after else _Position(_ORDERS[sort].first, UUID(int=2**128 - 1))
-    found = await find_conditions(conn, filters)
-    return SessionPage(sessions=[]) if found is None else await _read_page(conn, sort, position, limit, found)
+    position = _read_cursor(after, sort) if after else _Position(_FIRST_KEYS[sort], UUID(int=2**128 - 1))
+    conditions = await find_conditions(conn, filters)
+    if conditions is None:
+        return SessionPage(sessions=[])
+    if sort == "cost":
+        read = await _by_cost(conn, conditions, prices or await default_prices())
+    else:
+        read = partial(_read_places, conn, sort, conditions)
+    return await _read_page(conn, sort, position, limit, conditions, read)
 
 
 class Conditions(NamedTuple):
@@ -434,11 +448,22 @@ class _Order(NamedTuple):
 
 
 _TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?\+00:00"
-_ORDERS: Mapping[SessionSort, _Order] = {
+_ORDERS: Mapping[SessionSort, _Order] = {  # cost has none: it is computed
     "activity": _Order(SQL.activity, "timestamptz", "infinity", _TIME, SQL.keys),
     "start": _Order(SQL.start, "timestamptz", "infinity", _TIME, SQL.keys),
     "duration": _Order(SQL.duration, "interval", "178000000 years", r"-?\d{1,18}us", SQL.keys),
     "errors": _Order(Sql("errors"), "bigint", str(2**63 - 1), r"\d{1,18}", SQL.error_keys, "session_id"),
+}
+
+
+_COST = r"\d{1,30}"
+_FIRST_KEYS: Mapping[SessionSort, str] = {
+    **{sort: order.first for sort, order in _ORDERS.items()},
+    "cost": "9" * 30,
+}
+_KEY_PATTERNS: Mapping[SessionSort, str] = {
+    **{sort: order.pattern for sort, order in _ORDERS.items()},
+    "cost": _COST,
 }
 
 
@@ -463,18 +488,27 @@ def _all_of(names: frozenset[str]) -> Sql:
     return Sql(" AND ".join(f"({SQL[name]})" for name in sorted(names)) or "TRUE")
 
 
-async def _read_page(
-    conn: AsyncConnection, sort: SessionSort, position: _Position, limit: int, conditions: Conditions
+_Read: TypeAlias = Callable[[_Position, int], Awaitable[list[_Position]]]
+"""Returns the next places in the order of a list."""
+
+
+async def _read_page(  # of one function, whose parts need them
+    conn: AsyncConnection,
+    sort: SessionSort,
+    position: _Position,
+    limit: int,
+    conditions: Conditions,
+    read: _Read,
 ) -> SessionPage:
     if conditions.is_exact:
-        places = await _read_places(conn, sort, conditions, position, limit + 1)
+        places = await read(position, limit + 1)
         sessions = {each.id: each for each in await get_sessions(conn, [each.id for each in places[:limit]])}
         page = [sessions[each.id] for each in places[:limit] if each.id in sessions]
         return _to_page(page, sort, places[limit - 1] if len(places) > limit else None)
     found = list[tuple[_Position, Session]]()
     last: _Position | None = position
     for size in (_FIRST_READ, MAX_READ - _FIRST_READ):
-        places = await _read_places(conn, sort, conditions, cast(_Position, last), size)
+        places = await read(cast(_Position, last), size)
         found += await _check(conn, places, conditions)
         last = places[-1] if len(places) == size else None
         if len(found) > limit or last is None:
@@ -503,6 +537,35 @@ _ORDERED: Mapping[SessionSort, set[str]] = {
     "errors": {"not_archived", "with_errors"},
 }
 """Conditions that all or most sessions in the order of an index meet."""
+
+
+async def _by_cost(conn: AsyncConnection, conditions: Conditions, prices: Prices) -> _Read:
+    """Compute the costs of all sessions that the index finds: costs are not stored, because prices change."""
+    cursor = await conn.execute(
+        SQL.matching_ids.fill(conditions=_all_of(conditions.indexed)), conditions.params
+    )
+    ids = [id for (id,) in await cursor.fetchall()]
+    chosen = ids if len(ids) <= _MAX_CHOSEN else None
+    usage = UsageFilter(by=["session"], sessions=chosen)
+    items = await read_priced(partial(read_groups, conn), usage, prices) if ids else []
+    costs = dict.fromkeys(map(str, ids), 0)
+    for item in items:
+        session = item.values["session"]
+        if session in costs:
+            costs[session] += auto_cost(item) or 0
+    ranked = sorted(((costs[str(id)], id) for id in ids), reverse=True)
+
+    async def read(after: _Position, limit: int) -> list[_Position]:
+        start = bisect_right(
+            ranked, (-int(after.key), -after.id.int), key=lambda each: (-each[0], -each[1].int)
+        )
+        return [_Position(str(cost), id) for cost, id in ranked[start : start + limit]]
+
+    return read
+
+
+_MAX_CHOSEN = 20_000
+"""Sessions of which the usage is read by their ids; of more, that of all sessions is read."""
 
 
 async def _execute(conn: AsyncConnection, statement: Sql, params: Mapping[str, Any]) -> list[Any]:
@@ -546,11 +609,11 @@ def _read_cursor(cursor: str, sort: SessionSort) -> _Position:
         position = _Position(key, UUID(id))
     except ValueError:
         raise _not_a_cursor() from None
-    if order not in _ORDERS:
+    if order not in _KEY_PATTERNS:
         raise _not_a_cursor()
     if order != sort:
         raise InvalidParameter(f"after is the cursor of a list sorted by {order}, not by {sort}")
-    if not re.fullmatch(_ORDERS[sort].pattern, key, re.ASCII):
+    if not re.fullmatch(_KEY_PATTERNS[sort], key, re.ASCII):
         raise _not_a_cursor()
     return position
 

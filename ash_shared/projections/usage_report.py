@@ -211,7 +211,7 @@ def _plus(cost: int | None, other: int | None) -> int | None:
     return cost if other is None else (cost or 0) + other
 
 
-def _auto_cost(item: UsageItem) -> int | None:
+def auto_cost(item: UsageItem) -> int | None:
     """Return the reported cost of the answers that have one, and the computed cost of the others."""
     others = max(0, item.answers - item.reported_answers)
     if not others or item.computed_cost is None:
@@ -224,7 +224,7 @@ def _reported_cost(item: UsageItem) -> int | None:
 
 
 _COSTS: Mapping[CostMode, Callable[[UsageItem], int | None]] = {
-    "auto": _auto_cost,
+    "auto": auto_cost,
     "reported": _reported_cost,
     "computed": lambda item: item.computed_cost,
 }

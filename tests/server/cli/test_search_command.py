@@ -129,7 +129,11 @@ def test_pages(ash: Ash, birds: Path) -> None:
             1,
             "ash: no session matches 'egret'; `ash sessions` lists them",
         ),
-        ([], 2, "ash: Missing argument 'WORDS...' (see `ash search --help`)"),
+        (
+            [],
+            2,
+            "ash: Missing words, or one of --source, --project, --person, --tool, --edited (see `ash search --help`)",
+        ),
         (["heron", "--in", "all"], 2, None),
     ],
 )
