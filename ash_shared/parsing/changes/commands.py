@@ -8,8 +8,8 @@ def _words(text: str) -> frozenset[str]:
 
 
 _READERS = _words(
-    """[ basename cat cd column cut date df diff dirname du echo egrep env false fgrep file grep head hostname id jq
-    less ls md5sum nl printenv printf ps pwd readlink realpath rg sha256sum sleep sort stat tail test tr tree true type
+    """[ basename cat cd column cut date df diff dirname du echo egrep false fgrep file grep head hostname id jq
+    less ls md5sum nl printenv printf ps pwd readlink realpath rg sha256sum sleep sort stat tail test tr true type
     uname uniq wc which whoami"""
 )
 _GIT_READERS = _words(
@@ -18,14 +18,15 @@ _GIT_READERS = _words(
 _WRITING_OPTIONS = {
     "find": re.compile(r"\s-(?:delete|exec|execdir|ok|okdir|fprint|fprintf|fls)\b"),
     "sed": re.compile(r"\s(?:-[a-zA-Z]*i|--in-place)|/w\s"),
-    "sort": re.compile(r"\s(?:-o|--output)"),
+    "sort": re.compile(r"\s(?:-[a-zA-Z]*o|--output)"),
+    "tree": re.compile(r"\s-[a-zA-Z]*o"),
     "git": re.compile(r"\s--output\b"),
 }
 _QUOTED = re.compile(r"'[^']*'|\"[^\"`$]*\"")
-_HARMLESS_REDIRECTION = re.compile(r"\d*>&\d|&?\d*>>?\s*/dev/null|<<<")
+_HARMLESS_REDIRECTION = re.compile(r"\d{0,9}(?:>&\d|>>?\s*/dev/null)|&>>?\s*/dev/null|<<<")
 _SEPARATOR = re.compile(r"[;|&\n()`]|\$\(")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=\S*$")
-_KEYWORDS = _words("if then elif else fi while until do done ! { } time command")
+_KEYWORDS = _words("if then elif else fi while until do done ! { } time command env")
 
 
 def may_change_files(command: str) -> bool:

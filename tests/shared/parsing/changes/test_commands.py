@@ -16,6 +16,9 @@ READING = [
     "echo $(git rev-parse HEAD)",
     "if [ -f a ]; then cat a; fi",
     "/usr/bin/cat a",
+    "env",
+    "tree -a &>/dev/null",
+    "echo " + "1" * 1_000_000,  # hours in quadratic time
 ]
 CHANGING = [
     "rm a",
@@ -33,12 +36,15 @@ CHANGING = [
     "python -c 'print(1)'",
     "ls && npm install",
     "sort -o a a",
+    "sort -uo a a",
+    "env rm a",
+    "tree -o a",
     "echo `rm a`",
     "git",
 ]
 
 
-@pytest.mark.parametrize("command", READING)
+@pytest.mark.parametrize("command", READING, ids=lambda each: each[:40])
 def test_reading_commands(command: str) -> None:
     assert not may_change_files(command)
 
