@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -12,7 +13,7 @@ from ash_server.store.conversation.redacted_rows import redact_event
 from ash_server.store.log.events import StoredEvent, check_cursor, get_events
 from ash_server.store.session_rows import get_session
 from ash_shared.model.changes import SessionChanges
-from ash_shared.projections.changes import EVENT_TYPES, CallEdits, EditLog, to_session_changes
+from ash_shared.projections.changes import EVENT_TYPES, CallEdits, EditLog, may_change, to_session_changes
 
 _PAGE = 500
 MAX_CHARACTERS = 16 * 1024 * 1024
@@ -21,13 +22,24 @@ kept in memory."""
 
 
 class _Payload(msgspec.Struct):
-    toolCallId: str | None = None  # noqa: N815 - the name in the JSON
+    toolCallId: Any = None  # noqa: N815 - the names in the JSON
+    toolName: Any = None  # noqa: N815
+    args: Any = None
 
 
-class _Result(msgspec.Struct):
+class _ResultPayload(msgspec.Struct):
+    toolCallId: Any = None  # noqa: N815
+
+
+class _Call(msgspec.Struct):
     payload: _Payload
 
 
+class _Result(msgspec.Struct):
+    payload: _ResultPayload
+
+
+_decode_call = msgspec.json.Decoder(_Call).decode
 _decode_result = msgspec.json.Decoder(_Result).decode
 
 
@@ -72,11 +84,17 @@ async def read_call_edits(
 
 def _add_page(log: EditLog, page: Sequence[StoredEvent], *, redacts: bool) -> None:
     for stored in page:
-        if stored.type == "tool_result" and not log.expects(_call_id(stored)):
+        if not _is_needed(log, stored):
             continue
         shown = redact_event(stored) if redacts else stored
         log.add(msgspec.json.decode(shown.wire_bytes()))
 
 
-def _call_id(stored: StoredEvent) -> str | None:
-    return _decode_result(stored.content).payload.toolCallId
+def _is_needed(log: EditLog, stored: StoredEvent) -> bool:
+    """True unless the event is a call that changes no file, or its result. Most are, and redaction takes long."""
+    if stored.type == "tool_call":
+        call = _decode_call(stored.content).payload
+        return may_change(call.toolName, call.args)
+    if stored.type == "tool_result":
+        return log.expects(_decode_result(stored.content).payload.toolCallId)
+    return True

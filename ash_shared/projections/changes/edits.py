@@ -65,9 +65,9 @@ class EditLog:
         self._copied, self._only = copied_messages, turn
         self._clear()
 
-    def expects(self, call_id: str | None) -> bool:
+    def expects(self, call_id: Any) -> bool:
         """True if the log needs the result of this call."""
-        return call_id in self._last
+        return str(call_id) in self._last
 
     def _clear(self) -> None:
         self.calls: list[CallEdits] = []
@@ -119,13 +119,10 @@ class EditLog:
         if self._only not in (None, self._turn.number):
             return
         tool, arguments = payload.get("toolName"), payload.get("args")
-        kind = kind_of_call(tool, arguments)
-        if kind not in CHANGING_KINDS and kind != "shell":
+        if self._is_copy(event) or not may_change(tool, arguments):
             return
         facts = facts_of_call(str(tool), arguments)
-        is_command = kind == "shell" and facts.command is not None
-        if self._is_copy(event) or (is_command and not may_change_files(facts.command or "")):
-            return
+        is_command = facts.command is not None
         self._note_record(event)
         envelope = {name: value for name, value in event.items() if name != "payload"}
         parents = {name: payload[name] for name in ("parentToolCallId", "sidechain") if name in payload}
@@ -180,6 +177,15 @@ class EditLog:
     def _note_record(self, event: Mapping[str, Any]) -> None:
         for name in _names(event):
             self._records.setdefault(name, event.get("sequence") or 0)
+
+
+def may_change(tool: Any, arguments: Any) -> bool:
+    """True for a call that changes files, or may."""
+    kind = kind_of_call(tool, arguments)
+    if kind != "shell":
+        return kind in CHANGING_KINDS
+    command = facts_of_call(tool, arguments).command
+    return command is None or may_change_files(command)
 
 
 _READERS = {

@@ -18,12 +18,14 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import TextContent
+from pydantic.alias_generators import to_camel
 
 from ash_client import AsyncAshClient
 from ash_server.cli.common.server_keys import save_key
 from ash_server.history_tools import MAX_PAGE, MAX_TEXT
 from ash_server.settings import Settings
 from ash_server.store import Store
+from ash_shared.model.changes import SessionChanges
 from ash_shared.model.usage.report import UsageReport
 from ash_shared.projections.session_summary import SessionSummary
 from tests.server.api.conftest import SECRET, bearer, create_key
@@ -31,7 +33,7 @@ from tests.server.api.test_keys import Team, create_team
 from tests.server.cli.test_cli_serve import COMMAND
 from tests.waiting import TIMEOUT
 
-TOOLS = ["list_sessions", "search", "read_messages", "read_session_summary", "get_usage"]
+TOOLS = ["list_sessions", "search", "read_messages", "read_session_summary", "read_changes", "get_usage"]
 TOKEN = "ghp_" + "a1B2" * 9
 HELLO = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 PROTOCOL_HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
@@ -96,6 +98,7 @@ async def test_tools_describe_their_arguments_and_results(server: str) -> None:
     assert properties["read_session_summary"] == {
         field.alias for field in SessionSummary.model_fields.values()
     }
+    assert properties["read_changes"] == {to_camel(name) for name in SessionChanges.model_fields}
     assert properties["get_usage"] == {
         field.alias or name for name, field in UsageReport.model_fields.items()
     }
@@ -141,6 +144,8 @@ async def test_tools_return_what_the_api_returns(server: str, session_id: str) -
             f"{path}/messages?limit=1&parsed=true&content=false",
         ),
         ("read_session_summary", {"session_id": session_id}, f"{path}/projections/session-summary"),
+        ("read_changes", {"session_id": session_id}, f"{path}/changes?diffs=false"),
+        ("read_changes", {"session_id": session_id, "turn": 9, "diffs": True}, f"{path}/changes?turn=9"),
         ("get_usage", {}, "/api/usage"),
         ("get_usage", {"by": [], "session_id": "history"}, f"/api/usage?by=&session={session_id}"),
         (
@@ -193,6 +198,20 @@ async def test_leaves_out_blocks_of_a_large_message(server: str) -> None:
     assert message["parsed"] == blocks[:shown]
     assert (0 < shown < 60, message["omittedBlocks"]) == (True, 60 - shown)
     assert len(json.dumps(page)) < MAX_PAGE * 1.1
+
+
+async def test_long_changes_have_no_edits(server: str) -> None:
+    async with AsyncAshClient(server) as ash, connected(server) as client:
+        session = await ash.create_session(source="claude")
+        block = {"type": "tool_use", "name": "Write", "input": {"file_path": "/a", "content": "a"}}
+        content = [{**block, "id": f"t{number}"} for number in range(300)]
+        await ash.append(session.id, [json.dumps({"type": "assistant", "message": {"content": content}})])
+        whole = await ash.get_changes(session.id)
+        page = await read(client, "read_changes", session_id=str(session.id))
+
+    assert [len(file.edits) for file in whole.files] == [300]
+    assert page["files"][0]["edits"] == []
+    assert (page["notCounted"], page["commands"]) == (300, [])
 
 
 async def test_reports_errors_of_the_api(server: str) -> None:

@@ -91,6 +91,11 @@ TOOLS = {
         **dict.fromkeys(("after", "limit", "kind"), NOT_A_TEXT),
     },
     "read_session_summary": {"session_id": "listSessions"},
+    "read_changes": {
+        "session_id": "listSessions",
+        "path": "getChanges",
+        **dict.fromkeys(("turn", "diffs"), NOT_A_TEXT),
+    },
     "get_usage": {
         **dict.fromkeys(("project", "model", "source", "machine", "agent"), "getUsage"),
         "session_id": "listSessions",
