@@ -143,6 +143,7 @@ async def use_sessions(store: Store) -> None:
         await store.sessions.update_labels(parent.id, **labels)
     await store.sessions.update_labels(child.id, note="kept")
     assert [tag.name for tag in (await store.sessions.list_tags()).tags] == []
+    await store.sessions.get_end(parent.id)
     await store.messages.append(parent.id, ['{"cwd":"/work"}'])
     project = {"project": "/work", "redact": True}
     labelled = {"tag": "new", "starred": True, "archived": "only"}
