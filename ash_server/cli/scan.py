@@ -23,7 +23,7 @@ UNKNOWN_FORMS = "secrets of unknown forms are not found"
 
 
 class Finding(NamedTuple):
-    """Secrets of one kind at one place."""
+    """Secrets of a kind at a place."""
 
     kind: str
     place: int | str

@@ -52,7 +52,7 @@ class Labels(NamedTuple):
 
 
 async def update_labels(conn: AsyncConnection, session_id: UUID, **changes: Unpack[LabelChanges]) -> Session:
-    """Change labels of one session. Raises SessionNotFound, InvalidParameter, NulByte, InvalidUtf8."""
+    """Change the labels of a session. Raises SessionNotFound, InvalidParameter, NulByte, InvalidUtf8."""
     check_keywords("update_labels", changes, LabelChanges)
     _check(changes)
     async with conn.transaction():

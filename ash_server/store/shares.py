@@ -25,7 +25,7 @@ SQL = statements(__file__)
 
 
 class ShareNotFound(AshError):
-    """The same for links that never existed, have expired or were revoked, and for those of deleted sessions."""
+    """The same for unknown, expired and revoked links, and links to deleted sessions."""
 
     status, code, title = 404, "share_not_found", "The link is not valid, or no longer."
 

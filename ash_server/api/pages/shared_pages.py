@@ -34,7 +34,7 @@ from ash_server.store.shares import ShareNotFound, StoredShare
 from ash_server.transfer.exporting.html import frame, write_shared_html
 
 SHARE_RATE = 1.0
-"""Requests per second to one link, and of one address to all links, after a burst of 10."""
+"""Requests per second to a link, and from an address to all links, after a burst of 10."""
 
 COOKIE, SECURE_COOKIE = "ash_share", "__Secure-ash_share"
 

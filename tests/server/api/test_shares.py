@@ -154,7 +154,7 @@ async def test_headers_of_all_answers(shared: Shared) -> None:
 
 
 async def test_invalid_links_answer_alike(shared: Shared, database_url: str) -> None:
-    """Expired, revoked, unknown and wrong links, and those of deleted sessions, are not told apart."""
+    """The answer does not tell expired, revoked, unknown and wrong links, and links to deleted sessions apart."""
     answers: dict[str, Response] = {}
     paths = {}
     for name in ("revoked", "expired", "wrong", "of a new session"):

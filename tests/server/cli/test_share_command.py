@@ -23,7 +23,7 @@ def environment(tmp_path: Path, database_url: str) -> dict[str, str]:
 
 @pytest.fixture
 async def secrets(store: Store) -> None:
-    """Two sessions, one of them with secrets."""
+    """A session with secrets, and one without."""
     session = await store.sessions.create(source="claude", external_id="secrets", title=f"Use {TOKEN}")
     texts = [f"{TOKEN} and {GITHUB}", "nothing", f"again {GITHUB} {GITHUB[:-1]}0"]
     lines = [json.dumps({"type": "user", "message": {"role": "user", "content": text}}) for text in texts]
