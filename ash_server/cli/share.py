@@ -8,7 +8,7 @@ from uuid import UUID
 import rich_click as click
 from rich.table import Table
 
-from ash_server.cli.common.change_store import StoreToChange, changes_store
+from ash_server.cli.common.change_store import StoreToChange, changes_or_reads_store
 from ash_server.cli.common.client import own_url
 from ash_server.cli.common.options import session_argument
 from ash_server.cli.common.output.terminal import counted, stderr_console, stdout_console, warn
@@ -34,7 +34,7 @@ from ash_shared.model.shares import Share
 @click.option("--no-redact", "shows_secrets", is_flag=True, help="Show tokens, keys and passwords.")
 @click.option("--list", "lists", is_flag=True, help="List the valid links of the session.")
 @click.option("--revoke", metavar="ID", type=click.UUID, help="Revoke a link.")
-@changes_store
+@changes_or_reads_store
 def command(  # noqa: PLR0913  # one argument per option
     session: str,
     *,
@@ -57,7 +57,7 @@ def command(  # noqa: PLR0913  # one argument per option
     ash share 0d5c0a1e --revoke 019a4c1e-2f00-7c5a-8c6e-3b1f6f0f4a11
     """
     if lists:
-        _print_links(store.change(partial(_list, reference=session)))
+        _print_links(store.read(partial(_list, reference=session)))
     elif revoke is not None:
         store.change(partial(_revoke, change=store, reference=session, share=revoke))
         click.echo("revoked")

@@ -10,7 +10,7 @@ import rich_click as click
 
 from ash_server.cli.common.local_store import LocalStore
 from ash_server.cli.common.output.terminal import visible, warn
-from ash_server.cli.common.read_store import ReadStore, StoreToRead
+from ash_server.cli.common.read_store import ReadStore, StoreToRead, store_to_read
 from ash_server.cli.common.store import Result
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -19,12 +19,32 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 class StoreToChange(NamedTuple):
     """The store that the options select, and the confirmation of the change."""
 
-    selected: StoreToRead
+    url: str | None
+    is_remote: bool
+    is_local: bool
     is_confirmed: bool
 
     def change(self, work: Callable[[ReadStore], Awaitable[Result]]) -> Result:
-        """Run `work` with the store. It calls `confirm` before the change."""
-        return self.selected.read(work)
+        """Run `work` with the store. It calls `confirm` before the change. Raises UsageError."""
+        return self._selected().read(work)
+
+    def read(self, work: Callable[[ReadStore], Awaitable[Result]]) -> Result:
+        """Run `work`, which changes nothing, with the store that other commands read. Raises UsageError."""
+        return store_to_read(self.url, is_local=self.is_local).read(work)
+
+    def _selected(self) -> StoreToRead:
+        named = os.environ.get("ASH_URL") or None
+        if not self.is_remote:
+            if self.url:
+                raise click.UsageError("--url needs --remote.")
+            return StoreToRead(None, f"changing the local store, not {named} (ASH_URL)" if named else None)
+        if self.is_local:
+            raise click.UsageError("--local and --remote exclude each other.")
+        if not (self.url or named):
+            raise click.UsageError("--remote needs --url or ASH_URL.")
+        if self.is_confirmed and not self.url:
+            raise click.UsageError("With --remote, --yes needs --url.")
+        return StoreToRead(self.url or named, None)
 
     async def confirm(self, store: ReadStore, action: str, *, asks_locally: bool = False) -> None:
         """Ask before an `action` such as `Delete 3 sessions`, on a server always. Raises Abort, UsageError."""
@@ -45,21 +65,6 @@ def _ask(question: str) -> None:
     click.confirm(f"{question}?", abort=True, err=True)
 
 
-def store_to_change(url: str | None, *, is_remote: bool, is_confirmed: bool) -> StoreToChange:
-    """Return the store of the options. Raises UsageError."""
-    named = os.environ.get("ASH_URL") or None
-    if not is_remote:
-        if url:
-            raise click.UsageError("--url needs --remote.")
-        notice = f"changing the local store, not {named} (ASH_URL)" if named else None
-        return StoreToChange(StoreToRead(None, notice), is_confirmed)
-    if not (url or named):
-        raise click.UsageError("--remote needs --url or ASH_URL.")
-    if is_confirmed and not url:
-        raise click.UsageError("With --remote, --yes needs --url.")
-    return StoreToChange(StoreToRead(url or named, None), is_confirmed)
-
-
 def changes_store(command: _Command) -> _Command:
     """Add the options --remote, --url and --yes, and pass `store`, a `StoreToChange`."""
 
@@ -70,9 +75,22 @@ def changes_store(command: _Command) -> _Command:
     )
     @wraps(command)
     def with_options(
-        *arguments: Any, is_remote: bool, url: str | None, is_confirmed: bool, **options: Any
+        *arguments: Any,
+        is_remote: bool,
+        url: str | None,
+        is_confirmed: bool,
+        is_local: bool = False,
+        **options: Any,
     ) -> Any:
-        store = store_to_change(url, is_remote=is_remote, is_confirmed=is_confirmed)
+        store = StoreToChange(url, is_remote, is_local, is_confirmed)
         return command(*arguments, store=store, **options)
 
     return with_options  # type: ignore[return-value]  # with three more options
+
+
+def changes_or_reads_store(command: _Command) -> _Command:
+    """Add also --local, for a command that only reads in some of its forms (`StoreToChange.read`)."""
+    local = click.option(
+        "--local", "is_local", is_flag=True, help="Read the local store, even if ASH_URL is set."
+    )
+    return local(changes_store(command))

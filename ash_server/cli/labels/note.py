@@ -5,7 +5,7 @@ from functools import partial
 
 import rich_click as click
 
-from ash_server.cli.common.change_store import StoreToChange, changes_store
+from ash_server.cli.common.change_store import StoreToChange, changes_or_reads_store
 from ash_server.cli.common.options import session_argument
 from ash_server.cli.common.output.terminal import visible
 from ash_server.cli.common.read_store import ReadStore, session_named
@@ -15,7 +15,7 @@ from ash_server.cli.labels.change import change_labels
 @click.command("note")
 @session_argument
 @click.argument("text", metavar="[TEXT|-]", required=False)
-@changes_store
+@changes_or_reads_store
 def command(session: str, text: str | None, *, store: StoreToChange) -> None:
     """Set the note of a session, in Markdown, or print it.
 
@@ -28,7 +28,7 @@ def command(session: str, text: str | None, *, store: StoreToChange) -> None:
     ash note 0d5c0a1e
     """
     if text is None:
-        click.echo(visible(store.change(partial(_read_note, reference=session))), nl=True)
+        click.echo(visible(store.read(partial(_read_note, reference=session))), nl=True)
         return
     note = sys.stdin.read() if text == "-" else text
     done = "annotated" if note else "without a note"

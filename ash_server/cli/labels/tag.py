@@ -5,7 +5,7 @@ from typing import Literal
 
 import rich_click as click
 
-from ash_server.cli.common.change_store import StoreToChange, changes_store
+from ash_server.cli.common.change_store import StoreToChange, changes_or_reads_store
 from ash_server.cli.common.options import reject_empty, session_argument
 from ash_server.cli.common.output.terminal import visible
 from ash_server.cli.common.read_store import ReadStore, session_named
@@ -16,7 +16,7 @@ from ash_server.cli.labels.change import change_labels
 @session_argument
 @click.argument("action", metavar="[add|remove]", required=False, type=click.Choice(["add", "remove"]))
 @click.argument("tags", metavar="[TAG...]", nargs=-1, callback=reject_empty)
-@changes_store
+@changes_or_reads_store
 def command(
     session: str, action: Literal["add", "remove"] | None, tags: tuple[str, ...], *, store: StoreToChange
 ) -> None:
@@ -30,7 +30,7 @@ def command(
     ash tag 0d5c0a1e
     """
     if action is None:
-        for tag in store.change(partial(_read_tags, reference=session)):
+        for tag in store.read(partial(_read_tags, reference=session)):
             click.echo(visible(tag))
         return
     if not tags:

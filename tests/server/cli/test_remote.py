@@ -275,7 +275,7 @@ def team(server_url: str, template: str, tmp_path_factory: pytest.TempPathFactor
         scopes = ("--scopes", "read,write,delete,share,admin")
         key = ran_here(["keys", "create", "laptop", "--tenant", "red", *scopes], here, home).out.split()[-1]
         local = {**variables, "ASH_DATABASE_URL": at_database(server_url, own), "ASH_KEY": key}
-        for name in "abcd":
+        for name in "abcde":
             line = json.dumps({**LINES[0], "uuid": name, "timestamp": "2020-01-01T00:00:00Z"})
             file = str(written(home / f"{name}.jsonl", line))
             for tenant in ({"ASH_TENANT": "red", **here}, local):
@@ -284,6 +284,16 @@ def team(server_url: str, template: str, tmp_path_factory: pytest.TempPathFactor
 
 
 REFUSED = {
+    (
+        "note",
+        "a",
+        "Late.",
+        "--remote",
+        "--local",
+        "--url",
+        NOWHERE,
+    ): "--local and --remote exclude each other",
+    ("tag", "a", "--local", "--url", NOWHERE): "--local and --url exclude each other",
     ("delete", "a", "--url", NOWHERE): "--url needs --remote",
     ("delete", "a", "--remote"): "--remote needs --url or ASH_URL",
     ("prune", "--older-than", "1d", "--remote"): "--remote needs --url or ASH_URL",
@@ -304,6 +314,24 @@ def test_refused_options(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     assert (done.code, done.out) == (2, "")
     assert REFUSED[arguments] in done.err
     assert not (tmp_path / "ash").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "change", "out"),
+    [
+        (["tag", "e"], ["add", "late"], "late\n"),
+        (["note", "e"], ["It is **late**."], "It is **late**.\n"),
+    ],
+)
+def test_labels_are_read_like_sessions(team: Team, words: list[str], change: list[str], out: str) -> None:
+    """Forms of commands that change nothing read the server at ASH_URL, without --remote."""
+    assert team.run(*words, *change, "--remote", "--url", team.url, "--yes").code == 0
+    remote = team.run(*words, ASH_URL=team.url)
+    by_option, local = team.run(*words, "--url", team.url), team.run(*words, "--local", ASH_URL=team.url)
+
+    assert remote == by_option == Ran(0, out, f"ash: reading {team.url}\n")
+    assert (local.code, local.out.strip()) == (0, "")
+    assert local.err == f"ash: reading the local store, not {team.url} (ASH_URL)\n"
 
 
 def test_changes_stay_local_without_remote(team: Team) -> None:
@@ -388,6 +416,9 @@ LOCAL, SERVER, OWN = "the local store", "the server", "the server on this machin
 STORES = {
     frozenset({"--url", "--local"}): {(LOCAL, SERVER), (OWN, f"{SERVER}; with `--local`, {OWN}")},
     frozenset({"--url", "--remote"}): {(LOCAL, f"{LOCAL}; with `--remote`, {SERVER}")},
+    frozenset({"--url", "--remote", "--local"}): {
+        (LOCAL, f"{LOCAL}, or to read {SERVER}; with `--remote`, {SERVER}")
+    },
     frozenset({"--remote"}): {(LOCAL, LOCAL)},
     frozenset({"--url"}): {(OWN, SERVER), ("no other store", "no other store")},
     frozenset(): {(OWN, SERVER), ("no other store", "no other store")},
