@@ -24,6 +24,8 @@ from ash_server.store import Store
 from ash_server.transfer.importing.databases.opencode_rows import read_lines
 from ash_server.transfer.pushing import push_file
 from ash_shared.model.health import API_VERSION, Health
+from ash_shared.projections._conversation import UserMessage
+from ash_shared.projections.native import WRITERS, NewTranscript
 from tests.client.test_ash_client import proxy, recording_server
 from tests.server.agent_homes import COUNTS, write_agent_home
 from tests.server.api.conftest import SECRET, create_key, served
@@ -123,6 +125,19 @@ def served_store(url: str) -> Iterator[str]:
 def ash(server: str) -> Iterator[AshClient]:
     with AshClient(server) as client:
         yield client
+
+
+def test_continued_session_names_its_origin(laptop: Path, server: str, ash: AshClient) -> None:
+    origin = ash.create_session(source="codex", title="Knots")
+    new = NewTranscript(UUID(SESSION), origin.id, "/work/shop", START)
+    native = WRITERS["claude"]([UserMessage([{"type": "text", "text": "Which knot?"}])], new)
+    path = write(laptop.joinpath(".claude", *native.path), native.text, said(1, "Why?"))
+
+    assert push(laptop, server, path).code == 0
+
+    [session] = [each for each in ash.sessions() if each.id != origin.id]
+    assert (session.parent_id, session.copied_messages, session.copy_of) == (origin.id, 2, None)
+    assert session.title == "Why?"
 
 
 @pytest.mark.slow  # a client waits a second or more after each refusal
