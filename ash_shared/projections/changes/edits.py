@@ -19,6 +19,8 @@ from ash_shared.projections._retractions import is_main, is_prompt
 
 EVENT_TYPES = ("reset", "retraction", "turn_start", *sorted(PROMPTS), "tool_call", "tool_result")
 """The types of the events that edits are collected from."""
+_OVERHEAD = 200
+"""Characters that a call, a change or a hunk counts in addition to its lines."""
 _MAX_RESULT = 1_000_000
 """Characters of the text of a result that may contain a report of changes."""
 
@@ -133,7 +135,7 @@ class EditLog:
             facts,
         )
         call.arguments = None if is_command else arguments
-        self.size += _size(facts)
+        self.size += _size(call)
         self.calls.append(call)
         self._last[str(payload.get("toolCallId"))] = call
 
@@ -147,10 +149,10 @@ class EditLog:
             return
         call.outcome = outcome_of(payload)
         if call.arguments is not None:
-            self.size -= _size(call.facts)
+            self.size -= _size(call)
             call.facts = facts_of_call(call.tool, call.arguments, _report_of(payload))
-            self.size += _size(call.facts)
             call.arguments = None
+            self.size += _size(call)
 
     def _retract(self, _event: Mapping[str, Any], payload: Mapping[str, Any]) -> None:
         ids = {id for id in payload.get("eventIds") or () if isinstance(id, str)}
@@ -210,6 +212,15 @@ def _names(event: Mapping[str, Any]) -> list[str]:
     return [event[key] for key in ("recordId", "responseId") if isinstance(event.get(key), str)]
 
 
-def _size(facts: CallFacts) -> int:
-    lines = sum(len(line) for change in facts.changes for hunk in change.hunks for line in hunk.lines)
-    return lines + len(facts.command or "")
+def _size(call: CallEdits) -> int:
+    hunks = [hunk for change in call.facts.changes for hunk in change.hunks]
+    values = sum(len(line) + 1 for hunk in hunks for line in hunk.lines) + len(call.facts.command or "")
+    own = _OVERHEAD * (1 + len(call.facts.changes) + len(hunks))
+    return own + values + _size_of_arguments(call.arguments)
+
+
+def _size_of_arguments(arguments: Any) -> int:
+    if isinstance(arguments, str):
+        return len(arguments)
+    values = arguments.values() if isinstance(arguments, dict) else ()
+    return sum(len(value) for value in values if isinstance(value, str | list | dict))
