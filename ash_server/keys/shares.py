@@ -77,7 +77,10 @@ def is_cookie_of(secret: bytes, share: StoredShare, cookie: str) -> bool:
 
 
 async def shared_session(store: Store, share: StoredShare) -> Session:
-    """Return the session with only what its link shows: no names, paths, labels or counts. Raises ShareNotFound."""
+    """Return the session with only what its link shows: no names, paths, labels or counts. Raises ShareNotFound.
+
+    A title that has changed since is left out: it may be from a message that was deleted, or stored later.
+    """
     found = [
         each
         for each in await store.sessions.get_many([share.session_id])
@@ -86,6 +89,7 @@ async def shared_session(store: Store, share: StoredShare) -> Session:
     if not found:
         raise ShareNotFound
     session = found[0]
+    title = session.title if share.last_message is None or session.title == share.title else None
     return Session.model_validate(
         {
             "id": session.id,
@@ -97,7 +101,7 @@ async def shared_session(store: Store, share: StoredShare) -> Session:
             "errorCount": 0,
             "unrecognisedCount": 0,
             "metadata": {},
-            **({} if share.title is None else {"title": share.title}),
+            **({} if title is None else {"title": title}),
         }
     )
 

@@ -23,7 +23,7 @@ from ash_server.api.http.guards.access import PUBLIC, client_address, is_secure
 from ash_server.api.http.guards.query_guard import ANY_QUERY
 from ash_server.api.http.guards.rate_limit import RateLimit
 from ash_server.api.http.problems import AnyRequest
-from ash_server.api.http.redaction import mark_as_redacted
+from ash_server.api.http.redaction import is_redacted, mark_as_redacted
 from ash_server.api.http.streaming import buffered, start_stream
 from ash_server.api.pages.viewer_pages import HTML, render_shell
 from ash_server.keys.digests import read_secret
@@ -84,9 +84,10 @@ class SharedPageController(Controller):
         if request.method == HttpMethod.HEAD:
             return Response(b"", media_type=HTML, headers=headers)
         await store.shares.record_opening(share)
+        redacts = share.redacts or is_redacted(request.scope)
         mark_as_redacted(request.scope)
         select = await _selection(store, share)
-        page = write_shared_html(store, session, select, redacts=share.redacts)
+        page = write_shared_html(store, session, select, redacts=redacts)
         return await start_stream(
             _while_valid(buffered(page), state.store, share), media_type=HTML, headers=headers
         )
@@ -99,6 +100,7 @@ class SharedPageController(Controller):
         secret = read_secret(state.settings)
         if not is_secret_of(secret, share, opening.secret):
             raise ShareNotFound
+        _count(state, share)
         await shared_session(state.store.for_tenant(share.tenant), share)
         response = Response(None, status_code=204, headers=_HEADERS)
         response.set_cookie(_cookie(request, share, cookie_of(secret, share)))
@@ -113,16 +115,25 @@ async def _check_cookie(request: AnyRequest, state: State, share_id: UUID) -> St
     share = await _find(request, state, share_id)
     if not is_cookie_of(read_secret(state.settings), share, cookie):
         raise ShareNotFound
+    _count(state, share)
     return share
 
 
 async def _find(request: AnyRequest, state: State, share_id: UUID) -> StoredShare:
-    """Return a valid link, and count the request. Raises ShareNotFound, RateLimited."""
+    """Return a valid link, and count the request of the address. Raises ShareNotFound, RateLimited."""
     limit: RateLimit = state.share_limit
     limit.take(client_address(request), time.monotonic())
     share: StoredShare = await state.store.shares.get(share_id)
-    limit.take(share.id, time.monotonic())
     return share
+
+
+def _count(state: State, share: StoredShare) -> None:
+    """Count a request with the secret of a link: others must neither use up its limit nor notice it.
+
+    Raises RateLimited.
+    """
+    limit: RateLimit = state.share_limit
+    limit.take(share.id, time.monotonic())
 
 
 async def _selection(store: Store, share: StoredShare) -> Callable[[StoredEvent], bool]:

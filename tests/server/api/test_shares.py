@@ -139,6 +139,31 @@ async def test_links_with_later_messages_subagents_and_secrets(shared: Shared) -
     assert TOKEN in await shared.open(redacted=False)
 
 
+async def test_the_title_of_a_link_leaves_with_its_message(shared: Shared) -> None:
+    session = await shared.store.sessions.create(source="claude")
+    untitled = shared._replace(session=session.id)
+    await untitled.append("a prompt to delete", "another prompt")
+    paths = {follow: (await untitled.share(follow=follow)).json()["path"] for follow in (False, True)}
+    for path in paths.values():
+        await shared.exchange(path)
+    before = [(await shared.client.get(path)).text for path in paths.values()]
+    await shared.store.messages.delete(session.id, 1)
+    after = {follow: (await shared.client.get(path)).text for follow, path in paths.items()}
+
+    assert all("a prompt to delete" in page for page in before)
+    assert [follow for follow, page in after.items() if "a prompt to delete" in page] == []
+    assert "<title>another prompt" in after[True]
+
+
+async def test_redaction_that_the_address_asks_for(shared: Shared) -> None:
+    path = (await shared.share(redacted=False)).json()["path"]
+    await shared.exchange(path)
+    address = path.partition("#")[0]
+
+    assert TOKEN in (await shared.client.get(address)).text
+    assert TOKEN not in (await shared.client.get(f"{address}?redact=1")).text
+
+
 async def test_headers_of_all_answers(shared: Shared) -> None:
     path = (await shared.share()).json()["path"]
     answers = [await shared.client.get(path), await shared.exchange(path), await shared.client.get(path)]
@@ -311,6 +336,17 @@ async def test_links_have_their_own_rate_limit(shared: Shared) -> None:
     shared.client._transport.app.state.share_limit = RateLimit(0.001)  # type: ignore[attr-defined]  # of the test client
     path = (await shared.share()).json()["path"]
 
+    assert [(await shared.exchange(path)).status_code for _ in range(2)] == [204, 429]
+
+
+async def test_requests_without_the_secret_do_not_use_up_a_link(shared: Shared) -> None:
+    """They are told neither that the link is valid nor keep others from opening it."""
+    path = (await shared.share()).json()["path"]
+    limit = shared.client._transport.app.state.share_limit = RateLimit(0.001)  # type: ignore[attr-defined]  # of the test client
+    limit.take = lambda key, now: RateLimit.take(limit, key, now) if isinstance(key, UUID) else None  # type: ignore[method-assign]  # many addresses
+    wrong = [(await shared.exchange(f"{path[:-1]}_")).status_code for _ in range(3)]
+
+    assert wrong == [404, 404, 404]
     assert [(await shared.exchange(path)).status_code for _ in range(2)] == [204, 429]
 
 
