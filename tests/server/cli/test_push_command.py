@@ -29,6 +29,7 @@ from ash_shared.projections.native import WRITERS, NewTranscript
 from tests.client.test_ash_client import proxy, recording_server
 from tests.server.agent_homes import COUNTS, write_agent_home
 from tests.server.api.conftest import SECRET, create_key, served
+from tests.server.cli.test_cli import ran_here
 from tests.server.cli.test_cli_serve import COMMAND
 from tests.server.opencode_database import (
     CHILD,
@@ -58,15 +59,9 @@ def variables(home: Path, url: str) -> dict[str, str]:
 
 
 def push(home: Path, url: str, *arguments: str | Path, key: str | None = None) -> Ran:
-    done = subprocess.run(
-        [COMMAND, "push", *arguments],
-        capture_output=True,
-        text=True,
-        env={**variables(home, url), **({"ASH_KEY": key} if key else {})},
-        check=False,
-        timeout=TIMEOUT,
-    )
-    return Ran(done.returncode, done.stdout, done.stderr.splitlines())
+    environment = {**variables(home, url), **({"ASH_KEY": key} if key else {})}
+    ran = ran_here(["push", *map(str, arguments)], environment, Path.cwd())
+    return Ran(ran.code, ran.out, ran.err.splitlines())
 
 
 @contextmanager
