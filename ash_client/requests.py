@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from ash_client.errors import NOT_ASH, OTHER_VERSION, ApiError, not_ash_error
 from ash_shared.model.changes import SessionChanges
+from ash_shared.model.facts import SessionFacts
 from ash_shared.model.health import API_VERSION, Health
 from ash_shared.model.keywords import check_keywords
 from ash_shared.model.message import Message, Role
@@ -255,6 +256,10 @@ def get_session(session: SessionId) -> Request[Session]:
 
 def get_resume(session: SessionId) -> Request[SessionResume]:
     return Request("GET", f"{_session(session)}/resume", _model(SessionResume))
+
+
+def get_facts(session: SessionId) -> Request[SessionFacts]:
+    return Request("GET", f"{_session(session)}/facts", _model(SessionFacts))
 
 
 def get_changes(session: SessionId, **query: Unpack[ChangesQuery]) -> Request[SessionChanges]:

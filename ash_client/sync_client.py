@@ -30,6 +30,7 @@ from ash_client.retry import NEVER, Attempts, Retry
 from ash_client.server_events import ServerEvent, ServerEventParser
 from ash_shared.model.changes import SessionChanges
 from ash_shared.model.events import ChatEvent
+from ash_shared.model.facts import SessionFacts
 from ash_shared.model.health import Health
 from ash_shared.model.message import Message
 from ash_shared.model.pages import AppendedMessage, EventPage, MessageComparison, MessagePage, SearchPage
@@ -93,6 +94,10 @@ class AshClient:
     def get_resume(self, session: SessionId) -> SessionResume:
         """Return the command that continues the session in its agent, or the reason why there is none."""
         return self.send(requests.get_resume(session))
+
+    def get_facts(self, session: SessionId) -> SessionFacts:
+        """Return the place and the counts of a session, its tools, files and last plan."""
+        return self.send(requests.get_facts(session))
 
     def get_changes(self, session: SessionId, **query: Unpack[ChangesQuery]) -> SessionChanges:
         """Return the changed files; `turn` and `path` select some."""

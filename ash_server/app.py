@@ -42,6 +42,7 @@ from ash_server.api.sessions.chunks import ChunkController
 from ash_server.api.sessions.end import EndController
 from ash_server.api.sessions.events import EventController
 from ash_server.api.sessions.export import ExportController
+from ash_server.api.sessions.facts import FactsController
 from ash_server.api.sessions.item_counts import ItemCountController
 from ash_server.api.sessions.labels import LabelController, TagController
 from ash_server.api.sessions.messages import MessageController
@@ -87,6 +88,7 @@ _CONTROLLERS = (
     EndController,
     ProjectionController,
     ChangesController,
+    FactsController,
     ItemCountController,
     ExportController,
     SearchController,

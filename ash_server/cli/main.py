@@ -23,6 +23,7 @@ COMMANDS = {
     "backup": ("backup", "Write the whole store to a file."),
     "blame": ("blame.command", "Find the sessions that wrote the lines of a file or of a commit."),
     "budget": ("budget", "Set, list and delete budgets."),
+    "facts": ("facts", "Show the place, the tools, the files and the plan of a session."),
     "changes": ("changes", "Show the files that a session changed."),
     "continue": ("continue_", "Write a session in the format of another agent, which continues it there."),
     "db": ("db", "Manage the database."),

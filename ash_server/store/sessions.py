@@ -27,6 +27,7 @@ from ash_server.store.borrowed import Resource, change, change_session, read, wr
 from ash_server.store.connections.pool import change_row, one_transaction
 from ash_server.store.connections.replication import has_reached
 from ash_server.store.connections.tenants import DEFAULT, Tenant, tenant_of
+from ash_server.store.facts.report import read_facts
 from ash_server.store.facts.tool_calls import delete_calls
 from ash_server.store.labels import (
     LabelChanges,
@@ -395,6 +396,7 @@ class SessionStore(Resource):
     list_sessions = read(list_sessions)
     list_changed = read(recent_sessions)
     find = read(find_sessions)
+    facts = read(read_facts)
     update = change_session(update_session)
     get_end = read(get_end)
     list_tags = read(list_tags)

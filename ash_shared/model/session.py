@@ -110,7 +110,7 @@ class Session(AshModel):
     tool_failure_count: Omittable[int] = Field(default=ABSENT, alias="toolFailureCount")
     """Number of calls that failed or were denied."""
     files_changed: Omittable[int] = Field(default=ABSENT, alias="filesChanged")
-    """Number of paths in edits, writes, deletions and moves that did not fail; commands of a shell are not counted."""
+    """Number of paths in edits, writes, deletions and moves that succeeded; commands of a shell are not counted."""
     lines_added: Omittable[int] = Field(default=ABSENT, alias="linesAdded")
     lines_removed: Omittable[int] = Field(default=ABSENT, alias="linesRemoved")
     models: Omittable[list[str]] = ABSENT

@@ -238,6 +238,7 @@ async def use_events(store: Store) -> None:
         assert [each.sequence async for each in streamed][:3] == [1, 2, 3]
     await store.conversation.count_items(session)
     await store.conversation.read_changes(session)
+    await store.sessions.facts(session)
     await store.conversation.read_summary(session)
     await store.conversation.get_page(session)
     await store.events.rebuild(session)

@@ -28,6 +28,7 @@ from ash_server.store.message_pages import to_message
 from ash_server.store.pagination import may_have_more
 from ash_server.transfer.exporting.jsonl import FORMATS
 from ash_shared.model.changes import SessionChanges
+from ash_shared.model.facts import SessionFacts
 from ash_shared.model.message import Message
 from ash_shared.model.pages import MessagePage, SearchPage
 from ash_shared.model.session import Session, SessionPage
@@ -79,6 +80,9 @@ class LocalStore:
         return MessagePage(
             messages=[to_message(session, row, parsed=parsed) for row in rows], next_after=more
         )
+
+    async def get_facts(self, session: UUID) -> SessionFacts:
+        return await self.store.sessions.facts(session)
 
     async def get_changes(self, session: UUID, **query: Unpack[ChangesQuery]) -> SessionChanges:
         return await self.store.conversation.read_changes(session, **query)

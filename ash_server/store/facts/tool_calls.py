@@ -105,7 +105,7 @@ class NewFacts:
             file
             for use in uses.values()
             for file in use.use.files
-            if use.outcome not in _FAILURES and file.path and file.action != "read"
+            if use.outcome == "ok" and file.path and file.action != "read"
         ]
         return FactCounts(
             tool_call_count=len(uses),

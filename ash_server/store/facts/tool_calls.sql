@@ -8,7 +8,7 @@ action, path, added, removed
 
 -- fragment: changes
 -- True for a file that a call changed.
-(action IN ('edit', 'write', 'delete', 'move') AND path <> '' AND outcome NOT IN ('failed', 'denied'))
+(action IN ('edit', 'write', 'delete', 'move') AND path <> '' AND outcome = 'ok')
 
 -- name: write
 -- Tool calls, and results of stored ones, with the changes of the counts. Rows without a tool are results: they keep the

@@ -543,6 +543,7 @@ OTHER_REQUESTS = [
     ("GET", "/api/sessions/{id}/messages/-1"),
     ("GET", f"/api/sessions/{{id}}/messages/{2**53}"),
     ("GET", "/api/sessions/{id}/export?format=xml"),
+    ("GET", "/api/sessions/{id}/facts?limit=1"),
     *(
         ("GET", f"/api/sessions/{{id}}/changes?{query}")
         for query in ("turn=0", "turn=", "turn=1.5", "path=", "path=%00", "path=a%0Ab", "diffs=1", "limit=1")

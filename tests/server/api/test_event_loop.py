@@ -75,6 +75,7 @@ REQUESTS: dict[str, Any] = {
     "summary": lambda client, session, text: client.get(f"{session}/projections/session-summary"),
     "answers": lambda client, session, text: client.get(f"{session}/answers"),
     "changes": lambda client, session, text: client.get(f"{session}/changes"),
+    "facts": lambda client, session, text: client.get(f"{session}/facts"),
     "item counts": lambda client, session, text: client.get(f"{session}/item-counts"),
     "parse": lambda client, session, text: client.post("/api/parse", json={"content": text}),
 }

@@ -150,6 +150,7 @@ READS = [
     "{session}/standard-messages",
     "{session}/item-counts",
     "{session}/changes",
+    "{session}/facts",
     "{session}/answers",
     "{session}/resume",
     "{session}/projections/openai-messages",

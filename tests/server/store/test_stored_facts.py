@@ -57,7 +57,7 @@ COUNTED = """
         coalesce(sum(added) FILTER (WHERE path <> '' AND has_changed), 0),
         coalesce(sum(removed) FILTER (WHERE path <> '' AND has_changed), 0)
     FROM session_counters LEFT JOIN (
-        SELECT *, action NOT IN ('', 'read', 'shell') AND outcome NOT IN ('failed', 'denied') AS has_changed
+        SELECT *, action NOT IN ('', 'read', 'shell') AND outcome = 'ok' AS has_changed
         FROM tool_calls
     ) AS calls USING (session_id)
     GROUP BY session_id

@@ -49,6 +49,7 @@ API = [
     "/projections/session-summary",
     "/projections/ui-messages",
     "/changes",
+    "/facts",
     "/item-counts",
     "/export",
     "/export?format=events",

@@ -1,0 +1,111 @@
+"""The last plan of a session, from the calls of its tools for plans and tasks."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ash_shared.model.facts import Plan, PlanItem, PlanState
+from ash_shared.records.json_fields import first_text, text_at, value_at
+
+MAX_ITEMS = 500
+"""Items of a plan; further ones are left out."""
+
+_TOOLS = frozenset(
+    {
+        *("todo", "todowrite", "todolist", "updatetodos", "writetodos", "managetodolist", "updateplan"),
+        *("taskcreate", "taskupdate"),
+    }
+)
+_LISTS = ("todos", "plan", "items", "newTodos", "tasks", "todoList")
+_TEXTS = ("content", "step", "text", "title", "subject", "description", "task")
+_IDS = ("taskId", "task_id", "id")
+_STATES: Mapping[str, PlanState] = {
+    **dict.fromkeys(("completed", "complete", "done", "finished"), "done"),
+    **dict.fromkeys(("inprogress", "active", "doing", "running", "started"), "active"),
+    **dict.fromkeys(("cancelled", "canceled", "skipped", "deleted"), "cancelled"),
+}
+
+
+def is_plan_tool(tool: str) -> bool:
+    """True for a tool that writes a plan or a list of tasks."""
+    return _normal(tool) in _TOOLS
+
+
+def plan_of(calls: Iterable[tuple[str, Any]]) -> Plan | None:
+    """Return the plan after some calls that did not fail, each a tool with its arguments; None without a plan.
+
+    Claude numbers tasks in the order of their creation, and the calls that change them state the number.
+    """
+    items: dict[str, PlanItem] = {}
+    created = 0
+    for tool, args in calls:
+        match _normal(tool):
+            case "taskcreate":
+                created += 1
+                items |= _new_task(str(created), args)
+            case "taskupdate":
+                items = _with_update(items, args)
+            case name if name in _TOOLS:
+                items = _with_list(items, args)
+    return Plan(items=[*items.values()][:MAX_ITEMS]) if items else None
+
+
+def _normal(tool: str) -> str:
+    return "".join(filter(str.isalnum, tool)).lower()
+
+
+def _with_list(items: dict[str, PlanItem], args: Any) -> dict[str, PlanItem]:
+    listed = _items_in(args)
+    if listed is None:
+        return items
+    is_merged = isinstance(args, Mapping) and args.get("merge") is True
+    return {**items, **listed} if is_merged else listed
+
+
+def _new_task(id: str, args: Any) -> dict[str, PlanItem]:
+    text = text_at(args, "subject") or text_at(args, "description")
+    return {} if text is None else {id: PlanItem(text=text, state="open")}
+
+
+def _with_update(items: dict[str, PlanItem], args: Any) -> dict[str, PlanItem]:
+    known = items.get(_id_of(args) or "")
+    if known is None:
+        return items
+    status = text_at(args, "status")
+    if status == "deleted":
+        return {id: item for id, item in items.items() if item is not known}
+    state = known.state if status is None else _state(status)
+    changed = PlanItem(text=text_at(args, "subject") or known.text, state=state)
+    return {id: changed if item is known else item for id, item in items.items()}
+
+
+def _id_of(value: Any) -> str | None:
+    id = next((found for name in _IDS if (found := value_at(value, name)) is not None), None)
+    return str(id) if isinstance(id, str | int) else None
+
+
+def _items_in(args: Any) -> dict[str, PlanItem] | None:
+    """Return the items of a list in the arguments, by id or place; None without a list of items."""
+    lists = [args] if isinstance(args, list) else [value_at(args, name) for name in _LISTS]
+    listed: Sequence[Any] | None = next((each for each in lists if isinstance(each, list)), None)
+    if listed is None:
+        return None
+    read = [(_id_of(each) or f"#{place}", _item(each)) for place, each in enumerate(listed)]
+    return {id: item for id, item in read if item is not None}
+
+
+def _item(value: Any) -> PlanItem | None:
+    if isinstance(value, str):
+        return PlanItem(text=value, state="open")
+    text = first_text(value, _TEXTS) if isinstance(value, Mapping) else None
+    if text is None:
+        return None
+    is_done = next(
+        (value[name] for name in ("completed", "done") if isinstance(value.get(name), bool)), False
+    )
+    return PlanItem(
+        text=text, state="done" if is_done else _state(first_text(value, ("status", "state")) or "")
+    )
+
+
+def _state(status: str) -> PlanState:
+    return _STATES.get(_normal(status).removeprefix("todostatus"), "open")
