@@ -34,6 +34,7 @@ from ash_shared.model.facts import SessionFacts
 from ash_shared.model.health import Health
 from ash_shared.model.message import Message
 from ash_shared.model.pages import AppendedMessage, EventPage, MessageComparison, MessagePage, SearchPage
+from ash_shared.model.projects import ProjectPage
 from ash_shared.model.resume import SessionResume
 from ash_shared.model.session import Session, SessionPage, TagList
 from ash_shared.model.usage.budgets import BudgetPage
@@ -115,6 +116,12 @@ class AsyncAshClient:
     async def update_labels(self, session: SessionId, **changes: Unpack[LabelUpdate]) -> Session:
         """Change the star, the archive, tags or the note; what is not passed stays."""
         return await self.send(requests.update_labels(session, **changes))
+
+    async def list_projects(
+        self, *, after: str | None = None, limit: int = 100, usage: bool = False
+    ) -> ProjectPage:
+        """Return a page of projects, most recent activity first; `next_after` is the `after` of the next page."""
+        return await self.send(requests.list_projects(after, limit, usage=usage))
 
     async def list_tags(self) -> TagList:
         """Return the tags of sessions that are not archived, most used first."""

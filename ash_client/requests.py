@@ -27,6 +27,7 @@ from ash_shared.model.pages import (
     SearchPage,
     TranscriptClaim,
 )
+from ash_shared.model.projects import ProjectPage
 from ash_shared.model.resume import SessionResume
 from ash_shared.model.session import Session, SessionPage, TagList
 from ash_shared.model.usage.budgets import BudgetPage
@@ -282,6 +283,11 @@ def update_session(session: SessionId, **changes: Unpack[SessionUpdate]) -> Requ
 def update_labels(session: SessionId, **changes: Unpack[LabelUpdate]) -> Request[Session]:
     check_keywords("update_labels", changes, LabelUpdate)
     return Request("PATCH", f"{_session(session)}/labels", _model(Session), body=_json(_camel(changes)))
+
+
+def list_projects(after: str | None, limit: int, *, usage: bool) -> Request[ProjectPage]:
+    query = {"after": after, "limit": limit, "usage": usage}
+    return Request("GET", "/api/projects", _model(ProjectPage), query)
 
 
 def list_tags() -> Request[TagList]:

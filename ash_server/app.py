@@ -35,6 +35,7 @@ from ash_server.api.pages.login import LoginController
 from ash_server.api.pages.shared_pages import SHARE_RATE, SharedPageController
 from ash_server.api.pages.viewer_pages import AssetController, PageController
 from ash_server.api.parse import ParseController
+from ash_server.api.projects import ProjectController
 from ash_server.api.search import SearchController
 from ash_server.api.sessions.answers import AnswerController
 from ash_server.api.sessions.changes import ChangesController
@@ -76,6 +77,7 @@ _CONTROLLERS = (
     LabelController,
     ShareController,
     TagController,
+    ProjectController,
     SessionStreamController,
     MessageController,
     StandardMessageController,

@@ -30,6 +30,7 @@ from ash_server.store.session_lists import SessionSort
 from ash_server.store.sessions import AmbiguousSession
 from ash_shared.model.changes import SessionChanges
 from ash_shared.model.pages import MessagePage, SearchPage
+from ash_shared.model.projects import ProjectPage
 from ash_shared.model.session import SessionPage
 from ash_shared.model.usage.report import MAX_DIMENSIONS, CostMode, Dimension, UsageReport
 from ash_shared.projections.session_summary import SessionSummary
@@ -108,6 +109,12 @@ class _ListSessions(_Arguments):
     since: _Since = None
     until: _Until = None
     errors: Annotated[bool | None, Field(description="Only sessions with errors.")] = None
+    limit: Annotated[int, Field(ge=1, le=MAX_SESSIONS)] = 20
+    after: _Cursor = None
+
+
+class _ListProjects(_Arguments):
+    usage: Annotated[bool, Field(description="With tokens and costs.")] = False
     limit: Annotated[int, Field(ge=1, le=MAX_SESSIONS)] = 20
     after: _Cursor = None
 
@@ -208,6 +215,9 @@ class _HistoryTools:
 
     async def list_sessions(self, arguments: _ListSessions) -> str:
         return await self._read("/api/sessions", **arguments.model_dump())
+
+    async def list_projects(self, arguments: _ListProjects) -> str:
+        return await self._read("/api/projects", **arguments.model_dump())
 
     async def search(self, arguments: _Search) -> str:
         query = arguments.model_dump(exclude={"place", "session_id"})
@@ -310,6 +320,12 @@ _TOOLS = {
         _ListSessions,
         _HistoryTools.list_sessions,
         lambda: _schema_of(SessionPage),
+    ),
+    "list_projects": _Tool(
+        "List projects: roots of repositories and other folders, the most recent activity first.",
+        _ListProjects,
+        _HistoryTools.list_projects,
+        lambda: _schema_of(ProjectPage),
     ),
     "search": _Tool(
         "Search the texts of all sessions, the newest results first.",

@@ -63,6 +63,7 @@ COMMANDS = {
     "scan": ("scan", "List tokens, keys and passwords in sessions by kind and place, never their values."),
     "search": ("search", "Search the titles and texts of all sessions, newest results first."),
     "serve": ("serve", "Start the server."),
+    "projects": ("projects", "List projects, newest activity first."),
     "sessions": ("sessions", "List sessions, newest activity first."),
     "share": (
         "share",

@@ -37,6 +37,7 @@ from ash_server.store.labels import (
     set_labels,
     update_labels,
 )
+from ash_server.store.projects import list_projects
 from ash_server.store.session_facts import FROM_PERSON, FROM_TOOL, RENAMED, UNNAMED, shorten
 from ash_server.store.session_lists import list_sessions
 from ash_server.store.session_rows import (
@@ -394,6 +395,7 @@ class SessionStore(Resource):
     get_many = read(get_sessions)
     existing_ids = read(existing_ids)
     list_sessions = read(list_sessions)
+    list_projects = read(list_projects)
     list_changed = read(recent_sessions)
     find = read(find_sessions)
     facts = read(read_facts)

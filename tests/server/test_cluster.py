@@ -32,6 +32,7 @@ from ash_server.store.maintenance.reindex import Reindexed
 from ash_server.store.maintenance.vacuum import vacuum
 from ash_server.store.schema.tables import metadata
 from ash_server.store.search.query import SearchScope
+from ash_server.store.session_lists import SessionSort
 from ash_server.store.transcripts import Copy
 from ash_server.store.usage.groups import GroupKey, UsageFilter, count_sessions_without_facts, read_groups
 from ash_server.transfer.importing.file_import import import_file
@@ -147,7 +148,17 @@ async def use_sessions(store: Store) -> None:
     await store.messages.append(parent.id, ['{"cwd":"/work"}'])
     project = {"project": "/work", "redact": True}
     labelled = {"tag": "new", "starred": True, "archived": "only"}
-    for filters in (labelled, {"q": "renamed"}, project, {"errors": False}, {"parent_id": parent.id}):
+    files = ({"edited": "/work/a.py"}, {"edited": "a.py"}, {"tool": "Edit"}, {"starred": False})
+    several: Any = {"source": ["claude"], "model": "m", "branch": "main", "machine": "m", "cause": "person"}
+    for sort in get_args(SessionSort):
+        await store.sessions.list_sessions(sort=sort, key=uuid4(), **several)
+        await store.sessions.list_sessions(sort=sort, source="claude")
+        await store.sessions.list_sessions(sort=sort)
+    await store.sessions.list_sessions(person="ada")
+    await store.sessions.list_sessions(external_id_prefix="projects/", external_id=parent.external_id)
+    await store.sessions.list_projects()
+    errors: Any = ({"errors": False}, {"errors": True})
+    for filters in (labelled, {"q": "renamed"}, project, *files, *errors, {"parent_id": parent.id}):
         await store.sessions.list_sessions(**filters)
     assert {each async for each in store.sessions.list_ids()} == {parent.id, child.id}
     for reference in (str(parent.external_id), str(parent.id)[:8], "nobody"):

@@ -308,7 +308,7 @@ class SessionController(Controller):
         pages are read is returned exactly once.
         """
         scope = request.scope
-        prices = await state.prices.get() if usage or sort == "cost" else None
+        prices = await state.prices.get() if sort == "cost" else None
         page = await reader(
             lambda store: store.sessions.list_sessions(
                 prices=prices,

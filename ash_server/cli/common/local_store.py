@@ -26,11 +26,13 @@ from ash_server.store.drift import DriftReport
 from ash_server.store.log.events import page_json, parse_types
 from ash_server.store.message_pages import to_message
 from ash_server.store.pagination import may_have_more
+from ash_server.store.usage.reports import default_prices
 from ash_server.transfer.exporting.jsonl import FORMATS
 from ash_shared.model.changes import SessionChanges
 from ash_shared.model.facts import SessionFacts
 from ash_shared.model.message import Message
 from ash_shared.model.pages import MessagePage, SearchPage
+from ash_shared.model.projects import ProjectPage
 from ash_shared.model.session import Session, SessionPage
 from ash_shared.model.shares import NewShare, ShareList
 from ash_shared.model.usage.budgets import BudgetPage, SetBudget
@@ -56,6 +58,12 @@ class LocalStore:
         with_usage = filters.pop("usage", False)
         page = await self.store.sessions.list_sessions(**filters)
         return await self.store.usage.add_to(page) if with_usage else page
+
+    async def list_projects(
+        self, *, after: str | None = None, limit: int = 100, usage: bool = False
+    ) -> ProjectPage:
+        prices = await default_prices() if usage else None
+        return await self.store.sessions.list_projects(after=after, limit=limit, prices=prices)
 
     async def sessions(self, **query: Unpack[SessionQuery]) -> AsyncGenerator[Session, None]:
         while True:

@@ -25,6 +25,8 @@ import type {
   SessionPage,
   SessionQuery,
   SessionUpdate,
+  ProjectPage,
+  ProjectQuery,
   TagList,
   UsageQuery,
   UsageReport,
@@ -118,6 +120,11 @@ export class AshClient {
   /** Change the star, the archive, tags or the note; what is not passed stays. */
   updateLabels(session: string, changes: LabelUpdate): Promise<Session> {
     return this.send({ method: "PATCH", path: `${sessionPath(session)}/labels`, json: changes });
+  }
+
+  /** Return a page of projects, most recent activity first; `nextAfter` is the `after` of the next page. */
+  listProjects(query: ProjectQuery = {}): Promise<ProjectPage> {
+    return this.send({ method: "GET", path: "/api/projects", query });
   }
 
   /** Return the tags of sessions that are not archived, most used first. */

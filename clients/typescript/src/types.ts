@@ -27,6 +27,7 @@ export type UsageReport = Schemas["UsageReport"];
 /** What the rows of a report are grouped by. */
 export type Dimension = UsageReport["by"][number];
 export type SessionPage = Schemas["SessionPage"];
+export type ProjectPage = Schemas["ProjectPage"];
 export type TagList = Schemas["TagList"];
 
 export type NewMessage = Schemas["MessageToAppend"];
@@ -39,5 +40,6 @@ export type EventQuery = Omit<Query<"listEvents">, "after"> & { after?: number }
 export type MessageQuery = Query<"listMessages">;
 export type SearchQuery = Omit<Query<"search">, "q">;
 export type UsageQuery = Omit<Query<"getUsage">, "by"> & { by?: readonly Dimension[] };
+export type ProjectQuery = Query<"listProjects">;
 export type SessionQuery = Query<"listSessions">;
 export type ExportFormat = NonNullable<Query<"exportSession">["format"]>;

@@ -33,7 +33,15 @@ from tests.server.api.test_keys import Team, create_team
 from tests.server.cli.test_cli_serve import COMMAND
 from tests.waiting import TIMEOUT
 
-TOOLS = ["list_sessions", "search", "read_messages", "read_session_summary", "read_changes", "get_usage"]
+TOOLS = [
+    "list_sessions",
+    "list_projects",
+    "search",
+    "read_messages",
+    "read_session_summary",
+    "read_changes",
+    "get_usage",
+]
 TOKEN = "ghp_" + "a1B2" * 9
 HELLO = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 PROTOCOL_HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
@@ -132,6 +140,7 @@ async def test_tools_return_what_the_api_returns(server: str, session_id: str) -
     path = f"/api/sessions/{session_id}"
     cases: list[tuple[str, dict[str, Any], str]] = [
         ("list_sessions", {}, "/api/sessions"),
+        ("list_projects", {}, "/api/projects"),
         ("list_sessions", {"q": "tests", "source": "claude"}, "/api/sessions"),
         ("list_sessions", {"q": "absent"}, "/api/sessions?q=absent"),
         ("search", {"q": "fail"}, "/api/search?q=fail"),

@@ -65,6 +65,7 @@ DECISIONS = {
     "exportSession": {"format": NOT_A_TEXT},
     "getChanges": {"path": PARTS, **dict.fromkeys(("turn", "diffs"), NOT_A_TEXT)},
     "listAnswers": dict.fromkeys(("after", "limit"), NOT_A_TEXT),
+    "listProjects": {"after": WHOLE, **dict.fromkeys(("limit", "usage"), NOT_A_TEXT)},
     "listAudit": dict.fromkeys(("before", "limit"), NOT_A_TEXT),
     "projectSession": {"name": NOT_A_TEXT},
     "getMessage": {"sequence": NOT_A_TEXT},
@@ -76,6 +77,7 @@ Writes compare complete ids and texts with stored ones, so a writer can confirm 
 OF_ALL = {"session_id", "redact", "Ash-Sequence"}
 
 TOOLS = {
+    "list_projects": dict.fromkeys(("after", "limit", "usage"), NOT_A_TEXT),
     "list_sessions": {
         **dict.fromkeys(("q", "source", "project", "edited", "tag"), "listSessions"),
         **dict.fromkeys(("branch", "machine", "person", "model", "tool"), "listSessions"),

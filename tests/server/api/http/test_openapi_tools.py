@@ -87,6 +87,7 @@ def call_facts(call: Any, made: Any, session: UUID) -> None:
     labels = call("updateLabels", session, body=made("LabelPatch", starred=True, addTags=["ui"])).labels
     assert (labels.starred, labels.tags) == (True, ["ui"])
     assert [each.name for each in call("listTags").tags] == ["ui"]
+    assert call("listProjects").projects == []
     assert call("listShares", session).shares == []
     assert None not in (call("getResume", session), call("getKey"))
     assert isinstance(call("listAudit").audit, list)
