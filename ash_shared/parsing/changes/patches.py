@@ -13,7 +13,8 @@ _IS_PATCH = re.compile(r"^(?:@@|\*\*\* (?:Begin|Add|Update|Delete) |[-+]{3} |dif
 _NUMBERS = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 _ROW = re.compile(r"[-+ ]|$")
 _AFTER_HUNK = re.compile(r"--- |\+\+\+ |-- $|$")
-_NO_FILE = "/dev/null"
+_NO_FILE = ("/dev/null", "dev/null")
+"""The second one with a prefix, as Copilot CLI writes it."""
 
 
 def is_patch(text: str) -> bool:
@@ -178,14 +179,14 @@ class _PatchReader:
         self._hunk = None
         file, path = self._file(), _path_of(name, "a/")
         file.is_headed = True
-        if path == _NO_FILE:
+        if path in _NO_FILE:
             file.action = "write"
         elif file.path is None:
             file.path = path
 
     def after(self, name: str) -> None:
         file, path = self._file(), _path_of(name, "b/")
-        if path == _NO_FILE:
+        if path in _NO_FILE:
             file.action = "delete"
         elif file.new_path is None:
             file.path = path
@@ -211,6 +212,7 @@ _HEADINGS: tuple[tuple[str, Callable[[_PatchReader, str], None]], ...] = (
     ("*** Move to: ", _PatchReader.patch_moved_to),
     ("*** ", _PatchReader.close),
     ("diff --git ", _PatchReader.git),
+    ("create file mode", lambda reader, _: reader.act("write")),
     ("new file mode", lambda reader, _: reader.act("write")),
     ("deleted file mode", lambda reader, _: reader.act("delete")),
     ("rename from ", _PatchReader.moved_from),

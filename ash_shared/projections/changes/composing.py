@@ -181,7 +181,11 @@ def _replace(text: _Text, lines: Sequence[str]) -> bool:
 def _apply_hunk(text: _Text, hunk: Hunk) -> bool:
     if hunk.new_start is not None:
         has_new = any(line[:1] != "-" for line in hunk.lines)
-        return text.apply(max(hunk.new_start, 1) if has_new else hunk.new_start + 1, hunk.lines)
+        place = max(hunk.new_start, 1) if has_new else hunk.new_start + 1
+        return text.apply(place, hunk.lines) or (
+            # Antigravity shows the end of the last line as an empty line.
+            hunk.lines[-1] == " " and text.apply(place, hunk.lines[:-1])
+        )
     found = _find_lines(text, hunk) or _find_words(text, hunk)
     return found is not None and text.apply(*found)
 

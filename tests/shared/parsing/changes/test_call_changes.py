@@ -321,6 +321,15 @@ WRITES: dict[str, Case] = {
         {"type": "text_editor_code_execution_create_result", "is_file_update": False},
         (CREATED,),
     ),
+    "Copilot CLI": (
+        "create",
+        {"path": "a.py", "file_text": TEXT},
+        {
+            "detailedContent": "\ndiff --git a/a.py b/a.py\ncreate file mode 100644\n"
+            "--- a/dev/null\n+++ b/a.py\n@@ -1,0 +1,2 @@\n+one\n+two\n"
+        },
+        (CREATED,),
+    ),
     "Gemini CLI": ("write_file", {"file_path": "a.py", "content": TEXT}, None, (UNKNOWN_BEFORE,)),
     "Qwen Code, reported": (
         "write_file",

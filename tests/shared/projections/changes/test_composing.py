@@ -98,6 +98,10 @@ CASES: dict[str, tuple[list[FileChange], list[Section]]] = {
         [edit("-a", "+b", at=3), edit("-c", "+d", at=3)],
         [section("-a", "+b", at=(3, 3)), section("-c", "+d", at=(3, 3))],
     ),
+    "an empty line after the end": (
+        [write("a"), edit("-a", "+b", " ", at=1)],
+        [section("+b", is_new=True)],
+    ),
     "a place after the end": (
         [write("a"), edit("-b", "+c", at=5)],
         [section("+a", is_new=True), section("-b", "+c", at=(5, 5))],
