@@ -21,6 +21,7 @@ from benchmarks import (
     reading,
     redacting,
     report,
+    session_lists,
     storing,
     usage,
     viewer,
@@ -86,6 +87,11 @@ def _usage(_samples: Samples, url: str, smoke: bool) -> Results:
     return asyncio.run(usage.measure(url, usage.SMOKE if smoke else usage.FULL)), []
 
 
+def _session_lists(_samples: Samples, url: str, smoke: bool) -> Results:
+    size = session_lists.SMOKE if smoke else session_lists.FULL
+    return asyncio.run(session_lists.measure(url, size)), []
+
+
 def _adapters(_samples: Samples, url: str, smoke: bool) -> Results:
     return asyncio.run(adapters.measure(url, adapters.SMOKE if smoke else adapters.FULL)), []
 
@@ -103,6 +109,7 @@ _BENCHES = (
     Bench(frozenset({"P14"}), _adapters),
     Bench(frozenset({"P15"}), _redacting),
     Bench(frozenset({"P16"}), _usage),
+    Bench(frozenset({"P17"}), _session_lists),
     # Last: from its first key on, a database serves no requests without one.
     Bench(frozenset({"P13"}), _keys),
 )

@@ -37,6 +37,7 @@ from ash_server.store.transcripts import Copy
 from ash_server.store.usage.groups import GroupKey, UsageFilter, count_sessions_without_facts, read_groups
 from ash_server.transfer.importing.file_import import import_file
 from ash_shared.eventlog.state import MAX_OPEN_TEXT
+from ash_shared.model.session import Session
 from tests.cluster import only_on_cluster
 from tests.server.api.conftest import create_key, served
 from tests.server.store.log.test_open_texts import CHUNKS, END, START
@@ -146,9 +147,29 @@ async def use_sessions(store: Store) -> None:
     assert [tag.name for tag in (await store.sessions.list_tags()).tags] == []
     await store.sessions.get_end(parent.id)
     await store.messages.append(parent.id, ['{"cwd":"/work"}'])
+    await use_lists(store, parent)
+    assert {each async for each in store.sessions.list_ids()} == {parent.id, child.id}
+    for reference in (str(parent.external_id), str(parent.id)[:8], "nobody"):
+        await store.sessions.find(reference)
+    assert len(await store.sessions.get_many([parent.id, child.id])) == 2
+    await store.sessions.list_changed()
+    await store.sessions.set_file_time(parent.id, datetime.now(UTC), has_grown=True)
+    await store.sessions.set_lacks_final_newline(parent.id, True)
+    await store.sessions.lacks_final_newline(parent.id)
+    await store.sessions.recreate(child.id, source="claude", external_id="projects/-work/child.jsonl")
+    await store.sessions.delete(parent.id)
+
+
+async def use_lists(store: Store, parent: Session) -> None:
     project = {"project": "/work", "redact": True}
     labelled = {"tag": "new", "starred": True, "archived": "only"}
-    files = ({"edited": "/work/a.py"}, {"edited": "a.py"}, {"tool": "Edit"}, {"starred": False})
+    files = (
+        {"edited": "/work/a.py"},
+        {"edited": "a.py"},
+        {"tool": "Edit"},
+        {"starred": False},
+        {"project": "/work"},
+    )
     several: Any = {"source": ["claude"], "model": "m", "branch": "main", "machine": "m", "cause": "person"}
     for sort in get_args(SessionSort):
         await store.sessions.list_sessions(sort=sort, key=uuid4(), **several)
@@ -160,16 +181,6 @@ async def use_sessions(store: Store) -> None:
     errors: Any = ({"errors": False}, {"errors": True})
     for filters in (labelled, {"q": "renamed"}, project, *files, *errors, {"parent_id": parent.id}):
         await store.sessions.list_sessions(**filters)
-    assert {each async for each in store.sessions.list_ids()} == {parent.id, child.id}
-    for reference in (str(parent.external_id), str(parent.id)[:8], "nobody"):
-        await store.sessions.find(reference)
-    assert len(await store.sessions.get_many([parent.id, child.id])) == 2
-    await store.sessions.list_changed()
-    await store.sessions.set_file_time(parent.id, datetime.now(UTC), has_grown=True)
-    await store.sessions.set_lacks_final_newline(parent.id, True)
-    await store.sessions.lacks_final_newline(parent.id)
-    await store.sessions.recreate(child.id, source="claude", external_id="projects/-work/child.jsonl")
-    await store.sessions.delete(parent.id)
 
 
 async def use_messages(store: Store) -> None:
