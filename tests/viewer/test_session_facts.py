@@ -1,0 +1,142 @@
+"""Facts of a session in the list and on its page: its place, changes, labels, and the command that continues it."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import uuid4
+
+import httpx2
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.shared.records import claude
+
+MODEL = "claude-opus-4-5-20251101"
+
+
+def place(project: str) -> dict[str, Any]:
+    return {
+        "cwd": f"/srv/{project}",
+        "gitBranch": "fix-dates",
+        "sessionId": "6f1e4c1a-9f0e-4d61-8a53-0f1d2b3c4d5e",
+    }
+
+
+def transcript(project: str) -> list[dict[str, Any]]:
+    """An edit in two minutes, and a prompt an hour later."""
+    edit = {"file_path": f"/srv/{project}/dates.py", "old_string": "a = 1", "new_string": "a = 2\nb = 3"}
+    answer = {"id": "m1", "model": MODEL, "usage": {"input_tokens": 1, "output_tokens": 1}}
+    lines = [
+        ("user", "Put the dates right", None, "12:00"),
+        ("assistant", [claude.call("toolu_1", "Edit", **edit)], answer, "12:01"),
+        ("user", [claude.tool_result("toolu_1", "Edited.")], None, "12:02"),
+        ("user", "Thanks", None, "13:02"),
+    ]
+    return [
+        claude.line(
+            kind, content, message, uuid=f"u{number}", timestamp=f"2026-03-10T{clock}:00Z", **place(project)
+        )
+        for number, (kind, content, message, clock) in enumerate(lines)
+    ]
+
+
+@pytest.fixture
+async def client(ash: str) -> AsyncIterator[httpx2.AsyncClient]:
+    async with httpx2.AsyncClient(base_url=ash) as client:
+        yield client
+
+
+@pytest.fixture
+def project() -> str:
+    return f"project-{uuid4()}"
+
+
+@pytest.fixture
+async def session(client: httpx2.AsyncClient, project: str) -> str:
+    created = (
+        await client.post("/api/sessions", json={"source": "claude", "title": "Dates"})
+    ).raise_for_status()
+    id: str = created.json()["id"]
+    stored = await client.post(
+        f"/api/sessions/{id}/chunks",
+        headers={"Content-Type": "application/x-ndjson"},
+        content="\n".join(map(json.dumps, transcript(project))),
+    )
+    stored.raise_for_status()
+    labels = {"starred": True, "tags": ["flaky"], "note": "Look **again**."}
+    (await client.patch(f"/api/sessions/{id}/labels", json=labels)).raise_for_status()
+    return id
+
+
+async def test_row(page: Page, client: httpx2.AsyncClient, session: str, project: str) -> None:
+    await page.goto(f"{client.base_url}/?project={project}")
+
+    row = page.locator(f".session-item[data-session-id='{session}']")
+    await expect(row).to_be_visible()
+    facts = await row.locator(".session-place > span").all_text_contents()
+    assert facts == ["★", project, "fix-dates", MODEL, "2 prompts", "1 h 2 min, 2 min 0 s active", "flaky"]
+
+
+async def test_filters_of_a_link_are_chips(
+    page: Page, client: httpx2.AsyncClient, session: str, project: str
+) -> None:
+    await page.goto(f"{client.base_url}/?project={project}&branch=fix-dates&tag=other")
+    await expect(page.locator(".state-title")).to_have_text("No session matches")
+
+    chips = page.get_by_role("group", name="Other filters").get_by_role("button")
+    assert await chips.all_text_contents() == [f"Project {project}", "Branch fix-dates", "Tag other"]
+    await chips.nth(2).click()
+    await expect(page.locator(f".session-item[data-session-id='{session}']")).to_be_visible()
+    await page.get_by_role("button", name="Starred").click()
+    await expect(page.locator(".session-item")).to_have_count(1)
+
+
+async def test_header(page: Page, client: httpx2.AsyncClient, session: str, project: str) -> None:
+    await page.goto(f"{client.base_url}/sessions/{session}")
+
+    where = page.locator(".session-header > .session-place")
+    await expect(where.locator(".project a")).to_have_attribute("href", f"/?project=%2Fsrv%2F{project}")
+    await expect(where.locator(".branch")).to_have_text("fix-dates")
+    await expect(page.locator(".session-header .session-facts").first).to_contain_text(
+        "1 h 2 min, 2 min 0 s active"
+    )
+    labels = page.locator(".session-labels")
+    await expect(labels.locator(".tag")).to_have_attribute("href", "/?tag=flaky")
+    await expect(labels.locator(".session-note strong")).to_have_text("again")
+
+
+async def test_changes_lead_to_the_call(
+    page: Page, client: httpx2.AsyncClient, session: str, project: str
+) -> None:
+    await page.goto(f"{client.base_url}/sessions/{session}")
+    await page.get_by_role("button", name="1 changed file +2 \N{MINUS SIGN}1").click()
+
+    panel = page.get_by_role("complementary", name="Changed files")
+    await expect(panel.locator(".side-panel-facts")).to_have_text("1 file · +2 \N{MINUS SIGN}1")
+    await panel.locator("summary", has_text=f"/srv/{project}/dates.py").click()
+    await expect(panel.locator(".diff-added")).to_have_text(["+a = 2", "+b = 3"])
+    await panel.get_by_role("button", name="Turn 1 · Edit").click()
+    await expect(page).to_have_url(f"{client.base_url}/sessions/{session}?message=2")
+    await page.keyboard.press("Escape")
+    await expect(panel).to_be_hidden()
+
+
+async def test_command_that_continues_the_session(
+    page: Page, client: httpx2.AsyncClient, session: str, project: str
+) -> None:
+    await page.goto(f"{client.base_url}/sessions/{session}")
+    await page.locator(".menu.resuming > summary").click()
+
+    command = f"cd /srv/{project} && claude --resume 6f1e4c1a-9f0e-4d61-8a53-0f1d2b3c4d5e"
+    await expect(page.locator(".resume code")).to_have_text(command)
+
+
+async def test_session_without_a_command_says_why(page: Page, client: httpx2.AsyncClient) -> None:
+    created = (
+        await client.post("/api/sessions", json={"source": "vercel", "title": "None"})
+    ).raise_for_status()
+    await page.goto(f"{client.base_url}/sessions/{created.json()['id']}")
+    await page.locator(".menu.resuming > summary").click()
+
+    await expect(page.locator(".resume code")).to_have_count(0)
+    await expect(page.locator(".resume-note")).not_to_have_text("")
