@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -22,6 +23,7 @@ from ash_server.transfer.importing.file_import import import_file
 from ash_server.transfer.importing.transcript_files import modification_time
 from ash_server.transfer.load import load_session
 from tests.cluster import not_on_cluster
+from tests.conftest import at_database, new_database
 from tests.server.store.maintenance.test_reindex import alembic
 from tests.server.store.upgrade.write_store import PATHS, external_name
 from tests.waiting import wait_until
@@ -46,22 +48,42 @@ STREAM_TEXTS = [
 STREAM_EVENTS = ["turn_start", "assistant_chunk", "raw", "raw", "raw"]
 
 
-@pytest.fixture(params=STORES, ids=lambda path: path.stem)
-def old_store(request: pytest.FixtureRequest, bare_database_url: str) -> str:
-    """A database with the schema and the data of an earlier version."""
+@pytest.fixture(scope="module", params=STORES, ids=lambda path: path.stem)
+def old_template(request: pytest.FixtureRequest, server_url: str) -> Iterator[str]:
+    """The name of a database with the schema and the data of an earlier version, which tests copy."""
     path: Path = request.param
-    revision = path.stem.removeprefix("schema_")
-    command = [sys.executable, "-m", "alembic", "upgrade", revision]
-    environment = {**os.environ, "ASH_DATABASE_URL": bare_database_url}
-    subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
-    with psycopg.connect(bare_database_url) as conn:
-        conn.execute(path.read_bytes())
-    return bare_database_url
+    with new_database(server_url) as name:
+        url = at_database(server_url, name)
+        command = [sys.executable, "-m", "alembic", "upgrade", path.stem.removeprefix("schema_")]
+        environment = {**os.environ, "ASH_DATABASE_URL": url}
+        subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
+        with psycopg.connect(url) as conn:
+            conn.execute(path.read_bytes())
+        yield name
 
 
-async def test_reads_store_of_earlier_version(old_store: str) -> None:
-    upgrade(old_store)
-    async with Store.open(old_store) as store:
+@pytest.fixture(scope="module")
+def upgraded_template(old_template: str, server_url: str) -> Iterator[str]:
+    with new_database(server_url, f"TEMPLATE {old_template}") as name:
+        upgrade(at_database(server_url, name))
+        yield name
+
+
+@pytest.fixture
+def old_store(old_template: str, server_url: str) -> Iterator[str]:
+    with new_database(server_url, f"TEMPLATE {old_template} STRATEGY FILE_COPY") as name:
+        yield at_database(server_url, name)
+
+
+@pytest.fixture
+def upgraded_store(upgraded_template: str, server_url: str) -> Iterator[str]:
+    """The store of the earlier version after the migration."""
+    with new_database(server_url, f"TEMPLATE {upgraded_template} STRATEGY FILE_COPY") as name:
+        yield at_database(server_url, name)
+
+
+async def test_reads_store_of_earlier_version(upgraded_store: str) -> None:
+    async with Store.open(upgraded_store) as store:
         birds = await store.sessions.get(BIRDS)
         texts = [message.content async for message in store.messages.stream_messages(BIRDS)]
         page = await store.conversation.get_page(BIRDS)
@@ -80,9 +102,8 @@ async def test_reads_store_of_earlier_version(old_store: str) -> None:
         assert [result.session_id for result in (await store.search.search("indexed")).results] == [POSTED]
 
 
-async def test_appends_to_store_of_earlier_version(old_store: str) -> None:
-    upgrade(old_store)
-    async with Store.open(old_store) as store:
+async def test_appends_to_store_of_earlier_version(upgraded_store: str) -> None:
+    async with Store.open(upgraded_store) as store:
         before = [event.type for event in await store.events.get_events(BIRDS, limit=1000)]
         await store.events.rebuild(BIRDS)
         after = [event.type for event in await store.events.get_events(BIRDS, limit=1000)]
@@ -96,9 +117,8 @@ async def test_appends_to_store_of_earlier_version(old_store: str) -> None:
     assert (again.sequence, again.created) == (3, False)
 
 
-async def test_imports_into_store_of_earlier_version(old_store: str) -> None:
-    upgrade(old_store)
-    async with Store.open(old_store) as store:
+async def test_imports_into_store_of_earlier_version(upgraded_store: str) -> None:
+    async with Store.open(upgraded_store) as store:
         before = await store.sessions.get(BIRDS)
         imported = await import_file(store, SAMPLE, "bird-counter")
         after = await store.sessions.get(BIRDS)
@@ -199,11 +219,12 @@ def test_running_server_of_earlier_version_refuses_the_schema(statement: str, da
         conn.execute(statement)
 
 
-async def test_finds_session_of_earlier_version_from_another_folder(old_store: str, tmp_path: Path) -> None:
+async def test_finds_session_of_earlier_version_from_another_folder(
+    upgraded_store: str, tmp_path: Path
+) -> None:
     copy = tmp_path / SAMPLE.name
     copy.write_bytes(SAMPLE.read_bytes())
-    upgrade(old_store)
-    async with Store.open(old_store) as store:
+    async with Store.open(upgraded_store) as store:
         imported = [await import_file(store, copy, name, identify=True) for name in ("one", "two")]
         birds = await store.sessions.get(BIRDS)
 
