@@ -378,7 +378,7 @@ async def test_stores_large_messages_and_records(mode: str, server: str, store: 
 
 
 async def test_archived_conversations_are_listed_and_found(store: Store) -> None:
-    """Labels are for people: a program finds what it has stored."""
+    """Labels are for people: a program finds its sessions whatever their labels."""
     [entry] = await AshConversationStore(store).save(Conversation(conversation_id="a", messages=[ask("a")]))
     [session] = [each async for each in store.sessions.list_all()]
     await store.sessions.update_labels(session.id, archived=True)

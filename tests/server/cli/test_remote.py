@@ -423,7 +423,7 @@ STORES = {
     frozenset({"--url"}): {(OWN, SERVER), ("no other store", "no other store")},
     frozenset(): {(OWN, SERVER), ("no other store", "no other store")},
 }
-"""What the page says about commands with these options."""
+"""The stores on the page, by the options of a command."""
 NAMES = {"events show": "events"}
 OTHERS = {"hooks install": ("hooks that import into the local store", "hooks that push to the server")}
 
