@@ -68,8 +68,10 @@ class Request(Generic[T]):
         return {"Accept": "application/json", **content_type}
 
     @property
-    def params(self) -> dict[str, str]:
-        return {name: _parameter(value) for name, value in self.query.items() if value is not None}
+    def params(self) -> dict[str, str | list[str]]:
+        """The values of the query as texts; a parameter with several values is repeated."""
+        present = {name: value for name, value in self.query.items() if value is not None}
+        return {name: _parameters(value) for name, value in present.items()}
 
     def answer(self, body: bytes) -> T:
         try:
@@ -482,6 +484,11 @@ def _camel(query: Mapping[str, Any]) -> dict[str, Any]:
 def _camel_case(name: str) -> str:
     first, *others = name.split("_")
     return first + "".join(map(str.capitalize, others))
+
+
+def _parameters(value: Any) -> str | list[str]:
+    is_single = isinstance(value, str) or not isinstance(value, Sequence)
+    return _parameter(value) if is_single else [_parameter(each) for each in value]
 
 
 def _parameter(value: Any) -> str:

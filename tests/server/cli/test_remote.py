@@ -113,7 +113,16 @@ def store(server_url: str, template: str, tmp_path_factory: pytest.TempPathFacto
 
 
 READING = {
-    "sessions": ((), ("--json",), ("--errors",), ("--limit", "2"), ("--project", "site", "--json")),
+    "sessions": (
+        ("--source", "claude", "--source", "codex", "--json"),
+        ("--sort", "cost", "--json"),
+        ("--sort", "errors"),
+        (),
+        ("--json",),
+        ("--errors",),
+        ("--limit", "2"),
+        ("--project", "site", "--json"),
+    ),
     "messages": (
         ("birds",),
         ("birds", "--json"),
@@ -153,6 +162,8 @@ READING = {
     "drift": ((), ("--json",)),
     "budget list": ((),),
     "resume": (("birds", "--print"),),
+    "facts": (("birds",), ("birds", "--json"), ("bread", "--json")),
+    "projects": ((), ("--json",), ("--usage", "--json"), ("--usage",)),
     "continue": (("birds", "--in", "codex", "--folder", ".", "--dry-run", "-o", "new.jsonl"),),
     "scan": ((), ("birds",), ("birds", "--json")),
     "changes": (
@@ -206,7 +217,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
 
 
 NEEDED = {
-    **{name: ["birds"] for name in ("messages", "events", "export", "tail", "resume", "changes")},
+    **{name: ["birds"] for name in ("messages", "events", "export", "tail", "resume", "changes", "facts")},
     "search": ["heron"],
     "continue": ["birds", "--in", "codex"],
     "blame": [__file__],
