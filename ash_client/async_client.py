@@ -35,8 +35,7 @@ from ash_shared.model.health import Health
 from ash_shared.model.message import Message
 from ash_shared.model.pages import AppendedMessage, EventPage, MessageComparison, MessagePage, SearchPage
 from ash_shared.model.projects import ProjectPage
-from ash_shared.model.resume import SessionResume
-from ash_shared.model.session import Session, SessionPage, TagList
+from ash_shared.model.session import Session, SessionPage, SessionResume, TagList
 from ash_shared.model.usage.budgets import BudgetPage
 from ash_shared.model.usage.report import UsageReport
 

@@ -28,8 +28,7 @@ from ash_shared.model.pages import (
     TranscriptClaim,
 )
 from ash_shared.model.projects import ProjectPage
-from ash_shared.model.resume import SessionResume
-from ash_shared.model.session import Session, SessionPage, TagList
+from ash_shared.model.session import Session, SessionPage, SessionResume, TagList
 from ash_shared.model.usage.budgets import BudgetPage
 from ash_shared.model.usage.report import CostMode, Dimension, UsageReport
 from ash_shared.parsing.parse import describe_message

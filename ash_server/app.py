@@ -48,7 +48,6 @@ from ash_server.api.sessions.item_counts import ItemCountController
 from ash_server.api.sessions.labels import LabelController, TagController
 from ash_server.api.sessions.messages import MessageController
 from ash_server.api.sessions.projections import ProjectionController
-from ash_server.api.sessions.resume import ResumeController
 from ash_server.api.sessions.session_search import SessionSearchController
 from ash_server.api.sessions.sessions import SessionController
 from ash_server.api.sessions.shares import ShareController
@@ -98,7 +97,6 @@ _CONTROLLERS = (
     DriftController,
     UsageController,
     AnswerController,
-    ResumeController,
     ParseController,
     AuditController,
     OwnKeyController,

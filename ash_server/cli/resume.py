@@ -14,7 +14,7 @@ from ash_server.cli.common.options import session_argument
 from ash_server.cli.common.output.terminal import visible, warn
 from ash_server.cli.common.read_store import ReadStore, StoreToRead, reads_store, session_named
 from ash_server.errors import AshError
-from ash_shared.model.resume import SessionResume
+from ash_shared.model.session import SessionResume
 from ash_shared.parsing.resume import resume_command
 
 

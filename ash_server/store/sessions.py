@@ -55,8 +55,7 @@ from ash_server.store.text import check_text, storable
 from ash_server.store.usage.answers import count_again, delete_answers
 from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
 from ash_shared.model.keywords import check_keywords
-from ash_shared.model.resume import SessionResume
-from ash_shared.model.session import MAX_MACHINE, Session, active_at
+from ash_shared.model.session import MAX_MACHINE, Session, SessionResume, active_at
 from ash_shared.parsing.resume import resume_command
 
 MAX_METADATA_BYTES = 64 * 1024

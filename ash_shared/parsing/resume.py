@@ -10,8 +10,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ash_shared.model.resume import SessionResume
-from ash_shared.model.session import Session
+from ash_shared.model.session import Session, SessionResume
 
 
 class _Agent(NamedTuple):

@@ -30,13 +30,14 @@ from ash_server.api.http.parameters import (
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.api.http.redaction import compared, compared_all, is_redacted
 from ash_server.errors import NulByte, SequenceMismatch, SessionNotFound, TooDeep
+from ash_server.redaction import redact
 from ash_server.store.prepare import Source
 from ash_server.store.session_lists import Archived, SessionSort
 from ash_server.store.sessions import Creator, SessionChanges
 from ash_server.store.text import ONE_LINE
 from ash_shared.model.base import ABSENT
 from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
-from ash_shared.model.session import MAX_MACHINE, Session, SessionPage
+from ash_shared.model.session import MAX_MACHINE, Session, SessionPage, SessionResume
 from ash_shared.model.usage.answers import Cause
 
 _MAX_BODY_BYTES = 64 * 1024
@@ -345,6 +346,23 @@ class SessionController(Controller):
         return await reader(lambda store: store.usage.add_to(page, files=state.prices))
 
     @get(
+        "/{session_id:uuid}/resume",
+        operation_id="getResume",
+        response_description="The command, or the reason why there is none.",
+        responses=error_responses(*READ_ERRORS, SessionNotFound),
+    )
+    async def get_resume(
+        self, request: Request[Any, Any, Any], reader: InjectedReader, session_id: FromPath[UUID]
+    ) -> SessionResume:
+        """Get the command that continues a session.
+
+        The command continues the session in its folder, with the agent that wrote it. The server does not
+        run it and does not check the folder, which is on the `machine` that stored the session.
+        """
+        resume = await reader(lambda store: store.sessions.get_resume(session_id), session_id)
+        return _without_secret(resume) if is_redacted(request.scope) else resume
+
+    @get(
         "/{session_id:uuid}",
         operation_id="getSession",
         response_description="The session.",
@@ -399,6 +417,14 @@ def without_content(request: Request[Any, Any, Any], session: Session) -> Sessio
     if may_read(request.scope):
         return session
     return session.model_copy(update={"prompt": ABSENT, "labels": ABSENT})
+
+
+def _without_secret(resume: SessionResume) -> SessionResume:
+    """Return no command with a folder that redaction changes: the quotes of a shell would hide the secret from it."""
+    folder = resume.folder
+    if folder is None or redact(folder) == folder:
+        return resume
+    return SessionResume(reason="The name of its folder contains a secret.")
 
 
 def _changes(patch: SessionPatch) -> SessionChanges:
