@@ -42,7 +42,7 @@ from tests.cluster import only_on_cluster
 from tests.server.api.conftest import create_key, served
 from tests.server.store.log.test_open_texts import CHUNKS, END, START
 from tests.server.store.maintenance.test_distribution import ONLY_WITHOUT_CITUS, TABLES, constants
-from tests.shared.records import codex
+from tests.shared.records import claude, codex
 from tests.waiting import TIMEOUT, until
 
 pytestmark = [only_on_cluster, pytest.mark.cluster]
@@ -118,6 +118,7 @@ async def test_all_statements_run_as_the_role_of_a_tenant(
     await use_codex(tenant_store)
     await use_search(tenant_store)
     await use_usage(tenant_store)
+    await use_facts(tenant_store)
     await store.read_statistics()
     with closing(psycopg.connect(database_url, autocommit=True)) as conn:
         assert [each.code for each in diagnose(conn).findings if each.code == "schema"] == []
@@ -295,6 +296,23 @@ async def use_codex(store: Store) -> None:
     await store.messages.reindex(session)
     stored = await store.sessions.get(session)
     assert (stored.title, stored.metadata["agent"], stored.copied_messages) == ("Counting", "traex", 2)
+
+
+async def use_facts(store: Store) -> None:
+    """A plan, and a call that is written again with fewer files."""
+    session = (await store.sessions.create(source="claude", key_id=uuid4())).id
+    todos = [{"content": "Dig", "status": "completed"}]
+    reads = [["a.py", "b.py"], ["a.py"]]
+    calls = [claude.call("c1", "read_files", paths=paths) for paths in reads]
+    for each in (*calls, claude.call("c2", "TodoWrite", todos=todos)):
+        await store.messages.append(session, [json.dumps(claude.assistant(each, id=None))])
+    await store.messages.delete(session, 3)
+    await store.messages.append(
+        session, [json.dumps(claude.assistant(claude.call("c3", "TodoWrite", todos=todos)))]
+    )
+    facts = await store.sessions.facts(session)
+    assert facts.plan is not None
+    assert facts.session.tool_call_count == 2
 
 
 async def use_usage(store: Store) -> None:
