@@ -158,7 +158,8 @@ def test_stores_reads_searches_and_deletes(ash: AshClient) -> None:
     assert labels.model_dump() == {"starred": True, "archived": False, "tags": ["flaky"], "note": "why"}
     assert [each.name for each in ash.list_tags().tags] == ["flaky"]
     filters: list[Any] = [{"tag": "flaky"}, {"starred": True}, {"archived": "only"}]
-    assert [len(ash.list_sessions(**each).sessions) for each in filters] == [1, 1, 0]
+    several = [{"source": ["codex", "claude"]}, {"source": ("codex", "pi")}, {"source": []}]
+    assert [len(ash.list_sessions(**each).sessions) for each in filters + several] == [1, 1, 0, 1, 0, 1]
     ash.end_session(session.id)
     ash.delete_message(session.id, 2)
     ash.delete_message(session.id, 2)
