@@ -31,7 +31,7 @@ from ash_shared.projections.changes.authorship import (
 )
 
 MAX_SESSIONS = 200
-"""The most recent sessions that changed a file with the same name."""
+"""Sessions that changed or mention a file with the same name, the most recent first."""
 MAX_FILES = 50
 """Files of a commit."""
 MAX_FILE_BYTES = 8 * 1024 * 1024
@@ -112,14 +112,14 @@ async def _read_writers(store: ReadStore, commit: Commit) -> list[Writer]:
 async def _changes_of(
     store: ReadStore, paths: Iterable[str], *, path: str | None
 ) -> AsyncGenerator[SessionChanges, None]:
-    """Yield the changes of the most recent sessions that changed a file with one of these names."""
+    """Yield the changes of the sessions that changed or mention a file with one of these names."""
     seen: set[UUID] = set()
     for name in dict.fromkeys(Path(each).name for each in paths):
         async for session in _sessions_with(store, name):
             if session in seen:
                 continue
             if len(seen) == MAX_SESSIONS:
-                warn(f"only the {MAX_SESSIONS} most recent sessions that changed such files are compared")
+                warn(f"only {MAX_SESSIONS} sessions that changed or mention such files are compared")
                 return
             seen.add(session)
             changes = await _changes(store, session, path)
@@ -128,7 +128,10 @@ async def _changes_of(
 
 
 async def _sessions_with(store: ReadStore, name: str) -> AsyncGenerator[UUID, None]:
-    """Yield the sessions that changed a file with this name, most recent activity first."""
+    """Yield the sessions that changed a file with this name, then those that mention the name.
+
+    Sessions of an earlier version, and calls whose ids a record repeats, are only found by the second.
+    """
     after = None
     while True:
         page = await store.list_sessions(edited=name, archived="include", limit=_PAGE, after=after)
@@ -136,7 +139,18 @@ async def _sessions_with(store: ReadStore, name: str) -> AsyncGenerator[UUID, No
             yield session.id
         after = page.next_after
         if after is None:
+            break
+    if not any(map(str.isalnum, name)):
+        return
+    words = name.replace('"', " ")
+    query: dict[str, Any] = {"place": "everything", "per_session": 1, "limit": _PAGE}
+    while True:
+        found = await store.search(f'"{words}"', **query)
+        for result in found.results:
+            yield result.session_id
+        if found.next_after is None:
             return
+        query["after"] = found.next_after
 
 
 async def _changes(store: ReadStore, session: UUID, path: str | None) -> SessionChanges | None:
