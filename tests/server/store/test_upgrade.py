@@ -4,7 +4,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -244,6 +245,11 @@ async def test_rejects_older_schema(old_store: str) -> None:
 def load_store(url: str, path: Path) -> None:
     """Create a database with the schema of a store, and only its rows."""
     upgrade(url, path.stem.rpartition("_")[2])
+    load_rows(url, path)
+
+
+def load_rows(url: str, path: Path) -> None:
+    """Replace all rows by those of a store with the same schema."""
     with psycopg.connect(url) as conn:
         tables = conn.execute(
             "SELECT string_agg(tablename, ',') FROM pg_tables "
@@ -253,12 +259,38 @@ def load_store(url: str, path: Path) -> None:
         conn.execute(path.read_bytes())
 
 
+@pytest.fixture(scope="module")
+def schemas(server_url: str) -> Iterator[Callable[[str], str]]:
+    """Return the name of a database with the schema of a revision, migrated from the last one before it."""
+    names: dict[str, str] = {}
+    with ExitStack() as databases:
+
+        def schema_of(revision: str) -> str:
+            if revision not in names:
+                before = max((each for each in names if each < revision), default=None)
+                template = "" if before is None else f"TEMPLATE {names[before]} STRATEGY FILE_COPY"
+                name = databases.enter_context(new_database(server_url, template))
+                upgrade(at_database(server_url, name), revision)
+                names[revision] = name
+            return names[revision]
+
+        yield schema_of
+
+
+@pytest.fixture
+def written_store(path: Path, schemas: Callable[[str], str], server_url: str) -> Iterator[str]:
+    """A store that the version with a schema has written."""
+    template = schemas(path.stem.rpartition("_")[2])
+    with new_database(server_url, f"TEMPLATE {template} STRATEGY FILE_COPY") as name:
+        load_rows(url := at_database(server_url, name), path)
+        yield url
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("path", WRITTEN_STORES, ids=lambda path: path.stem)
-async def test_store_of_each_schema_reads_the_same(path: Path, bare_database_url: str) -> None:
+async def test_store_of_each_schema_reads_the_same(path: Path, written_store: str) -> None:
     """Stores written by the version with each schema: texts, messages, events, and the next import."""
-    url = bare_database_url
-    load_store(url, path)
+    url = written_store
     before = read_messages(url), read_all_events(url)
     upgrade(url)
     after = read_messages(url), read_all_events(url)
