@@ -66,7 +66,7 @@ STORED = {
     "30 nested 990 deep": "[" * 990 + "]" * 990,
     "31 nested 100,000 deep": "[" * 100_000 + "]" * 100_000,
     "33 one long string": json.dumps("a" * 1_000_000),
-    "36 many lists": "[" + "[]," * 300_000 + "[]]",
+    "36 many lists": "[" + "[]," * 100_000 + "[]]",
     "43 text without text": '{"type":"text"}',
     "43 text that is no string": '[{"type":"text","text":5},{"type":"text","text":null},{"type":"text","text":[]}]',
     "44 odd types": '[{"type":5},{"type":null},{"type":""},{"a":1}]',

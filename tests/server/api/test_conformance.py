@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Do not use the `random` module"),
 ]
 
-CALLS = int(os.environ.get("ASH_TEST_CALLS", "30"))
+CALLS = int(os.environ.get("ASH_TEST_CALLS", "20"))
 """Calls of each operation; a third with keys, which do not change how a request is read."""
 
 NAMED = {"source": "schemathesis", "externalId": "a session with some messages"}
