@@ -13,6 +13,8 @@ from ash_shared.parsing.changes.line_diff import diff_lines, hunks_of
 
 MAX_HUNKS = 2000
 """Hunks in a section; a longer history has several."""
+MAX_READ_LINES = 2_000_000
+"""Known lines that the hunks of a section are compared with: each hunk with all of them."""
 
 
 class Section(NamedTuple):
@@ -60,6 +62,9 @@ class _Text:
 
     def is_known(self) -> bool:
         return all(isinstance(item, list) for item in self.items)
+
+    def known_lines(self) -> int:
+        return sum(len(item) for item in self.items if isinstance(item, list))
 
     def runs(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the known lines, with the number of the first."""
@@ -138,12 +143,13 @@ class _OpenSection:
         self._is_new = _is_whole(change)
         self._text = _Text([] if self._is_new else [_Gap(1, None)])
         self._is_deleted = False
-        self._hunks = 0
+        self._hunks = self._read = 0
         self._loose = () if self._compose(change) else change.hunks
 
     def add(self, change: FileChange) -> bool:
         """Add a change; return False, and change nothing, if it does not fit."""
-        is_full = self._hunks + len(change.hunks) > MAX_HUNKS
+        self._read += len(change.hunks) * self._text.known_lines()
+        is_full = self._hunks + len(change.hunks) > MAX_HUNKS or self._read > MAX_READ_LINES
         return not self._loose and not is_full and self._compose(change)
 
     def _compose(self, change: FileChange) -> bool:

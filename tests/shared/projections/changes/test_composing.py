@@ -130,3 +130,11 @@ def test_a_long_history_has_several_sections(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(composing, "MAX_HUNKS", 2)
     changes = [edit(f"-{number}", f"+{number + 1}", at=1) for number in range(3)]
     assert compose(changes) == [section("-0", "+2", at=(1, 1)), section("-2", "+3", at=(1, 1))]
+
+
+def test_a_large_file_with_many_edits_has_several_sections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time would grow with the product of its lines and edits."""
+    monkeypatch.setattr(composing, "MAX_READ_LINES", 10)
+    whole = FileChange("f", "write", (Hunk(None, None, tuple(f"+{number}" for number in range(6))),))
+    sections = compose([whole, edit("-1", "+a"), edit("-2", "+b"), edit("-3", "+c")])
+    assert [sum(len(hunk.lines) for hunk in each.hunks) for each in sections] == [6, 2, 2]
