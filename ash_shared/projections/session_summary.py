@@ -35,7 +35,7 @@ class SessionSummary(AshModel):
     """A session at a glance.
 
     Retracted events are not counted, but their cost is. Calls and results of subagents are counted, their texts are
-    not.
+    not. The counts of `Session` include retracted calls and prompts, which took place, and calls with the same id once.
     """
 
     model_config = ConfigDict(alias_generator=to_camel)
