@@ -393,6 +393,7 @@ async def test_budgets(page: Page, store: Store) -> None:
         ["This month $3.00 of $50.00 · 6.0%", "This month in srv/site $3.00 of $2.50 · 120.0% passed"]
     )
     await budgets.last.get_by_role("link").click()
+    await page.wait_for_url("**/usage?*project=*")
     await expect(page.locator(".usage-totals")).to_be_visible()
     assert dict(httpx2.URL(page.url).params) == {
         "since": "2026-03-01T00:00:00Z",
