@@ -450,3 +450,16 @@ def test_answers_add_up_to_the_usage_and_cost_of_their_session(corpus_folder: Pa
         events += normalizer.close(at)
         values += normalizer.answers
         assert sums_of(values) == totals_of(spending_of(events)), path
+
+
+def test_usage_that_lines_of_an_answer_repeat_is_stated_once() -> None:
+    """Again if a fact has changed."""
+    branches = ("main", "main", "fix", "fix")
+    answers = [line("m1", usage(), uuid=f"a{n}", gitBranch=branch) for n, branch in enumerate(branches)]
+    normalizer = Normalizer("claude")
+    stated = []
+    for number, record in enumerate([PROMPT, *answers]):
+        normalizer.follow(parse_line(json.dumps(record), "claude"), context(number))
+        stated.append([each.branch for each in normalizer.answers])
+
+    assert stated == [[], ["main"], [], ["fix"], []]
