@@ -35,7 +35,12 @@ export class PageCursor {
 
   async fetch(range) {
     const { signal } = this.controller;
-    const page = await getJson(withQuery(this.path, { ...this.parameters, ...range }), { signal });
+    const read = (place) => getJson(withQuery(this.path, { ...this.parameters, ...place }), { signal });
+    let page = await read(range);
+    // With several filters, a page may be empty although others follow.
+    while (page.sessions?.length === 0 && page.nextAfter !== undefined) {
+      page = await read({ ...range, after: page.nextAfter });
+    }
     signal.throwIfAborted();
     this.after = page.nextAfter;
     return page;
