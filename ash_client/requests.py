@@ -87,7 +87,7 @@ class MessageToAppend(TypedDict, total=False):
     source: str
 
 
-Several: TypeAlias = str | Sequence[str] | None
+Texts: TypeAlias = str | Sequence[str] | None
 """One value or several."""
 
 
@@ -96,19 +96,19 @@ class SessionQuery(TypedDict, total=False):
     limit: int
     sort: str
     """`activity` (the default), `start`, `duration`, `cost` or `errors`."""
-    source: Several
-    project: Several
+    source: Texts
+    project: Texts
     """The root of a repository or another folder, with the folders below: by path or only by name."""
-    branch: Several
-    machine: Several
+    branch: Texts
+    machine: Texts
     key: UUID | str | Sequence[UUID | str] | None
-    person: Several
+    person: Texts
     """The name of the key that stored the session."""
-    cause: Several
+    cause: Texts
     """`person`, `schedule` or `program`."""
-    model: Several
-    tool: Several
-    edited: Several
+    model: Texts
+    tool: Texts
+    edited: Texts
     """The path of a changed file, the end of its path, or a folder above."""
     q: str | None
     """Text in the title, external id, tags or note, or the beginning of the id."""
@@ -121,7 +121,7 @@ class SessionQuery(TypedDict, total=False):
     errors: bool | None
     reference: str | None
     """An external id or path, else an id or its first digits, else the provider's session id."""
-    tag: Several
+    tag: Texts
     """All of these tags."""
     starred: bool | None
     archived: str | None
@@ -188,14 +188,14 @@ class ChangesQuery(TypedDict, total=False):
 class SearchQuery(TypedDict, total=False):
     place: str
     """`said`, `conversation`, `results` or `everything`."""
-    source: Several
-    project: Several
+    source: Texts
+    project: Texts
     """Only sessions in this folder or below, by path or only by name."""
-    person: Several
+    person: Texts
     """Only sessions stored with a key of this name."""
-    tool: Several
+    tool: Texts
     """Only sessions that called this tool."""
-    edited: Several
+    edited: Texts
     """Only sessions that changed this file: its path, the end of its path, or a folder above."""
     role: Role | None
     session_id: SessionId | None

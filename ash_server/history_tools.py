@@ -25,8 +25,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from ash_client import ApiError
 from ash_client.requests import Request
-from ash_server.api.http.parameters import MAX_FILTER_TEXT
-from ash_server.store.session_lists import SessionSort
+from ash_server.store.lists.session_lists import MAX_FILTER_TEXT, SessionSort
 from ash_server.store.sessions import AmbiguousSession
 from ash_shared.model.changes import SessionChanges
 from ash_shared.model.pages import MessagePage, SearchPage

@@ -9,7 +9,7 @@ import psycopg
 from ash_server.prices import Prices
 from ash_server.store.connections.pool import open_pool
 from ash_server.store.connections.tenants import DEFAULT
-from ash_server.store.session_lists import SessionSort, list_sessions
+from ash_server.store.lists.session_lists import SessionSort, list_sessions
 from benchmarks.measure import AsyncRun, take_turns_async
 from benchmarks.table import Row
 

@@ -9,7 +9,7 @@ from litestar.params import QueryParameter
 from ash_server.api.http.dependencies import InjectedReader
 from ash_server.api.http.parameters import PageCursor
 from ash_server.api.http.problems import READ_ERRORS, error_responses
-from ash_server.store.projects import MAX_PROJECTS
+from ash_server.store.lists.projects import MAX_PROJECTS
 from ash_shared.model.projects import ProjectPage
 
 

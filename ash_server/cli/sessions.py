@@ -20,7 +20,7 @@ from ash_server.cli.common.output.terminal import print_next_page, stdout_consol
 from ash_server.cli.common.page_options import page_limit_option
 from ash_server.cli.common.read_store import ReadStore, StoreToRead, reads_store
 from ash_server.store import Store
-from ash_server.store.session_lists import SessionSort
+from ash_server.store.lists.session_lists import SessionSort
 from ash_shared.model.session import Session, SessionPage, active_at, transcript_name
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])

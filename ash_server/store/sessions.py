@@ -37,9 +37,9 @@ from ash_server.store.labels import (
     set_labels,
     update_labels,
 )
-from ash_server.store.projects import list_projects
+from ash_server.store.lists.projects import list_projects
+from ash_server.store.lists.session_lists import list_sessions
 from ash_server.store.session_facts import FROM_PERSON, FROM_TOOL, RENAMED, UNNAMED, shorten
-from ash_server.store.session_lists import list_sessions
 from ash_server.store.session_rows import (
     existing_ids,
     find_sessions,

@@ -24,6 +24,7 @@ from ash_server.app import create_app
 from ash_server.errors import AshError, DatabaseUnavailable
 from ash_server.settings import Settings
 from ash_server.store.connections.replication import Known
+from ash_server.store.lists.session_lists import SessionSort
 from ash_server.store.log.notify import last_sequences
 from ash_server.store.maintenance import deletion
 from ash_server.store.maintenance.doctor import Finding, diagnose
@@ -32,7 +33,6 @@ from ash_server.store.maintenance.reindex import Reindexed
 from ash_server.store.maintenance.vacuum import vacuum
 from ash_server.store.schema.tables import metadata
 from ash_server.store.search.query import SearchScope
-from ash_server.store.session_lists import SessionSort
 from ash_server.store.transcripts import Copy
 from ash_server.store.usage.groups import GroupKey, UsageFilter, count_sessions_without_facts, read_groups
 from ash_server.transfer.importing.file_import import import_file

@@ -5,7 +5,7 @@ from typing import Annotated, TypeAlias
 from litestar.params import QueryParameter
 from msgspec import Meta
 
-from ash_server.store.session_lists import MAX_VALUES
+from ash_server.store.lists.session_lists import MAX_FILTER_TEXT, MAX_VALUES
 from ash_server.store.text import ONE_LINE
 from ash_shared.model.message import LAST_SEQUENCE, Role
 
@@ -28,13 +28,10 @@ ExpectedSequence = Annotated[
 ]
 
 
-MAX_FILTER_TEXT = 1000
-"""Characters of a value of a filter."""
-
-Text: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MAX_FILTER_TEXT, pattern=ONE_LINE)]
+FilterText: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MAX_FILTER_TEXT, pattern=ONE_LINE)]
 
 _ITEMS = {"items": {"type": "string", "minLength": 1, "maxLength": MAX_FILTER_TEXT, "pattern": ONE_LINE}}
-"""The schema of `Text`, which the framework leaves out of lists."""
+"""The schema of `FilterText`, which the framework leaves out of lists."""
 
 
 def list_parameter(name: str, description: str) -> QueryParameter:
@@ -48,13 +45,13 @@ def texts_parameter(name: str, description: str) -> QueryParameter:
 
 
 Sources = Annotated[
-    list[Text] | None,
+    list[FilterText] | None,
     texts_parameter(
         "source", "Only sessions from one of these sources, or by one of these agents (`metadata.agent`)."
     ),
 ]
 Projects = Annotated[
-    list[Text] | None,
+    list[FilterText] | None,
     texts_parameter(
         "project",
         "Only sessions in one of these folders or below: the root of a repository or another folder, by path or only "
@@ -62,11 +59,14 @@ Projects = Annotated[
     ),
 ]
 Persons = Annotated[
-    list[Text] | None, texts_parameter("person", "Only sessions stored with a key of one of these names.")
+    list[FilterText] | None,
+    texts_parameter("person", "Only sessions stored with a key of one of these names."),
 ]
-Tools = Annotated[list[Text] | None, texts_parameter("tool", "Only sessions that called one of these tools.")]
+Tools = Annotated[
+    list[FilterText] | None, texts_parameter("tool", "Only sessions that called one of these tools.")
+]
 EditedPaths = Annotated[
-    list[Text] | None,
+    list[FilterText] | None,
     texts_parameter(
         "edited",
         "Only sessions that changed one of these files: a path, the end of a path, or a folder with an absolute path.",

@@ -18,11 +18,11 @@ from ash_server.api.http.openapi.operations import WITHOUT_NUL, documents
 from ash_server.api.http.parameters import (
     EditedPaths,
     ExpectedSequence,
+    FilterText,
     PageCursor,
     Persons,
     Projects,
     Sources,
-    Text,
     Tools,
     list_parameter,
     texts_parameter,
@@ -31,8 +31,8 @@ from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_respon
 from ash_server.api.http.redaction import compared, compared_all, is_redacted
 from ash_server.errors import NulByte, SequenceMismatch, SessionNotFound, TooDeep
 from ash_server.redaction import redact
+from ash_server.store.lists.session_lists import Archived, SessionSort
 from ash_server.store.prepare import Source
-from ash_server.store.session_lists import Archived, SessionSort
 from ash_server.store.sessions import Creator, SessionChanges
 from ash_server.store.text import ONE_LINE
 from ash_shared.model.base import ABSENT
@@ -129,10 +129,10 @@ WithErrors = Annotated[
     QueryParameter(description="Only sessions with errors (`true`) or without errors (`false`)."),
 ]
 Branches = Annotated[
-    list[Text] | None, texts_parameter("branch", "Only sessions on one of these Git branches.")
+    list[FilterText] | None, texts_parameter("branch", "Only sessions on one of these Git branches.")
 ]
 Machines = Annotated[
-    list[Text] | None, texts_parameter("machine", "Only sessions stored by one of these machines.")
+    list[FilterText] | None, texts_parameter("machine", "Only sessions stored by one of these machines.")
 ]
 Keys = Annotated[
     list[UUID] | None, list_parameter("key", "Only sessions stored with one of these keys, by their ids.")
@@ -142,9 +142,9 @@ Causes = Annotated[
     list_parameter("cause", "Only sessions started by a person, a schedule or a program."),
 ]
 Models = Annotated[
-    list[Text] | None, texts_parameter("model", "Only sessions with answers of one of these models.")
+    list[FilterText] | None, texts_parameter("model", "Only sessions with answers of one of these models.")
 ]
-Tags = Annotated[list[Text] | None, texts_parameter("tag", "Only sessions with all of these tags.")]
+OnlyTags = Annotated[list[FilterText] | None, texts_parameter("tag", "Only sessions with all of these tags.")]
 Sort = Annotated[
     SessionSort,
     QueryParameter(
@@ -291,7 +291,7 @@ class SessionController(Controller):
         tool: Tools = None,
         edited: EditedPaths = None,
         reference: Reference = None,
-        tag: Tags = None,
+        tag: OnlyTags = None,
         starred: Starred = None,
         archived: WithArchived = None,
         usage: WithUsage = False,

@@ -18,6 +18,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
 from ash_server.errors import InvalidParameter
+from ash_server.store.lists.session_lists import Conditions, Several, find_conditions, select_sessions
 from ash_server.store.log import stored_json
 from ash_server.store.log.stored_json import event_json
 from ash_server.store.pagination import bounded_query
@@ -31,7 +32,6 @@ from ash_server.store.search.index import (
 )
 from ash_server.store.search.snippets import Snippet, snippet
 from ash_server.store.search.tokens import Hits, ParsedQuery, read_query
-from ash_server.store.session_lists import Conditions, Several, find_conditions, select_sessions
 from ash_server.store.session_rows import get_session
 from ash_server.store.statements import Sql, statements
 from ash_shared.model.event_types import Weight

@@ -12,8 +12,8 @@ from psycopg import AsyncConnection
 
 from ash_server import Store
 from ash_server.errors import InvalidParameter
-from ash_server.store import session_lists
-from ash_server.store.session_lists import MAX_VALUES, SessionSort, list_sessions
+from ash_server.store.lists import session_lists
+from ash_server.store.lists.session_lists import MAX_VALUES, SessionSort, list_sessions
 from ash_shared.model.session import Session, active_at
 
 FIRST = datetime(2026, 3, 1, tzinfo=UTC)
@@ -26,7 +26,7 @@ Is = Callable[["Known"], bool]
 
 
 class Known(NamedTuple):
-    """What the model knows of a session."""
+    """A session, as the model knows it."""
 
     session: Session
     model: str

@@ -11,9 +11,9 @@ from psycopg import AsyncConnection
 from ash_server.errors import InvalidParameter, InvalidUtf8, NulByte, SessionNotFound
 from ash_server.ids import uuid7
 from ash_server.store.connections.pool import connect
+from ash_server.store.lists.session_lists import list_sessions
 from ash_server.store.messages import append
 from ash_server.store.prepare import prepare_message
-from ash_server.store.session_lists import list_sessions
 from ash_server.store.session_rows import find_sessions, get_session
 from ash_server.store.sessions import (
     create_session,

@@ -16,11 +16,12 @@ from psycopg._cursor_base import BaseCursor
 
 import ash_server.store
 from ash_server import NewMessage
-from ash_server.store import Store, session_lists
+from ash_server.store import Store
 from ash_server.store.connections import driver
 from ash_server.store.connections.cluster import DISTRIBUTED, ON_COORDINATOR
 from ash_server.store.connections.driver import Connection
 from ash_server.store.connections.tenants import DEFAULT, role_of
+from ash_server.store.lists import session_lists
 from ash_server.store.log.events import SQL
 from ash_server.store.schema.migrations import upgrade
 from ash_server.store.schema.tables import metadata

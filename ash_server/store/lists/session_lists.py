@@ -53,6 +53,9 @@ MAX_READ = 2_000
 MAX_VALUES = 100
 """Values of one filter."""
 
+MAX_FILTER_TEXT = 1000
+"""Characters of a value of a filter, in a request."""
+
 MAX_PATHS = 10_000
 """Changed files that one path of a filter matches."""
 
