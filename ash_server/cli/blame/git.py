@@ -1,6 +1,7 @@
 """Read a commit with git, without hooks, pagers, external programs and network access."""
 
 import os
+import re
 import subprocess
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ _OPTIONS = (
     *("-c", "core.fsmonitor=", "-c", "core.hooksPath=/dev/null", "-c", "protocol.allow=never"),
     *("-c", "core.quotePath=false", "--no-pager", "--no-optional-locks"),
 )
+_COMMITTER = re.compile(r"^committer .* (-?\d{1,19}) [-+]\d+$", re.MULTILINE)
 _DIFF_OPTIONS = (
     *("--root", "--no-commit-id", "-r", "-p", "--unified=0", "--no-renames", "--no-color"),
     *("--no-ext-diff", "--no-textconv", "--submodule=short", "--src-prefix=a/", "--dst-prefix=b/"),
@@ -44,9 +46,16 @@ def read_commit(revision: str) -> Commit:
     id = _run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}").strip()
     root = _run("rev-parse", "--show-toplevel").rstrip("\n")
     fields = _run("cat-file", "commit", id).partition("\n\n")[0]
-    [committer] = [line for line in fields.split("\n") if line.startswith("committer ")]
-    at = datetime.fromtimestamp(int(committer.split()[-2]), UTC)
-    return Commit(id, at, Path(root), read_patch(_run("diff-tree", *_DIFF_OPTIONS, id, "--")))
+    return Commit(id, _time_of(fields), Path(root), read_patch(_run("diff-tree", *_DIFF_OPTIONS, id, "--")))
+
+
+def _time_of(fields: str) -> datetime:
+    """Return the time of a commit, which anyone may have written. Raises CommitNotFound."""
+    committer = _COMMITTER.search(fields)
+    try:
+        return datetime.fromtimestamp(int(committer[1] if committer else ""), UTC)
+    except (ValueError, OverflowError):
+        raise CommitNotFound("the commit has no valid time") from None
 
 
 def _run(*arguments: str) -> str:
@@ -63,6 +72,8 @@ def _run(*arguments: str) -> str:
         )
     except FileNotFoundError:
         raise CommitNotFound("git is not installed, or not on PATH") from None
+    except subprocess.TimeoutExpired:
+        raise CommitNotFound(f"git did not answer within {_TIMEOUT} seconds") from None
     if done.returncode or len(done.stdout) > MAX_BYTES:
         raise CommitNotFound(done.stderr.decode(errors="replace").strip() or "no commit has this name")
     return done.stdout.decode(errors="replace")

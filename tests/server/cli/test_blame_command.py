@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ash_server.cli.blame.git import CommitNotFound, read_commit
 from tests.server.cli.test_cli import Ash, Ran, ash, environment, ran_here
 from tests.server.edited_session import edited_lines
 
@@ -90,6 +91,25 @@ def test_other_revisions(in_site: Ash, tmp_path: Path) -> None:
     names = ("none", "--output=stolen", "HEAD:heron.py", "-p")
     assert [in_site("blame", "--commit", name).code for name in names] == [1, 1, 1, 1]
     assert [path.name for path in (tmp_path / "site").iterdir() if path.name != ".git"] == ["heron.py"]
+
+
+@pytest.mark.parametrize(
+    "committer", ["Ada", "Ada <a@b> 99999999999999999999 +0000", "Ada <a@b> 999999999999999 +0000"]
+)
+def test_commit_without_a_valid_time(committer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    git("init", "-q", folder=tmp_path)
+    (tmp_path / "a").write_text("a\n")
+    git("add", "a", folder=tmp_path)
+    git("commit", "-q", "-m", "a", folder=tmp_path)
+    monkeypatch.chdir(tmp_path)
+    tree = subprocess.check_output(["git", "rev-parse", "HEAD^{tree}"], text=True).strip()
+    (tmp_path / "commit").write_text(f"tree {tree}\nauthor Ada <a@b> 1 +0000\ncommitter {committer}\n\na\n")
+    written = subprocess.check_output(
+        ["git", "hash-object", "-t", "commit", "-w", "--literally", "commit"], text=True
+    )
+
+    with pytest.raises(CommitNotFound, match="no valid time"):
+        read_commit(written.strip())
 
 
 def test_git_runs_no_program_of_the_repository(in_site: Ash, tmp_path: Path) -> None:
