@@ -148,7 +148,7 @@ class LabelUpdate(TypedDict, total=False):
     archived: bool
     """Also of the sessions of subagents."""
     tags: Sequence[str]
-    """Replaces all tags."""
+    """Replaces all tags, before others are added and removed."""
     add_tags: Sequence[str]
     remove_tags: Sequence[str]
     note: str

@@ -1,7 +1,7 @@
 """`ash share`: links that show a session without a key."""
 
+import re
 import sys
-from datetime import datetime
 from functools import partial
 from uuid import UUID
 
@@ -13,21 +13,33 @@ from ash_server.cli.common.client import own_url
 from ash_server.cli.common.options import session_argument
 from ash_server.cli.common.output.terminal import counted, stderr_console, stdout_console, warn
 from ash_server.cli.common.read_store import ReadStore, session_named
-from ash_server.cli.keys import read_expiry
 from ash_server.cli.scan import UNKNOWN_FORMS, find_secrets_of, findings_table
-from ash_server.keys.shares import MAX_DAYS, ShareOptions
+from ash_server.keys.shares import MAX_HOURS, ShareOptions
 from ash_server.settings import Settings
 from ash_shared.model.shares import Share
+
+_SPAN = re.compile("([0-9]{1,4})([hdw])")
+_HOURS = {"h": 1, "d": 24, "w": 7 * 24}
+
+
+def _read_hours(_: click.Context, __: click.Parameter, value: str) -> int:
+    span = _SPAN.fullmatch(value)
+    hours = int(span[1]) * _HOURS[span[2]] if span else 0
+    if not 1 <= hours <= MAX_HOURS:
+        raise click.BadParameter("it is a span such as 12h, 7d or 4w, at most 90d")
+    return hours
 
 
 @click.command("share")
 @session_argument
 @click.option(
     "--expires",
-    "expires_at",
+    "hours",
     metavar="SPAN",
-    callback=read_expiry,
-    help=f"How long the link is valid: 12h, 7d, 4w. 7 days by default, at most {MAX_DAYS}.",
+    default="7d",
+    show_default=True,
+    callback=_read_hours,
+    help="How long the link is valid: 12h, 7d, 4w; at most 90d.",
 )
 @click.option("--follow", "follows", is_flag=True, help="Also show messages that are stored later.")
 @click.option("--with-subagents", is_flag=True, help="Also show lines of subagents in the transcript.")
@@ -39,7 +51,7 @@ def command(  # noqa: PLR0913  # one argument per option
     session: str,
     *,
     store: StoreToChange,
-    expires_at: datetime | None,
+    hours: int,
     follows: bool,
     with_subagents: bool,
     shows_secrets: bool,
@@ -62,7 +74,7 @@ def command(  # noqa: PLR0913  # one argument per option
         store.change(partial(_revoke, change=store, reference=session, share=revoke))
         click.echo("revoked")
     else:
-        options = ShareOptions(expires_at, follows, with_subagents, not shows_secrets)
+        options = ShareOptions(hours, follows, with_subagents, not shows_secrets)
         click.echo(store.change(partial(_share, change=store, reference=session, options=options)))
 
 

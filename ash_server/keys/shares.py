@@ -14,13 +14,13 @@ from ash_server.store.shares import ShareNotFound, ShareToCreate, StoredShare
 from ash_shared.model.session import Session
 from ash_shared.model.shares import NewShare, Share, ShareList
 
-DEFAULT_DAYS, MAX_DAYS = 7, 90
+DEFAULT_HOURS, MAX_HOURS = 7 * 24, 90 * 24
 """How long a link is valid."""
 
 
 class ShareOptions(NamedTuple):
-    expires_at: datetime | None = None
-    """In 7 days by default, at most in 90."""
+    hours: float = DEFAULT_HOURS
+    """How long the link is valid."""
     follows: bool = False
     """Also show messages that are stored later."""
     subagents: bool = False
@@ -32,10 +32,9 @@ async def share_session(
     store: Store, settings: Settings, session_id: UUID, options: ShareOptions, *, key_id: UUID | None = None
 ) -> NewShare:
     """Create a link. Raises SessionNotFound, InvalidParameter, ShareRefused."""
-    now = datetime.now(UTC)
-    expires_at = options.expires_at or now + timedelta(days=DEFAULT_DAYS)
-    if not now < expires_at <= now + timedelta(days=MAX_DAYS):
-        raise InvalidParameter(f"a link expires in the future, in at most {MAX_DAYS} days")
+    if not 1 <= options.hours <= MAX_HOURS:
+        raise InvalidParameter(f"a link is valid for 1 to {MAX_HOURS} hours")
+    expires_at = datetime.now(UTC) + timedelta(hours=options.hours)
     session = await store.sessions.get(session_id)
     end = await store.sessions.get_end(session_id)
     secret, id = random_text(), uuid7()

@@ -3,6 +3,7 @@
 Functions accept a connection in autocommit mode (`connections.pool.open_pool`); `SessionStore` has them as methods.
 """
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple, TypedDict, Unpack
@@ -23,6 +24,9 @@ MAX_TAGS = 50
 MAX_TAG = 100
 """Characters of a tag."""
 
+TAG = r"^(?=.*\S)[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
+"""Pattern of tags: a line that is not blank, without control characters."""
+
 MAX_NOTE_BYTES = 64 * 1024
 """Lists return the note of each session."""
 
@@ -37,7 +41,7 @@ class LabelChanges(TypedDict, total=False):
     starred: bool
     archived: bool
     tags: Sequence[str]
-    """Replaces all tags."""
+    """Replaces all tags, before others are added and removed."""
     add_tags: Sequence[str]
     remove_tags: Sequence[str]
     note: str
@@ -96,7 +100,7 @@ def read_tag(text: str) -> str:
     """Return a tag without spaces around it. Raises InvalidParameter, NulByte, InvalidUtf8."""
     check_text(text, "a tag")
     tag = text.strip()
-    if len(tag.splitlines()) != 1 or len(tag) > MAX_TAG:
+    if not re.search(TAG, tag) or len(tag) > MAX_TAG:
         raise InvalidParameter(f"a tag is one line of 1 to {MAX_TAG} characters")
     return tag
 
@@ -106,8 +110,6 @@ def _check(changes: LabelChanges) -> None:
     check_text(note, "the note")
     if len(note.encode()) > MAX_NOTE_BYTES:
         raise InvalidParameter(f"a note has at most {MAX_NOTE_BYTES} bytes")
-    if "tags" in changes and not changes.keys().isdisjoint(("add_tags", "remove_tags")):
-        raise InvalidParameter("tags are either replaced, or added and removed")
 
 
 def _apply(labels: Labels, changes: LabelChanges) -> Labels:

@@ -16,15 +16,13 @@ from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_respon
 from ash_server.api.http.redaction import is_redacted
 from ash_server.api.sessions.sessions import without_content
 from ash_server.errors import InvalidParameter, NulByte, SessionNotFound
-from ash_server.store.labels import MAX_TAG, MAX_TAGS, LabelChanges
+from ash_server.store.labels import MAX_NOTE_BYTES, MAX_TAG, MAX_TAGS, TAG, LabelChanges
 from ash_shared.model.session import Session, TagList
 
 _MAX_BODY_BYTES = 512 * 1024
 """A note of the maximum size, with each character escaped."""
 
-TagName = Annotated[
-    str, Meta(min_length=1, max_length=MAX_TAG, examples=["flaky"], extra_json_schema=WITHOUT_NUL)
-]
+TagName = Annotated[str, Meta(min_length=1, max_length=MAX_TAG, pattern=TAG, examples=["flaky"])]
 Tags = Annotated[list[TagName], Meta(max_length=MAX_TAGS)]
 
 
@@ -33,13 +31,20 @@ class LabelPatch(Struct, forbid_unknown_fields=True, rename="camel"):
 
     starred: bool | UnsetType = UNSET
     archived: Annotated[bool, Meta(description="Also of the sessions of subagents.")] | UnsetType = UNSET
-    tags: Annotated[Tags, Meta(description="Replaces all tags.")] | UnsetType = UNSET
-    add_tags: Annotated[Tags, Meta(description="Not together with `tags`.")] | UnsetType = UNSET
-    remove_tags: Annotated[Tags, Meta(description="Not together with `tags`.")] | UnsetType = UNSET
+    tags: (
+        Annotated[Tags, Meta(description="Replaces all tags, before others are added and removed.")]
+        | UnsetType
+    ) = UNSET
+    add_tags: Tags | UnsetType = UNSET
+    remove_tags: Tags | UnsetType = UNSET
     note: (
         Annotated[
             str,
-            Meta(description="Markdown, up to 64 KiB. Empty: no note.", extra_json_schema=WITHOUT_NUL),
+            Meta(
+                max_length=MAX_NOTE_BYTES,
+                description="Markdown, up to 64 KiB. Empty: no note.",
+                extra_json_schema=WITHOUT_NUL,
+            ),
         ]
         | UnsetType
     ) = UNSET

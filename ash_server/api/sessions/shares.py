@@ -1,6 +1,5 @@
 """Share sessions by links that need no key."""
 
-from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -8,7 +7,7 @@ import msgspec
 from litestar import Controller, Request, delete, get, post
 from litestar.datastructures import State
 from litestar.params import FromPath
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
 from ash_server.api.http.bodies import BODY_ERRORS, JSON, decode_body, read_body
 from ash_server.api.http.dependencies import InjectedStore
@@ -17,7 +16,7 @@ from ash_server.api.http.openapi.operations import documents
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.api.http.redaction import is_redacted
 from ash_server.errors import InvalidParameter, ScopeMissing, SessionNotFound, ShareRefused
-from ash_server.keys.shares import DEFAULT_DAYS, MAX_DAYS, ShareOptions, list_shares, share_session
+from ash_server.keys.shares import DEFAULT_HOURS, MAX_HOURS, ShareOptions, list_shares, share_session
 from ash_server.store.shares import ShareNotFound
 from ash_shared.model.shares import NewShare, ShareList
 
@@ -25,17 +24,7 @@ from ash_shared.model.shares import NewShare, ShareList
 class ShareRequest(Struct, forbid_unknown_fields=True, rename="camel"):
     """A link to create. All fields are optional."""
 
-    expires_at: (
-        Annotated[
-            datetime,
-            Meta(
-                tz=True,
-                description=f"In {DEFAULT_DAYS} days by default, at most in {MAX_DAYS}.",
-                examples=["2026-11-09T09:14:07Z"],
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
+    expires_in_hours: Annotated[float, Meta(ge=1, le=MAX_HOURS, examples=[48])] = DEFAULT_HOURS
     follow: Annotated[bool, Meta(description="Also show messages that are stored later.")] = False
     subagents: Annotated[bool, Meta(description="Also show lines of subagents in the transcript.")] = False
     redacted: Annotated[
@@ -74,9 +63,7 @@ class ShareController(Controller):
             raise ShareRefused("Create a key first, with `ash keys create`.")
         if not new.redacted and (is_redacted(request.scope) or "admin" not in client.scopes):
             raise ScopeMissing("Only a key with the scope `admin` shares without redaction.")
-        options = ShareOptions(
-            None if new.expires_at is UNSET else new.expires_at, new.follow, new.subagents, new.redacted
-        )
+        options = ShareOptions(new.expires_in_hours, new.follow, new.subagents, new.redacted)
         return await share_session(store, state.settings, session_id, options, key_id=client.key.id)
 
     @get(

@@ -99,7 +99,7 @@ class ServerStore(AsyncAshClient):
             "follow": options.follows,
             "subagents": options.subagents,
             "redacted": options.redacted,
-            **({"expiresAt": options.expires_at} if options.expires_at else {}),
+            "expiresInHours": options.hours,
         }
         path = f"/api/sessions/{session}/shares"
         body = msgspec.json.encode(fields)

@@ -737,7 +737,9 @@ OPERATIONS_WITHOUT_BODY = [
 async def test_no_operation_ignores_a_body(client: AsyncClient) -> None:
     statuses = {}
     for method, path in OPERATIONS_WITHOUT_BODY:
-        address = path.format(session_id=UUID(int=0), budget_id=UUID(int=0), sequence=1, name="summary")
+        address = path.format(
+            session_id=UUID(int=0), budget_id=UUID(int=0), share_id=UUID(int=0), sequence=1, name="summary"
+        )
         answer = await client.request(method, address, json={"q": "a"})
         statuses[method, path] = answer.status_code, answer.json()["code"]
 

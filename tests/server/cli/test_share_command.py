@@ -77,7 +77,7 @@ async def test_links_are_created_listed_and_revoked(store: Store, environment: d
     assert TOKEN not in created.err
     assert match[1] in listed.out
     assert "up to message 3" in listed.out
-    assert (revoked.out, unknown.code, too_long.code) == ("revoked\n", 1, 1)
+    assert (revoked.out, unknown.code, too_long.code) == ("revoked\n", 1, 2)
     assert run(environment, "share", "secrets", "--list").out == "no links\n"
     with pytest.raises(ShareNotFound):
         await store.shares.get(UUID(match[1]))
