@@ -13,8 +13,6 @@ import msgspec
 from pydantic import BaseModel
 
 from ash_client.errors import NOT_ASH, OTHER_VERSION, ApiError, not_ash_error
-from ash_shared.model.changes import SessionChanges
-from ash_shared.model.facts import SessionFacts
 from ash_shared.model.health import API_VERSION, Health
 from ash_shared.model.keywords import check_keywords
 from ash_shared.model.message import Message, Role
@@ -27,7 +25,9 @@ from ash_shared.model.pages import (
     SearchPage,
     TranscriptClaim,
 )
-from ash_shared.model.projects import ProjectPage
+from ash_shared.model.reports.changes import SessionChanges
+from ash_shared.model.reports.facts import SessionFacts
+from ash_shared.model.reports.projects import ProjectPage
 from ash_shared.model.session import Session, SessionPage, SessionResume, TagList
 from ash_shared.model.usage.budgets import BudgetPage
 from ash_shared.model.usage.report import CostMode, Dimension, UsageReport

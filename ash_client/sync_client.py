@@ -28,13 +28,13 @@ from ash_client.requests import (
 )
 from ash_client.retry import NEVER, Attempts, Retry
 from ash_client.server_events import ServerEvent, ServerEventParser
-from ash_shared.model.changes import SessionChanges
 from ash_shared.model.events import ChatEvent
-from ash_shared.model.facts import SessionFacts
 from ash_shared.model.health import Health
 from ash_shared.model.message import Message
 from ash_shared.model.pages import AppendedMessage, EventPage, MessageComparison, MessagePage, SearchPage
-from ash_shared.model.projects import ProjectPage
+from ash_shared.model.reports.changes import SessionChanges
+from ash_shared.model.reports.facts import SessionFacts
+from ash_shared.model.reports.projects import ProjectPage
 from ash_shared.model.session import Session, SessionPage, SessionResume, TagList
 from ash_shared.model.usage.budgets import BudgetPage
 from ash_shared.model.usage.report import UsageReport

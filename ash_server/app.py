@@ -50,8 +50,8 @@ from ash_server.api.sessions.messages import MessageController
 from ash_server.api.sessions.projections import ProjectionController
 from ash_server.api.sessions.session_search import SessionSearchController
 from ash_server.api.sessions.sessions import SessionController
-from ash_server.api.sessions.shares import ShareController
 from ash_server.api.sessions.standard_messages import StandardMessageController
+from ash_server.api.shares import ShareController
 from ash_server.api.streams.events_stream import EventStreamController
 from ash_server.api.streams.events_websocket import EventWebSocketController
 from ash_server.api.streams.sessions_stream import SessionStreamController

@@ -27,9 +27,9 @@ from ash_client import ApiError
 from ash_client.requests import Request
 from ash_server.store.lists.session_lists import MAX_FILTER_TEXT, SessionSort
 from ash_server.store.sessions import AmbiguousSession
-from ash_shared.model.changes import SessionChanges
 from ash_shared.model.pages import MessagePage, SearchPage
-from ash_shared.model.projects import ProjectPage
+from ash_shared.model.reports.changes import SessionChanges
+from ash_shared.model.reports.projects import ProjectPage
 from ash_shared.model.session import SessionPage
 from ash_shared.model.usage.report import MAX_DIMENSIONS, CostMode, Dimension, UsageReport
 from ash_shared.projections.session_summary import SessionSummary

@@ -16,9 +16,9 @@ import psutil
 from ash_client import AsyncAshClient, Retry
 from ash_server.keys.digests import digest, new_key_text, shown_prefix
 from ash_server.store import Store
+from ash_server.store.access.keys import KeyScope, NewKey
 from ash_server.store.connections.tenants import DEFAULT
 from ash_server.store.embedded.server import EmbeddedPostgres
-from ash_server.store.keys import KeyScope, NewKey
 from benchmarks.database import cluster
 from benchmarks.proxy import RoundRobinProxy
 

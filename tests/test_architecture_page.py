@@ -27,7 +27,7 @@ QUESTIONS = {
     "the start and end of a turn": "end_turn",
     "recognition of duplicates": "find_shadows",
     "server-sent events of a session": "EventStreamController",
-    "the title of a session": "SessionFacts",
+    "the title of a session": "RecordFacts",
 }
 """Questions of newcomers, with a name that the answer contains."""
 

@@ -9,7 +9,7 @@ from litestar.params import QueryParameter
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.guards.access import client_of, needs
 from ash_server.api.http.problems import READ_ERRORS, error_responses
-from ash_server.store.keys import AuditPage
+from ash_server.store.access.keys import AuditPage
 
 
 class AuditController(Controller):

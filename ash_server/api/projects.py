@@ -10,7 +10,7 @@ from ash_server.api.http.dependencies import InjectedReader
 from ash_server.api.http.parameters import PageCursor
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.store.lists.projects import MAX_PROJECTS
-from ash_shared.model.projects import ProjectPage
+from ash_shared.model.reports.projects import ProjectPage
 
 
 class ProjectController(Controller):

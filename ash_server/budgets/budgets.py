@@ -14,7 +14,7 @@ from ash_server.ids import uuid7
 from ash_server.keys.digests import webhook_secret
 from ash_server.settings import Settings
 from ash_server.store import Store
-from ash_server.store.keys import Key
+from ash_server.store.access.keys import Key
 from ash_server.store.text import check_text
 from ash_server.store.usage.budgets import StoredBudget
 from ash_server.store.usage.groups import plain_project

@@ -10,7 +10,7 @@ from rich.text import Text
 from ash_server.cli.common.options import json_option, session_argument
 from ash_server.cli.common.output.terminal import counted, stdout_console, visible, visible_json
 from ash_server.cli.common.read_store import ReadStore, StoreToRead, reads_store, session_named
-from ash_shared.model.changes import FileDiff, FileEdit, SessionChanges, ShellCommand
+from ash_shared.model.reports.changes import FileDiff, FileEdit, SessionChanges, ShellCommand
 from ash_shared.projections.changes import to_patch
 
 _STYLES = {"+": "green", "-": "red", "@": "cyan", "d": "bold", "#": "dim"}

@@ -10,7 +10,7 @@ from rich.text import Text
 from ash_server.cli.common.options import json_option, session_argument
 from ash_server.cli.common.output.terminal import counted, stdout_console, visible, visible_json
 from ash_server.cli.common.read_store import ReadStore, StoreToRead, reads_store, session_named
-from ash_shared.model.facts import FileFacts, PlanState, SessionFacts, ToolFacts
+from ash_shared.model.reports.facts import FileFacts, PlanState, SessionFacts, ToolFacts
 from ash_shared.model.session import Session
 
 _CAUSES = {"person": "a person", "schedule": "a schedule", "program": "a program"}

@@ -16,8 +16,8 @@ from ash_server.errors import AshError
 from ash_server.keys.digests import digest, new_key_text, read_or_create_secret, shown_prefix
 from ash_server.settings import Settings
 from ash_server.store import Store
+from ash_server.store.access.keys import SCOPES, AuditEntry, AuditPage, Key, KeyScope, NewKey
 from ash_server.store.connections.tenants import DEFAULT
-from ash_server.store.keys import SCOPES, AuditEntry, AuditPage, Key, KeyScope, NewKey
 
 _SPAN = re.compile("([1-9][0-9]{0,4})([hdw])")
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}

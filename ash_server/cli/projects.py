@@ -10,7 +10,7 @@ from ash_server.cli.common.options import json_option, reject_empty
 from ash_server.cli.common.output.terminal import print_next_page, stdout_console, visible, visible_json, warn
 from ash_server.cli.common.read_store import ReadStore, StoreToRead, reads_store
 from ash_server.store.lists.projects import MAX_PROJECTS
-from ash_shared.model.projects import Project
+from ash_shared.model.reports.projects import Project
 
 
 @click.command("projects")

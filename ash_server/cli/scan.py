@@ -22,7 +22,7 @@ _MAX_SHOWN_PLACES = 5
 UNKNOWN_FORMS = "secrets of unknown forms are not found"
 
 
-class Finding(NamedTuple):
+class SecretFinding(NamedTuple):
     """Secrets of a kind at a place."""
 
     kind: str
@@ -56,7 +56,7 @@ def command(sessions: tuple[str, ...], *, store: StoreToRead, as_json: bool) -> 
     warn(f"{counted(number, 'secret')} in {counted(len(found), 'session')}; {UNKNOWN_FORMS}")
 
 
-async def _scan(store: ReadStore, references: Sequence[str]) -> list[tuple[Session, list[Finding]]]:
+async def _scan(store: ReadStore, references: Sequence[str]) -> list[tuple[Session, list[SecretFinding]]]:
     """Return the sessions with secrets."""
     found = []
     async for session in _selected(store, references):
@@ -74,7 +74,7 @@ async def _selected(store: ReadStore, references: Sequence[str]) -> AsyncGenerat
             yield session
 
 
-async def find_secrets_of(store: ReadStore, session: Session) -> list[Finding]:
+async def find_secrets_of(store: ReadStore, session: Session) -> list[SecretFinding]:
     """Return the secrets in the fields of a session and in its messages."""
     findings = [each for name, text in _fields(session) for each in _findings(name, text)]
     after = 0
@@ -99,11 +99,11 @@ def _fields(session: Session) -> Iterator[tuple[str, str]]:
         yield "tags", "\n".join(session.labels.tags)
 
 
-def _findings(place: int | str, text: str) -> list[Finding]:
-    return [Finding(kind, place, count) for kind, count in sorted(count_secrets(text).items())]
+def _findings(place: int | str, text: str) -> list[SecretFinding]:
+    return [SecretFinding(kind, place, count) for kind, count in sorted(count_secrets(text).items())]
 
 
-def findings_table(findings: Sequence[Finding]) -> Table:
+def findings_table(findings: Sequence[SecretFinding]) -> Table:
     """Return a table of the kinds and their first places."""
     table = Table("kind", "secrets", "places", box=None, pad_edge=False, header_style="dim")
     for kind in dict.fromkeys(each.kind for each in findings):
@@ -119,7 +119,7 @@ def _describe(place: int | str) -> str:
     return place if isinstance(place, str) else f"message {place}"
 
 
-def _as_json(session: Session, findings: Sequence[Finding]) -> dict[str, Any]:
+def _as_json(session: Session, findings: Sequence[SecretFinding]) -> dict[str, Any]:
     return {
         "id": str(session.id),
         "secrets": [

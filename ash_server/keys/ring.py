@@ -9,8 +9,8 @@ from typing import NamedTuple
 from ash_server.errors import DatabaseUnavailable, KeyInvalid, KeyRequired, SchemaMismatch
 from ash_server.keys.digests import digest, is_key_text, read_secret
 from ash_server.settings import Settings
+from ash_server.store.access.keys import SCOPES, Key, KeyScope, KeyStore
 from ash_server.store.connections.tenants import DEFAULT, Tenant
-from ash_server.store.keys import SCOPES, Key, KeyScope, KeyStore
 from ash_server.tasks import SharedCalls
 
 _REMEMBERED_SECONDS = 2.5

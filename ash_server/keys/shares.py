@@ -10,7 +10,7 @@ from ash_server.ids import uuid7
 from ash_server.keys.digests import digest, random_text, read_or_create_secret
 from ash_server.settings import Settings
 from ash_server.store import Store
-from ash_server.store.shares import ShareNotFound, ShareToCreate, StoredShare
+from ash_server.store.access.shares import ShareNotFound, ShareToCreate, StoredShare
 from ash_shared.model.session import Session
 from ash_shared.model.shares import NewShare, Share, ShareList
 

@@ -3,7 +3,7 @@
 The rank of a title decides whether it is replaced: a tool's title replaces the first prompt and earlier titles of
 the tool; a name that the person gave in the tool replaces these and earlier names; a title set in Ash stays.
 
-`collect_facts`, `SessionFacts.merge` and the SQL have the same rules, for speed in three forms; a test compares them.
+`collect_facts`, `RecordFacts.merge` and the SQL have the same rules, for speed in three forms; a test compares them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -36,7 +36,7 @@ _TIMES = range(1, 253_402_300_800_000)
 """Plausible timestamps in milliseconds since 1970: before the year 10000."""
 
 
-class SessionFacts(NamedTuple):
+class RecordFacts(NamedTuple):
     """Facts from some messages of a session. None means that no message has the fact."""
 
     source: str = "unknown"
@@ -65,12 +65,12 @@ class SessionFacts(NamedTuple):
     cause: Cause | None = None
     """What sent the first prompt."""
 
-    def merge(self, later: "SessionFacts") -> "SessionFacts":
+    def merge(self, later: "RecordFacts") -> "RecordFacts":
         """Combine with the facts of later messages."""
         is_later = later.title_priority == self.title_priority and later.title_priority in _REPLACED_BY_LATER
         stated = self if later.stated_cost is None else later
         named = later if later.title_priority > self.title_priority or is_later else self
-        return SessionFacts(
+        return RecordFacts(
             source=later.source if self.source == "unknown" else self.source,
             first_at=min(filter(None, (self.first_at, later.first_at)), default=None),
             last_at=max(filter(None, (self.last_at, later.last_at)), default=None),
@@ -93,7 +93,7 @@ class SessionFacts(NamedTuple):
 SQL = statements(__file__, from_tool=FROM_TOOL, renamed=RENAMED, from_person=FROM_PERSON)
 
 
-def collect_facts(messages: Sequence[Description], inherited: InheritedRecords | None = None) -> SessionFacts:
+def collect_facts(messages: Sequence[Description], inherited: InheritedRecords | None = None) -> RecordFacts:
     """Return the facts of some messages. `inherited` is the place in the session before them, if they are not its
     first ones; it then is the place after them."""
     times = [
@@ -107,7 +107,7 @@ def collect_facts(messages: Sequence[Description], inherited: InheritedRecords |
     prompt = _first_text(each.prompt for each in own)
     title, rank = _title(own, prompt)
     stated = next((each.header.stated_total for each in reversed(own) if each.header.stated_total), None)
-    return SessionFacts(
+    return RecordFacts(
         source=next((each.source for each in messages if each.source != "unknown"), "unknown"),
         first_at=to_datetime(min(times)) if times else None,
         last_at=to_datetime(max(times)) if times else None,

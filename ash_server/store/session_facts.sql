@@ -1,5 +1,5 @@
 -- fragment: merge
--- `SessionFacts.merge`, for the row of a session when messages are appended.
+-- `RecordFacts.merge`, for the row of a session when messages are appended.
 source = CASE WHEN source = 'unknown' THEN %(source)b ELSE source END,
 first_at = least(first_at, %(first_at)b),
 last_at = greatest(last_at, %(last_at)b),

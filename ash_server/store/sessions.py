@@ -23,12 +23,12 @@ from ash_server.errors import (
 )
 from ash_server.ids import uuid7
 from ash_server.store import session_rows
+from ash_server.store.access.shares import SessionEnd
 from ash_server.store.borrowed import Resource, change, change_session, read, write
 from ash_server.store.connections.pool import change_row, one_transaction
 from ash_server.store.connections.replication import has_reached
 from ash_server.store.connections.tenants import DEFAULT, Tenant, tenant_of
 from ash_server.store.facts.report import read_facts
-from ash_server.store.facts.tool_calls import delete_calls
 from ash_server.store.labels import (
     LabelChanges,
     Labels,
@@ -39,6 +39,7 @@ from ash_server.store.labels import (
 )
 from ash_server.store.lists.projects import list_projects
 from ash_server.store.lists.session_lists import list_sessions
+from ash_server.store.log.tool_calls import delete_calls
 from ash_server.store.session_facts import FROM_PERSON, FROM_TOOL, RENAMED, UNNAMED, shorten
 from ash_server.store.session_rows import (
     existing_ids,
@@ -88,15 +89,7 @@ class Creator(NamedTuple):
     key_id: UUID | None = None
 
 
-class SessionEnd(NamedTuple):
-    """The last sequences of a session, and the last event that a rebuild dropped."""
-
-    message: int
-    event: int
-    dropped_event: int
-
-
-class SessionChanges(TypedDict, total=False):
+class ChangedFields(TypedDict, total=False):
     """Fields to change; absent fields stay as they are."""
 
     title: str | None
@@ -144,10 +137,10 @@ async def create_session(conn: AsyncConnection, **fields: Unpack[SessionFields])
 
 
 async def update_session(
-    conn: AsyncConnection, session_id: UUID, **changes: Unpack[SessionChanges]
+    conn: AsyncConnection, session_id: UUID, **changes: Unpack[ChangedFields]
 ) -> Session:
     """Change the title, or replace the metadata as a whole. Raises SessionNotFound."""
-    check_keywords("update_session", changes, SessionChanges)
+    check_keywords("update_session", changes, ChangedFields)
     title, metadata = changes.get("title"), changes.get("metadata")
     check_text(title or "", "the title")
     params = {

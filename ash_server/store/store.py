@@ -32,6 +32,8 @@ from psycopg import OperationalError
 
 from ash_server.errors import DatabaseUnavailable, TenantNotFound
 from ash_server.settings import Settings
+from ash_server.store.access.keys import KeyStore
+from ash_server.store.access.shares import ShareStore
 from ash_server.store.borrowed import Connections
 from ash_server.store.connections import tenants
 from ash_server.store.connections.cluster import count_workers
@@ -46,13 +48,11 @@ from ash_server.store.connections.tenants import Tenant
 from ash_server.store.conversation.conversation_reader import ConversationReader
 from ash_server.store.drift import DriftStore
 from ash_server.store.embedded.open import open_embedded
-from ash_server.store.keys import KeyStore
 from ash_server.store.log.event_store import EventStore
 from ash_server.store.log.subscriptions import Hub
 from ash_server.store.messages import MessageStore
 from ash_server.store.schema.migrations import check_schema
 from ash_server.store.sessions import SessionStore
-from ash_server.store.shares import ShareStore
 from ash_server.store.transcripts import TranscriptStore
 from ash_server.store.usage.budgets import BudgetStore
 from ash_server.store.usage.reports import UsageStore

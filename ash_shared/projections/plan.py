@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ash_shared.model.facts import Plan, PlanItem, PlanState
+from ash_shared.model.reports.facts import Plan, PlanItem, PlanState
 from ash_shared.records.json_fields import first_text, text_at, value_at
 
 MAX_ITEMS = 500

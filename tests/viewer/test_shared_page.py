@@ -13,7 +13,7 @@ from ash_server.keys.digests import digest, new_key_text, shown_prefix
 from ash_server.keys.shares import ShareOptions, share_session
 from ash_server.settings import Settings
 from ash_server.store import Store
-from ash_server.store.keys import NewKey
+from ash_server.store.access.keys import NewKey
 from tests.server.api.conftest import served
 
 SETTINGS = Settings(secret="a secret of the tests")

@@ -12,7 +12,7 @@ from ash_server.keys import ring
 from ash_server.keys.digests import digest, new_key_text, shown_prefix
 from ash_server.settings import Settings
 from ash_server.store import Store
-from ash_server.store.keys import NewKey
+from ash_server.store.access.keys import NewKey
 from tests.server.api.conftest import served
 
 SECRET = "a secret of the tests"

@@ -6,7 +6,7 @@ limited to the path of the link.
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any
@@ -25,12 +25,12 @@ from ash_server.api.http.guards.rate_limit import RateLimit
 from ash_server.api.http.problems import AnyRequest
 from ash_server.api.http.redaction import is_redacted, mark_as_redacted
 from ash_server.api.http.streaming import buffered, start_stream
-from ash_server.api.pages.viewer_pages import HTML, render_shell
+from ash_server.api.pages.viewer_pages import HTML, Chunks, render_shell
 from ash_server.keys.digests import read_secret
 from ash_server.keys.shares import cookie_of, is_cookie_of, is_secret_of, share_path, shared_session
 from ash_server.store import Store
+from ash_server.store.access.shares import ShareNotFound, StoredShare
 from ash_server.store.log.events import StoredEvent
-from ash_server.store.shares import ShareNotFound, StoredShare
 from ash_server.transfer.exporting.html import frame, write_shared_html
 
 SHARE_RATE = 1.0
@@ -44,8 +44,6 @@ _PIECE_BYTES = 64 * 1024
 _MAX_BODY_BYTES = 1024
 _READ_METHODS = [HttpMethod.GET, HttpMethod.HEAD]
 _HEADERS = {"X-Robots-Tag": "noindex, nofollow", "Referrer-Policy": "no-referrer"}
-
-Chunks = AsyncGenerator[bytes, None]
 
 
 class _Opening(msgspec.Struct, forbid_unknown_fields=True):

@@ -14,8 +14,8 @@ from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.redaction import is_redacted
 from ash_server.errors import SessionNotFound, SessionTooLarge
 from ash_server.store.text import ONE_LINE
-from ash_shared.model.changes import SessionChanges
 from ash_shared.model.message import LAST_SEQUENCE
+from ash_shared.model.reports.changes import SessionChanges
 from ash_shared.projections.changes import to_patch
 
 PATCH = "text/x-diff"

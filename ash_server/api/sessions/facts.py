@@ -11,8 +11,8 @@ from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.redaction import is_redacted
 from ash_server.errors import SessionNotFound
 from ash_server.redaction import redact_name
-from ash_server.store.facts.tool_calls import MAX_TOOL
-from ash_shared.model.facts import NameCount, SessionFacts, ToolFacts
+from ash_server.store.log.tool_calls import MAX_TOOL
+from ash_shared.model.reports.facts import NameCount, SessionFacts, ToolFacts
 
 
 class FactsController(Controller):

@@ -33,7 +33,7 @@ from ash_server.errors import NulByte, SequenceMismatch, SessionNotFound, TooDee
 from ash_server.redaction import redact
 from ash_server.store.lists.session_lists import Archived, SessionSort
 from ash_server.store.prepare import Source
-from ash_server.store.sessions import Creator, SessionChanges
+from ash_server.store.sessions import ChangedFields, Creator
 from ash_server.store.text import ONE_LINE
 from ash_shared.model.base import ABSENT
 from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
@@ -427,8 +427,8 @@ def _without_secret(resume: SessionResume) -> SessionResume:
     return SessionResume(reason="The name of its folder contains a secret.")
 
 
-def _changes(patch: SessionPatch) -> SessionChanges:
-    changes: SessionChanges = {}
+def _changes(patch: SessionPatch) -> ChangedFields:
+    changes: ChangedFields = {}
     if patch.title is not UNSET:
         changes["title"] = patch.title
     if patch.metadata is not UNSET:

@@ -13,13 +13,13 @@ import rich_click as click
 from rich.text import Text
 
 from ash_client import ApiError
-from ash_server.cli.blame.git import Commit, read_commit
+from ash_server.cli.blame.git import GitCommit, read_commit
 from ash_server.cli.common.client import short_id
 from ash_server.cli.common.options import json_option
 from ash_server.cli.common.output.terminal import stdout_console, visible, visible_json, warn
 from ash_server.cli.common.read_store import ReadStore, StoreToRead, reads_store
 from ash_server.errors import SessionNotFound, SessionTooLarge
-from ash_shared.model.changes import SessionChanges
+from ash_shared.model.reports.changes import SessionChanges
 from ash_shared.parsing.changes.line_diff import lines_of
 from ash_shared.projections.changes.authorship import (
     Author,
@@ -98,7 +98,7 @@ async def _read_authors(store: ReadStore, path: str, text: str) -> list[list[Aut
     return blame_lines(text, (line for each in changes for line in written_lines(each, path)))
 
 
-async def _read_writers(store: ReadStore, commit: Commit) -> list[Writer]:
+async def _read_writers(store: ReadStore, commit: GitCommit) -> list[Writer]:
     paths = [change.path for change in commit.changes][:MAX_FILES]
     if len(commit.changes) > MAX_FILES:
         warn(f"only the first {MAX_FILES} files of the commit are compared")
@@ -221,7 +221,7 @@ def _print_authors(authors: Sequence[Author]) -> None:
         )
 
 
-def _print_writers(commit: Commit, writers: Sequence[Writer]) -> None:
+def _print_writers(commit: GitCommit, writers: Sequence[Writer]) -> None:
     console, total = stdout_console(), count_distinctive_lines(commit.changes)
     if not writers:
         console.print("no session wrote lines of this commit")

@@ -31,7 +31,7 @@ class CommitNotFound(AshError):
     status, code, title = 404, "commit_not_found", "There is no such commit in this folder."
 
 
-class Commit(NamedTuple):
+class GitCommit(NamedTuple):
     """A commit with the lines that it added."""
 
     id: str
@@ -41,12 +41,14 @@ class Commit(NamedTuple):
     changes: Sequence[FileChange]
 
 
-def read_commit(revision: str) -> Commit:
+def read_commit(revision: str) -> GitCommit:
     """Return a commit of the repository in the current folder. Raises CommitNotFound."""
     id = _run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}").strip()
     root = _run("rev-parse", "--show-toplevel").rstrip("\n")
     fields = _run("cat-file", "commit", id).partition("\n\n")[0]
-    return Commit(id, _time_of(fields), Path(root), read_patch(_run("diff-tree", *_DIFF_OPTIONS, id, "--")))
+    return GitCommit(
+        id, _time_of(fields), Path(root), read_patch(_run("diff-tree", *_DIFF_OPTIONS, id, "--"))
+    )
 
 
 def _time_of(fields: str) -> datetime:

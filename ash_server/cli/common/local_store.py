@@ -28,11 +28,11 @@ from ash_server.store.message_pages import to_message
 from ash_server.store.pagination import may_have_more
 from ash_server.store.usage.reports import default_prices
 from ash_server.transfer.exporting.jsonl import FORMATS
-from ash_shared.model.changes import SessionChanges
-from ash_shared.model.facts import SessionFacts
 from ash_shared.model.message import Message
 from ash_shared.model.pages import MessagePage, SearchPage
-from ash_shared.model.projects import ProjectPage
+from ash_shared.model.reports.changes import SessionChanges
+from ash_shared.model.reports.facts import SessionFacts
+from ash_shared.model.reports.projects import ProjectPage
 from ash_shared.model.session import Session, SessionPage
 from ash_shared.model.shares import NewShare, ShareList
 from ash_shared.model.usage.budgets import BudgetPage, SetBudget

@@ -12,7 +12,7 @@ from ash_server.cli.common.output.terminal import counted, visible, warn
 from ash_server.cli.import_.files import ImportReport
 from ash_server.store.transcripts import Copy
 from ash_server.transfer.importing.file_import import ImportedFile
-from ash_server.transfer.importing.result import ImportResult, LineProblem, Outcome
+from ash_server.transfer.importing.result import ImportOutcome, ImportResult, LineProblem
 
 _MAX_SHOWN_PROBLEMS = 20
 
@@ -92,4 +92,4 @@ def _problem_fields(problem: LineProblem) -> dict[str, Any]:
 
 
 def _count_fields(result: ImportResult) -> dict[str, int]:
-    return {outcome: result.counts[outcome] for outcome in get_args(Outcome)}
+    return {outcome: result.counts[outcome] for outcome in get_args(ImportOutcome)}

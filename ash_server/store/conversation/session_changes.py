@@ -12,7 +12,7 @@ from ash_server.store.connections.pool import Connect
 from ash_server.store.conversation.redacted_rows import redact_event
 from ash_server.store.log.events import StoredEvent, check_cursor, get_events
 from ash_server.store.session_rows import get_session
-from ash_shared.model.changes import SessionChanges
+from ash_shared.model.reports.changes import SessionChanges
 from ash_shared.projections.changes import EVENT_TYPES, CallEdits, EditLog, may_change, to_session_changes
 
 _PAGE = 500

@@ -9,7 +9,7 @@ from psycopg import AsyncConnection
 from ash_server.store.log.stored_json import event_json
 from ash_server.store.session_rows import get_session
 from ash_server.store.statements import statements
-from ash_shared.model.facts import FileFacts, NameCount, Plan, SessionFacts, ToolFacts
+from ash_shared.model.reports.facts import FileFacts, NameCount, Plan, SessionFacts, ToolFacts
 from ash_shared.projections.plan import is_plan_tool, plan_of
 
 MAX_FILES = 1000

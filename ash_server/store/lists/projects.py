@@ -14,7 +14,7 @@ from ash_server.prices import Prices
 from ash_server.store.statements import statements
 from ash_server.store.usage.groups import UsageFilter, read_groups
 from ash_server.store.usage.priced_groups import read_priced
-from ash_shared.model.projects import Project, ProjectPage
+from ash_shared.model.reports.projects import Project, ProjectPage
 from ash_shared.model.usage.report import UsageCounts
 from ash_shared.projections.usage_report import sum_items
 

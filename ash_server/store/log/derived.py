@@ -1,6 +1,6 @@
 """What the normaliser derives from some messages beside their events."""
 
-from ash_server.store.facts.tool_calls import NewFacts
+from ash_server.store.log.tool_calls import NewFacts
 from ash_server.store.usage.answers import AnswerUsages
 from ash_shared.eventlog import Normalizer
 

@@ -17,9 +17,9 @@ from psycopg import AsyncConnection, AsyncServerCursor
 from psycopg.rows import args_row
 
 from ash_server.offload import offload
-from ash_server.store.facts.tool_calls import add_activity, reset_facts, write_facts
 from ash_server.store.log import open_texts, writer
 from ash_server.store.log.derived import Derived
+from ash_server.store.log.tool_calls import add_activity, reset_facts, write_facts
 from ash_server.store.log.writer import (
     Counters,
     IssueCounts,

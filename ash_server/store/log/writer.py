@@ -16,10 +16,10 @@ from psycopg import AsyncConnection, AsyncCursor
 
 from ash_server.errors import SessionNotFound
 from ash_server.ids import named_ids
-from ash_server.store.facts.tool_calls import NewFacts, SentCalls, finish_facts, send_facts
 from ash_server.store.log import open_texts
 from ash_server.store.log.derived import Derived
 from ash_server.store.log.stored_json import StoredJson, encode_text, encode_whole, encoder_of
+from ash_server.store.log.tool_calls import NewFacts, SentCalls, finish_facts, send_facts
 from ash_server.store.pagination import stored_query
 from ash_server.store.statements import statements
 from ash_server.store.text import storable

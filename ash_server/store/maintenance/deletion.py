@@ -16,12 +16,12 @@ from psycopg import AsyncConnection
 
 from ash_server.ids import uuid7_text
 from ash_server.offload import offload
-from ash_server.store.facts.tool_calls import replace_facts
 from ash_server.store.log import open_texts
 from ash_server.store.log.derived import Derived
 from ash_server.store.log.events import append_events
 from ash_server.store.log.rebuild import End, StoredInput, StoredLine, UnderivedEvent, rebuild_locked
 from ash_server.store.log.stored_json import event_json
+from ash_server.store.log.tool_calls import replace_facts
 from ash_server.store.log.writer import (
     Counters,
     IssueCounts,
@@ -34,7 +34,7 @@ from ash_server.store.log.writer import (
 from ash_server.store.maintenance import reindex
 from ash_server.store.maintenance.own_prompts import name_by_own_prompt
 from ash_server.store.message_pages import StoredMessage, find_last, find_message, set_by_writer
-from ash_server.store.session_facts import SessionFacts, collect_facts
+from ash_server.store.session_facts import RecordFacts, collect_facts
 from ash_server.store.statements import statements
 from ash_server.store.usage.answers import replace_answers
 from ash_shared.eventlog import NORMALIZER_VERSION, Event, Line, Normalizer, line_of
@@ -131,7 +131,7 @@ def _emptied(event: Event, *, has_columns: bool) -> str:
 class _Rest(NamedTuple):
     """The facts and the usage of a session without a deleted message."""
 
-    facts: SessionFacts
+    facts: RecordFacts
     derived: Derived
     is_changed: bool
     """True if their events differ without the message."""
@@ -181,7 +181,7 @@ class _Comparison:
     def __init__(self, session_id: UUID, sequence: int) -> None:
         self.differ = False
         """True if the events of other messages are not the same."""
-        self.facts = SessionFacts()
+        self.facts = RecordFacts()
         """Facts from the other messages."""
         self.derived = Derived()
         """Usage and facts in the other messages."""

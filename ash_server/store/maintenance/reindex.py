@@ -18,7 +18,7 @@ from ash_server.store.log.writer import lock
 from ash_server.store.maintenance.own_prompts import name_by_own_prompt
 from ash_server.store.message_pages import set_by_writer
 from ash_server.store.pagination import bounded_query
-from ash_server.store.session_facts import FROM_TOOL, RENAMED, SessionFacts, collect_facts
+from ash_server.store.session_facts import FROM_TOOL, RENAMED, RecordFacts, collect_facts
 from ash_server.store.statements import statements
 from ash_shared.model.message import Description, Kind, Role
 from ash_shared.parsing.parse import PARSER_VERSION, BlocksPlace, describe_with_place
@@ -127,7 +127,7 @@ class _Reindexing:
     """One pass over one session."""
 
     def __init__(self, conn: AsyncConnection, session_id: UUID) -> None:
-        self.facts = SessionFacts()
+        self.facts = RecordFacts()
         self.read = 0
         self.written = 0
         self._conn = conn

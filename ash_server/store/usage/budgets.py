@@ -9,9 +9,9 @@ from psycopg import AsyncConnection
 from psycopg.rows import class_row
 
 from ash_server.errors import AshError, InvalidBudget
+from ash_server.store.access.keys import record
 from ash_server.store.borrowed import Resource, administer
 from ash_server.store.connections.tenants import Tenant
-from ash_server.store.keys import record
 from ash_server.store.statements import statements
 from ash_shared.model.usage.budgets import BudgetPeriod
 

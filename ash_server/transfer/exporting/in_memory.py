@@ -10,7 +10,7 @@ from ash_server.store.log.derived import Derived
 from ash_server.store.log.events import StoredEvent
 from ash_server.store.log.writer import PreparedEvent, columns, derive
 from ash_server.store.prepare import line_id, prepare_message
-from ash_server.store.session_facts import SessionFacts, collect_facts, to_milliseconds
+from ash_server.store.session_facts import RecordFacts, collect_facts, to_milliseconds
 from ash_server.store.sessions import session_id_for
 from ash_server.store.usage.answers import AnswerUsages
 from ash_server.transfer.importing.lines import FileLine
@@ -39,7 +39,7 @@ def load_in_memory(path: Path, name: str, source: str | None = None) -> InMemory
     transcript = open_transcript(path)
     source = source or transcript.source
     session_id = session_id_for(read_head(map(line_bytes, transcript.lines()), source).source, name)
-    normalizer, facts, result = Normalizer(), SessionFacts(), ImportResult()
+    normalizer, facts, result = Normalizer(), RecordFacts(), ImportResult()
     modified_at = transcript.modified_at()
     new_events, count, now = list[PreparedEvent](), 0, to_milliseconds(modified_at)
     derived = Derived()
@@ -97,7 +97,7 @@ def _event_counts(written: Mapping[str, Any]) -> dict[str, int]:
     return {"error_count": written["errors"], "unrecognised_count": written["unrecognised"]}
 
 
-def _build_session(fields: Mapping[str, Any], facts: SessionFacts, derived: Derived) -> Session:
+def _build_session(fields: Mapping[str, Any], facts: RecordFacts, derived: Derived) -> Session:
     """Build the session as if it had been stored just now."""
     now = datetime.now(UTC)
     row = {
@@ -125,7 +125,7 @@ def _build_session(fields: Mapping[str, Any], facts: SessionFacts, derived: Deri
     return Session.model_validate({**_without_none(row), "metadata": _without_none(metadata)})
 
 
-def _durations(facts: SessionFacts, active_ms: int) -> dict[str, int]:
+def _durations(facts: RecordFacts, active_ms: int) -> dict[str, int]:
     if facts.first_at is None or facts.last_at is None:
         return {}
     duration = round((facts.last_at - facts.first_at).total_seconds() * 1000)

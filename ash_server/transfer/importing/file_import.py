@@ -45,7 +45,7 @@ from ash_server.transfer.importing.lines import (
     starts_like_json,
 )
 from ash_server.transfer.importing.parents import TranscriptHead, line_bytes, read_head
-from ash_server.transfer.importing.result import ImportResult, LineProblem, Outcome, decode_line
+from ash_server.transfer.importing.result import ImportOutcome, ImportResult, LineProblem, decode_line
 from ash_server.transfer.importing.stored.mirrored import MirroredRecords
 from ash_server.transfer.importing.stored.rewritten import (
     RewrittenLines,
@@ -700,7 +700,7 @@ class FileImport:
                 yield self._target.prepare(name, text)
 
 
-def _outcome(appended: Appended | AppendedMessage) -> Outcome:
+def _outcome(appended: Appended | AppendedMessage) -> ImportOutcome:
     """Return the outcome of a line; `existing` if a request was repeated because its answer was lost."""
     if appended.created:
         return "new"

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from ash_server.transfer.importing.lines import MAX_LINE_BYTES, FileLine
 
-Outcome = Literal["new", "existing", "changed", "refused", "incomplete", "deleted"]
+ImportOutcome = Literal["new", "existing", "changed", "refused", "incomplete", "deleted"]
 
 MAX_PROBLEMS = 100
 """Problems listed per file; further ones are only counted."""
@@ -28,7 +28,7 @@ class LineProblem(NamedTuple):
 class ImportResult:
     """Outcome of each line of a file or several files."""
 
-    counts: Counter[Outcome] = field(default_factory=Counter)
+    counts: Counter[ImportOutcome] = field(default_factory=Counter)
     problems: list[LineProblem] = field(default_factory=list)
     """The first MAX_PROBLEMS."""
 

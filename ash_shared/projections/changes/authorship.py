@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from ash_shared.model.changes import FileEdit, SessionChanges
+from ash_shared.model.reports.changes import FileEdit, SessionChanges
 from ash_shared.parsing.changes import FileChange
 from ash_shared.parsing.changes.line_diff import lines_of
 from ash_shared.parsing.changes.patches import read_hunks

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ash_shared.model.changes import CallOutcome
 from ash_shared.model.event_types import PROMPTS
+from ash_shared.model.reports.changes import CallOutcome
 from ash_shared.parsing.changes import (
     CHANGING_KINDS,
     CallFacts,
@@ -25,7 +25,7 @@ _MAX_RESULT = 1_000_000
 """Characters of the text of a result that may contain a report of changes."""
 
 
-class TurnStart(NamedTuple):
+class EditTurn(NamedTuple):
     """A turn and its first prompt."""
 
     number: int
@@ -38,7 +38,7 @@ class TurnStart(NamedTuple):
 class CallEdits:
     """A call that changes files, or a shell command that may."""
 
-    turn: TurnStart
+    turn: EditTurn
     event: Mapping[str, Any]
     """The event of the call, without its arguments."""
     tool: str
@@ -74,7 +74,7 @@ class EditLog:
     def _clear(self) -> None:
         self.calls: list[CallEdits] = []
         self.size = 0
-        self._turn = TurnStart(0)
+        self._turn = EditTurn(0)
         self._turn_starts: list[int] = []
         """The sequence of the first event of each turn."""
         self._turn_ids: set[str] = set()
@@ -97,7 +97,7 @@ class EditLog:
         if turn_id is None or turn_id not in self._turn_ids:
             self._turn_ids |= set() if turn_id is None else {turn_id}
             self._turn_starts.append(event.get("sequence") or 0)
-            self._turn = TurnStart(self._turn.number + 1)
+            self._turn = EditTurn(self._turn.number + 1)
 
     def _add_prompt(self, event: Mapping[str, Any], payload: Mapping[str, Any]) -> None:
         self._note_record(event)
@@ -107,7 +107,7 @@ class EditLog:
         is_typed = payload.get("sender") == "person"
         prompt = prompt_name(text, is_typed=is_typed) if isinstance(text, str) else ""
         if prompt:
-            self._turn = TurnStart(self._turn.number, prompt, event.get("sequence"), event.get("timestamp"))
+            self._turn = EditTurn(self._turn.number, prompt, event.get("sequence"), event.get("timestamp"))
             self._name_turn()
 
     def _name_turn(self) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from ash_shared.model.changes import SessionChanges
+from ash_shared.model.reports.changes import SessionChanges
 from ash_shared.parsing.changes import Hunk
 from ash_shared.projections.changes.composing import Section
 

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from ash_shared.model.changes import (
+from ash_shared.model.reports.changes import (
     FileStatus,
     SessionChanges,
 )
 from ash_shared.parsing.changes import FileChange
 from ash_shared.projections._retractions import is_main
 from ash_shared.projections.changes.composing import Section, compose
-from ash_shared.projections.changes.edits import CallEdits, TurnStart
+from ash_shared.projections.changes.edits import CallEdits, EditTurn
 from ash_shared.projections.changes.patch import file_patch, joined_hunks
 
 _YEAR_10000 = 253_402_300_800_000
@@ -156,7 +156,7 @@ def _time(milliseconds: int | None) -> datetime | None:
 
 
 def _turns(files: Sequence[_File], *, with_diffs: bool) -> Iterator[dict[str, Any]]:
-    turns: dict[int, TurnStart] = {}
+    turns: dict[int, EditTurn] = {}
     edits: dict[int, list[tuple[_File, list[tuple[CallEdits, FileChange]]]]] = {}
     for file in files:
         by_turn: dict[int, list[tuple[CallEdits, FileChange]]] = {}

@@ -23,8 +23,8 @@ from ash_server.app import create_app
 from ash_server.keys.digests import digest, new_key_text, shown_prefix
 from ash_server.settings import Settings
 from ash_server.store import Store
+from ash_server.store.access.keys import SCOPES, NewKey
 from ash_server.store.connections.pool import direct_url
-from ash_server.store.keys import SCOPES, NewKey
 from tests.cluster import on_citus
 from tests.conftest import at_database, empty_database, new_database
 from tests.server.app_client import app_client

@@ -13,7 +13,7 @@ from httpx2 import AsyncClient
 from ash_server.app import create_app
 from ash_server.settings import Settings
 from ash_server.store import Store
-from ash_server.store.keys import SCOPES
+from ash_server.store.access.keys import SCOPES
 from tests.server.api.conftest import SECRET, bearer, create_key
 from tests.server.app_client import app_client
 

@@ -26,7 +26,7 @@ from ash_server.keys.digests import new_key_text
 from ash_server.live.session_feed import SessionFeeds
 from ash_server.settings import Settings
 from ash_server.store import Store
-from ash_server.store.keys import SCOPES, KeyScope
+from ash_server.store.access.keys import SCOPES, KeyScope
 from ash_server.store.log.subscriptions import IDLE_SECONDS, Hub
 from tests.server.api.conftest import SECRET, bearer, create_key, served
 from tests.server.app_client import BASE, app_client

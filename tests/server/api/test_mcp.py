@@ -25,7 +25,7 @@ from ash_server.cli.common.server_keys import save_key
 from ash_server.history_tools import MAX_PAGE, MAX_TEXT
 from ash_server.settings import Settings
 from ash_server.store import Store
-from ash_shared.model.changes import SessionChanges
+from ash_shared.model.reports.changes import SessionChanges
 from ash_shared.model.usage.report import UsageReport
 from ash_shared.projections.session_summary import SessionSummary
 from tests.server.api.conftest import SECRET, bearer, create_key

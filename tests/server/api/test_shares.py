@@ -15,8 +15,8 @@ from ash_server.api.pages import shared_pages
 from ash_server.app import create_app
 from ash_server.settings import Settings
 from ash_server.store import Store
+from ash_server.store.access.shares import ShareNotFound
 from ash_server.store.connections.pool import direct_url
-from ash_server.store.shares import ShareNotFound
 from tests.server.api.conftest import SECRET, bearer, create_key
 from tests.server.app_client import app_client
 

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from ash_server.store import Store
-from ash_server.store.shares import ShareNotFound
+from ash_server.store.access.shares import ShareNotFound
 from tests.server.cli.test_cli import Ran, ran_here
 
 TOKEN = "xoxb-" + "2718281828-31415926535897932384626433"

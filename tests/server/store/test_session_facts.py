@@ -15,7 +15,7 @@ from psycopg import AsyncConnection
 import ash_server
 from ash_server.store import session_facts
 from ash_server.store.messages import append
-from ash_server.store.session_facts import FROM_PERSON, FROM_TOOL, SessionFacts, collect_facts
+from ash_server.store.session_facts import FROM_PERSON, FROM_TOOL, RecordFacts, collect_facts
 from ash_server.store.session_rows import get_session
 from ash_server.store.sessions import create_session, get_writer_fields, update_session
 from ash_shared.conversation.transcript import split_transcript
@@ -162,7 +162,7 @@ async def test_collects_fields_from_messages(
 ) -> None:
     """The batch size does not matter."""
     new = [message(str(number), **described) for number, described in enumerate(messages)]
-    merged = SessionFacts()
+    merged = RecordFacts()
     for start in range(0, len(new), batch):
         await append(connection, session_id, new[start : start + batch])
         merged = merged.merge(collect_facts([each.described for each in new[start : start + batch]]))
@@ -235,13 +235,13 @@ async def test_collected_fields_do_not_replace_writer_fields(connection: AsyncCo
 SEEDS = 150
 
 GIVEN = [
-    SessionFacts(),
-    SessionFacts(source="pi"),
-    SessionFacts(title="a person's", title_priority=FROM_PERSON),
+    RecordFacts(),
+    RecordFacts(source="pi"),
+    RecordFacts(title="a person's", title_priority=FROM_PERSON),
 ]
 """Facts that the creator of a session gave."""
 
-OUTDATED = SessionFacts(
+OUTDATED = RecordFacts(
     first_at=TIMES[0],
     last_at=TIMES[9],
     title="outdated",
@@ -265,7 +265,7 @@ MATERIAL = {
 }
 
 
-def any_facts(choose: random.Random) -> SessionFacts:
+def any_facts(choose: random.Random) -> RecordFacts:
     """Random facts as `collect_facts` may return them."""
     titles = [
         (None, 0),
@@ -280,7 +280,7 @@ def any_facts(choose: random.Random) -> SessionFacts:
     times = sorted(choose.sample(list(TIMES.values()), 2))
     cost, models = choose.choice([(None, None), (0, []), (5, ["opus"])])
     first_at, last_at = choose.choice([(None, None), (times[0], times[0]), (times[0], times[1])])
-    return SessionFacts(
+    return RecordFacts(
         source=choose.choice(["unknown", "claude", "codex"]),
         first_at=first_at,
         last_at=last_at,
@@ -301,32 +301,32 @@ def any_facts(choose: random.Random) -> SessionFacts:
 
 
 async def assert_merged_alike(
-    connection: AsyncConnection, given: SessionFacts, later: Sequence[SessionFacts]
+    connection: AsyncConnection, given: RecordFacts, later: Sequence[RecordFacts]
 ) -> None:
     """The session's row is the same for Python and SQL, and again after others if it is set to all facts at once."""
     created = await create_session(connection, source=given.source, title=given.title)
     session_id = created.session.id
-    expected = reduce(SessionFacts.merge, later, given)
+    expected = reduce(RecordFacts.merge, later, given)
 
     for facts in later:
         await update(connection, session_facts.SQL.merge, session_id, facts)
     assert await facts_of(connection, session_id) == expected
     await update(connection, session_facts.SQL.merge, session_id, OUTDATED)
     await update(
-        connection, session_facts.SQL.replace, session_id, reduce(SessionFacts.merge, later, SessionFacts())
+        connection, session_facts.SQL.replace, session_id, reduce(RecordFacts.merge, later, RecordFacts())
     )
     assert await facts_of(connection, session_id) == expected
 
 
-async def update(connection: AsyncConnection, changes: str, session_id: UUID, facts: SessionFacts) -> None:
+async def update(connection: AsyncConnection, changes: str, session_id: UUID, facts: RecordFacts) -> None:
     query = f"UPDATE sessions SET {changes} WHERE id = %(session_id)b"
     await connection.execute(query, {"session_id": session_id, **facts._asdict()})
 
 
-async def facts_of(connection: AsyncConnection, session_id: UUID) -> SessionFacts:
-    query = f"SELECT {', '.join(SessionFacts._fields)} FROM sessions WHERE id = %s"
+async def facts_of(connection: AsyncConnection, session_id: UUID) -> RecordFacts:
+    query = f"SELECT {', '.join(RecordFacts._fields)} FROM sessions WHERE id = %s"
     rows = await (await connection.execute(query, [session_id])).fetchall()
-    return SessionFacts(*rows[0])
+    return RecordFacts(*rows[0])
 
 
 async def test_sql_merges_facts_as_python_does(connection: AsyncConnection) -> None:
@@ -343,7 +343,7 @@ async def test_sql_merges_the_facts_of_messages(connection: AsyncConnection, mat
     for number, messages in enumerate(transcripts(MATERIAL[material])):
         batches = [collect_facts(batch) for batch in cut(messages, choose)]
 
-        assert reduce(SessionFacts.merge, batches, SessionFacts()) == collect_facts(messages)
+        assert reduce(RecordFacts.merge, batches, RecordFacts()) == collect_facts(messages)
         await assert_merged_alike(connection, GIVEN[number % len(GIVEN)], batches)
 
 

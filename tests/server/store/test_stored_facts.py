@@ -13,8 +13,8 @@ from psycopg import AsyncConnection
 
 from ash_server import Store
 from ash_server.store.connections.pool import one_transaction
-from ash_server.store.facts.tool_calls import MAX_TOOL, NewFacts, write_facts
 from ash_server.store.log import writer
+from ash_server.store.log.tool_calls import MAX_TOOL, NewFacts, write_facts
 from ash_server.store.log.writer import milliseconds
 from ash_server.store.maintenance.backup import restore_backup, write_backup
 from ash_server.transfer.importing.file_import import import_file

@@ -13,8 +13,8 @@ from ash_server.api.http.guards.rate_limit import RateLimit
 from ash_server.api.http.headers import get_header
 from ash_server.errors import AshError, DatabaseUnavailable, OriginNotAllowed, ScopeMissing
 from ash_server.keys.ring import Client, KeyRing
+from ash_server.store.access.keys import SCOPES, KeyScope
 from ash_server.store.connections.tenants import DEFAULT
-from ash_server.store.keys import SCOPES, KeyScope
 
 PUBLIC = {"public": True}
 """Route option of health checks, static files, and signing in and out."""

@@ -19,7 +19,7 @@ from ash_server.app import create_app, openapi_json
 from ash_server.history_tools import _TOOLS
 from ash_server.settings import Settings
 from ash_server.store import Store
-from ash_server.store.keys import SCOPES
+from ash_server.store.access.keys import SCOPES
 from tests.conftest import at_database, new_database
 from tests.server.api.conftest import SECRET, bearer, create_key
 from tests.server.cli.test_cli_serve import running

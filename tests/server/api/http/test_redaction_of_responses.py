@@ -13,7 +13,7 @@ from ash_server.app import create_app
 from ash_server.keys.digests import digest, new_key_text, shown_prefix
 from ash_server.settings import Settings
 from ash_server.store import Store
-from ash_server.store.keys import NewKey
+from ash_server.store.access.keys import NewKey
 from tests.server.app_client import app_client
 from tests.shared.records import gemini
 from tests.waiting import TIMEOUT, until

@@ -14,10 +14,11 @@ import pytest
 from psycopg import AsyncConnection, errors
 
 from ash_server.errors import InvalidParameter
-from ash_server.store import Store, keys, session_rows, transcripts
+from ash_server.store import Store, session_rows, transcripts
+from ash_server.store.access import keys
+from ash_server.store.access.keys import NewKey
 from ash_server.store.connections.pool import Pool, connect, direct_url, open_pool
 from ash_server.store.connections.tenants import APP_ROLE, DEFAULT, Tenant, get_or_create_tenant, role_of
-from ash_server.store.keys import NewKey
 from ash_server.store.schema.tables import metadata
 from ash_server.store.search.query import _FIND, _NEWEST
 from ash_server.transfer.importing.file_import import import_file
@@ -131,7 +132,7 @@ def test_only_listed_modules_open_connections() -> None:
 
 
 LENDS_OWNERS = {
-    "ash_server/store/keys.py",
+    "ash_server/store/access/keys.py",
     "ash_server/store/maintenance/statistics.py",  # figures of all tenants
     "ash_server/store/usage/budgets.py",
     "ash_server/store/store.py",  # tenants, and the version of the schema

@@ -14,10 +14,10 @@ from pathlib import Path
 from ash_server.cli.import_.files import import_paths
 from ash_server.cli.import_.options import ImportOptions
 from ash_server.store import Store
+from ash_server.store.access.keys import NewKey
 from ash_server.store.connections.tenants import DEFAULT
 from ash_server.store.embedded.binaries import find_binaries
 from ash_server.store.embedded.server import EmbeddedPostgres
-from ash_server.store.keys import NewKey
 from ash_server.store.schema.migrations import REVISION, upgrade
 
 FOLDER = Path(__file__).parent

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ash_shared.model.changes import SessionChanges
+from ash_shared.model.reports.changes import SessionChanges
 from ash_shared.parsing.changes import FileChange, Hunk
 from ash_shared.parsing.changes.patches import read_patch
 from ash_shared.projections.changes.authorship import (

@@ -11,10 +11,9 @@ from uuid import UUID
 from psycopg import AsyncConnection
 
 from ash_server.errors import AshError, ShareRefused
+from ash_server.store.access.keys import has_keys, record
 from ash_server.store.borrowed import Resource, administer
 from ash_server.store.connections.tenants import Tenant
-from ash_server.store.keys import has_keys, record
-from ash_server.store.sessions import SessionEnd
 from ash_server.store.statements import statements
 from ash_shared.model.session import Session
 
@@ -22,6 +21,14 @@ MAX_SHARES = 100
 """Valid links of a session."""
 
 SQL = statements(__file__)
+
+
+class SessionEnd(NamedTuple):
+    """The last sequences of a session, and the last event that a rebuild dropped."""
+
+    message: int
+    event: int
+    dropped_event: int
 
 
 class ShareNotFound(AshError):

@@ -17,7 +17,7 @@ from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_respon
 from ash_server.api.http.redaction import is_redacted
 from ash_server.errors import InvalidParameter, ScopeMissing, SessionNotFound, ShareRefused
 from ash_server.keys.shares import DEFAULT_HOURS, MAX_HOURS, ShareOptions, list_shares, share_session
-from ash_server.store.shares import ShareNotFound
+from ash_server.store.access.shares import ShareNotFound
 from ash_shared.model.shares import NewShare, ShareList
 
 

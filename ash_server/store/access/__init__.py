@@ -1,0 +1,1 @@
+"""Keys of clients, and links that need no key."""
