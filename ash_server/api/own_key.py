@@ -1,4 +1,4 @@
-"""Read what the key of the request may do."""
+"""Read the tenant and the scopes of the key of a request."""
 
 from litestar import Controller, get
 from litestar.types import Scope

@@ -95,7 +95,7 @@ class ShareController(Controller):
     ) -> None:
         """Revoke a link.
 
-        Browsers that have opened it see nothing more within 30 seconds. Requires the scope `share`.
+        A page that is being sent ends within 30 seconds. Requires the scope `share`.
         """
         key = client_of(request.scope).key
         await store.shares.revoke(store.tenant, session_id, share_id, key_id=key.id if key else None)

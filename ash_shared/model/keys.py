@@ -4,13 +4,13 @@ from ash_shared.model.base import ABSENT, AshModel, Omittable
 
 
 class OwnKey(AshModel):
-    """What the key of the request may do."""
+    """The tenant and the scopes of the key of a request."""
 
     tenant: str
-    """The team whose sessions it gives access to."""
+    """The team with the sessions that it gives access to."""
     name: Omittable[str] = ABSENT
     """Absent if the server has no keys."""
     scopes: list[str]
     """`read`, `write`, `delete` and others, sorted."""
     redacts: bool
-    """True if everything is shown without tokens, keys and passwords."""
+    """True if tokens, keys and passwords of known forms are replaced in all responses."""

@@ -17,7 +17,7 @@ MAX_MACHINE = 253
 
 
 class SessionLabels(AshModel):
-    """What people set in Ash, apart from what the agent wrote."""
+    """Labels that people set, apart from the messages."""
 
     starred: bool
     archived: bool
@@ -96,7 +96,7 @@ class Session(AshModel):
     person: Omittable[str] = ABSENT
     """The name of this key."""
     cause: Omittable[Cause] = ABSENT
-    """What started the first turn; absent for a subagent."""
+    """The cause of the first turn; absent for a subagent."""
     duration_ms: Omittable[int] = Field(default=ABSENT, alias="durationMs")
     """From `firstAt` to `lastAt`."""
     active_ms: Omittable[int] = Field(default=ABSENT, alias="activeMs")
@@ -174,7 +174,7 @@ class SessionPage(AshModel):
 
 
 class SessionResume(AshModel):
-    """How the agent of a session continues it."""
+    """The command that continues a session in its agent."""
 
     arguments: Omittable[list[str]] = ABSENT
     """The program and its arguments, to run in `folder` without a shell. Absent if the session cannot be continued."""
@@ -183,9 +183,9 @@ class SessionResume(AshModel):
     machine: Omittable[str] = ABSENT
     """The host name of the client that stored the session. Absent if unknown."""
     command: Omittable[str] = Field(default=ABSENT, examples=["cd /srv/site && claude --resume 3f0c…"])
-    """The same as one line for a POSIX shell, quoted. Absent without a folder, and for a folder on Windows."""
+    """The same as a quoted line for a POSIX shell. Absent without a folder, and for a folder on Windows."""
     reason: Omittable[str] = ABSENT
-    """Why there are no arguments."""
+    """The reason why there are no arguments."""
 
 
 def active_at(session: Session) -> datetime:

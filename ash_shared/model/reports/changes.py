@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
 
 from ash_shared.model.base import ABSENT, AshModel, Omittable
@@ -78,7 +78,7 @@ class ChangedFile(FileDiff):
 
 
 class ShellCommand(_Call):
-    """A shell command that may have changed files. Which ones is not known."""
+    """A shell command that may have changed files; their paths are not known."""
 
     command: str
 
@@ -106,7 +106,7 @@ class SessionChanges(_Model):
     """By the first edit."""
     turns: list[ChangedTurn]
     commands: list[ShellCommand]
-    files_changed: int = Field(default=0)
+    files_changed: int = 0
     """The number of files with counted edits."""
     added: int = 0
     removed: int = 0

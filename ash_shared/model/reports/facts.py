@@ -29,7 +29,7 @@ class ToolFacts(_Facts):
 
 
 class NameCount(_Facts):
-    """The calls that name an MCP server or load a skill."""
+    """The number of calls to an MCP server, or of a skill."""
 
     name: str
     calls: int
@@ -39,7 +39,7 @@ class FileFacts(_Facts):
     """A file that calls read or changed. Only calls that succeeded are counted."""
 
     path: str
-    """As the record states it; in the folder of the session if it states only a part."""
+    """As the record states it; a relative one is joined to the folder of the session, if that is known."""
     reads: int
     changes: int
     """Calls that edited, wrote, deleted or moved it."""

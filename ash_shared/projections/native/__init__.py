@@ -30,6 +30,6 @@ NOT_CARRIED = (
     "MCP settings",
     "environment variables",
 )
-"""What no writer carries."""
+"""Settings that no writer carries."""
 
 __all__ = ["NOT_CARRIED", "WRITERS", "Carried", "NativeSession", "NewTranscript", "carry"]

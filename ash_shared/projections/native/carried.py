@@ -23,18 +23,18 @@ NO_PROMPT = "[What the user said is not recorded.]"
 NO_RESULT = "[The result of this call is not recorded.]"
 
 _SENDERS = (None, "person", "script", "schedule", "loop")
-"""Senders of prompts. Others send what a program or another agent wrote."""
+"""Senders of prompts. Others send texts of a program or another agent."""
 
 
 class Carried(NamedTuple):
-    """The messages of a session, and what was left out."""
+    """The messages of a session, and the kinds of events that were left out."""
 
     items: list[Item]
     """Begins with a message of the user. Every call has a result."""
     left_out: Mapping[str, int]
-    """What was left out, with its number."""
+    """The number of each kind of event that was left out."""
     turns: int
-    """The number of turns in the session. Those of subagents are not counted."""
+    """The number of turns in the session, without subagents."""
 
 
 def carry(events: Events, *, turns: int | None = None) -> Carried:

@@ -24,7 +24,7 @@ _NO_TOKENS = {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "wri
 
 
 def to_opencode(items: list[Item], session: NewTranscript) -> NativeSession:
-    """Return the document of a session. OpenCode replaces the project and the folder by those of the import."""
+    """Return the document of a session. The import replaces its project and folder."""
     ids = _Ids(session)
     messages = list(_messages(items, ids))
     document = {"info": _info(session, ids), "messages": messages}

@@ -1,4 +1,4 @@
-"""What a writer of native sessions is told, and returns."""
+"""The argument and the result of a writer of native sessions."""
 
 from datetime import UTC, datetime
 from typing import NamedTuple
