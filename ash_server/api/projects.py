@@ -1,15 +1,17 @@
 """List projects."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from litestar import Controller, get
+from litestar import Controller, Request, get
 from litestar.datastructures import State
 from litestar.params import QueryParameter
 
 from ash_server.api.http.dependencies import InjectedReader
 from ash_server.api.http.parameters import PageCursor
 from ash_server.api.http.problems import READ_ERRORS, error_responses
-from ash_server.store.lists.projects import MAX_PROJECTS
+from ash_server.api.http.redaction import is_redacted
+from ash_server.redaction import redact
+from ash_server.store.lists.projects import MAX_PROJECTS, name_of
 from ash_shared.model.reports.projects import ProjectPage
 
 
@@ -24,6 +26,7 @@ class ProjectController(Controller):
     )
     async def list(
         self,
+        request: Request[Any, Any, Any],
         reader: InjectedReader,
         state: State,
         *,
@@ -42,6 +45,13 @@ class ProjectController(Controller):
         `GET /api/search?project=…`. Sessions of earlier versions have a project after `ash reindex`.
         """
         prices = await state.prices.get() if usage else None
-        return await reader(
+        page = await reader(
             lambda store: store.sessions.list_projects(after=after, limit=limit, prices=prices)
         )
+        return _with_redacted_names(page) if is_redacted(request.scope) else page
+
+
+def _with_redacted_names(page: ProjectPage) -> ProjectPage:
+    """Take the names from redacted paths: the part of a secret after a slash is not recognised."""
+    projects = [each.model_copy(update={"name": name_of(redact(each.path))}) for each in page.projects]
+    return page.model_copy(update={"projects": projects})

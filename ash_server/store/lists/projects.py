@@ -72,10 +72,14 @@ async def _read_usage(conn: AsyncConnection, paths: Sequence[str], prices: Price
     return {path: sum_items(items[path]) for path in paths}
 
 
+def name_of(path: str) -> str:
+    return re.split(r"[/\\]", path.rstrip("/\\"))[-1] or path
+
+
 def _to_project(path: str, active_at: datetime, folders: Sequence[_Folder]) -> Project:
     return Project(
         path=path,
-        name=re.split(r"[/\\]", path.rstrip("/\\"))[-1] or path,
+        name=name_of(path),
         folders=[folder for folder, _, _ in folders if folder is not None][:MAX_FOLDERS],
         session_count=sum(sessions for _, sessions, _ in folders),
         message_count=sum(messages for _, _, messages in folders),

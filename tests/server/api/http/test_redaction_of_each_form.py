@@ -167,6 +167,7 @@ def test_no_response_shows_a_part(shared_server: str, session_id: str) -> None:
 def test_no_name_shows_a_part(shared_server: str, named: list[str]) -> None:
     addresses = [
         "/api/sessions?limit=1000",
+        "/api/projects?limit=200&usage=true",
         *(f"/api/sessions/{id}/projections/session-summary" for id in named),
         *(f"/sessions/{id}{suffix}" for id in named for suffix in ("", ".md")),
     ]
@@ -195,6 +196,7 @@ def redacted(address: str) -> str:
 def call_tool(http: httpx2.Client, name: str, id: str) -> str:
     arguments = {
         "list_sessions": {"limit": 100},
+        "list_projects": {},
         "search": {"q": "heron", "session_id": id, "limit": 50},
         "read_messages": {"session_id": id, "limit": 100, "kind": "message,record,chunk"},
         "read_session_summary": {"session_id": id},

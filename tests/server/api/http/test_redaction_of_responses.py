@@ -37,7 +37,6 @@ READS = [
     "/projections/session-summary",
     "/projections/ui-messages",
     "/export",
-    "/resume",
     "/search?q=heron",
 ]
 PAGES = ["", ".md", ".json", ".jsonl", ".html"]
