@@ -19,8 +19,9 @@ from ash_server.store.access import keys
 from ash_server.store.access.keys import NewKey
 from ash_server.store.connections.pool import Pool, connect, direct_url, open_pool
 from ash_server.store.connections.tenants import APP_ROLE, DEFAULT, Tenant, get_or_create_tenant, role_of
+from ash_server.store.lists.session_lists import _statement
 from ash_server.store.schema.tables import metadata
-from ash_server.store.search.query import _FIND, _NEWEST
+from ash_server.store.search.query import _FIND, _NEWEST, SQL
 from ash_server.transfer.importing.file_import import import_file
 from tests.cluster import not_on_cluster, on_citus
 from tests.tenant_statements import OWNED_BY_SERVER, VIEWS, is_on_sessions
@@ -133,6 +134,7 @@ def test_only_listed_modules_open_connections() -> None:
 
 LENDS_OWNERS = {
     "ash_server/store/access/keys.py",
+    "ash_server/store/access/shares.py",
     "ash_server/store/maintenance/statistics.py",  # figures of all tenants
     "ash_server/store/usage/budgets.py",
     "ash_server/store/store.py",  # tenants, and the version of the schema
@@ -162,7 +164,7 @@ async def test_statements_without_tenant_fail_in_tests(database_url: str) -> Non
     async with open_pool(database_url, as_owner=True) as owner, owner.connection() as conn:
         await conn.execute("SELECT FROM keys")
         for statement in (
-            session_rows.SQL.list_sessions,
+            session_rows.SQL.get_session,
             transcripts.SQL.find_candidate,
             "DELETE FROM messages",
             "INSERT INTO events VALUES (1)",
@@ -287,11 +289,11 @@ _SEARCH = {**_NEWEST, "query": "77", "others": "redacted", "per_session": 2**31 
 @pytest.mark.parametrize(
     ("query", "params", "index"),
     [
-        (_FIND["conversation"], _SEARCH, "search_conversation_idx"),
-        (_FIND["results"], _SEARCH, "search_results_idx"),
+        (_FIND["conversation"].fill(in_sessions=SQL.is_in_any), _SEARCH, "search_conversation_idx"),
+        (_FIND["results"].fill(in_sessions=SQL.is_in_any), _SEARCH, "search_results_idx"),
         (
-            session_rows.SQL.list_sessions,
-            {"active_at": "infinity", "id": UUID(int=2**128 - 1), "limit": 10},
+            _statement("activity", frozenset(), is_few=False),
+            {"key": "infinity", "id": UUID(int=2**128 - 1), "limit": 10},
             "sessions_activity_idx",
         ),
         (transcripts.SQL.find_candidate, {"key": "77", "ids": [], "rejected": []}, "sessions_lineage_idx"),
