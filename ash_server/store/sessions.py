@@ -390,7 +390,7 @@ class SessionStore(Resource):
     list_projects = read(list_projects)
     list_changed = read(recent_sessions)
     find = read(find_sessions)
-    facts = read(read_facts)
+    get_facts = read(read_facts)
     update = change_session(update_session)
     get_end = read(get_end)
     list_tags = read(list_tags)

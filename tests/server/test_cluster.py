@@ -261,7 +261,7 @@ async def use_events(store: Store) -> None:
         assert [each.sequence async for each in streamed][:3] == [1, 2, 3]
     await store.conversation.count_items(session)
     await store.conversation.read_changes(session)
-    await store.sessions.facts(session)
+    await store.sessions.get_facts(session)
     await store.conversation.read_summary(session)
     await store.conversation.get_page(session)
     await store.events.rebuild(session)
@@ -310,7 +310,7 @@ async def use_facts(store: Store) -> None:
     await store.messages.append(
         session, [json.dumps(claude.assistant(claude.call("c3", "TodoWrite", todos=todos)))]
     )
-    facts = await store.sessions.facts(session)
+    facts = await store.sessions.get_facts(session)
     assert facts.plan is not None
     assert facts.session.tool_call_count == 2
 

@@ -32,7 +32,7 @@ class FactsController(Controller):
         Returns where the session ran, the calls of each tool, the MCP servers and skills it used, the files it
         read and changed, and its last plan.
         """
-        facts = await reader(lambda store: store.sessions.facts(session_id), session_id)
+        facts = await reader(lambda store: store.sessions.get_facts(session_id), session_id)
         return _redacted(facts) if is_redacted(request.scope) else facts
 
 

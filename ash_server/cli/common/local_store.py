@@ -90,7 +90,7 @@ class LocalStore:
         )
 
     async def get_facts(self, session: UUID) -> SessionFacts:
-        return await self.store.sessions.facts(session)
+        return await self.store.sessions.get_facts(session)
 
     async def get_changes(self, session: UUID, **query: Unpack[ChangesQuery]) -> SessionChanges:
         return await self.store.conversation.read_changes(session, **query)

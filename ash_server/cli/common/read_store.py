@@ -26,7 +26,7 @@ from ash_shared.model.session import Session
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 StoreError = (AshError, ApiError)
-"""What methods of either store raise; both have a `code`."""
+"""Errors of the methods of both stores; each has a `code`."""
 
 ReadStore: TypeAlias = LocalStore | ServerStore
 

@@ -37,7 +37,7 @@ from ash_shared.projections.usage_report import auto_cost
 T = TypeVar("T")
 
 Several: TypeAlias = T | Sequence[T]
-"""One value, or several of which one matches."""
+"""One value, or several; one must match."""
 
 SessionSort = Literal["activity", "start", "duration", "cost", "errors"]
 """The order of a list: the latest, longest or largest first."""
@@ -243,7 +243,7 @@ async def find_conditions(
         "tags": values["tag"],
         "id_prefix": _id_prefix(texts["q"]),
     }
-    names = {condition for condition, name in _GIVEN.items() if params[name] is not None}
+    names = {condition for condition, name in _BY_PARAMETER.items() if params[name] is not None}
     names |= _label_conditions(filters) | _error_conditions(filters)
     for resolve in _RESOLVED:
         resolved = await resolve(conn, values, texts, is_redacted)
@@ -255,7 +255,7 @@ async def find_conditions(
     return _to_conditions(names, params, redacted_match(filters) if is_redacted else None)
 
 
-_GIVEN = {
+_BY_PARAMETER = {
     "with_sources": "sources",
     "with_branches": "branches",
     "with_machines": "machines",
@@ -272,7 +272,7 @@ _GIVEN = {
     "since": "since",
     "until": "until",
 }
-"""Conditions with a value of the filters."""
+"""Conditions by their parameter."""
 
 
 def _to_conditions(names: set[str], params: Mapping[str, Any], match: Any) -> Conditions:
@@ -302,12 +302,12 @@ def _error_conditions(filters: Mapping[str, Any]) -> set[str]:
 
 def _values(filters: Mapping[str, Any], name: str) -> list[Any] | None:
     """Return the values of a filter; None without a value. Raises InvalidParameter, NulByte, InvalidUtf8."""
-    given = filters.get(name)
-    values = [] if given is None else [given] if isinstance(given, str | UUID) else list(given)
+    value = filters.get(name)
+    values = [] if value is None else [value] if isinstance(value, str | UUID) else list(value)
     if len(values) > MAX_VALUES:
         raise InvalidParameter(f"{name} has at most {MAX_VALUES} values")
-    for value in values:
-        check_text(str(value), name)
+    for each in values:
+        check_text(str(each), name)
     return values or None
 
 
@@ -323,7 +323,7 @@ def _id_prefix(q: str | None) -> str | None:
 
 
 _Resolved: TypeAlias = tuple[set[str], dict[str, Any]] | None
-"""A condition and its parameters, if the filter is given. None if it matches no session."""
+"""A condition with its parameters, both empty without the filter; None if no session matches."""
 
 
 async def _resolve_reference(
@@ -495,7 +495,7 @@ _Read: TypeAlias = Callable[[_Position, int], Awaitable[list[_Position]]]
 """Returns the next places in the order of a list."""
 
 
-async def _read_page(  # of one function, whose parts need them
+async def _read_page(
     conn: AsyncConnection,
     sort: SessionSort,
     position: _Position,
@@ -568,7 +568,7 @@ async def _by_cost(conn: AsyncConnection, conditions: Conditions, prices: Prices
 
 
 _MAX_CHOSEN = 20_000
-"""Sessions of which the usage is read by their ids; of more, that of all sessions is read."""
+"""Usage of at most so many sessions is read by their ids; for more, the usage of all sessions is read."""
 
 
 async def _execute(conn: AsyncConnection, statement: Sql, params: Mapping[str, Any]) -> list[Any]:

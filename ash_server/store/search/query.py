@@ -136,8 +136,8 @@ _OF_SESSIONS = ("source", "project", "person", "tool", "edited")
 
 
 async def _find_sessions(conn: AsyncConnection, filters: SearchFilter) -> Conditions | None:
-    given: dict[str, Any] = {name: filters.get(name) for name in (*_OF_SESSIONS, "redact")}
-    return await find_conditions(conn, {**given, "archived": "include"})
+    values: dict[str, Any] = {name: filters.get(name) for name in (*_OF_SESSIONS, "redact")}
+    return await find_conditions(conn, {**values, "archived": "include"})
 
 
 def _in_sessions(conditions: Conditions) -> Sql:

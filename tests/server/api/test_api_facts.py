@@ -54,7 +54,7 @@ async def test_facts(client: AsyncClient, store: Store) -> None:
     listed = (await client.get(f"/api/sessions/{session}")).json()
     stored = (await store.sessions.create()).id
     await store.messages.append(stored, [*LINES, TODO])
-    read = await store.sessions.facts(stored)
+    read = await store.sessions.get_facts(stored)
 
     assert answer == {"session": listed, **FACTS}
     assert read.model_dump(mode="json", exclude={"session"}) == FACTS
@@ -71,7 +71,7 @@ async def test_client(shared_server: str) -> None:
 async def test_unknown_session(client: AsyncClient, store: Store) -> None:
     assert (await client.get(f"/api/sessions/{uuid4()}/facts")).status_code == 404
     with pytest.raises(SessionNotFound):
-        await store.sessions.facts(uuid4())
+        await store.sessions.get_facts(uuid4())
 
 
 async def test_sessions_of_earlier_versions_have_facts_after_a_reindex(
@@ -79,11 +79,11 @@ async def test_sessions_of_earlier_versions_have_facts_after_a_reindex(
 ) -> None:
     session = (await store.sessions.create(source="claude")).id
     await store.messages.append(session, [*LINES, TODO])
-    complete = await store.sessions.facts(session)
+    complete = await store.sessions.get_facts(session)
     await connection.execute("UPDATE session_counters SET normalizer_version = 9")
-    earlier = await store.sessions.facts(session)
+    earlier = await store.sessions.get_facts(session)
     await store.events.rebuild(session)
-    again = await store.sessions.facts(session)
+    again = await store.sessions.get_facts(session)
     counts = {"prompt_count", "turn_count", "tool_call_count", "files_changed", "active_ms"}
 
     assert (earlier.tools, earlier.files, earlier.plan) == ([], [], None)
@@ -95,7 +95,7 @@ async def test_files_are_limited(store: Store, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(report, "MAX_FILES", 1)
     session = (await store.sessions.create(source="claude")).id
     await store.messages.append(session, LINES)
-    facts = await store.sessions.facts(session)
+    facts = await store.sessions.get_facts(session)
 
     assert ([file.path for file in facts.files], facts.more_files) == (["/app/a.py"], True)
 
@@ -124,4 +124,4 @@ async def test_deleted_message_leaves_no_facts(store: Store) -> None:
     await store.messages.delete(session, 2)
     await store.messages.delete(session, 3)
 
-    assert TOKEN not in (await store.sessions.facts(session)).model_dump_json()
+    assert TOKEN not in (await store.sessions.get_facts(session)).model_dump_json()
