@@ -46,6 +46,9 @@ const SCENARIOS = {
     print((await ash.updateSession(session.id, { title: "Two tests" })).title);
     print((await ash.updateLabels(session.id, { starred: true, addTags: ["flaky"] })).labels);
     print((await ash.listTags()).tags);
+    print((await ash.getFacts(session.id)).session.id === session.id);
+    print((await ash.getChanges(session.id)).filesChanged);
+    print((await ash.getResume(session.id)).reason !== undefined);
     await ash.postEvents(session.id, [{ type: "summary", payload: { text: "Done." } }]);
     await ash.endSession(session.id);
     await ash.deleteMessage(session.id, 2);

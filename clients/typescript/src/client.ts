@@ -6,6 +6,7 @@ import { type ServerEvent, ServerEventParser } from "./server-events.js";
 import type {
   AppendedMessage,
   BudgetPage,
+  ChangesQuery,
   ChatEvent,
   EventPage,
   EventQuery,
@@ -19,14 +20,17 @@ import type {
   NewEvent,
   NewMessage,
   NewSession,
+  ProjectPage,
+  ProjectQuery,
   SearchPage,
   SearchQuery,
   Session,
+  SessionChanges,
+  SessionFacts,
   SessionPage,
   SessionQuery,
+  SessionResume,
   SessionUpdate,
-  ProjectPage,
-  ProjectQuery,
   TagList,
   UsageQuery,
   UsageReport,
@@ -104,6 +108,21 @@ export class AshClient {
 
   getSession(session: string): Promise<Session> {
     return this.send({ method: "GET", path: sessionPath(session) });
+  }
+
+  /** Return where a session ran, and its tools, skills, files and last plan. */
+  getFacts(session: string): Promise<SessionFacts> {
+    return this.send({ method: "GET", path: `${sessionPath(session)}/facts` });
+  }
+
+  /** Return the changed files; `turn` and `path` select some. */
+  getChanges(session: string, query: ChangesQuery = {}): Promise<SessionChanges> {
+    return this.send({ method: "GET", path: `${sessionPath(session)}/changes`, query });
+  }
+
+  /** Return the command that continues the session in its agent, or the reason why there is none. */
+  getResume(session: string): Promise<SessionResume> {
+    return this.send({ method: "GET", path: `${sessionPath(session)}/resume` });
   }
 
   /** Create a session; with an `externalId`, return the existing session of this source and name. */

@@ -26,6 +26,9 @@ export type BudgetPage = Schemas["BudgetPage"];
 export type UsageReport = Schemas["UsageReport"];
 /** What the rows of a report are grouped by. */
 export type Dimension = UsageReport["by"][number];
+export type SessionChanges = Schemas["SessionChanges"];
+export type SessionFacts = Schemas["SessionFacts"];
+export type SessionResume = Schemas["SessionResume"];
 export type SessionPage = Schemas["SessionPage"];
 export type ProjectPage = Schemas["ProjectPage"];
 export type TagList = Schemas["TagList"];
@@ -40,6 +43,7 @@ export type EventQuery = Omit<Query<"listEvents">, "after"> & { after?: number }
 export type MessageQuery = Query<"listMessages">;
 export type SearchQuery = Omit<Query<"search">, "q">;
 export type UsageQuery = Omit<Query<"getUsage">, "by"> & { by?: readonly Dimension[] };
+export type ChangesQuery = NonNullable<Query<"getChanges">>;
 export type ProjectQuery = Query<"listProjects">;
 export type SessionQuery = Query<"listSessions">;
 export type ExportFormat = NonNullable<Query<"exportSession">["format"]>;
