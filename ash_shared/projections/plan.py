@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ash_shared.model.reports.facts import Plan, PlanItem, PlanState
+from ash_shared.parsing.tool_names import normal_name
 from ash_shared.records.json_fields import first_text, text_at, value_at
 
 MAX_ITEMS = 500
@@ -27,7 +28,7 @@ _STATES: Mapping[str, PlanState] = {
 
 def is_plan_tool(tool: str) -> bool:
     """True for a tool that writes a plan or a list of tasks."""
-    return _normal(tool) in _TOOLS
+    return normal_name(tool) in _TOOLS
 
 
 def plan_of(calls: Iterable[tuple[str, Any]]) -> Plan | None:
@@ -38,7 +39,7 @@ def plan_of(calls: Iterable[tuple[str, Any]]) -> Plan | None:
     items: dict[str, PlanItem] = {}
     created = 0
     for tool, args in calls:
-        match _normal(tool):
+        match normal_name(tool):
             case "taskcreate":
                 created += 1
                 items |= _new_task(str(created), args)
@@ -47,10 +48,6 @@ def plan_of(calls: Iterable[tuple[str, Any]]) -> Plan | None:
             case name if name in _TOOLS:
                 items = _with_list(items, args)
     return Plan(items=[*items.values()][:MAX_ITEMS]) if items else None
-
-
-def _normal(tool: str) -> str:
-    return "".join(filter(str.isalnum, tool)).lower()
 
 
 def _with_list(items: dict[str, PlanItem], args: Any) -> dict[str, PlanItem]:
@@ -108,4 +105,4 @@ def _item(value: Any) -> PlanItem | None:
 
 
 def _state(status: str) -> PlanState:
-    return _STATES.get(_normal(status).removeprefix("todostatus"), "open")
+    return _STATES.get(normal_name(status).removeprefix("todostatus"), "open")

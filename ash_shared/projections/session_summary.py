@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from pydantic import ConfigDict, Field
@@ -13,6 +13,7 @@ from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.event_types import CATALOGUE
 from ash_shared.model.events import failure_of
 from ash_shared.model.message import StandardMessage, StandardTokenUsage
+from ash_shared.model.times import datetime_of
 from ash_shared.parsing.describe import prompt_name
 from ash_shared.projections._retractions import (
     Events,
@@ -26,8 +27,6 @@ from ash_shared.projections._retractions import (
 from ash_shared.projections.spending import Spending, spending_of
 from ash_shared.records.system_text import typed_text, visible_text
 
-_YEAR_10000 = 253_402_300_800_000
-"""Milliseconds since 1970."""
 _MAX_TEXT = 200
 
 
@@ -144,13 +143,9 @@ def _envelope(log: list[WireEvent]) -> dict[str, Any]:
     if not log:
         return {}
     stamps = [event["timestamp"] for event in log]
-    times = {"firstAt": _to_time(min(stamps)), "lastAt": _to_time(max(stamps))}
+    times = {"firstAt": datetime_of(min(stamps)), "lastAt": datetime_of(max(stamps))}
     known = {name: time for name, time in times.items() if time is not None}
     return {"sessionId": log[0]["sessionId"], **known}
-
-
-def _to_time(milliseconds: int) -> datetime | None:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds < _YEAR_10000 else None
 
 
 def _text(event: WireEvent) -> str:

@@ -7,6 +7,7 @@ from ash_shared.eventlog.emitter import Event, LineOutput
 from ash_shared.eventlog.facts import tool_uses
 from ash_shared.eventlog.facts.tool_uses import ToolOutcome, ToolUse
 from ash_shared.model.event_types import CATALOGUE, CHUNKS, PROMPTS, types_where
+from ash_shared.model.times import YEAR_10000
 
 _YEAR_2000 = 946_684_800_000
 """Milliseconds since 1970."""
@@ -115,9 +116,9 @@ class _Reader:
     def result(self, event: Event, time: int | None) -> None:
         payload = event["payload"]
         tool = self._tools.get(str(payload.get("toolCallId")), "")
-        found = tool_uses.outcome(payload, tool, self._state.folder)
-        self._calls.append(found)
-        waits = found.outcome == "denied" or tool_uses.asks_person(tool)
+        result = tool_uses.result_of(payload, tool, self._state.folder)
+        self._calls.append(result)
+        waits = result.outcome == "denied" or tool_uses.asks_person(tool)
         self.work(event, time, waits=waits)
 
     def work(self, event: Event, time: int | None, *, waits: bool = False) -> None:
@@ -162,10 +163,7 @@ def _retracted(events: list[Event]) -> set[str]:
 
 def _time_of(event: Event) -> int | None:
     time = event.get("timestamp")
-    return time if isinstance(time, int) and 0 < time < _YEAR_10000 else None
-
-
-_YEAR_10000 = 253_402_300_800_000
+    return time if isinstance(time, int) and 0 < time < YEAR_10000 else None
 
 
 def _is_main(event: Event) -> bool:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from ash_shared.eventlog.dedupe.digests import text_digest
 from ash_shared.model.blocks import Block
 from ash_shared.parsing.changes import CallFacts, FileChange, Outcome, facts_of_call, outcome_of
+from ash_shared.parsing.tool_names import normal_name
 from ash_shared.records.json_fields import first_text
 
 MAX_PATH = 600
@@ -79,8 +80,8 @@ def use_of(payload: Block, *, time: int | None, turn: int, folder: str, server: 
     )
 
 
-def outcome(payload: Block, tool: str, folder: str) -> ToolOutcome:
-    """Return the outcome of a call by the payload of its result."""
+def result_of(payload: Block, tool: str, folder: str) -> ToolOutcome:
+    """Return the outcome and the changes that the payload of a result states."""
     stated = outcome_of(payload)
     structured = payload.get("structured")
     is_reported = stated == "ok" and structured is not None
@@ -144,7 +145,7 @@ _SKILL_TOOLS = frozenset({"skill", "activate_skill", "use_skill", "load_skill"})
 
 def asks_person(tool: str) -> bool:
     """True for a tool that waits for a person."""
-    return "".join(filter(str.isalnum, tool)).lower() in _ASKING
+    return normal_name(tool) in _ASKING
 
 
 _ASKING = frozenset(

@@ -23,6 +23,7 @@ from ash_shared.parsing.changes.patches import (
     read_patch,
     signed_lines,
 )
+from ash_shared.parsing.tool_names import normal_name
 
 _PATHS = (
     *("file_path", "filePath", "path", "absolute_path", "notebook_path", "target_file", "file", "filename"),
@@ -64,11 +65,7 @@ _VERBS: dict[str, Action] = {
 
 
 def _names(text: str) -> frozenset[str]:
-    return frozenset(map(_normal_name, text.split()))
-
-
-def _normal_name(name: str) -> str:
-    return "".join(filter(str.isalnum, name)).lower()
+    return frozenset(map(normal_name, text.split()))
 
 
 _KINDS: dict[str, frozenset[str]] = {
@@ -131,10 +128,10 @@ def kind_of_call(tool: Any, call_input: Any) -> str:
     if not isinstance(tool, str):
         return ""
     server, _, name = tool.removeprefix("mcp__").rpartition("__")
-    normal = _normal_name(name)
+    normal = normal_name(name)
     if server and tool.startswith("mcp__"):
         return _KIND_OF.get(normal, "read") if normal in _OF_SERVERS else ""
-    normal = _normal_name(tool)
+    normal = normal_name(tool)
     command = _text(call_input, ("command",)) if normal in _EDITORS else None
     if command is not None:
         return _EDITOR_COMMANDS.get(command, "")

@@ -2,21 +2,18 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from ash_shared.model.reports.changes import (
     FileStatus,
     SessionChanges,
 )
+from ash_shared.model.times import datetime_of
 from ash_shared.parsing.changes import FileChange
 from ash_shared.projections._retractions import is_main
 from ash_shared.projections.changes.composing import Section, compose
 from ash_shared.projections.changes.edits import CallEdits, EditTurn
 from ash_shared.projections.changes.patch import file_patch, joined_hunks
-
-_YEAR_10000 = 253_402_300_800_000
-"""Milliseconds since 1970."""
 
 
 @dataclass(slots=True)
@@ -132,7 +129,7 @@ def _call(call: CallEdits) -> dict[str, Any]:
     event = call.event
     known = {
         "messageSequence": event.get("messageSequence"),
-        "at": _time(event.get("timestamp")),
+        "at": datetime_of(event.get("timestamp")),
         "isRetracted": call.is_retracted or None,
         "isOfSubagent": not is_main(event) or None,
     }
@@ -150,11 +147,6 @@ def _present(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _time(milliseconds: int | None) -> datetime | None:
-    is_known = milliseconds is not None and milliseconds < _YEAR_10000
-    return datetime.fromtimestamp((milliseconds or 0) / 1000, UTC) if is_known else None
-
-
 def _turns(files: Sequence[_File], *, with_diffs: bool) -> Iterator[dict[str, Any]]:
     turns: dict[int, EditTurn] = {}
     edits: dict[int, list[tuple[_File, list[tuple[CallEdits, FileChange]]]]] = {}
@@ -169,7 +161,7 @@ def _turns(files: Sequence[_File], *, with_diffs: bool) -> Iterator[dict[str, An
         known = {
             "prompt": turns[number].prompt or None,
             "sequence": turns[number].sequence,
-            "at": _time(turns[number].timestamp),
+            "at": datetime_of(turns[number].timestamp),
         }
         counts = _counts(change for _, own in edits[number] for _, change in own)
         diffs = [_diff(file, own, with_diffs=with_diffs) for file, own in edits[number]]
