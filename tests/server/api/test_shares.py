@@ -155,7 +155,7 @@ async def test_the_title_of_a_link_leaves_with_its_message(shared: Shared) -> No
     assert "<title>another prompt" in after[True]
 
 
-async def test_redaction_that_the_address_asks_for(shared: Shared) -> None:
+async def test_redaction_by_the_address(shared: Shared) -> None:
     path = (await shared.share(redacted=False)).json()["path"]
     await shared.exchange(path)
     address = path.partition("#")[0]
@@ -254,7 +254,7 @@ async def test_secrets_of_links_open_nothing_else(shared: Shared) -> None:
     )
 
 
-async def test_who_may_share(shared: Shared) -> None:
+async def test_scopes_for_sharing(shared: Shared) -> None:
     statuses = {
         (name, redacted): (await shared.share(name, redacted=redacted)).status_code
         for name in shared.keys
@@ -294,7 +294,7 @@ async def test_nothing_is_shared_without_keys(store: Store) -> None:
     assert (answer.status_code, answer.json()["code"]) == (409, "share_refused")
 
 
-async def test_how_long_links_are_valid(shared: Shared) -> None:
+async def test_validity_of_links(shared: Shared) -> None:
     now = datetime.now(UTC)
     answers = {hours: await shared.share(expiresInHours=hours) for hours in (0, 1, 90 * 24, 90 * 24 + 1)}
     created = [answers[1], answers[90 * 24], await shared.share()]

@@ -75,7 +75,7 @@ def test_shows_what_it_writes(ash: Ash, home: Path, tmp_path: Path) -> None:
     assert TOKEN not in ran.out
 
 
-def test_says_how_to_go_on(ash: Ash, home: Path, tmp_path: Path) -> None:
+def test_prints_the_next_command(ash: Ash, home: Path, tmp_path: Path) -> None:
     out = ash("continue", "knot", "--in", "claude").out
     [path] = files(home)
 
@@ -135,7 +135,7 @@ def test_turn_after_the_last_one(ash: Ash, home: Path) -> None:
     assert (ran.code, ran.err) == (2, "ash: The session has 2 turns (see `ash continue --help`)\n")
 
 
-def test_names_the_folder_as_the_agent_does(ash: Ash, home: Path, tmp_path: Path) -> None:
+def test_folder_as_the_agent_states_it(ash: Ash, home: Path, tmp_path: Path) -> None:
     """An agent sees the folder behind a link."""
     (tmp_path / "site").rename(tmp_path / "moved")
     (tmp_path / "site").symlink_to(tmp_path / "moved")

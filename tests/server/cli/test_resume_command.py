@@ -113,7 +113,7 @@ def test_prints_the_command(ash: Ash, tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_says_why_nothing_is_run(
+def test_reason_for_a_printed_command(
     ash: Ash, tmp_path: Path, fields: dict[str, Any], printed: str, problem: str
 ) -> None:
     store_line(ash, tmp_path, **fields)

@@ -105,7 +105,7 @@ FIRST_TURN = [
 SECOND_TURN = [("prompt", "<command-name>/knot</command-name>"), ("answer", "Done.")]
 
 
-def test_carries_what_was_said_and_done() -> None:
+def test_carries_prompts_answers_calls_and_results() -> None:
     carried = carry(LOG)
 
     assert lines(carried.items) == FIRST_TURN + SECOND_TURN
@@ -134,7 +134,7 @@ def test_begins_with_a_prompt() -> None:
 
 
 @pytest.mark.parametrize("agent", WRITERS)
-def test_reads_what_was_written(agent: str, tmp_path: Path) -> None:
+def test_written_session_is_read_back(agent: str, tmp_path: Path) -> None:
     carried = carry(LOG)
 
     assert lines(carry(written(agent, carried, tmp_path)).items) == lines(carried.items)
@@ -202,7 +202,7 @@ def test_is_the_same_text_each_time(agent: str) -> None:
 
 
 @pytest.mark.parametrize("agent", WRITERS)
-def test_reads_what_was_written_from_each_format(agent: str, tmp_path: Path) -> None:
+def test_session_of_each_format_is_read_back(agent: str, tmp_path: Path) -> None:
     """The first sample of each format that has a conversation."""
     if not sample_folders():
         pytest.skip("no ../shared/corpus next to the repository")
@@ -213,7 +213,7 @@ def test_reads_what_was_written_from_each_format(agent: str, tmp_path: Path) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("agent", WRITERS)
-def test_reads_what_was_written_from_each_file(agent: str, tmp_path: Path) -> None:
+def test_session_of_each_file_is_read_back(agent: str, tmp_path: Path) -> None:
     if not sample_folders():
         pytest.skip("no ../shared/corpus next to the repository")
     paths = [path for folder in sample_folders() for path in _samples(folder)]

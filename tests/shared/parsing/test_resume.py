@@ -51,7 +51,7 @@ def resumed(*arguments: Any, **fields: Any) -> dict[str, Any]:
         ("pi", ID, f"pi --session {ID}"),
     ],
 )
-def test_names_the_command_of_each_agent(source: str, id: str, command: str) -> None:
+def test_command_of_each_agent(source: str, id: str, command: str) -> None:
     assert resumed(source, id) == {
         "arguments": command.split(),
         "folder": "/srv/site",
@@ -120,7 +120,7 @@ HIDDEN = "The name of its folder contains control or bidirectional characters."
     ],
     ids=str,
 )
-def test_states_why_there_is_no_command(fields: dict[str, Any], reason: str) -> None:
+def test_reason_without_a_command(fields: dict[str, Any], reason: str) -> None:
     assert resumed(**fields) == {"machine": "anvil", "reason": reason}
 
 
