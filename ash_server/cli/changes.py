@@ -8,7 +8,7 @@ import rich_click as click
 from rich.text import Text
 
 from ash_server.cli.common.options import json_option, session_argument
-from ash_server.cli.common.output.terminal import counted, stdout_console, visible, visible_json
+from ash_server.cli.common.output.terminal import counted, local_time, stdout_console, visible, visible_json
 from ash_server.cli.common.read_store import ReadStore, StoreToRead, reads_store, session_named
 from ash_shared.model.reports.changes import FileDiff, FileEdit, SessionChanges, ShellCommand
 from ash_shared.projections.changes import to_patch
@@ -80,9 +80,10 @@ def _print_patch(patch: str) -> None:
 def _print_turns(changes: SessionChanges) -> None:
     console = stdout_console()
     for turn in changes.turns:
-        time = "" if turn.at is None else turn.at.astimezone().strftime("%Y-%m-%d %H:%M")
         console.print(
-            Text.assemble((f"turn {turn.turn}", "bold"), f"  {time}  ", visible(turn.prompt or "")),
+            Text.assemble(
+                (f"turn {turn.turn}", "bold"), f"  {local_time(turn.at)}  ", visible(turn.prompt or "")
+            ),
             no_wrap=True,
             overflow="ellipsis",
         )

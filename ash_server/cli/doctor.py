@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ash_server.cli.common.options import json_option, local_only
-from ash_server.cli.common.output.terminal import counted, stdout_console, visible, visible_json
+from ash_server.cli.common.output.terminal import counted, local_time, stdout_console, visible, visible_json
 from ash_server.settings import Settings
 from ash_server.store.connections.pool import connect_command
 from ash_server.store.embedded.open import open_without_schema
@@ -142,4 +142,4 @@ def _table(texts: Sequence[str], numbers: Sequence[str], rows: Iterable[Sequence
 
 
 def _format_moment(moment: datetime | None) -> str:
-    return moment.astimezone().strftime("%Y-%m-%d %H:%M") if moment else "never"
+    return local_time(moment) or "never"

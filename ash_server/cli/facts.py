@@ -8,7 +8,7 @@ import rich_click as click
 from rich.text import Text
 
 from ash_server.cli.common.options import json_option, session_argument
-from ash_server.cli.common.output.terminal import counted, stdout_console, visible, visible_json
+from ash_server.cli.common.output.terminal import counted, local_time, stdout_console, visible, visible_json
 from ash_server.cli.common.read_store import ReadStore, StoreToRead, reads_store, session_named
 from ash_shared.model.reports.facts import FileFacts, PlanState, SessionFacts, ToolFacts
 from ash_shared.model.session import Session
@@ -71,9 +71,8 @@ def _named_facts(session: Session) -> Iterator[tuple[str, str]]:
 def _time(session: Session) -> str | None:
     if session.first_at is None or session.duration_ms is None:
         return None
-    start = session.first_at.astimezone().strftime("%Y-%m-%d %H:%M")
     active = "" if session.active_ms is None else f", active {_duration(session.active_ms)}"
-    return f"{start}, {_duration(session.duration_ms)}{active}"
+    return f"{local_time(session.first_at)}, {_duration(session.duration_ms)}{active}"
 
 
 def _duration(milliseconds: int) -> str:

@@ -10,7 +10,7 @@ import rich_click as click
 from rich.table import Table
 
 from ash_server.cli.common.options import local_only, reject_empty
-from ash_server.cli.common.output.terminal import stdout_console, visible
+from ash_server.cli.common.output.terminal import local_time, stdout_console, visible
 from ash_server.cli.common.store import with_store
 from ash_server.errors import AshError
 from ash_server.keys.digests import digest, new_key_text, read_or_create_secret, shown_prefix
@@ -112,7 +112,9 @@ def list_all() -> None:
     for key in keys:
         scopes = ",".join(sorted(key.scopes)) + (" redacted" if key.redacts else "")
         cells = (f"{key.prefix}…", visible(key.name), key.tenant.name, scopes)
-        table.add_row(*cells, _show(key.created_at), _show(key.last_used_at), _state(key), str(key.id))
+        table.add_row(
+            *cells, local_time(key.created_at), local_time(key.last_used_at), _state(key), str(key.id)
+        )
     if keys:
         stdout_console().print(table)
     else:
@@ -141,7 +143,9 @@ def audit(tenant: str | None, before: UUID | None) -> None:
     table = Table("TIME", "TENANT", "KEY", "ACTION", "TARGET", box=None, pad_edge=False)
     for entry in page.audit:
         times = f" ({entry.count} times)" if entry.count else ""
-        table.add_row(_show(entry.at), entry.tenant, _actor(entry), entry.action + times, entry.target or "")
+        table.add_row(
+            local_time(entry.at), entry.tenant, _actor(entry), entry.action + times, entry.target or ""
+        )
     stdout_console().print(table)
     if page.next_before is not None:
         click.echo(f"more: --before {page.next_before}", err=True)
@@ -177,11 +181,9 @@ def _actor(entry: AuditEntry) -> str:
 
 def _state(key: Key) -> str:
     if key.revoked_at is not None:
-        return f"revoked {_show(key.revoked_at)}"
+        return f"revoked {local_time(key.revoked_at)}"
     if key.expires_at is None:
         return "valid"
-    return f"{'expired' if key.expires_at <= datetime.now(UTC) else 'valid until'} {_show(key.expires_at)}"
-
-
-def _show(moment: datetime | None) -> str:
-    return "" if moment is None else moment.astimezone().strftime("%Y-%m-%d %H:%M")
+    return (
+        f"{'expired' if key.expires_at <= datetime.now(UTC) else 'valid until'} {local_time(key.expires_at)}"
+    )

@@ -7,7 +7,14 @@ import rich_click as click
 from rich.table import Table
 
 from ash_server.cli.common.options import json_option, reject_empty
-from ash_server.cli.common.output.terminal import print_next_page, stdout_console, visible, visible_json, warn
+from ash_server.cli.common.output.terminal import (
+    local_time,
+    print_next_page,
+    stdout_console,
+    visible,
+    visible_json,
+    warn,
+)
 from ash_server.cli.common.read_store import ReadStore, StoreToRead, reads_store
 from ash_server.store.lists.projects import MAX_PROJECTS
 from ash_shared.model.reports.projects import Project
@@ -52,7 +59,7 @@ def _table(projects: list[Project], *, with_usage: bool) -> Table:
     table.add_column("project", overflow="fold")
     for project in projects:
         cost = [_cost(project)] if with_usage else []
-        time = project.last_active_at.astimezone().strftime("%Y-%m-%d %H:%M")
+        time = local_time(project.last_active_at)
         counts = str(project.session_count), str(project.message_count)
         table.add_row(time, *counts, *cost, visible(project.path))
     return table

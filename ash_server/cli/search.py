@@ -14,6 +14,7 @@ from ash_client.requests import SearchQuery
 from ash_server.cli.common.options import json_option, reject_empty
 from ash_server.cli.common.output.terminal import (
     counted,
+    local_time,
     print_next_page,
     stdout_console,
     visible,
@@ -162,7 +163,7 @@ def _format_session(id: UUID, source: str, name: str, reason: str) -> Text:
 
 
 def _format_result(result: SearchResult) -> Text:
-    moment = result.created_at.astimezone().strftime("%Y-%m-%d %H:%M")
+    moment = local_time(result.created_at)
     place = f"event {result.event_sequence}" if result.sequence is None else f"#{result.sequence}"
     parts = [(visible(text), "bold" if is_match else "") for text, is_match in _split_snippet(result)]
     return Text.assemble((f"  {place:<6} {moment}  {result.role:<9}  ", "dim"), *parts)

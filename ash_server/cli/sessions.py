@@ -16,7 +16,14 @@ from rich.text import Text
 from ash_client.requests import SessionQuery
 from ash_server.cli.common.local_store import LocalStore
 from ash_server.cli.common.options import json_option, reject_empty
-from ash_server.cli.common.output.terminal import print_next_page, stdout_console, visible, visible_json, warn
+from ash_server.cli.common.output.terminal import (
+    local_time,
+    print_next_page,
+    stdout_console,
+    visible,
+    visible_json,
+    warn,
+)
 from ash_server.cli.common.page_options import page_limit_option
 from ash_server.cli.common.read_store import ReadStore, StoreToRead, reads_store
 from ash_server.store import Store
@@ -188,7 +195,7 @@ def session_table(sessions: list[Session]) -> Table:
     table.add_column("name", overflow="fold")
     id_length = _unique_id_length(sessions)
     for session, depth in _nested(sessions):
-        time = active_at(session).astimezone().strftime("%Y-%m-%d %H:%M")
+        time = local_time(active_at(session))
         name = Text(_INDENT * depth + visible(_display_name(session)).replace("\n", " "))
         if session.copy_of is not None:
             original = str(session.copy_of)[:id_length]

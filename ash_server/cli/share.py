@@ -11,7 +11,7 @@ from rich.table import Table
 from ash_server.cli.common.change_store import StoreToChange, changes_or_reads_store
 from ash_server.cli.common.client import own_url
 from ash_server.cli.common.options import session_argument
-from ash_server.cli.common.output.terminal import counted, stderr_console, stdout_console, warn
+from ash_server.cli.common.output.terminal import counted, local_time, stderr_console, stdout_console, warn
 from ash_server.cli.common.read_store import ReadStore, session_named
 from ash_server.cli.scan import UNKNOWN_FORMS, find_secrets_of, findings_table
 from ash_server.keys.shares import MAX_HOURS, ShareOptions
@@ -110,10 +110,8 @@ def _print_links(shares: list[Share]) -> None:
         return
     table = Table("created", "expires", "shows", "id", box=None, pad_edge=False, header_style="dim")
     for each in shares:
-        created, expires = (
-            f"{time.astimezone():%Y-%m-%d %H:%M}" for time in (each.created_at, each.expires_at)
-        )
-        table.add_row(created, expires, _contents(each), str(each.id))
+        times = map(local_time, (each.created_at, each.expires_at))
+        table.add_row(*times, _contents(each), str(each.id))
     stdout_console().print(table)
 
 

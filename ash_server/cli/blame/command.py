@@ -16,7 +16,7 @@ from ash_client import ApiError
 from ash_server.cli.blame.git import GitCommit, read_commit
 from ash_server.cli.common.client import short_id
 from ash_server.cli.common.options import json_option
-from ash_server.cli.common.output.terminal import stdout_console, visible, visible_json, warn
+from ash_server.cli.common.output.terminal import local_time, stdout_console, visible, visible_json, warn
 from ash_server.cli.common.read_store import ReadStore, StoreToRead, reads_store
 from ash_server.errors import SessionNotFound, SessionTooLarge
 from ash_shared.model.reports.changes import SessionChanges
@@ -203,11 +203,7 @@ def _print_lines(lines: Sequence[str], authors: Sequence[Sequence[Author]]) -> N
 
 
 def _name(author: Author) -> str:
-    return f"{short_id(UUID(author.session_id))[:13]} turn {author.turn:<3} {_time(author)}"
-
-
-def _time(author: Author) -> str:
-    return "" if author.edit.at is None else author.edit.at.astimezone().strftime("%Y-%m-%d %H:%M")
+    return f"{short_id(UUID(author.session_id))[:13]} turn {author.turn:<3} {local_time(author.edit.at)}"
 
 
 def _print_authors(authors: Sequence[Author]) -> None:

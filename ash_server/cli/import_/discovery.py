@@ -13,7 +13,7 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from ash_server.cli.common.output.terminal import stdout_console, visible, warn
+from ash_server.cli.common.output.terminal import local_time, stdout_console, visible, warn
 from ash_server.cli.common.store import with_store
 from ash_server.settings import Settings
 from ash_server.store import Store
@@ -57,7 +57,7 @@ def print_discovered(discovered: list[Discovered]) -> None:
         table.add_column(name, justify="right")
     table.add_column("folder", overflow="fold")
     for each in discovered:
-        newest = _newest_time(each).astimezone().strftime("%Y-%m-%d %H:%M") if each.newest else ""
+        newest = local_time(_newest_time(each)) if each.newest else ""
         imported = "" if each.imported is None else str(each.imported)
         folders = Text(visible("\n".join(map(str, _folders(each.home)))))
         row = (each.home.agent.name, str(len(each.files)), decimal(each.size), newest, imported, folders)

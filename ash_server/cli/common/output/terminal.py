@@ -2,6 +2,7 @@
 
 import re
 import sys
+from datetime import datetime
 from typing import IO, Any, cast
 
 from rich.console import Console
@@ -35,6 +36,11 @@ def visible_json(document: str) -> str:
 def counted(count: int, noun: str) -> str:
     """Return `1 line`, `2 lines`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def local_time(moment: datetime | None) -> str:
+    """Return the time in the zone of this machine, to the minute; empty if it is unknown."""
+    return "" if moment is None else moment.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def stdout_console() -> Console:
