@@ -26,7 +26,12 @@ def upgrade() -> None:
             nullable=False,
             comment="the link ends if the session is deleted and created again",
         ),
-        sa.Column("title", sa.Text, comment="title of the session when it was shared"),
+        sa.Column(
+            "title_digest",
+            sa.LargeBinary,
+            nullable=False,
+            comment="SHA-256 of the id of the link and the title of the session when it was shared",
+        ),
         sa.Column("last_message", sa.BigInteger, comment="last shared message; null: also later ones"),
         sa.Column("last_event", sa.BigInteger, nullable=False, comment="last event when it was shared"),
         sa.Column(

@@ -10,7 +10,7 @@ from ash_server.ids import uuid7
 from ash_server.keys.digests import digest, random_text, read_or_create_secret
 from ash_server.settings import Settings
 from ash_server.store import Store
-from ash_server.store.access.shares import ShareNotFound, ShareToCreate, StoredShare
+from ash_server.store.access.shares import ShareNotFound, ShareToCreate, StoredShare, title_digest
 from ash_shared.model.session import Session
 from ash_shared.model.shares import NewShare, Share, ShareList
 
@@ -88,7 +88,8 @@ async def shared_session(store: Store, share: StoredShare) -> Session:
     if not found:
         raise ShareNotFound
     session = found[0]
-    title = session.title if share.last_message is None or session.title == share.title else None
+    is_shown = share.last_message is None or title_digest(share.id, session.title) == share.title_digest
+    title = session.title if is_shown else None
     return Session.model_validate(
         {
             "id": session.id,

@@ -1,6 +1,7 @@
 """The last plan of a session, from the calls of its tools for plans and tasks."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from ash_shared.model.reports.facts import Plan, PlanItem, PlanState
@@ -9,6 +10,9 @@ from ash_shared.records.json_fields import first_text, text_at, value_at
 
 MAX_ITEMS = 500
 """Items of a plan; further ones are left out."""
+
+MAX_CHARACTERS = 64 * 1024
+"""Characters of the items of a plan; those after them are left out."""
 
 _TOOLS = frozenset(
     {
@@ -47,7 +51,12 @@ def plan_of(calls: Iterable[tuple[str, Any]]) -> Plan | None:
                 items = _with_update(items, args)
             case name if name in _TOOLS:
                 items = _with_list(items, args)
-    return Plan(items=[*items.values()][:MAX_ITEMS]) if items else None
+    return Plan(items=_within_limits(items.values())) if items else None
+
+
+def _within_limits(items: Collection[PlanItem]) -> list[PlanItem]:
+    sizes = accumulate(len(item.text) for item in items)
+    return [item for item, size in zip(items, sizes, strict=True) if size <= MAX_CHARACTERS][:MAX_ITEMS]
 
 
 def _with_list(items: dict[str, PlanItem], args: Any) -> dict[str, PlanItem]:

@@ -5,6 +5,7 @@ The secret of a link is not stored, only its HMAC.
 
 from collections.abc import Sequence
 from datetime import datetime
+from hashlib import sha256
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -43,7 +44,8 @@ class StoredShare(NamedTuple):
     session_id: UUID
     session_created_at: datetime
     """Another session with the same id is not the shared one."""
-    title: str | None
+    title_digest: bytes
+    """Of the title when it was shared: a deleted title is not kept."""
     last_message: int | None
     """None: also later messages."""
     last_event: int
@@ -87,7 +89,7 @@ async def create_share(
         new.digest,
         session.id,
         session.created_at,
-        session.title,
+        title_digest(new.id, session.title),
         None if new.follows else end.message,
         end.event,
         end.dropped_event,
@@ -100,6 +102,10 @@ async def create_share(
         await conn.execute(SQL.create_share, values)
         await record(conn, tenant, key_id, "share.create", f"{session.id}/{new.id}")
     return await get_share(conn, new.id)
+
+
+def title_digest(share_id: UUID, title: str | None) -> bytes:
+    return sha256(f"{share_id}/{title}".encode("utf-8", "surrogatepass")).digest()
 
 
 async def get_share(conn: AsyncConnection, share_id: UUID) -> StoredShare:

@@ -1,13 +1,13 @@
 -- fragment: shares
 -- Valid links, with the columns of `StoredShare`.
-SELECT shares.id, number, tenants.id, name, session_id, session_created_at, title, last_message, last_event,
+SELECT shares.id, number, tenants.id, name, session_id, session_created_at, title_digest, last_message, last_event,
     last_dropped_event, with_subagents, redacts, key_id, created_at, expires_at, digest
 FROM shares JOIN tenants ON number = tenant
 WHERE revoked_at IS NULL AND expires_at > statement_timestamp()
 
 -- name: create_share
 -- A new link.
-INSERT INTO shares (id, tenant, digest, session_id, session_created_at, title, last_message, last_event,
+INSERT INTO shares (id, tenant, digest, session_id, session_created_at, title_digest, last_message, last_event,
     last_dropped_event, with_subagents, redacts, key_id, expires_at)
 VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 

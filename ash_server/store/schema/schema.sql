@@ -568,7 +568,7 @@ CREATE TABLE shares (
     digest BYTEA NOT NULL,
     session_id UUID NOT NULL,
     session_created_at TIMESTAMP WITH TIME ZONE NOT NULL,
-    title TEXT,
+    title_digest BYTEA NOT NULL,
     last_message BIGINT,
     last_event BIGINT NOT NULL,
     last_dropped_event BIGINT NOT NULL,
@@ -585,7 +585,7 @@ CREATE TABLE shares (
 CREATE INDEX shares_session_idx ON shares (tenant, session_id);
 COMMENT ON COLUMN shares.digest IS 'HMAC-SHA256 of the secret in the link';
 COMMENT ON COLUMN shares.session_created_at IS 'the link ends if the session is deleted and created again';
-COMMENT ON COLUMN shares.title IS 'title of the session when it was shared';
+COMMENT ON COLUMN shares.title_digest IS 'SHA-256 of the id of the link and the title of the session when it was shared';
 COMMENT ON COLUMN shares.last_message IS 'last shared message; null: also later ones';
 COMMENT ON COLUMN shares.last_event IS 'last event when it was shared';
 COMMENT ON COLUMN shares.last_dropped_event IS 'last_dropped_sequence of the session when it was shared: another one means another log';

@@ -603,7 +603,12 @@ shares = Table(
         nullable=False,
         comment="the link ends if the session is deleted and created again",
     ),
-    Column("title", Text, comment="title of the session when it was shared"),
+    Column(
+        "title_digest",
+        LargeBinary,
+        nullable=False,
+        comment="SHA-256 of the id of the link and the title of the session when it was shared",
+    ),
     Column("last_message", BigInteger, comment="last shared message; null: also later ones"),
     Column("last_event", BigInteger, nullable=False, comment="last event when it was shared"),
     Column(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ash_shared.projections.plan import plan_of
+from ash_shared.projections.plan import MAX_CHARACTERS, plan_of
 
 CASES: dict[str, tuple[list[tuple[str, Any]], list[tuple[str, str]] | None]] = {
     "no plan": (
@@ -76,3 +76,11 @@ def test_plan(calls: list[tuple[str, Any]], expected: list[tuple[str, str]] | No
     plan = plan_of(calls)
 
     assert (plan and [(item.text, item.state) for item in plan.items]) == expected
+
+
+def test_long_plan_has_its_first_items() -> None:
+    texts = ["a" * (MAX_CHARACTERS - 1), "b", "c"]
+    plan = plan_of([("TodoWrite", {"todos": [{"content": text} for text in texts]})])
+
+    assert plan is not None
+    assert [item.text for item in plan.items] == texts[:2]
