@@ -113,7 +113,7 @@ class AsyncAshClient:
         return await self.send(requests.update_session(session, **changes))
 
     async def update_labels(self, session: SessionId, **changes: Unpack[LabelUpdate]) -> Session:
-        """Change the star, the archive, tags or the note; what is not passed stays."""
+        """Change the star, the archive, tags or the note; absent fields stay as they are."""
         return await self.send(requests.update_labels(session, **changes))
 
     async def list_projects(

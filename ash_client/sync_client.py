@@ -112,7 +112,7 @@ class AshClient:
         return self.send(requests.update_session(session, **changes))
 
     def update_labels(self, session: SessionId, **changes: Unpack[LabelUpdate]) -> Session:
-        """Change the star, the archive, tags or the note; what is not passed stays."""
+        """Change the star, the archive, tags or the note; absent fields stay as they are."""
         return self.send(requests.update_labels(session, **changes))
 
     def list_projects(

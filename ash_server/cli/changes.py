@@ -36,10 +36,11 @@ def command(  # noqa: PLR0913  # one argument per option
     shows_patch: bool,
     as_json: bool,
 ) -> None:
-    """Show the files that a session changed, by turn, from what its tools reported.
+    """Show the files that a session changed.
 
-    SESSION is an id or its first characters, or a name (external id). Failed and denied calls changed nothing; they are
-    listed, not counted. Commands that may have changed files are listed, because their files are not known.
+    SESSION is an id or its first characters, or a name (external id). Files are listed by turn, from the reports of
+    the tools. Failed and denied calls changed nothing; they are listed, not counted. Commands that may have changed
+    files are listed, because their files are not known.
 
     \b
     ash changes 0d5c0a1e

@@ -27,10 +27,10 @@ class NotResumable(AshError):
 @click.option("--print", "only_prints", is_flag=True, help="Only print the command, for a POSIX shell.")
 @reads_store
 def command(session: str, store: StoreToRead, *, only_prints: bool) -> int:
-    """Continue a session in the agent that wrote it, in its folder.
+    """Continue a session in the agent that wrote it.
 
     SESSION is an id or its first characters, or a name (external id). Shows the folder and the command, and runs it
-    without a shell. The command is only printed for a session that another machine stored.
+    there without a shell. The command is only printed for a session that another machine stored.
 
     \b
     ash resume 0d5c0a1e

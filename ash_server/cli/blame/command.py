@@ -52,10 +52,11 @@ class _Target(NamedTuple):
 @json_option
 @reads_store
 def command(place: str | None, *, store: StoreToRead, revision: str | None, as_json: bool) -> None:
-    """Find the session, turn and prompt that wrote each line of a file, by content.
+    """Find the sessions that wrote the lines of a file or of a commit.
 
-    With a line, all edits that wrote it are listed, newest first. With --commit, the sessions are listed that wrote
-    lines of the commit before it; git runs without hooks, external programs and network access.
+    Prints the session and turn of each line of a file, compared by content; for a single line, all edits that wrote it,
+    newest first, with their prompts. With --commit, lists the sessions that wrote lines of the commit before it; git
+    runs without hooks, external programs and network access.
 
     \b
     ash blame src/heron.py

@@ -1,4 +1,4 @@
-"""Change the labels of the sessions that a command names."""
+"""Change the labels of sessions, for the commands that do so."""
 
 from collections.abc import Sequence
 from functools import partial
