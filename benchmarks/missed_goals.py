@@ -110,6 +110,21 @@ _REASONS: tuple[_Reason, ...] = (
         "Each of them also writes the row of the answer and its sum, in one statement with the earlier values of both.",
     ),
     _Reason(
+        "P17",
+        "page of the slowest filter by cost",
+        "Costs are computed for all sessions of the project or the time: prices change, so no costs are stored.",
+    ),
+    _Reason(
+        "P17",
+        "page of the slowest filter",
+        "The sessions of the month are sorted by a value that no index has together with the time.",
+    ),
+    _Reason(
+        "P10",
+        "WAL",
+        "An import also writes the answers, their sums and the tool calls, with their indexes.",
+    ),
+    _Reason(
         "P10",
         "pages of",
         "PostgreSQL decompresses the texts of the messages. Events stored whole are faster than they were, since pages "
