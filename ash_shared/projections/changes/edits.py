@@ -58,7 +58,7 @@ class CallEdits:
 
 
 class EditLog:
-    """The edits of the events so far, in wire form and log order. `size`: the characters that it holds.
+    """The edits of the events so far, in wire form and log order. `size`: their characters.
 
     Calls in the first `copied_messages`, which another session made, are left out. `turn` selects a turn.
     """

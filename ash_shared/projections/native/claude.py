@@ -15,7 +15,7 @@ from ash_shared.records.system_text import is_client_text
 _MAX_FOLDER = 200
 """Claude Code shortens the names of folders of projects that are longer, and adds a digest of its own."""
 _MODEL = "unknown"
-"""Shown for the answers. Claude Code takes the model of the next answer from its settings."""
+"""Shown for the answers. The settings of Claude Code determine the model of the next answer."""
 
 
 def to_claude(items: list[Item], session: NewTranscript) -> NativeSession:

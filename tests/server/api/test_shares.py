@@ -340,7 +340,7 @@ async def test_links_have_their_own_rate_limit(shared: Shared) -> None:
 
 
 async def test_requests_without_the_secret_do_not_use_up_a_link(shared: Shared) -> None:
-    """They are told neither that the link is valid nor keep others from opening it."""
+    """They neither learn that the link is valid nor keep others from opening it."""
     path = (await shared.share()).json()["path"]
     limit = shared.client._transport.app.state.share_limit = RateLimit(0.001)  # type: ignore[attr-defined]  # of the test client
     limit.take = lambda key, now: RateLimit.take(limit, key, now) if isinstance(key, UUID) else None  # type: ignore[method-assign]  # many addresses

@@ -203,7 +203,7 @@ def test_is_the_same_text_each_time(agent: str) -> None:
 
 @pytest.mark.parametrize("agent", WRITERS)
 def test_session_of_each_format_is_read_back(agent: str, tmp_path: Path) -> None:
-    """The first sample of each format that has a conversation."""
+    """Reads the first sample of each format with a conversation."""
     if not sample_folders():
         pytest.skip("no ../shared/corpus next to the repository")
     firsts = filter(None, map(_first_conversation, sample_folders()))
