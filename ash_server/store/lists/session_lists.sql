@@ -11,6 +11,7 @@ coalesce(first_at, least(file_modified_at, created_at))
 coalesce(last_at - first_at, '0'::interval)
 
 -- fragment: with_ids
+-- Some sessions.
 id = ANY(%(ids)s::uuid[])
 
 -- fragment: with_sources
@@ -19,77 +20,101 @@ id = ANY(%(ids)s::uuid[])
     OR starts_with(metadata, '{"agent":') AND metadata ^@ ANY(%(agents)s::text[]))
 
 -- fragment: with_projects
+-- Sessions of projects, or in folders of projects above.
 (project = ANY(%(projects)s::text[]) OR project = ANY(%(parents)s::text[]) AND folder = ANY(%(folders)s::text[])
     OR id = ANY(%(transcripts)s::uuid[]))
 
 -- fragment: with_branches
+-- Sessions on Git branches.
 branch = ANY(%(branches)s::text[])
 
 -- fragment: with_machines
+-- Sessions that machines stored.
 machine = ANY(%(machines)s::text[])
 
 -- fragment: with_causes
+-- Sessions by what started them.
 cause = ANY(%(causes)s::text[])
 
 -- fragment: with_keys
+-- Sessions that keys stored.
 key_id = ANY(%(keys)s::uuid[])
 
 -- fragment: with_persons
+-- Sessions that keys with some names stored.
 key_id = ANY(%(person_keys)s::uuid[])
 
 -- fragment: with_models
+-- Sessions with answers of models.
 id IN (SELECT session_id FROM usage_rollups WHERE model = ANY(%(models)s::text[]))
 
 -- fragment: with_tools
+-- Sessions that called tools.
 id IN (SELECT session_id FROM tool_calls WHERE tool = ANY(%(tools)s::text[]))
 
 -- fragment: is_change
+-- True for a call that changes its file; without a result, it may have.
 action IN ('edit', 'write', 'delete', 'move') AND outcome NOT IN ('failed', 'denied')
 
 -- fragment: with_edited
+-- Sessions that changed files.
 id IN (SELECT session_id FROM tool_calls WHERE path <> '' AND path = ANY(%(edited)s::text[]) AND {is_change})
 
 -- fragment: with_tags
+-- Sessions with all of the tags.
 id IN (SELECT session_id FROM session_labels WHERE tags @> %(tags)s::text[])
 
 -- fragment: starred
+-- Sessions with a star.
 id IN (SELECT session_id FROM session_labels WHERE starred)
 
 -- fragment: not_starred
+-- Sessions without a star.
 NOT EXISTS (SELECT FROM session_labels WHERE session_id = sessions.id AND starred)
 
 -- fragment: archived
+-- Archived sessions.
 id IN (SELECT session_id FROM session_labels WHERE archived)
 
 -- fragment: not_archived
+-- Sessions that are not archived.
 NOT EXISTS (SELECT FROM session_labels WHERE session_id = sessions.id AND archived)
 
 -- fragment: with_errors
+-- Sessions with errors.
 id IN (SELECT session_id FROM session_counters WHERE errors > 0)
 
 -- fragment: without_errors
+-- Sessions without errors.
 id IN (SELECT session_id FROM session_counters WHERE errors = 0)
 
 -- fragment: with_parent
+-- Sessions that one session started.
 sessions.parent_id = %(parent_id)s::uuid
 
 -- fragment: with_provider_session_id
+-- Sessions by the id of the provider.
 provider_session_id = %(provider_session_id)s::text
 
 -- fragment: with_external_id
+-- Sessions with an external id.
 external_id = %(external_id)s::text
 
 -- fragment: with_external_id_prefix
+-- Sessions by the beginning of their external ids.
 (external_id ~>=~ %(external_id_prefix)s::text
     AND external_id ~<~ (%(external_id_prefix)s::text || chr(1114111)))
 
 -- fragment: since
+-- Sessions with activity at a time or later.
 {activity} >= %(since)s::timestamptz
 
 -- fragment: until
+-- Sessions last active before a time.
 {activity} < %(until)s::timestamptz
 
 -- fragment: with_text
+-- Sessions by a text in the title, the external id, the tags or the note, or by the beginning of the id.
 (strpos(lower(concat_ws(E'\n', title, external_id, array_to_string(tags, E'\n'), note)), lower(%(q)s::text)) > 0
     OR starts_with(id::text, %(id_prefix)s::text))
 

@@ -69,7 +69,7 @@ SELECT id, copy_of FROM sessions WHERE id = ANY(%b) AND copy_of IS NOT NULL
 -- The newest sessions with a stated cost and without answers.
 SELECT id FROM sessions
 WHERE stated_cost IS NOT NULL AND {is_chosen}
-  AND NOT EXISTS (SELECT FROM usage_rollups WHERE session_id = id)
+  AND NOT EXISTS (SELECT FROM usage_rollups WHERE session_id = sessions.id)
 ORDER BY last_at DESC NULLS LAST, id
 LIMIT %(limit)b
 

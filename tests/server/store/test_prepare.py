@@ -49,7 +49,9 @@ def test_given_role_and_source_take_precedence() -> None:
 def test_plain_text_is_user_message() -> None:
     plain = "[INFO] started"
     digest = describe_message(plain).digest
-    described = Description("unknown", "message", "user", ("text",), RecordHeader(), plain, (), digest)
+    described = Description(
+        "unknown", "message", "user", ("text",), RecordHeader(), plain, (), digest, cause="person"
+    )
 
     assert prepare_message(SESSION, plain, id="mine") == PreparedMessage(
         "mine", True, plain, described, line=parse_line(plain)

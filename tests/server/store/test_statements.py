@@ -101,15 +101,26 @@ def modules() -> Iterator[ModuleType]:
 def names_used(path: Path) -> set[str]:
     """Return the names that a module uses as `SQL.name` or `SQL["name"]`, or another one as `module.SQL.name`."""
     used = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    by_name = False
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
         match node:
             case ast.Attribute(value=ast.Name(id="SQL"), attr=name):
                 used.add(name)
             case ast.Subscript(value=ast.Name(id="SQL"), slice=ast.Constant(value=str() as name)):
                 used.add(name)
+            case ast.Subscript(value=ast.Name(id="SQL")):  # by a name in a table of the module
+                by_name = True
+    if by_name:
+        texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+        used |= texts & {*parse_names(path.with_suffix(".sql"))}
     for other in (ROOT / "ash_server").rglob("*.py"):
         used |= set(re.findall(rf"\b{path.stem}\.SQL\.(\w+)", other.read_text()))
     return used
+
+
+def parse_names(path: Path) -> list[str]:
+    return re.findall(r"^-- (?:name|fragment): (\w+)$", path.read_text(), re.MULTILINE)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -170,7 +181,8 @@ def executable(module: ModuleType) -> Iterator[tuple[str, Sql]]:
             continue
         filled = value if isinstance(value, dict) else {"": value}
         for key, sql in filled.items():
-            if isinstance(sql, Sql) and re.match("SELECT|INSERT|UPDATE|DELETE|WITH", sql):
+            is_statement = isinstance(sql, Sql) and re.match("SELECT|INSERT|UPDATE|DELETE|WITH", sql)
+            if is_statement and not open_placeholders(sql):
                 yield f"{name} {key}", sql
 
 

@@ -84,9 +84,10 @@ NEEDS_KEY = {"shareSession", "revokeShare"}
 
 def call_facts(call: Any, made: Any, session: UUID) -> None:
     assert call("getChanges", session).files_changed == 0
+    assert call("getFacts", session).files == []
     labels = call("updateLabels", session, body=made("LabelPatch", starred=True, addTags=["ui"])).labels
     assert (labels.starred, labels.tags) == (True, ["ui"])
-    assert [each.name for each in call("listTags").tags] == ["ui"]
+    assert "ui" in [each.name for each in call("listTags").tags]
     assert call("listProjects").projects == []
     assert call("listShares", session).shares == []
     assert None not in (call("getResume", session), call("getKey"))
