@@ -112,7 +112,11 @@ def names_used(path: Path) -> set[str]:
             case ast.Subscript(value=ast.Name(id="SQL")):  # by a name in a table of the module
                 by_name = True
     if by_name:
-        texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+        texts = {
+            node.value
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        }
         used |= texts & {*parse_names(path.with_suffix(".sql"))}
     for other in (ROOT / "ash_server").rglob("*.py"):
         used |= set(re.findall(rf"\b{path.stem}\.SQL\.(\w+)", other.read_text()))
