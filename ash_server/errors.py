@@ -244,7 +244,4 @@ class DiskFull(AshError):
 def missing_package_message(error: ModuleNotFoundError) -> str:
     """Return one line that names the missing package and says how to install it."""
     package = (error.name or "").partition(".")[0]
-    return (
-        f"ash-messages is installed without {package}; install everything `ash` needs with "
-        "`pip install 'PATH/TO/CLONE[server,embedded]'`"
-    )
+    return f"ash-messages is installed without {package}; `pip install PATH/TO/CLONE` installs everything it needs"

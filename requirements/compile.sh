@@ -7,9 +7,9 @@ compile() {
         --no-annotate "$@" --output-file "requirements/$out.txt"
 }
 compile build --group build
-compile server pyproject.toml --extra server --extra embedded --excludes requirements/unused.txt
-compile dev pyproject.toml --extra server --extra embedded --extra otel --extra dev --constraint requirements/server.txt
+compile server pyproject.toml --excludes requirements/unused.txt
+compile dev pyproject.toml --extra otel --extra dev --constraint requirements/server.txt
 # The benchmark peers need older versions of the server's dependencies and have a separate environment.
-compile bench pyproject.toml --extra server --extra embedded --extra bench
-compile openai-agents pyproject.toml --extra stores --group openai-agents
+compile bench pyproject.toml --extra bench
+compile openai-agents packages/ash-parser/pyproject.toml --extra client --group pyproject.toml:openai-agents
 compile sbom --group sbom

