@@ -68,6 +68,10 @@ async def test_colours_of_a_long_output_continue_in_its_parts(blank: Page, line:
 # Markdown
 
 WEB = 'rel="noopener noreferrer nofollow" target="_blank"'
+COPY = (
+    '<button class="icon-button" data-action="copy" aria-label="Copy the code" title="Copy the code"'
+    ' type="button"></button>'
+)
 MARKDOWN = {
     "": "",
     "a *b* **c** ~~d~~ `e`": '<p dir="auto">a <em>b</em> <strong>c</strong> <s>d</s> <code>e</code></p>',
@@ -80,11 +84,18 @@ MARKDOWN = {
         "</table></div>"
     ),
     "```Py title\nif a < b:\n```": (
+        '<div class="copyable" data-copies="code">'
         '<pre class="code" dir="ltr" tabindex="0" data-language="py">'
-        '<code class="language-py">if a &lt; b:\n</code></pre>'
+        f'<code class="language-py">if a &lt; b:\n</code></pre>{COPY}</div>'
     ),
-    "    a\n": '<pre class="code" dir="ltr" tabindex="0"><code>a\n</code></pre>',
-    '```"><b>\n```': '<pre class="code" dir="ltr" tabindex="0"><code></code></pre>',
+    "    a\n": (
+        '<div class="copyable" data-copies="code">'
+        f'<pre class="code" dir="ltr" tabindex="0"><code>a\n</code></pre>{COPY}</div>'
+    ),
+    '```"><b>\n```': (
+        '<div class="copyable" data-copies="code">'
+        f'<pre class="code" dir="ltr" tabindex="0"><code></code></pre>{COPY}</div>'
+    ),
     "<b onclick=x>a</b><!-- c -->": '<p dir="auto">&lt;b onclick=x&gt;a&lt;/b&gt;&lt;!-- c --&gt;</p>',
     "see https://a.example/x?y=1.": (
         f'<p dir="auto">see <a href="https://a.example/x?y=1" {WEB}>https://a.example/x?y=1</a>.</p>'
@@ -355,7 +366,7 @@ ANSI = {
     "a\x1b[3Cb\x1b[2Dc\x1b[1Gd": "d  cb",
     "日\bb": "b",
     "\x1b[?25la\x1b[>4;2mb\x1b[2;5Hc\x1b(Bd\x1b7e\x1b=f": "abcdef",
-    "\x1b]0;title\x07a\x1b]8;;https://b.example\x1b\\c\x1b]8;;\x1b\\\x1bPq\x1b\\d": "acd",
+    "\x1b]0;title\x07a\x1bPq\x1b\\d": "ad",
     "\x1b]0;no end\na\x1b": "␛]0;no end\na␛",
     "\x1b[" + "1;" * 60 + "ma": "␛[" + "1;" * 60 + "ma",
     "\0\x01\x07\x0b\x7f\x85\t": "␀␁␇␋␡&lt;U+0085&gt;\t",
@@ -364,6 +375,84 @@ ANSI = {
 
 async def test_terminal_output(blank: Page) -> None:
     assert await by_text(blank, "ansiHtml", ANSI) == ANSI
+
+
+def link(href: str, shown: str, name: str = "") -> str:
+    return f'<a href="{href}" {WEB}{name}>{shown}</a>'
+
+
+LINKS = {
+    "see https://a.example/x?y=1.": f"see {link('https://a.example/x?y=1', 'https://a.example/x?y=1')}.",
+    "(http://a.example/b_(c)) <https://d.example>,": (
+        f"({link('http://a.example/b_(c)', 'http://a.example/b_(c)')}) "
+        f"&lt;{link('https://d.example/', 'https://d.example')}&gt;,"
+    ),
+    '{"url":"https://a.example/"}\nxhttps://b.example ftp://c.example javascript:alert(1)': (
+        f'{{"url":"{link("https://a.example/", "https://a.example/")}"}}\n'
+        "xhttps://b.example ftp://c.example javascript:alert(1)"
+    ),
+    "\x1b[1mhttps://a.\x1b[31mexample/b\x1b[0m c": (
+        link(
+            "https://a.example/b",
+            '<span class="ansi-bold">https://a.</span><span class="ansi-bold ansi-fg-1">example/b</span>',
+        )
+        + " c"
+    ),
+    "https://a.example\u202e/b": f"{link('https://a.example/', 'https://a.example')}\u202e/b",
+    "https://[ https://": "https://[ https://",
+    "\x1b]8;id=1;https://b.example/x\x1b\\c\x1b[31md\x1b[m\x1b]8;;\x1b\\ e": (
+        link("https://b.example/x", 'c<span class="ansi-fg-1">d</span>', ' title="https://b.example/x"')
+        + " e"
+    ),
+    "\x1b]8;;https://b.example/\x07a\rb\x1b]8;;\x07": link(
+        "https://b.example/", "b", ' title="https://b.example/"'
+    ),
+    "\x1b]8;;file:///etc/passwd\x07a\x1b]8;;\x07 \x1b]8;;javascript:alert(1)\x07b\x1b]8;;\x07": "a b",
+    "\x1b]8;;https://b.example/\x07https://a.example\x1b]8;;\x07": link(
+        "https://b.example/",
+        "https://a.example",
+        ' title="https://b.example/" data-target="https://b.example/"',
+    ),
+    "\x1b]8;;https://a.example@b.example/x\x07www.a.example\x1b]8;;\x07": link(
+        "https://a.example@b.example/x",
+        "www.a.example",
+        ' title="https://a.example@b.example/x" data-target="https://b.example/x"',
+    ),
+    "\x1b]8;;https://a.example/x\x07www.a.example\x1b]8;;\x07": link(
+        "https://a.example/x", "www.a.example", ' title="https://a.example/x"'
+    ),
+}
+
+
+async def test_links_in_terminal_output(blank: Page) -> None:
+    """A hyperlink with a text that looks like another address shows its target."""
+    assert await by_text(blank, "ansiHtml", LINKS) == LINKS
+
+
+MANY_LINKS = {
+    "http://": [0, 7],
+    "http://a ": [1_000, 9],
+    "https://a.example/(": [0, 19],
+    "\x1b]8;;http://a\x07b": [1_000, 1],
+}
+"""Links in a megabyte of a part, and the visible characters of the part."""
+
+
+async def test_links_in_terminal_output_have_a_limit(blank: Page) -> None:
+    times = {part: 1_000_000 // len(part) for part in MANY_LINKS}
+    actual = await answers(blank, "ansiLinks", [list(each) for each in times.items()])
+
+    assert dict(zip(MANY_LINKS, actual, strict=True)) == {
+        part: [links, visible * times[part]] for part, (links, visible) in MANY_LINKS.items()
+    }
+
+
+async def test_terminal_output_as_plain_text(blank: Page) -> None:
+    plain = {
+        "\x1b[1m\x1b[32mPASS\x1b[0m 10%\r\x1b[K100%\n": "100%\n",
+        "\x1b]8;;https://b.example\x07a\x1b]8;;\x07\x07": "a␇",
+    }
+    assert await by_text(blank, "plainOutput", plain) == plain
 
 
 OF_A_MEGABYTE = {
@@ -541,6 +630,27 @@ async def test_patches(blank: Page) -> None:
     actual = await answers(blank, "unifiedRows", [[patch] for patch, _ in PATCHES.values()])
 
     assert dict(zip(PATCHES, actual, strict=True)) == {name: rows for name, (_, rows) in PATCHES.items()}
+
+
+async def test_diffs_are_highlighted(blank: Page) -> None:
+    """By hunk, so that a text of several lines is one; and by side."""
+    patch = (
+        '--- a/x.py\n+++ b/x.py\n@@ -1,3 +1,3 @@\n a = """\n-if b\n+if c\n """\n@@ -9 +9 @@\n-if 1:\n+if a:\n'
+    )
+
+    assert await answers(blank, "diffColours", [[patch], [patch.replace("x.py", "x")]]) == [
+        [
+            ['string: """'],
+            ["string: if ", "string: {b}"],
+            ["string: if ", "string: {c}"],
+            ['string: """'],
+            ["keyword: if", "number: {1}"],
+            ["keyword: if"],
+        ],
+        [[], [], [], [], [], []],
+    ]
+    large = "@@ -0,0 +1,900 @@\n" + "+a = 1\n" * 900
+    assert await answers(blank, "diffColours", [[large, {"path": "x.py"}]]) == [[[]] * 900]
 
 
 async def test_hunks(blank: Page) -> None:

@@ -1,6 +1,6 @@
 // Functions called by test_text_modules.py. Each returns a value that can be compared as a whole.
 
-import { ansi, ansiParts } from "/viewer/lib/ansi.js";
+import { ansi, ansiParts, plainOutput } from "/viewer/lib/ansi.js";
 import { countChanges, hunkDiff, lineDiff, unifiedDiff } from "/viewer/lib/diff-view.js";
 import { highlight, languageOf } from "/viewer/lib/highlight.js";
 import { jsonView, parseJson } from "/viewer/lib/json-view.js";
@@ -8,7 +8,7 @@ import { longText, showLongTexts } from "/viewer/lib/long-text.js";
 import { markdown } from "/viewer/lib/markdown.js";
 import { transcriptName } from "/viewer/lib/title-text.js";
 
-export { countChanges, languageOf, transcriptName };
+export { countChanges, languageOf, plainOutput, transcriptName };
 
 export function markdownHtml(text, options) {
   return html(markdown(text, options));
@@ -103,7 +103,7 @@ export function strange(way, text) {
 
 function isKnown({ name, value }) {
   if (name === "href") return /^(?:https?|mailto):/.test(value);
-  return ATTRIBUTES.has(name) || /^data-(?:language|old|new)$/.test(name);
+  return ATTRIBUTES.has(name) || /^data-(?:action|copies|language|old|new|target)$/.test(name);
 }
 
 export function ansiHtml(text) {
@@ -118,6 +118,21 @@ export function ansiText(part, times) {
 export function ansiSpans(text) {
   const shown = ansi(text);
   return [shown.querySelectorAll("span").length, shown.textContent.length];
+}
+
+export function ansiLinks(part, times) {
+  const shown = ansi(part.repeat(times));
+  return [shown.querySelectorAll("a").length, shown.textContent.length];
+}
+
+/** The classes of the code in each row of a diff, by its text; changed words are in braces. */
+export function diffColours(patch, options) {
+  return [...unifiedDiff(patch, options).querySelectorAll(".diff-lines > :not(.diff-note)")].map((row) =>
+    [...row.querySelectorAll("[class^=hljs]")].map((span) => {
+      const isMarked = span.parentElement.matches("ins, del");
+      return `${span.className.slice(5)}: ${isMarked ? `{${span.textContent}}` : span.textContent}`;
+    }),
+  );
 }
 
 export function highlighted(code, language) {
@@ -196,7 +211,7 @@ function row(element) {
 function text(element, open = "", close = "") {
   return [...element.childNodes]
     .filter((node) => node.className !== "diff-sign")
-    .map((node) => (node.nodeType === Node.TEXT_NODE ? node.data : `${open}${node.textContent}${close}`))
+    .map((node) => (node.matches?.("ins, del") ? `${open}${node.textContent}${close}` : node.textContent))
     .join("");
 }
 

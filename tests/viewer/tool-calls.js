@@ -38,6 +38,7 @@ export async function describeBlocks(list) {
 }
 
 function lines(element, indent) {
+  if (element.matches(".copyable")) return lines(element.firstElementChild, indent);
   const name = nameOf(element);
   if (element.matches(".json")) return [`${indent}${name}: ${treeIn(element)}`];
   const inner = [...element.childNodes].filter((node) => node.tagName || node.data.trim());

@@ -188,7 +188,8 @@ class _Counter:
     def _add_prompt(self, event: _Event) -> None:
         run = self._runs.pop(event.flow(), _Run())
         self._intermediate += run.intermediate()
-        self._system += bool(event.payload.synthetic) or _is_hidden(event.payload)
+        is_hidden = bool(event.payload.synthetic) or _is_hidden(event.payload)
+        self._system += is_hidden and not _is_shell_output(event.payload.text)
 
     def _add_text(self, event: _Event) -> None:
         if self._continues(event):
@@ -213,6 +214,13 @@ class _Counter:
         call.has_call |= event.type == "tool_call"
         call.has_result |= event.type == "tool_result"
         self._results += event.type == "tool_result"
+
+
+def _is_shell_output(text: Any) -> bool:
+    """True for the output of a command that a person ran with `!`, which is shown below its prompt."""
+    if not isinstance(text, str) or not text.lstrip().startswith("<bash-stdout>"):
+        return False
+    return text.rstrip().endswith(("</bash-stdout>", "</bash-stderr>"))
 
 
 def _is_hidden(payload: _Payload) -> bool:

@@ -1,18 +1,22 @@
 import { el } from "./dom.js";
+import { findAddresses, namedLink, webAddress, webLink } from "./web-links.js";
 
 const MAX_SPANS = 5_000; // text after that has no colours
+const MAX_LINKS = 1_000; // addresses after that are not links
 const MAX_BLANKS = 100_000; // inserted by cursor movements over empty cells
 
 // Escape sequences: CSI, strings that end on their line (OSC, DCS …), charsets, some two-character ones; and line ends.
 // No part is ambiguous and none crosses the next escape, so matching takes linear time.
 const CSI = /\x1b\[([0-?]{0,100})[ -/]{0,9}([@-~])/;
-const OTHERS = /\x1b(?:[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)|[()*+][0-9A-Za-z]|[78=>cDEHMNOZ])/;
+const OTHERS = /\x1b(?:([\]PX^_][^\x07\x1b\n]*)(?:\x07|\x1b\\)|[()*+][0-9A-Za-z]|[78=>cDEHMNOZ])/;
 const SEQUENCE = new RegExp(`${CSI.source}|${OTHERS.source}|\\r{0,2}\\n|[\\r\\x08]`, "g");
 const CONTROLS = /[\0-\x08\x0b-\x1f\x7f-\x9f]/g;
 const DIRECTION_MARKS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 const PRIVATE = /^[<=>?]/;
+/** The start or, with an empty target, the end of a hyperlink (OSC 8). */
+const HYPERLINK = /^\]8;[^;]*;(.*)$/;
 /** @type {Styled} */
-const BLANK = [" ", ""];
+const BLANK = [" ", "", undefined];
 
 const ATTRIBUTES = {
   1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "inverse", 9: "strike", 21: "underline",
@@ -32,8 +36,8 @@ export function showHiddenCharacters(text) {
 }
 
 /**
- * Render terminal output: colours become classes, and overwritten lines show their last state. Other escape sequences
- * are dropped; other control characters become symbols.
+ * Render terminal output: colours become classes, hyperlinks and web addresses links, and overwritten lines show their
+ * last state. Other escape sequences are dropped; other control characters become symbols.
  */
 export function ansi(text) {
   return ansiParts()(text);
@@ -43,16 +47,27 @@ export function ansi(text) {
 export function ansiParts() {
   const screen = new Screen();
   return (text) => {
-    let at = 0;
-    for (const match of text.matchAll(SEQUENCE)) {
-      screen.write(text.slice(at, match.index));
-      at = match.index + match[0].length;
-      runSequence(screen, match);
-    }
-    screen.write(text.slice(at));
-    screen.endLine("");
+    writeTo(screen, text);
     return screen.takeFragment();
   };
+}
+
+/** Terminal output as it is seen, without colours. */
+export function plainOutput(text) {
+  const screen = new Screen();
+  writeTo(screen, text);
+  return screen.takeText();
+}
+
+function writeTo(screen, text) {
+  let at = 0;
+  for (const match of text.matchAll(SEQUENCE)) {
+    screen.write(text.slice(at, match.index));
+    at = match.index + match[0].length;
+    runSequence(screen, match);
+  }
+  screen.write(text.slice(at));
+  screen.endLine("");
 }
 
 const ACTIONS = {
@@ -66,32 +81,47 @@ const ACTIONS = {
   K: (screen, parameters) => screen.erase(parameters),
 };
 
-function runSequence(screen, [sequence, parameters, command]) {
+function runSequence(screen, [sequence, parameters, command, string]) {
+  const hyperlink = string?.match(HYPERLINK);
+  if (hyperlink) return screen.link(hyperlink[1]);
   const name = sequence[0] === "\x1b" ? command : sequence.at(-1);
   if (!PRIVATE.test(parameters)) ACTIONS[name]?.(screen, parameters);
 }
 
-/** @typedef {[text: string, classes: string]} Styled */
+/** A hyperlink of the output; the same object in all of its runs. @typedef {{href: string}} Hyperlink */
+
+/** @typedef {[text: string, classes: string, link: Hyperlink | undefined]} Styled */
+
+/** @typedef {{text: string, classes: string, link?: Hyperlink}} Run */
 
 /** A terminal that keeps the current line as runs of text, and as single cells once the cursor moves. */
 class Screen {
   /** @type {Style} */
   #style = {};
   #classes = "";
+  /** @type {Hyperlink | undefined} */
+  #link;
+  #linksLeft = MAX_LINKS;
   /** @type {Styled[]} */
   #line = [];
   /** @type {Styled[] | null} */
   #cells = null;
   #column = 0;
   #blanksLeft = MAX_BLANKS;
-  /** @type {{text: string, classes: string}[]} */
+  /** @type {Run[]} */
   #runs = [];
   #spanCount = 0;
 
   write(text) {
     if (!text) return;
-    if (this.#cells === null) this.#line.push([text, this.#classes]);
-    else for (const character of text) this.#cells[this.#column++] = [character, this.#classes];
+    if (this.#cells === null) this.#line.push([text, this.#classes, this.#link]);
+    else for (const character of text) this.#cells[this.#column++] = [character, this.#classes, this.#link];
+  }
+
+  /** Begin a hyperlink; an address that is not of the web ends one. */
+  link(address) {
+    const href = webAddress(address);
+    this.#link = href !== undefined && this.#linksLeft-- > 0 ? { href } : undefined;
   }
 
   restyle(parameters) {
@@ -121,8 +151,8 @@ class Screen {
 
   endLine(end) {
     while (this.#cells?.at(-1) === BLANK) this.#cells.pop();
-    (this.#cells ?? this.#line).forEach(([text, classes]) => this.#addRun(text, classes));
-    this.#addRun(end, this.#runs.at(-1)?.classes ?? "");
+    (this.#cells ?? this.#line).forEach(([text, classes, link]) => this.#addRun(text, classes, link));
+    this.#addRun(end, this.#runs.at(-1)?.classes ?? "", this.#link);
     this.#line = [];
     this.#cells = null;
     this.#column = 0;
@@ -130,33 +160,82 @@ class Screen {
 
   takeFragment() {
     const fragment = document.createDocumentFragment();
-    const nodes = this.#runs.splice(0).map(({ text, classes }) => {
-      const shown = showControlCharacters(text);
-      return classes ? el("span", { class: classes }, shown) : shown;
-    });
-    nodes.forEach((node) => fragment.append(node));
+    for (const { link, runs } of this.#takeLinks()) {
+      const nodes = runs.map(showRun);
+      if (link) fragment.append(link.isNamed ? namedLink(link.href, ...nodes) : webLink(link.href, {}, ...nodes));
+      else nodes.forEach((node) => fragment.append(node));
+    }
     return fragment;
+  }
+
+  takeText() {
+    return this.#runs.splice(0).map(({ text }) => showControlCharacters(text)).join("");
+  }
+
+  /** The runs by their link: a hyperlink, or an address in the text, which may extend over several runs. */
+  #takeLinks() {
+    const runs = this.#runs.splice(0);
+    const addresses = findAddresses(runs.map(({ text }) => text).join(""), this.#linksLeft);
+    this.#linksLeft -= addresses.length;
+    /** @type {{link?: {href: string, isNamed: boolean}, source?: object, runs: Run[]}[]} */
+    const groups = [];
+    for (const { run, address } of splitRuns(runs, addresses)) {
+      const source = run.link ?? address;
+      const last = groups.at(-1);
+      if (last && last.source === source) last.runs.push(run);
+      else groups.push({ link: source && { href: source.href, isNamed: source === run.link }, source, runs: [run] });
+    }
+    return groups;
   }
 
   #splitIntoCells() {
     if (this.#cells !== null) return this.#cells;
-    /** @returns {Styled[]} */
-    const toCells = ([text, classes]) => Array.from(text, (character) => [character, classes]);
+    /** @param {Styled} run @returns {Styled[]} */
+    const toCells = ([text, classes, link]) => Array.from(text, (character) => [character, classes, link]);
     this.#cells = this.#line.flatMap(toCells);
     this.#column = this.#cells.length;
     return this.#cells;
   }
 
-  #addRun(text, classes) {
+  #addRun(text, classes, link) {
     if (!text) return;
     const allowed = this.#spanCount < MAX_SPANS ? classes : "";
     const last = this.#runs.at(-1);
-    if (last && last.classes === allowed) {
+    if (last && last.classes === allowed && last.link === link) {
       last.text += text;
       return;
     }
-    this.#runs.push({ text, classes: allowed });
+    this.#runs.push({ text, classes: allowed, link });
     if (allowed) this.#spanCount += 1;
+  }
+}
+
+/** @param {Run} run */
+function showRun({ text, classes }) {
+  const shown = showControlCharacters(text);
+  return classes ? el("span", { class: classes }, shown) : shown;
+}
+
+/**
+ * Split runs at the ends of addresses.
+ *
+ * @param {Run[]} runs
+ * @param {{start: number, end: number, href: string}[]} addresses
+ */
+function* splitRuns(runs, addresses) {
+  let start = 0;
+  let next = 0;
+  for (const run of runs) {
+    const end = start + run.text.length;
+    for (let at = start; at < end; ) {
+      while (next < addresses.length && addresses[next].end <= at) next += 1;
+      const address = addresses[next];
+      const isInside = address !== undefined && address.start <= at;
+      const until = Math.min(end, address === undefined ? end : isInside ? address.end : address.start);
+      yield { run: { ...run, text: run.text.slice(at - start, until - start) }, address: isInside ? address : undefined };
+      at = until;
+    }
+    start = end;
   }
 }
 

@@ -1,6 +1,9 @@
-import { button, el } from "./dom.js";
+import { button, el, hiddenValues, iconButton } from "./dom.js";
 
 const FEEDBACK_MS = 2000;
+
+/** Characters that a terminal obeys, or that change the direction of text: a copied command may not be what it seems. */
+const HIDDEN = /[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/;
 
 /**
  * A button that copies a text.
@@ -14,6 +17,40 @@ export function copyButton(text, label) {
   const copy = button({ class: "copy", title: label, "aria-label": label }, "Copy", run);
   return copy;
 }
+
+/**
+ * A text with a button that copies it. The button reports the outcome with an event, `copied`, with a message.
+ *
+ * @param {Element} shown
+ * @param {"code" | "command" | "output"} kind a command with hidden characters is not copied
+ * @param {() => string} [read] returns the text, if the element does not show exactly this
+ */
+export function copyable(shown, kind, read) {
+  const box = el("div", { class: "copyable" }, shown, iconButton("copy", `Copy the ${kind}`, copyShown));
+  box.dataset.copies = kind;
+  if (read) hiddenValues.set(box, read);
+  return box;
+}
+
+async function copyShown({ currentTarget }) {
+  const box = currentTarget.parentElement;
+  const text = hiddenValues.get(box)?.() ?? box.firstElementChild.textContent;
+  const message = await outcomeOfCopy(text.replace(/\n$/, ""), box.dataset.copies);
+  currentTarget.toggleAttribute("data-copied", message.isCopied);
+  setTimeout(() => currentTarget.removeAttribute("data-copied"), FEEDBACK_MS);
+  box.dispatchEvent(new CustomEvent("copied", { bubbles: true, detail: message.text }));
+}
+
+async function outcomeOfCopy(text, kind) {
+  const name = `${kind[0].toUpperCase()}${kind.slice(1)}`;
+  const isHidden = HIDDEN.test(text);
+  if (isHidden && kind === "command") return { isCopied: false, text: "Not copied: the command has hidden characters" };
+  const isCopied = await copyText(text);
+  if (!isCopied) return { isCopied, text: COPYING_REFUSED };
+  return { isCopied, text: isHidden && kind === "code" ? "Code copied, with hidden characters" : `${name} copied` };
+}
+
+export const COPYING_REFUSED = "The browser does not allow copying";
 
 /** Copy a text; true on success. Pages served over plain HTTP by another machine cannot use the clipboard API. */
 export async function copyText(text) {

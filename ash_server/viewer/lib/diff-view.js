@@ -1,5 +1,6 @@
 import { showControlCharacters } from "./ansi.js";
 import { button, el } from "./dom.js";
+import { highlightLines, languageOf } from "./highlight.js";
 import { formatNumber, pluralize } from "./number-format.js";
 import { parseHunks, parsePatch } from "./patch-parser.js";
 import { default as Diff } from "../vendor/diff-9.0.0/base.js";
@@ -10,16 +11,17 @@ const MAX_CHANGED_LINES = 1_000; // compared line by line; the work grows with t
 const MAX_WORDS = 10_000; // per diff, in changes that are compared word by word
 const MAX_CHANGED_WORDS = 300; // per change
 const MIN_KEPT_SHARE = 0.4; // of a line with marked changed words
+const MAX_COLOURED_LENGTH = 50_000; // of all files of a patch, on each side
 
 const WORD = /[\p{L}\p{N}_]+|\s|[^\p{L}\p{N}_\s]/gu;
 const SIGNS = { added: "+", removed: "−" };
 const MARKS = { added: "ins", removed: "del" };
 
 /**
- * `old` and `fresh` are line numbers; `parts` are set where words were compared.
+ * `old` and `fresh` are line numbers; `parts` are set where words were compared, `colours` where code is highlighted.
  *
  * @typedef {{kind: "kept" | "added" | "removed" | "note", text: string, old?: number, fresh?: number,
- *   parts?: [text: string, isMarked: boolean][]}} Row
+ *   parts?: [text: string, isMarked: boolean][], colours?: [text: string, classes: string][]}} Row
  */
 
 /** Count the added and removed lines: `{added, removed}`. */
@@ -32,13 +34,14 @@ export function countChanges(before, after) {
  *
  * @param {string | undefined} before
  * @param {string | undefined} after
- * @param {{path?: string}} [options] `path` is the heading
+ * @param {{path?: string, language?: string | null}} [options] `path` is the heading; `language` is the language of the
+ *   file if its name does not say it
  */
-export function lineDiff(before, after, { path } = {}) {
+export function lineDiff(before, after, { path, language } = {}) {
   const rows = diffLines(splitLines(before), splitLines(after));
   const isSame = rows.every(({ kind }) => kind === "kept");
   const notes = [...(isSame ? ["No line differs."] : []), ...noteOnEnd(before, after)];
-  return figure({ path, rows: [...rows, ...notes.map(note)] });
+  return figure({ path, language, rows: [...rows, ...notes.map(note)] });
 }
 
 /**
@@ -48,7 +51,9 @@ export function lineDiff(before, after, { path } = {}) {
  * @param {{path?: string}} [options] `path` is used for a hunk that names no file
  */
 export function unifiedDiff(patch, { path } = {}) {
-  return el("div", { class: "diffs" }, ...showSome(parsePatch(patch, path), figure, "more file"));
+  const budget = { left: MAX_COLOURED_LENGTH };
+  const show = (file) => figure(file, budget);
+  return el("div", { class: "diffs" }, ...showSome(parsePatch(patch, path), show, "more file"));
 }
 
 /**
@@ -218,9 +223,13 @@ function isWorthMarking(parts) {
 
 // Showing
 
-/** @param {{path?: string, rows: Row[]}} file */
-function figure({ path, rows: parsedRows }) {
+/**
+ * @param {{path?: string, language?: string | null, rows: Row[]}} file
+ * @param {{left: number}} [budget]
+ */
+function figure({ path, language, rows: parsedRows }, budget = { left: MAX_COLOURED_LENGTH }) {
   const rows = stripCarriageReturns(parsedRows);
+  colourRows(rows, language ?? (path ? languageOf(path) : null), budget);
   const { added, removed } = countRows(rows);
   const heading = [
     el("span", { class: "diff-path", dir: "auto" }, path),
@@ -234,6 +243,31 @@ function figure({ path, rows: parsedRows }) {
     path && el("figcaption", { class: "diff-heading" }, ...heading),
     el("div", lines, ...showRows(foldUnchanged(markChangedWords(rows)))),
   );
+}
+
+/** Set `colours` on the rows: both sides of each hunk are highlighted as a whole, since texts may have several lines. */
+function colourRows(rows, language, budget) {
+  if (!language) return;
+  for (const hunk of hunksOf(rows)) {
+    budget.left -= hunk.reduce((sum, { text }) => sum + text.length, 0);
+    if (budget.left < 0) return;
+    for (const side of ["removed", "added"]) {
+      const lines = hunk.filter(({ kind }) => kind === "kept" || kind === side);
+      const coloured = highlightLines(lines.map(({ text }) => text), language);
+      if (coloured) lines.forEach((row, index) => (row.colours = coloured[index]));
+    }
+  }
+}
+
+/** The rows between notes, which separate hunks. */
+function hunksOf(rows) {
+  /** @type {Row[][]} */
+  const hunks = [[]];
+  for (const row of rows) {
+    if (row.kind === "note") hunks.push([]);
+    else hunks.at(-1)?.push(row);
+  }
+  return hunks;
 }
 
 /** Strip the CRs if all lines end with CR LF; otherwise they are a difference and are shown. */
@@ -283,11 +317,33 @@ function expander(label, build) {
 }
 
 /** @param {Row} row */
-function line({ kind, text, parts, old, fresh }) {
+function line({ kind, text, parts, colours, old, fresh }) {
   const attributes = { class: "diff-sign", role: "img", "aria-label": kind };
   const sign = SIGNS[kind] && el("span", attributes, SIGNS[kind]);
-  const words = (parts ?? [[text, false]]).map(([part, isMarked]) =>
-    isMarked ? el(MARKS[kind], {}, showControlCharacters(part)) : showControlCharacters(part),
-  );
+  let rest = colours ?? [[text, ""]];
+  const words = (parts ?? [[text, false]]).flatMap(([part, isMarked]) => {
+    const [inside, after] = splitTexts(rest, part.length);
+    rest = after;
+    const nodes = inside.map(showText);
+    return isMarked ? [el(MARKS[kind], {}, ...nodes)] : nodes;
+  });
   return el("div", { class: `diff-${kind}`, "data-old": old, "data-new": fresh }, sign, ...words);
+}
+
+function showText([text, classes]) {
+  const shown = showControlCharacters(text);
+  return classes ? el("span", { class: classes }, shown) : shown;
+}
+
+/** Split texts with classes after a number of characters. */
+function splitTexts(texts, length) {
+  /** @type {[text: string, classes: string][][]} */
+  const [before, after] = [[], []];
+  let left = length;
+  for (const [text, classes] of texts) {
+    if (left > 0) before.push([text.slice(0, left), classes]);
+    if (text.length > left) after.push([text.slice(Math.max(0, left)), classes]);
+    left -= text.length;
+  }
+  return [before, after];
 }

@@ -45,6 +45,9 @@ export function iconButton(action, label, run) {
   return button({ class: "icon-button", "data-action": action, "aria-label": label, title: label }, null, run);
 }
 
+/** Values of elements that are not in the DOM; morph() carries them over. @type {WeakMap<Element, any>} */
+export const hiddenValues = new WeakMap();
+
 /**
  * Update an element in place to equal a fresh one. Equal nodes are kept, with their selection, focus and open state.
  *
@@ -54,6 +57,7 @@ export function iconButton(action, label, run) {
  */
 export function morph(element, fresh, kept) {
   const isOpen = element.open;
+  if (hiddenValues.has(fresh)) hiddenValues.set(element, hiddenValues.get(fresh));
   [...element.getAttributeNames()].forEach((name) => element.removeAttribute(name));
   [...fresh.attributes].forEach(({ name, value }) => element.setAttribute(name, value));
   if (isOpen !== undefined) element.open = isOpen;

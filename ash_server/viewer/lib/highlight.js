@@ -123,6 +123,35 @@ export function highlight(code, language) {
   return fragment.textContent === code ? fragment : null;
 }
 
+/**
+ * The lines of highlighted code as texts with their classes, or null as above.
+ *
+ * @param {string[]} lines
+ * @param {string | null | undefined} language
+ * @returns {[text: string, classes: string][][] | null}
+ */
+export function highlightLines(lines, language) {
+  const fragment = language ? highlight(lines.join("\n"), language) : null;
+  if (fragment === null) return null;
+  /** @type {[text: string, classes: string][][]} */
+  const coloured = [[]];
+  for (const [text, classes] of textsIn(fragment, "")) {
+    text.split("\n").forEach((part, index) => {
+      if (index) coloured.push([]);
+      if (part) coloured.at(-1)?.push([part, classes]);
+    });
+  }
+  return coloured;
+}
+
+/** The texts in a node with the classes of the innermost element. */
+function* textsIn(node, classes) {
+  for (const child of node.childNodes) {
+    if (child instanceof Element) yield* textsIn(child, child.className || classes);
+    else yield [child.data, classes];
+  }
+}
+
 function isTooLarge(code, maxLength) {
   if (code.length > maxLength || TOO_LONG_WORD.test(code)) return true;
   const lines = code.split("\n");

@@ -1,3 +1,4 @@
+import { copyable } from "./clipboard.js";
 import { el } from "./dom.js";
 import { longText } from "./long-text.js";
 import { default as markdownIt } from "../vendor/markdown-it-15.0.3/markdown-it.esm.min.mjs";
@@ -207,5 +208,6 @@ function languageOf(info) {
 
 function code(text, language) {
   const inner = el("code", { class: language && `language-${language}` }, text);
-  return el("pre", { class: "code", dir: "ltr", tabindex: "0", "data-language": language }, inner);
+  const box = el("pre", { class: "code", dir: "ltr", tabindex: "0", "data-language": language }, inner);
+  return copyable(box, "code");
 }

@@ -1,8 +1,9 @@
 /** Images and other files in messages. No file is ever fetched. */
 import { el } from "../lib/dom.js";
 import { languageOf } from "../lib/highlight.js";
-import { aside, code, downloadLink, formatSize, isWebUrl, link, prose, textDataUrl } from "./tools/body-parts.js";
+import { aside, code, downloadLink, formatSize, link, prose, textDataUrl } from "./tools/body-parts.js";
 import { FieldReader, isEmpty, isString, textField } from "../lib/json-fields.js";
+import { isWebUrl } from "../lib/web-links.js";
 
 const MIN_IMAGE_LENGTH = 32;
 const MAX_IMAGE_LENGTH = 14_000_000; // characters of base64

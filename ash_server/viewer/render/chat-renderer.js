@@ -32,6 +32,8 @@ import { turnFooter, withSeparators } from "./turn-separators.js";
 export class ChatRenderer {
   isLive = false;
   wasLive = false;
+  /** Whether the user opened or closed all items. @type {boolean | undefined} */
+  allOpen;
   /** The open turn (`EventLog.openTurn`). @type {string | null | undefined} */
   openTurn;
   /** @type {number | undefined} */
@@ -251,7 +253,8 @@ export class ChatRenderer {
     const { item } = view;
     const canContinue = this.canContinue(item.event.turnId);
     const state = callState(item, canContinue);
-    const isOpen = isInitiallyOpen(item, state);
+    const isOpen = this.allOpen ?? isInitiallyOpen(item, state);
+    const isNew = !view.element;
     if (view.element && view.element.open !== view.isOpen) view.choice = view.element.open;
     const shown = item.isOpen && !canContinue ? { ...item, isOpen: false } : item;
     const own = { ...this.subagentContext(item), state, isOpen: view.isFilled || isOpen };
@@ -261,12 +264,18 @@ export class ChatRenderer {
     else view.element = replace(view.element, fresh);
     view.element.toggleAttribute("data-retracted", this.revoked.has(item.event.id));
     if (item.kind === "tool") view.element.open = view.choice ?? isOpen;
+    else if (isNew) this.openNew(view.element);
     view.isOpen = view.element.open;
     this.byElement.set(view.element, view);
     if (isUnfinished(item)) this.unfinished.add(view);
     else this.unfinished.delete(view);
     if (view.nest) this.dirty.add(`call\0${item.key}`);
     this.assignHome(view);
+  }
+
+  /** Open or close a new item, if the user opened or closed all. */
+  openNew(element) {
+    if (this.allOpen !== undefined && element instanceof HTMLDetailsElement) element.open = this.allOpen;
   }
 
   /** Build the body of a tool call when it is opened. */
@@ -277,6 +286,18 @@ export class ChatRenderer {
       this.paintItem(view);
       this.layOut();
     }
+  }
+
+  /** Open or close an item, as `allOpen` says; the layout is not updated. @param {ItemView} view */
+  setOpen(view) {
+    view.choice = this.allOpen;
+    if (this.allOpen && view.item.kind === "tool" && !view.isFilled) {
+      view.isFilled = true;
+      view.isOpen = view.element.open;
+      this.paintItem(view);
+    }
+    view.element.open = this.allOpen;
+    view.isOpen = view.element.open;
   }
 
   /** Build all bodies, for printing. */

@@ -4,7 +4,8 @@ import { jsonView } from "../lib/json-view.js";
 import { hasCitations } from "./event-log.js";
 import { markdown } from "../lib/markdown.js";
 import { pluralize } from "../lib/number-format.js";
-import { aside, isWebUrl, link } from "./tools/body-parts.js";
+import { aside, link } from "./tools/body-parts.js";
+import { isWebUrl } from "../lib/web-links.js";
 
 const DIGITS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 const PUNCTUATION = /\p{P}/u; // placeholders for marks: next to it, Markdown parses emphasis as at the end of a line

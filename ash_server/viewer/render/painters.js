@@ -10,6 +10,7 @@ import { pluralize } from "../lib/number-format.js";
 import { clockTime } from "../lib/time-format.js";
 import { toolCall } from "./tools/registry.js";
 import { aside, note } from "./tools/body-parts.js";
+import { shellOutput, shellPrompt, userShell } from "./user-shell.js";
 
 const LONG_TEXT_LENGTH = 2000;
 const LONG_TEXT_LINES = 24;
@@ -88,8 +89,20 @@ function sender({ fromAgentId, sender: kind }) {
   return name && `from ${name} · `;
 }
 
-function user({ event }, context) {
-  const { payload, type, timestamp } = event;
+function user(item, context) {
+  const { payload } = item.event;
+  const shell = payload.content?.some(({ type }) => type !== "text") ? undefined : userShell(payload.text);
+  if (shell?.stdout !== undefined) return shellOutput(shell);
+  if (shell === undefined) return message(item, context);
+  return { kind: "user-message", data: { "data-block": "text" }, children: [sentAt(item), shellPrompt(shell.command)] };
+}
+
+function sentAt({ event: { payload, type, timestamp } }) {
+  return el("span", { class: "sent-at" }, sender(payload), type === "user_audio" && "aloud · ", clockTime(timestamp));
+}
+
+function message(item, context) {
+  const { payload, type } = item.event;
   const fullText = type === "user_audio" ? payload.transcription : payload.text;
   const shown = payload.visibleText ?? fullText;
   const otherBlocks = (payload.content ?? []).filter((block) => block.type !== "text");
@@ -106,7 +119,7 @@ function user({ event }, context) {
     kind: "user-message",
     data: { ...data, "data-long": isLong(shown) },
     children: [
-      el("span", { class: "sent-at" }, sender(payload), type === "user_audio" && "aloud · ", clockTime(timestamp)),
+      sentAt(item),
       shown.trim() !== "" &&
         el("div", { class: "text", dir: "auto", tabindex: isLong(shown) && 0 }, markdown(shown, { breaks: true })),
       ...blocks(otherBlocks),

@@ -1,5 +1,8 @@
-import { copyText } from "../lib/clipboard.js";
+import { plainOutput } from "../lib/ansi.js";
+import { COPYING_REFUSED, copyText } from "../lib/clipboard.js";
 import { el, iconButton } from "../lib/dom.js";
+import { callText } from "../render/tools/registry.js";
+import { userShell } from "../render/user-shell.js";
 import { ITEM } from "./scroll-anchor.js";
 
 /** Buttons for the hovered or focused item: one element that moves to it. */
@@ -62,22 +65,35 @@ export class ItemToolbar {
   }
 }
 
-/** The source text of an item, for copying. */
-export function itemText({ event: { payload }, text, call, results = [], answers = [] }) {
-  const content = text ?? payload.text ?? payload.transcription ?? payload.message;
-  const resultsOf = (events) => events.map((event) => asText(event.payload.result));
-  const isToolCall = call || results.length;
-  const parts = isToolCall
-    ? [call && asText(call.payload.args), ...resultsOf(results)]
-    : [content, ...resultsOf(answers)];
-  return parts.filter(Boolean).join("\n\n") || asText(payload.raw ?? payload);
+/** The text of an item, for copying: of a shell command, `$`, the command and its output. */
+export function itemText(item) {
+  const { event, text, call, results = [], answers = [] } = item;
+  const { payload } = event;
+  if (call || results.length) return callText(item) ?? joined([call && asText(call.payload.args), ...resultsOf(results)]);
+  const content = text ?? shellText(payload.text) ?? payload.text ?? payload.transcription ?? payload.message;
+  return joined([content, ...resultsOf(answers)]) || asText(payload.raw ?? payload);
+}
+
+/** A shell command that a person ran, or its output. */
+function shellText(text) {
+  const { command, stdout, stderr } = userShell(text) ?? {};
+  if (command !== undefined) return command;
+  return stdout === undefined ? undefined : joined([stdout, stderr].map((each) => plainOutput(each).trimEnd()));
+}
+
+function resultsOf(events) {
+  return events.map(({ payload }) => asText(payload.result));
+}
+
+function joined(parts) {
+  return parts.filter(Boolean).join("\n\n");
 }
 
 function asText(value) {
-  return typeof value === "string" ? value : JSON.stringify(value, null, 2);
+  return typeof value === "string" ? plainOutput(value) : JSON.stringify(value, null, 2);
 }
 
 /** Copy a text and report the outcome. */
 export async function copyAndAnnounce(announcer, text, name) {
-  announcer.show((await copyText(text)) ? `${name} copied` : "The browser does not allow copying");
+  announcer.show((await copyText(text)) ? `${name} copied` : COPYING_REFUSED);
 }

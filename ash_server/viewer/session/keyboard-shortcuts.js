@@ -14,7 +14,7 @@ const SEQUENCE_MS = 700;
  */
 export function shortcuts(actions) {
   const { navigation, filters, copyLink, openStored, openSearch, toStart, toEnd, close, onEdge, pause, wrap } = actions;
-  const { goToError, goToHit } = actions;
+  const { goToError, goToHit, openAll } = actions;
   const go = async (steps, kind) => navigation.go(steps, kind) || ((await onEdge(steps)) && navigation.go(steps, kind));
   const withItem = (act) => () => navigation.current && act(navigation.current);
   const opens = (change) => withItem(keepingPosition(pause, change));
@@ -30,6 +30,7 @@ export function shortcuts(actions) {
     [["x", "X"], "next, previous error", { x: () => goToError(1), X: () => goToError(-1) }],
     [["g g", "G"], "to the beginning, to the end", { g: pressedTwice, G: toEnd }],
     [["e", "E"], "open this, all of this turn", { e: opens(toggleItem), E: opens(toggleTurn) }],
+    [["a"], "expand or collapse all", { a: openAll }],
     [["1", "2", "3"], "Read, Work, Everything", presets(filters)],
     [["t", "s"], "thinking, system messages", { t: toggles("thinking"), s: toggles("system") }],
     [["w"], "wrap long lines", { w: wrap }],

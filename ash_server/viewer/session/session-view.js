@@ -12,6 +12,7 @@ import { Filters } from "./filters.js";
 import { ItemNavigation, focusItem } from "./item-navigation.js";
 import { ItemToolbar, copyAndAnnounce, itemText } from "./item-toolbar.js";
 import { shortcuts } from "./keyboard-shortcuts.js";
+import { OpenAll } from "./open-all.js";
 import { closeMenus, pageFrame } from "./page-frame.js";
 import { PromptOutline } from "./prompt-outline.js";
 import { FAILED, keepScrollPosition, scrollToItem } from "./scroll-anchor.js";
@@ -41,6 +42,11 @@ export class SessionView {
     this.filters = new Filters(this.log, () => this.onFilter());
     this.pill = button({ class: "to-end", hidden: true }, null, () => this.toEnd());
     this.autoScroll = new AutoScroll(this.renderer, this.pill, () => this.hasEnd());
+    this.openAll = new OpenAll(this.renderer, {
+      announce: (text) => this.announcer.show(text),
+      pause: () => this.autoScroll.pause(),
+      paint: (change) => this.autoScroll.paint(change),
+    });
     this.navigation = new ItemNavigation(this.log);
     this.outline = new PromptOutline(this.renderer, (prompt) => this.visit(prompt));
     this.storedPanel = new StoredPanel(messages);
@@ -50,6 +56,7 @@ export class SessionView {
     this.syntaxColours = new SyntaxColours(this.log);
     this.toolbar = new ItemToolbar(this.log, this.toolbarActions(), (element) => usageOf(this.itemOf(element)));
     this.blank = el("div", { class: "blank", hidden: true });
+    this.log.addEventListener("copied", (event) => this.announcer.show(/** @type {CustomEvent} */ (event).detail));
     addEventListener("beforeprint", () => this.prepareForPrint());
   }
 
@@ -62,12 +69,12 @@ export class SessionView {
   build({ home, mark, bar = [], header, before = [], after = [], panels = [], actions = {} }) {
     this.panels.push(...panels);
     const openHelp = listenForKeys([...shortcuts({ ...this.actions(), ...actions }), [["?"], "this list"]]);
-    const onPhones = el("div", { class: "on-phones" }, themeToggle(), helpButton(openHelp));
+    const onPhones = el("div", { class: "on-phones" }, this.openAll.button(), themeToggle(), helpButton(openHelp));
     this.filters.menu.querySelector(".menu-body")?.append(onPhones);
     return pageFrame({
       home,
       mark,
-      bar: [this.filters.presets, this.filters.menu, ...bar, themeToggle(), helpButton(openHelp), this.outline.opener],
+      bar: [this.filters.presets, this.filters.menu, ...bar, this.openAll.button(), themeToggle(), helpButton(openHelp), this.outline.opener],
       main: [header, ...before, this.blank, this.log, ...after, this.toolbar.element],
       rail: this.outline.element,
       others: [this.pill, ...this.panels.map(({ element }) => element), this.announcer.toast, this.announcer.hiddenStatus],
@@ -92,6 +99,7 @@ export class SessionView {
       close: () => this.close(),
       onEdge: () => false,
       pause: () => this.autoScroll.pause(),
+      openAll: () => this.openAll.toggle(),
       wrap: () => keepScrollPosition(this.log, () => this.log.toggleAttribute("data-wrap")),
     };
   }
@@ -229,6 +237,7 @@ export class SessionView {
   }
 
   onPaint() {
+    this.openAll.update();
     this.filters.update();
     this.outline.update();
     this.syntaxColours.update();

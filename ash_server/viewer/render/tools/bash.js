@@ -1,8 +1,9 @@
 /** Shell commands and other code that is executed. */
+import { plainOutput } from "../../lib/ansi.js";
 import { blocks, valueView } from "../content-blocks.js";
 import { decodeJson } from "./call.js";
-import { code, facts, note, output } from "./body-parts.js";
-import { resultText, splitText, structuredOf } from "./call-result.js";
+import { command, facts, note, output } from "./body-parts.js";
+import { includesMessage, resultText, splitText, structuredOf } from "./call-result.js";
 import { FieldReader, fieldOf, isEmpty, isObject, isString, isStringOrStrings, textField } from "../../lib/json-fields.js";
 
 const COMMAND = ["command", "cmd", "commands", "script", "code", "snippet", "input", "chars", "CommandLine"];
@@ -46,7 +47,7 @@ export const bash = {
     const location = [folder && `in ${folder}`, shell && `by ${shell}`].filter(Boolean).join(", ");
     return [
       description && note(description),
-      code(text, language.toLowerCase(), "command"),
+      command(text, language.toLowerCase()),
       location && note(location),
     ];
   },
@@ -55,7 +56,26 @@ export const bash = {
     const parts = commandOutput(result);
     return parts.length || result.error ? parts : [note("No output.")];
   },
+
+  text({ args, results, output: chunks }) {
+    const text = commandOf(args);
+    if (text === undefined) return undefined;
+    const streamed = results.length ? "" : chunks.map(({ chunk }) => chunk).join("");
+    const outputs = [...results.map(outputText), streamed].map((each) => plainOutput(each).trimEnd());
+    return [`$ ${text}`, ...outputs.filter(Boolean)].join("\n");
+  },
 };
+
+/** The output in a result as one text. */
+function outputText(result) {
+  const value = decodeJson(result.value);
+  const streams = isEmpty(result.value) ? structuredOf(result) : value;
+  const isApart = isEmpty(result.value) || hasStreams(value);
+  const texts = isApart ? [textField(streams, ...OUT, "output"), textField(streams, ...ERR)] : [resultText(value)];
+  const text = texts.filter(Boolean).join("\n").replace(ENVELOPE, "");
+  const message = textField(result.error, "message");
+  return includesMessage(message, result.value) ? text : [text, message].filter(Boolean).join("\n");
+}
 
 /** The output of a program, without its envelope. */
 export function commandOutput(result) {

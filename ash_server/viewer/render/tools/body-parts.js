@@ -1,16 +1,33 @@
 /** Parts of the bodies of tool calls. */
-import { ansi, ansiParts, showControlCharacters } from "../../lib/ansi.js";
+import { ansi, ansiParts, plainOutput, showControlCharacters } from "../../lib/ansi.js";
+import { copyable } from "../../lib/clipboard.js";
 import { el } from "../../lib/dom.js";
 import { highlight } from "../../lib/highlight.js";
 import { jsonView } from "../../lib/json-view.js";
 import { longText } from "../../lib/long-text.js";
 import { markdown } from "../../lib/markdown.js";
+import { isWebUrl, webLink } from "../../lib/web-links.js";
 import { isScalar, isString } from "../../lib/json-fields.js";
 
 const MAX_LENGTH = 2_000_000;
 const MAX_INLINE_LENGTH = 200;
 const MAX_FACTS = 100;
 const CALL_ID_FIELDS = new Set(["toolCallId", "tool_call_id"]);
+
+/**
+ * Code with a button that copies it.
+ *
+ * @param {string} text
+ * @param {string | null} [language]
+ */
+export function code(text, language) {
+  return copyable(codeBox(text, language), "code", () => text);
+}
+
+/** A command with a button that copies it. */
+export function command(text, language) {
+  return copyable(codeBox(text, language, "command"), "command", () => text);
+}
 
 /**
  * A code block, highlighted if the language is known.
@@ -20,7 +37,7 @@ const CALL_ID_FIELDS = new Set(["toolCallId", "tool_call_id"]);
  * @param {string} [name] the class of the element
  * @param {(text: string) => any[]} [plain] shows a text that is not highlighted
  */
-export function code(text, language, name = "source", plain = longText) {
+export function codeBox(text, language, name = "source", plain = longText) {
   const shown = truncate(text);
   const coloured = language ? highlight(shown, language) : null;
   const attributes = coloured === null ? {} : { class: `language-${language}`, "data-coloured": true };
@@ -37,7 +54,8 @@ export function code(text, language, name = "source", plain = longText) {
 export function output(text, stream) {
   const attributes = { class: "output", tabindex: 0, dir: "auto", "data-stream": stream === "stderr" && stream };
   const paint = ansiParts();
-  return withDownload(text, el("pre", attributes, ...longText(truncate(text), (part) => [paint(part)])));
+  const box = el("pre", attributes, ...longText(truncate(text), (part) => [paint(part)]));
+  return withDownload(text, copyable(box, "output", () => plainOutput(text)));
 }
 
 export function prose(text) {
@@ -91,12 +109,7 @@ export function aside(title, value) {
 /** A link to a web address; plain text for other addresses. */
 export function link(address, text = address) {
   if (!isWebUrl(address)) return el("span", { class: "dead-link" }, text);
-  return el("a", { href: address, rel: "noopener noreferrer nofollow", target: "_blank", dir: "auto" }, text);
-}
-
-/** True for http and https addresses. */
-export function isWebUrl(address) {
-  return URL.canParse(address) && ["http:", "https:"].includes(new URL(address).protocol);
+  return webLink(address, { dir: "auto" }, text);
 }
 
 /** A link that saves a data URL as a file. */

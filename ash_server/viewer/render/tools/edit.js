@@ -102,7 +102,7 @@ export function changeView(change) {
     words.length > 0 && filePath(path, ...words),
     hunks && hunkDiff(hunks, { path }),
     ...(patch === undefined ? [] : patchView(patch, path)),
-    before !== undefined && lineDiff(before, after, { path }),
+    before !== undefined && lineDiff(before, after, { path, language: languageIn(path) }),
     content !== undefined && !words.length && path && filePath(path),
     content !== undefined && code(content, languageIn(path)),
     isWithoutContent(change) && !words.length && filePath(path ?? "a file"),

@@ -3,15 +3,17 @@ import { blocks, valueView } from "../content-blocks.js";
 import { el } from "../../lib/dom.js";
 import { pluralize } from "../../lib/number-format.js";
 import { decodeJson } from "./call.js";
-import { isWebUrl, label, link, note, prose, settings } from "./body-parts.js";
+import { label, link, note, prose, settings } from "./body-parts.js";
 import { splitText, structuredOf } from "./call-result.js";
 import { fieldOf, isString, isStringOrStrings, joinedTextField, textField } from "../../lib/json-fields.js";
+import { isWebUrl } from "../../lib/web-links.js";
 
 const URL_KEYS = ["url", "uri", "link", "Url"];
 const QUERY = ["query", "search_query", "search_term", "q", "queries", "urls", "pattern"];
 const PROMPT = ["prompt", "objective", "instructions"];
 const MAX_DEPTH = 6;
 const MAX_HITS = 200;
+const LINKS = /^Links: (\[.*\])[ \t]*(?:\n\s*|$)/gm;
 
 /** @type {import("./registry.js").Tool} */
 export const web = {
@@ -41,10 +43,12 @@ export const web = {
   },
 
   result(result) {
-    const { text, others } = splitText(result.value) ?? {};
-    const isProse = text && isString(decodeJson(text));
-    const hits = hitsIn(result.structured);
-    const answer = isProse ? [prose(text), ...blocks(others)] : valueView(result.value);
+    const { text: whole, others } = splitText(result.value) ?? {};
+    const { links, text } = splitLinks(whole);
+    const isProse = text !== undefined && isString(decodeJson(whole));
+    const ofStructure = hitsIn(result.structured);
+    const hits = ofStructure.length ? ofStructure : links;
+    const answer = isProse ? [text.trim() !== "" && prose(text), ...blocks(others)] : valueView(result.value);
     if (!hits.length) return answer;
     return [el("ul", { class: "links" }, ...hits.map(hitView)), isProse && label("Answer"), ...answer];
   },
@@ -55,6 +59,22 @@ function hitsIn(value, depth = 0) {
   if (typeof value !== "object" || value === null || depth > MAX_DEPTH) return [];
   if (depth > 0 && textField(value, ...URL_KEYS) !== undefined) return [value];
   return Object.values(value).flatMap((each) => hitsIn(each, depth + 1)).slice(0, MAX_HITS);
+}
+
+/** Split the text of Claude Code's web search into the hits, which are lists in JSON, and the rest. */
+function splitLinks(text) {
+  const links = [];
+  const rest = text?.replaceAll(LINKS, (line, json) => {
+    const hits = decodeJson(json);
+    if (!Array.isArray(hits) || !hits.every(isHit)) return line;
+    links.push(...hits.slice(0, MAX_HITS));
+    return "";
+  });
+  return { links, text: rest };
+}
+
+function isHit(value) {
+  return textField(value, ...URL_KEYS) !== undefined && textField(value, "title") !== undefined;
 }
 
 function hitView(page) {

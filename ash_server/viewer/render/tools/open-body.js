@@ -25,6 +25,7 @@ const EXECUTORS = {
   server: "It ran on the server of the model.",
   mcp: "It ran in an MCP server.",
   agent: "Another agent ran it.",
+  user: "The user ran it.",
   host: "The program of the agent called it without the model.",
 };
 

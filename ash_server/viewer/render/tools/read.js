@@ -1,9 +1,10 @@
 /** Files and images that are read. */
 import { blocks, valueView } from "../content-blocks.js";
+import { copyable } from "../../lib/clipboard.js";
 import { button, el } from "../../lib/dom.js";
 import { languageOf } from "../../lib/highlight.js";
 import { pluralize } from "../../lib/number-format.js";
-import { code, filePath, note, output, settings } from "./body-parts.js";
+import { code, codeBox, filePath, note, output, settings } from "./body-parts.js";
 import { PATH_KEYS, pathTail } from "./file-paths.js";
 import { resultText, splitText, structuredOf } from "./call-result.js";
 import { fieldOf, isDisplayableList, isObject, isString, textField } from "../../lib/json-fields.js";
@@ -58,7 +59,7 @@ function fileView(text, language) {
   const { before, numbers, source, after } = splitLineNumbers(text);
   if (!numbers.length) return [code(source, language)];
   const view = el("div", { class: "file-view" }, ...numberedLines(numbers, source.split("\n"), language));
-  return [before && note(before), view, after && output(after)];
+  return [before && note(before), copyable(view, "code", () => source), after && output(after)];
 }
 
 /** Lines with their numbers; for a long file, the first lines and a button for the rest. */
@@ -77,7 +78,7 @@ function linesView({ numbers, lines }, language, name = "") {
   const gutter = el("pre", { class: name ? `gutter ${name}` : "gutter", "aria-hidden": "true" }, numbers.join("\n"));
   const isOneLine = lines.length === 1; // only a single line may be longer than a group
   const plain = isOneLine ? undefined : (text) => [text];
-  return [gutter, code(lines.join("\n"), language, name ? `source ${name}` : "source", plain)];
+  return [gutter, codeBox(lines.join("\n"), language, name ? `source ${name}` : "source", plain)];
 }
 
 function groupLines(numbers, lines) {

@@ -23,8 +23,8 @@ import { write } from "./write.js";
 /**
  * How a kind of tool is shown: `title`, `gist` and `outcome` in the summary line, `args` and `result` in the body.
  * `args` takes the fields that it shows from a FieldReader, and returns undefined for arguments that it does not
- * expect. `isMessage`: the arguments are for the reader, such as a question, so the call is initially open and does not
- * fold.
+ * expect. `text` returns the text for copying. `isMessage`: the arguments are for the reader, such as a question, so
+ * the call is initially open and does not fold.
  *
  * @typedef {import("./call.js").Call} Call
  * @typedef {{
@@ -34,6 +34,7 @@ import { write } from "./write.js";
  *   isMessage?: boolean,
  *   args?: (reader: import("../../lib/json-fields.js").FieldReader, call: Call) => any[] | undefined,
  *   result?: (result: import("./call.js").Result, call: Call) => any[],
+ *   text?: (call: Call) => string | undefined,
  * }} Tool
  */
 
@@ -124,6 +125,8 @@ const COMMANDS = {
 };
 const EDITORS = /^(?:str_?replace_?(?:based_?)?edit|text_?editor|memory$)/i;
 
+/** A command that a person ran with `!`. */
+const USER_SHELL = { tool: { ...bash, isMessage: true, title: () => "!" }, kind: "execute" };
 const PATCH = { tool: edit, kind: "edit" };
 const MCP = { tool: mcp, kind: "other" };
 const OTHER = { tool: generic, kind: "other" };
@@ -132,7 +135,7 @@ const OTHER = { tool: generic, kind: "other" };
 export function toolCall(item, { state, isOpen, ...context }) {
   const call = readCall(item, { state, ...context });
   const { tool, kind } = toolOf(call);
-  const exitCode = tool === bash && call.last ? exitCodeOf(call.last) : undefined;
+  const exitCode = tool.result === bash.result && call.last ? exitCodeOf(call.last) : undefined;
   return {
     name: "details",
     kind: "tool-call",
@@ -148,6 +151,12 @@ export function toolCall(item, { state, isOpen, ...context }) {
     },
     children: [summaryLine(call, tool), ...(isOpen ? openBody(call, { ...generic, ...tool }, kind) : closedBody(call))],
   };
+}
+
+/** The text of a call for copying, if its kind of tool has one. */
+export function callText(item) {
+  const call = readCall(item, { state: undefined });
+  return toolOf(call).tool.text?.(call);
 }
 
 /** True for a call that runs commands or code, which may call other tools. */
@@ -180,7 +189,8 @@ function toolOf({ name, args, executor }) {
   if (/^mcp__.+__/s.test(name) || executor === "mcp") return MCP;
   if (EDITORS.test(name)) return fieldOf(COMMANDS, [textField(args, "command") ?? ""]) ?? OTHER;
   if (fieldOf(args, ["command", "cmd"], isPatchCommand)) return PATCH;
-  return BY_NAME.get(normalizeName(name)) ?? OTHER;
+  const known = BY_NAME.get(normalizeName(name)) ?? OTHER;
+  return executor === "user" && known.tool === bash ? USER_SHELL : known;
 }
 
 function normalizeName(name) {

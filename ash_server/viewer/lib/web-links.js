@@ -1,0 +1,99 @@
+/** Web addresses in texts, and links to them. */
+import { el } from "./dom.js";
+
+const MAX_ADDRESS_LENGTH = 2_000;
+const MAX_COMPARED_LENGTH = 200; // of the text of a named link
+const MAX_SHOWN_LENGTH = 200;
+
+// Each character belongs to one match at most, so searching takes linear time.
+const ADDRESS = /\bhttps?:\/\/[^\s<>"'`|\\^{}\0-\x1f\x7f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]+/gi;
+const HOST_LIKE = /(?:[\p{L}\p{N}_-]+[.\u3002\uff0e\uff61])+[\p{L}\p{N}-]{2,}|(?<=https?:\/\/)[^\s/]+/giu;
+const MARKS_AFTER = new Set(".,;:!?*~…");
+const PAIRS = { ")": "(", "]": "[" };
+const DIRECTION_MARKS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/;
+
+/** The normal form of an http or https address; undefined for other addresses. */
+export function webAddress(address) {
+  if (!URL.canParse(address)) return undefined;
+  const url = new URL(address);
+  return ["http:", "https:"].includes(url.protocol) ? url.href : undefined;
+}
+
+/** True for http and https addresses. */
+export function isWebUrl(address) {
+  return webAddress(address) !== undefined;
+}
+
+/**
+ * A link to a web address.
+ *
+ * @param {string} href
+ * @param {Record<string, any>} attributes
+ * @param {...any} children
+ */
+export function webLink(href, attributes, ...children) {
+  return el("a", { href, rel: "noopener noreferrer nofollow", target: "_blank", ...attributes }, ...children);
+}
+
+/**
+ * A link with a name. Its target is its tooltip, and follows the name if that looks like another address.
+ *
+ * @param {string} href
+ * @param {...any} children
+ */
+export function namedLink(href, ...children) {
+  const link = webLink(href, { title: href }, ...children);
+  if (!isHonest(link.textContent, href)) link.dataset.target = shownTarget(href);
+  return link;
+}
+
+/**
+ * The web addresses in a text, without punctuation after them.
+ *
+ * @param {string} text
+ * @param {number} max
+ * @returns {{start: number, end: number, href: string}[]}
+ */
+export function findAddresses(text, max) {
+  const found = [];
+  for (const { 0: match, index } of text.matchAll(ADDRESS)) {
+    if (found.length >= max) break;
+    if (match.length > MAX_ADDRESS_LENGTH) continue;
+    const address = withoutMarks(match);
+    const href = webAddress(address);
+    if (href !== undefined) found.push({ start: index, end: index + address.length, href });
+  }
+  return found;
+}
+
+/** Remove punctuation at the end, and brackets that are not opened within the address. */
+function withoutMarks(address) {
+  const count = (mark) => address.split(mark).length - 1;
+  const surplus = Object.fromEntries(Object.entries(PAIRS).map(([end, start]) => [end, count(end) - count(start)]));
+  let end = address.length;
+  for (; end > 0; end--) {
+    const last = address[end - 1];
+    if (surplus[last] > 0) surplus[last] -= 1;
+    else if (!MARKS_AFTER.has(last)) break;
+  }
+  return address.slice(0, end);
+}
+
+/** False if the name of a link looks like an address other than its target. */
+function isHonest(name, href) {
+  const text = name.trim();
+  if (DIRECTION_MARKS.test(text)) return false;
+  if (/^https?:\/\//i.test(text)) return webAddress(text) === href;
+  const hosts = text.slice(0, MAX_COMPARED_LENGTH).match(HOST_LIKE) ?? [];
+  return hosts.every((host) => !URL.canParse(`http://${host}`) || hostOf(`http://${host}`) === hostOf(href));
+}
+
+function hostOf(address) {
+  return new URL(address).hostname.replace(/^www\./, "");
+}
+
+function shownTarget(href) {
+  const { origin, pathname, search } = new URL(href);
+  const target = `${origin}${pathname}${search}`;
+  return target.length > MAX_SHOWN_LENGTH ? `${target.slice(0, MAX_SHOWN_LENGTH)}…` : target;
+}
