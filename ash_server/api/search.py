@@ -90,14 +90,14 @@ class SearchController(Controller):
     ) -> SearchPage:
         """Search all sessions.
 
-        Each word of `q` matches words that start with it, ignoring case. Words joined without spaces, such as
-        a path, match consecutive words. `"these words"` matches an exact phrase, `-word` excludes a word, and
-        `or` separates alternatives. Other punctuation only separates words. All words must occur in the same
+        Each word of `q` matches words that start with it, ignoring case and accents. Words joined without spaces,
+        such as a path, match consecutive words. `"these words"` matches an exact phrase, `-word` excludes a word,
+        and `or` separates alternatives. Other punctuation only separates words. All words must occur in the same
         event, and in a long event within the same section of about 4,000 words.
 
         Results are sorted from newest to oldest. To get the next page, pass `nextAfter` as `after`; pages with
         large texts are shorter. New events are indexed first, for a limited time; `pending` is the number of
-        events that are still not indexed.
+        events that are still not indexed. If there are no results, `suggestions` has queries with similar words.
         """
         return await reader(
             lambda store: store.search.search(

@@ -1,7 +1,7 @@
 """`ash search`: search all sessions."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple, Unpack, get_args
@@ -145,9 +145,15 @@ def _show_view(matches: _Matches) -> None:
             console.print(_format_result(result), soft_wrap=True)
     if not (page.results or matches.named):
         warn("no results")
+        _show_suggestions(page.suggestions or ())
     print_next_page(page.next_after)
     if page.pending is not None:
         warn(f"{counted(page.pending, 'event')} not indexed yet")
+
+
+def _show_suggestions(queries: Sequence[str]) -> None:
+    if queries:
+        warn(f"did you mean: {', '.join(map(visible, queries))}?")
 
 
 def _format_heading(result: SearchResult, names: Mapping[UUID, str]) -> Text:

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from ash_server.redaction import redact, redact_name
 from ash_shared.model.session import Session
+from ash_shared.parsing.accents import without_accents
 
 Match: TypeAlias = Callable[[Session], bool]
 
@@ -24,7 +25,7 @@ def select_matching(sessions: Iterable[Session], matches: Match) -> list[Session
 
 
 def _match_text(q: str) -> Match:
-    part = q.lower()
+    part = without_accents(q).lower()
 
     def match(session: Session) -> bool:
         labels = session.labels
@@ -33,7 +34,9 @@ def _match_text(q: str) -> Match:
             redact(session.external_id or ""),
             *(map(redact, (*labels.tags, labels.note)) if labels else ()),
         )
-        return part in "\n".join(filter(None, texts)).lower() or str(session.id).startswith(part)
+        return part in without_accents("\n".join(filter(None, texts))).lower() or str(session.id).startswith(
+            part
+        )
 
     return match
 

@@ -34,6 +34,7 @@ class SessionsPage {
       sources: (sources) => this.form.addSources(sources),
       clear: () => this.go(withoutFilters(this.filters)),
       everywhere: () => this.go({ ...this.filters, tools: "true" }),
+      search: (q) => this.go({ ...this.filters, q }),
     };
     this.list = new ListView(on);
     this.search = new SearchView(on);

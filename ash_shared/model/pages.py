@@ -129,3 +129,5 @@ class SearchPage(AshModel):
     """Opaque cursor; absent on the last page."""
     pending: Omittable[int] = ABSENT
     """Number of stored events that are not indexed yet; absent if there are none."""
+    suggestions: Omittable[list[str]] = ABSENT
+    """If there are no results: queries with similar words that events have."""

@@ -10,7 +10,7 @@ from ash_shared.model.message import Role
 from ash_shared.records.json_fields import is_number
 from ash_shared.records.system_text import is_system_message, visible_text, wrapped_text
 
-PASSAGES_VERSION = 4
+PASSAGES_VERSION = 5
 """Raised whenever an event has other passages, or a passage other tokens, than before."""
 
 

@@ -202,7 +202,7 @@ async def test_searches_again_while_events_are_pending(page: Page, session: Sess
 
 
 async def test_marks_stay_when_the_page_changes(page: Page, session: Session) -> None:
-    await session.add_events(event("user_message", 1, text="A heron, another heron"))
+    await session.add_events(event("user_message", 1, text="A héron, another hero\u0301n"))
     await search(page, session, "heron")
     await page.keyboard.press("Enter")
     await shown(page, "1 of 1")
@@ -210,7 +210,7 @@ async def test_marks_stay_when_the_page_changes(page: Page, session: Session) ->
     await session.add_events(event("assistant_done", 1, text="No heron here."))
     await page.locator(".assistant-text").wait_for()
 
-    assert await page.evaluate("[...CSS.highlights.get('hit')].map(String)") == ["heron", "heron"]
+    assert await page.evaluate("[...CSS.highlights.get('hit')].map(String)") == ["héron", "hero\u0301n"]
 
 
 async def test_a_new_query_and_no_hits(page: Page, session: Session) -> None:
@@ -228,6 +228,20 @@ async def test_a_new_query_and_no_hits(page: Page, session: Session) -> None:
     assert await page.evaluate(CURRENT) is None
 
 
+async def test_near_words_are_suggested(page: Page, session: Session) -> None:
+    """Within a session, and for all sessions."""
+    await session.add_events(event("user_message", 1, text="A grey merganser"))
+    await search(page, session, "grey mergansr")
+    await page.get_by_role("button", name="grey merganser").click()
+    await expect(page.locator(".find-sum")).to_have_text("1 hit")
+    await expect(page.locator(".find-input")).to_be_focused()
+
+    await page.goto(session.address.replace(f"sessions/{session.id}", "?q=mergansr"))
+    await page.get_by_role("button", name="merganser").click()
+    await expect(page.locator(".hit mark")).to_have_text("merganser")
+    assert page.url.endswith("/?q=merganser")
+
+
 MATCHES = {
     "heron": ["Heron", "heron"],
     '"heron"': ["Heron"],
@@ -241,16 +255,24 @@ MATCHES = {
     "京": ["京"],
     "...": None,
     "a[(": ["a", "a"],
+    "resume": ["Résumé", "re\u0301sume\u0301"],
+    "RÉSUMÉ": ["Résumé", "re\u0301sume\u0301"],
+    '"lodz"': ["Łódź"],
+    "가": None,
+    "か": ["か"],
 }
 
 
 async def test_patterns_of_queries(blank: Page) -> None:
-    text = "A Heron or grey herons: src/table.py, my_table 東京 wing"
+    text = "A Heron or grey herons: src/table.py, my_table 東京 wing, Résumé re\u0301sume\u0301 Łódź 각 か が"
 
     found = await blank.evaluate(
         """async ([queries, text]) => {
           const { hitPattern } = await import("/viewer/session/hit-marks.js");
-          return queries.map((q) => (hitPattern(q) ? text.match(hitPattern(q)) : null));
+          const { replaceAccented } = await import("/viewer/lib/accents.js");
+          const hits = (pattern) =>
+            [...replaceAccented(text).matchAll(pattern)].map(({ 0: { length }, index }) => text.substr(index, length));
+          return queries.map((q) => (hitPattern(q) && hits(hitPattern(q)).length ? hits(hitPattern(q)) : null));
         }""",
         [list(MATCHES), text.replace("A ", "a an ")],
     )

@@ -51,7 +51,8 @@ class SessionSearchController(Controller):
         Returns the matching events, numbered in the order of the log, and their total. `q` has the same
         syntax as in the search over all sessions. To page, pass `nextAfter` as `after`; pages with large texts
         are shorter. To jump to a position, use `at`. New events are indexed first, for a limited time;
-        `pending` is the number of events that are still not indexed.
+        `pending` is the number of events that are still not indexed. If there are no hits, `suggestions` has queries
+        with similar words.
         """
         return await reader(
             lambda store: store.search.find_in_session(

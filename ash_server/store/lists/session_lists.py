@@ -32,6 +32,7 @@ from ash_server.store.usage.reports import default_prices
 from ash_shared.model.keywords import check_keywords
 from ash_shared.model.session import Session, SessionPage
 from ash_shared.model.usage.answers import Cause
+from ash_shared.parsing.accents import without_accents
 from ash_shared.projections.usage_report import auto_cost
 
 T = TypeVar("T")
@@ -242,6 +243,7 @@ async def find_conditions(
         "tools": values["tool"],
         "tags": values["tag"],
         "id_prefix": _id_prefix(texts["q"]),
+        "plain": without_accents(texts["q"] or ""),
     }
     names = {condition for condition, name in _BY_PARAMETER.items() if params[name] is not None}
     names |= _label_conditions(filters) | _error_conditions(filters)

@@ -30,6 +30,7 @@ from ash_server.store.search.index import (
     passages_of,
     redacted_event,
 )
+from ash_server.store.search.nearest import suggest_queries
 from ash_server.store.search.snippets import Snippet, snippet
 from ash_server.store.search.tokens import Hits, ParsedQuery, read_query
 from ash_server.store.session_rows import get_session
@@ -52,15 +53,17 @@ _MAX_SNIPPET_BYTES = 4 * 1024 * 1024
 SQL = statements(__file__)
 
 
+CONDITIONS: Mapping[SearchScope, Sql] = {
+    "said": SQL.is_said,
+    "conversation": SQL.is_conversation,
+    "results": SQL.is_result,
+    "everything": SQL.is_anything,
+}
+
+
 def for_each_scope(statement: Sql, **parts: Sql) -> dict[SearchScope, Sql]:
     """Return a statement with the condition of each scope, and with other parts."""
-    conditions: Mapping[SearchScope, Sql] = {
-        "said": SQL.is_said,
-        "conversation": SQL.is_conversation,
-        "results": SQL.is_result,
-        "everything": SQL.is_anything,
-    }
-    return {scope: statement.fill(condition=condition, **parts) for scope, condition in conditions.items()}
+    return {scope: statement.fill(condition=condition, **parts) for scope, condition in CONDITIONS.items()}
 
 
 _FIND = for_each_scope(SQL.find, in_sessions=Sql("{in_sessions}"))
@@ -122,12 +125,16 @@ async def find(conn: AsyncConnection, q: str, **filters: Unpack[SearchFilter]) -
         "limit": limit + 1,
         **(_read_cursor(after) if after else _NEWEST),
     }
+    place = filters.get("place", "conversation")
     async with conn.cursor(binary=True, row_factory=args_row(_Match)) as cursor:
-        statement = _FIND[filters.get("place", "conversation")].fill(in_sessions=_in_sessions(sessions))
+        statement = _FIND[place].fill(in_sessions=_in_sessions(sessions))
         await cursor.execute(statement, params, prepare=False)
         rows = await cursor.fetchall()
     if not rows and params["session_id"]:
         await get_session(conn, params["session_id"])
+    if not rows and not after:
+        suggestions = await suggest_queries(conn, q, CONDITIONS[place], params)
+        return SearchPage(results=[], suggestions=suggestions or None)
     return await _to_page(conn, rows, limit, parsed, redacted=filters.get("redact", False))
 
 

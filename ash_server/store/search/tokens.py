@@ -12,6 +12,7 @@ from typing import NamedTuple
 from unicodedata import category, normalize
 
 from ash_server.errors import InvalidParameter
+from ash_shared.parsing.accents import replace_accented, without_accents
 
 _UNSPACED_SCRIPTS = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -65,7 +66,7 @@ _TERM = re.compile(r'-?"[^"]*"?|\S+')
 
 
 def words(text: str) -> list[str]:
-    """Return the words in order, case-folded and in Unicode normal form C."""
+    """Return the words in order, case-folded, without accents and in Unicode normal form C."""
     result: list[str] = []
     for piece in _split_chunks(text[:_MAX_TEXT_CHARACTERS]):
         result += _split_words(_BASE64.sub(" ", piece))
@@ -87,7 +88,7 @@ def _split_chunks(text: str) -> Iterator[str]:
 def _split_words(text: str) -> list[str]:
     if text.isascii():
         return _ASCII_WORD.findall(text.lower())
-    return _WORD.findall(_VOWEL_MARK_RUN.sub("", normalize("NFC", text)).casefold())
+    return _WORD.findall(_VOWEL_MARK_RUN.sub("", without_accents(text)).casefold())
 
 
 def vectors(texts: Iterable[str]) -> Iterator[str]:
@@ -183,9 +184,27 @@ def read_query(text: str) -> ParsedQuery:
     return ParsedQuery(query, Hits(terms))
 
 
+class QueryWord(NamedTuple):
+    """A word of a query, and where the query has it."""
+
+    start: int
+    end: int
+    word: str
+
+
+def single_words(text: str) -> list[QueryWord]:
+    """Return the words of a query that stand alone and are not excluded."""
+    terms = [(match, _parse_term(match[0])) for match in _TERM.finditer(text.translate(_QUOTES))]
+    return [
+        QueryWord(*match.span(), term.words[0])
+        for match, term in terms
+        if len(term.words) == 1 and term.is_prefix
+    ]
+
+
 def lowered(text: str) -> str:
-    """Return the text in lower case without changing any character's position."""
-    return text.replace("\u0130", "I").lower()
+    """Return a text in normal form C in lower case and without accents, each character at its position."""
+    return replace_accented(text).lower()
 
 
 def _split_alternatives(text: str) -> Iterator[list[str]]:

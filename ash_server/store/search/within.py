@@ -12,7 +12,9 @@ from psycopg import AsyncConnection
 from psycopg.rows import args_row
 from pydantic import Field
 
+from ash_server.store.search.nearest import suggest_queries
 from ash_server.store.search.query import (
+    CONDITIONS,
     FoundEvent,
     IndexedMatch,
     SearchScope,
@@ -53,6 +55,8 @@ class SessionHitPage(AshModel):
     """The `after` of the next page; absent on the last page."""
     pending: Omittable[int] = ABSENT
     """Number of stored events that are not indexed yet; absent if there are none."""
+    suggestions: Omittable[list[str]] = ABSENT
+    """If there are no hits: queries with similar words that the session has."""
 
 
 class HitFilter(TypedDict, total=False):
@@ -96,7 +100,9 @@ async def find_in_session(
         return _to_page(rows, await describe(conn, rows, parsed, redacted=filters.get("redact", False)))
     await get_session(conn, session_id)
     counted = await conn.execute(_COUNT_HITS[place], params, prepare=False)
-    return SessionHitPage(hits=[], total=(await counted.fetchone() or [0])[0])
+    total = (await counted.fetchone() or [0])[0]
+    suggestions = [] if total else await suggest_queries(conn, q, CONDITIONS[place], params)
+    return SessionHitPage(hits=[], total=total, suggestions=suggestions or None)
 
 
 def _to_page(rows: Sequence[_Hit], events: Sequence[FoundEvent]) -> SessionHitPage:

@@ -1,5 +1,5 @@
 /** Search queries and results of the search API. */
-import { el } from "./dom.js";
+import { button, el } from "./dom.js";
 
 /** Time after which a search is repeated while there are events that cannot be searched yet. */
 export const PENDING_MS = 1000;
@@ -23,4 +23,16 @@ export function markedSnippet({ snippet, marks }) {
     offset = end;
   }
   return [...parts, snippet.slice(offset)];
+}
+
+/**
+ * The queries that the server suggests for one without hits; undefined if there are none.
+ *
+ * @param {string[] | undefined} queries
+ * @param {(query: string) => any} search
+ */
+export function suggestedQueries(queries, search) {
+  if (!queries?.length) return undefined;
+  const buttons = queries.flatMap((query) => [" ", button({ class: "action" }, query, () => search(query))]);
+  return el("p", { class: "suggestions", dir: "auto" }, "Did you mean", ...buttons);
 }

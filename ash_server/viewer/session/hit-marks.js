@@ -1,4 +1,5 @@
 /** Mark the words of a search in an item, without changing its elements. */
+import { ACCENTS, replaceAccented, withoutAccents } from "../lib/accents.js";
 import { showLongTexts } from "../lib/long-text.js";
 import { ITEM } from "./scroll-anchor.js";
 
@@ -56,13 +57,13 @@ export class HitMarks {
 }
 
 /**
- * The pattern of a query's words; undefined if it has none. As on the server, words match by their beginning, and a
- * phrase and words typed without blanks match in a row.
+ * The pattern of a query's words in texts of `replaceAccented`; undefined if it has none. As on the server, words match
+ * by their beginning, and a phrase and words typed without blanks match in a row.
  *
  * @param {string} q
  */
 export function hitPattern(q) {
-  const terms = q.match(/-?"[^"]*"?|\S+/g) ?? [];
+  const terms = withoutAccents(q).match(/-?"[^"]*"?|\S+/g) ?? [];
   const patterns = terms.filter((term, index) => !isOperator(term, index, terms.length)).map(termPattern);
   const all = patterns.filter(Boolean).sort((one, other) => other.length - one.length);
   return all.length ? new RegExp(all.join("|"), "giu") : undefined;
@@ -80,8 +81,15 @@ function termPattern(term) {
   if (!words.length) return "";
   const begin = UNSPACED.test(words[0]) ? "" : String.raw`(?<![\p{L}\p{N}])`;
   const end = term.startsWith('"') && !UNSPACED.test(words[words.length - 1]) ? String.raw`(?![\p{L}\p{N}])` : "";
-  return begin + words.join(String.raw`[^\p{L}\p{N}]+`) + end;
+  return begin + words.map(withOptionalAccents).join(String.raw`[^\p{L}\p{N}]+`) + end;
 }
+
+/** Texts may have accents as characters of their own, after the letters. */
+function withOptionalAccents(word) {
+  return /^[\p{sc=Latin}\p{sc=Greek}\p{sc=Cyrillic}\p{N}]+$/u.test(word) ? `${[...word].join(OPTIONAL)}${OPTIONAL}` : word;
+}
+
+const OPTIONAL = `[${ACCENTS}]*`;
 
 /** The ranges in a part of an item. If there are none, open closed details in it, step by step. */
 async function revealed(item, part, pattern) {
@@ -128,7 +136,7 @@ function findRanges(item, part, pattern) {
   const { text, pieces } = joinTexts(item, part);
   const ranges = [];
   let index = 0;
-  for (const { 0: hit, index: start } of text.matchAll(pattern)) {
+  for (const { 0: hit, index: start } of replaceAccented(text).matchAll(pattern)) {
     while (index + 1 < pieces.length && pieces[index + 1].start <= start) index += 1;
     const range = document.createRange();
     range.setStart(pieces[index].node, start - pieces[index].start);

@@ -1,6 +1,6 @@
 import { getJson, isAborted, messageOf, withQuery } from "../lib/api.js";
 import { blurActiveElement, el, iconButton } from "../lib/dom.js";
-import { PENDING_MS, hasSearchWord, hitPlace, markedSnippet } from "../lib/search-result.js";
+import { PENDING_MS, hasSearchWord, hitPlace, markedSnippet, suggestedQueries } from "../lib/search-result.js";
 import { formatNumber, pluralize } from "../lib/number-format.js";
 import { clockTime } from "../lib/time-format.js";
 import { placeUrl } from "./permalinks.js";
@@ -27,6 +27,8 @@ export class SessionSearch {
   /** The query of the hits. */
   q = "";
   total = 0;
+  /** Queries to try instead of one without hits. @type {string[] | undefined} */
+  suggestions;
   /** The number of events that cannot be searched yet. @type {number | undefined} */
   pending;
   /** The number of the hit that is shown. @type {number | undefined} */
@@ -97,6 +99,13 @@ export class SessionSearch {
     this.timer = setTimeout(() => this.search(), DELAY_MS);
   }
 
+  searchFor(q) {
+    this.input.value = q;
+    this.input.focus();
+    this.cancel();
+    this.search();
+  }
+
   /** Search for the typed text, unless that was done. */
   search() {
     clearTimeout(this.timer);
@@ -112,6 +121,7 @@ export class SessionSearch {
 
   clear() {
     this.hits = [];
+    this.suggestions = undefined;
     this.total = 0;
     this.current = undefined;
     this.onClear();
@@ -136,6 +146,7 @@ export class SessionSearch {
       this.hits = page.hits;
       this.total = page.total;
       this.pending = page.pending;
+      this.suggestions = page.suggestions;
       if (page.pending) this.timer = setTimeout(() => this.load(query), PENDING_MS);
       this.show();
       return true;
@@ -148,7 +159,9 @@ export class SessionSearch {
   show(summary = this.summaryText()) {
     this.summary.textContent = summary;
     this.buttons.slice(0, 2).forEach((button) => (button.disabled = this.total === 0));
-    this.list.replaceChildren(...this.hits.map((hit) => el("li", {}, this.hitLink(hit))));
+    const suggested = suggestedQueries(this.suggestions, (q) => this.searchFor(q));
+    const items = suggested ? [suggested] : this.hits.map((hit) => this.hitLink(hit));
+    this.list.replaceChildren(...items.map((item) => el("li", {}, item)));
     this.list.scrollTop = 0;
     this.markCurrent();
   }

@@ -17,7 +17,7 @@ const MAX_PAGE = 1000;
  * Callbacks of both views: `status` shows a text about the list, `sources` adds source filters, `clear` removes the
  * filters, `everywhere` searches tool results too.
  * @typedef {{status: (text: string) => void, sources: (sources: string[]) => void, clear: () => void,
- *   everywhere: () => void}} ViewCallbacks
+ *   everywhere: () => void, search: (q: string) => void}} ViewCallbacks
  */
 
 /** The list of sessions that match the filters. */

@@ -1,6 +1,6 @@
 import { isAborted } from "../lib/api.js";
 import { el } from "../lib/dom.js";
-import { PENDING_MS, hasSearchWord } from "../lib/search-result.js";
+import { PENDING_MS, hasSearchWord, suggestedQueries } from "../lib/search-result.js";
 import { pluralize } from "../lib/number-format.js";
 import { errorPlaceholder, placeholder, skeleton } from "../lib/placeholders.js";
 import { agentOf } from "../lib/source-names.js";
@@ -132,13 +132,13 @@ export class SearchView {
     this.moreTitles.show(this.titlePages.after !== undefined);
   }
 
-  showHits({ results, pending }) {
+  showHits({ results, pending, suggestions }) {
     this.hits.add(results);
     this.on.sources(results.map(agentOf));
     this.moreHits.show(this.hitPages.after !== undefined);
     this.pending.hidden = !pending;
     this.pending.textContent = pending ? `${pluralize(pending, "event")} not indexed yet.` : "";
-    this.rest.replaceChildren(...(this.hits.count ? [] : [this.noResults()]));
+    this.rest.replaceChildren(...(this.hits.count ? [] : [this.noResults(suggestions)]));
     this.hitHeading.hidden = !this.hits.count && !this.titles.size;
     this.on.status(this.statusText());
   }
@@ -151,7 +151,7 @@ export class SearchView {
     return `${titles} · ${hits}`;
   }
 
-  noResults() {
+  noResults(suggestions) {
     const { q, tools } = this.filters;
     const isAll = this.titles.size === 0;
     const action = isNarrowed(this.filters)
@@ -159,6 +159,7 @@ export class SearchView {
       : !tools && { label: "Search results of tools too", run: this.on.everywhere };
     return placeholder("none", isAll ? `Nothing found for “${q}”` : "Nothing in messages", {
       detail: "All words must be in one message. Fewer words, or “or” between them, find more.",
+      children: [suggestedQueries(suggestions, this.on.search)],
       action,
     });
   }

@@ -76,6 +76,22 @@ async def test_finds_messages_just_stored(own_client: AsyncClient) -> None:
     )
 
 
+@pytest.mark.parametrize("redact", ["false", "true"])
+async def test_search_ignores_accents(own_client: AsyncClient, redact: str) -> None:
+    """Of titles, of all sessions and of one, whichever of query and text has them."""
+    line = {"type": "user", "message": {"role": "user", "content": "My re\u0301sumé lies at LODZ."}}
+    session = await store(own_client, json.dumps(line), title="Résumé for Lodz")
+    paths = {"/api/sessions": "sessions", "/api/search": "results", f"/api/sessions/{session}/search": "hits"}
+    missed = [
+        (path, q)
+        for path, name in paths.items()
+        for q in ("resume", "RÉSUMÉ", "re\u0301su", "Łódź")
+        if not (await own_client.get(path, params={"q": q, "redact": redact})).json()[name]
+    ]
+
+    assert missed == []
+
+
 async def test_result_without_a_title_has_the_external_id(own_client: AsyncClient) -> None:
     token = "ghp_" + "a1B2" * 9
     fields = {"source": "claude", "externalId": f"kites/{token}.jsonl"}

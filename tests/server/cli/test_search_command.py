@@ -123,6 +123,7 @@ def test_pages(ash: Ash, birds: Path) -> None:
     ("args", "code", "err"),
     [
         (["egret"], 0, "ash: no results"),
+        (["hernon", "where"], 0, "ash: no results\nash: did you mean: heron where?"),
         (["-", "…"], 1, "ash: q needs a word that is not excluded, also on each side of an `or`."),
         (
             ["heron", "--session", "egret"],

@@ -1,0 +1,115 @@
+"""The nearest stored words to a word that nothing contains.
+
+The index lists no words, but answers at once which of some words it has. So all words at one edit are looked up, and
+then the words with the same beginning in some events, at two edits. Functions take a connection in autocommit mode
+(`connections.pool.open_pool`).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from psycopg import AsyncConnection, errors
+
+from ash_server.store.search.tokens import QueryWord, single_words
+from ash_server.store.statements import Sql, statements
+
+MAX_SUGGESTIONS = 3
+_MIN_CHARACTERS, _MAX_CHARACTERS = 4, 24
+_MIN_CHARACTERS_FOR_TWO_EDITS, _BEGINNING = 6, 4
+_MAX_WORDS = 4
+_MAX_ROWS, _MAX_READ = 200, 1000
+"""Rows of the index that are read, and their words."""
+_TIMEOUT_MS = 300
+
+_ALPHABETS = ("abcdefghijklmnopqrstuvwxyz", "αβγδεζηθικλμνξοπρστυφχψω", "абвгдежзиклмнопрстуфхцчшщъыьэюяіє")
+_DIGITS = frozenset("0123456789")
+
+SQL = statements(__file__)
+
+
+async def suggest_queries(
+    conn: AsyncConnection, q: str, condition: Sql, params: Mapping[str, Any]
+) -> list[str]:
+    """Return the query with the nearest stored words in place of its words that no event contains, the best first.
+
+    `condition` and `params` select the rows to look at. Return nothing if that takes too long.
+    """
+    try:
+        async with conn.transaction():
+            await conn.execute(SQL.set_timeout, [f"{_TIMEOUT_MS}ms"])
+            return await _suggest(conn, q, condition, params)
+    except errors.QueryCanceled:
+        return []
+
+
+async def _suggest(conn: AsyncConnection, q: str, condition: Sql, params: Mapping[str, Any]) -> list[str]:
+    words = single_words(q)[:_MAX_WORDS]
+    missing = [each for each in words if not await _is_stored(conn, each.word, condition, params)]
+    nearest = [(each, await _nearest_words(conn, each.word, condition, params)) for each in missing]
+    if not nearest or not all(near for _, near in nearest):
+        return []
+    (first, choices), *others = nearest
+    best = [(each, near[0]) for each, near in others]
+    return [_replace(q, [(first, choice), *best]) for choice in choices]
+
+
+async def _is_stored(conn: AsyncConnection, word: str, condition: Sql, params: Mapping[str, Any]) -> bool:
+    query = {**params, "query": f"'{word}':*"}
+    rows = await conn.execute(SQL.has_words.fill(condition=condition), query, prepare=False)
+    return await rows.fetchone() is not None
+
+
+async def _nearest_words(
+    conn: AsyncConnection, word: str, condition: Sql, params: Mapping[str, Any]
+) -> list[str]:
+    """Return stored words near to one, the most frequent first."""
+    if not _MIN_CHARACTERS <= len(word) <= _MAX_CHARACTERS or _DIGITS.issuperset(word):
+        return []
+
+    async def read(query: str, **selected: Any) -> list[str]:
+        values = {**params, "query": query, "rows": _MAX_ROWS, "most": _MAX_READ, **selected}
+        rows = await conn.execute(SQL.read_words.fill(condition=condition), values, prepare=False)
+        return [each for each, _ in await rows.fetchall()]
+
+    candidates = sorted(set(_one_edit(word)) - {word})
+    near = await read("|".join(f"'{each}'" for each in candidates), candidates=candidates, beginning=None)
+    if not near and len(word) >= _MIN_CHARACTERS_FOR_TWO_EDITS:
+        beginning = word[:_BEGINNING]
+        words = await read(f"'{beginning}':*", candidates=None, beginning=beginning)
+        near = [each for each in words if is_within_two_edits(word, each)]
+    return near[:MAX_SUGGESTIONS]
+
+
+def _one_edit(word: str) -> Iterator[str]:
+    """Yield the words with one letter removed, inserted or replaced, or two adjacent ones swapped."""
+    alphabet = next((letters for letters in _ALPHABETS if _DIGITS.union(letters).issuperset(word)), "")
+    for index in range(len(word)):
+        before, after = word[:index], word[index + 1 :]
+        yield before + after
+        yield before + after[:1] + word[index] + after[1:]
+        yield from (before + letter + after for letter in alphabet)
+    for index in range(len(word) + 1):
+        yield from (word[:index] + letter + word[index:] for letter in alphabet)
+
+
+def is_within_two_edits(one: str, other: str) -> bool:
+    """True if at most two letters are removed, inserted or replaced, or adjacent ones swapped."""
+    if abs(len(one) - len(other)) > 2:
+        return False
+    before: Sequence[int] = ()
+    row: Sequence[int] = range(len(other) + 1)
+    for index, letter in enumerate(one):
+        current = [index + 1]
+        for place, (above, left_above) in enumerate(zip(row[1:], row, strict=False)):
+            cost = min(current[-1] + 1, above + 1, left_above + (letter != other[place]))
+            if place and index and letter == other[place - 1] and one[index - 1] == other[place]:
+                cost = min(cost, before[place - 1] + 1)
+            current.append(cost)
+        before, row = row, current
+    return row[-1] <= 2
+
+
+def _replace(q: str, words: Iterable[tuple[QueryWord, str]]) -> str:
+    for word, new in sorted(words, reverse=True):
+        q = q[: word.start] + new + q[word.end :]
+    return q
