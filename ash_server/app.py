@@ -8,6 +8,7 @@ from functools import partial
 from litestar import Litestar
 from litestar.datastructures import State
 from litestar.di import Provide
+from litestar.exceptions import NotFoundException
 from litestar.plugins.pydantic import PydanticPlugin
 
 from ash_server.api.audit import AuditController
@@ -33,7 +34,7 @@ from ash_server.api.own_key import OwnKeyController
 from ash_server.api.pages.docs_pages import DocsController
 from ash_server.api.pages.login import LoginController
 from ash_server.api.pages.shared_pages import SHARE_RATE, SharedPageController
-from ash_server.api.pages.viewer_pages import AssetController, PageController
+from ash_server.api.pages.viewer_pages import AssetController, PageController, handle_unknown_path
 from ash_server.api.parse import ParseController
 from ash_server.api.projects import ProjectController
 from ash_server.api.search import SearchController
@@ -133,7 +134,7 @@ def create_app(
             "store": Provide(provide_store, sync_to_thread=False),
             "reader": Provide(provide_reader, sync_to_thread=False),
         },
-        exception_handlers=HANDLERS,
+        exception_handlers={**HANDLERS, NotFoundException: handle_unknown_path},
         before_send=[add_default_headers],
         lifespan=[
             lambda app: _open_store(app, settings, database_url),

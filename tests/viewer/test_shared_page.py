@@ -19,6 +19,9 @@ from tests.server.api.conftest import served
 SETTINGS = Settings(secret="a secret of the tests")
 
 
+ENDED = "It has ended or is not complete: ask for a new one."
+
+
 class Link(NamedTuple):
     address: str
     id: UUID
@@ -67,9 +70,10 @@ async def test_link_is_exchanged_for_a_cookie_of_its_path(page: Page, link: Link
 async def test_invalid_links_say_so(page: Page, link: Link, fragment: str, complaints: list[str]) -> None:
     address = link.address.partition("#")[0]
     await page.goto(f"{address}{fragment}")
-    await expect(page.get_by_role("status")).to_have_text("This link is not valid, or no longer.")
+    await expect(page.get_by_role("heading")).to_have_text("This link does not work")
+    await expect(page.get_by_role("status")).to_have_text(ENDED)
     complaints[:] = [each for each in complaints if "404" not in each]
 
     await page.goto(f"{address.rpartition('/')[0]}/{uuid4()}#{'x' * 43}")
-    await expect(page.get_by_role("status")).to_have_text("This link is not valid, or no longer.")
+    await expect(page.get_by_role("status")).to_have_text(ENDED)
     complaints[:] = [each for each in complaints if "404" not in each]

@@ -74,7 +74,12 @@ async def test_signs_in_and_out(page: Page, keyed: Keyed) -> None:
 
     await page.get_by_label("Key").fill("ash_wrong")
     await page.get_by_role("button", name="Sign in").click()
-    await expect(page.get_by_role("alert")).to_have_text("This key is not valid.")
+    problem = page.get_by_role("alert")
+    await expect(problem).to_have_text("This key is not valid.")
+    await expect(page).to_have_title("Error: Sign in · Ash")
+    await expect(page.get_by_label("Key")).to_have_accessible_description("This key is not valid.")
+    await expect(page.get_by_label("Key")).to_have_attribute("aria-invalid", "true")
+    assert await problem.evaluate("(each) => getComputedStyle(each).color") == "rgb(179, 38, 30)"
 
     await sign_in(page, keyed)
     await expect(page.get_by_text("Red session")).to_be_visible()

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from string import Template
 
 from litestar import Controller, Response, get
 from litestar.params import FromPath
@@ -10,9 +11,11 @@ from ash_server.api.http.compression import static_file
 from ash_server.api.http.guards.access import PUBLIC
 from ash_server.api.http.problems import AnyRequest
 from ash_server.errors import NotFound
+from ash_server.viewer import viewer
 
 _FOLDER = Path(__file__).parent / "swagger"
 _MEDIA_TYPES: Mapping[str, str] = {
+    "docs.css": "text/css",
     "start.js": "text/javascript",
     "swagger-ui-bundle.js": "text/javascript",
     "swagger-ui.css": "text/css",
@@ -29,8 +32,10 @@ class DocsController(Controller):
 
     @get("/docs", sync_to_thread=True)
     def page(self) -> Response[bytes]:
-        page = (_FOLDER / "index.html").read_bytes()
-        return Response(page, media_type="text/html", headers={"Content-Security-Policy": _PAGE_POLICY})
+        page = Template((_FOLDER / "index.html").read_text()).substitute(viewer=viewer().root)
+        return Response(
+            page.encode(), media_type="text/html", headers={"Content-Security-Policy": _PAGE_POLICY}
+        )
 
     @get("/docs/{name:str}", sync_to_thread=True)
     def asset(self, request: AnyRequest, name: FromPath[str]) -> Response[bytes]:

@@ -15,6 +15,7 @@ from uuid import UUID
 
 import msgspec
 from litestar import Controller, HttpMethod, Response, route
+from litestar.exceptions import NotFoundException
 from litestar.params import FromPath
 from litestar.response import Stream
 from litestar.types import ExceptionHandlersMap
@@ -26,7 +27,7 @@ from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.guards.access import PUBLIC, client_of, record
 from ash_server.api.http.guards.query_guard import ANY_QUERY
 from ash_server.api.http.headers import get_header
-from ash_server.api.http.problems import HANDLERS, AnyRequest
+from ash_server.api.http.problems import HANDLERS, AnyRequest, handle_http_exception
 from ash_server.api.http.redaction import PARAMETER, compared, is_redacted, mark_as_redacted
 from ash_server.api.http.streaming import buffered, start_stream
 from ash_server.errors import NotFound, SessionNotFound
@@ -105,8 +106,33 @@ def _problem_page(
             return response
         return _redirect_to(f"/login?next={quote(_address_to_return_to(request), safe='/')}", 303)
     problem = msgspec.json.decode(response.content)
-    texts = {"title": problem["title"], "detail": problem.get("detail", ""), "status": str(problem["status"])}
-    return render_shell("refusal", texts, response.headers, problem["status"])
+    return render_shell("refusal", _refusal_texts(**problem), response.headers, problem["status"])
+
+
+def _refusal_texts(*, title: str, status: int, code: str, detail: str = "", **_: Any) -> dict[str, str]:
+    title, detail = _MISSING.get(code, (title, detail))
+    action, href = _ACTIONS.get(status, _TRY_AGAIN if status >= 500 else _ALL_SESSIONS)
+    return {"title": title, "detail": detail, "status": str(status), "action": action, "href": href}
+
+
+def handle_unknown_path(request: AnyRequest, error: NotFoundException) -> Response[bytes]:
+    """Render the response to a browser as a page, except for paths of the API."""
+    is_of_api = request.scope["path"].startswith("/api/")
+    return (
+        handle_http_exception(request, error)
+        if is_of_api
+        else _problem_page(handle_http_exception, request, error)
+    )
+
+
+_MISSING: Mapping[str, tuple[str, str]] = {
+    "session_not_found": ("Session not found", "It may have been deleted, or the address is not complete."),
+    "not_found": ("Page not found", "Ash has no page with this address."),
+}
+"""Titles and details by code, where those of the API are about requests."""
+_ALL_SESSIONS, _TRY_AGAIN = ("All sessions", "/"), ("Try again", "")
+_ACTIONS = {403: ("Sign in with another key", "/login"), 429: _TRY_AGAIN}
+"""Labels and addresses by status."""
 
 
 def _address_to_return_to(request: AnyRequest) -> bytes:

@@ -12,6 +12,19 @@ class Problem extends Error {
   }
 }
 
+/** The name of the event of the window that a request did not reach the server. */
+export const UNREACHABLE = "ash-unreachable";
+
+class Unreachable extends Problem {
+  constructor() {
+    const title = "The server cannot be reached.";
+    const detail = navigator.onLine ? "Is Ash still running?" : "This device is offline.";
+    super({ title, detail, isUnreachable: true });
+    this.message = `${title} ${detail}`;
+    dispatchEvent(new Event(UNREACHABLE));
+  }
+}
+
 /** Append query parameters to a path; undefined, null and empty ones are omitted. */
 export function withQuery(path, parameters) {
   const query = new URLSearchParams();
@@ -64,8 +77,7 @@ async function withNetworkProblem(request) {
     return await request();
   } catch (error) {
     if (isAborted(error)) throw error;
-    const title = "The server cannot be reached.";
-    throw new Problem({ title, detail: "Is Ash still running?", isUnreachable: true });
+    throw new Unreachable();
   }
 }
 

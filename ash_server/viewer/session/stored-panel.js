@@ -1,10 +1,11 @@
-import { getJson, isAborted, messageOf, withQuery } from "../lib/api.js";
+import { getJson, isAborted, withQuery } from "../lib/api.js";
 import { controlSymbol } from "../lib/ansi.js";
 import { copyButton } from "../lib/clipboard.js";
 import { button, el, iconButton } from "../lib/dom.js";
 import { jsonView, parseJson } from "../lib/json-view.js";
 import { longText } from "../lib/long-text.js";
 import { formatNumber, pluralize } from "../lib/number-format.js";
+import { errorPlaceholder } from "../lib/placeholders.js";
 import { clockTime, dayTime } from "../lib/time-format.js";
 import { eventsOf } from "./permalinks.js";
 import { SidePanel } from "./side-panel.js";
@@ -54,8 +55,16 @@ export class StoredPanel extends SidePanel {
       const [message] = messages;
       if (message?.sequence === sequence) this.showMessage(message);
     } catch (problem) {
-      if (!isAborted(problem)) this.body.replaceChildren(el("p", {}, messageOf(problem)));
+      if (!isAborted(problem)) this.showProblem(problem, sequence);
     }
+  }
+
+  showProblem(problem, sequence) {
+    this.text = "";
+    this.sequence = sequence;
+    this.title.textContent = `Message ${formatNumber(sequence)}`;
+    this.facts.replaceChildren();
+    this.body.replaceChildren(errorPlaceholder(problem, () => this.show(sequence)));
   }
 
   showMessage({ sequence, role, kind, source, createdAt, content }) {

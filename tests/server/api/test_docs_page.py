@@ -8,6 +8,7 @@ import pytest
 from httpx2 import AsyncClient
 
 import ash_server.api.pages
+from ash_server.viewer import viewer
 
 FOLDER = Path(ash_server.api.pages.__file__).parent / "swagger"
 
@@ -16,7 +17,7 @@ def test_vendored_files_are_unchanged() -> None:
     recorded = dict(
         re.findall(r"^\| (\S+) \| ([0-9a-f]{64}) \|$", (FOLDER / "VENDORED.md").read_text(), re.MULTILINE)
     )
-    own = {"VENDORED.md", "index.html", "start.js"}
+    own = {"VENDORED.md", "docs.css", "index.html", "start.js"}
 
     files = {
         path.name: sha256(path.read_bytes()).hexdigest() for path in FOLDER.iterdir() if path.name not in own
@@ -27,17 +28,21 @@ def test_vendored_files_are_unchanged() -> None:
 
 async def test_page_and_assets(client: AsyncClient) -> None:
     page = await client.get("/docs")
-    parts = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+    parts = [part.replace(viewer().root, "") for part in re.findall(r'(?:src|href)="([^"]+)"', page.text)]
 
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert parts == [
-        "data:,",
+        "/icon.svg",
+        "/bundled.css",
         "/docs/swagger-ui.css",
-        "/openapi.json",
+        "/docs/docs.css",
+        "/bundled/plain-page.js",
         "/docs/swagger-ui-bundle.js",
         "/docs/start.js",
+        "/",
+        "/openapi.json",
     ]
-    for part in parts[1:]:
+    for part in re.findall(r'(?:src|href)="([^"]+)"', page.text):
         assert (await client.get(part)).status_code == 200
 
 

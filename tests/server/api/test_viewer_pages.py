@@ -264,8 +264,20 @@ async def test_unknown_session(client: AsyncClient, name: str) -> None:
     assert (refused.status_code, refused.headers["content-type"]) == (404, "application/problem+json")
     assert refused.json()["code"] == "session_not_found"
     assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
-    assert "<h1>No session has this id.</h1>" in page.text
+    assert "<h1>Session not found</h1>" in page.text
+    assert 'href="/">All sessions</a>' in page.text
     assert "alert(1)" not in page.text
+
+
+async def test_unknown_path(client: AsyncClient) -> None:
+    answers = [
+        await client.get(path, headers=headers)
+        for path, headers in (("/nothing", BROWSER), ("/nothing", {}), ("/api/nothing", BROWSER))
+    ]
+
+    assert [each.status_code for each in answers] == [404, 404, 404]
+    assert "<h1>Page not found</h1>" in answers[0].text
+    assert [each.json()["code"] for each in answers[1:]] == ["not_found", "not_found"]
 
 
 async def test_unknown_suffix(client: AsyncClient, session_id: str) -> None:
@@ -280,6 +292,7 @@ async def test_error_page_without_database() -> None:
 
     assert (page.status_code, page.headers["content-type"]) == (503, "text/html; charset=utf-8")
     assert page.headers["retry-after"]
+    assert 'href="">Try again</a>' in page.text
 
 
 FORMS = {
