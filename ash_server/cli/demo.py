@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import AsyncGenerator, Collection, Iterator
@@ -204,4 +205,4 @@ Ctrl-C stops Ash; stored sessions are kept."""
 
 def _command_name() -> str:
     """Return `ash` if it is on the PATH, else the path of the running command."""
-    return "ash" if shutil.which("ash") else os.path.relpath(sys.argv[0])
+    return "ash" if shutil.which("ash") else shlex.quote(os.path.relpath(sys.argv[0]))

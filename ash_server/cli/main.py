@@ -13,7 +13,7 @@ try:
 
     from ash_server.cli.common.lazy_group import LazyCommand, LazyGroup
     from ash_server.cli.common.moved import moved_command
-except ModuleNotFoundError as error:  # installed without the extra `server`
+except ModuleNotFoundError as error:  # installed without its requirements
     raise SystemExit(f"ash: {missing_package_message(error)}") from None
 
 _INTERRUPTED = 128 + signal.SIGINT
@@ -25,6 +25,7 @@ COMMANDS = {
     "budget": ("budget", "Set, list and delete budgets."),
     "facts": ("facts", "Show the place, the tools, the files and the plan of a session."),
     "changes": ("changes", "Show the files that a session changed."),
+    "completion": ("completion", "Print a script that completes commands in bash, zsh or fish."),
     "continue": ("continue_", "Write a session in the format of another agent, which continues it there."),
     "db": ("db", "Manage the database."),
     "delete": ("delete", "Delete sessions with their messages and events, or single messages of a session."),
@@ -62,6 +63,7 @@ COMMANDS = {
     "resume": ("resume", "Continue a session in the agent that wrote it."),
     "scan": ("scan", "List tokens, keys and passwords in sessions by kind and place, never their values."),
     "search": ("search", "Search the titles and texts of all sessions, newest results first."),
+    "self": ("self_", "Show the version, the paths and the store of this installation."),
     "serve": ("serve", "Start the server."),
     "projects": ("projects", "List projects, newest activity first."),
     "sessions": ("sessions", "List sessions, newest activity first."),
@@ -77,6 +79,23 @@ COMMANDS = {
 }
 """Module below `ash_server.cli` and first line of the help, by command."""
 
+COMMAND_GROUPS = {
+    "Begin": ("demo", "import", "open"),
+    "Store": ("push", "hooks", "ingest", "replay"),
+    "Read": (
+        *("sessions", "projects", "search", "messages", "events", "tail", "facts", "changes", "blame"),
+        *("parse", "export", "mcp"),
+    ),
+    "Costs": ("usage", "budget", "prices", "statusline"),
+    "Go on": ("resume", "continue"),
+    "Label and share": ("rename", "star", "tag", "note", "archive", "scan", "share"),
+    "Server": ("serve", "keys", "openapi"),
+    "Maintain": (
+        *("self", "doctor", "drift", "reindex", "backup", "restore", "delete", "prune", "db", "completion"),
+    ),
+}
+"""Commands by their heading in the help."""
+
 
 @click.group(
     cls=LazyGroup,
@@ -86,6 +105,9 @@ COMMANDS = {
         "rich_help_config": {
             "text_paragraph_linebreaks": "\n\n",
             "padding_helptext_first_line": (0, 0, 1, 0),
+            "command_groups": {
+                "ash": [{"name": name, "commands": list(names)} for name, names in COMMAND_GROUPS.items()]
+            },
         },
     },
     commands={
