@@ -28,6 +28,7 @@ from ash_shared.model.pages import (
 from ash_shared.model.reports.changes import SessionChanges
 from ash_shared.model.reports.facts import SessionFacts
 from ash_shared.model.reports.projects import ProjectPage
+from ash_shared.model.reports.session_counts import SessionCounts
 from ash_shared.model.session import Session, SessionPage, SessionResume, TagList
 from ash_shared.model.usage.budgets import BudgetPage
 from ash_shared.model.usage.report import CostMode, Dimension, UsageReport
@@ -130,6 +131,22 @@ class SessionQuery(TypedDict, total=False):
     """With the tokens and costs of each session."""
 
 
+class CountQuery(TypedDict, total=False):
+    source: Texts
+    project: Texts
+    branch: Texts
+    model: Texts
+    machine: Texts
+    person: Texts
+    tag: Texts
+    starred: bool | None
+    archived: str | None
+    """`exclude`, `only` or `include`."""
+    errors: bool | None
+    since: datetime | None
+    until: datetime | None
+
+
 class NewSessionFields(TypedDict, total=False):
     source: str
     external_id: str | None
@@ -191,12 +208,22 @@ class SearchQuery(TypedDict, total=False):
     source: Texts
     project: Texts
     """Only sessions in this folder or below, by path or only by name."""
+    branch: Texts
+    machine: Texts
     person: Texts
     """Only sessions stored with a key of this name."""
+    model: Texts
     tool: Texts
     """Only sessions that called this tool."""
     edited: Texts
     """Only sessions that changed this file: its path, the end of its path, or a folder above."""
+    tag: Texts
+    """Sessions with each tag."""
+    starred: bool | None
+    archived: str
+    """`include` (the default), `only` or `exclude`."""
+    errors: bool | None
+    """Only sessions with errors, or without."""
     role: Role | None
     session_id: SessionId | None
     since: datetime | None
@@ -250,6 +277,11 @@ def check_version(health: Health) -> None:
 def list_sessions(**query: Unpack[SessionQuery]) -> Request[SessionPage]:
     check_keywords("list_sessions", query, SessionQuery)
     return Request("GET", "/api/sessions", _model(SessionPage), _camel(query))
+
+
+def count_sessions(**query: Unpack[CountQuery]) -> Request[SessionCounts]:
+    check_keywords("count_sessions", query, CountQuery)
+    return Request("GET", "/api/sessions/counts", _model(SessionCounts), _camel(query))
 
 
 def get_session(session: SessionId) -> Request[Session]:

@@ -14,6 +14,7 @@ from ash_client.errors import ApiError
 from ash_client.own_writes import OwnWrites
 from ash_client.requests import (
     ChangesQuery,
+    CountQuery,
     EventQuery,
     LabelUpdate,
     MessageQuery,
@@ -35,6 +36,7 @@ from ash_shared.model.pages import AppendedMessage, EventPage, MessageComparison
 from ash_shared.model.reports.changes import SessionChanges
 from ash_shared.model.reports.facts import SessionFacts
 from ash_shared.model.reports.projects import ProjectPage
+from ash_shared.model.reports.session_counts import SessionCounts
 from ash_shared.model.session import Session, SessionPage, SessionResume, TagList
 from ash_shared.model.usage.budgets import BudgetPage
 from ash_shared.model.usage.report import UsageReport
@@ -87,6 +89,10 @@ class AshClient:
             if page.next_after is None:
                 return
             query["after"] = page.next_after
+
+    def count_sessions(self, **query: Unpack[CountQuery]) -> SessionCounts:
+        """Count the sessions by the values of filters; the counts of a filter that is set leave it out."""
+        return self.send(requests.count_sessions(**query))
 
     def get_session(self, session: SessionId) -> Session:
         return self.send(requests.get_session(session))

@@ -9,17 +9,24 @@ from litestar.params import QueryParameter
 
 from ash_server.api.http.dependencies import InjectedReader
 from ash_server.api.http.parameters import (
+    Branches,
     EditedPaths,
+    Machines,
+    Models,
     OnlyRole,
+    OnlyTags,
     PageCursor,
     Persons,
     Projects,
     Sources,
+    Starred,
     Tools,
+    WithErrors,
 )
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.redaction import compared_all, is_redacted
 from ash_server.errors import NulByte, SessionNotFound
+from ash_server.store.lists.session_lists import Archived
 from ash_server.store.search.query import MAX_RESULTS, SearchScope
 from ash_server.store.text import ONE_LINE
 from ash_shared.model.pages import SearchPage
@@ -56,6 +63,9 @@ ResultsPerSession = Annotated[
         description="Maximum number of results per session, newest first. `matches` is the total per session.",
     ),
 ]
+ArchivedResults = Annotated[
+    Archived, QueryParameter(description="Whether archived sessions are searched: `only` searches no others.")
+]
 ResultLimit = Annotated[int, QueryParameter(ge=1, le=MAX_RESULTS, description="Maximum number of results.")]
 
 
@@ -77,9 +87,16 @@ class SearchController(Controller):
         place: SearchPlace = "conversation",
         source: Sources = None,
         project: Projects = None,
+        branch: Branches = None,
+        machine: Machines = None,
         person: Persons = None,
+        model: Models = None,
         tool: Tools = None,
         edited: EditedPaths = None,
+        tag: OnlyTags = None,
+        starred: Starred = None,
+        archived: ArchivedResults = "include",
+        errors: WithErrors = None,
         role: OnlyRole = None,
         session_id: ResultSession = None,
         since: ResultsSince = None,
@@ -105,9 +122,16 @@ class SearchController(Controller):
                 place=place,
                 source=compared_all(request.scope, source),
                 project=project,
+                branch=compared_all(request.scope, branch),
+                machine=compared_all(request.scope, machine),
                 person=compared_all(request.scope, person),
+                model=compared_all(request.scope, model),
                 tool=compared_all(request.scope, tool),
                 edited=edited,
+                tag=compared_all(request.scope, tag),
+                starred=starred,
+                archived=archived,
+                errors=errors,
                 role=role,
                 session_id=session_id,
                 since=since,

@@ -38,6 +38,7 @@ from ash_server.store.labels import (
     update_labels,
 )
 from ash_server.store.lists.projects import list_projects
+from ash_server.store.lists.session_counts import count_sessions
 from ash_server.store.lists.session_lists import list_sessions
 from ash_server.store.log.tool_calls import delete_calls
 from ash_server.store.session_facts import FROM_PERSON, FROM_TOOL, RENAMED, UNNAMED, shorten
@@ -387,6 +388,7 @@ class SessionStore(Resource):
     get_many = read(get_sessions)
     existing_ids = read(existing_ids)
     list_sessions = read(list_sessions)
+    count_sessions = read(count_sessions)
     list_projects = read(list_projects)
     list_changed = read(recent_sessions)
     find = read(find_sessions)

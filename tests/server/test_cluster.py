@@ -179,6 +179,7 @@ async def use_lists(store: Store, parent: Session) -> None:
     await store.sessions.list_sessions(person="ada")
     await store.sessions.list_sessions(external_id_prefix="projects/", external_id=parent.external_id)
     await store.sessions.list_projects()
+    await store.sessions.count_sessions(source="claude", model="m")
     errors: Any = ({"errors": False}, {"errors": True})
     for filters in (labelled, {"q": "renamed"}, project, *files, *errors, {"parent_id": parent.id}):
         await store.sessions.list_sessions(**filters)

@@ -73,6 +73,25 @@ EditedPaths = Annotated[
     ),
 ]
 
+Branches = Annotated[
+    list[FilterText] | None, texts_parameter("branch", "Only sessions on one of these Git branches.")
+]
+Machines = Annotated[
+    list[FilterText] | None, texts_parameter("machine", "Only sessions stored by one of these machines.")
+]
+Models = Annotated[
+    list[FilterText] | None, texts_parameter("model", "Only sessions with answers of one of these models.")
+]
+OnlyTags = Annotated[list[FilterText] | None, texts_parameter("tag", "Only sessions with all of these tags.")]
+Starred = Annotated[
+    bool | None,
+    QueryParameter(description="Only sessions with a star (`true`) or without one (`false`)."),
+]
+WithErrors = Annotated[
+    bool | None,
+    QueryParameter(description="Only sessions with errors (`true`) or without errors (`false`)."),
+]
+
 
 def id_parameter(description: str, name: str | None = None) -> QueryParameter:
     return QueryParameter(name=name, min_length=1, max_length=255, pattern=ONE_LINE, description=description)

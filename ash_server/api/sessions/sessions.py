@@ -16,16 +16,20 @@ from ash_server.api.http.dependencies import InjectedReader, InjectedStore
 from ash_server.api.http.guards.access import client_of, may_read, needs, record
 from ash_server.api.http.openapi.operations import WITHOUT_NUL, documents
 from ash_server.api.http.parameters import (
+    Branches,
     EditedPaths,
     ExpectedSequence,
-    FilterText,
+    Machines,
+    Models,
+    OnlyTags,
     PageCursor,
     Persons,
     Projects,
     Sources,
+    Starred,
     Tools,
+    WithErrors,
     list_parameter,
-    texts_parameter,
 )
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.api.http.redaction import compared, compared_all, is_redacted
@@ -37,6 +41,7 @@ from ash_server.store.sessions import ChangedFields, Creator
 from ash_server.store.text import ONE_LINE
 from ash_shared.model.base import ABSENT
 from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
+from ash_shared.model.reports.session_counts import SessionCounts
 from ash_shared.model.session import MAX_MACHINE, Session, SessionPage, SessionResume
 from ash_shared.model.usage.answers import Cause
 
@@ -124,16 +129,6 @@ Until = Annotated[
     datetime | None,
     QueryParameter(description="Only sessions last active before this time."),
 ]
-WithErrors = Annotated[
-    bool | None,
-    QueryParameter(description="Only sessions with errors (`true`) or without errors (`false`)."),
-]
-Branches = Annotated[
-    list[FilterText] | None, texts_parameter("branch", "Only sessions on one of these Git branches.")
-]
-Machines = Annotated[
-    list[FilterText] | None, texts_parameter("machine", "Only sessions stored by one of these machines.")
-]
 Keys = Annotated[
     list[UUID] | None, list_parameter("key", "Only sessions stored with one of these keys, by their ids.")
 ]
@@ -141,20 +136,12 @@ Causes = Annotated[
     list[Cause] | None,
     list_parameter("cause", "Only sessions started by a person, a schedule or a program."),
 ]
-Models = Annotated[
-    list[FilterText] | None, texts_parameter("model", "Only sessions with answers of one of these models.")
-]
-OnlyTags = Annotated[list[FilterText] | None, texts_parameter("tag", "Only sessions with all of these tags.")]
 Sort = Annotated[
     SessionSort,
     QueryParameter(
         description="The order: by last `activity`, `start`, `duration`, `cost` or number of `errors`, the largest or "
         "latest first."
     ),
-]
-Starred = Annotated[
-    bool | None,
-    QueryParameter(description="Only sessions with a star (`true`) or without one (`false`)."),
 ]
 WithArchived = Annotated[
     Archived | None,
@@ -344,6 +331,55 @@ class SessionController(Controller):
         if not usage:
             return page
         return await reader(lambda store: store.usage.add_to(page, files=state.prices))
+
+    @get(
+        "/counts",
+        operation_id="countSessions",
+        response_description="The numbers of sessions.",
+        responses=error_responses(*READ_ERRORS, NulByte),
+    )
+    async def count(  # noqa: PLR0913  # one argument per parameter
+        self,
+        request: Request[Any, Any, Any],
+        reader: InjectedReader,
+        *,
+        source: Sources = None,
+        project: Projects = None,
+        branch: Branches = None,
+        model: Models = None,
+        machine: Machines = None,
+        person: Persons = None,
+        tag: OnlyTags = None,
+        starred: Starred = None,
+        archived: WithArchived = None,
+        errors: WithErrors = None,
+        since: Since = None,
+        until: Until = None,
+    ) -> SessionCounts:
+        """Count sessions by the values of filters.
+
+        The filters are those of `GET /api/sessions`. The counts of a filter that is set leave it out: with
+        `project=site`, `models` counts the sessions of this project, and `projects` those of all projects. At most the
+        latest 5,000 sessions are counted, and each list has at most 100 values.
+        """
+        scope = request.scope
+        return await reader(
+            lambda store: store.sessions.count_sessions(
+                source=compared_all(scope, source),
+                project=project,
+                branch=compared_all(scope, branch),
+                model=compared_all(scope, model),
+                machine=compared_all(scope, machine),
+                person=compared_all(scope, person),
+                tag=compared_all(scope, tag),
+                starred=starred,
+                archived=archived,
+                errors=errors,
+                since=since,
+                until=until,
+                redact=is_redacted(scope),
+            )
+        )
 
     @get(
         "/{session_id:uuid}/resume",

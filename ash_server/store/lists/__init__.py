@@ -1,1 +1,1 @@
-"""Lists of sessions and of projects."""
+"""Lists of sessions and of projects, and counts of sessions."""

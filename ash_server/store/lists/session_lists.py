@@ -431,7 +431,7 @@ _RESOLVED = (_resolve_reference, _resolve_persons, _resolve_projects, _resolve_e
 
 def select_sessions(conditions: Conditions) -> Sql:
     """Return SQL for the ids of all sessions that match the conditions, which compare no words."""
-    return SQL.matching_ids.fill(conditions=_all_of(conditions.indexed | conditions.further))
+    return SQL.matching_ids.fill(conditions=all_of(conditions.indexed | conditions.further))
 
 
 class _Position(NamedTuple):
@@ -476,7 +476,7 @@ _KEY_PATTERNS: Mapping[SessionSort, str] = {
 def _statement(sort: SessionSort, names: frozenset[str], *, is_few: bool) -> Sql:
     order = _ORDERS[sort]
     parts = {"sort_key": order.sort_key} if order.keys is SQL.keys else {}
-    keys = order.keys.fill(conditions=_all_of(names), **parts)
+    keys = order.keys.fill(conditions=all_of(names), **parts)
     if is_few:
         return SQL.page_of_few.fill(found=keys, type=Sql(order.type))
     return SQL.page_of_many.fill(
@@ -486,10 +486,11 @@ def _statement(sort: SessionSort, names: frozenset[str], *, is_few: bool) -> Sql
 
 @cache
 def _matching(names: frozenset[str]) -> Sql:
-    return SQL.matching.fill(conditions=_all_of(names))
+    return SQL.matching.fill(conditions=all_of(names))
 
 
-def _all_of(names: frozenset[str]) -> Sql:
+def all_of(names: frozenset[str]) -> Sql:
+    """Return conditions as SQL."""
     return Sql(" AND ".join(f"({SQL[name]})" for name in sorted(names)) or "TRUE")
 
 
@@ -523,6 +524,12 @@ async def _read_page(
     )
 
 
+async def read_latest(conn: AsyncConnection, conditions: Conditions, limit: int) -> list[UUID]:
+    """Return the ids of the latest sessions that meet the indexed conditions."""
+    newest = _Position(_FIRST_KEYS["activity"], UUID(int=2**128 - 1))
+    return [each.id for each in await _read_places(conn, "activity", conditions, newest, limit)]
+
+
 async def _read_places(
     conn: AsyncConnection, sort: SessionSort, conditions: Conditions, after: _Position, limit: int
 ) -> list[_Position]:
@@ -547,7 +554,7 @@ _ORDERED: Mapping[SessionSort, set[str]] = {
 async def _by_cost(conn: AsyncConnection, conditions: Conditions, prices: Prices) -> _Read:
     """Compute the costs of all sessions that the index finds: costs are not stored, because prices change."""
     cursor = await conn.execute(
-        SQL.matching_ids.fill(conditions=_all_of(conditions.indexed)), conditions.params
+        SQL.matching_ids.fill(conditions=all_of(conditions.indexed)), conditions.params
     )
     ids = [id for (id,) in await cursor.fetchall()]
     chosen = ids if len(ids) <= _MAX_CHOSEN else None

@@ -18,7 +18,13 @@ from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
 from ash_server.errors import InvalidParameter
-from ash_server.store.lists.session_lists import Conditions, Several, find_conditions, select_sessions
+from ash_server.store.lists.session_lists import (
+    Archived,
+    Conditions,
+    Several,
+    find_conditions,
+    select_sessions,
+)
 from ash_server.store.log import stored_json
 from ash_server.store.log.stored_json import event_json
 from ash_server.store.pagination import bounded_query
@@ -81,12 +87,23 @@ class SearchFilter(TypedDict, total=False):
     """The format, or the agent that wrote the session."""
     project: Several[str] | None
     """The root of the repository, the agent's working folder or a folder above them, by path or only by name."""
+    branch: Several[str] | None
+    machine: Several[str] | None
     person: Several[str] | None
     """The name of the key that stored the session."""
+    model: Several[str] | None
+    """Only sessions with answers of such a model."""
     tool: Several[str] | None
     """Only sessions that called such a tool."""
     edited: Several[str] | None
     """Only sessions that changed such a file: its path, the end of the path, or a folder above."""
+    tag: Several[str] | None
+    """Only sessions with all of these tags."""
+    starred: bool | None
+    archived: Archived
+    """`include` by default."""
+    errors: bool | None
+    """Only sessions with errors, or without."""
     role: Role | None
     session_id: UUID | None
     since: datetime | None
@@ -138,13 +155,26 @@ async def find(conn: AsyncConnection, q: str, **filters: Unpack[SearchFilter]) -
     return await _to_page(conn, rows, limit, parsed, redacted=filters.get("redact", False))
 
 
-_OF_SESSIONS = ("source", "project", "person", "tool", "edited")
+_OF_SESSIONS = (
+    "source",
+    "project",
+    "branch",
+    "machine",
+    "person",
+    "model",
+    "tool",
+    "edited",
+    "tag",
+    "starred",
+    "archived",
+    "errors",
+)
 """Filters on the sessions of events."""
 
 
 async def _find_sessions(conn: AsyncConnection, filters: SearchFilter) -> Conditions | None:
     values: dict[str, Any] = {name: filters.get(name) for name in (*_OF_SESSIONS, "redact")}
-    return await find_conditions(conn, {**values, "archived": "include"})
+    return await find_conditions(conn, {**values, "archived": values["archived"] or "include"})
 
 
 def _in_sessions(conditions: Conditions) -> Sql:

@@ -8,6 +8,7 @@ import type {
   BudgetPage,
   ChangesQuery,
   ChatEvent,
+  CountQuery,
   EventPage,
   EventQuery,
   ExportFormat,
@@ -26,6 +27,7 @@ import type {
   SearchQuery,
   Session,
   SessionChanges,
+  SessionCounts,
   SessionFacts,
   SessionPage,
   SessionQuery,
@@ -104,6 +106,11 @@ export class AshClient {
   /** Yield all sessions, page by page. */
   async *sessions(query: SessionQuery = {}): AsyncGenerator<Session, void> {
     for await (const page of pages(query, (next) => this.listSessions(next))) yield* page.sessions;
+  }
+
+  /** Count the sessions by the values of filters; the counts of a filter that is set leave it out. */
+  countSessions(query: CountQuery = {}): Promise<SessionCounts> {
+    return this.send({ method: "GET", path: "/api/sessions/counts", query });
   }
 
   getSession(session: string): Promise<Session> {

@@ -27,6 +27,7 @@ export type UsageReport = Schemas["UsageReport"];
 /** What the rows of a report are grouped by. */
 export type Dimension = UsageReport["by"][number];
 export type SessionChanges = Schemas["SessionChanges"];
+export type SessionCounts = Schemas["SessionCounts"];
 export type SessionFacts = Schemas["SessionFacts"];
 export type SessionResume = Schemas["SessionResume"];
 export type SessionPage = Schemas["SessionPage"];
@@ -44,6 +45,7 @@ export type MessageQuery = Query<"listMessages">;
 export type SearchQuery = Omit<Query<"search">, "q">;
 export type UsageQuery = Omit<Query<"getUsage">, "by"> & { by?: readonly Dimension[] };
 export type ChangesQuery = NonNullable<Query<"getChanges">>;
+export type CountQuery = Query<"countSessions">;
 export type ProjectQuery = Query<"listProjects">;
 export type SessionQuery = Query<"listSessions">;
 export type ExportFormat = NonNullable<Query<"exportSession">["format"]>;

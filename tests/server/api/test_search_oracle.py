@@ -39,10 +39,16 @@ DECISIONS = {
     },
     "search": {
         **dict.fromkeys(("q", "project", "edited"), PARTS),
-        **dict.fromkeys(("source", "person", "tool"), WHOLE),
+        **dict.fromkeys(("source", "person", "tool", "branch", "machine", "model", "tag"), WHOLE),
         **dict.fromkeys(
             ("in", "role", "sessionId", "since", "until", "perSession", "after", "limit"), NOT_A_TEXT
         ),
+        **dict.fromkeys(("starred", "archived", "errors"), NOT_A_TEXT),
+    },
+    "countSessions": {
+        "project": PARTS,
+        **dict.fromkeys(("source", "branch", "model", "machine", "person", "tag"), WHOLE),
+        **dict.fromkeys(("starred", "archived", "errors", "since", "until"), NOT_A_TEXT),
     },
     "searchSession": {"q": PARTS, **dict.fromkeys(("in", "after", "at", "limit"), NOT_A_TEXT)},
     "listEvents": {
@@ -259,9 +265,11 @@ def attacks_on_filters() -> Iterator[Attack]:
             yield Attack(path, parameter, "", TOKEN, query)
             yield Attack(path, parameter, "/home/ada/", TOKEN, query)
             yield Attack(path, parameter, "", AWS_KEY, query)
-        yield Attack(path, "tool", "", TOKEN, query)
-    for parameter in ("branch", "machine", "model"):
-        yield Attack("/api/sessions", parameter, "", TOKEN)
+        for parameter in ("tool", "branch", "machine", "model", "tag"):
+            yield Attack(path, parameter, "", TOKEN, query)
+    for parameter in ("project", "branch", "machine", "model", "tag"):
+        yield Attack("/api/sessions/counts", parameter, "", TOKEN)
+    yield Attack("/api/sessions/counts", "project", "/home/ada/", TOKEN)
 
 
 async def test_no_secret_is_recovered_piece_by_piece(client: AsyncClient) -> None:
