@@ -17,7 +17,7 @@ function goToHash(view) {
 
 const session = readJson("session");
 const view = new SessionView({ addressOf: ({ event }) => `#e-${encodeURIComponent(event.id)}` });
-const header = new SessionHeader();
+const header = new SessionHeader({ hasList: false });
 header.show(session, {
   summary: readJson("summary"),
   onError: () => view.goToCountedError(),

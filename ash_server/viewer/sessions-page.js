@@ -1,8 +1,8 @@
-import { getJson, likePage, withQuery } from "./lib/api.js";
+import { getJson, isAborted, likePage, withQuery } from "./lib/api.js";
 import { blurActiveElement, el } from "./lib/dom.js";
 import { isTextField, listenForKeys } from "./lib/keyboard.js";
 import { pageHeader } from "./lib/page-header.js";
-import { NO_FILTERS, filtersUrl, isNarrowed, parseFilters, withoutFilters } from "./sessions/list-filters.js";
+import { NO_FILTERS, apiParameters, filtersUrl, parseFilters, withoutFilters } from "./sessions/list-filters.js";
 import { ListView } from "./sessions/list-view.js";
 import { readScrollPosition, restoreScrollPosition } from "./sessions/scroll-position.js";
 import { SearchForm } from "./sessions/search-form.js";
@@ -14,7 +14,7 @@ const STOPS = ".session-row, .hits-session, .hit";
 const FOLDED = "details:not([open]), [hidden]";
 
 const MAX_FEED_DELAY_MS = 250;
-const MAX_SESSIONS_FOR_SOURCES = 200;
+const COUNTS_MS = 10_000;
 
 /** Texts of the connection states; only problems have one. */
 const CONNECTION_TEXTS = { connecting: "", live: "", away: "not connected" };
@@ -24,14 +24,16 @@ class SessionsPage {
   filters = NO_FILTERS;
   /** @type {ListView | SearchView | undefined} */
   view;
+  /** The address and the time of the shown counts. */
+  counted = { address: "", at: 0 };
+  counting = new AbortController();
 
   constructor() {
     this.status = el("p", { class: "list-status", role: "status" });
     this.connection = el("span", { class: "connection" });
-    this.form = new SearchForm((filters, how) => this.go(filters, how));
+    this.form = new SearchForm((filters, how) => this.go(filters, how), () => this.loadCounts());
     const on = {
       status: (text) => this.setStatus(text),
-      sources: (sources) => this.form.addSources(sources),
       clear: () => this.go(withoutFilters(this.filters)),
       everywhere: () => this.go({ ...this.filters, tools: "true" }),
       search: (q) => this.go({ ...this.filters, q }),
@@ -52,7 +54,6 @@ class SessionsPage {
     document.addEventListener("keydown", (event) => this.onArrowKey(event));
     await this.subscribe();
     await this.show();
-    if (this.filters.q || isNarrowed(this.filters)) this.loadSources();
   }
 
   // Content and address.
@@ -74,6 +75,7 @@ class SessionsPage {
     this.form.show(this.filters);
     const view = this.filters.q ? this.search : this.list;
     if (view !== this.view) this.switchTo(view);
+    this.loadCounts();
     document.title = this.filters.q ? `${this.filters.q} · Ash` : "Sessions · Ash";
     if (await view.show(this.filters, { isTyping, size })) restoreScrollPosition(this.contents, position);
   }
@@ -117,13 +119,21 @@ class SessionsPage {
     if (this.status.textContent !== text) this.status.textContent = text;
   }
 
-  /** Load sources that the current filters hide, to offer them as filters. */
-  async loadSources() {
+  /** Load the values of filters with their numbers of sessions, unless they were loaded a moment ago. */
+  async loadCounts() {
+    const address = withQuery("/api/sessions/counts", apiParameters(this.filters, Date.now()));
+    const isRecent = Date.now() - this.counted.at < COUNTS_MS;
+    if (address === this.counted.address && isRecent) return;
+    this.counted = { address, at: Date.now() };
+    this.counting.abort();
+    this.counting = new AbortController();
     try {
-      const { sessions } = await getJson(withQuery("/api/sessions", { limit: MAX_SESSIONS_FOR_SOURCES }));
-      this.form.addSources(sessions.map(({ source }) => source));
-    } catch {
-      // The sources of the loaded sessions are offered.
+      const counts = await getJson(address, { signal: this.counting.signal });
+      this.form.showCounts(counts);
+      const shown = { hasMachine: counts.machines.length > 1, hasPerson: counts.persons.length > 1 };
+      [this.list, this.search].forEach((view) => view.showInRows(shown));
+    } catch (error) {
+      if (!isAborted(error)) this.counted.at = 0;
     }
   }
 

@@ -83,9 +83,9 @@ async def test_filters_of_a_link_are_chips(
     await page.goto(f"{client.base_url}/?project={project}&branch=fix-dates&tag=other")
     await expect(page.locator(".state-title")).to_have_text("No session matches")
 
-    chips = page.get_by_role("group", name="Other filters").get_by_role("button")
-    assert await chips.all_text_contents() == [f"Project {project}", "Branch fix-dates", "Tag other"]
-    await chips.nth(2).click()
+    chosen = page.locator(".choice[data-set] summary")
+    assert await chosen.all_text_contents() == [f"Project {project}", "Branch fix-dates"]
+    await page.get_by_role("group", name="Other filters").get_by_role("button", name="Tag other").click()
     await expect(page.locator(f".session-item[data-session-id='{session}']")).to_be_visible()
     await page.get_by_role("button", name="Starred").click()
     await expect(page.locator(".session-item")).to_have_count(1)
@@ -96,10 +96,14 @@ async def test_header(page: Page, client: httpx2.AsyncClient, session: str, proj
 
     where = page.locator(".session-header > .session-place")
     await expect(where.locator(".project a")).to_have_attribute("href", f"/?project=%2Fsrv%2F{project}")
-    await expect(where.locator(".branch")).to_have_text("fix-dates")
-    await expect(page.locator(".session-header .session-facts").first).to_contain_text(
-        "1 h 2 min, 2 min 0 s active"
-    )
+    in_row = [project, "fix-dates", MODEL, "2 prompts", "1 h 2 min, 2 min 0 s active"]
+    await expect(where.locator("> span")).to_have_text(in_row)
+    facts = page.locator(".session-header > .session-facts > .fact")
+    await expect(facts.last).to_have_text("1 changed file +2 \N{MINUS SIGN}1")
+    shown = await facts.all_text_contents()
+    assert shown[0] == "Claude"
+    assert shown[2:4] == ["7 events", "1 tool call"]
+    assert not [text for text in shown if "recognised" in text]
     labels = page.locator(".session-labels")
     await expect(labels.locator(".tag")).to_have_attribute("href", "/?tag=flaky")
     await expect(labels.locator(".session-note strong")).to_have_text("again")

@@ -1225,7 +1225,8 @@ async def test_usage_per_answer_in_preset_everything(page: Page, session: Sessio
     assert await page.locator("[data-usage]").evaluate_all(script) == [
         [
             "Two",
-            "claude-sonnet-4-5 · 5 tokens in · 30 out · 1,000 from the cache · 20 to the cache · ≈$0.00084",
+            "claude-sonnet-4-5 · 5 tokens in · 30 out · 1,000 read from the cache · 20 written to the cache"
+            " · ≈$0.00084",
         ],
         ["Three", "claude-sonnet-4-5 · 1 token in · 2 out · ≈$0.000033"],
     ]
@@ -1251,7 +1252,7 @@ async def test_footers_show_models_and_costs_of_turns(page: Page, session: Sessi
     ]
 
 
-USAGE = "claude-sonnet-4-5 · 1,234 tokens in · 1,234 out · 1,234 from the cache · ≈$0.0226"
+USAGE = "claude-sonnet-4-5 · 1,234 tokens in · 1,234 out · 1,234 read from the cache · ≈$0.0226"
 
 
 @pytest.mark.parametrize("width", [1280, 1024, 390])
@@ -1420,12 +1421,12 @@ async def test_header_facts(page: Page, session: Session) -> None:
     await open_page(page, session.address)
 
     facts = page.locator(".session-facts .fact")
-    await expect(facts.filter(has_text="claude-sonnet-4-5")).to_have_count(1)
+    await expect(page.locator(".session-place .model")).to_have_text("claude-sonnet-4-5")
+    await expect(facts.filter(has_text="$")).to_have_count(1)
     assert [text for text in await facts.all_inner_texts() if "2026" not in text] == [
         "test",
-        "claude-sonnet-4-5",
-        "1 turn",
-        "35 tokens + 1,000 from the cache",
+        "5 events",
+        "35 tokens + 1,000 read from the cache",
         "≈$0.000765",
         "1 not recognised",
     ]
@@ -1444,10 +1445,10 @@ async def test_header_lists_all_models(page: Page, session: Session) -> None:
     await session.write(user("Go on.", "u"), *answers)
     await open_page(page, session.address)
 
-    models_fact = page.locator(".fact", has_text="opus")
-    await expect(models_fact).to_have_text("opus, haiku +1")
+    models_fact = page.locator(".session-place .model", has_text="opus")
+    await expect(models_fact).to_have_text("opus +2")
     await expect(models_fact).to_have_attribute("title", "Answers: opus 3 · haiku 2 · sonnet 1")
-    await expect(page.locator(".fact", has_text="token")).to_have_text("14 tokens + 140 to the cache")
+    await expect(page.locator(".fact", has_text="token")).to_have_text("14 tokens + 140 written to the cache")
 
 
 def called(name: str, **result: Any) -> list[Event]:

@@ -111,12 +111,12 @@ async def test_rows_by_day(page: Page, store: Store) -> None:
 
     assert await page.evaluate(SEEN) == [
         ["Today", [["Fix the paths", "Please.", "2 events", "2 subagents"]]],
-        ["Yesterday", [["Which tests fail?", "4 events", "1 error", "1 unrecognised"]]],
+        ["Yesterday", [["Which tests fail?", "4 events", "1 error", "1 not recognised"]]],
         [
-            "Tuesday, February 3, 2026",
+            "Tue, Feb 3",
             [["Of a session that is elsewhere", "Go on.", "subagent", "2 events"]],
         ],
-        ["Friday, January 2, 2026", [["7", "1 event", "1 unrecognised"]]],
+        ["Fri, Jan 2", [["7", "1 event", "1 not recognised"]]],
     ]
     assert await page.inner_text(".list-status") == "6 sessions"
 
@@ -127,7 +127,7 @@ async def test_sources_have_display_names(page: Page, store: Store) -> None:
 
     await open_list(page, named.address)
     await expect(page.locator(".session-row .session-source").first).to_have_text("Gemini CLI")
-    await expect(page.locator("button.chip[data-source=gemini_cli]")).to_have_text("Gemini CLI")
+    await expect(page.locator("summary[data-filter=source]")).to_have_text("Source Gemini CLI")
     await page.fill(".search-box", f'"Kites of {store.source}"')
     await expect(page.locator(".hits .session-source")).to_have_text("Gemini CLI")
 
@@ -140,7 +140,7 @@ async def test_agents_have_display_names(page: Page, store: Store) -> None:
 
     await open_list(page, store.address)
     await expect(page.locator(".session-row .session-source").first).to_have_text("OpenClaude")
-    await expect(page.locator("button.chip[data-source=openclaude]")).to_have_text("OpenClaude")
+    await expect(page.locator("[data-value=openclaude] .choice-name")).to_have_text("OpenClaude")
     await page.fill(".search-box", f'"{words}"')
     await expect(page.locator(".hits .session-source")).to_have_text("OpenClaude")
     await page.goto(f"{store.address.partition('?')[0]}sessions/{id}")
@@ -226,7 +226,7 @@ async def test_filters_are_in_the_address(page: Page, store: Store) -> None:
     await sees({}, "Of today", "Of yesterday", "Of long ago")
     await page.click("text=7 days")
     await sees({"since": "7d"}, "Of today", "Of yesterday")
-    await page.click("text=With errors")
+    await page.click("text=Errors only")
     await sees({"since": "7d", "errors": "true"}, "Of yesterday")
     await page.go_back()
     await sees({"since": "7d"}, "Of today", "Of yesterday")
@@ -236,7 +236,7 @@ async def test_filters_are_in_the_address(page: Page, store: Store) -> None:
     await sees({"since": "7d"}, "Of today", "Of yesterday")
     await page.reload()
     await sees({"since": "7d"}, "Of today", "Of yesterday")
-    await page.click(".range > summary")
+    await page.click("summary:text-is('Dates')")
     await page.fill(".range input[name=since]", "2026-02-01")
     await page.fill(".range input[name=until]", "2026-02-28")
     await sees({"since": "2026-02-01", "until": "2026-02-28"}, "Of long ago")
@@ -382,7 +382,7 @@ async def test_source_names_are_text(page: Page, store: Store, text: str) -> Non
     await open_list(page, hostile.address)
 
     assert await page.text_content(".session-source") == hostile.source
-    assert await page.text_content(".chip[aria-pressed=true]") == hostile.source
+    assert await page.text_content(".choice[data-set] summary bdi") == hostile.source
 
 
 async def test_search_finds_titles_and_messages(page: Page, store: Store) -> None:
@@ -563,8 +563,12 @@ async def test_all_filters_are_visible_on_phones(page: Page, store: Store) -> No
     ends = "(all) => all.map((each) => each.getBoundingClientRect()).map(({left, right}) => [left, right])"
     chips = await page.locator(".chip:visible").evaluate_all(ends)
 
-    assert len(chips) > 10
+    assert len(chips) > 6
     assert all(0 <= left < right <= 390 for left, right in chips)
+    await page.click("summary[data-filter=source]")
+    panel = await page.locator(".choice-panel:visible").bounding_box()
+    assert panel is not None
+    assert 0 <= panel["x"] < panel["x"] + panel["width"] <= 390
 
 
 async def test_no_horizontal_scrolling_on_narrow_screens(page: Page, store: Store) -> None:
@@ -603,24 +607,120 @@ async def test_groups_sessions_with_their_subagents(blank: Page) -> None:
 
 
 WITHOUT_TIMES = {"source": "cursor", "eventCount": 1, "updatedAt": "2026-03-10T12:00:00Z"}
-SHOWN_TIMES = [
-    ({**WITHOUT_TIMES, "lastAt": "2026-03-09T12:00:00Z"}, "yesterday"),
-    ({**WITHOUT_TIMES, "fileModifiedAt": "2026-03-08T12:00:00Z"}, "file changed 2 days ago"),
-    (WITHOUT_TIMES, "stored 3 hours ago"),
+SHOWN_TIMES: list[tuple[dict[str, Any], list[str | None]]] = [
+    ({**WITHOUT_TIMES, "lastAt": "2026-03-10T11:30:00Z"}, ["11:30 AM", None]),
+    ({**WITHOUT_TIMES, "lastAt": "2026-03-09T12:00:00Z"}, ["Mar 9, 2026, 12:00 PM", None]),
+    ({**WITHOUT_TIMES, "fileModifiedAt": "2026-03-10T09:00:00Z"}, ["", "file changed 09:00 AM"]),
+    (WITHOUT_TIMES, ["", "stored 12:00 PM"]),
 ]
+"""Sessions below the heading of a day, with the time in their column and the mark of others."""
 
 
-async def test_rows_say_which_time_they_show(blank: Page) -> None:
+async def test_the_column_of_times_has_only_times_of_messages(blank: Page) -> None:
     show_script = """async (sessions) => {
         const { rowLink } = await import("/viewer/sessions/session-row.js");
-        const now = Date.parse("2026-03-10T15:00:00Z");
-        const rows = sessions.map((session) => rowLink(session, { now, isLive: false, isSubagent: false }));
-        return rows.map((row) => row.querySelector(".session-when").textContent);
+        const day = new Date("2026-03-10T12:00:00Z").toDateString();
+        const rows = sessions.map((session) => rowLink(session, { day }));
+        const textOf = (row, selector) => row.querySelector(selector)?.textContent ?? null;
+        return rows.map((row) => [textOf(row, ".session-when"), textOf(row, ".stored")]);
     }"""
 
-    assert await blank.evaluate(show_script, [session for session, _ in SHOWN_TIMES]) == [
-        shown for _, shown in SHOWN_TIMES
+    shown = await blank.evaluate(show_script, [session for session, _ in SHOWN_TIMES])
+    assert [[text and re.sub(r"\s", " ", text) for text in row] for row in shown] == [
+        expected for _, expected in SHOWN_TIMES
     ]
+
+
+async def test_nine_days_fit_a_screen(page: Page, store: Store) -> None:
+    for number in range(1, 10):
+        await store.make(f"Fix {number}", user("Count the herons.", f"2026-03-0{number}T12:00:00Z"))
+    await page.set_viewport_size({"width": 1440, "height": 900})
+    await open_list(page, store.address)
+
+    await expect(page.locator(".session-day")).to_have_count(9)
+    row, day = page.locator(".session-row").last, page.locator(".session-day").last
+    end = await row.evaluate("(row) => row.getBoundingClientRect().bottom")
+    assert end <= 900
+    assert await day.evaluate("(day) => day.offsetHeight") < 10 + await row.evaluate(
+        "(row) => row.offsetHeight"
+    )
+
+
+async def test_choosing_a_value_of_a_filter(page: Page, store: Store) -> None:
+    """Counts are those under the other filters. The keyboard chooses and removes a value."""
+    for title, name, line in (
+        ("One", "main", user("A heron", TODAY)),
+        ("Two", "main", failed(TODAY)),
+        ("Three", "herons", failed(TODAY)),
+    ):
+        await store.make(title, {**line, "gitBranch": name})
+    await open_list(page, store.address)
+    branch = page.locator("summary[data-filter=branch]")
+    shown = page.locator(".choice:has([data-filter=branch]) .menu-item")
+    titles = page.locator(".session-item > a > .session-title")
+
+    await branch.focus()
+    await page.keyboard.press("Enter")
+    await expect(shown).to_have_text(["main 2", "herons 1"])
+    await page.keyboard.press("Tab")
+    await page.keyboard.press("ArrowDown")
+    await page.keyboard.press("Enter")
+    await expect(titles).to_have_text(["Three"])
+    assert httpx2.URL(page.url).params["branch"] == "herons"
+    await expect(branch).to_have_text("Branch herons")
+    await page.get_by_role("button", name="Remove the filter: Branch herons").click()
+    await expect(titles).to_have_count(3)
+    await page.click("text=Errors only")
+    await branch.click()
+    await expect(shown).to_have_text(["herons 1", "main 1"])
+
+
+async def test_searching_keeps_the_filters(page: Page, store: Store) -> None:
+    await store.make("One", user("A heron", TODAY), failed(TODAY))
+    await store.make("Two", user("A heron", TODAY))
+    answer = {"role": "assistant", "content": [{"type": "text", "text": "No heron."}]}
+    await store.make("Three", {"type": "assistant", "timestamp": TODAY, "message": answer}, failed(TODAY))
+    await page.goto(f"{store.address}&errors=true&q=heron")
+
+    await expect(page.locator(".hits .session-title")).to_have_text(["Three", "One"])
+    await expect(page.get_by_role("button", name="Errors only")).to_have_attribute("aria-pressed", "true")
+    assert await page.locator(".hit-role").all_text_contents() == ["answer", "prompt"]
+    await expect(page.locator(".hit time").first).to_have_text("Mar 10, 2026, 11:00 AM")
+    assert await page.inner_text(".list-status") == "2 hits in 2 sessions"
+    heights = await page.locator(".hits-session").evaluate_all(
+        "(all) => all.map((each) => each.offsetHeight)"
+    )
+    assert min(heights) >= 24
+
+
+async def test_names_of_sessions_tell_them_apart(page: Page, store: Store) -> None:
+    """In the list and on their pages, as far as a person chose the names."""
+    for name in ("fix-1", "fix-2", f"runs/{uuid4()}.jsonl"):
+        await store.make(None, user("Fix the *tests*", TODAY), externalId=name)
+    await open_list(page, store.address)
+
+    await expect(page.locator(".session-title")).to_have_text(["Fix the tests"] * 3)
+    names = [
+        await row.locator(".own-name").all_text_contents() for row in await page.locator(".session-row").all()
+    ]
+    assert sorted(names) == [[], ["fix-1"], ["fix-2"]]
+    await page.locator(".session-row", has_text="fix-2").click()
+    await expect(page.locator(".session-header .own-name")).to_have_text("fix-2")
+
+
+async def test_rows_show_people_and_machines_if_there_are_several(page: Page, store: Store) -> None:
+    machines = ("herons", "kites")
+    for machine in machines:
+        body = {"source": store.source, "title": machine}
+        created = await store.client.post("/api/sessions", json=body, headers={"Ash-Machine": machine})
+        created.raise_for_status()
+    await open_list(page, store.address)
+    await expect(page.locator(".session-place .machine")).to_have_text(list(reversed(machines)))
+
+    await page.goto(f"{store.address}&q=kites")
+    await expect(page.locator(".session-place .machine")).to_have_text(["kites"])
+    await page.goto(f"{store.address}&since=2099-01-01")
+    await expect(page.locator("summary[data-filter=machine]")).to_be_hidden()
 
 
 MOVES: list[tuple[dict[str, int], dict[str, int], str, list[str]]] = [

@@ -35,6 +35,53 @@ async def test_names_of_transcripts(blank: Page) -> None:
     assert await by_text(blank, "transcriptName", TRANSCRIPT_NAMES) == TRANSCRIPT_NAMES
 
 
+TITLES = {
+    "Fix the *tests*": "Fix the tests",
+    "*Fix* it, (*now*)": "Fix it, (now)",
+    "# Fix **all** of `a.py`": "Fix all of a.py",
+    "Implement the following plan: # Fix: dates ## Steps": "Fix: dates · Steps",
+    "Implement the following plan:": "Implement the following plan:",
+    "rm *.py and *.js": "rm *.py and *.js",
+    "2 * 3 * 4, a*b*c, **/*.ts, issue # 3": "2 * 3 * 4, a*b*c, **/*.ts, issue # 3",
+    "snake_case and __init__": "snake_case and __init__",
+}
+
+
+async def test_titles_without_markdown(blank: Page) -> None:
+    assert await by_text(blank, "stripMarkdown", TITLES) == TITLES
+
+
+NAMES = {
+    "fix-1": "fix-1",
+    "Nightly run of 2026-03-10": "Nightly run of 2026-03-10",
+    "projects/-srv-site/a.jsonl": "",
+    "a.json": "",
+    "6f1e4c1a-9f0e-4d61-8a53-0f1d2b3c4d5e": "",
+    "ses_7d3f9a2b4c1e5f608192": "",
+    "01JABCDEFGHJKMNPQRSTVWXYZ0": "",
+    "1773144000000": "",
+    "own": "",
+}
+
+
+async def test_names_that_a_person_chose(blank: Page) -> None:
+    sessions = [[{"externalId": name, "metadata": {"sessionId": "own"}}] for name in NAMES]
+
+    assert await answers(blank, "chosenName", sessions) == list(NAMES.values())
+    assert await answers(blank, "chosenName", [[{}]]) == [""]
+
+
+async def test_long_numbers_are_short(blank: Page) -> None:
+    numbers = {0: "0", 9_999: "9,999", 10_000: "10 K", 26_213_456: "26.2 M", 1_250_000_000: "1.25 B"}
+
+    shown = await answers(blank, "formatShort", [[number] for number in numbers])
+    assert [text.replace("\N{NO-BREAK SPACE}", " ") for text in shown] == list(numbers.values())
+    usage = {"cache_read_input_tokens": 1_000, "cache_creation_input_tokens": 20}
+    assert await answers(blank, "formatCacheUsage", [[usage]]) == [
+        ["1,000 read from the cache", "20 written to the cache"]
+    ]
+
+
 # Long texts
 
 LONG_TEXTS: Mapping[str, tuple[str, list[object]]] = {

@@ -111,12 +111,12 @@ async def test_bars_have_the_figures_of_the_table(page: Page, store: Store) -> N
     await open_page(page, store.address())
 
     assert await page.evaluate(TABLE) == [
-        ["Tue, Mar 10, 2026", "$0.95", "1M"],
-        [OPUS, "$0.95", "1M"],
-        ["Mon, Mar 9, 2026", "$3.00", "1.4M"],
-        [OPUS, "$2.00", "400K"],
-        [HAIKU, "$1.00", "1M"],
-        ["Total", "$3.95", "2.4M"],
+        ["Tue, Mar 10, 2026", "$0.95", "1\N{NO-BREAK SPACE}M"],
+        [OPUS, "$0.95", "1\N{NO-BREAK SPACE}M"],
+        ["Mon, Mar 9, 2026", "$3.00", "1.4\N{NO-BREAK SPACE}M"],
+        [OPUS, "$2.00", "400\N{NO-BREAK SPACE}K"],
+        [HAIKU, "$1.00", "1\N{NO-BREAK SPACE}M"],
+        ["Total", "$3.95", "2.4\N{NO-BREAK SPACE}M"],
     ]
     bars = await page.evaluate(BARS)
     assert [bar[:2] for bar in bars] == [
@@ -135,7 +135,7 @@ async def test_bars_have_the_figures_of_the_table(page: Page, store: Store) -> N
         "2026. The table below has these figures."
     )
     totals = await page.locator(".usage-totals .total").all_text_contents()
-    assert totals == ["$3.95", "2.4M", "37.5%", "3"]
+    assert totals == ["$3.95", "2.4\N{NO-BREAK SPACE}M", "37.5%", "3"]
 
 
 FIGURES = """
@@ -271,7 +271,9 @@ async def test_bar_leads_to_the_sessions_of_its_day(page: Page, store: Store) ->
     await open_page(page, store.address())
 
     await page.locator(".chart-links a").first.hover()
-    await expect(page.locator(".chart-readout")).to_have_text("Mon, Mar 9, 2026 $3.00 · 1.4M tokens")
+    await expect(page.locator(".chart-readout")).to_have_text(
+        "Mon, Mar 9, 2026 $3.00 · 1.4\N{NO-BREAK SPACE}M tokens"
+    )
     await page.locator(".chart-links a").first.click()
     await expect(page.locator(".usage-row .row-title")).to_have_text(["First"])
 
@@ -303,12 +305,12 @@ async def test_models_without_a_price(page: Page, store: Store) -> None:
     await open_page(page, store.address())
 
     assert await page.evaluate(TABLE) == [
-        ["Tue, Mar 10, 2026", "$1.00+", "1M"],
-        [HAIKU, "$1.00", "1M"],
-        [UNPRICED, "unpriced", "3K"],
-        ["Mon, Mar 9, 2026", "unpriced", "5K"],
-        [UNPRICED, "unpriced", "5K"],
-        ["Total", "$1.00+", "1.01M"],
+        ["Tue, Mar 10, 2026", "$1.00+", "1\N{NO-BREAK SPACE}M"],
+        [HAIKU, "$1.00", "1\N{NO-BREAK SPACE}M"],
+        [UNPRICED, "unpriced", "3\N{NO-BREAK SPACE}K"],
+        ["Mon, Mar 9, 2026", "unpriced", "5\N{NO-BREAK SPACE}K"],
+        [UNPRICED, "unpriced", "5\N{NO-BREAK SPACE}K"],
+        ["Total", "$1.00+", "1.01\N{NO-BREAK SPACE}M"],
     ]
     note = page.locator("section:has(> #without-a-price) li")
     await expect(note).to_have_text(
@@ -323,9 +325,9 @@ async def test_other_dimensions_have_bars_in_their_rows(page: Page, store: Store
     await expect(page.locator(".chart")).to_have_count(0)
     widths = "() => [...document.querySelectorAll('.row-bar rect')].map((bar) => bar.getAttribute('width'))"
     assert await page.evaluate(TABLE) == [
-        [OPUS, "$2.95", "1.4M"],
-        [HAIKU, "$1.00", "1M"],
-        ["Total", "$3.95", "2.4M"],
+        [OPUS, "$2.95", "1.4\N{NO-BREAK SPACE}M"],
+        [HAIKU, "$1.00", "1\N{NO-BREAK SPACE}M"],
+        ["Total", "$3.95", "2.4\N{NO-BREAK SPACE}M"],
     ]
     assert await page.evaluate(widths) == ["1000", "338.98"]
 
@@ -446,7 +448,11 @@ async def test_list_shows_tokens_and_costs_with_subagents(page: Page, store: Sto
 
     rows = page.locator(".session-item > .session-row")
     amounts = [await row.locator(".amount").all_text_contents() for row in await rows.all()]
-    assert sorted(amounts) == [["", ""], ["1.4M tokens", "≈$3.00"], ["3K tokens", "unpriced"]]
+    assert sorted(amounts) == [
+        ["", ""],
+        ["1.4\N{NO-BREAK SPACE}M tokens", "≈$3.00"],
+        ["3,000 tokens", "unpriced"],
+    ]
     titles = (
         await rows.filter(has_text="Parent")
         .locator(".amount")

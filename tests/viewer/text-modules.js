@@ -6,9 +6,10 @@ import { highlight, languageOf } from "/viewer/lib/highlight.js";
 import { jsonView, parseJson } from "/viewer/lib/json-view.js";
 import { longText, showLongTexts } from "/viewer/lib/long-text.js";
 import { markdown } from "/viewer/lib/markdown.js";
-import { transcriptName } from "/viewer/lib/title-text.js";
+import { formatCacheUsage, formatShort } from "/viewer/lib/number-format.js";
+import { chosenName, stripMarkdown, transcriptName } from "/viewer/lib/title-text.js";
 
-export { countChanges, languageOf, plainOutput, transcriptName };
+export { chosenName, countChanges, formatCacheUsage, formatShort, languageOf, plainOutput, stripMarkdown, transcriptName };
 
 export function markdownHtml(text, options) {
   return html(markdown(text, options));

@@ -2,6 +2,8 @@ const plain = new Intl.NumberFormat();
 const compact = new Intl.NumberFormat(undefined, { notation: "compact", maximumSignificantDigits: 3 });
 const DOLLARS = /** @type {const} */ ({ style: "currency", currency: "USD", currencyDisplay: "narrowSymbol" });
 const cents = new Intl.NumberFormat(undefined, DOLLARS);
+const NO_BREAK_SPACE = "\u00a0";
+const MIN_COMPACT = 10_000;
 const MIN_CENTS = 0.005;
 const MONEY = /** @type {const} */ ({ ...DOLLARS, maximumSignificantDigits: 3 });
 
@@ -14,9 +16,15 @@ export function formatDollars(value) {
   return Math.abs(value) >= 1 ? cents.format(value) : value.toLocaleString(undefined, MONEY);
 }
 
-/** A count with at most three digits: "1.23M". */
+/** A count with at most three digits: "1.23 M". */
 export function formatCompact(value) {
-  return compact.format(value);
+  const parts = compact.formatToParts(value).map(({ type, value: text }) => (type === "compact" ? `${NO_BREAK_SPACE}${text}` : text));
+  return parts.join("").replace(/\s+/g, NO_BREAK_SPACE);
+}
+
+/** A count: exact up to four digits, else with three digits. */
+export function formatShort(value) {
+  return value < MIN_COMPACT ? plain.format(value) : formatCompact(value);
 }
 
 /** Dollars and cents. */
@@ -32,14 +40,14 @@ export function formatShare(part, whole) {
 }
 
 /** A count with its noun: "2 failures", "1 failure". */
-export function pluralize(count, noun) {
-  return `${formatNumber(count)} ${noun}${count === 1 ? "" : "s"}`;
+export function pluralize(count, noun, format = formatNumber) {
+  return `${format(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 /** Tokens read from the prompt cache and written to it, as texts. */
-export function formatCacheUsage(usage) {
+export function formatCacheUsage(usage, format = formatNumber) {
   const { cache_read_input_tokens: read, cache_creation_input_tokens: written } = usage ?? {};
-  return [read > 0 && `${formatNumber(read)} from the cache`, written > 0 && `${formatNumber(written)} to the cache`];
+  return [read > 0 && `${format(read)} read from the cache`, written > 0 && `${format(written)} written to the cache`];
 }
 
 /** A duration in milliseconds; the longer, the coarser the unit. */

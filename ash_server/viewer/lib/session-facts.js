@@ -1,5 +1,7 @@
-/** Where a session ran, who ran it, and how long: texts for rows and headers. */
-import { formatDuration } from "./number-format.js";
+/** Where a session ran, who ran it, and how long: the facts that rows and headers have in common, in one order. */
+import { el } from "./dom.js";
+import { formatDuration, formatShort, pluralize } from "./number-format.js";
+import { chosenName } from "./title-text.js";
 
 const CAUSES = { schedule: "scheduled", program: "by a program" };
 
@@ -26,10 +28,46 @@ function isPart(activeMs, durationMs) {
 }
 
 /**
- * Who or what began a session; empty for a person without a name.
+ * Name, project, branch, models, prompts, duration, machine, and who or what began a session, as far as they are known.
  *
- * @param {{person?: string, cause?: string}} session
+ * @param {any} session
+ * @param {{models?: string[], modelsHint?: string, projectAddress?: string, hasMachine?: boolean, hasPerson?: boolean,
+ *   isNamed?: boolean}} [options] `models` are the models, the most important first; `projectAddress` makes the project
+ *   a link; `hasMachine` and `hasPerson` show these; `isNamed` is false if the title is the name
+ * @returns {Element[]}
  */
-export function starter({ person, cause }) {
-  return [person, CAUSES[cause ?? ""]].filter(Boolean).join(", ");
+export function placeFacts(session, { projectAddress, hasMachine, hasPerson, isNamed, ...shown } = {}) {
+  const { branch, commit, promptCount, machine, person, cause } = session;
+  const { models = session.models ?? [], modelsHint = models.join(", ") } = shown;
+  const duration = durationText(session);
+  const facts = [
+    isNamed !== false && isolated("own-name", chosenName(session), "The name of the session"),
+    projectFact(session, projectAddress),
+    isolated("branch", branch, commit ? `Git branch, at commit ${commit}` : "Git branch"),
+    isolated("model", shortList(models), modelsHint),
+    promptCount > 0 && el("span", { class: "prompts" }, pluralize(promptCount, "prompt", formatShort)),
+    duration && el("span", { class: "duration" }, duration),
+    hasMachine && isolated("machine", machine, "The machine that stored it"),
+    hasPerson && isolated("person", person, "The person who stored it"),
+    isolated("cause", CAUSES[cause ?? ""], "What began it"),
+  ];
+  return facts.filter((fact) => fact instanceof Element);
+}
+
+function projectFact({ project, folder, machine }, address) {
+  const root = project ?? folder;
+  const where = [folder ?? root, machine && `on ${machine}`].filter(Boolean).join(" ");
+  return isolated("project", folderName(root), where, address);
+}
+
+/** The first text, and how many follow. */
+function shortList(texts) {
+  return texts.length > 1 ? `${texts[0]} +${texts.length - 1}` : texts[0];
+}
+
+/** A text of others, which may have another direction; undefined if there is none. */
+export function isolated(name, text, title, href = undefined) {
+  if (!text) return undefined;
+  const shown = el("bdi", {}, text);
+  return el("span", { class: name, title }, href ? el("a", { href }, shown) : shown);
 }

@@ -2,15 +2,9 @@ import { el } from "./dom.js";
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 const day = new Intl.DateTimeFormat(undefined, { weekday: "long", year: "numeric", month: "long", day: "numeric" });
-const relative = new Intl.RelativeTimeFormat(undefined, { numeric: "auto" });
-const short = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric" });
-
-/** @type {[unit: Intl.RelativeTimeFormatUnit, milliseconds: number, max: number][]} */
-const UNITS = [
-  ["minute", 60_000, 60],
-  ["hour", 3_600_000, 24],
-  ["day", 86_400_000, 14],
-];
+const dayOfYear = new Intl.DateTimeFormat(undefined, { weekday: "short", month: "short", day: "numeric" });
+const date = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric" });
+const dateAndClock = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 
 export function clockText(milliseconds) {
   return clock.format(milliseconds);
@@ -30,16 +24,15 @@ export function dayKey(milliseconds) {
   return new Date(milliseconds).toDateString();
 }
 
-/** "3 hours ago" for recent moments, else the date. */
-export function agoText(milliseconds, now) {
-  const past = now - milliseconds;
-  if (past < 60_000) return "just now";
-  const unit = UNITS.find(([, size, max]) => past < size * max);
-  return unit ? relative.format(-Math.floor(past / unit[1]), unit[0]) : short.format(milliseconds);
+/** The date of a moment in a heading: with the day of the week in this year, else with the year. */
+export function shortDayTime(milliseconds, now) {
+  const isThisYear = new Date(milliseconds).getFullYear() === new Date(now).getFullYear();
+  return time(milliseconds, isThisYear ? dayOfYear : date);
 }
 
-export function agoTime(milliseconds, now) {
-  return time(milliseconds, { format: () => agoText(milliseconds, now) });
+/** A `<time>` with the local date and time. */
+export function momentTime(milliseconds) {
+  return time(milliseconds, dateAndClock);
 }
 
 function time(milliseconds, formatter) {

@@ -196,7 +196,7 @@ export class Filters {
   createSwitch(name) {
     const box = el("input", { type: "checkbox", name });
     const count = el("span", { class: "filter-count" });
-    const label = KINDS[name]?.label ?? "Errors alone";
+    const label = KINDS[name]?.label ?? "Errors only";
     box.addEventListener("change", () => this.toggle(name));
     const element = el("label", { class: "filter" }, box, el("span", { class: "filter-name" }, label), count);
     return { box, count, element };

@@ -1,15 +1,14 @@
 import { likePage, withQuery } from "../lib/api.js";
 import { costHint, costText, subagentsText } from "../lib/cost-text.js";
 import { button, el } from "../lib/dom.js";
-import { formatCacheUsage, formatNumber, pluralize } from "../lib/number-format.js";
+import { formatCacheUsage, formatNumber, formatShort, pluralize } from "../lib/number-format.js";
 import { markdown } from "../lib/markdown.js";
-import { durationText, folderName, starter } from "../lib/session-facts.js";
+import { placeFacts } from "../lib/session-facts.js";
 import { agentOf, sourceName } from "../lib/source-names.js";
-import { isBeginningOf, stripMarkdown, transcriptName } from "../lib/title-text.js";
+import { isBeginningOf, oneLine, stripMarkdown, transcriptName } from "../lib/title-text.js";
 import { lineCounts } from "./changes-panel.js";
 import { sessionAddress } from "./permalinks.js";
 
-const MAX_MODELS = 2;
 const LONG_TITLE_LENGTH = 80;
 
 const timeRange = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
@@ -33,7 +32,9 @@ export class SessionHeader {
   /** The text of the first prompt, once the beginning of the log is loaded. @type {string | undefined} */
   firstPrompt;
 
-  constructor() {
+  /** @param {{hasList?: boolean}} [options] `hasList` links projects and tags to the list of sessions */
+  constructor({ hasList = true } = {}) {
+    this.hasList = hasList;
     this.title = el("h1", { class: "session-title", dir: "auto" });
     this.facts = el("p", { class: "session-facts" });
     this.place = el("p", { class: "session-place" });
@@ -59,17 +60,16 @@ export class SessionHeader {
     /** @type {any[]} */
     const facts = [
       source(session),
-      models(summary),
       span(session),
       ...counts(session, summary),
-      errors(session, summary, onError),
       tokens(summary),
       cost(usage ?? usageOf(summary)),
-      changedFiles(session, onChanges),
+      errors(session, summary, onError),
       unrecognised(session, onUnrecognised),
+      changedFiles(session, onChanges),
     ];
     this.facts.replaceChildren(...facts.filter(Boolean));
-    this.place.replaceChildren(...place(session).filter((fact) => !!fact));
+    this.place.replaceChildren(...place(session, summary, this.hasList));
     this.showLabels(session.labels);
   }
 
@@ -77,7 +77,7 @@ export class SessionHeader {
     const marks = [
       starred && el("span", { class: "fact star", title: "Starred" }, "★"),
       archived && el("span", { class: "fact" }, "Archived"),
-      ...tags.map((tag) => el("a", { class: "fact tag", href: withQuery("/", { tag }) }, el("bdi", {}, tag))),
+      ...tags.map((tag) => this.tagMark(tag)),
     ].filter(Boolean);
     const shown = [
       marks.length > 0 && el("p", { class: "session-place" }, ...marks),
@@ -85,6 +85,13 @@ export class SessionHeader {
     ].filter((part) => part instanceof Element);
     this.labels.replaceChildren(...shown);
     this.labels.hidden = !shown.length;
+  }
+
+  tagMark(tag) {
+    const text = el("bdi", {}, tag);
+    return this.hasList
+      ? el("a", { class: "fact tag", href: withQuery("/", { tag }) }, text)
+      : el("span", { class: "fact tag" }, text);
   }
 
   /** @param {string} text the first prompt in the log; empty if there is none */
@@ -118,7 +125,7 @@ export class SessionHeader {
 
 export function sessionTitle(session) {
   const { title, externalId } = session;
-  return stripMarkdown(title ?? "") || transcriptName(externalId ?? "") || "Untitled";
+  return stripMarkdown(oneLine(title)) || transcriptName(externalId ?? "") || "Untitled";
 }
 
 /**
@@ -153,35 +160,35 @@ function source(session) {
   return el("span", { class: "fact", title: externalId }, dot, sourceName(agent), version);
 }
 
-function span({ firstAt, lastAt, fileModifiedAt, createdAt, activeMs }) {
+function span({ firstAt, lastAt, fileModifiedAt, createdAt }) {
   if (firstAt === undefined) {
-    return fileModifiedAt === undefined ? moment("Stored", createdAt) : moment("File modified", fileModifiedAt);
+    return fileModifiedAt === undefined ? moment("stored", createdAt) : moment("file changed", fileModifiedAt);
   }
   const [begin, end] = [firstAt, lastAt].map((time) => Date.parse(time));
-  const lasted = durationText({ durationMs: end - begin, activeMs });
-  const elapsed = lasted && ` · ${lasted}`;
   const [first, last] = [begin, end].map((time) => new Date(time).toISOString());
   const range = el("time", { datetime: first }, timeRange.formatRange(begin, end));
-  return el("span", { class: "fact", title: `${first} – ${last}` }, range, elapsed);
+  return el("span", { class: "fact", title: `${first} – ${last}` }, range);
 }
 
 /** A labelled time, for a session without timestamps in its messages. */
 function moment(label, text) {
   const time = Date.parse(text);
   const shown = el("time", { datetime: new Date(time).toISOString() }, timeRange.format(time));
-  return el("span", { class: "fact", title: "No message names a time" }, label, " ", shown);
+  return el("span", { class: "fact", title: "Its messages have no times" }, label, " ", shown);
 }
 
-/** Where the session ran and who ran it. */
-function place({ project, folder, branch, commit, machine, ...session }) {
+/** The same facts as in the list, with the models by their answers. A server with keys has several people. */
+function place(session, summary, hasList) {
+  const { project, folder, person, title, externalId } = session;
+  const models = Object.keys(summary?.models ?? {});
   const root = project ?? folder;
-  const link = root && el("a", { href: withQuery("/", { project: root }) }, el("bdi", {}, folderName(root)));
-  return [
-    link && el("span", { class: "fact project", title: folder ?? root }, link),
-    branch && el("span", { class: "fact branch", title: commit && `Commit ${commit}` }, el("bdi", {}, branch)),
-    machine && fact(machine, "The machine that stored it"),
-    starter(session) && fact(starter(session), "Who or what began it"),
-  ];
+  return placeFacts(session, {
+    ...(models.length > 0 && { models, modelsHint: `Answers: ${listCounts(summary.models)}` }),
+    projectAddress: hasList && root ? withQuery("/", { project: root }) : undefined,
+    hasMachine: person !== undefined,
+    hasPerson: true,
+    isNamed: Boolean(title || !externalId),
+  });
 }
 
 /** Files and lines that its tools changed; the panel has the differences. */
@@ -191,21 +198,13 @@ function changedFiles({ filesChanged, linesAdded: added, linesRemoved: removed }
   return button({ class: "fact changes", title: "Show the changes" }, text, () => onChanges?.());
 }
 
-/** The models that answered; the summary lists the most used first. */
-function models(summary) {
-  const names = Object.keys(summary?.models ?? {});
-  if (!names.length) return undefined;
-  const more = names.length > MAX_MODELS ? ` +${names.length - MAX_MODELS}` : "";
-  return fact(names.slice(0, MAX_MODELS).join(", ") + more, `Answers: ${listCounts(summary.models)}`);
-}
-
-function counts({ messageCount, eventCount }, summary) {
-  const all = `${pluralize(messageCount, "stored message")}, ${pluralize(eventCount, "event")}`;
+function counts({ messageCount, eventCount, toolCallCount }, summary) {
   const { turns = 0, toolCalls = {} } = summary ?? {};
-  const calls = Object.values(toolCalls).reduce((sum, count) => sum + count, 0);
+  const all = [pluralize(messageCount, "stored message"), pluralize(eventCount, "event"), turns > 0 && pluralize(turns, "turn")];
+  const calls = Object.values(toolCalls).reduce((sum, count) => sum + count, 0) || toolCallCount;
   return [
-    fact(turns > 0 ? pluralize(turns, "turn") : pluralize(eventCount, "event"), all),
-    calls > 0 && fact(pluralize(calls, "tool call"), listCounts(toolCalls)),
+    fact(pluralize(eventCount, "event", formatShort), all.filter(Boolean).join(", ")),
+    calls > 0 && fact(pluralize(calls, "tool call", formatShort), listCounts(toolCalls) || pluralize(calls, "tool call")),
   ];
 }
 
@@ -214,7 +213,7 @@ function errors({ errorCount }, summary, onError) {
   if (!errorCount) return undefined;
   const counts = listCounts({ ...summary?.toolErrors, ...summary?.errors });
   const title = [counts, "Go to the next"].filter(Boolean).join(". ");
-  return button({ class: "fact errors", title }, pluralize(errorCount, "error"), () => onError?.());
+  return button({ class: "fact errors", title }, pluralize(errorCount, "error", formatShort), () => onError?.());
 }
 
 function listCounts(counts) {
@@ -224,7 +223,7 @@ function listCounts(counts) {
 function tokens(summary) {
   const { usage: own, totalUsage: usage = own } = summary ?? {};
   if (!usage) return undefined;
-  const parts = [pluralize(usage.total_tokens, "token"), ...formatCacheUsage(usage)];
+  const parts = [pluralize(usage.total_tokens, "token", formatShort), ...formatCacheUsage(usage, formatShort)];
   const exact = [inAndOut(usage), usage !== own && `without subagents: ${own ? inAndOut(own) : "none"}`];
   return fact(parts.filter(Boolean).join(" + "), exact.filter(Boolean).join("; "));
 }
@@ -248,14 +247,14 @@ function eitherCost(reported, computed) {
   return { answers: 1, costUsd: reported ?? computed, reportedAnswers: reported === undefined ? 0 : 1 };
 }
 
-function inAndOut({ input_tokens, output_tokens }) {
-  return `${formatNumber(input_tokens)} in, ${formatNumber(output_tokens)} out`;
+function inAndOut(usage) {
+  const { input_tokens: input, output_tokens: output } = usage;
+  return [`${formatNumber(input)} in`, `${formatNumber(output)} out`, ...formatCacheUsage(usage)].filter(Boolean).join(", ");
 }
 
 function unrecognised({ unrecognisedCount, eventCount }, onUnrecognised) {
-  if (unrecognisedCount === undefined) return undefined;
+  if (!unrecognisedCount) return undefined;
   const count = `${formatNumber(unrecognisedCount)} of ${pluralize(eventCount, "event")}`;
-  if (!unrecognisedCount) return fact("all recognised", `Of types that Ash does not know: ${count}`);
   const title = `${count}. Go to the first`;
   return button({ class: "fact unrecognised", title }, `${formatNumber(unrecognisedCount)} not recognised`, () =>
     onUnrecognised?.(),

@@ -8,18 +8,11 @@ import { oneLine } from "../lib/title-text.js";
 
 export const NO_FILTERS = {
   q: "", source: "", since: "", until: "", errors: "", tools: "",
-  project: "", branch: "", model: "", machine: "", tag: "", starred: "", archived: "",
+  project: "", branch: "", model: "", machine: "", person: "", tag: "", starred: "", archived: "",
 };
 
-/** Filters without chips of their own: shown while they are set, by the names of the API. */
-export const NAMED_FILTERS = {
-  project: "Project",
-  branch: "Branch",
-  model: "Model",
-  machine: "Machine",
-  tag: "Tag",
-  archived: "Archived",
-};
+/** Filters without a control of their own: shown while they are set, by the names of the API. */
+export const NAMED_FILTERS = { tag: "Tag", archived: "Archived" };
 
 /** Days before today, by the name in the address. */
 export const SPANS = { today: 0, "7d": 6, "30d": 29 };
@@ -33,7 +26,7 @@ const READERS = {
   tools: flag,
   starred: flag,
   archived: flag,
-  ...Object.fromEntries(["project", "branch", "model", "machine", "tag"].map((name) => [name, oneLine])),
+  ...Object.fromEntries(["project", "branch", "model", "machine", "person", "tag"].map((name) => [name, oneLine])),
 };
 
 export function parseFilters(search) {
@@ -46,9 +39,9 @@ export function filtersUrl(filters) {
   return withQuery("/", filters);
 }
 
-/** True if there is a filter besides the text. Searches ignore the errors filter. */
+/** True if there is a filter besides the text. */
 export function isNarrowed(filters) {
-  return Object.keys(MATCHES).some((name) => filters[name] && !(name === "errors" && filters.q));
+  return Object.keys(MATCHES).some((name) => filters[name]);
 }
 
 /** The same search without other filters. */
@@ -58,9 +51,10 @@ export function withoutFilters({ q, tools }) {
 
 /** The query parameters shared by the list and the search of the API. */
 export function apiParameters({ source, since, until, errors, starred, archived, ...filters }, now) {
-  const { project, branch, model, machine, tag } = filters;
+  const { project, branch, model, machine, person, tag } = filters;
   const times = { since: toIso(startTime(since, now)), until: toIso(endTime(until)) };
-  return { source, ...times, errors, project, branch, model, machine, tag, starred, archived: archived && "only" };
+  const places = { source, project, branch, model, machine, person };
+  return { ...places, ...times, errors, tag, starred, archived: archived ? "only" : undefined };
 }
 
 /** Whether a session matches the value of a filter. */
@@ -73,6 +67,7 @@ const MATCHES = {
   branch: (session, branch) => session.branch === branch,
   model: ({ models = [] }, model) => models.includes(model),
   machine: (session, machine) => session.machine === machine,
+  person: (session, person) => session.person === person,
   tag: ({ labels }, tag) => Boolean(labels?.tags.includes(tag)),
   starred: ({ labels }) => Boolean(labels?.starred),
   archived: ({ labels }) => Boolean(labels?.archived),

@@ -2,7 +2,6 @@ import { getJson, isAborted, withQuery } from "../lib/api.js";
 import { button, el } from "../lib/dom.js";
 import { pluralize } from "../lib/number-format.js";
 import { commandLine, errorPlaceholder, placeholder, skeleton } from "../lib/placeholders.js";
-import { agentOf } from "../lib/source-names.js";
 import { NO_FILTERS, apiParameters, isNarrowed, matchesFilters } from "./list-filters.js";
 import { lastActivity } from "./session-groups.js";
 import { LIVE_MS, SessionList } from "./session-list.js";
@@ -14,10 +13,10 @@ const PAGE = 100;
 const MAX_PAGE = 1000;
 
 /**
- * Callbacks of both views: `status` shows a text about the list, `sources` adds source filters, `clear` removes the
- * filters, `everywhere` searches tool results too.
- * @typedef {{status: (text: string) => void, sources: (sources: string[]) => void, clear: () => void,
- *   everywhere: () => void, search: (q: string) => void}} ViewCallbacks
+ * Callbacks of both views: `status` shows a text about the list, `clear` removes the filters, `everywhere` searches
+ * tool results too.
+ * @typedef {{status: (text: string) => void, clear: () => void, everywhere: () => void,
+ *   search: (q: string) => void}} ViewCallbacks
  */
 
 /** The list of sessions that match the filters. */
@@ -111,6 +110,11 @@ export class ListView {
     return true;
   }
 
+  /** Show the machine or the person in each row, or not. */
+  showInRows(shown) {
+    this.list.showInRows(shown);
+  }
+
   /** Update a session that changed. */
   update(session) {
     if (!this.list.element.isConnected) return;
@@ -121,7 +125,6 @@ export class ListView {
     }
     const isActive = this.hasNewContent(session);
     this.list.update(session);
-    this.on.sources([agentOf(session)]);
     if (!isActive) return;
     this.list.markLive(session.id);
     this.usage.updateSoon(session.id);
@@ -148,7 +151,6 @@ export class ListView {
     this.list.add(sessions);
     this.pricesError.hidden = pricesError === undefined;
     this.pricesError.textContent = `Costs are missing: ${pricesError ?? ""}`;
-    this.on.sources(sessions.map(agentOf));
     this.more.show(this.hasMore);
     this.updateStatus();
   }

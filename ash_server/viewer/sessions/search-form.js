@@ -1,6 +1,6 @@
 import { button, el, setChildren } from "../lib/dom.js";
-import { sourceName } from "../lib/source-names.js";
 import { NAMED_FILTERS, NO_FILTERS, SPANS, isNarrowed, withoutFilters } from "./list-filters.js";
+import { FilterMenus } from "./filter-menus.js";
 import { oneLine } from "../lib/title-text.js";
 
 const TYPING_DELAY_MS = 150;
@@ -10,13 +10,16 @@ const SPAN_NAMES = { today: "Today", "7d": "7 days", "30d": "30 days" };
 /** The search box and the filters of the list. */
 export class SearchForm {
   filters = NO_FILTERS;
-  /** The sources that sessions have. @type {Set<string>} */
-  sources = new Set();
+  /** The numbers of sessions by the values of filters, once loaded. @type {any} */
+  counts;
   /** @type {number | undefined} */
   timer;
 
-  /** @param {(filters: typeof NO_FILTERS, how: {isTyping: boolean}) => void} onChange */
-  constructor(onChange) {
+  /**
+   * @param {(filters: typeof NO_FILTERS, how: {isTyping: boolean}) => void} onChange
+   * @param {() => void} onOpen called when a menu of values opens
+   */
+  constructor(onChange, onOpen) {
     this.onChange = onChange;
     this.box = el("input", {
       class: "search-box",
@@ -34,7 +37,7 @@ export class SearchForm {
     this.tools = el("input", { type: "checkbox", name: "tools" });
     this.since = el("input", { type: "date", name: "since" });
     this.until = el("input", { type: "date", name: "until" });
-    this.sourceChips = chips("Source");
+    this.menus = new FilterMenus({ choose: (name, value) => this.change({ ...this.filters, q: this.text, [name]: value }), open: onOpen });
     this.spanChips = Object.keys(SPANS).map((span) => chip({ "data-since": span }, SPAN_NAMES[span]));
     this.rangeName = el("summary", { class: "chip" });
     this.range = el(
@@ -49,7 +52,7 @@ export class SearchForm {
         el("label", {}, "To ", this.until),
       ),
     );
-    this.errors = chip({ "data-errors": "true" }, "With errors");
+    this.errors = chip({ "data-errors": "true" }, "Errors only");
     this.starred = chip({ "data-starred": "true" }, "Starred");
     this.namedChips = chips("Other filters");
     this.clear = button({ class: "clear-filters" }, "Clear filters", () => this.change(withoutFilters(this.filters)));
@@ -72,7 +75,7 @@ export class SearchForm {
       el(
         "div",
         { class: "filters" },
-        this.sourceChips,
+        this.menus.element,
         chips("Last activity", ...this.spanChips, this.range),
         this.errors,
         this.starred,
@@ -97,10 +100,8 @@ export class SearchForm {
     this.element.addEventListener("click", ({ target }) => {
       this.toggleChip(/** @type {Element} */ (target).closest("button.chip"));
     });
-    document.addEventListener("click", ({ target }) => {
-      if (!this.range.contains(/** @type {Node} */ (target))) this.closeRange();
-    });
-    this.range.addEventListener("keydown", (event) => event.key === "Escape" && this.closeRange(event));
+    document.addEventListener("click", ({ target }) => this.closePanels(/** @type {Node} */ (target)));
+    this.element.addEventListener("keydown", (event) => event.key === "Escape" && this.closePanel(event));
   }
 
   /** Set the fields of the form. */
@@ -114,10 +115,15 @@ export class SearchForm {
     setPressed(this.starred, Boolean(filters.starred));
     this.showNamed(filters);
     this.spanChips.forEach((button) => setPressed(button, button.dataset.since === filters.since));
-    this.errors.hidden = filters.q !== "";
     this.clear.hidden = !isNarrowed(filters);
     this.element.toggleAttribute("data-searching", filters.q !== "");
-    this.addSources([]);
+    this.menus.show(filters, this.counts);
+  }
+
+  /** Offer the values of filters, with their numbers of sessions. */
+  showCounts(counts) {
+    this.counts = counts;
+    this.menus.show(this.filters, counts);
   }
 
   showRange({ since, until }) {
@@ -139,19 +145,6 @@ export class SearchForm {
     });
     setChildren(this.namedChips, buttons);
     this.namedChips.hidden = !buttons.length;
-  }
-
-  /** Add chips for sources that sessions have. */
-  addSources(sources) {
-    sources.forEach((source) => this.sources.add(source));
-    if (this.filters.source) this.sources.add(this.filters.source);
-    const current = [...this.sourceChips.querySelectorAll("button")];
-    const existing = new Map(current.map((button) => [button.dataset.source, button]));
-    const names = [...this.sources].sort();
-    const buttons = names.map((name) => existing.get(name) ?? chip({ "data-source": name }, sourceName(name)));
-    buttons.forEach((button) => setPressed(button, button.dataset.source === this.filters.source));
-    setChildren(this.sourceChips, buttons);
-    this.sourceChips.hidden = buttons.length < 2 && !this.filters.source;
   }
 
   focus() {
@@ -194,16 +187,21 @@ export class SearchForm {
     this.submit();
   }
 
-  /**
-   * Close the date range. A key returns the focus to its summary; a click elsewhere does not.
-   *
-   * @param {KeyboardEvent} [event]
-   */
-  closeRange(event) {
-    if (!this.range.open) return;
-    this.range.open = false;
-    event?.preventDefault();
-    if (event) this.rangeName.focus();
+  /** Close the open panels, except one with this node. */
+  closePanels(target) {
+    for (const panel of this.element.querySelectorAll("details[open]")) {
+      if (!panel.contains(target)) panel.removeAttribute("open");
+    }
+  }
+
+  /** Close the panel around the focus, and return the focus to its summary. */
+  closePanel(event) {
+    const panel = event.target.closest("details[open]");
+    if (!panel) return;
+    panel.open = false;
+    event.preventDefault();
+    event.stopPropagation();
+    panel.querySelector("summary").focus();
   }
 }
 

@@ -3,7 +3,7 @@ import { hitPlace, markedSnippet } from "../lib/search-result.js";
 import { formatNumber, pluralize } from "../lib/number-format.js";
 import { placeUrl, sessionAddress } from "../session/permalinks.js";
 import { agentOf, sourceName } from "../lib/source-names.js";
-import { agoTime } from "../lib/time-format.js";
+import { momentTime } from "../lib/time-format.js";
 import { LoadMore } from "./load-more.js";
 import { PageCursor } from "./page-cursor.js";
 import { sessionName } from "./session-row.js";
@@ -65,8 +65,7 @@ export class SearchHits {
   show(group) {
     if (!group) return;
     const { hits, matches, list, more } = group;
-    const now = Date.now();
-    setChildren(list, [...hits.values()].map((hit) => (hit.element ??= hitRow(hit, now))));
+    setChildren(list, [...hits.values()].map((hit) => (hit.element ??= hitRow(hit))));
     more.show(matches > hits.size, `${formatNumber(matches - hits.size)} more in this session`);
   }
 
@@ -102,16 +101,27 @@ function section(hit, ...children) {
   );
 }
 
-function hitRow(hit, now) {
+/** Names of hits by their type, else by their role, as on the pages of sessions. */
+const HIT_NAMES = {
+  tool_call: "tool call",
+  tool_result: "tool result",
+  thinking_done: "thinking",
+  user: "prompt",
+  assistant: "answer",
+  tool: "tool result",
+  system: "system message",
+};
+
+function hitRow(hit) {
   return el(
     "li",
     {},
     el(
       "a",
       { class: "hit", href: placeUrl(sessionAddress(hit.sessionId), hitPlace(hit)) },
-      el("span", { class: "hit-role" }, hit.role),
+      el("span", { class: "hit-role" }, HIT_NAMES[hit.type] ?? HIT_NAMES[hit.role] ?? hit.role),
       " ",
-      agoTime(Date.parse(hit.createdAt), now),
+      momentTime(Date.parse(hit.createdAt)),
       " ",
       el("span", { class: "snippet", dir: "auto" }, ...markedSnippet(hit)),
     ),

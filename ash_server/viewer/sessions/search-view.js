@@ -3,7 +3,6 @@ import { el } from "../lib/dom.js";
 import { PENDING_MS, hasSearchWord, suggestedQueries } from "../lib/search-result.js";
 import { pluralize } from "../lib/number-format.js";
 import { errorPlaceholder, placeholder, skeleton } from "../lib/placeholders.js";
-import { agentOf } from "../lib/source-names.js";
 import { NO_FILTERS, apiParameters, isNarrowed } from "./list-filters.js";
 import { SearchHits } from "./search-hits.js";
 import { SessionList } from "./session-list.js";
@@ -68,6 +67,11 @@ export class SearchView {
   /** Results are not refreshed, so that they do not change while they are read. */
   refresh() {}
 
+  /** Show the machine or the person in each row, or not. */
+  showInRows(shown) {
+    this.titles.showInRows(shown);
+  }
+
   update(session) {
     if (this.titles.get(session.id)) this.titles.update(session);
   }
@@ -78,17 +82,21 @@ export class SearchView {
 
   /** The parameters of the message search. */
   get parameters() {
-    const { q, source, tools } = this.filters;
-    const { since, until } = apiParameters(this.filters, Date.now());
-    return { q, source, since, until, in: tools ? "everything" : undefined };
+    const { q, tools } = this.filters;
+    return { ...this.narrowed, q, in: tools ? "everything" : undefined };
+  }
+
+  /** The filters as parameters. Archived sessions are found, too. */
+  get narrowed() {
+    const { archived = "include", ...parameters } = apiParameters(this.filters, Date.now());
+    return { ...parameters, archived };
   }
 
   /** Search titles. Errors are shown by the message search, which uses the same server. */
   async searchTitles() {
-    const { q, ...filters } = { ...this.filters, errors: "" };
     try {
-      const words = q.replaceAll('"', "");
-      const parameters = { ...apiParameters(filters, Date.now()), usage: true, q: words, archived: "include" };
+      const words = this.filters.q.replaceAll('"', "");
+      const parameters = { ...this.narrowed, usage: true, q: words };
       const page = await this.titlePages.first(parameters, FIRST_TITLES);
       this.titles.clear();
       this.showTitles(page);
@@ -127,14 +135,12 @@ export class SearchView {
 
   showTitles({ sessions }) {
     this.titles.add(sessions);
-    this.on.sources(sessions.map(agentOf));
     this.titleSection.hidden = this.titles.size === 0;
     this.moreTitles.show(this.titlePages.after !== undefined);
   }
 
   showHits({ results, pending, suggestions }) {
     this.hits.add(results);
-    this.on.sources(results.map(agentOf));
     this.moreHits.show(this.hitPages.after !== undefined);
     this.pending.hidden = !pending;
     this.pending.textContent = pending ? `${pluralize(pending, "event")} not indexed yet.` : "";
@@ -145,10 +151,13 @@ export class SearchView {
 
   statusText() {
     const { count, groups } = this.hits;
-    if (!count && !this.titles.size) return "Nothing found";
-    const titles = pluralize(this.titles.size, "title") + andMore(this.titlePages);
-    const hits = `${pluralize(count, "hit")} in ${pluralize(groups.size, "session")}${andMore(this.hitPages)}`;
-    return `${titles} · ${hits}`;
+    const found = [
+      count > 0 && `${pluralize(count, "hit")} in ${pluralize(groups.size, "session")}`,
+      this.titles.size > 0 && pluralize(this.titles.size, "title"),
+    ].filter(Boolean);
+    if (!found.length) return "Nothing found";
+    const hasMore = [this.titlePages, this.hitPages].some(({ after }) => after !== undefined);
+    return `${found.join(", and ")}${hasMore ? "; more below" : ""}`;
   }
 
   noResults(suggestions) {
@@ -163,10 +172,6 @@ export class SearchView {
       action,
     });
   }
-}
-
-function andMore({ after }) {
-  return after === undefined ? "" : " and more";
 }
 
 function section(name, title, ...children) {

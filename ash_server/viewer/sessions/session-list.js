@@ -1,6 +1,6 @@
 import { el, morph, setChildren } from "../lib/dom.js";
 import { pluralize } from "../lib/number-format.js";
-import { agoText, dayKey, dayTime } from "../lib/time-format.js";
+import { dayKey, shortDayTime } from "../lib/time-format.js";
 import { byPlace, groupSessions, groupsToMove, lastActivity, parentKey, singleGroups } from "./session-groups.js";
 import { InteractionGuard } from "./interaction-guard.js";
 import { rowLink } from "./session-row.js";
@@ -12,7 +12,7 @@ const BATCH_MS = 150;
 const MINUTE = 60_000;
 
 /**
- * @typedef {{element: HTMLElement, children: any[], link?: Element, inputs?: any[],
+ * @typedef {{element: HTMLElement, children: any[], day?: string, link?: Element, inputs?: any[],
  *   fold?: {element: HTMLDetailsElement, summary: Element, list: Element}}} Row
  * @typedef {{element: HTMLElement, list: Element, heading?: Element}} Day
  */
@@ -33,6 +33,8 @@ export class SessionList {
   live = new Map();
   /** The number of changes that wait until the user stops interacting. */
   pendingMoves = 0;
+  /** Whether rows show the machine and the person. */
+  shown = { hasMachine: false, hasPerson: false };
   /** @type {number | undefined} */
   scheduled;
 
@@ -48,7 +50,7 @@ export class SessionList {
     this.element = el("div", { class: "session-days" });
     this.guard = new InteractionGuard(this.element, () => this.pendingMoves && this.schedule());
     this.element.addEventListener("toggle", ({ target }) => this.unfold(target), true);
-    setInterval(() => this.updateTimes(), MINUTE / 2);
+    setInterval(() => this.schedule(), MINUTE / 2);
   }
 
   clear() {
@@ -119,6 +121,12 @@ export class SessionList {
     this.layOut(groups);
   }
 
+  /** Show the machine or the person in each row, or not. */
+  showInRows(shown) {
+    this.shown = shown;
+    this.layOut();
+  }
+
   store(session) {
     const before = this.sessions.get(session.id);
     if (before && Date.parse(before.updatedAt) > Date.parse(session.updatedAt)) return;
@@ -139,14 +147,6 @@ export class SessionList {
       if (this.guard.isActive) this.layOut();
       else this.applyMoves();
     }, BATCH_MS);
-  }
-
-  updateTimes() {
-    const now = Date.now();
-    /** @type {NodeListOf<HTMLTimeElement>} */
-    const times = this.element.querySelectorAll(".session-when time");
-    times.forEach((time) => setText(time, agoText(Date.parse(time.dateTime), now)));
-    this.schedule();
   }
 
   // Elements.
@@ -177,14 +177,15 @@ export class SessionList {
   showDay(key, groups) {
     const day = this.days.get(key) ?? newDay();
     this.days.set(key, day);
-    setChildren(day.list, groups.map((group) => this.showGroup(group)));
+    setChildren(day.list, groups.map((group) => this.showGroup(group, key)));
     if (!this.isFlat) setChildren(day.element, [dayHeading(day, this.places.get(groups[0].key)), day.list]);
     return day.element;
   }
 
-  showGroup(group) {
+  showGroup(group, day) {
     const { lead, children } = group;
-    const row = this.showRow(lead, this.isLive(group), parentKey(lead) !== undefined);
+    const row = this.showRow(lead, { day, isLive: this.isLive(group), isSubagent: parentKey(lead) !== undefined });
+    row.day = day;
     row.children = children;
     if (children.length) this.showFold(row);
     else row.fold?.element.remove();
@@ -197,7 +198,10 @@ export class SessionList {
     if (!fold.element.isConnected) row.element.append(fold.element);
     setText(fold.summary, pluralize(row.children.length, "subagent"));
     if (!fold.element.open) return;
-    const children = row.children.map((child) => this.showRow(child, this.live.has(child.id), true));
+    const { day } = row;
+    const children = row.children.map((child) =>
+      this.showRow(child, { day, isLive: this.live.has(child.id), isSubagent: true }),
+    );
     setChildren(fold.list, children.map(({ element }) => element));
   }
 
@@ -209,14 +213,14 @@ export class SessionList {
     this.onUnfold(id);
   }
 
-  showRow(session, isLive, isSubagent) {
+  showRow(session, { day, isLive, isSubagent }) {
     const isDeleted = this.deleted.has(session.id);
     const row = this.rows.get(session.id) ?? newRow(session);
     this.rows.set(session.id, row);
-    const inputs = [session, isLive, isSubagent, isDeleted];
+    const inputs = [session, day, isLive, isSubagent, isDeleted, this.shown];
     if (inputs.every((value, index) => value === row.inputs?.[index])) return row;
     row.inputs = inputs;
-    const fresh = rowLink(session, { now: Date.now(), isLive, isSubagent });
+    const fresh = rowLink(session, { day, isLive, isSubagent, ...this.shown });
     row.element.dataset.source = agentOf(session);
     row.element.toggleAttribute("data-live", isLive);
     row.element.toggleAttribute("data-gone", isDeleted);
@@ -264,7 +268,7 @@ function dayHeading(day, time) {
 function dayName(time, now) {
   const yesterday = new Date(now);
   yesterday.setDate(yesterday.getDate() - 1);
-  const name = dayTime(time);
+  const name = shortDayTime(time, now);
   if (dayKey(time) === dayKey(now)) name.textContent = "Today";
   if (dayKey(time) === dayKey(yesterday)) name.textContent = "Yesterday";
   return name;

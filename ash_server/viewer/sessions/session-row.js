@@ -1,25 +1,32 @@
 import { el } from "../lib/dom.js";
 import { costHint, costText, subagentsText } from "../lib/cost-text.js";
-import { formatCents, formatCompact, formatNumber, pluralize } from "../lib/number-format.js";
+import { formatCents, formatNumber, formatShort, pluralize } from "../lib/number-format.js";
 import { sessionAddress } from "../session/permalinks.js";
 import { agentOf, sourceName } from "../lib/source-names.js";
-import { durationText, folderName, starter } from "../lib/session-facts.js";
-import { agoTime } from "../lib/time-format.js";
+import { isolated, placeFacts } from "../lib/session-facts.js";
+import { clockTime, dayKey, momentTime } from "../lib/time-format.js";
 import { isBeginningOf, oneLine, stripMarkdown, transcriptName } from "../lib/title-text.js";
 import { lastActivity } from "./session-groups.js";
 
-/** A row of the list: one link with the facts of a session. */
-export function rowLink(session, { now, isLive, isSubagent }) {
+/**
+ * A row of the list: one link with the facts of a session.
+ *
+ * @param {any} session
+ * @param {{day?: string, isLive?: boolean, isSubagent?: boolean, hasMachine?: boolean, hasPerson?: boolean}} options
+ *   `day` is the day in the heading above; `hasMachine` and `hasPerson` show these
+ */
+export function rowLink(session, { day, isLive, isSubagent, hasMachine, hasPerson }) {
   const { name, isNamed, prompt, path } = sessionName(session);
-  const { eventCount, errorCount, unrecognisedCount } = session;
+  const { eventCount, errorCount, unrecognisedCount, lastAt } = session;
+  const shownTime = timeUnder(day, lastActivity(session));
   return el(
     "a",
     { class: "session-row", href: sessionAddress(session.id) },
     el("span", { class: isNamed ? "session-title" : "session-title untitled", dir: "auto", title: path }, name),
     " ",
-    el("span", { class: "session-when" }, ...timeOrigin(session), agoTime(lastActivity(session), now)),
+    el("span", { class: "session-when" }, lastAt !== undefined && shownTime),
     " ",
-    place(session),
+    place(session, { isNamed, hasMachine, hasPerson }, lastAt === undefined && storedAt(session, shownTime)),
     prompt && el("span", { class: "session-prompt", dir: "auto" }, prompt, " "),
     el(
       "span",
@@ -27,36 +34,34 @@ export function rowLink(session, { now, isLive, isSubagent }) {
       ...spaced(
         el("span", { class: "session-source" }, sourceName(agentOf(session))),
         isSubagent && el("span", { class: "fact relation" }, "subagent"),
-        el("span", { class: "fact" }, pluralize(eventCount, "event")),
+        counted(eventCount, "event"),
         ...amounts(session),
-        errorCount > 0 && el("span", { class: "fact errors" }, pluralize(errorCount, "error")),
+        errorCount > 0 && counted(errorCount, "error", "errors"),
         unrecognisedCount > 0 &&
-          el("span", { class: "fact unrecognised" }, `${formatNumber(unrecognisedCount)} unrecognised`),
+          el("span", { class: "fact unrecognised" }, `${formatNumber(unrecognisedCount)} not recognised`),
         isLive && el("span", { class: "live-mark" }, "live"),
       ),
     ),
   );
 }
 
-/** A line with labels, project, branch, model, prompts, duration and person; false if all are unknown. */
-function place({ labels, project, branch, models = [], promptCount, machine, ...session }) {
-  const more = models.length > 1 ? ` +${models.length - 1}` : "";
+/** A line with labels, project, branch, model, prompts, duration and others; false if all are unknown. */
+function place(session, options, stored) {
+  const { labels } = session;
   const facts = [
     labels?.starred && el("span", { class: "star", title: "Starred" }, "★"),
-    project && isolated("project", folderName(project), machine ? `${project} on ${machine}` : project),
-    branch && isolated("branch", branch, "Git branch"),
-    models.length > 0 && isolated("model", models[0] + more, models.join(", ")),
-    promptCount > 0 && el("span", {}, pluralize(promptCount, "prompt")),
-    durationText(session) && el("span", { class: "duration" }, durationText(session)),
-    starter(session) && isolated("person", starter(session), "Who or what began it"),
+    ...placeFacts(session, options),
     ...(labels?.tags ?? []).map((tag) => isolated("tag", tag, "Tag")),
+    stored,
   ].filter(Boolean);
   return facts.length > 0 && el("span", { class: "session-place" }, ...spaced(...facts), " ");
 }
 
-/** A text of others, which may have another direction. */
-function isolated(name, text, title) {
-  return el("span", { class: name, title }, el("bdi", {}, text));
+/** A count; the exact number is its title if it is shortened. */
+function counted(count, noun, name = "") {
+  const shown = pluralize(count, noun, formatShort);
+  const exact = pluralize(count, noun);
+  return el("span", { class: name ? `fact ${name}` : "fact", title: shown !== exact && exact }, shown);
 }
 
 /** Tokens and cost, including subagents. Sessions without usage have empty columns. */
@@ -67,17 +72,23 @@ function amounts({ usage, totalUsage = usage }) {
   const hints = [costHint(totalUsage), totalUsage !== usage && subagentsText(usage, totalUsage, formatCents)];
   const all = tokens + read + written;
   return [
-    el("span", { class: "amount", title: pluralize(all, "token") }, `${formatCompact(all)} tokens`),
+    el("span", { class: "amount", title: pluralize(all, "token") }, pluralize(all, "token", formatShort)),
     el("span", { class: "amount cost", title: hints.filter(Boolean).join("; ") }, cost),
   ];
 }
 
-/** The origin of the shown time, for sessions without timestamps in their messages. */
-function timeOrigin({ lastAt, fileModifiedAt }) {
-  if (lastAt !== undefined) return [];
-  return fileModifiedAt === undefined
-    ? [el("span", { title: "No message names a time; they were stored at this time" }, "stored"), " "]
-    : [el("span", { title: "No message names a time; the file was modified at this time" }, "file changed"), " "];
+/** The time of day under the heading of its day, else with the date. */
+function timeUnder(day, moment) {
+  return day === dayKey(moment) ? clockTime(moment) : momentTime(moment);
+}
+
+/** The time in the place of the last activity, of a session without times in its messages. */
+function storedAt({ fileModifiedAt }, time) {
+  const [event, hint] =
+    fileModifiedAt === undefined
+      ? ["stored", "Its messages have no times; they were stored at this time"]
+      : ["file changed", "Its messages have no times; the file was modified at this time"];
+  return el("span", { class: "stored", title: hint }, `${event} `, time);
 }
 
 /** The name of a session, and its first prompt unless the title repeats it. */
