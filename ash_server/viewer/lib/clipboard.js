@@ -42,15 +42,20 @@ async function copyShown({ currentTarget }) {
 }
 
 async function outcomeOfCopy(text, kind) {
-  const name = `${kind[0].toUpperCase()}${kind.slice(1)}`;
-  const isHidden = HIDDEN.test(text);
-  if (isHidden && kind === "command") return { isCopied: false, text: "Not copied: the command has hidden characters" };
+  if (kind === "command" && HIDDEN.test(text)) {
+    return { isCopied: false, text: "Not copied: the command has hidden characters" };
+  }
   const isCopied = await copyText(text);
-  if (!isCopied) return { isCopied, text: COPYING_REFUSED };
-  return { isCopied, text: isHidden && kind === "code" ? "Code copied, with hidden characters" : `${name} copied` };
+  return { isCopied, text: copyNotice(isCopied, text, NAMES[kind]) };
 }
 
-export const COPYING_REFUSED = "The browser does not allow copying";
+const NAMES = { code: "Code", command: "Command", output: "Output" };
+
+/** What to say after copying. */
+export function copyNotice(isCopied, text, name) {
+  if (!isCopied) return "The browser does not allow copying";
+  return HIDDEN.test(text) ? `${name} copied, with hidden characters` : `${name} copied`;
+}
 
 /** Copy a text; true on success. Pages served over plain HTTP by another machine cannot use the clipboard API. */
 export async function copyText(text) {

@@ -1,5 +1,5 @@
 import { plainOutput } from "../lib/ansi.js";
-import { COPYING_REFUSED, copyText } from "../lib/clipboard.js";
+import { copyNotice, copyText } from "../lib/clipboard.js";
 import { el, iconButton } from "../lib/dom.js";
 import { callText } from "../render/tools/registry.js";
 import { userShell } from "../render/user-shell.js";
@@ -95,5 +95,5 @@ function asText(value) {
 
 /** Copy a text and report the outcome. */
 export async function copyAndAnnounce(announcer, text, name) {
-  announcer.show((await copyText(text)) ? `${name} copied` : COPYING_REFUSED);
+  announcer.show(copyNotice(await copyText(text), text, name));
 }

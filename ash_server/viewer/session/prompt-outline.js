@@ -1,6 +1,7 @@
 import { button, el, setChildren } from "../lib/dom.js";
 import { formatNumber } from "../lib/number-format.js";
 import { stripMarkdown } from "../lib/title-text.js";
+import { PROMPT } from "./item-navigation.js";
 import { FAILED, contentTop, distanceToEnd } from "./scroll-anchor.js";
 
 const MAX_TITLE_LENGTH = 120;
@@ -159,7 +160,7 @@ function newEntry(prompt, item) {
 }
 
 function isPrompt({ item, element }) {
-  return item.kind === "user" && !element.hasAttribute("data-synthetic") && !element.closest(".subagent");
+  return item.kind === "user" && element.matches(PROMPT) && !element.closest(".subagent");
 }
 
 function promptTitle({ event: { payload } }) {

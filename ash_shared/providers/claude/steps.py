@@ -289,7 +289,7 @@ _SUMMARY_PREFIX = "This session is being continued from a previous conversation"
 def assistant_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     """Return the steps of an assistant line. An API error written as a response is emitted only as an error."""
     *links, part = assistant_parts(record, parsed)
-    if part.error is not None and part.origin == "synthetic":
+    if part.error is not None and (part.origin == "synthetic" or record.get("isApiErrorMessage") is True):
         part = replace(part, blocks=[block for block in part.blocks if block["type"] != "text"])
     fields = {"partial": True} if record.get("aborted") is True else {}
     if is_unattributed_sidechain(record, part):

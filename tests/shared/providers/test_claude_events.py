@@ -2059,6 +2059,12 @@ def test_chunks_join_to_the_complete_texts() -> None:
         assert not streamed, path.name
 
 
+def test_api_error_in_the_name_of_a_model_is_only_an_error() -> None:
+    events = short_events(user("Tides?"), assistant(text("API Error: 529"), isApiErrorMessage=True))
+
+    assert [type for type, *_ in events if type in ("assistant_done", "error")] == ["error"]
+
+
 @pytest.mark.parametrize("number", range(40))
 def test_error_of_a_later_turn_is_emitted(number: int) -> None:
     """The digest of its message makes no difference."""
