@@ -114,6 +114,24 @@ async def test_colours_of_a_long_output_continue_in_its_parts(blank: Page, line:
 
 # Markdown
 
+
+def mark_of(number: int) -> str:
+    link = (
+        f'<a href="#footnote-{number}" aria-label="Footnote {number}" data-footnote="{number}">{number}</a>'
+    )
+    return f'<sup class="footnote-mark">{link}</sup>'
+
+
+def back_to(number: int) -> str:
+    label = f"Back to footnote {number} in the text"
+    return f'<a href="#footnote-{number}" aria-label="{label}" data-footnote="{number}">↩\ufe0e</a>'
+
+
+def hidden(characters: str, label: str) -> str:
+    title = f'aria-label="Hidden: {label}" title="Hidden: {label}"'
+    return f'<span class="hidden-characters" role="img" {title} data-code="{label}">{characters}</span>'
+
+
 WEB = 'rel="noopener noreferrer nofollow" target="_blank"'
 COPY = (
     '<button class="icon-button" data-action="copy" aria-label="Copy the code" title="Copy the code"'
@@ -122,7 +140,10 @@ COPY = (
 MARKDOWN = {
     "": "",
     "a *b* **c** ~~d~~ `e`": '<p dir="auto">a <em>b</em> <strong>c</strong> <s>d</s> <code>e</code></p>',
-    "# א\n\n> b\n\n---": '<h1 dir="auto">א</h1><blockquote><p dir="auto">b</p></blockquote><hr>',
+    "# א\n\n> b\n\n---": '<h3 dir="auto">א</h3><blockquote><p dir="auto">b</p></blockquote><hr>',
+    "a\n=\n\n## b\n### c\n#### d\n###### e": (
+        '<h3 dir="auto">a</h3><h4 dir="auto">b</h4><h5 dir="auto">c</h5><h6 dir="auto">d</h6><h6 dir="auto">e</h6>'
+    ),
     "3. a\n   - b": ('<ol start="3"><li dir="auto">a<ul><li dir="auto">b</li></ul></li></ol>'),
     "|a|b|\n|-|-:|\n|1|2|": (
         '<div class="table" role="region" tabindex="0" aria-label="Table"><table><thead>'
@@ -147,8 +168,10 @@ MARKDOWN = {
     "see https://a.example/x?y=1.": (
         f'<p dir="auto">see <a href="https://a.example/x?y=1" {WEB}>https://a.example/x?y=1</a>.</p>'
     ),
-    "a.example b@a.example ftp://a.example //a.example": (
-        '<p dir="auto">a.example b@a.example ftp://a.example //a.example</p>'
+    "a.example ftp://a.example //a.example": '<p dir="auto">a.example ftp://a.example //a.example</p>',
+    "b.c+d@a.example, git@a.example:b/c.git e@1.2.3 f@2x.png @g h@i `j@a.example`": (
+        f'<p dir="auto"><a href="mailto:b.c+d@a.example" {WEB}>b.c+d@a.example</a>, git@a.example:b/c.git '
+        "e@1.2.3 f@2x.png @g h@i <code>j@a.example</code></p>"
     ),
     '[a](https://a.example "t") [b](mailto:b@a.example)': (
         f'<p dir="auto"><a href="https://a.example/" {WEB} title="t">a</a> '
@@ -188,6 +211,60 @@ MARKDOWN = {
         '<p dir="auto">[x] b</p></li></ol>'
     ),
     "[x] a\n- [y] b": '<p dir="auto">[x] a</p><ul><li dir="auto">[y] b</li></ul>',
+    "<kbd>a</kbd><SUB>b *c*</SUB><sup>d</sup>e<br>f<br/>g<br />h": (
+        '<p dir="auto"><kbd>a</kbd><sub>b <em>c</em></sub><sup>d</sup>e<br>f<br>g<br>h</p>'
+    ),
+    "<sub>a <sup>b</sub> c</sup> d</sub> <kbd class=x>e</kbd> </sup> <b>f</b>": (
+        '<p dir="auto"><sub>a &lt;sup&gt;b</sub> c&lt;/sup&gt; d&lt;/sub&gt; &lt;kbd class=x&gt;e&lt;/kbd&gt; '
+        "&lt;/sup&gt; &lt;b&gt;f&lt;/b&gt;</p>"
+    ),
+    "*a <sub>b*</sub> `<sub>` \\<sub>c</sub> <sub>`</sub>`</sub>": (
+        '<p dir="auto">*a <sub>b*</sub> <code>&lt;sub&gt;</code> &lt;sub&gt;c&lt;/sub&gt; '
+        "<sub><code>&lt;/sub&gt;</code></sub></p>"
+    ),
+    "a\n<details>\n<summary>b *c*</summary>\n\n- d\n\n```\n</details>\n```\n</details>\ne": (
+        '<p dir="auto">a</p><details><summary dir="auto">b <em>c</em></summary><ul><li dir="auto">d</li></ul>'
+        '<div class="copyable" data-copies="code"><pre class="code" dir="ltr" tabindex="0">'
+        f"<code>&lt;/details&gt;\n</code></pre>{COPY}</div></details>"
+        '<p dir="auto">e</p>'
+    ),
+    "> <details><summary>a</summary>b</details>\n\n<details>\n<details>\nc\n</details>\n\nd\n</details>": (
+        '<blockquote><details><summary dir="auto">a</summary><p dir="auto">b</p></details></blockquote>'
+        '<details><summary dir="auto">Details</summary><details><summary dir="auto">Details</summary>'
+        '<p dir="auto">c</p></details><p dir="auto">d</p></details>'
+    ),
+    "<details open>\na\n</details>\n\n<details>\n<summary>b": (
+        '<p dir="auto">&lt;details open&gt;\na\n&lt;/details&gt;</p>'
+        '<p dir="auto">&lt;details&gt;\n&lt;summary&gt;b</p>'
+    ),
+    "> [!NOTE]\n> a\n\n> [!warning] \n\n> [!TIP] b\n\n> [!A]\n> c": (
+        '<div class="alert alert-note" role="note"><p class="alert-title" dir="auto">Note</p>'
+        '<p dir="auto">a</p></div>'
+        '<div class="alert alert-warning" role="note"><p class="alert-title" dir="auto">Warning</p></div>'
+        '<blockquote><p dir="auto">[!TIP] b</p></blockquote><blockquote><p dir="auto">[!A]\nc</p></blockquote>'
+    ),
+    "[^b]: c[^a]\n\nd[^a] e[^a] f[^x] `[^a]`\n\n[^a]: g\n\n    - h\n[^c]: i": (
+        f'<p dir="auto">d{mark_of(1)} e{mark_of(1)} f[^x] <code>[^a]</code></p><ol class="footnotes">'
+        f'<li tabindex="-1" dir="auto"><p dir="auto">g</p><ul><li dir="auto">h</li></ul> {back_to(1)}</li>'
+        f'<li tabindex="-1" dir="auto"><p dir="auto">c{mark_of(1)}</p></li>'
+        '<li tabindex="-1" dir="auto"><p dir="auto">i</p></li></ol>'
+    ),
+    r"$x_1 + y_1$ \(a\_b\) $$c$$ $5 and $6, $HOME/$USER, f\(g\), `$d$` $e": (
+        '<p dir="auto"><span class="math" dir="ltr">$x_1 + y_1$</span> '
+        r'<span class="math" dir="ltr">\(a\_b\)</span> <span class="math" dir="ltr">$$c$$</span> '
+        "$5 and $6, $HOME/$USER, f(g), <code>$d$</code> $e</p>"
+    ),
+    "$$\na\n- b\n$$\n\n\\[ c = d \\]\n\n\\[e f\\]\n\n$$\ng": (
+        '<div class="math" dir="ltr">$$\na\n- b\n$$</div><div class="math" dir="ltr">\\[ c = d \\]</div>'
+        '<p dir="auto">[e f]</p><p dir="auto">$$\ng</p>'
+    ),
+    "- א `b()`\n- c\n\n> ד\n\n|ה|\n|-|\n\ne `f`\n- d\n- ה": (
+        '<ul dir="rtl"><li dir="auto">א <code dir="ltr">b()</code></li><li dir="auto">c</li></ul>'
+        '<blockquote dir="rtl"><p dir="auto">ד</p></blockquote>'
+        '<div class="table" role="region" tabindex="0" aria-label="Table"><table dir="rtl"><thead><tr>'
+        '<th dir="auto">ה</th></tr></thead></table></div><p dir="auto">e <code>f</code></p>'
+        '<ul dir="ltr"><li dir="auto">d</li><li dir="auto">ה</li></ul>'
+    ),
     "[a]\n\n[a]: https://a.example": f'<p dir="auto"><a href="https://a.example/" {WEB}>a</a></p>',
 }
 
@@ -203,6 +280,83 @@ async def test_markdown_keeps_line_ends_of_prompts(blank: Page) -> None:
         '<p dir="auto">a\nb</p>',
         '<p dir="auto">a<br>b</p>',
     ]
+
+
+async def test_footnotes_lead_to_their_own_text(blank: Page) -> None:
+    assert await answers(blank, "followedFootnotes", [["a[^b]\n\n[^b]: c"]]) == [
+        ["text-1 li ", "text-1 a ", "text-2 li ", "text-2 a "]
+    ]
+
+
+GROWING = {
+    "# a\n\nb\nc\n\n- d\n  - e\n\n  f\n> h\ni\n\n```py\n'\n\n```\n|a|\n|-|\n\nj\n---\n1. k\n": "1. k\n",
+    "a\n\n<details>\n<summary>b</summary>\n\nc\n\n- d\n</details>\ne": "e",
+    "a\n\nb\n<details>\nc\n\n- <details>\n\nd": "b\n<details>\nc\n\n- <details>\n\nd",
+    "$$\na\n- b\n$$\n\nc\n\n\\[\nd\n\ne": "\\[\nd\n\ne",
+    "> [!NOTE]\n> a\n\nb <kbd>c\n\nd</kbd>": "d</kbd>",
+    "א\n\n- b\n- ג\n\nc\r\n\r\nd": "d",
+    f"{'> ' * 41}a\n\nb": "b",
+}
+
+
+async def test_blocks_before_the_last_one_do_not_change(blank: Page) -> None:
+    """The closed part of each beginning of a text is shown like the same part of the whole text."""
+    parts = await by_text(blank, "closedParts", GROWING)
+    changed = await by_text(blank, "changedClosedParts", GROWING)
+
+    assert {text: rest for text, (_, rest) in parts.items()} == GROWING
+    assert changed == {text: [] for text in GROWING}
+
+
+ACROSS_BLOCKS = {
+    "a [b]: c": False,
+    "a[1:]: b": False,
+    "[b]: c": True,
+    "- > [b\\]c\nd]: e": True,
+    "[^1]: a": True,
+}
+
+
+async def test_texts_with_definitions_reach_across_blocks(blank: Page) -> None:
+    assert await by_text(blank, "reachesAcrossBlocks", ACROSS_BLOCKS) == ACROSS_BLOCKS
+
+
+# Hidden characters
+
+
+NEEDED = "👩🏽\u200d💻 ✔\ufe0f 🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f क\u200dष 字\U000e0100"
+TAGS = "".join(map(chr, range(0xE0041, 0xE0046)))
+HIDDEN: Mapping[tuple[str, str], str] = {
+    ("a <b>", "code"): "a &lt;b&gt;",
+    ("rm \u202ea\u202c", "code"): f"rm {hidden(chr(0x202E), 'U+202E')}a{hidden(chr(0x202C), 'U+202C')}",
+    ("a\u200b\u2066b\u00adc", "code"): (
+        f"a{hidden(chr(0x200B) + chr(0x2066), 'U+200B U+2066')}b{hidden('&shy;', 'U+00AD')}c"
+    ),
+    (f"a{TAGS}", "prose"): f"a{hidden(TAGS, 'U+E0041 U+E0042 U+E0043 and 2 more')}",
+    (NEEDED, "code"): NEEDED,
+    ("a\u200db c\ufe0f\ufe0f", "code"): (
+        f"a{hidden(chr(0x200D), 'U+200D')}b c{hidden(chr(0xFE0F) * 2, 'U+FE0F U+FE0F')}"
+    ),
+    ("a\u00adb ไ\u200bท a\u200bb", "prose"): f"a&shy;b ไ\u200bท a{hidden(chr(0x200B), 'U+200B')}b",
+    ("א\u200fb\u200e", "prose"): "א\u200fb\u200e",
+    ("א\u200f", "code"): f"א{hidden(chr(0x200F), 'U+200F')}",
+    ("a\u200f", "prose"): f"a{hidden(chr(0x200F), 'U+200F')}",
+}
+
+
+async def test_hidden_characters_are_marked(blank: Page) -> None:
+    actual = await answers(blank, "hiddenHtml", [list(call) for call in HIDDEN])
+
+    assert dict(zip(HIDDEN, actual, strict=True)) == {
+        call: shown.replace("&shy;", "\u00ad") for call, shown in HIDDEN.items()
+    }
+    assert await answers(blank, "nameHidden", [["a\u202eb"], ["a"]]) == ["a<U+202E>b", "a"]
+    assert await answers(blank, "hiddenMarks", [["\u202ea" * 100_000]]) == [500]
+
+
+@pytest.mark.parametrize("way", ["markdown", "fence", "ansi", "json", "lineDiff", "highlight", "longText"])
+async def test_hidden_characters_are_marked_everywhere(blank: Page, way: str) -> None:
+    assert await answers(blank, "hiddenCodes", [[way, "let a = 'b\u202ec';"]]) == [["U+202E"]]
 
 
 WHOLE = 149_900
@@ -281,6 +435,25 @@ PARTS = (
     "|a",
     "<a ",
     "<!--",
+    "<sub>",
+    "<sub>a</sup>",
+    "<sub></sub>",
+    "<sub>`",
+    "<br>",
+    "<details>\n",
+    "<details>\na\n</details>\n",
+    "- <details>\n",
+    "<details><summary>",
+    "> [!NOTE]\n",
+    "[^1]: a\n",
+    "[^1] ",
+    "a@a.example ",
+    "a@",
+    "$a",
+    "$a$ ",
+    "$$\n",
+    "\\(a",
+    "\u202ea",
     "&#1;",
     "\\",
     '[a](b "',
@@ -445,7 +618,9 @@ LINKS = {
         )
         + " c"
     ),
-    "https://a.example\u202e/b": f"{link('https://a.example/', 'https://a.example')}\u202e/b",
+    "https://a.example\u202e/b": (
+        f"{link('https://a.example/', 'https://a.example')}{hidden(chr(0x202E), 'U+202E')}/b"
+    ),
     "https://[ https://": "https://[ https://",
     "\x1b]8;id=1;https://b.example/x\x1b\\c\x1b[31md\x1b[m\x1b]8;;\x1b\\ e": (
         link("https://b.example/x", 'c<span class="ansi-fg-1">d</span>', ' title="https://b.example/x"')

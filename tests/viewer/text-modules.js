@@ -2,17 +2,75 @@
 
 import { ansi, ansiParts, plainOutput } from "/viewer/lib/ansi.js";
 import { countChanges, hunkDiff, lineDiff, unifiedDiff } from "/viewer/lib/diff-view.js";
+import { markHidden, nameHidden } from "/viewer/lib/hidden-characters.js";
 import { highlight, languageOf } from "/viewer/lib/highlight.js";
 import { jsonView, parseJson } from "/viewer/lib/json-view.js";
 import { longText, showLongTexts } from "/viewer/lib/long-text.js";
-import { markdown } from "/viewer/lib/markdown.js";
+import { closedLength, isTooLarge, markdown, reachesAcrossBlocks } from "/viewer/lib/markdown.js";
 import { formatCacheUsage, formatShort } from "/viewer/lib/number-format.js";
 import { chosenName, stripMarkdown, transcriptName } from "/viewer/lib/title-text.js";
 
-export { chosenName, countChanges, formatCacheUsage, formatShort, languageOf, plainOutput, stripMarkdown, transcriptName };
+export {
+  chosenName, countChanges, formatCacheUsage, formatShort, languageOf, nameHidden, plainOutput, reachesAcrossBlocks,
+  stripMarkdown, transcriptName,
+};
 
 export function markdownHtml(text, options) {
   return html(markdown(text, options));
+}
+
+/** The lengths of beginnings of a text at which its closed part is not shown like the same part of the whole text. */
+export function changedClosedParts(text) {
+  const whole = markdownHtml(text);
+  const lengths = Array.from({ length: text.length + 1 }, (_, length) => length);
+  return lengths.filter((length) => {
+    const start = text.slice(0, length);
+    const closed = reachesAcrossBlocks(text) || isTooLarge(text) ? 0 : closedLength(start);
+    const shown = markdownHtml(text.slice(0, closed));
+    return !whole.startsWith(shown) || shown + markdownHtml(start.slice(closed)) !== markdownHtml(start);
+  });
+}
+
+/** The parts of a text that `closedLength` separates, from the beginning to the end of the text. */
+export function closedParts(text) {
+  const closed = closedLength(text);
+  return [text.slice(0, closed), text.slice(closed)];
+}
+
+/** Footnotes of two equal texts: the texts that have the focus after their marks and links back were followed. */
+export function followedFootnotes(text) {
+  document.body.replaceChildren(...[1, 2].map((number) => {
+    const box = document.createElement("div");
+    box.id = `text-${number}`;
+    box.append(markdown(text));
+    return box;
+  }));
+  return [...document.querySelectorAll(".footnotes, .footnote-mark")].length && [1, 2].flatMap((number) => {
+    const box = document.getElementById(`text-${number}`);
+    return [".footnote-mark > a", ".footnotes a"].map((link) => {
+      box.querySelector(link).click();
+      const focused = document.activeElement;
+      return `${focused.closest("[id]")?.id} ${focused.localName} ${location.hash}`;
+    });
+  });
+}
+
+export function hiddenHtml(text, kind) {
+  const box = document.createElement("div");
+  box.append(...markHidden(text, kind));
+  return box.textContent === text ? box.innerHTML : "another text";
+}
+
+/** The codes of the hidden characters that a module marks in a text, which stays the same. */
+export function hiddenCodes(way, text) {
+  document.body.replaceChildren(...[WAYS[way](text)].flat());
+  const codes = [...document.querySelectorAll(".hidden-characters")].map((each) => each.dataset.code);
+  return document.body.textContent.includes("\u202e") ? [...new Set(codes)] : "no character";
+}
+
+/** How many elements show the hidden characters of a text. */
+export function hiddenMarks(text) {
+  return markHidden(text).filter((node) => typeof node !== "string").length;
 }
 
 /** How much of a long text is shown at first, whether the rest is shown on request, and in how many elements. */
@@ -80,12 +138,14 @@ function spent(text) {
 
 const ELEMENTS = new Set(
   ("p h1 h2 h3 h4 h5 h6 ul ol li blockquote hr br pre code em strong s a span div table thead tbody tr th " +
-    "td figure figcaption details summary button ins del").split(" "),
+    "td figure figcaption details summary button ins del kbd sub sup").split(" "),
 );
 const ATTRIBUTES = new Set("class dir rel target title start tabindex role aria-label open type".split(" "));
 
 const WAYS = {
   markdown,
+  fence: (text) => markdown(`\`\`\`\n${text}\n\`\`\``),
+  longText: (text) => longText(text),
   ansi,
   unified: unifiedDiff,
   json: (text) => jsonView([text, { [text]: text }]),
@@ -103,8 +163,8 @@ export function strange(way, text) {
 }
 
 function isKnown({ name, value }) {
-  if (name === "href") return /^(?:https?|mailto):/.test(value);
-  return ATTRIBUTES.has(name) || /^data-(?:action|copies|language|old|new|target)$/.test(name);
+  if (name === "href") return /^(?:https?:|mailto:|#footnote-\d+$)/.test(value);
+  return ATTRIBUTES.has(name) || /^data-(?:action|code|copies|footnote|language|old|new|target)$/.test(name);
 }
 
 export function ansiHtml(text) {

@@ -1,4 +1,5 @@
 import { el } from "./dom.js";
+import { markHidden, nameHidden } from "./hidden-characters.js";
 import { findAddresses, namedLink, webAddress, webLink } from "./web-links.js";
 
 const MAX_SPANS = 5_000; // text after that has no colours
@@ -11,7 +12,6 @@ const CSI = /\x1b\[([0-?]{0,100})[ -/]{0,9}([@-~])/;
 const OTHERS = /\x1b(?:([\]PX^_][^\x07\x1b\n]*)(?:\x07|\x1b\\)|[()*+][0-9A-Za-z]|[78=>cDEHMNOZ])/;
 const SEQUENCE = new RegExp(`${CSI.source}|${OTHERS.source}|\\r{0,2}\\n|[\\r\\x08]`, "g");
 const CONTROLS = /[\0-\x08\x0b-\x1f\x7f-\x9f]/g;
-const DIRECTION_MARKS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 const PRIVATE = /^[<=>?]/;
 /** The start or, with an empty target, the end of a hyperlink (OSC 8). */
 const HYPERLINK = /^\]8;[^;]*;(.*)$/;
@@ -30,9 +30,9 @@ export function showControlCharacters(text) {
   return text.replace(CONTROLS, controlSymbol);
 }
 
-/** Replace control characters, and marks that change the direction of text, with visible symbols. */
+/** Replace control characters and hidden ones with visible symbols. */
 export function showHiddenCharacters(text) {
-  return showControlCharacters(text).replace(DIRECTION_MARKS, controlSymbol);
+  return nameHidden(showControlCharacters(text));
 }
 
 /**
@@ -161,7 +161,7 @@ class Screen {
   takeFragment() {
     const fragment = document.createDocumentFragment();
     for (const { link, runs } of this.#takeLinks()) {
-      const nodes = runs.map(showRun);
+      const nodes = runs.flatMap(showRun);
       if (link) fragment.append(link.isNamed ? namedLink(link.href, ...nodes) : webLink(link.href, {}, ...nodes));
       else nodes.forEach((node) => fragment.append(node));
     }
@@ -212,8 +212,8 @@ class Screen {
 
 /** @param {Run} run */
 function showRun({ text, classes }) {
-  const shown = showControlCharacters(text);
-  return classes ? el("span", { class: classes }, shown) : shown;
+  const shown = markHidden(showControlCharacters(text));
+  return classes ? [el("span", { class: classes }, ...shown)] : shown;
 }
 
 /**

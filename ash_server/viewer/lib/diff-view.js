@@ -1,5 +1,6 @@
 import { showControlCharacters } from "./ansi.js";
 import { button, el } from "./dom.js";
+import { markHidden } from "./hidden-characters.js";
 import { highlightLines, languageOf } from "./highlight.js";
 import { formatNumber, pluralize } from "./number-format.js";
 import { parseHunks, parsePatch } from "./patch-parser.js";
@@ -232,7 +233,7 @@ function figure({ path, language, rows: parsedRows }, budget = { left: MAX_COLOU
   colourRows(rows, language ?? (path ? languageOf(path) : null), budget);
   const { added, removed } = countRows(rows);
   const heading = [
-    el("span", { class: "diff-path", dir: "auto" }, path),
+    el("span", { class: "diff-path", dir: "auto" }, ...markHidden(path ?? "")),
     el("span", { class: "diff-counts" }, `+${formatNumber(added)} −${formatNumber(removed)}`),
   ];
   const label = path ? `Changes in ${path}` : "Changes";
@@ -324,15 +325,15 @@ function line({ kind, text, parts, colours, old, fresh }) {
   const words = (parts ?? [[text, false]]).flatMap(([part, isMarked]) => {
     const [inside, after] = splitTexts(rest, part.length);
     rest = after;
-    const nodes = inside.map(showText);
+    const nodes = inside.flatMap(showText);
     return isMarked ? [el(MARKS[kind], {}, ...nodes)] : nodes;
   });
   return el("div", { class: `diff-${kind}`, "data-old": old, "data-new": fresh }, sign, ...words);
 }
 
 function showText([text, classes]) {
-  const shown = showControlCharacters(text);
-  return classes ? el("span", { class: classes }, shown) : shown;
+  const shown = markHidden(showControlCharacters(text));
+  return classes ? [el("span", { class: classes }, ...shown)] : shown;
 }
 
 /** Split texts with classes after a number of characters. */

@@ -1,4 +1,5 @@
 import { el } from "./dom.js";
+import { markHidden } from "./hidden-characters.js";
 import { default as hljs } from "../vendor/highlightjs-11.12.0/core.min.js";
 import { default as bash } from "../vendor/highlightjs-11.12.0/languages/bash.min.js";
 import { default as cpp } from "../vendor/highlightjs-11.12.0/languages/cpp.min.js";
@@ -73,7 +74,7 @@ class ElementEmitter {
   }
 
   addText(text) {
-    if (text) this.#current.append(text);
+    if (text) this.#current.append(...markHidden(text));
   }
 
   openNode(scope) {
@@ -147,7 +148,8 @@ export function highlightLines(lines, language) {
 /** The texts in a node with the classes of the innermost element. */
 function* textsIn(node, classes) {
   for (const child of node.childNodes) {
-    if (child instanceof Element) yield* textsIn(child, child.className || classes);
+    if (child instanceof Element && child.matches(".hidden-characters")) yield [child.textContent, classes];
+    else if (child instanceof Element) yield* textsIn(child, child.className || classes);
     else yield [child.data, classes];
   }
 }

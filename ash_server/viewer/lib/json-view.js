@@ -1,5 +1,6 @@
-import { showControlCharacters } from "./ansi.js";
+import { showControlCharacters, showHiddenCharacters } from "./ansi.js";
 import { button, el } from "./dom.js";
+import { markHidden } from "./hidden-characters.js";
 import { formatNumber, pluralize } from "./number-format.js";
 
 const MAX_TREE_SIZE = 2_000_000; // approximate characters; larger values get a preview and a download
@@ -85,7 +86,7 @@ function isNode(value) {
 }
 
 function entry(key, value, { isOpen = false, isAllOpen = false } = {}) {
-  const label = el("span", { class: "json-key", dir: "auto" }, key === undefined ? "" : showControlCharacters(key));
+  const label = el("span", { class: "json-key", dir: "auto" }, ...shownText(key ?? ""));
   const name = key === undefined ? [] : [label, ": "];
   const inner = isNode(value) ? Object.entries(value) : [];
   if (!inner.length) return el("div", { class: "json-leaf" }, ...name, ...leaf(value));
@@ -96,7 +97,7 @@ function entry(key, value, { isOpen = false, isAllOpen = false } = {}) {
 
 function gist(value, inner) {
   if (Array.isArray(value)) return pluralize(inner.length, "item");
-  const keys = inner.slice(0, MAX_GIST_KEYS).map(([key]) => showControlCharacters(key.slice(0, 40)));
+  const keys = inner.slice(0, MAX_GIST_KEYS).map(([key]) => showHiddenCharacters(key.slice(0, 40)));
   return `{${keys.join(", ")}${inner.length > MAX_GIST_KEYS ? ", …" : ""}}`;
 }
 
@@ -130,10 +131,14 @@ function leaf(value) {
 }
 
 function quotedString(value) {
-  if (value.length <= MAX_STRING_LENGTH) return [`"${showControlCharacters(value)}"`];
-  const rest = () => [`${showControlCharacters(value.slice(PREVIEW_LENGTH))}"`];
+  if (value.length <= MAX_STRING_LENGTH) return ['"', ...shownText(value), '"'];
+  const rest = () => [...shownText(value.slice(PREVIEW_LENGTH)), '"'];
   const all = expander(`… all ${formatNumber(value.length)} characters`, rest);
-  return [`"${showControlCharacters(value.slice(0, PREVIEW_LENGTH))}`, all];
+  return ['"', ...shownText(value.slice(0, PREVIEW_LENGTH)), all];
+}
+
+function shownText(text) {
+  return markHidden(showControlCharacters(text));
 }
 
 function kindOf(value) {
@@ -160,9 +165,9 @@ function parseNested(text) {
 function preview(value) {
   const text = JSON.stringify(value, null, 1);
   const label = `Save all ${formatNumber(text.length)} characters`;
-  const start = `${showControlCharacters(text.slice(0, PREVIEW_LENGTH))} …`;
+  const start = [...shownText(text.slice(0, PREVIEW_LENGTH)), " …"];
   const all = button({ class: "json-save" }, label, () => save(text));
-  return [el("pre", { class: "plain", dir: "auto", tabindex: "0" }, start), all];
+  return [el("pre", { class: "plain", dir: "auto", tabindex: "0" }, ...start), all];
 }
 
 function save(text) {

@@ -3,6 +3,7 @@
  * are in view: laying out a megabyte of text at once takes seconds.
  */
 import { button, el } from "./dom.js";
+import { markHidden } from "./hidden-characters.js";
 import { pluralize } from "./number-format.js";
 
 const MAX_FIRST_LENGTH = 10_000;
@@ -18,7 +19,7 @@ const MAX_ESCAPE_LENGTH = 120;
  * @param {(part: string) => any[]} [paint] is called with the parts of the text, in order
  * @returns {any[]}
  */
-export function longText(text, paint = (part) => [part]) {
+export function longText(text, paint = (part) => markHidden(part)) {
   const first = partAt(text, 0, MAX_FIRST_LENGTH, MAX_FIRST_LINES);
   const nodes = paint(first);
   if (first.length === text.length) return nodes;

@@ -1,6 +1,12 @@
 import { copyable } from "./clipboard.js";
 import { el } from "./dom.js";
+import { hasRightToLeft, markHidden, startsRightToLeft } from "./hidden-characters.js";
 import { longText } from "./long-text.js";
+import { markAlerts } from "./markdown/alerts.js";
+import { backLink, referenceMark, useFootnotes } from "./markdown/footnotes.js";
+import { hasOpenDetails, useHtmlTags } from "./markdown/html-tags.js";
+import { useLinks, withLinks, wrapText } from "./markdown/links.js";
+import { hasOpenMath, useMath } from "./markdown/math.js";
 import { default as markdownIt } from "../vendor/markdown-it-15.0.3/markdown-it.esm.min.mjs";
 
 // Text beyond these limits is shown as plain text, so that no text blocks the page.
@@ -8,21 +14,23 @@ const MAX_LENGTH = 150_000;
 const MAX_MARKS = 10_000;
 const MAX_DEPTH = 40;
 const MARK = /[\n*_~`[\]()<>!|&\\:]/g;
-const RUN_OF_MARKS = /([*_~`[\]()<>!|])\1{100}/;
-const MAX_LINKIFIED_WORD = 1_000; // a text with a longer word is not searched for bare links
+const RUN_OF_MARKS = /([*_~`[\]()<>!])\1{100}/;
 
-const SCHEMES = new Set(["http:", "https:", "mailto:"]);
-const MAX_ADDRESS_LENGTH = 200;
-const OWN_DIRECTION = new Set(["p", "h1", "h2", "h3", "h4", "h5", "h6", "li", "th", "td"]);
+const OWN_DIRECTION = new Set(["p", "h3", "h4", "h5", "h6", "li", "th", "td", "summary"]);
+/** Elements with a side, which is that of their first letter: bullets, bars, columns. */
+const SIDED = new Set(["ul", "ol", "blockquote", "div", "table", "details"]);
+/** Headings of content are below the title of the page and the headings of days. */
+const HEADINGS = { h1: "h3", h2: "h4", h3: "h5", h4: "h6", h5: "h6", h6: "h6" };
 
-const parser = markdownIt({ html: false, typographer: false, maxNesting: MAX_DEPTH });
-parser.linkify.set({ fuzzyLink: false, fuzzyEmail: false, fuzzyIP: false }).add("ftp:", null).add("//", null);
-// The parser accepts every address unchanged; rewriteLink decides which of them become links.
-parser.validateLink = () => true;
-parser.normalizeLink = (address) => address;
-parser.normalizeLinkText = (address) => address;
-parser.core.ruler.push("shape", ({ tokens, Token }) => {
-  tokens.forEach((token) => transformToken(token, Token));
+const parser = markdownIt({ html: false, linkify: true, typographer: false, maxNesting: MAX_DEPTH });
+useLinks(parser);
+useHtmlTags(parser);
+useFootnotes(parser);
+useMath(parser);
+parser.core.ruler.before("inline", "alerts", markAlerts);
+parser.core.ruler.push("shape", (state) => {
+  const { tokens, Token } = state;
+  tokens.forEach((token) => transformToken(token, state));
   tokens.forEach((token, index) => isItemStart(tokens, index) && markTask(token.children, Token));
 });
 
@@ -31,28 +39,85 @@ const TASK_MARK = /^\[([ xX])\](?=\s)/;
 
 /** Token types that do not become an element with the token's tag and attributes. */
 const LEAVES = {
-  text: ({ content }) => content,
-  softbreak: (_, { breaks }) => (breaks ? el("br") : "\n"),
-  hardbreak: () => el("br"),
-  code_inline: ({ content }) => el("code", {}, content),
-  code_block: ({ content }) => code(content),
-  fence: ({ content, info }) => code(content, languageOf(info)),
+  text: ({ content }, { isRightToLeft }) => markHidden(content, isRightToLeft ? "right-to-left prose" : "prose"),
+  softbreak: (_, { breaks }) => [breaks ? el("br") : "\n"],
+  hardbreak: () => [el("br")],
+  code_inline: ({ content }, options) => [el("code", { dir: options.isRightToLeft && "ltr" }, ...markHidden(content))],
+  code_block: ({ content }) => [code(content)],
+  fence: ({ content, info }) => [code(content, languageOf(info))],
+  math_inline: ({ content }) => [math("span", content)],
+  math_block: ({ content }) => [math("div", content)],
+  footnote_reference: (token) => [referenceMark(token)],
+  footnote_back: (token) => [" ", backLink(token)],
 };
 
 /**
- * Render Markdown as elements. HTML stays text, images are not fetched, and only web and mail addresses become links.
+ * Render Markdown as elements. HTML stays text except for six tags without attributes, images are not fetched, and only
+ * web and mail addresses become links.
  *
  * @param {string} text
  * @param {{breaks?: boolean}} [options] `breaks` keeps line ends, as in prompts
  */
 export function markdown(text, { breaks = false } = {}) {
   if (isTooLarge(text)) return plain(text);
-  parser.options.linkify = !text.split(/\s/).some((word) => word.length > MAX_LINKIFIED_WORD);
-  const tokens = parser.parse(text, {});
-  if (depth(tokens) >= MAX_DEPTH) return plain(text); // the parser drops deeper content
   const fragment = document.createDocumentFragment();
-  build(fragment, tokens, { breaks });
+  const canBeRightToLeft = hasRightToLeft(text);
+  for (const tokens of topLevelBlocks(parser.parse(text, {}))) {
+    const isRightToLeft = canBeRightToLeft && tokens.some(({ content }) => hasRightToLeft(content));
+    if (depth(tokens) < MAX_DEPTH) build(fragment, tokens, { breaks, isRightToLeft });
+    else fragment.append(plain(sourceOf(tokens, text))); // the parser drops deeper content
+  }
   return fragment;
+}
+
+/** True if a text is shown as plain text because it is too large. */
+export function isTooLarge(text) {
+  return text.length > MAX_LENGTH || RUN_OF_MARKS.test(text) || (text.match(MARK)?.length ?? 0) > MAX_MARKS;
+}
+
+/** True if a text may define links or footnotes, which change other blocks. */
+export function reachesAcrossBlocks(text) {
+  return /^[ \t>*+\-\d.)]*\[(?:[^\]\\]|\\[^]){1,999}\]:/m.test(text);
+}
+
+/**
+ * The number of characters at the beginning of a text that text added later does not change: all top-level blocks but
+ * the last one. Rendering both parts equals rendering the text, unless it `reachesAcrossBlocks` or `isTooLarge`.
+ *
+ * @param {string} text
+ */
+export function closedLength(text) {
+  const tokens = [];
+  parser.block.parse(text.replace(/\r\n?/g, "\n"), parser, {}, tokens);
+  const blocks = topLevelBlocks(tokens);
+  const isOpen = ([{ type }, inline]) =>
+    type === "paragraph_open" && (hasOpenDetails(inline.content) || hasOpenMath(inline.content));
+  const last = blocks.find(isOpen) ?? blocks.at(-1);
+  return last === undefined ? 0 : lineStart(text, last[0].map[0]);
+}
+
+/** The tokens of each block at the top level. */
+function topLevelBlocks(tokens) {
+  const blocks = [];
+  let level = 0;
+  for (const token of tokens) {
+    if (level === 0) blocks.push([]);
+    blocks.at(-1).push(token);
+    level += token.nesting;
+  }
+  return blocks;
+}
+
+/** The lines of a block; all lines for the list of footnotes, which is not a part of the text. */
+function sourceOf([{ map }], text) {
+  return map ? text.slice(lineStart(text, map[0]), lineStart(text, map[1])).replace(/[\r\n]+$/, "") : text;
+}
+
+/** The position where a line begins. */
+function lineStart(text, line) {
+  const ends = /\r\n?|\n/g;
+  for (let count = 0; count < line; count += 1) if (!ends.exec(text)) return text.length;
+  return ends.lastIndex;
 }
 
 /** Build elements from tokens. No text is parsed as HTML, which the page's policy forbids. */
@@ -60,12 +125,12 @@ function build(root, tokens, options) {
   const open = [root];
   for (const token of tokens) {
     if (token.hidden) continue;
-    if (token.nesting < 0) finish(open.pop(), token);
+    if (token.nesting < 0) finish(open.pop(), token, options);
     else if (token.type === "inline") build(open.at(-1), token.children, options);
     else {
-      const node = LEAVES[token.type]?.(token, options) ?? el(token.tag, Object.fromEntries(token.attrs ?? []));
-      open.at(-1).append(node);
-      if (token.nesting > 0) open.push(node);
+      const nodes = LEAVES[token.type]?.(token, options) ?? [el(token.tag, Object.fromEntries(token.attrs ?? []))];
+      for (const node of nodes) open.at(-1).append(node);
+      if (token.nesting > 0) open.push(nodes[0]);
     }
   }
 }
@@ -74,9 +139,16 @@ function build(root, tokens, options) {
  * Finish an element when it has its content. Setting `dir=auto` earlier, or on an outer element before the inner ones,
  * makes the browser resolve the direction repeatedly.
  */
-function finish(element, { tag }) {
+function finish(element, { tag }, { isRightToLeft }) {
   if (OWN_DIRECTION.has(tag)) element.setAttribute("dir", "auto");
+  else if (isRightToLeft && SIDED.has(tag)) element.setAttribute("dir", sideOf(element));
   if (tag === "table") wrapTable(element);
+}
+
+/** The side where an element begins. Its parts have own directions, so `dir=auto` would not consider their letters. */
+function sideOf(element) {
+  const first = element.querySelector(":scope > :not(.alert-title)") ?? element;
+  return startsRightToLeft(first.textContent) ? "rtl" : "ltr";
 }
 
 /** Put a table into a scrollable box. */
@@ -84,10 +156,6 @@ function wrapTable(table) {
   const box = el("div", { class: "table", role: "region", tabindex: "0", "aria-label": "Table" });
   table.replaceWith(box);
   box.append(table);
-}
-
-function isTooLarge(text) {
-  return text.length > MAX_LENGTH || RUN_OF_MARKS.test(text) || (text.match(MARK)?.length ?? 0) > MAX_MARKS;
 }
 
 function depth(tokens) {
@@ -104,8 +172,9 @@ function plain(text) {
   return fragment;
 }
 
-function transformToken(token, Token) {
-  if (token.type === "inline") token.children = withLinks(token.children, Token);
+function transformToken(token, state) {
+  if (token.type === "inline") token.children = withLinks(token.children, state);
+  if (token.tag in HEADINGS) token.tag = HEADINGS[token.tag];
   const align = token.attrGet("style")?.match(/^text-align:(\w+)$/);
   if (align) token.attrs = [["class", `align-${align[1]}`]]; // the policy forbids styles
 }
@@ -126,88 +195,17 @@ function markTask(children, Token) {
   children.unshift(...wrapText("span", [["class", name]], match[0], Token));
 }
 
-function withLinks(tokens, Token) {
-  const output = [];
-  /** The index in `output` of the link that is open. @type {number | undefined} */
-  let linkStart;
-  for (const token of tokens) {
-    if (token.type === "image") output.push(...imageTokens(token, linkStart !== undefined, Token));
-    else if (token.type === "link_open") linkStart = output.push(rewriteLink(token)) - 1;
-    else if (token.type === "link_close") {
-      output.push(...linkEndTokens(token, output.slice(linkStart), Token));
-      linkStart = undefined;
-    } else output.push(token);
-  }
-  return output;
-}
-
-function rewriteLink(token) {
-  const address = token.attrGet("href");
-  const href = webAddress(address);
-  token.meta = { address, isDead: href === null };
-  token.tag = href === null ? "span" : "a";
-  token.attrs = [
-    ...(href === null ? [["class", "dead-link"]] : webLinkAttributes(href)),
-    ...(token.attrs ?? []).filter(([name]) => name === "title"),
-  ];
-  return token;
-}
-
-function webLinkAttributes(href) {
-  return Object.entries({ href, rel: "noopener noreferrer nofollow", target: "_blank" });
-}
-
-function linkEndTokens(token, linkTokens, Token) {
-  const [opening, ...inside] = linkTokens;
-  const { address, isDead } = opening.meta;
-  token.tag = opening.tag;
-  const isAddressShown = inside.map(({ content }) => content).join("") === address;
-  return isDead && !isAddressShown ? [token, ...suffixTokens("link-address", `(${address})`, Token)] : [token];
-}
-
-/** A link to an image, which is never fetched; inside another link, only its text. */
-function imageTokens(token, isInLink, Token) {
-  const address = token.attrGet("src");
-  const href = webAddress(address);
-  const alt = parser.renderer.renderInlineAsText(token.children, parser.options, {}) || "image";
-  const isLink = href !== null && !isInLink;
-  const attributes = [["class", "remote-image"], ...(isLink ? webLinkAttributes(href) : [])];
-  const [open, text, close] = wrapText(isLink ? "a" : "span", attributes, alt, Token);
-  const suffix =
-    href === null
-      ? suffixTokens("link-address", `(${address})`, Token)
-      : suffixTokens("host", new URL(href).host, Token);
-  return [open, text, ...suffix, close];
-}
-
-function suffixTokens(name, content, Token) {
-  const isLong = content.length > MAX_ADDRESS_LENGTH;
-  const shown = isLong ? `${content.slice(0, MAX_ADDRESS_LENGTH)}… ${content.length} characters)` : content;
-  return [textToken(" ", Token), ...wrapText("span", [["class", name]], shown, Token)];
-}
-
-function wrapText(tag, attributes, content, Token) {
-  const open = new Token(`${tag}_open`, tag, 1);
-  open.attrs = attributes;
-  return [open, textToken(content, Token), new Token(`${tag}_close`, tag, -1)];
-}
-
-function textToken(content, Token) {
-  return Object.assign(new Token("text", "", 0), { content });
-}
-
-function webAddress(address) {
-  if (!URL.canParse(address)) return null;
-  const url = new URL(address);
-  return SCHEMES.has(url.protocol) ? url.href : null;
-}
-
 function languageOf(info) {
   return info.match(/^\s*\{?\.?([\w+#.-]{1,32})/)?.[1].toLowerCase();
 }
 
 function code(text, language) {
-  const inner = el("code", { class: language && `language-${language}` }, text);
+  const inner = el("code", { class: language && `language-${language}` }, ...markHidden(text));
   const box = el("pre", { class: "code", dir: "ltr", tabindex: "0", "data-language": language }, inner);
   return copyable(box, "code");
+}
+
+/** Mathematics as its source. */
+function math(tag, source) {
+  return el(tag, { class: "math", dir: "ltr" }, ...markHidden(source));
 }

@@ -1,5 +1,6 @@
 /** Search queries and results of the search API. */
 import { button, el } from "./dom.js";
+import { markHidden } from "./hidden-characters.js";
 
 /** Time after which a search is repeated while there are events that cannot be searched yet. */
 export const PENDING_MS = 1000;
@@ -19,10 +20,10 @@ export function markedSnippet({ snippet, marks }) {
   const parts = [];
   let offset = 0;
   for (const [begin, end] of marks) {
-    parts.push(snippet.slice(offset, begin), el("mark", {}, snippet.slice(begin, end)));
+    parts.push(...markHidden(snippet.slice(offset, begin)), el("mark", {}, ...markHidden(snippet.slice(begin, end))));
     offset = end;
   }
-  return [...parts, snippet.slice(offset)];
+  return [...parts, ...markHidden(snippet.slice(offset))];
 }
 
 /**

@@ -1,5 +1,6 @@
 /** Where a session ran, who ran it, and how long: the facts that rows and headers have in common, in one order. */
 import { el } from "./dom.js";
+import { markHidden } from "./hidden-characters.js";
 import { formatDuration, formatShort, pluralize } from "./number-format.js";
 import { chosenName } from "./title-text.js";
 
@@ -68,6 +69,6 @@ function shortList(texts) {
 /** A text of others, which may have another direction; undefined if there is none. */
 export function isolated(name, text, title, href = undefined) {
   if (!text) return undefined;
-  const shown = el("bdi", {}, text);
+  const shown = el("bdi", {}, ...markHidden(text));
   return el("span", { class: name, title }, href ? el("a", { href }, shown) : shown);
 }

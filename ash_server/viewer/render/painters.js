@@ -3,6 +3,7 @@ import { blocks } from "./content-blocks.js";
 import { citedText } from "./citations.js";
 import { el } from "../lib/dom.js";
 import { isObject, isString } from "../lib/json-fields.js";
+import { markHidden } from "../lib/hidden-characters.js";
 import { jsonView } from "../lib/json-view.js";
 import { longText } from "../lib/long-text.js";
 import { markdown } from "../lib/markdown.js";
@@ -148,7 +149,7 @@ function textBox(text) {
 function syntheticMessage(payload, text, otherBlocks, data, href) {
   const shown = payload.visibleText || text;
   const line = shown.trim().split("\n", 1)[0].slice(0, MAX_GIST_LENGTH);
-  const gist = line !== "" && el("span", { class: "gist", dir: "auto" }, line);
+  const gist = line !== "" && el("span", { class: "gist", dir: "auto" }, ...markHidden(line, "prose"));
   return {
     data: { ...data, "data-synthetic": true },
     children: [
@@ -295,7 +296,7 @@ function error({ event }) {
     data: { "data-block": "error", role: "note" },
     children: [
       el("strong", {}, ERRORS.get(code) ?? "Error", shownCode),
-      el("span", { class: "text", dir: "auto" }, message),
+      el("span", { class: "text", dir: "auto" }, ...markHidden(message, "prose")),
       details !== undefined && aside("Details", details),
     ],
   };

@@ -1,6 +1,7 @@
 import { getJson, isAborted, messageOf } from "../lib/api.js";
 import { unifiedDiff } from "../lib/diff-view.js";
 import { button, el } from "../lib/dom.js";
+import { markHidden } from "../lib/hidden-characters.js";
 import { formatNumber, pluralize } from "../lib/number-format.js";
 import { clockTime } from "../lib/time-format.js";
 import { SidePanel } from "./side-panel.js";
@@ -46,7 +47,7 @@ export class ChangesPanel extends SidePanel {
   /** A file; its difference is built when it is opened. */
   fileDetails(file) {
     const { path, newPath, status, diff, isComposed, edits } = file;
-    const name = el("bdi", { class: "changed-path" }, newPath === undefined ? path : `${path} → ${newPath}`);
+    const name = el("bdi", { class: "changed-path" }, ...markHidden(newPath === undefined ? path : `${path} → ${newPath}`));
     const state = status === "changed" ? undefined : el("span", { class: "changed-status" }, status);
     const counts = el("span", { class: "changed-lines" }, lineCounts(file));
     const details = el("details", { class: "changed-file" }, el("summary", {}, name, state, counts));

@@ -1,4 +1,5 @@
 import { button, el, setChildren } from "../lib/dom.js";
+import { markHidden } from "../lib/hidden-characters.js";
 import { formatNumber } from "../lib/number-format.js";
 import { stripMarkdown } from "../lib/title-text.js";
 import { PROMPT } from "./item-navigation.js";
@@ -100,7 +101,7 @@ export class PromptOutline {
     if (entry.title !== title) {
       entry.title = title;
       entry.link.title = title;
-      entry.link.replaceChildren(title);
+      entry.link.replaceChildren(...markHidden(title, "prose"));
     }
     const turn = element.closest(".turn");
     entry.turn = turn;

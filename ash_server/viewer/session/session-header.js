@@ -1,6 +1,7 @@
 import { likePage, withQuery } from "../lib/api.js";
 import { costHint, costText, subagentsText } from "../lib/cost-text.js";
 import { button, el } from "../lib/dom.js";
+import { markHidden } from "../lib/hidden-characters.js";
 import { formatCacheUsage, formatNumber, formatShort, pluralize } from "../lib/number-format.js";
 import { markdown } from "../lib/markdown.js";
 import { placeFacts } from "../lib/session-facts.js";
@@ -54,7 +55,7 @@ export class SessionHeader {
     this.session = session;
     this.hideRepeatedTitle();
     const title = sessionTitle(session);
-    this.title.textContent = title;
+    this.title.replaceChildren(...markHidden(title, "prose"));
     this.title.title = session.title ?? session.externalId ?? "";
     this.title.toggleAttribute("data-long", title.length > LONG_TITLE_LENGTH);
     /** @type {any[]} */

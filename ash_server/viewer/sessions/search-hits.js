@@ -1,4 +1,5 @@
 import { el, setChildren } from "../lib/dom.js";
+import { markHidden } from "../lib/hidden-characters.js";
 import { hitPlace, markedSnippet } from "../lib/search-result.js";
 import { formatNumber, pluralize } from "../lib/number-format.js";
 import { placeUrl, sessionAddress } from "../session/permalinks.js";
@@ -90,7 +91,7 @@ function section(hit, ...children) {
       el(
         "a",
         { class: "hits-session", href: sessionAddress(sessionId) },
-        el("span", { class: "session-title", dir: "auto" }, sessionName(hit).name),
+        el("span", { class: "session-title", dir: "auto" }, ...markHidden(sessionName(hit).name, "prose")),
       ),
       " ",
       el("span", { class: "session-source" }, sourceName(agent)),

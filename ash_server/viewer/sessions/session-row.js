@@ -1,5 +1,6 @@
 import { el } from "../lib/dom.js";
 import { costHint, costText, subagentsText } from "../lib/cost-text.js";
+import { markHidden } from "../lib/hidden-characters.js";
 import { formatCents, formatNumber, formatShort, pluralize } from "../lib/number-format.js";
 import { sessionAddress } from "../session/permalinks.js";
 import { agentOf, sourceName } from "../lib/source-names.js";
@@ -22,12 +23,12 @@ export function rowLink(session, { day, isLive, isSubagent, hasMachine, hasPerso
   return el(
     "a",
     { class: "session-row", href: sessionAddress(session.id) },
-    el("span", { class: isNamed ? "session-title" : "session-title untitled", dir: "auto", title: path }, name),
+    el("span", { class: isNamed ? "session-title" : "session-title untitled", dir: "auto", title: path }, ...markHidden(name, "prose")),
     " ",
     el("span", { class: "session-when" }, lastAt !== undefined && shownTime),
     " ",
     place(session, { isNamed, hasMachine, hasPerson }, lastAt === undefined && storedAt(session, shownTime)),
-    prompt && el("span", { class: "session-prompt", dir: "auto" }, prompt, " "),
+    prompt && el("span", { class: "session-prompt", dir: "auto" }, ...markHidden(prompt, "prose"), " "),
     el(
       "span",
       { class: "session-facts" },

@@ -2,6 +2,7 @@
 import { ansi, ansiParts, plainOutput, showControlCharacters } from "../../lib/ansi.js";
 import { copyable } from "../../lib/clipboard.js";
 import { el } from "../../lib/dom.js";
+import { markHidden } from "../../lib/hidden-characters.js";
 import { highlight } from "../../lib/highlight.js";
 import { jsonView } from "../../lib/json-view.js";
 import { longText } from "../../lib/long-text.js";
@@ -67,13 +68,13 @@ export function label(text) {
 }
 
 export function note(...texts) {
-  const parts = texts.map((each) => (isString(each) ? showControlCharacters(each) : each));
+  const parts = texts.flatMap((each) => (isString(each) ? markHidden(showControlCharacters(each)) : [each]));
   return el("p", { class: "tool-note", dir: "auto" }, ...parts);
 }
 
 /** A file name as a heading. */
 export function filePath(...parts) {
-  return el("div", { class: "file-path" }, showControlCharacters(parts.filter(Boolean).join(" · ")));
+  return el("div", { class: "file-path" }, ...markHidden(showControlCharacters(parts.filter(Boolean).join(" · "))));
 }
 
 /** Names and values as a definition list. */
