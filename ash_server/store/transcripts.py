@@ -160,13 +160,13 @@ async def set_copy(conn: AsyncConnection, session_id: UUID, copy: Copy | None) -
     await name_by_own_prompt(conn, session_id)
 
 
-async def count_imported(conn: AsyncConnection, source: str, paths: Sequence[str]) -> int:
-    """Return how many of the transcripts at these paths are stored."""
+async def list_imported(conn: AsyncConnection, source: str, paths: Sequence[str]) -> set[str]:
+    """Return the paths with a stored transcript."""
     ids = {path: session_id_for(source, path, tenant_of(conn)) for path in paths}
     stored = await existing_ids(conn, list(ids.values()))
     rows = await (await conn.execute(SQL.list_imported_paths, [list(ids)])).fetchall()
     imported = {path for (path,) in rows}
-    return sum(id in stored or path in imported for path, id in ids.items())
+    return {path for path, id in ids.items() if id in stored or path in imported}
 
 
 class TranscriptStore(Resource):
@@ -179,4 +179,4 @@ class TranscriptStore(Resource):
     replace_parent = change(replace_parent)
     list_relatives = read(list_relatives)
     set_copy = change(set_copy)
-    count_imported = read(count_imported)
+    list_imported = read(list_imported)

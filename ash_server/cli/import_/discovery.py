@@ -1,10 +1,12 @@
 """`ash import --discover`: list the transcripts of the agents on this machine, without importing them."""
 
 import json
+import math
 import os
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from ash_server.cli.common.output.terminal import local_time, stdout_console, visible, warn
+from ash_server.cli.common.output.terminal import counted, local_time, stdout_console, visible, warn
 from ash_server.cli.common.store import with_store
 from ash_server.settings import Settings
 from ash_server.store import Store
@@ -21,6 +23,9 @@ from ash_server.transfer.agents import AGENTS
 from ash_server.transfer.importing.databases.sessions import share_snapshots
 from ash_server.transfer.importing.transcript import open_transcript
 from ash_server.transfer.importing.transcript_files import Home, external_id, find_homes, find_transcripts
+from ash_server.transfer.retention import Retention, read_retention
+
+WARN_AGE = timedelta(days=7)
 
 
 @dataclass
@@ -33,8 +38,13 @@ class Discovered:
     """In bytes on disk."""
     newest: float = 0
     """Time of the last modification, in seconds since 1970; 0 without files."""
+    changed: dict[Path, float] = field(default_factory=dict)
+    """Times of the last modification, by transcript."""
+    retention: Retention | None = None
     imported: int | None = None
     """Number of transcripts that were imported; None without a store."""
+    expiring: int = 0
+    """Number of transcripts that are not imported, and that the agent deletes within `WARN_AGE`."""
     unread: list[OSError] = field(default_factory=list)
 
 
@@ -44,7 +54,10 @@ def discover() -> list[Discovered]:
     with share_snapshots():
         discovered = [_scan(home) for home in homes if _folders(home)]
     if any(each.files for each in discovered) and _has_store(Settings.load()):
-        with_store(lambda store: _count_imported(store, discovered))
+        with_store(lambda store: _find_imported(store, discovered))
+    else:
+        for each in discovered:
+            each.expiring = _count_expiring(each, each.files)
     return discovered
 
 
@@ -63,8 +76,19 @@ def print_discovered(discovered: list[Discovered]) -> None:
         row = (each.home.agent.name, str(len(each.files)), decimal(each.size), newest, imported, folders)
         table.add_row(*row)
     stdout_console().print(table)
+    for each in discovered:
+        if each.expiring and each.retention:
+            warn(_describe_expiring(each, each.retention))
     if any(each.files for each in discovered):
         warn("`ash import --all` imports all of them, `ash import FOLDER` those in a folder")
+
+
+def _describe_expiring(discovered: Discovered, retention: Retention) -> str:
+    count = counted(discovered.expiring, "transcript")
+    return (
+        f"{discovered.home.agent.name} deletes {count} within {WARN_AGE.days} days, not imported yet; "
+        f"it keeps them for {retention.age.days} days ({retention.setting})"
+    )
 
 
 def print_discovered_json(discovered: list[Discovered]) -> None:
@@ -80,12 +104,14 @@ def warn_of_unread(discovered: Iterable[Discovered]) -> int:
 
 
 def _scan(home: Home) -> Discovered:
-    discovered = Discovered(home)
+    discovered = Discovered(home, retention=read_retention(home))
     discovered.files = list(find_transcripts(home, discovered.unread.append))
     stats: dict[Path, os.stat_result] = {}  # a database has several transcripts
     for path in discovered.files:
         try:
-            stats |= {file: file.stat() for file in open_transcript(path).files() if file not in stats}
+            files = tuple(open_transcript(path).files())
+            stats |= {file: file.stat() for file in files if file not in stats}
+            discovered.changed[path] = max((stats[file].st_mtime for file in files), default=0)
         except OSError as error:
             discovered.unread.append(error)
     discovered.size = sum(stat.st_size for stat in stats.values())
@@ -98,10 +124,19 @@ def _has_store(settings: Settings) -> bool:
     return settings.database_url is not None or (settings.home / "postgres").exists()
 
 
-async def _count_imported(store: Store, discovered: list[Discovered]) -> None:
+async def _find_imported(store: Store, discovered: list[Discovered]) -> None:
     for each in discovered:
-        names = [external_id(path, [each.home]) for path in each.files]
-        each.imported = await store.transcripts.count_imported(each.home.agent.source, names)
+        names = {external_id(path, [each.home]): path for path in each.files}
+        imported = await store.transcripts.list_imported(each.home.agent.source, list(names))
+        each.imported = len(imported)
+        each.expiring = _count_expiring(each, (path for name, path in names.items() if name not in imported))
+
+
+def _count_expiring(discovered: Discovered, paths: Iterable[Path]) -> int:
+    if discovered.retention is None:
+        return 0
+    oldest = time.time() - (discovered.retention.age - WARN_AGE).total_seconds()
+    return sum(discovered.changed.get(path, math.inf) < oldest for path in paths)
 
 
 def _to_json(discovered: Discovered) -> dict[str, Any]:
@@ -109,6 +144,8 @@ def _to_json(discovered: Discovered) -> dict[str, Any]:
     optional = {
         "newest": _newest_time(discovered).isoformat() if discovered.newest else None,
         "imported": discovered.imported,
+        "retentionDays": discovered.retention and discovered.retention.age.days,
+        "expiring": discovered.expiring if discovered.retention else None,
     }
     return {
         "name": agent.name,

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -231,6 +232,25 @@ def test_discovers_and_imports_transcripts(ash: Ash, tmp_path: Path) -> None:
             ".local/share/opencode/storage/session",
         )
     ]
+
+
+def test_warns_of_transcripts_that_an_agent_deletes_soon(ash: Ash, tmp_path: Path) -> None:
+    """Claude Code keeps transcripts for 30 days by default, here for 60."""
+    claude, day = tmp_path / "home/.claude", 24 * 3600
+    for name, age in (("new", 52), ("old", 54), ("gone", 61), ("imported", 54)):
+        path = written(claude / f"projects/-w/{name}.jsonl", USER.replace("u1", name))
+        os.utime(path, times=(time.time() - age * day,) * 2)
+    written(claude / "settings.json", '{"cleanupPeriodDays": 60}')
+    ash("import", str(claude / "projects/-w/imported.jsonl"))
+
+    assert ash("import", "--discover").err.splitlines()[0] == (
+        "ash: Claude Code deletes 2 transcripts within 7 days, not imported yet; "
+        "it keeps them for 60 days (cleanupPeriodDays)"
+    )
+    [found] = json.loads(ash("import", "--discover", "--json").out)["found"]
+    assert (found["retentionDays"], found["expiring"], found["imported"]) == (60, 2, 1)
+    ash("import", "--all")
+    assert "deletes" not in ash("import", "--discover").err
 
 
 def test_discovers_every_agent(ash: Ash, tmp_path: Path) -> None:
