@@ -202,12 +202,12 @@ MARKDOWN = {
         '<span class="link-address">(data:image/png;base64,AAAA)</span></span></p>'
     ),
     "- [x] a\n- [ ] `b`\n- [x]c\n- d [x] e": (
-        '<ul><li dir="auto"><span class="task-mark task-done">[x]</span> a</li>'
-        '<li dir="auto"><span class="task-mark">[ ]</span> <code>b</code></li>'
+        '<ul><li dir="auto"><span class="task-mark task-done" dir="ltr">[x]</span> a</li>'
+        '<li dir="auto"><span class="task-mark" dir="ltr">[ ]</span> <code>b</code></li>'
         '<li dir="auto">[x]c</li><li dir="auto">d [x] e</li></ul>'
     ),
     "1. [X] a\n\n   [x] b": (
-        '<ol><li dir="auto"><p dir="auto"><span class="task-mark task-done">[X]</span> a</p>'
+        '<ol><li dir="auto"><p dir="auto"><span class="task-mark task-done" dir="ltr">[X]</span> a</p>'
         '<p dir="auto">[x] b</p></li></ol>'
     ),
     "[x] a\n- [y] b": '<p dir="auto">[x] a</p><ul><li dir="auto">[y] b</li></ul>',
@@ -238,9 +238,9 @@ MARKDOWN = {
         '<p dir="auto">&lt;details&gt;\n&lt;summary&gt;b</p>'
     ),
     "> [!NOTE]\n> a\n\n> [!warning] \n\n> [!TIP] b\n\n> [!A]\n> c": (
-        '<div class="alert alert-note" role="note"><p class="alert-title" dir="auto">Note</p>'
+        '<div class="alert alert-note" role="note"><p class="alert-title">Note</p>'
         '<p dir="auto">a</p></div>'
-        '<div class="alert alert-warning" role="note"><p class="alert-title" dir="auto">Warning</p></div>'
+        '<div class="alert alert-warning" role="note"><p class="alert-title">Warning</p></div>'
         '<blockquote><p dir="auto">[!TIP] b</p></blockquote><blockquote><p dir="auto">[!A]\nc</p></blockquote>'
     ),
     "[^b]: c[^a]\n\nd[^a] e[^a] f[^x] `[^a]`\n\n[^a]: g\n\n    - h\n[^c]: i": (
@@ -261,7 +261,7 @@ MARKDOWN = {
     "- א `b()`\n- c\n\n> ד\n\n|ה|\n|-|\n\ne `f`\n- d\n- ה": (
         '<ul dir="rtl"><li dir="auto">א <code dir="ltr">b()</code></li><li dir="auto">c</li></ul>'
         '<blockquote dir="rtl"><p dir="auto">ד</p></blockquote>'
-        '<div class="table" role="region" tabindex="0" aria-label="Table"><table dir="rtl"><thead><tr>'
+        '<div class="table" dir="rtl" role="region" tabindex="0" aria-label="Table"><table dir="rtl"><thead><tr>'
         '<th dir="auto">ה</th></tr></thead></table></div><p dir="auto">e <code>f</code></p>'
         '<ul dir="ltr"><li dir="auto">d</li><li dir="auto">ה</li></ul>'
     ),

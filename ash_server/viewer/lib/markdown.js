@@ -140,7 +140,7 @@ function build(root, tokens, options) {
  * makes the browser resolve the direction repeatedly.
  */
 function finish(element, { tag }, { isRightToLeft }) {
-  if (OWN_DIRECTION.has(tag)) element.setAttribute("dir", "auto");
+  if (OWN_DIRECTION.has(tag) && element.className !== "alert-title") element.setAttribute("dir", "auto");
   else if (isRightToLeft && SIDED.has(tag)) element.setAttribute("dir", sideOf(element));
   if (tag === "table") wrapTable(element);
 }
@@ -153,7 +153,8 @@ function sideOf(element) {
 
 /** Put a table into a scrollable box. */
 function wrapTable(table) {
-  const box = el("div", { class: "table", role: "region", tabindex: "0", "aria-label": "Table" });
+  const dir = table.getAttribute("dir");
+  const box = el("div", { class: "table", dir, role: "region", tabindex: "0", "aria-label": "Table" });
   table.replaceWith(box);
   box.append(table);
 }
@@ -192,7 +193,8 @@ function markTask(children, Token) {
   if (!match) return;
   first.content = first.content.slice(match[0].length);
   const name = match[1] === " " ? "task-mark" : "task-mark task-done";
-  children.unshift(...wrapText("span", [["class", name]], match[0], Token));
+  const attributes = [["class", name], ["dir", "ltr"]]; // so that its x is not the first letter of the item
+  children.unshift(...wrapText("span", attributes, match[0], Token));
 }
 
 function languageOf(info) {
