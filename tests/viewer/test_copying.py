@@ -11,7 +11,7 @@ from tests.viewer.test_turns import END, asked, call, called, event, gave
 ANSWER = "Run this:\n\n```sh\nnpm ci\nnpm test\n```\n"
 OUTPUT = "\x1b[1m\x1b[32mPASS\x1b[0m 10%\r\x1b[K100%\nhttps://a.example"
 SHOWN = "PASS 10%\n100%\nhttps://a.example".replace("PASS 10%\n", "")
-HIDDEN = "echo \u202elive\u202c"
+HIDDEN = "echo a\u200bb"
 
 
 async def copied(page: Page, button: Locator) -> tuple[str, str]:

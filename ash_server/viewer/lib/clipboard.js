@@ -1,9 +1,10 @@
 import { button, el, hiddenValues, iconButton } from "./dom.js";
+import { nameHidden } from "./hidden-characters.js";
 
 const FEEDBACK_MS = 2000;
 
-/** Characters that a terminal obeys, or that change the direction of text: a copied command may not be what it seems. */
-const HIDDEN = /[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/;
+/** Characters that a terminal obeys. */
+const CONTROLS = /[\0-\x08\x0b-\x1f\x7f-\x9f]/;
 
 /**
  * A button that copies a text.
@@ -42,7 +43,7 @@ async function copyShown({ currentTarget }) {
 }
 
 async function outcomeOfCopy(text, kind) {
-  if (kind === "command" && HIDDEN.test(text)) {
+  if (kind === "command" && hasHidden(text)) {
     return { isCopied: false, text: "Not copied: the command has hidden characters" };
   }
   const isCopied = await copyText(text);
@@ -51,10 +52,15 @@ async function outcomeOfCopy(text, kind) {
 
 const NAMES = { code: "Code", command: "Command", output: "Output" };
 
+/** True for a text that may be another one than it seems. */
+function hasHidden(text) {
+  return CONTROLS.test(text) || nameHidden(text) !== text;
+}
+
 /** What to say after copying. */
 export function copyNotice(isCopied, text, name) {
   if (!isCopied) return "The browser does not allow copying";
-  return HIDDEN.test(text) ? `${name} copied, with hidden characters` : `${name} copied`;
+  return hasHidden(text) ? `${name} copied, with hidden characters` : `${name} copied`;
 }
 
 /** Copy a text; true on success. Pages served over plain HTTP by another machine cannot use the clipboard API. */
