@@ -1,6 +1,8 @@
 """Rendering of texts: Markdown, highlighted code, terminal output, diffs, JSON. All texts are hostile."""
 
+import itertools
 import json
+import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -80,6 +82,60 @@ async def test_long_numbers_are_short(blank: Page) -> None:
     assert await answers(blank, "formatCacheUsage", [[usage]]) == [
         ["1,000 read from the cache", "20 written to the cache"]
     ]
+
+
+# Texts that grow
+
+BLOCKS = (
+    "A paragraph with `code`, **bold** and https://example.com/a_b\n\n",
+    "Two lines\nof a paragraph\n",
+    "# Heading\n",
+    "Underlined\n===\n",
+    "- one\n- two\n\n  more\n    - inner\n",
+    "1. first\n2. second\n",
+    "- [ ] open\n- [x] done\n\n",
+    "> quoted\nlazy\n\n",
+    "> [!NOTE]\n> careful\n\n",
+    "| a | b |\n|---|:-:|\n| 1 | 2 |\n",
+    "```python\ndef f():\n\n    return 1\n```\n",
+    "    indented\n\n    code\n",
+    "---\n",
+    "***\n\n",
+    "text\n-\n",
+    "[a]: https://example.com 'title'\n\n",
+    "see [a], [b][a] and [^1]\n\n",
+    "[^1]: a footnote\n\n",
+    "<details>\n<summary>More</summary>\n\ninside\n\n</details>\n\n",
+    "$$\na\n\nb\n$$\n\n",
+    "a <b> & c<br>d\\\n",
+    "\n\n",
+    "word " * 30 + "\n",
+    "a\r\nb\rc\n",
+    "\u05d0\u05d1 \ud83e\ude81\n",
+)
+
+
+def random_parts(seed: int) -> list[str]:
+    """Return a text of random blocks, cut at random places."""
+    source = random.Random(seed)
+    text = "".join(source.choices(BLOCKS, k=source.randint(2, 9)))
+    cuts = sorted({0, len(text), *(source.randrange(len(text)) for _ in range(source.randint(3, 40)))})
+    return [text[start:end] for start, end in itertools.pairwise(cuts)]
+
+
+async def test_text_that_grows_looks_like_the_whole_text(blank: Page) -> None:
+    calls = [[random_parts(seed)] for seed in range(300)]
+
+    shown = await answers(blank, "grownText", calls)
+
+    assert [text for text, _ in shown if text is not None] == []
+
+
+async def test_finished_blocks_of_a_text_that_grows_keep_their_elements(blank: Page) -> None:
+    text = "".join(each for each in BLOCKS if "[" not in each and "\r" not in each and "$" not in each) * 3
+    parts = [text[start : start + 7] for start in range(0, len(text), 7)]
+
+    assert await answers(blank, "grownText", [[parts]]) == [[None, 0]]
 
 
 # Long texts

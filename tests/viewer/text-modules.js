@@ -2,6 +2,7 @@
 
 import { ansi, ansiParts, plainOutput } from "/viewer/lib/ansi.js";
 import { countChanges, hunkDiff, lineDiff, unifiedDiff } from "/viewer/lib/diff-view.js";
+import { GrowingMarkdown } from "/viewer/lib/growing-markdown.js";
 import { markHidden, nameHidden } from "/viewer/lib/hidden-characters.js";
 import { highlight, languageOf } from "/viewer/lib/highlight.js";
 import { jsonView, parseJson } from "/viewer/lib/json-view.js";
@@ -71,6 +72,30 @@ export function hiddenCodes(way, text) {
 /** How many elements show the hidden characters of a text. */
 export function hiddenMarks(text) {
   return markHidden(text).filter((node) => typeof node !== "string").length;
+}
+
+/**
+ * Append parts of a text to an element, and return the first beginning that looks different from the whole one, or null;
+ * and the number of blocks that were replaced after they were followed by another one with a complete beginning.
+ */
+export function grownText(parts) {
+  const shown = document.createElement("div");
+  const growing = new GrowingMarkdown(shown);
+  let text = "";
+  let replaced = 0;
+  for (const part of parts) {
+    text += part;
+    const finished = [...shown.childNodes].slice(0, -2);
+    growing.update(text);
+    replaced += finished.filter((node, index) => shown.childNodes[index] !== node).length;
+    const whole = document.createElement("div");
+    whole.append(markdown(text));
+    const [one, other] = [shown, whole].map((root) => root.cloneNode(true));
+    one.normalize();
+    other.normalize();
+    if (!one.isEqualNode(other)) return [text, replaced];
+  }
+  return [null, replaced];
 }
 
 /** How much of a long text is shown at first, whether the rest is shown on request, and in how many elements. */

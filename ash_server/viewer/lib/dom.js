@@ -67,9 +67,16 @@ export function morph(element, fresh, kept) {
 /** Elements filled when opened: they may differ in values that are not in the DOM yet. */
 const LAZY = ".aside, .json, .diff, .diffs, .text-rest";
 
-function morphChildren(before, after, kept) {
+/**
+ * The fresh nodes, with the nodes before them in their place where these can be updated.
+ *
+ * @param {any[]} before
+ * @param {any[]} after
+ * @param {{placeholder: Element, node: Element}} [kept]
+ */
+export function morphChildren(before, after, kept) {
   const old = before.map((node) => (node === kept?.node ? undefined : node));
-  return after.map((fresh, index) => (fresh === kept?.placeholder ? kept.node : morphChild(old[index], fresh)));
+  return after.map((fresh, index) => (kept && fresh === kept.placeholder ? kept.node : morphChild(old[index], fresh)));
 }
 
 function morphChild(old, fresh) {
@@ -80,11 +87,20 @@ function morphChild(old, fresh) {
   }
   const isComparable = !isElement || !fresh.querySelector(LAZY);
   if (isComparable && old?.isEqualNode(fresh)) return old;
+  if (!isElement && growText(old, fresh)) return old;
   if (isElement && old?.tagName === fresh.tagName) {
     morph(old, fresh);
     return old;
   }
   return fresh;
+}
+
+/** Append the end of a longer text, so that its beginning keeps its layout and selection; false for another text. */
+function growText(old, fresh) {
+  if (old?.nodeType !== Node.TEXT_NODE || fresh.nodeType !== Node.TEXT_NODE) return false;
+  if (!old.data || !fresh.data.startsWith(old.data)) return false;
+  old.appendData(fresh.data.slice(old.data.length));
+  return true;
 }
 
 /** Set the children of an element, without moving those that are already in order. */
