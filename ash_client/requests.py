@@ -129,6 +129,8 @@ class SessionQuery(TypedDict, total=False):
     """`exclude`, `only` or `include`."""
     usage: bool
     """With the tokens and costs of each session."""
+    activity: bool
+    """With what sessions that changed within 10 minutes do now."""
 
 
 class CountQuery(TypedDict, total=False):

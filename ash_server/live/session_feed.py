@@ -100,6 +100,7 @@ class SessionFeed(BackgroundTask):
         self._recent = recent
         changed = notified | polled
         sessions = await self._sessions.get_many(changed) if changed else []
+        sessions = await self._sessions.with_activity(sessions)
         return {**dict.fromkeys(changed), **{session.id: session for session in sessions}}
 
 

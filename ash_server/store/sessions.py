@@ -5,7 +5,7 @@ Functions accept a connection in autocommit mode (`connections.pool.open_pool`);
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Self, TypedDict, Unpack
 from uuid import UUID, uuid5
 
@@ -40,6 +40,7 @@ from ash_server.store.labels import (
 from ash_server.store.lists.projects import list_projects
 from ash_server.store.lists.session_counts import count_sessions
 from ash_server.store.lists.session_lists import list_sessions
+from ash_server.store.log.activity import read_activities
 from ash_server.store.log.tool_calls import delete_calls
 from ash_server.store.session_facts import FROM_PERSON, FROM_TOOL, RENAMED, UNNAMED, shorten
 from ash_server.store.session_rows import (
@@ -57,11 +58,14 @@ from ash_server.store.text import check_text, storable
 from ash_server.store.usage.answers import count_again, delete_answers
 from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
 from ash_shared.model.keywords import check_keywords
-from ash_shared.model.session import MAX_MACHINE, Session, SessionResume, active_at
+from ash_shared.model.session import MAX_MACHINE, Session, SessionActivity, SessionResume, active_at
 from ash_shared.parsing.resume import resume_command
 
 MAX_METADATA_BYTES = 64 * 1024
 """Lists return the metadata of each session."""
+
+_ACTIVE = timedelta(minutes=10)
+"""An open turn without changes for this time counts as abandoned, as in viewer/session/live-indicator.js."""
 
 SQL = statements(__file__)
 
@@ -417,6 +421,21 @@ class SessionStore(Resource):
             with suppress(SessionNotFound):  # deleted meanwhile
                 await self._update_labels(id, archived=changes["archived"])
         return session
+
+    async def with_activity(self, sessions: Sequence[Session]) -> list[Session]:
+        """Return the sessions, with the activity of those that changed within 10 minutes."""
+        earliest = datetime.now(UTC) - _ACTIVE
+        ids = [session.id for session in sessions if session.updated_at >= earliest]
+        activities: Mapping[UUID, SessionActivity] = {}
+        if ids:
+            async with self._connections.connection() as conn:
+                activities = await read_activities(conn, ids)
+        return [
+            session.model_copy(update={"activity": activities[session.id]})
+            if session.id in activities
+            else session
+            for session in sessions
+        ]
 
     async def list_all(self) -> AsyncGenerator[Session, None]:
         """Yield every session, most recent activity first."""

@@ -24,7 +24,14 @@ STYLES = (*_LOG_STYLES, "bar", "page", "panels", "sessions", "usage", "filters",
 BUNDLED_STYLE = "bundled.css"
 _BUNDLED = "bundled/"
 _RENDERER = "render/chat-renderer.js"
-_ENTRIES = ("plain-page.js", "session-page.js", "sessions-page.js", "usage-page.js")
+_ENTRIES = (
+    "plain-page.js",
+    "missing-page.js",
+    "session-page.js",
+    "sessions-page.js",
+    "live-page.js",
+    "usage-page.js",
+)
 
 _MEDIA_TYPES: Mapping[str, str] = {
     ".js": "text/javascript",

@@ -1,5 +1,7 @@
 /** The page of a session: load its events, follow new ones, and resolve permalinks. */
 import { getJson, messageOf, withQuery } from "./lib/api.js";
+import { ABANDONED_MS } from "./lib/activity-text.js";
+import { FrameBatch } from "./lib/frame-batch.js";
 import { hitPlace } from "./lib/search-result.js";
 import { errorPlaceholder, placeholder, skeleton } from "./lib/placeholders.js";
 import { loadUsage } from "./lib/session-usage.js";
@@ -10,7 +12,7 @@ import { ConnectionNotice } from "./session/connection-notice.js";
 import { EventPages } from "./session/event-pages.js";
 import { EventStream } from "./session/event-stream.js";
 import { HitMarks, hitPattern } from "./session/hit-marks.js";
-import { ABANDONED_MS, LiveIndicator } from "./session/live-indicator.js";
+import { LiveIndicator } from "./session/live-indicator.js";
 import { PaginationControls } from "./session/pagination-controls.js";
 import { findElement, findNearest, pageQuery, placeFromUrl, placeOf, placeUrl, sessionAddress } from "./session/permalinks.js";
 import { contentTop, itemsInView, scrollToRange } from "./session/scroll-anchor.js";
@@ -68,8 +70,7 @@ class SessionPage extends SessionView {
   skeleton;
   /** @type {Element | undefined} */
   emptyNotice;
-  /** @type {number | undefined} */
-  frame;
+  batch = new FrameBatch(() => this.paintIncoming());
   /** @type {number | undefined} */
   describeTimer;
   /** @type {{due: number, timer: number} | undefined} */
@@ -94,7 +95,7 @@ class SessionPage extends SessionView {
     this.api = api;
     const paint = (change) => this.autoScroll.paint(change);
     this.header = new SessionHeader();
-    this.live = new LiveIndicator(this.renderer, { paint, hasEnd: () => this.hasEnd() });
+    this.live = new LiveIndicator(this.renderer, { paint, hasEnd: () => this.hasEnd(), toEnd: () => this.toEnd() });
     this.usage = new AnswerUsage(api, this.renderer);
     this.pages = new EventPages(`${api}/events`, this.renderer);
     this.pagination = new PaginationControls(this.pages, {
@@ -120,7 +121,7 @@ class SessionPage extends SessionView {
     const { header, pagination, connection, search, live } = this;
     this.shell = this.build({
       home: "/",
-      mark: live.mark,
+      marks: [live.mark, live.activity],
       bar: [search.element, resumeMenu(`${this.api}/resume`), exportMenu(this.path, this.api)],
       panels: [this.changes],
       header: header.element,
@@ -320,7 +321,7 @@ class SessionPage extends SessionView {
 
   /** Switch to the end if the page was opened at its start, was not used since, and the session is live. */
   followIfUntouched() {
-    if (!this.live.isOpen || !this.isUntouched || !this.isJustOpened) return;
+    if (!this.isJustOpened || !this.live.isOpen || !this.isUntouched) return;
     this.openedAtStart = undefined;
     this.autoScroll.follow();
   }
@@ -498,16 +499,17 @@ class SessionPage extends SessionView {
   onEvent(event) {
     this.live.eventReceived();
     this.incoming.push(event);
-    this.frame ??= requestAnimationFrame(() => {
-      const events = this.incoming.splice(0);
-      this.frame = undefined;
-      this.autoScroll.paint(() => this.pages.add(events));
-      this.followIfUntouched();
-      this.describeSoon(events.some(({ type }) => type === "turn_end" || type === "reset"));
-    });
+    this.batch.request();
     if (this.isCaughtUp && event.type === "assistant_done" && event.payload.parentToolCallId === undefined) {
       this.announcer.announce(`Answer: ${event.payload.text.slice(0, MAX_ANNOUNCED_LENGTH)}`);
     }
+  }
+
+  paintIncoming() {
+    const events = this.incoming.splice(0);
+    this.autoScroll.paint(() => this.pages.add(events));
+    this.followIfUntouched();
+    this.describeSoon(events.some(({ type }) => type === "turn_end" || type === "reset"));
   }
 
   end(reason) {

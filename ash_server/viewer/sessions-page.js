@@ -194,7 +194,7 @@ class SessionsPage {
 
 /** @returns {[name: string, href: string][]} */
 function links() {
-  return [["Usage", likePage("/usage")], ["API", "/docs"]];
+  return [["Live", likePage("/live")], ["Usage", likePage("/usage")], ["API", "/docs"]];
 }
 
 /** Change the state of the current history entry. */

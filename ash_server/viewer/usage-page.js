@@ -119,7 +119,7 @@ function statusText({ totals }) {
 
 /** @returns {[name: string, href: string][]} */
 function links() {
-  return [["Sessions", likePage("/")], ["API", "/docs"]];
+  return [["Sessions", likePage("/")], ["Live", likePage("/live")], ["API", "/docs"]];
 }
 
 /** @returns {import("./lib/keyboard.js").Shortcut[]} */

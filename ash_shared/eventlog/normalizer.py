@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice, product
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ash_shared.eventlog import (
     agents,
@@ -56,6 +56,10 @@ class OpenTurn(NamedTuple):
     """The `usage` and `costUsd` that its end would have now."""
     is_over: bool = False
     """True if its answer is complete, and only usage may follow."""
+    calls: Mapping[str, str] = MappingProxyType({})
+    """The tools of calls without a result, by the id of the call, in order."""
+    open_text: Literal["text", "thinking"] | None = None
+    """The kind of the last text that is still streamed."""
 
 
 class OpenText(NamedTuple):
@@ -154,8 +158,12 @@ class Normalizer:
 
     def open_turn(self) -> OpenTurn | None:
         """Return the open turn, if any."""
-        turn = self._output.state.turn
-        return None if turn is None else OpenTurn(turn.id, counting.costs_of_turn(turn), turn.is_over)
+        state = self._output.state
+        turn = state.turn
+        if turn is None:
+            return None
+        calls = {id: call.tool for id, call in state.calls.items() if call.state in ("asked", "left")}
+        return OpenTurn(turn.id, counting.costs_of_turn(turn), turn.is_over, calls, _open_text(state))
 
     @property
     def is_inherited(self) -> bool:
@@ -229,6 +237,11 @@ class Normalizer:
     def facts(self) -> LineFacts:
         """What the last line, posted event or end adds to the facts of the session."""
         return self._facts
+
+
+def _open_text(state: State) -> Literal["text", "thinking"] | None:
+    kinds = [slot.kind for slot in state.slots if slot.kind in ("text", "thinking")]
+    return kinds[-1] if kinds else None
 
 
 def _is_running(state: State) -> bool:

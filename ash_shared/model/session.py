@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from pydantic import Field
@@ -37,6 +37,20 @@ class TagList(AshModel):
     """Tags, most used first."""
 
     tags: list[Tag]
+
+
+class SessionActivity(AshModel):
+    """What a session does now, as its messages state it."""
+
+    state: Literal["calling", "writing", "thinking", "working", "waiting", "ended"]
+    """calling: a tool runs; writing, thinking: a text is streamed; working: a turn is open without either; waiting: a
+    call asks the person; ended: no turn is open."""
+    tool: Omittable[str] = ABSENT
+    """The tool of the latest call without a result, or of the one that asks the person."""
+    argument: Omittable[str] = ABSENT
+    """The beginning of its most important argument, in one line and without secrets."""
+    since: Omittable[datetime] = ABSENT
+    """The time of the call."""
 
 
 class Session(AshModel):
@@ -121,6 +135,8 @@ class Session(AshModel):
     """Tokens and costs; only in lists that ask for them."""
     total_usage: Omittable[UsageCounts] = Field(default=ABSENT, alias="totalUsage")
     """`usage` plus the usage of stored subagent sessions, at any depth; absent without such sessions."""
+    activity: Omittable[SessionActivity] = ABSENT
+    """Only in the stream of sessions and in lists that ask for it, for sessions changed within 10 minutes."""
     metadata: dict[str, Any]
     """Metadata set by the writer. Unless set, `sessionId` is the provider's id of the session and `cliVersion` the
     version of the tool, both from the messages; `agent` is the agent that wrote the imported transcript, if it is not

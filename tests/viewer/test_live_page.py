@@ -11,7 +11,8 @@ from playwright.async_api import Page, expect
 from tests.viewer.sessions import Event, Session
 
 TO_END = "() => Math.round(document.documentElement.scrollHeight - innerHeight - scrollY)"
-LAST_NUMBER = "() => Number(document.querySelector('.chat-log').textContent.match(/(\\d+)\\s*$/)?.[1] ?? 0)"
+LAST_NUMBER = """() =>
+  Number(document.querySelector('.chat-log').textContent.match(/(\\d+)\\s*(?:Working …)?$/)?.[1] ?? 0)"""
 PAUSE = 0.05
 """Seconds between two requests, so that the page can keep up."""
 
@@ -149,3 +150,93 @@ async def test_long_replay_with_old_times_is_followed(page: Page, session: Sessi
         await expect_following(page)
 
     assert await page.evaluate(LAST_NUMBER) > 1300
+
+
+IN_VIEW = "() => document.elementFromPoint(innerWidth / 2, innerHeight / 2)?.closest('p, li')?.textContent"
+
+
+async def test_wheel_stops_following_a_fast_answer(page: Page, session: Session) -> None:
+    """The page stays where the reader scrolled, while some 200 chunks arrive each second."""
+    await session.write(*OPENING)
+    await write(session, number, 1200)
+
+    async with growing(session, number, 1201):
+        await page.goto(session.address)
+        await expect_following(page)
+        await page.mouse.move(600, 400)
+        await page.mouse.wheel(0, -600)
+        await page.wait_for_function(f"() => ({TO_END})() > 200")
+        seen = await page.evaluate(IN_VIEW)
+        last = await page.evaluate(LAST_NUMBER)
+        await page.wait_for_function(f"(last) => ({LAST_NUMBER})() > last + 100", arg=last)
+
+    assert await page.evaluate(IN_VIEW) == seen
+
+
+async def test_finished_paragraphs_of_an_open_answer_are_not_laid_out_again(
+    page: Page, session: Session
+) -> None:
+    await session.write(*OPENING)
+    await write(session, number, 100)
+    await page.goto(session.address)
+    await page.wait_for_function(f"() => ({LAST_NUMBER})() === 100")
+    await page.evaluate(
+        "() => document.querySelectorAll('.assistant-text > p').forEach((part) => (part.isKept = true))"
+    )
+
+    await write_more(session, 101, 300)
+
+    await page.wait_for_function(f"() => ({LAST_NUMBER})() === 300")
+    kept = "() => [...document.querySelectorAll('.assistant-text > p')].map((part) => part.isKept === true)"
+    assert await page.evaluate(kept) == [True] * 5 + [False] * 10
+
+
+async def write_more(session: Session, first: int, last: int) -> None:
+    for start in range(first, last, 20):
+        await session.write(*map(number, range(start, start + 20)))
+
+
+CALL = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "pytest -q tests"}}
+QUESTION = {
+    "type": "tool_use",
+    "id": "t2",
+    "name": "AskUserQuestion",
+    "input": {"questions": [{"question": "Which port?", "header": "Port", "options": [{"label": "4100"}]}]},
+}
+
+
+def answer(id: str, *content: Event) -> Event:
+    message = {"id": id, "role": "assistant", "content": [*content]}
+    return {"type": "assistant", "session_id": "s", "parent_tool_use_id": None, "message": message}
+
+
+def result(call: str, text: str) -> Event:
+    content = [{"type": "tool_result", "tool_use_id": call, "content": text}]
+    message = {"role": "user", "content": content}
+    return {"type": "user", "session_id": "s", "parent_tool_use_id": None, "message": message}
+
+
+async def test_bar_says_what_the_session_does(page: Page, session: Session) -> None:
+    """A turn without an open text or a running call works."""
+    activity, working = page.locator(".page-bar .activity"), page.locator(".working")
+    await session.write(*OPENING[:2])
+    await page.goto(session.address)
+    await expect(working).to_be_visible()
+    await expect(activity).to_be_hidden()
+
+    await session.write(answer("m1", CALL))
+    await expect(activity).to_contain_text("Bash pytest -q tests")
+    await expect(activity.locator(".activity-time")).to_contain_text("s")
+    await expect(working).to_have_count(0)
+
+    await session.write(result("t1", "3 passed"))
+    await expect(working).to_be_visible()
+    await expect(activity).to_be_hidden()
+
+    await session.write(answer("m2", QUESTION))
+    await expect(activity).to_contain_text("waits for you AskUserQuestion Which port?")
+
+    await session.write(result("t2", "4100"), {"type": "result", "subtype": "success", "session_id": "s"})
+    await expect(page.locator(".live-mark")).to_be_hidden()
+    await expect(working).to_have_count(0)
+    await expect(activity).to_be_hidden()

@@ -89,6 +89,8 @@ _NEGOTIATED = {
 }
 """Suffixes by media type; browsers get the live page."""
 
+_SESSIONS = "/sessions/"
+
 MAX_NEXT = 8 * 1024
 """Maximum length of the return address after signing in, in characters."""
 
@@ -106,7 +108,12 @@ def _problem_page(
             return response
         return _redirect_to(f"/login?next={quote(_address_to_return_to(request), safe='/')}", 303)
     problem = msgspec.json.decode(response.content)
-    return render_shell("refusal", _refusal_texts(**problem), response.headers, problem["status"])
+    texts = _refusal_texts(**problem)
+    path = request.scope["path"]
+    if isinstance(error, SessionNotFound) and path.startswith(_SESSIONS):
+        texts["reference"] = path.removeprefix(_SESSIONS)
+        return render_shell("missing", texts, response.headers, problem["status"])
+    return render_shell("refusal", texts, response.headers, problem["status"])
 
 
 def _refusal_texts(*, title: str, status: int, code: str, detail: str = "", **_: Any) -> dict[str, str]:
@@ -163,6 +170,10 @@ class PageController(Controller):
     @route("/", http_method=_READ_METHODS, opt=ANY_QUERY)
     async def sessions(self, request: AnyRequest) -> Response[bytes]:
         return await asyncio.to_thread(render_shell, "sessions", _client_texts(request))
+
+    @route("/live", http_method=_READ_METHODS, opt=ANY_QUERY)
+    async def live(self, request: AnyRequest) -> Response[bytes]:
+        return await asyncio.to_thread(render_shell, "live", _client_texts(request))
 
     @route("/usage", http_method=_READ_METHODS, opt=ANY_QUERY)
     async def usage(self, request: AnyRequest) -> Response[bytes]:

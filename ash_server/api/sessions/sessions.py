@@ -155,6 +155,10 @@ WithUsage = Annotated[
     bool,
     QueryParameter(description="Include `usage` and `totalUsage`, the tokens and costs of each session."),
 ]
+WithActivity = Annotated[
+    bool,
+    QueryParameter(description="Include `activity`: what sessions that changed within 10 minutes do now."),
+]
 
 
 class NewSession(Struct, forbid_unknown_fields=True, rename="camel"):
@@ -282,6 +286,7 @@ class SessionController(Controller):
         starred: Starred = None,
         archived: WithArchived = None,
         usage: WithUsage = False,
+        activity: WithActivity = False,
     ) -> SessionPage:
         """List sessions.
 
@@ -328,6 +333,9 @@ class SessionController(Controller):
                 redact=is_redacted(scope),
             )
         )
+        if activity:
+            sessions = await reader(lambda store: store.sessions.with_activity(page.sessions))
+            page = page.model_copy(update={"sessions": sessions})
         if not usage:
             return page
         return await reader(lambda store: store.usage.add_to(page, files=state.prices))

@@ -42,10 +42,10 @@ class SessionStreamController(Controller):
         """Subscribe to all sessions (server-sent events).
 
         `session` is sent when a session is created, is changed or has new messages, at most once per second
-        for each session. It contains the session as in the list, also if it is archived. `deleted` contains
-        the `{id}` of a deleted session. `caught_up` means that all later changes will be sent: read the list
-        now. It is sent first, and again whenever changes may have been missed because the database was
-        unavailable.
+        for each session. It contains the session as in the list with its `activity`, also if it is archived.
+        `deleted` contains the `{id}` of a deleted session. `caught_up` means that all later changes will be
+        sent: read the list now. It is sent first, and again whenever changes may have been missed because the
+        database was unavailable.
 
         There is no cursor: after reconnecting, read the list again. `closed` is sent before the stream ends,
         with the `{code, detail}` of the reason: `server_stopped`, `key_invalid`, or `key_required` after the

@@ -55,8 +55,11 @@ class LocalStore:
 
     async def list_sessions(self, **query: Unpack[SessionQuery]) -> SessionPage:
         filters: dict[str, Any] = dict(query)
-        with_usage = filters.pop("usage", False)
+        with_usage, with_activity = filters.pop("usage", False), filters.pop("activity", False)
         page = await self.store.sessions.list_sessions(**filters)
+        if with_activity:
+            sessions = await self.store.sessions.with_activity(page.sessions)
+            page = page.model_copy(update={"sessions": sessions})
         return await self.store.usage.add_to(page) if with_usage else page
 
     async def list_projects(

@@ -5,8 +5,9 @@
  * depends on the set of events only.
  */
 import { el, morph, setChildren } from "../lib/dom.js";
+import { GrowingMarkdown } from "../lib/growing-markdown.js";
 import { EventLog } from "./event-log.js";
-import { paint } from "./painters.js";
+import { openTextOf, paint } from "./painters.js";
 import { callState } from "./tools/call-state.js";
 import { isInitiallyOpen, runsScripts } from "./tools/registry.js";
 import { layOutFlow, layOutRevoked, reuseWrapper, setAttributes, toggleFold } from "./turn-layout.js";
@@ -20,12 +21,13 @@ import { turnFooter, withSeparators } from "./turn-separators.js";
 
 /**
  * An item and its element. `home` is the key of the container it belongs to, `nest` holds the items of a call's
- * subagent, `choice` is the open state that the user chose.
+ * subagent, `choice` is the open state that the user chose, `shown` the item as it was painted,
+ * `growing` its open text.
  * @typedef {{item: Item, element: any, home?: string, nest?: HTMLElement, isOpen?: boolean, isFilled?: boolean,
- *   choice?: boolean}} ItemView
+ *   choice?: boolean, shown?: Item, growing?: GrowingMarkdown}} ItemView
  */
 
-/** @typedef {{items: ItemView[], element?: HTMLElement, inputs?: any[]}} TurnView */
+/** @typedef {{items: ItemView[], element?: HTMLElement, inputs?: any[], working?: HTMLElement}} TurnView */
 
 /** A turn, or a run of items between turns. @typedef {any} Slot */
 
@@ -252,11 +254,12 @@ export class ChatRenderer {
     if (!view) return;
     const { item } = view;
     const canContinue = this.canContinue(item.event.turnId);
+    const shown = item.isOpen && !canContinue ? { ...item, isOpen: false } : item;
+    if (this.growText(view, shown)) return;
     const state = callState(item, canContinue);
     const isOpen = this.allOpen ?? isInitiallyOpen(item, state);
     const isNew = !view.element;
     if (view.element && view.element.open !== view.isOpen) view.choice = view.element.open;
-    const shown = item.isOpen && !canContinue ? { ...item, isOpen: false } : item;
     const own = { ...this.subagentContext(item), state, isOpen: view.isFilled || isOpen };
     const fresh = paint(shown, { ...this.context, ...own });
     if (!view.element) view.element = fresh;
@@ -271,6 +274,20 @@ export class ChatRenderer {
     else this.unfinished.delete(view);
     if (view.nest) this.dirty.add(`call\0${item.key}`);
     this.assignHome(view);
+  }
+
+  /**
+   * Update an open text in place; false if the item must be painted again.
+   *
+   * @param {ItemView} view
+   * @param {Item} item
+   */
+  growText(view, item) {
+    const parent = openTextOf(view.element, view.shown, item);
+    view.shown = item;
+    view.growing = parent && (view.growing ?? new GrowingMarkdown(parent));
+    view.growing?.update(item.text);
+    return view.growing !== undefined;
   }
 
   /** Open or close a new item, if the user opened or closed all. */
@@ -442,7 +459,18 @@ export class ChatRenderer {
     setAttributes(element, { class: "turn", "data-turn-id": turn?.id, "data-seq": seq, "data-state": state });
     const isRevoked = turn && items.length > 0 && items.every(({ item }) => this.revoked.has(item.event.id));
     const layOut = isRevoked ? layOutRevoked : layOutFlow;
-    layOut(element, items, { isOver: !isOpen, after: [turn && turnFooter(turn)].filter(Boolean) });
+    const after = [turn && turnFooter(turn), isOpen && this.isWorking(items) && this.workingLine(turn)];
+    layOut(element, items, { isOver: !isOpen, after: after.filter(Boolean) });
+  }
+
+  /** True if a turn in progress shows neither an open text nor a running call, and its last item is no answer. */
+  isWorking(items) {
+    const isAnswered = items.at(-1)?.item.kind === "text";
+    return !isAnswered && !items.some((view) => this.unfinished.has(view) && !this.revoked.has(view.item.event.id));
+  }
+
+  workingLine(turn) {
+    return (this.turnView(turn).working ??= el("p", { class: "working" }, "Working …"));
   }
 }
 

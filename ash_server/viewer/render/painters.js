@@ -58,6 +58,21 @@ function paintSafely(item, context) {
   }
 }
 
+/**
+ * The element with the text of an open item, if only its text has changed.
+ *
+ * @param {Element | undefined} element
+ * @param {import("./event-log.js").Item | undefined} before the item that the element shows
+ * @param {import("./event-log.js").Item} item
+ */
+export function openTextOf(element, before, item) {
+  const isSame = before?.isOpen && item.isOpen && before.event.id === item.event.id && before.seq === item.seq;
+  const { content, citations } = item.event.payload;
+  if (!isSame || content !== undefined || citations !== undefined || !isString(item.text)) return undefined;
+  if (item.kind === "text") return element;
+  return (item.kind === "thinking" && element?.querySelector(":scope > .text")) || undefined;
+}
+
 const PAINTERS = {
   user,
   text,

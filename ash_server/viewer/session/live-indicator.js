@@ -1,12 +1,11 @@
-import { el } from "../lib/dom.js";
+import { ABANDONED_MS, activityParts, keepElapsed } from "../lib/activity-text.js";
+import { button, el, morphChildren, setChildren } from "../lib/dom.js";
+import { currentActivity } from "./activity.js";
 
 /** The session counts as active for this time after an event. */
 const ACTIVE_MS = 15_000;
 
-/** An open turn without events for this time counts as abandoned. */
-export const ABANDONED_MS = 10 * 60_000;
-
-/** Show whether the session is being written: in the log, in the bar and in the window title. */
+/** Show whether the session is being written, and what it does: in the log, in the bar and in the window title. */
 export class LiveIndicator {
   isConnected = false;
   lastEventAt = 0;
@@ -17,14 +16,16 @@ export class LiveIndicator {
 
   /**
    * @param {import("../render/chat-renderer.js").ChatRenderer} renderer
-   * @param {{paint: (change: () => void) => void, hasEnd: () => boolean}} options `paint` applies a change to the page;
-   *   `hasEnd` is true if the newest event is loaded
+   * @param {{paint: (change: () => void) => void, hasEnd: () => boolean, toEnd: () => void}} options `paint` applies a
+   *   change to the page; `hasEnd` is true if the newest event is loaded; `toEnd` scrolls there
    */
-  constructor(renderer, { paint, hasEnd }) {
+  constructor(renderer, { paint, hasEnd, toEnd }) {
     this.renderer = renderer;
     this.paint = paint;
     this.hasEnd = hasEnd;
     this.mark = el("span", { class: "live-mark", hidden: true }, "live");
+    this.activity = button({ class: "activity", hidden: true, title: "To the end" }, null, toEnd);
+    keepElapsed(this.activity);
     this.title = document.title;
     setInterval(() => this.update(), ACTIVE_MS);
   }
@@ -76,7 +77,17 @@ export class LiveIndicator {
     this.renderer.container.toggleAttribute("data-live", activeFor > 0);
     if (activeFor > 0) this.timer = setTimeout(() => this.update(), activeFor);
     this.mark.hidden = !isLive;
-    const title = isLive ? `● ${this.title}` : this.title;
+    const activity = isLive ? currentActivity(this.renderer) : undefined;
+    this.showActivity(activity);
+    const mark = activity?.isWaiting ? "❓" : "●";
+    const title = isLive ? `${mark} ${this.title}` : this.title;
     if (document.title !== title) document.title = title;
+  }
+
+  /** @param {import("../lib/activity-text.js").Activity | undefined} activity */
+  showActivity(activity) {
+    this.activity.hidden = !activity;
+    if (!activity) return;
+    setChildren(this.activity, morphChildren([...this.activity.childNodes], activityParts(activity, Date.now())));
   }
 }

@@ -3,17 +3,17 @@ import { el } from "../lib/dom.js";
 /**
  * Build the page around the log.
  *
- * @param {{home?: string, mark?: Element, bar: any[], main: any[], rail: Element, others: any[]}} parts `bar` follows
- *   the title in the top bar, `main` is the conversation, `rail` is next to it
+ * @param {{home?: string, marks?: Element[], bar: any[], main: any[], rail: Element, others: any[]}} parts `marks` and
+ *   `bar` follow the title in the top bar, `main` is the conversation, `rail` is next to it
  */
-export function pageFrame({ home, mark, bar, main, rail, others }) {
+export function pageFrame({ home, marks = [], bar, main, rail, others }) {
   const title = el("span", { class: "bar-title", "aria-hidden": "true", dir: "auto" });
   const top = el(
     "header",
     { class: "page-bar" },
     home && el("a", { class: "home-link", href: home }, "Sessions"),
     title,
-    mark,
+    ...marks,
     ...bar,
   );
   const conversation = el("main", { class: "conversation", id: "conversation" }, ...main);

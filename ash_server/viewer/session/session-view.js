@@ -63,17 +63,17 @@ export class SessionView {
   /**
    * Build the page. `before` and `after` are elements around the log, `panels` are more side panels.
    *
-   * @param {{home?: string, mark?: Element, bar?: any[], header: Element, before?: any[], after?: any[],
+   * @param {{home?: string, marks?: Element[], bar?: any[], header: Element, before?: any[], after?: any[],
    *   panels?: import("./side-panel.js").SidePanel[], actions?: Record<string, any>}} parts
    */
-  build({ home, mark, bar = [], header, before = [], after = [], panels = [], actions = {} }) {
+  build({ home, marks, bar = [], header, before = [], after = [], panels = [], actions = {} }) {
     this.panels.push(...panels);
     const openHelp = listenForKeys([...shortcuts({ ...this.actions(), ...actions }), [["?"], "this list"]]);
     const onPhones = el("div", { class: "on-phones" }, this.openAll.button(), themeToggle(), helpButton(openHelp));
     this.filters.menu.querySelector(".menu-body")?.append(onPhones);
     return pageFrame({
       home,
-      mark,
+      marks,
       bar: [this.filters.presets, this.filters.menu, ...bar, this.openAll.button(), themeToggle(), helpButton(openHelp), this.outline.opener],
       main: [header, ...before, this.blank, this.log, ...after, this.toolbar.element],
       rail: this.outline.element,

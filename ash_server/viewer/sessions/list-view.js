@@ -3,7 +3,7 @@ import { button, el } from "../lib/dom.js";
 import { pluralize } from "../lib/number-format.js";
 import { commandLine, errorPlaceholder, placeholder, skeleton } from "../lib/placeholders.js";
 import { NO_FILTERS, apiParameters, isNarrowed, matchesFilters } from "./list-filters.js";
-import { lastActivity } from "./session-groups.js";
+import { isImported } from "./session-groups.js";
 import { LIVE_MS, SessionList } from "./session-list.js";
 import { LoadMore } from "./load-more.js";
 import { PageCursor } from "./page-cursor.js";
@@ -87,7 +87,7 @@ export class ListView {
   /** Load all subagents of a session: the loaded pages may contain only some of them. */
   async loadChildren(parentId) {
     try {
-      const { sessions } = await getJson(withQuery("/api/sessions", { parentId, limit: MAX_PAGE, usage: true }));
+      const { sessions } = await getJson(withQuery("/api/sessions", { parentId, limit: MAX_PAGE, usage: true, activity: true }));
       this.list.add(sessions);
     } catch {
       // The subagents that are loaded are shown.
@@ -140,7 +140,7 @@ export class ListView {
   }
 
   get parameters() {
-    return { ...apiParameters(this.filters, Date.now()), usage: true };
+    return { ...apiParameters(this.filters, Date.now()), usage: true, activity: true };
   }
 
   get hasMore() {
@@ -187,11 +187,6 @@ function pageSize(size) {
 
 function isRecent({ updatedAt }) {
   return Date.now() - Date.parse(updatedAt) < LIVE_MS;
-}
-
-/** True if a session was stored long after it was written. */
-function isImported(session) {
-  return Date.parse(session.updatedAt) - lastActivity(session) >= 60_000;
 }
 
 function hasGrown(before, now) {

@@ -5,7 +5,7 @@ const MIN_RETRY_MS = 2_000;
 const MAX_RETRY_MS = 60_000;
 
 /**
- * Subscribe to changes of sessions while the page is visible, since browsers limit the connections to a server.
+ * Subscribe to changes of sessions, by default while the page is visible, since browsers limit the connections to a server.
  *
  * `on.state` is called with "connecting", "live" or "away"; `on.caught_up` when all later changes will be delivered, so
  * that the list can be loaded; `on.session` and `on.deleted` with changes.
@@ -21,17 +21,23 @@ export class SessionFeed {
    * @param {string} address
    * @param {{state: (name: string) => void, caught_up: () => void, session: (session: any) => void,
    *   deleted: (session: any) => void}} on
+   * @param {() => boolean} [staysOpen] true if the subscription continues while the page is hidden
    */
-  constructor(address, on) {
+  constructor(address, on, staysOpen = () => false) {
     this.address = address;
     this.on = on;
-    document.addEventListener("visibilitychange", () => (document.hidden ? this.close() : this.open()));
+    this.staysOpen = staysOpen;
+    document.addEventListener("visibilitychange", () => (this.isHidden ? this.close() : this.open()));
     addEventListener("pagehide", () => this.close());
     addEventListener("pageshow", () => this.open());
   }
 
+  get isHidden() {
+    return document.hidden && !this.staysOpen();
+  }
+
   open() {
-    if (this.source || document.hidden) return;
+    if (this.source || this.isHidden) return;
     clearTimeout(this.timer);
     this.on.state("connecting");
     this.source = new EventSource(likePage(this.address));

@@ -8,6 +8,11 @@ export function lastActivity({ lastAt, fileModifiedAt, updatedAt }) {
   return last === undefined ? stored : Math.min(Date.parse(last), stored);
 }
 
+/** True if a session was stored long after it was written. */
+export function isImported(session) {
+  return Date.parse(session.updatedAt) - lastActivity(session) >= 60_000;
+}
+
 /**
  * A session with its subagents. `time` is the last activity of any of them.
  * @typedef {{key: string, lead: any, time: number, children: any[]}} SessionGroup

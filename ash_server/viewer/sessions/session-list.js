@@ -1,7 +1,8 @@
+import { activityOf, keepElapsed } from "../lib/activity-text.js";
 import { el, morph, setChildren } from "../lib/dom.js";
 import { pluralize } from "../lib/number-format.js";
 import { dayKey, shortDayTime } from "../lib/time-format.js";
-import { byPlace, groupSessions, groupsToMove, lastActivity, parentKey, singleGroups } from "./session-groups.js";
+import { byPlace, groupSessions, groupsToMove, isImported, lastActivity, parentKey, singleGroups } from "./session-groups.js";
 import { InteractionGuard } from "./interaction-guard.js";
 import { rowLink } from "./session-row.js";
 import { agentOf } from "../lib/source-names.js";
@@ -51,6 +52,7 @@ export class SessionList {
     this.guard = new InteractionGuard(this.element, () => this.pendingMoves && this.schedule());
     this.element.addEventListener("toggle", ({ target }) => this.unfold(target), true);
     setInterval(() => this.schedule(), MINUTE / 2);
+    keepElapsed(this.element);
   }
 
   clear() {
@@ -139,7 +141,12 @@ export class SessionList {
     return this.isFlat ? singleGroups(sessions) : groupSessions(sessions, this.sessions);
   }
 
-  isLive = ({ lead, children }) => [lead, ...children].some(({ id }) => this.live.has(id));
+  isLive = ({ lead, children }) => [lead, ...children].some((session) => this.isRunning(session));
+
+  /** True for a session that was written to just now, or has an open turn. */
+  isRunning(session) {
+    return this.live.has(session.id) || (!isImported(session) && activityOf(session, Date.now()) !== undefined);
+  }
 
   schedule() {
     this.scheduled ??= setTimeout(() => {
@@ -200,7 +207,7 @@ export class SessionList {
     if (!fold.element.open) return;
     const { day } = row;
     const children = row.children.map((child) =>
-      this.showRow(child, { day, isLive: this.live.has(child.id), isSubagent: true }),
+      this.showRow(child, { day, isLive: this.isRunning(child), isSubagent: true }),
     );
     setChildren(fold.list, children.map(({ element }) => element));
   }

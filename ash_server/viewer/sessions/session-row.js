@@ -1,3 +1,4 @@
+import { activityOf, activityParts } from "../lib/activity-text.js";
 import { el } from "../lib/dom.js";
 import { costHint, costText, subagentsText } from "../lib/cost-text.js";
 import { markHidden } from "../lib/hidden-characters.js";
@@ -20,6 +21,7 @@ export function rowLink(session, { day, isLive, isSubagent, hasMachine, hasPerso
   const { name, isNamed, prompt, path } = sessionName(session);
   const { eventCount, errorCount, unrecognisedCount, lastAt } = session;
   const shownTime = timeUnder(day, lastActivity(session));
+  const activity = isLive && activityOf(session, Date.now());
   return el(
     "a",
     { class: "session-row", href: sessionAddress(session.id) },
@@ -41,6 +43,7 @@ export function rowLink(session, { day, isLive, isSubagent, hasMachine, hasPerso
         unrecognisedCount > 0 &&
           el("span", { class: "fact unrecognised" }, `${formatNumber(unrecognisedCount)} not recognised`),
         isLive && el("span", { class: "live-mark" }, "live"),
+        activity && el("span", { class: "activity" }, ...activityParts(activity, Date.now())),
       ),
     ),
   );

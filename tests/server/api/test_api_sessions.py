@@ -296,3 +296,32 @@ async def test_unknown_session_is_not_found(
         "code": "session_not_found",
     }
     assert (response.status_code, response.headers["content-type"]) == (404, "application/problem+json")
+
+
+async def test_activity_of_sessions_that_changed_recently(client: AsyncClient) -> None:
+    """Its argument contains no secret, whoever reads it."""
+    source = "test of activity"
+    session = (await client.post("/api/sessions", json={"source": source})).json()["id"]
+    address = f"/api/sessions/{session}/chunks?source=claude"
+    secret = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
+    command = f"curl -H 'Authorization: Bearer {secret}' " + "x" * 300
+    call = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": command}}
+    lines = [claude.user("Fetch it."), claude.assistant(call, timestamp="2026-03-10T12:00:00Z")]
+
+    async def activity() -> Any:
+        page = await client.get("/api/sessions", params={"source": source, "activity": "true"})
+        return page.json()["sessions"][0].get("activity")
+
+    assert await activity() == {"state": "ended"}
+    content = "\n".join(map(json.dumps, lines))
+    await client.post(address, content=content, headers={"Content-Type": "application/x-ndjson"})
+    shown = await activity()
+    assert (shown["state"], shown["tool"]) == ("calling", "Bash")
+    assert shown["argument"].startswith("curl -H 'Authorization: Bearer [redacted")
+    assert len(shown["argument"]) == 200
+    assert shown["since"] == "2026-03-10T12:00:00Z"
+
+    await client.post(f"/api/sessions/{session}/end")
+    assert await activity() == {"state": "ended"}
+    plain = await client.get("/api/sessions", params={"source": source})
+    assert "activity" not in plain.json()["sessions"][0]

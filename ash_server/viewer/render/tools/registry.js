@@ -13,7 +13,7 @@ import { plan, think } from "./think.js";
 import { generic, message } from "./generic.js";
 import { read } from "./read.js";
 import { openBody } from "./open-body.js";
-import { summaryLine } from "./summary-line.js";
+import { callGist, callTitle, summaryLine } from "./summary-line.js";
 import { search } from "./search.js";
 import { task } from "./task.js";
 import { todo } from "./todo.js";
@@ -157,6 +157,13 @@ export function toolCall(item, { state, isOpen, ...context }) {
 export function callText(item) {
   const call = readCall(item, { state: undefined });
   return toolOf(call).tool.text?.(call);
+}
+
+/** The title of a running call and its most important argument. */
+export function callSummary(item) {
+  const call = readCall(item, { state: "running" });
+  const { tool } = toolOf(call);
+  return { title: callTitle(call, tool), gist: callGist(call, tool) };
 }
 
 /** True for a call that runs commands or code, which may call other tools. */

@@ -18,11 +18,19 @@ const STATE_TEXTS = { denied: "denied", orphan: "call missing" };
 const HIDDEN_STATE_TEXTS = { pending: "being written", running: "running", error: "failed" };
 
 export function summaryLine(call, tool) {
-  const gist = tool.gist(call.args, call) ?? generic.gist(call.args);
-  const line = lineOf(callTitle(call, tool), gist || resultGist(call), outcomeOf(call, tool));
+  const line = lineOf(callTitle(call, tool), gistOf(call, tool) || resultGist(call), outcomeOf(call, tool));
   const pictures = thumbnails(call.results.map(({ value }) => value));
   if (pictures) line.append(pictures);
   return line;
+}
+
+function gistOf(call, tool) {
+  return tool.gist(call.args, call) ?? generic.gist(call.args);
+}
+
+/** The most important argument of a call, in one line. */
+export function callGist(call, tool) {
+  return oneLine(gistOf(call, tool) || "", MAX_GIST_LENGTH);
 }
 
 /**

@@ -1,0 +1,49 @@
+"""What sessions do now, by the state of their normaliser and their last tool calls."""
+
+from collections.abc import Collection
+from uuid import UUID
+
+import msgspec
+from psycopg import AsyncConnection
+
+from ash_server.redaction import redact
+from ash_server.store.log.stored_json import event_json
+from ash_server.store.statements import statements
+from ash_shared.eventlog import Normalizer
+from ash_shared.model.session import SessionActivity
+from ash_shared.projections.activity import to_activity
+
+MAX_ARGUMENT = 200
+"""Characters of an argument."""
+
+_MAX_READ = 20_000
+"""Characters of an argument that are read, because a secret that is cut would not be recognised."""
+
+_MAX_EVENTS = 2_000
+_MAX_CALLS = 20
+
+SQL = statements(__file__, event_json=event_json(), max_events=_MAX_EVENTS, max_calls=_MAX_CALLS)
+
+
+async def read_activities(
+    conn: AsyncConnection, session_ids: Collection[UUID]
+) -> dict[UUID, SessionActivity]:
+    """Return the activity of sessions by id, with redacted arguments. Unknown sessions are omitted."""
+    rows = await (await conn.execute(SQL.states, [list(session_ids)])).fetchall()
+    return {id: await _read_activity(conn, id, state) for id, state in rows}
+
+
+async def _read_activity(conn: AsyncConnection, session_id: UUID, state: str | None) -> SessionActivity:
+    turn = Normalizer(state=state).open_turn()
+    calls = list[tuple[bytes]]()
+    if turn is not None and turn.calls:
+        calls = await (await conn.execute(SQL.last_calls, {"session_id": session_id})).fetchall()
+    activity = to_activity(turn, (msgspec.json.decode(content) for (content,) in calls))
+    return activity.model_copy(update=_without_secrets(activity))
+
+
+def _without_secrets(activity: SessionActivity) -> dict[str, str]:
+    if not isinstance(activity.argument, str):
+        return {}
+    line = " ".join(redact(activity.argument[:_MAX_READ]).split())
+    return {"argument": line if len(line) <= MAX_ARGUMENT else f"{line[: MAX_ARGUMENT - 1]}…"}

@@ -1,0 +1,69 @@
+/** Notifications of the browser for sessions that begin to wait for the person, or end. Off until a click. */
+import { activityOf } from "../lib/activity-text.js";
+import { button, el } from "../lib/dom.js";
+import { sessionAddress } from "../session/permalinks.js";
+import { sessionName } from "./session-row.js";
+
+const SETTING = "ash-notifications";
+
+/** Why the browser shows none. */
+const REASONS = {
+  insecure: "Notifications need https or localhost.",
+  missing: "This browser has no notifications.",
+  denied: "The browser blocks notifications of this page. Its settings for this site allow them.",
+};
+
+export class Notifier {
+  constructor() {
+    this.button = button({ class: "notify", "aria-pressed": "false" }, "Notify me", () => this.toggle());
+    this.note = el("span", { class: "notify-note", role: "status" });
+    this.element = el("span", { class: "notifications" }, this.note, this.button);
+    this.update();
+  }
+
+  /** True if notifications are wanted and allowed. */
+  get isOn() {
+    return !reason() && Notification.permission === "granted" && localStorage.getItem(SETTING) === "on";
+  }
+
+  async toggle() {
+    const isWanted = !this.isOn;
+    if (isWanted && Notification.permission === "default") await Notification.requestPermission();
+    if (isWanted) localStorage.setItem(SETTING, "on");
+    else localStorage.removeItem(SETTING);
+    this.update();
+  }
+
+  update() {
+    const why = reason();
+    this.button.hidden = why !== undefined;
+    this.button.setAttribute("aria-pressed", String(this.isOn));
+    this.note.textContent = why ? REASONS[why] : "";
+  }
+
+  /** Notify of a session that began to wait or ended since the state before. */
+  changed(before, session) {
+    if (!this.isOn || !before) return;
+    const now = Date.now();
+    const [old, current] = [activityOf(before, now), activityOf(session, now)];
+    const { name } = sessionName(session);
+    if (current?.isWaiting && !old?.isWaiting) {
+      notify(session, `Waits for you: ${name}`, [current.title, current.gist].filter(Boolean).join(" "));
+    } else if (old && !current) notify(session, `Ended: ${name}`, "");
+  }
+}
+
+/** @returns {keyof typeof REASONS | undefined} */
+function reason() {
+  if (!isSecureContext) return "insecure";
+  if (!("Notification" in globalThis)) return "missing";
+  return Notification.permission === "denied" ? "denied" : undefined;
+}
+
+function notify({ id }, title, body) {
+  const notification = new Notification(title, { body, tag: id });
+  notification.addEventListener("click", () => {
+    focus();
+    location.assign(sessionAddress(id));
+  });
+}

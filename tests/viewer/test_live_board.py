@@ -1,0 +1,106 @@
+"""Running sessions in the list and on their board, and the address of a session that has not begun."""
+
+import json
+from typing import Any
+from uuid import uuid4
+
+import httpx2
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.shared.records import claude
+from tests.viewer.sessions import Session
+
+QUESTION = {"questions": [{"question": "Which port?", "header": "Port", "options": [{"label": "4100"}]}]}
+END = claude.result()
+
+
+@pytest.fixture
+async def running(client: httpx2.AsyncClient) -> Session:
+    """A session with a call that runs, and a title that no other test has."""
+    created = await client.post("/api/sessions", json={"title": f"Run {uuid4()}"})
+    session = Session(client, created.json()["id"])
+    await session.write(claude.user("Test it."), call("t1", "Bash", command="pytest -q"))
+    return session
+
+
+def call(id: str, name: str, **input: Any) -> Any:
+    return claude.assistant(claude.call(id, name, **input), id=f"m{id}")
+
+
+def returned(id: str) -> Any:
+    return claude.user([claude.tool_result(id)])
+
+
+async def test_list_and_board_say_what_a_session_does(page: Page, running: Session) -> None:
+    address = running.address.partition("/sessions/")[0]
+    await page.goto(f"{address}/")
+    row = page.locator(f"[data-session-id='{running.id}']")
+    await expect(row.locator(".activity")).to_contain_text("Bash pytest -q")
+    await page.goto(f"{address}/live")
+    await expect(page.locator("[data-group=running]").locator(row)).to_contain_text("Bash pytest -q")
+
+    await running.write(returned("t1"), call("t2", "AskUserQuestion", **QUESTION))
+    await expect(page.locator("[data-group=waiting]").locator(row)).to_contain_text("waits for you")
+    assert await page.locator(".session-day").first.get_attribute("data-group") == "waiting"
+
+    await running.write(returned("t2"), END)
+    await expect(page.locator("[data-group=ended]").locator(row)).to_be_visible()
+    await expect(row.locator(".activity")).to_have_count(0)
+
+
+NOTIFICATIONS = """
+  globalThis.shown = [];
+  globalThis.Notification = class extends EventTarget {
+    static permission = "default";
+    static requestPermission() {
+      Notification.permission = "granted";
+      return Promise.resolve("granted");
+    }
+    constructor(title, { body }) {
+      super();
+      shown.push([title, body]);
+    }
+  };
+"""
+"""The headless browser refuses notifications."""
+
+
+async def test_notifications_are_shown_after_a_click(page: Page, running: Session) -> None:
+    await page.add_init_script(NOTIFICATIONS)
+    await page.goto(f"{running.address.partition('/sessions/')[0]}/live")
+    row = page.locator(f"[data-session-id='{running.id}']")
+    title = await row.locator(".session-title").text_content()
+    button = page.get_by_role("button", name="Notify me")
+    await expect(button).to_have_attribute("aria-pressed", "false")
+
+    await running.write(returned("t1"), call("t2", "AskUserQuestion", **QUESTION))
+    await expect(page.locator("[data-group=waiting]").locator(row)).to_be_visible()
+    await button.click()
+    await expect(button).to_have_attribute("aria-pressed", "true")
+    await running.write(returned("t2"), call("t3", "AskUserQuestion", **QUESTION))
+    await running.write(returned("t3"), END)
+    await expect(page.locator("[data-group=ended]").locator(row)).to_be_visible()
+
+    assert [f"Ended: {title}", ""] in await page.evaluate("shown")
+    assert ["Which port?"] not in await page.evaluate("shown.map(([title]) => [title])")
+
+
+async def test_address_of_a_session_that_has_not_begun_waits_for_it(
+    page: Page, client: httpx2.AsyncClient, complaints: list[str]
+) -> None:
+    name = f"run {uuid4()}"
+    await page.goto(f"{client.base_url}/sessions/{name}")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("No session has this name or id")
+    await expect(page.get_by_role("status")).to_contain_text("it opens here")
+
+    lines = "\n".join(map(json.dumps, [claude.user("Begin."), *claude.streamed_text("Hello")]))
+    created = await client.post("/api/sessions", json={"externalId": name, "title": name})
+    await client.post(
+        f"/api/sessions/{created.json()['id']}/messages",
+        content=lines,
+        headers={"Content-Type": "application/x-ndjson"},
+    )
+
+    await expect(page.locator(".assistant-text")).to_have_text("Hello")
+    complaints[:] = [each for each in complaints if "404" not in each]
