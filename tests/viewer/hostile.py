@@ -139,6 +139,13 @@ MARKDOWN = (
     "https://evil.example/",
     "//evil.example/",
     "[^1]\n\n[^1]: <script>pwn()</script>\n\n",
+    "<kbd onclick=pwn()>x</kbd><kbd><script>pwn()</script></kbd>",
+    "<sub>[x](javascript:pwn())</sub><sup style=background:url(//evil.example/x)>x</sup>",
+    "<details ontoggle=pwn() open><summary>x</summary></details>\n\n",
+    "<details>\n<summary><img src=x onerror=pwn()></summary>\n<script>pwn()</script>\n</details>\n\n",
+    "> [!NOTE]\n> <svg onload=pwn()>\n\n",
+    '[^x]" onmouseover="pwn()]\n\n[^__proto__]: <img src=https://evil.example/x>\n\n[^__proto__]\n\n',
+    "$<script>pwn()</script>$ \\(\\href{javascript:pwn()}{x}\\)\n\n$$\n<img src=x onerror=pwn()>\n$$\n\n",
 )
 
 ENTITIES = (
@@ -240,4 +247,12 @@ STALLS = {
     "spaces": " " * 100_000 + "a",
     "tabs": "\t" * 50_000 + "a",
     "quotes and lists": "> - " * 5_000,
+    "open tags": "<sub>" * 100_000,
+    "tags in tags": "<sub>" * 2_000 + "</sub>" * 2_000,
+    "details": "<details>\n" * 2_000,
+    "details in details": "<details>\n" * 2_000 + "</details>\n" * 2_000,
+    "footnotes": "[^1] " * 3_000 + "".join(f"\n[^{n}]: a" for n in range(1_000)),
+    "alerts": "> [!NOTE]\n> a\n\n" * 1_500,
+    "formulas": "$a$ " * 50_000,
+    "hidden characters": "a\u202e" * 100_000,
 }
