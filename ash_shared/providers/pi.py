@@ -121,7 +121,7 @@ def _parse_tool_result(message: Record) -> list[Block]:
 
 
 def _parse_shell(message: Record) -> list[Block]:
-    call = {"type": "tool_use", "name": "bash", "input": {"command": message["command"]}}
+    call = {"type": "tool_use", "name": "bash", "input": {"command": message["command"]}, "executor": "user"}
     code = message.get("exitCode")
     exit_code = {"exit_code": code} if is_integer(code) else {}
     result = {"type": "tool_result", "content": message["output"], **exit_code}

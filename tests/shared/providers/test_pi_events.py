@@ -265,7 +265,15 @@ COMPLETE_EVENTS = [
             ],
             [
                 ("turn_start", {"trigger": "system"}),
-                ("tool_call", {"toolCallId": "1/1", "toolName": "bash", "args": {"command": "ls"}}),
+                (
+                    "tool_call",
+                    {
+                        "toolCallId": "1/1",
+                        "toolName": "bash",
+                        "args": {"command": "ls"},
+                        "executor": "user",
+                    },
+                ),
                 ("tool_result", {"toolCallId": "1/1", "result": "a.txt", "exitCode": 0}),
                 ("turn_end", {}),
             ],

@@ -171,6 +171,7 @@ RESULT = {
                     "type": "tool_use",
                     "name": "bash",
                     "input": {"command": "ls"},
+                    "executor": "user",
                     "source_type": "bashExecution",
                 },
                 {
