@@ -9,7 +9,7 @@ SwaggerUIBundle({
   docExpansion: "list",
   defaultModelsExpandDepth: 0,
   defaultModelRendering: "example",
-  syntaxHighlight: { theme: "idea" },
+  syntaxHighlight: false, // its colours suit only one theme
 });
 
 // The theme of the viewer.
@@ -22,3 +22,20 @@ const showTheme = () => {
 new MutationObserver(showTheme).observe(root, { attributeFilter: ["data-theme"] });
 systemDark.addEventListener("change", showTheme);
 showTheme();
+
+// Swagger UI leaves fields without a name, puts links into buttons, and has boxes that only a mouse can scroll.
+const docs = document.getElementById("docs");
+const NAMES = { "#servers": "Server", ".examples-select-element": "Example", ".body-param__text": "Body" };
+
+function nameField(field) {
+  const known = Object.keys(NAMES).find((selector) => field.matches(selector));
+  const name = known ? NAMES[known] : !field.labels?.length && field.closest("[data-param-name]")?.dataset.paramName;
+  if (name) field.setAttribute("aria-label", name);
+}
+
+function repair() {
+  docs.querySelectorAll(":is(select, textarea, input):not([aria-label])").forEach(nameField);
+  docs.querySelectorAll("button a[href]").forEach((link) => link.removeAttribute("href"));
+  docs.querySelectorAll("pre.microlight:not([tabindex])").forEach((box) => (box.tabIndex = 0));
+}
+new MutationObserver(repair).observe(docs, { childList: true, subtree: true });
