@@ -38,6 +38,7 @@ from ash_shared.model.reports.facts import SessionFacts
 from ash_shared.model.reports.projects import ProjectPage
 from ash_shared.model.reports.session_counts import SessionCounts
 from ash_shared.model.session import Session, SessionPage, SessionResume, TagList
+from ash_shared.model.shares import FindingList
 from ash_shared.model.usage.budgets import BudgetPage
 from ash_shared.model.usage.report import UsageReport
 
@@ -101,6 +102,10 @@ class AsyncAshClient:
     async def get_resume(self, session: SessionId) -> SessionResume:
         """Return the command that continues the session in its agent, or the reason why there is none."""
         return await self.send(requests.get_resume(session))
+
+    async def list_findings(self, session: SessionId) -> FindingList:
+        """Return the kinds and places of the secrets in a session, never their values."""
+        return await self.send(requests.list_findings(session))
 
     async def get_facts(self, session: SessionId) -> SessionFacts:
         """Return the place and the counts of a session, its tools, files and last plan."""

@@ -30,6 +30,7 @@ from ash_shared.model.reports.facts import SessionFacts
 from ash_shared.model.reports.projects import ProjectPage
 from ash_shared.model.reports.session_counts import SessionCounts
 from ash_shared.model.session import Session, SessionPage, SessionResume, TagList
+from ash_shared.model.shares import FindingList
 from ash_shared.model.usage.budgets import BudgetPage
 from ash_shared.model.usage.report import CostMode, Dimension, UsageReport
 from ash_shared.parsing.parse import describe_message
@@ -292,6 +293,10 @@ def get_session(session: SessionId) -> Request[Session]:
 
 def get_resume(session: SessionId) -> Request[SessionResume]:
     return Request("GET", f"{_session(session)}/resume", _model(SessionResume))
+
+
+def list_findings(session: SessionId) -> Request[FindingList]:
+    return Request("GET", f"{_session(session)}/findings", _model(FindingList))
 
 
 def get_facts(session: SessionId) -> Request[SessionFacts]:

@@ -10,7 +10,7 @@ from litestar.params import FromPath
 from msgspec import Meta, Struct
 
 from ash_server.api.http.bodies import BODY_ERRORS, JSON, decode_body, read_body
-from ash_server.api.http.dependencies import InjectedStore
+from ash_server.api.http.dependencies import InjectedReader, InjectedStore
 from ash_server.api.http.guards.access import client_of, needs
 from ash_server.api.http.openapi.operations import documents
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
@@ -18,7 +18,8 @@ from ash_server.api.http.redaction import is_redacted
 from ash_server.errors import InvalidParameter, ScopeMissing, SessionNotFound, ShareRefused
 from ash_server.keys.shares import DEFAULT_HOURS, MAX_HOURS, ShareOptions, list_shares, share_session
 from ash_server.store.access.shares import ShareNotFound
-from ash_shared.model.shares import NewShare, ShareList
+from ash_server.transfer.findings import list_findings
+from ash_shared.model.shares import FindingList, NewShare, ShareList
 
 
 class ShareRequest(Struct, forbid_unknown_fields=True, rename="camel"):
@@ -99,3 +100,21 @@ class ShareController(Controller):
         """
         key = client_of(request.scope).key
         await store.shares.revoke(store.tenant, session_id, share_id, key_id=key.id if key else None)
+
+
+class FindingController(Controller):
+    path = "/api/sessions/{session_id:uuid}/findings"
+    tags = ("sessions",)
+
+    @get(
+        operation_id="listFindings",
+        response_description="The kinds and places.",
+        responses=error_responses(*READ_ERRORS, SessionNotFound),
+    )
+    async def list(self, reader: InjectedReader, session_id: FromPath[UUID]) -> FindingList:
+        """List secrets.
+
+        Lists the tokens, keys and passwords of known forms in a session by kind and place, never their values: what
+        redaction replaces in its messages, posted events, title and labels. Reads the whole session.
+        """
+        return await reader(lambda store: list_findings(store, session_id), session_id)

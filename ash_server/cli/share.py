@@ -13,7 +13,7 @@ from ash_server.cli.common.client import own_url
 from ash_server.cli.common.options import session_argument
 from ash_server.cli.common.output.terminal import counted, local_time, stderr_console, stdout_console, warn
 from ash_server.cli.common.read_store import ReadStore, session_named
-from ash_server.cli.scan import UNKNOWN_FORMS, find_secrets_of, findings_table
+from ash_server.cli.scan import UNKNOWN_FORMS, findings_table
 from ash_server.keys.shares import MAX_HOURS, ShareOptions
 from ash_server.settings import Settings
 from ash_shared.model.shares import Share
@@ -81,13 +81,11 @@ def command(  # noqa: PLR0913  # one argument per option
 async def _share(store: ReadStore, change: StoreToChange, reference: str, options: ShareOptions) -> str:
     """Show the secrets that are found, ask, and return the address of the new link."""
     session = await session_named(store, reference)
-    findings = await find_secrets_of(store, session)
-    if findings:
+    findings = await store.list_findings(session.id)
+    if findings.total:
         stderr_console().print(findings_table(findings))
     state = "hidden" if options.redacted else "SHOWN"
-    warn(
-        f"{counted(sum(each.number for each in findings), 'secret')} found, {state} by the link; {UNKNOWN_FORMS}"
-    )
+    warn(f"{counted(findings.total, 'secret')} found, {state} by the link; {UNKNOWN_FORMS}")
     await change.confirm(store, "Share 1 session", asks_locally=sys.stdin is not None and sys.stdin.isatty())
     new = await store.share_session(session.id, options)
     return f"{(store.url or Settings.load().public_url or own_url()).rstrip('/')}{new.path}"

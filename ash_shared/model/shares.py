@@ -37,3 +37,25 @@ class ShareList(AshModel):
     """The links of a session, newest first."""
 
     shares: list[Share]
+
+
+class SecretFinding(AshModel):
+    """Secrets of a kind at a place of a session: in a message, in a posted event or in a field of the session."""
+
+    kind: str = Field(examples=["github token"])
+    count: int
+    message: Omittable[int] = ABSENT
+    """The sequence of the message."""
+    event: Omittable[int] = ABSENT
+    """The sequence of an event that was posted without a message."""
+    field: Omittable[str] = ABSENT
+    """`title`, `external id`, `metadata`, `note` or `tags`."""
+
+
+class FindingList(AshModel):
+    """Secrets of known forms in a session, without their values."""
+
+    total: int
+    """The number of secrets."""
+    findings: list[SecretFinding]
+    """The first 1,000 places: fields, then messages, then events."""

@@ -28,13 +28,14 @@ from ash_server.store.message_pages import to_message
 from ash_server.store.pagination import may_have_more
 from ash_server.store.usage.reports import default_prices
 from ash_server.transfer.exporting.jsonl import FORMATS
+from ash_server.transfer.findings import list_findings
 from ash_shared.model.message import Message
 from ash_shared.model.pages import MessagePage, SearchPage
 from ash_shared.model.reports.changes import SessionChanges
 from ash_shared.model.reports.facts import SessionFacts
 from ash_shared.model.reports.projects import ProjectPage
 from ash_shared.model.session import Session, SessionPage
-from ash_shared.model.shares import NewShare, ShareList
+from ash_shared.model.shares import FindingList, NewShare, ShareList
 from ash_shared.model.usage.budgets import BudgetPage, SetBudget
 from ash_shared.model.usage.report import UsageReport
 
@@ -159,6 +160,9 @@ class LocalStore:
 
     async def revoke_share(self, session: UUID, share: UUID) -> None:
         await self.store.shares.revoke(self.store.tenant, session, share)
+
+    async def list_findings(self, session: UUID) -> FindingList:
+        return await list_findings(self.store, session)
 
     async def delete_session(self, session: UUID) -> None:
         await self.store.sessions.delete(session)

@@ -371,3 +371,33 @@ async def test_a_page_that_is_being_sent_ends_after_revocation(
     assert pieces == [b"ab", b"cd"]
     with pytest.raises(ShareNotFound):
         await store.shares.get(UUID(id))
+
+
+# --- Secrets before sharing
+
+
+async def test_secrets_are_listed_by_place_without_values(shared: Shared) -> None:
+    await shared.store.sessions.update_labels(shared.session, note=f"see {TOKEN}")
+    events = [
+        {"type": "summary", "payload": {"text": f"posted {TOKEN}"}},
+        {"type": "assistant_chunk", "payload": {"text": f"streamed {TOKEN}"}},
+    ]
+    for event in events:
+        await shared.store.events.append(shared.session, event)
+    path = f"/api/sessions/{shared.session}/findings"
+    answers = {
+        key: await shared.client.get(path, headers=bearer(shared.keys[key]))
+        for key in ("all", "redacts", "blind", "blue")
+    }
+
+    expected = [
+        {"kind": "slack token", "count": 1, "field": "note"},
+        {"kind": "slack token", "count": 1, "message": 2},
+        {"kind": "slack token", "count": 1, "event": 3},
+    ]
+    for key in ("all", "redacts"):
+        found = answers[key].json()
+        assert found["total"] == 3
+        assert [{**each, "event": 3} if "event" in each else each for each in found["findings"]] == expected
+        assert TOKEN not in answers[key].text
+    assert [answers[key].status_code for key in ("blind", "blue")] == [403, 404]
