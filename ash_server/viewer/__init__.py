@@ -18,7 +18,7 @@ from ash_server.viewer.bundle import bundle, bundle_library
 FOLDER = Path(__file__).parent
 
 _LOG_STYLES = ("tokens", "base", "icons", "prose", "code", "chat", "tools")
-STYLES = (*_LOG_STYLES, "bar", "page", "panels", "sessions", "usage", "filters", "print")
+STYLES = (*_LOG_STYLES, "bar", "page", "panels", "actions", "sessions", "usage", "filters", "print")
 """Style sheets, in cascade order."""
 
 BUNDLED_STYLE = "bundled.css"

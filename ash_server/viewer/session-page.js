@@ -1,4 +1,6 @@
 /** The page of a session: load its events, follow new ones, and resolve permalinks. */
+import { exportMenu } from "./actions/export-menu.js";
+import { SessionMenu } from "./actions/session-menu.js";
 import { getJson, messageOf, withQuery } from "./lib/api.js";
 import { ABANDONED_MS } from "./lib/activity-text.js";
 import { FrameBatch } from "./lib/frame-batch.js";
@@ -16,8 +18,7 @@ import { LiveIndicator } from "./session/live-indicator.js";
 import { PaginationControls } from "./session/pagination-controls.js";
 import { findElement, findNearest, pageQuery, placeFromUrl, placeOf, placeUrl, sessionAddress } from "./session/permalinks.js";
 import { contentTop, itemsInView, scrollToRange } from "./session/scroll-anchor.js";
-import { resumeMenu } from "./session/resume-menu.js";
-import { SessionHeader, exportMenu, sessionTitle } from "./session/session-header.js";
+import { SessionHeader, sessionTitle } from "./session/session-header.js";
 import { SessionSearch } from "./session/session-search.js";
 import { SessionView } from "./session/session-view.js";
 
@@ -112,6 +113,12 @@ class SessionPage extends SessionView {
       onHit: (hit, q, isFirst) => this.tryTo(() => this.showHit(hit, q, isFirst)),
       onClear: () => this.marks.clear(),
     });
+    this.menu = new SessionMenu({
+      get: () => this.session,
+      show: (session) => this.showSession(session),
+      announce: (text) => this.announcer.show(text),
+    });
+    this.menuOpener = this.menu.opener(id, { class: "menu-opener", title: "Actions" }, "Actions");
     const address = `${api}/events/stream?collapse=true`;
     this.stream = new EventStream(address, (name, value) => STREAM_HANDLERS[name](this, value));
     this.connection = new ConnectionNotice(() => this.stream.retry());
@@ -122,12 +129,13 @@ class SessionPage extends SessionView {
     this.shell = this.build({
       home: "/",
       marks: [live.mark, live.activity],
-      bar: [search.element, resumeMenu(`${this.api}/resume`), exportMenu(this.path, this.api)],
+      bar: [search.element, this.menuOpener, exportMenu(this.path, this.api)],
       panels: [this.changes],
       header: header.element,
       before: [pagination.older],
       after: [pagination.newer, connection.element],
       actions: {
+        openMenu: () => this.menuOpener.click(),
         openSearch: () => search.open(),
         goToHit: (steps) => search.go(steps),
         onEdge: (steps) => pagination.load(steps > 0 ? "newer" : "older"),
@@ -171,13 +179,18 @@ class SessionPage extends SessionView {
 
   async describe() {
     const before = this.session;
-    this.session = await getJson(this.api);
+    const session = await getJson(this.api);
     // A session that is deleted and created again may keep its address.
-    if (before && before.createdAt !== this.session.createdAt) this.reload();
-    this.header.show(this.session, this.facts);
-    this.live.describe(`${sessionTitle(this.session)} · Ash`, lastTime(this.session));
-    this.shell?.setTitle(sessionTitle(this.session));
+    if (before && before.createdAt !== session.createdAt) this.reload();
+    this.showSession(session);
     this.pagination.update(this.session.eventCount);
+  }
+
+  showSession(session) {
+    this.session = session;
+    this.header.show(session, this.facts);
+    this.live.describe(`${sessionTitle(session)} · Ash`, lastTime(session));
+    this.shell?.setTitle(sessionTitle(session));
   }
 
   /** Load the facts that take longer. */

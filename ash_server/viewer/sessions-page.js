@@ -1,3 +1,4 @@
+import { SessionMenu } from "./actions/session-menu.js";
 import { getJson, isAborted, likePage, withQuery } from "./lib/api.js";
 import { blurActiveElement, el } from "./lib/dom.js";
 import { isTextField, listenForKeys } from "./lib/keyboard.js";
@@ -7,6 +8,7 @@ import { ListView } from "./sessions/list-view.js";
 import { readScrollPosition, restoreScrollPosition } from "./sessions/scroll-position.js";
 import { SearchForm } from "./sessions/search-form.js";
 import { SearchView } from "./sessions/search-view.js";
+import { Announcer } from "./session/announcer.js";
 import { SessionFeed } from "./sessions/session-feed.js";
 
 /** The elements that the arrow keys go through. */
@@ -38,12 +40,18 @@ class SessionsPage {
       everywhere: () => this.go({ ...this.filters, tools: "true" }),
       search: (q) => this.go({ ...this.filters, q }),
     };
-    this.list = new ListView(on);
-    this.search = new SearchView(on);
+    const announcer = new Announcer();
+    const menu = new SessionMenu({
+      get: (id) => this.view?.get(id),
+      show: (session) => this.view?.update(session),
+      announce: (text) => announcer.show(text),
+    });
+    this.list = new ListView(on, menu);
+    this.search = new SearchView(on, menu);
     this.contents = el("div");
     const line = el("div", { class: "list-line" }, this.status, this.connection);
     const main = el("main", { class: "sessions", id: "sessions" }, this.form.element, line, this.contents);
-    document.body.append(pageHeader("h1", links(), listenForKeys(this.shortcuts())), main);
+    document.body.append(pageHeader("h1", links(), listenForKeys(this.shortcuts())), main, announcer.toast);
   }
 
   async start() {
@@ -146,6 +154,7 @@ class SessionsPage {
       [["k", "↑"], "previous row", { k: () => this.step(-1) }],
       [["Enter"], "open it"],
       [["e"], "unfold its subagents", { e: () => this.unfold() }],
+      [["m"], "actions: resume, label, share", { m: () => this.openMenu() }],
       [["/"], "search", { "/": () => this.form.focus() }],
       [["Esc"], "clear the search", { Escape: () => this.escape() }],
       [["?"], "these keys"],
@@ -183,6 +192,15 @@ class SessionsPage {
     const row = item.querySelector(":scope > .session-row");
     if (!fold.open) row?.focus();
     return true;
+  }
+
+  /** Open the menu of the focused row; false without one. */
+  openMenu() {
+    const item = document.activeElement?.closest(".session-item");
+    /** @type {HTMLElement | null | undefined} */
+    const opener = item?.querySelector(":scope > .row-menu");
+    opener?.click();
+    return !!opener;
   }
 
   escape() {

@@ -85,6 +85,20 @@ async def test_long_numbers_are_short(blank: Page) -> None:
     ]
 
 
+COMMANDS: Mapping[str, bool] = {
+    "cd '/srv/ä b' && claude --resume 6f1e": True,
+    "cd /srv/\u202etxt.sh": False,
+    "cd /srv\nrm -rf .": False,
+    "cd /srv\u200b": False,
+    "cd /srv\u2028": False,
+    "cd /srv/\x1b[2J": False,
+}
+
+
+async def test_commands_with_hidden_characters_are_not_plain(blank: Page) -> None:
+    assert await by_text(blank, "isPlain", COMMANDS) == COMMANDS
+
+
 # Texts that grow
 
 BLOCKS = (

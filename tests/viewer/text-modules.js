@@ -5,6 +5,7 @@ import { countChanges, hunkDiff, lineDiff, unifiedDiff } from "/viewer/lib/diff-
 import { GrowingMarkdown } from "/viewer/lib/growing-markdown.js";
 import { markHidden, nameHidden } from "/viewer/lib/hidden-characters.js";
 import { highlight, languageOf } from "/viewer/lib/highlight.js";
+import { isPlain } from "/viewer/lib/plain-text.js";
 import { jsonView, parseJson } from "/viewer/lib/json-view.js";
 import { longText, showLongTexts } from "/viewer/lib/long-text.js";
 import { closedLength, isTooLarge, markdown, reachesAcrossBlocks } from "/viewer/lib/markdown.js";
@@ -12,7 +13,7 @@ import { formatCacheUsage, formatShort } from "/viewer/lib/number-format.js";
 import { chosenName, stripMarkdown, transcriptName } from "/viewer/lib/title-text.js";
 
 export {
-  chosenName, countChanges, formatCacheUsage, formatShort, languageOf, nameHidden, plainOutput, reachesAcrossBlocks,
+  chosenName, countChanges, formatCacheUsage, formatShort, isPlain, languageOf, nameHidden, plainOutput, reachesAcrossBlocks,
   stripMarkdown, transcriptName,
 };
 

@@ -20,6 +20,9 @@ from ash_server.redaction import MAX_INLINE, RedactedLines, redact, redact_text
 PARAMETER = "redact"
 VALUES = {"1": True, "true": True, "0": False, "false": False}
 
+REDACTED_NAME = ".redacted"
+"""Part of the names of redacted files."""
+
 _IS_REDACTED = "ash.is_redacted"
 
 Parameter = TypeVar("Parameter", str, str | None)

@@ -28,7 +28,7 @@ from ash_server.api.http.guards.access import PUBLIC, client_of, record
 from ash_server.api.http.guards.query_guard import ANY_QUERY
 from ash_server.api.http.headers import get_header
 from ash_server.api.http.problems import HANDLERS, AnyRequest, handle_http_exception
-from ash_server.api.http.redaction import PARAMETER, compared, is_redacted, mark_as_redacted
+from ash_server.api.http.redaction import PARAMETER, REDACTED_NAME, compared, is_redacted, mark_as_redacted
 from ash_server.api.http.streaming import buffered, start_stream
 from ash_server.errors import NotFound, SessionNotFound
 from ash_server.store import Store
@@ -294,15 +294,15 @@ def _first_query(session: Session) -> str:
 async def _document_response(
     request: AnyRequest, store: Store, session: Session, suffix: str, headers: dict[str, str]
 ) -> Response[bytes] | Stream:
-    format = FORMATS[suffix]
-    headers["Content-Disposition"] = f'inline; filename="{session.id}{suffix}"'
+    format, redacts = FORMATS[suffix], is_redacted(request.scope)
+    mark = REDACTED_NAME if redacts else ""
+    headers["Content-Disposition"] = f'inline; filename="{session.id}{mark}{suffix}"'
     if suffix == ".html":
         policy = (await asyncio.to_thread(frame)).policy
         headers["Content-Security-Policy"] = f"{policy}; frame-ancestors 'none'"
     if request.method == HttpMethod.HEAD:
         return Response(b"", media_type=format.media_type, headers=headers)
     await record(request, "session.export", session.id)
-    redacts = is_redacted(request.scope)
     if redacts:
         mark_as_redacted(request.scope)
     chunks = buffered(format.write(store, session, redacts=redacts))

@@ -12,7 +12,7 @@ from ash_server.api.http.dependencies import InjectedReader
 from ash_server.api.http.guards.access import record
 from ash_server.api.http.openapi.operations import documents, text
 from ash_server.api.http.problems import READ_ERRORS, error_responses
-from ash_server.api.http.redaction import is_redacted, mark_as_redacted
+from ash_server.api.http.redaction import REDACTED_NAME, is_redacted, mark_as_redacted
 from ash_server.api.http.streaming import buffered, start_stream
 from ash_server.errors import SessionNotFound
 from ash_server.store import Store
@@ -49,8 +49,8 @@ class ExportController(Controller):
         await reader(lambda store: store.sessions.get(session_id), session_id)
         await record(request, "session.export", session_id)
         suffix, export = FORMATS[format]
-        name = f'attachment; filename="{session_id}{suffix}"'
         redacts = is_redacted(request.scope)
+        name = f'attachment; filename="{session_id}{REDACTED_NAME if redacts else ""}{suffix}"'
         if redacts:
             mark_as_redacted(request.scope)
 

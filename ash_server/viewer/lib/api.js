@@ -53,6 +53,22 @@ export async function getJson(address, { signal, read = (text) => JSON.parse(tex
   return parseBody(await withNetworkProblem(() => response.text()), read);
 }
 
+/**
+ * Send JSON, and return the JSON of the answer, if any. Throws a Problem if the request fails.
+ *
+ * @param {"POST" | "PATCH" | "DELETE"} method
+ * @param {string} address
+ * @param {unknown} [value]
+ */
+export async function sendJson(method, address, value) {
+  const body = value === undefined ? undefined : JSON.stringify(value);
+  const headers = { Accept: "application/json", ...(body && { "Content-Type": "application/json" }) };
+  const response = await withNetworkProblem(() => fetch(likePage(address), { method, headers, body }));
+  if (!response.ok) throw await readProblem(response);
+  const text = await withNetworkProblem(() => response.text());
+  return text ? parseBody(text, JSON.parse) : undefined;
+}
+
 /** The Problem in an error response. If it needs a key, the page that asks for one opens meanwhile. */
 export async function readProblem(response) {
   const { status } = response;

@@ -14,7 +14,7 @@ const SEQUENCE_MS = 700;
  */
 export function shortcuts(actions) {
   const { navigation, filters, copyLink, openStored, openSearch, toStart, toEnd, close, onEdge, pause, wrap } = actions;
-  const { goToError, goToHit, openAll } = actions;
+  const { goToError, goToHit, openAll, openMenu } = actions;
   const go = async (steps, kind) => navigation.go(steps, kind) || ((await onEdge(steps)) && navigation.go(steps, kind));
   const withItem = (act) => () => navigation.current && act(navigation.current);
   const opens = (change) => withItem(keepingPosition(pause, change));
@@ -36,6 +36,7 @@ export function shortcuts(actions) {
     [["w"], "wrap long lines", { w: wrap }],
     [["y"], "copy the link", { y: withItem(copyLink) }],
     [["r"], "show the stored text", { r: withItem(openStored) }],
+    openMenu && [["m"], "actions: resume, label, share", { m: openMenu }],
     openSearch && [["/"], "search this session", { "/": openSearch }],
     goToHit && [["n", "N"], "next, previous hit of the search", { n: () => goToHit(1), N: () => goToHit(-1) }],
     [["Esc"], "close", { Escape: close }],

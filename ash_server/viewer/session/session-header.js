@@ -1,4 +1,4 @@
-import { likePage, withQuery } from "../lib/api.js";
+import { withQuery } from "../lib/api.js";
 import { costHint, costText, subagentsText } from "../lib/cost-text.js";
 import { button, el } from "../lib/dom.js";
 import { markHidden } from "../lib/hidden-characters.js";
@@ -13,20 +13,6 @@ import { sessionAddress } from "./permalinks.js";
 const LONG_TITLE_LENGTH = 80;
 
 const timeRange = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
-/**
- * Labels and suffixes of the formats. The API has some, at this place below the address of the session.
- *
- * @type {[label: string, suffix: string, place?: string][]}
- */
-const EXPORTS = [
-  ["Markdown", ".md"],
-  ["JSON", ".json"],
-  ["JSONL, as it was stored", ".jsonl"],
-  ["JSONL, the events", ".events.jsonl", "/export?format=events"],
-  ["ATIF, for evaluation tools", ".trajectory.json", "/projections/atif"],
-  ["HTML, one page", ".html"],
-];
-
 /** The title and the facts of a session. */
 export class SessionHeader {
   session = {};
@@ -127,22 +113,6 @@ export class SessionHeader {
 export function sessionTitle(session) {
   const { title, externalId } = session;
   return stripMarkdown(oneLine(title)) || transcriptName(externalId ?? "") || "Untitled";
-}
-
-/**
- * A menu of export formats.
- *
- * @param {string} path the address of the page
- * @param {string} api the address of the session in the API
- */
-export function exportMenu(path, api) {
-  const name = api.split("/").at(-1);
-  const links = EXPORTS.map(([label, suffix, place]) => {
-    const href = likePage(place ? api + place : path + suffix);
-    return el("a", { class: "menu-item", href, download: name + suffix }, label);
-  });
-  const body = el("div", { class: "menu-body" }, ...links);
-  return el("details", { class: "menu forms" }, el("summary", {}, "Export"), body);
 }
 
 /**

@@ -25,11 +25,15 @@ export class ListView {
   /** @type {Promise<boolean> | undefined} */
   loading;
 
-  /** @param {ViewCallbacks} on */
-  constructor(on) {
+  /**
+   * @param {ViewCallbacks} on
+   * @param {import("../actions/session-menu.js").SessionMenu} menu
+   */
+  constructor(on, menu) {
     this.on = on;
     this.pages = new PageCursor("/api/sessions", PAGE);
-    this.list = new SessionList({ onLayOut: () => this.updateStatus(), onUnfold: (id) => this.loadChildren(id) });
+    const onLayOut = () => this.updateStatus();
+    this.list = new SessionList({ menu, onLayOut, onUnfold: (id) => this.loadChildren(id) });
     this.usage = new UsageUpdates((id, usage) => {
       const session = this.list.get(id);
       if (session) this.list.update({ ...session, ...usage });
@@ -43,6 +47,10 @@ export class ListView {
 
   get size() {
     return this.list.size;
+  }
+
+  get(id) {
+    return this.list.get(id);
   }
 
   /**

@@ -21,12 +21,15 @@ export class SearchView {
   /** @type {number | undefined} */
   timer;
 
-  /** @param {import("./list-view.js").ViewCallbacks} on */
-  constructor(on) {
+  /**
+   * @param {import("./list-view.js").ViewCallbacks} on
+   * @param {import("../actions/session-menu.js").SessionMenu} menu
+   */
+  constructor(on, menu) {
     this.on = on;
     this.titlePages = new PageCursor("/api/sessions", TITLES);
     this.hitPages = new PageCursor("/api/search", HITS);
-    this.titles = new SessionList({ isFlat: true });
+    this.titles = new SessionList({ menu, isFlat: true });
     this.hits = new SearchHits(() => this.parameters);
     this.moreTitles = new LoadMore("More titles", () => this.loadTitles());
     this.moreHits = new LoadMore("More messages", () => this.loadHits(), { isAutomatic: true });
@@ -70,6 +73,10 @@ export class SearchView {
   /** Show the machine or the person in each row, or not. */
   showInRows(shown) {
     this.titles.showInRows(shown);
+  }
+
+  get(id) {
+    return this.titles.get(id);
   }
 
   update(session) {

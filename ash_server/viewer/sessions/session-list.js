@@ -4,7 +4,7 @@ import { pluralize } from "../lib/number-format.js";
 import { dayKey, shortDayTime } from "../lib/time-format.js";
 import { byPlace, groupSessions, groupsToMove, isImported, lastActivity, parentKey, singleGroups } from "./session-groups.js";
 import { InteractionGuard } from "./interaction-guard.js";
-import { rowLink } from "./session-row.js";
+import { rowLink, sessionName } from "./session-row.js";
 import { agentOf } from "../lib/source-names.js";
 
 /** A session is shown as live for this time after an event. */
@@ -13,7 +13,7 @@ const BATCH_MS = 150;
 const MINUTE = 60_000;
 
 /**
- * @typedef {{element: HTMLElement, children: any[], day?: string, link?: Element, inputs?: any[],
+ * @typedef {{element: HTMLElement, children: any[], day?: string, link?: Element, opener?: Element, inputs?: any[],
  *   fold?: {element: HTMLDetailsElement, summary: Element, list: Element}}} Row
  * @typedef {{element: HTMLElement, list: Element, heading?: Element}} Day
  */
@@ -40,11 +40,12 @@ export class SessionList {
   scheduled;
 
   /**
-   * @param {{isFlat?: boolean, onLayOut?: () => void, onUnfold?: (id: string) => void}} [options] `isFlat` shows
-   *   neither days nor folds; `onLayOut` is called after each layout; `onUnfold` is called with a session whose
-   *   subagents are opened
+   * @param {{menu?: import("../actions/session-menu.js").SessionMenu, isFlat?: boolean, onLayOut?: () => void,
+   *   onUnfold?: (id: string) => void}} [options] `isFlat` shows neither days nor folds; `onLayOut` is called after
+   *   each layout; `onUnfold` is called with a session whose subagents are opened
    */
-  constructor({ isFlat = false, onLayOut = () => {}, onUnfold = () => {} } = {}) {
+  constructor({ menu, isFlat = false, onLayOut = () => {}, onUnfold = () => {} } = {}) {
+    this.menu = menu;
     this.isFlat = isFlat;
     this.onLayOut = onLayOut;
     this.onUnfold = onUnfold;
@@ -233,7 +234,18 @@ export class SessionList {
     row.element.toggleAttribute("data-gone", isDeleted);
     if (row.link) morph(row.link, fresh);
     else row.element.append((row.link = fresh));
+    this.showOpener(row, session);
     return row;
+  }
+
+  /** The button of the menu follows the link, so that it is no part of it. */
+  showOpener(row, session) {
+    if (!this.menu) return;
+    row.opener ??= this.menu.opener(session.id, { class: "row-menu icon-button menu-opener" }, null);
+    if (!row.opener.isConnected) row.link.after(row.opener);
+    const label = `Actions: ${sessionName(session).name}`;
+    row.opener.setAttribute("aria-label", label);
+    row.opener.setAttribute("title", "Actions");
   }
 }
 

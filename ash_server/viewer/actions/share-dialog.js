@@ -1,0 +1,117 @@
+import { getJson, messageOf, sendJson } from "../lib/api.js";
+import { button, el } from "../lib/dom.js";
+import { commandLine } from "../lib/placeholders.js";
+import { isLocal } from "./continue-dialog.js";
+import { alertLine, closeButton, note, openDialog } from "./dialog.js";
+import { findingLines, loadFindings } from "./findings.js";
+
+/** @type {[hours: number, label: string][]} */
+const SPANS = [[24, "1 day"], [7 * 24, "7 days"], [30 * 24, "30 days"], [90 * 24, "90 days"]];
+const DEFAULT_HOURS = 7 * 24;
+
+const time = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+
+/**
+ * Share a session by a link. The secrets in it are shown before a link can be created.
+ *
+ * @param {any} session
+ * @param {any} key
+ */
+export function shareSession(session, key) {
+  const address = `/api/sessions/${session.id}/shares`;
+  const found = el("div", { role: "status" }, note("Searching for secrets…"));
+  const alert = alertLine();
+  const created = el("div", { role: "status" });
+  const links = el("div");
+  const create = el("button", { type: "submit", class: "primary", disabled: true }, "Create link");
+  const span = el(
+    "select",
+    {},
+    ...SPANS.map(([hours, label]) => el("option", { value: hours, selected: hours === DEFAULT_HOURS }, label)),
+  );
+  const follow = checkbox("Also messages that are stored later");
+  const subagents = checkbox("Also lines of subagents in the transcript");
+  const redacted = checkbox("Replace secrets of known forms", true);
+  const mayShow = key?.scopes.includes("admin") && !key.redacts;
+  const form = el(
+    "form",
+    {},
+    el("label", { class: "action-row" }, el("span", {}, "Valid for"), span),
+    follow.element,
+    subagents.element,
+    mayShow && redacted.element,
+    alert,
+    created,
+    el("div", { class: "action-buttons" }, closeButton(), create),
+  );
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    alert.textContent = "";
+    create.disabled = true;
+    const wanted = {
+      expiresInHours: Number(span.value),
+      follow: follow.isOn(),
+      subagents: subagents.isOn(),
+      redacted: redacted.isOn(),
+    };
+    try {
+      created.replaceChildren(...newLink(await sendJson("POST", address, wanted)));
+      showLinks();
+    } catch (problem) {
+      alert.textContent = messageOf(problem);
+    }
+    create.disabled = false;
+  });
+  const showLinks = async () => {
+    const { shares } = await getJson(address).catch(() => ({ shares: [] }));
+    links.replaceChildren(...linkList(shares, revoke));
+  };
+  const revoke = async ({ id }) => {
+    try {
+      await sendJson("DELETE", `${address}/${id}`);
+      alert.textContent = "";
+    } catch (problem) {
+      alert.textContent = messageOf(problem);
+    }
+    await showLinks();
+  };
+  const dialog = openDialog(
+    "Share",
+    note("A link shows this session without a key, to everyone who has the link."),
+    found,
+    form,
+    links,
+  );
+  dialog.querySelector("h2")?.focus();
+  showLinks();
+  loadFindings(session).then(
+    (findings) => {
+      found.replaceChildren(...findingLines(session, findings));
+      create.disabled = false;
+    },
+    (problem) => found.replaceChildren(el("p", { class: "action-error" }, messageOf(problem))),
+  );
+}
+
+function newLink({ path }) {
+  const where = isLocal(location.hostname) && note("This server is reached at an address that only this machine has.");
+  const parts = [note("The link, shown only now:"), commandLine(location.origin + path), where];
+  return parts.filter((part) => part instanceof Element);
+}
+
+/** The valid links of the session, which can be revoked. */
+function linkList(shares, revoke) {
+  if (!shares.length) return [];
+  const rows = shares.map((share) => {
+    const contents = share.lastMessage === undefined ? "all messages" : `up to message ${share.lastMessage}`;
+    const facts = [contents, share.subagents && "with subagents", !share.redacted && "not redacted"].filter(Boolean);
+    const text = `Until ${time.format(new Date(share.expiresAt))} · ${facts.join(", ")}`;
+    return el("li", {}, el("span", {}, text), button({ "aria-label": `Revoke the link: ${text}` }, "Revoke", () => revoke(share)));
+  });
+  return [el("h3", {}, "Valid links"), el("ul", { class: "action-links" }, ...rows)];
+}
+
+function checkbox(label, isOn = false) {
+  const input = el("input", { type: "checkbox", checked: isOn });
+  return { element: el("label", { class: "action-check" }, input, label), isOn: () => input.checked };
+}
