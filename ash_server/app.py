@@ -32,7 +32,7 @@ from ash_server.api.mcp import McpController
 from ash_server.api.metrics import GaugeSetter, MetricsController
 from ash_server.api.own_key import OwnKeyController
 from ash_server.api.pages.docs_pages import DocsController
-from ash_server.api.pages.login import LoginController
+from ash_server.api.pages.login import CODE_RATE, CodeController, LoginController, SignInCodeController
 from ash_server.api.pages.shared_pages import SHARE_RATE, SharedPageController
 from ash_server.api.pages.viewer_pages import AssetController, PageController, handle_unknown_path
 from ash_server.api.parse import ParseController
@@ -52,7 +52,7 @@ from ash_server.api.sessions.projections import ProjectionController
 from ash_server.api.sessions.session_search import SessionSearchController
 from ash_server.api.sessions.sessions import SessionController
 from ash_server.api.sessions.standard_messages import StandardMessageController
-from ash_server.api.shares import ShareController
+from ash_server.api.shares import FindingController, ShareController
 from ash_server.api.streams.events_stream import EventStreamController
 from ash_server.api.streams.events_websocket import EventWebSocketController
 from ash_server.api.streams.sessions_stream import SessionStreamController
@@ -76,6 +76,7 @@ _CONTROLLERS = (
     SessionController,
     LabelController,
     ShareController,
+    FindingController,
     TagController,
     ProjectController,
     SessionStreamController,
@@ -103,6 +104,8 @@ _CONTROLLERS = (
     OwnKeyController,
     BudgetController,
     UsageStatusController,
+    SignInCodeController,
+    CodeController,
     LoginController,
     SharedPageController,
     McpController,
@@ -144,6 +147,7 @@ def create_app(
             {
                 "settings": settings,
                 "rate_limit": rate_limit,
+                "code_limit": RateLimit(CODE_RATE, sender="An address"),
                 "share_limit": RateLimit(SHARE_RATE, sender="A link or an address"),
                 "prices": PriceFiles(settings),
             }

@@ -161,6 +161,7 @@ def empty_database(url: str) -> None:
             "shares",
             "audit",
             "sign_ins",
+            "sign_in_codes",
             "keys",
             "tenants WHERE number > 1",
         ):

@@ -21,6 +21,7 @@ OWNED_BY_SERVER = {
     "tenants",
     "keys",
     "sign_ins",
+    "sign_in_codes",
     "audit",
     "shares",
     "budgets",

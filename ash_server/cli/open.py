@@ -24,6 +24,7 @@ from ash_server.cli.common.local_store import LocalStore
 from ash_server.cli.common.options import own_server_option, reject_empty, url_option
 from ash_server.cli.common.output.browser import open_browser
 from ash_server.cli.common.output.terminal import warn
+from ash_server.cli.common.phone import NotReachable, show_code
 from ash_server.cli.common.read_store import session_named
 from ash_server.cli.common.store import run_with_store, with_store
 from ash_server.cli.import_.files import import_paths
@@ -66,9 +67,15 @@ class NotImported(AshError):
     help="Only show the FILE: as one self-contained HTML file, without a database. Ctrl-C deletes it; without a "
     "terminal it stays for a day.",
 )
+@click.option(
+    "--qr",
+    "shows_code",
+    is_flag=True,
+    help="Show a QR code for a phone instead. It signs the phone in to read, once, within five minutes.",
+)
 @url_option
 @own_server_option
-def command(reference: str | None, url: str | None, *, is_local: bool, stores: bool) -> int:
+def command(reference: str | None, url: str | None, *, is_local: bool, stores: bool, shows_code: bool) -> int:
     """Open a session in the browser, or the list of all sessions.
 
     SESSION is an id or its first characters, or a name (external id). A FILE is a transcript, which is imported first;
@@ -81,15 +88,16 @@ def command(reference: str | None, url: str | None, *, is_local: bool, stores: b
     ash open 0d5c0a1e
     ash open session.jsonl
     ash open session.jsonl --no-store
+    ash open 0d5c0a1e --qr
     """
-    if not stores and (reference is None or url is not None):
+    if not stores and (reference is None or url is not None or shows_code):
         raise click.UsageError("--no-store needs a FILE and no server.")
     if not stores:
         return _open_file(Path(str(reference)))
-    return _open_page(reference, server_to_read(url, is_local=is_local))
+    return _open_page(reference, server_to_read(url, is_local=is_local), shows_code=shows_code)
 
 
-def _open_page(reference: str | None, url: str | None) -> int:
+def _open_page(reference: str | None, url: str | None, *, shows_code: bool) -> int:
     """Open the page of a session, of a file that is imported, or of all sessions."""
     path = _transcript_at(reference) if reference is not None else None
     with server_at(url or own_url()) as server:
@@ -97,8 +105,13 @@ def _open_page(reference: str | None, url: str | None) -> int:
             page = _find_page(server, reference, path)
             if page is None:
                 return 1
-            _print_and_open(server.url + page)
+            if shows_code:
+                show_code(server, page)
+            else:
+                _print_and_open(server.url + page)
             return 0
+    if shows_code:
+        raise NotReachable("no server is running; start it with `ash serve`")
     return _serve_page(reference, path)
 
 

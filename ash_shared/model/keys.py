@@ -1,5 +1,9 @@
 """The key of a request."""
 
+from datetime import datetime
+
+from pydantic import Field
+
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 
 
@@ -14,3 +18,12 @@ class OwnKey(AshModel):
     """`read`, `write`, `delete` and others, sorted."""
     redacts: bool
     """True if tokens, keys and passwords of known forms are replaced in all responses."""
+
+
+class SignInCode(AshModel):
+    """A code that signs one browser in, once."""
+
+    path: str
+    """Path and fragment of the page that exchanges the code, to add to the address of the server. It contains the
+    code, and is shown only now."""
+    expires_at: datetime = Field(alias="expiresAt")

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from typing import NamedTuple
 from urllib.parse import quote
 
+import httpx2
 import pytest
 from playwright.async_api import Page, expect
 
@@ -13,7 +14,7 @@ from ash_server.keys.digests import digest, new_key_text, shown_prefix
 from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_server.store.access.keys import NewKey
-from tests.server.api.conftest import served
+from tests.server.api.conftest import bearer, served
 
 SECRET = "a secret of the tests"
 
@@ -124,3 +125,22 @@ async def test_link_of_another_site_needs_no_second_sign_in(page: Page, keyed: K
     await page.evaluate("(address) => { location.href = address }", f"{keyed.address}/")
 
     await expect(page.get_by_text("Red session")).to_be_visible()
+
+
+async def test_code_of_a_phone_leads_to_its_page(page: Page, keyed: Keyed, complaints: list[str]) -> None:
+    async with httpx2.AsyncClient(base_url=keyed.address, headers=bearer(keyed.key)) as client:
+        path = (await client.post("/api/sign-in-codes")).json()["path"]
+    code, _, secret = path.partition("#")
+    requested = list[str]()
+    page.on("request", lambda request: requested.append(request.url))
+    await page.goto(f"{keyed.address}{code}?next=/%3Fq%3DRed#{secret}")
+    await page.get_by_role("button", name="Sign in on this device").click()
+
+    await expect(page).to_have_url(f"{keyed.address}/?q=Red")
+    await expect(page.get_by_text("Red session")).to_be_visible()
+    assert not any(secret in each.partition("#")[0] for each in requested)
+
+    await page.goto(f"{keyed.address}{code}#{secret}")
+    await page.get_by_role("button", name="Sign in on this device").click()
+    await expect(page.get_by_role("status")).to_contain_text("not valid, or no longer")
+    complaints[:] = [each for each in complaints if "404" not in each]

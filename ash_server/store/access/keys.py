@@ -33,6 +33,12 @@ class KeyExists(AshError):
     status, code, title = 409, "key_exists", "The tenant has a key with this name."
 
 
+class CodeInvalid(AshError):
+    """The same for unknown, used and expired codes, and codes of keys that are no longer valid."""
+
+    status, code, title = 404, "code_invalid", "The code is not valid, or no longer."
+
+
 class Key(NamedTuple):
     """A key, without its text."""
 
@@ -72,7 +78,7 @@ class AuditEntry(AshModel):
     """The first characters of the key."""
     action: str
     """`session.create`, `session.rename`, `session.label`, `session.delete`, `session.export`, `message.delete`,
-    `key.create`, `key.revoke`, `sign_in`, `sign_out`, `sign_in.refused`, `budget.set`, `budget.delete`,
+    `key.create`, `key.revoke`, `sign_in`, `sign_in.code`, `sign_out`, `sign_in.refused`, `budget.set`, `budget.delete`,
     `webhook.delivered`, `webhook.failed`, `share.create`, `share.revoke` or `share.open`."""
     target: Omittable[str] = ABSENT
     """The id of the session, key or budget, `SESSION/SEQUENCE` of a message, `SESSION/SHARE` of a link, or the address
@@ -136,14 +142,39 @@ async def revoke_key(conn: AsyncConnection, key: Key) -> None:
     async with conn.transaction():
         if (await conn.execute(SQL.revoke_key, [key.id])).rowcount:
             await conn.execute(SQL.end_sign_ins, [key.id])
+            await conn.execute(SQL.end_codes, [key.id])
             await record(conn, key.tenant, None, "key.revoke", str(key.id))
 
 
 async def sign_in(conn: AsyncConnection, key: Key, digest: bytes, expires_at: datetime) -> None:
     """Store a sign-in of a browser by the digest of its cookie."""
     async with conn.transaction():
-        await conn.execute(SQL.sign_in, [digest, key.id, expires_at])
+        await conn.execute(SQL.sign_in, [digest, key.id, expires_at, None])
         await record(conn, key.tenant, key.id, "sign_in")
+
+
+async def create_code(conn: AsyncConnection, key: Key, digest: bytes, expires_at: datetime) -> None:
+    """Store a code that signs a browser in once, by its digest. An earlier code of the key is no longer valid."""
+    async with conn.transaction():
+        await conn.execute(SQL.end_codes, [key.id])
+        await conn.execute(SQL.create_code, [digest, key.id, expires_at])
+        await record(conn, key.tenant, key.id, "sign_in.code")
+
+
+async def sign_in_with_code(
+    conn: AsyncConnection, code: bytes, digest: bytes, expires_at: datetime, scopes: Sequence[KeyScope]
+) -> None:
+    """Sign a browser in by the digest of a code, which is then no longer valid. Raises CodeInvalid."""
+    async with conn.transaction():
+        used = await (await conn.execute(SQL.take_code, [code])).fetchone()
+        row = await (await conn.execute(SQL.get_key, [used[0]])).fetchone() if used else None
+        if row is not None:
+            key = _to_key(row)
+            allowed = [scope for scope in scopes if scope in key.scopes]
+            await conn.execute(SQL.sign_in, [digest, key.id, expires_at, allowed])
+            await record(conn, key.tenant, key.id, "sign_in")
+    if row is None:
+        raise CodeInvalid
 
 
 async def sign_out(conn: AsyncConnection, key: Key, digest: bytes) -> None:
@@ -206,6 +237,8 @@ class KeyStore(Resource):
     revoke = administer(revoke_key)
     sign_in = administer(sign_in)
     sign_out = administer(sign_out)
+    create_code = administer(create_code)
+    sign_in_with_code = administer(sign_in_with_code)
     record = administer(record_use)
     record_refused_sign_in = administer(record_refused_sign_in)
     list_audit = administer(list_audit)

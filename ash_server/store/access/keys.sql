@@ -27,8 +27,10 @@ SELECT EXISTS (SELECT FROM keys)
 WHERE digest = %s AND {is_active}
 
 -- name: find_signed_in_key
--- The active key of the sign-in with a digest.
-{keys} FROM sign_ins JOIN keys ON keys.id = key_id JOIN tenants ON number = tenant
+-- The active key of the sign-in with a digest, with the scopes of the sign-in.
+SELECT keys.id, tenants.number, tenants.id, tenants.name, keys.name, prefix, COALESCE(sign_ins.scopes, keys.scopes),
+    keys.created_at, keys.expires_at, revoked_at, last_used_at, redacts
+FROM sign_ins JOIN keys ON keys.id = key_id JOIN tenants ON number = tenant
 WHERE sign_ins.digest = %s AND sign_ins.expires_at > statement_timestamp() AND {is_active}
 
 -- name: mark_used
@@ -44,9 +46,26 @@ UPDATE keys SET revoked_at = statement_timestamp() WHERE id = %s AND revoked_at 
 -- The end of the sign-ins with a key, and of all expired ones.
 DELETE FROM sign_ins WHERE key_id = %s OR expires_at < statement_timestamp()
 
+-- name: end_codes
+-- The end of the codes of a key, and of all expired ones.
+DELETE FROM sign_in_codes WHERE key_id = %s OR expires_at < statement_timestamp()
+
+-- name: create_code
+-- A code that signs a browser in once.
+INSERT INTO sign_in_codes (digest, key_id, expires_at) VALUES (%s, %s, %s)
+
+-- name: take_code
+-- The key of a code, which is no longer valid.
+DELETE FROM sign_in_codes WHERE digest = %s AND expires_at > statement_timestamp() RETURNING key_id
+
+-- name: get_key
+-- The active key with an id.
+{keys} FROM keys JOIN tenants ON number = tenant
+WHERE keys.id = %s AND {is_active}
+
 -- name: sign_in
 -- A sign-in with a key.
-INSERT INTO sign_ins (digest, key_id, expires_at) VALUES (%s, %s, %s)
+INSERT INTO sign_ins (digest, key_id, expires_at, scopes) VALUES (%s, %s, %s, %s)
 
 -- name: sign_out
 -- The end of a sign-in.

@@ -35,6 +35,7 @@ ON_COORDINATOR = (
     "tenants",
     "keys",
     "sign_ins",
+    "sign_in_codes",
     "audit",
     "shares",
     "budgets",

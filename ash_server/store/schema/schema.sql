@@ -35,7 +35,7 @@ $$;
 
 -- Tables, written by `make schema` from tables.py.
 
-INSERT INTO alembic_version VALUES ('0033');
+INSERT INTO alembic_version VALUES ('0034');
 
 -- sessions
 
@@ -538,10 +538,23 @@ CREATE TABLE sign_ins (
     key_id UUID NOT NULL,
     created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
     expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
+    scopes TEXT[],
     CONSTRAINT sign_ins_pkey PRIMARY KEY (digest),
     CONSTRAINT sign_ins_key_id_fkey FOREIGN KEY(key_id) REFERENCES keys (id)
 );
 COMMENT ON COLUMN sign_ins.digest IS 'HMAC-SHA256 of the cookie';
+COMMENT ON COLUMN sign_ins.scopes IS 'null: those of the key';
+
+-- sign_in_codes
+
+CREATE TABLE sign_in_codes (
+    digest BYTEA NOT NULL,
+    key_id UUID NOT NULL,
+    expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
+    CONSTRAINT sign_in_codes_pkey PRIMARY KEY (digest),
+    CONSTRAINT sign_in_codes_key_id_fkey FOREIGN KEY(key_id) REFERENCES keys (id)
+);
+COMMENT ON COLUMN sign_in_codes.digest IS 'HMAC-SHA256 of the code';
 
 -- audit
 

@@ -572,6 +572,16 @@ sign_ins = Table(
     Column("key_id", Uuid, ForeignKey("keys.id"), nullable=False),
     Column("created_at", Moment, nullable=False, server_default=func.now()),
     Column("expires_at", Moment, nullable=False),
+    Column("scopes", ARRAY(Text), comment="null: those of the key"),
+)
+
+# Codes that sign a browser in once.
+sign_in_codes = Table(
+    "sign_in_codes",
+    metadata,
+    Column("digest", LargeBinary, primary_key=True, comment="HMAC-SHA256 of the code"),
+    Column("key_id", Uuid, ForeignKey("keys.id"), nullable=False),
+    Column("expires_at", Moment, nullable=False),
 )
 
 audit = Table(

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import signal
 import webbrowser
 from pathlib import Path
@@ -71,6 +72,36 @@ def test_opens_pages_of_a_running_server(database_url: str, tmp_path: Path, file
             assert opened(*arguments, home=tmp_path, **here) == expected, arguments
         assert opened("--url", ash.address, id, home=tmp_path, **store) == (0, at, "")
         assert answer(f"{ash.address}/api/sessions/{id}")["messageCount"] == 1
+
+
+def test_code_for_a_phone(database_url: str, tmp_path: Path, file: Path) -> None:
+    store = {"ASH_HOME": str(tmp_path / "ash"), "ASH_DATABASE_URL": database_url, "ASH_SECRET": "s" * 16}
+    public = {"ASH_PUBLIC_URL": "https://ash.example/"}
+    _, out, _ = ran_here(["keys", "create", "laptop"], store, tmp_path)
+    key = {"ASH_KEY": out.split()[-1]}
+    stopped_server = opened("--qr", home=tmp_path, ASH_PORT="1", **store)
+    with running("serve", "--port", "0", home=tmp_path, **store) as ash:
+        here = {**store, **key, "ASH_URL": ash.address}
+        opened(file, home=tmp_path, **here)
+        hidden = opened("--qr", home=tmp_path, **here)
+        shown = opened("--qr", id_of(file)[:8], home=tmp_path, **here, **public)
+
+    assert (stopped_server[0], "start it with `ash serve`" in stopped_server[2]) == (1, True)
+    assert (hidden[0], "which only this machine reaches" in hidden[2]) == (1, True)
+    drawn, _, address = shown[1].rstrip("\n").rpartition("\n")
+    link = rf"https://ash\.example/login/code\?next=/sessions/{id_of(file)}#[A-Za-z0-9]{{43}}"
+    assert re.fullmatch(link, address), shown
+    assert set(drawn) <= set(" \n▀▄█")
+    assert "The phone can then read what the key laptop reads" in shown[2]
+
+
+def test_code_of_a_server_without_keys_is_its_address(database_url: str, tmp_path: Path, file: Path) -> None:
+    store = {"ASH_HOME": str(tmp_path / "ash"), "ASH_DATABASE_URL": database_url}
+    with running("serve", "--port", "0", home=tmp_path, ASH_DATABASE_URL=database_url) as ash:
+        here = {**store, "ASH_URL": ash.address, "ASH_PUBLIC_URL": "https://ash.example"}
+        code, out, err = opened("--qr", home=tmp_path, **here)
+
+    assert (code, out.splitlines()[-1], err) == (0, "https://ash.example/", "")
 
 
 def test_serves_if_no_server_runs(database_url: str, tmp_path: Path, file: Path) -> None:

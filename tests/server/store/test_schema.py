@@ -43,7 +43,8 @@ UNSHARDABLE = """
     LEFT JOIN pg_attribute ON attrelid = relation AND attnum = first AND attnum > 0
     WHERE relnamespace = 'public'::regnamespace
       AND relname NOT IN (
-          'alembic_version', 'tenants', 'keys', 'sign_ins', 'audit', 'shares', 'budgets', 'budget_notices')
+          'alembic_version', 'tenants', 'keys', 'sign_ins', 'sign_in_codes', 'audit', 'shares', 'budgets',
+          'budget_notices')
       AND attname IS DISTINCT FROM CASE relname WHEN 'sessions' THEN 'id' ELSE 'session_id' END
     UNION ALL
     SELECT relname FROM pg_class WHERE relkind = 'S' AND relnamespace = 'public'::regnamespace
