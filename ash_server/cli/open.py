@@ -23,8 +23,8 @@ from ash_server.cli.common.client import own_url, server_at, server_to_read
 from ash_server.cli.common.local_store import LocalStore
 from ash_server.cli.common.options import own_server_option, reject_empty, url_option
 from ash_server.cli.common.output.browser import open_browser
+from ash_server.cli.common.output.phone import NotReachable, show_code
 from ash_server.cli.common.output.terminal import warn
-from ash_server.cli.common.phone import NotReachable, show_code
 from ash_server.cli.common.read_store import session_named
 from ash_server.cli.common.store import run_with_store, with_store
 from ash_server.cli.import_.files import import_paths

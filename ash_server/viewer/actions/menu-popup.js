@@ -4,9 +4,9 @@ const MARGIN = 8;
 const STEPS = { ArrowDown: 1, ArrowUp: -1 };
 
 /**
- * An entry of a menu. `detail` is a second line; `reason` disables the entry and says why.
+ * An entry of a menu. `detail` is code below the label, `note` is text; `reason` disables the entry and says why.
  *
- * @typedef {{label: string, detail?: string, reason?: string, run?: () => any}} MenuEntry
+ * @typedef {{label: string, detail?: string, note?: string, reason?: string, run?: () => any}} MenuEntry
  */
 
 /** A menu over the page, shared by several buttons. It is not in the opener's row, which may clip or move. */
@@ -69,13 +69,14 @@ export class MenuPopup {
   }
 
   /** @param {MenuEntry} entry */
-  item({ label, detail, reason, run }) {
-    const text = reason ?? detail;
+  item({ label, detail, note, reason, run }) {
+    const line = (name, text) => text && el("span", { class: name }, el("bdi", {}, text));
     const item = el(
       "button",
       { type: "button", class: "menu-item", role: "menuitem", tabindex: -1, "aria-disabled": reason && "true" },
       el("span", { class: "action-label" }, label),
-      text && el("span", { class: reason ? "action-reason" : "action-detail" }, el("bdi", {}, text)),
+      line("action-detail", detail),
+      line("action-reason", reason ?? note),
     );
     item.addEventListener("click", () => {
       if (reason !== undefined || !run) return;

@@ -87,13 +87,14 @@ export class SessionMenu {
   }
 
   resumeEntry(resume) {
-    if (!resume) return { label: RESUME, detail: "…", reason: "…" };
+    if (!resume) return { label: RESUME, reason: "…" };
     const { command, arguments: words, machine, reason } = resume;
     const line = command ?? words?.join(" ");
     if (line === undefined) return { label: RESUME, reason: reason ?? "No command is known." };
     if (!isPlain(line)) return { label: RESUME, reason: "The command contains control or bidirectional characters." };
-    const place = machine ? `On ${machine}: ` : command === undefined ? "In the folder of the session: " : "";
-    return { label: RESUME, detail: place + line, run: () => this.copy(line) };
+    const place = [machine && `on ${machine}`, command === undefined && "in the folder of the session"].filter(Boolean);
+    const note = place.length ? `To run ${place.join(", ")}` : undefined;
+    return { label: RESUME, detail: line, note, run: () => this.copy(line) };
   }
 
   async copy(line) {
