@@ -63,7 +63,8 @@ export function editTags(session, save) {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const tag = field.value.trim();
-    if (tag && (await change({ addTags: [tag] }))) field.value = "";
+    field.value = "";
+    if (tag && !(await change({ addTags: [tag] }))) field.value ||= tag;
   });
   show();
   openDialog("Tags", form);
