@@ -19,7 +19,7 @@ def test_a_server_needs_no_other_packages() -> None:
 
 def test_a_server_has_no_packages_for_builds_and_tests() -> None:
     """httpx is among the unused packages: there is one HTTP client, httpx2."""
-    others = names("build") | names("unused") | {"faker", "httpcore", "watchfiles"}
+    others = names("build") | names("unused") | {"faker", "httpcore"}
 
     assert {"hatchling", "httpx", "polyfactory"} <= others
     assert names("server") & others == set()

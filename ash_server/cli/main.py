@@ -75,13 +75,17 @@ COMMANDS = {
     "statusline": ("statusline.command", "Print the costs of a session, for the status line of Claude Code."),
     "tag": ("labels.tag", "Add or remove tags of a session, or print its tags."),
     "tail": ("tail", "Follow a session, until Ctrl-C."),
+    "watch": (
+        "watch.command",
+        "Store the transcripts of all agents while they are written.",
+    ),
     "usage": ("usage.command", "Show tokens and costs by day, or by one or two other dimensions."),
 }
 """Module below `ash_server.cli` and first line of the help, by command."""
 
 COMMAND_GROUPS = {
     "Begin": ("demo", "import", "open"),
-    "Store": ("push", "hooks", "ingest", "replay"),
+    "Store": ("watch", "push", "hooks", "ingest", "replay"),
     "Read": (
         *("sessions", "projects", "search", "messages", "events", "tail", "facts", "changes", "blame"),
         *("parse", "export", "mcp"),

@@ -109,7 +109,7 @@ async def _import_files(
         raise click.UsageError(f"--as names one session, but there are {len(files)} files.")
     outcomes: dict[Path, ImportedFile | UnreadFile] = {}
     try:
-        await _collect_outcomes(store, files, ImportJob(store.url, homes, options, snapshots), outcomes)
+        await import_files(store, files, homes, options, snapshots, outcomes)
     except asyncio.CancelledError:
         warn(f"imported {len(outcomes)} of {counted(len(files), 'file')}; import again to continue")
         raise
@@ -124,11 +124,16 @@ async def _import_files(
     report.seconds = round(time.monotonic() - start, 3)
 
 
-async def _collect_outcomes(
-    store: Store, files: list[Path], job: ImportJob, outcomes: dict[Path, ImportedFile | UnreadFile]
+async def import_files(
+    store: Store,
+    files: list[Path],
+    homes: list[Home],
+    options: ImportOptions,
+    snapshots: SharedSnapshots,
+    outcomes: dict[Path, ImportedFile | UnreadFile],
 ) -> None:
     """Import the files from the smallest one on here, and from the largest one on in other processes."""
-    homes, options = job.homes, job.options
+    job = ImportJob(store.url, homes, options, snapshots)
     sizes = {path: text_size_of(path, options.access) for path in files}
     total = sum(sizes.values())
     other_processes = min(options.jobs, len(files), 1 + total // _MIN_PROCESS_BYTES) - 1

@@ -436,7 +436,10 @@ STORES = {
 }
 """The stores on the page, by the options of a command."""
 NAMES = {"events show": "events"}
-OTHERS = {"hooks install": ("hooks that import into the local store", "hooks that push to the server")}
+OTHERS = {
+    "hooks install": ("hooks that import into the local store", "hooks that push to the server"),
+    "watch": ("the local store", "the server; with `--local`, the local store"),
+}
 
 
 def test_the_page_has_every_command() -> None:
@@ -458,7 +461,7 @@ def test_the_page_has_every_command() -> None:
 def test_each_command_that_reads_is_compared() -> None:
     reading = {name for name, options in commands(ash_command) if options == {"--url", "--local"}}
 
-    assert reading - {"open", "tail"} == READING.keys()
+    assert reading - {"open", "tail", "watch"} == READING.keys()
 
 
 def commands(group: click.Group, prefix: str = "") -> Iterator[tuple[str, frozenset[str]]]:

@@ -1,0 +1,1 @@
+"""`ash watch`: store transcripts while agents write them."""

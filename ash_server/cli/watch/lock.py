@@ -1,0 +1,32 @@
+"""The lock of `ash watch`: one watcher per ASH_HOME."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import rich_click as click
+
+from ash_server.settings import Settings
+
+
+@contextmanager
+def watching() -> Iterator[None]:
+    """Hold the lock, which ends with the process. Raises ClickException if another process holds it."""
+    home = Settings.load().home
+    home.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(home / "watch.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            other = os.pread(descriptor, 20, 0).decode() or "not known"
+            raise click.ClickException(
+                f"another `ash watch` runs with this ASH_HOME: its process is {other}"
+            ) from None
+        with suppress(OSError):  # the number only helps to find it
+            os.truncate(descriptor, 0)
+            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,151 @@
+"""`ash watch`: transcripts are stored while they are written."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import aclosing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from ash_server.cli.import_.files import ImportReport
+from ash_server.cli.watch import changed_files
+from ash_server.cli.watch.changed_files import ChangedFiles, changes
+from tests.server.cli.test_cli import COMMAND, environment
+from tests.server.cli.test_push_command import TRANSCRIPT, said, write
+from tests.waiting import TIMEOUT, wait_until
+
+
+@contextmanager
+def watching(folder: Path, database_url: str) -> Iterator[subprocess.Popen[str]]:
+    streams: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    variables = {**environment(folder, database_url, {}), "ASH_HOME": str(folder / "ash")}
+    with subprocess.Popen([str(COMMAND), "watch"], env=variables, **streams, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def transcript(tmp_path: Path) -> Path:
+    return write(tmp_path / "home" / TRANSCRIPT, said(1, "Open the shop."))
+
+
+def stored(database_url: str) -> list[str]:
+    """Return the texts in the order of their session."""
+    with psycopg.connect(database_url) as conn:
+        rows = conn.execute("SELECT content FROM messages ORDER BY session_id, sequence").fetchall()
+    return [text if isinstance(text, str) else text.decode() for (text,) in rows]
+
+
+def has_stored(database_url: str, count: int) -> bool:
+    return len(stored(database_url)) >= count
+
+
+def test_stores_what_is_written_and_keeps_what_is_deleted(
+    transcript: Path, tmp_path: Path, database_url: str
+) -> None:
+    with watching(tmp_path, database_url) as process:
+        wait_until(lambda: len(stored(database_url)) == 1)
+        with transcript.open("a") as file:
+            file.write(said(2, "Close it."))
+        wait_until(lambda: len(stored(database_url)) == 2)
+        whole = transcript.read_text()
+        transcript.unlink()
+        agent = write(
+            tmp_path / "home/.codex/sessions/2026/01/01/rollout-1.jsonl", said(3, "Sell it.", "other")
+        )
+        write(agent.with_name("rollout-2.jsonl"), said(4, "Rent it.", "third"))
+        write(transcript.with_name("another.jsonl"), said(5, "Paint it.", "fourth"))
+        wait_until(lambda: len(stored(database_url)) >= 3)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=TIMEOUT)
+
+    assert "".join(text + "\n" for text in stored(database_url) if '"u1"' in text or '"u2"' in text) == whole
+    assert out.startswith("1 session, messages: 1 new")
+    assert "1 message stored in session" in err
+    assert process.returncode == 130
+
+
+def test_a_killed_watcher_continues_without_loss_or_repetition(
+    transcript: Path, tmp_path: Path, database_url: str
+) -> None:
+    lines = [said(number, "Count the tills.") for number in range(2, 302)]
+    written = 0
+    while written < len(lines):
+        with watching(tmp_path, database_url):
+            for _ in range(100):
+                with transcript.open("a") as file:
+                    file.write(lines[written])
+                written += 1
+            wait_until(partial(has_stored, database_url, written - 99))
+    with watching(tmp_path, database_url):
+        wait_until(lambda: len(stored(database_url)) >= len(lines) + 1)
+
+    assert "".join(text + "\n" for text in stored(database_url)) == transcript.read_text()
+
+
+def test_only_one_watcher_runs(transcript: Path, tmp_path: Path, database_url: str) -> None:
+    with watching(tmp_path, database_url) as first:
+        wait_until(lambda: stored(database_url))
+        with watching(tmp_path, database_url) as second:
+            _, err = second.communicate(timeout=TIMEOUT)
+
+    assert (second.returncode, err) == (
+        1,
+        f"ash: another `ash watch` runs with this ASH_HOME: its process is {first.pid}\n",
+    )
+
+
+def test_warns_of_a_file_that_was_deleted_before_it_was_stored(
+    transcript: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(transcript.parents[3]))
+    files = ChangedFiles((), watches=True)
+    [(path, stamps)] = files.find(ImportReport()).items()
+    files.remember(path, stamps)
+    size = os.path.getsize(transcript)
+    transcript.write_text(said(1, "Open the shop.") + said(2, "Close it."))
+    seen = os.path.getsize(transcript)
+    assert [*files.find(ImportReport())] == [path]
+    assert capsys.readouterr().err == ""
+    transcript.unlink()
+
+    assert files.find(ImportReport()) == {}
+    warning = " ".join(capsys.readouterr().err.split())
+    assert warning == f"ash: {path}: deleted or cut after {seen} bytes, of these {size} were stored"
+
+
+async def test_changes_are_found_in_folders_that_appear_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changed_files, "POLL_SECONDS", 0.05)
+    folder = tmp_path / "later"
+    async with aclosing(changes(lambda: [tmp_path, folder])) as found:
+        await anext(found)
+        folder.mkdir()
+        await anext(found)
+        monkeypatch.setattr(changed_files, "POLL_SECONDS", 2 * TIMEOUT)
+        for name in ("a", "b"):
+            await anext(found)
+            (folder / name).write_text("")
+
+
+async def test_without_events_files_are_compared_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object, **__: object) -> Any:
+        raise OSError("OS file watch limit reached")
+
+    monkeypatch.setattr("watchfiles.awatch", refuse)
+    monkeypatch.setattr(changed_files, "_SETTLE_SECONDS", 0.01)
+    async with aclosing(changes(lambda: [tmp_path])) as found:
+        for _ in range(3):
+            await anext(found)
+
+    assert "OS file watch limit reached" in capsys.readouterr().err
