@@ -12,7 +12,15 @@ from msgspec import Struct
 
 from ash_shared.eventlog.dedupe.digests import text_digest
 from ash_shared.model.blocks import Block
-from ash_shared.parsing.changes import CallFacts, FileChange, Outcome, facts_of_call, outcome_of
+from ash_shared.parsing.changes import (
+    CHANGING_KINDS,
+    CallFacts,
+    FileChange,
+    Outcome,
+    facts_of_call,
+    kind_of_call,
+    outcome_of,
+)
 from ash_shared.parsing.tool_names import normal_name
 from ash_shared.records.json_fields import first_text
 
@@ -84,9 +92,9 @@ def result_of(payload: Block, tool: str, folder: str) -> ToolOutcome:
     """Return the outcome and the changes that the payload of a result states."""
     stated = outcome_of(payload)
     structured = payload.get("structured")
-    is_reported = stated == "ok" and structured is not None
-    facts = facts_of_call(tool, None, structured) if is_reported else CallFacts()
-    return ToolOutcome(key_of(payload), stated, _files_of(facts, folder))
+    if stated != "ok" or structured is None or kind_of_call(tool, None) not in CHANGING_KINDS:
+        return ToolOutcome(key_of(payload), stated)
+    return ToolOutcome(key_of(payload), stated, _files_of(facts_of_call(tool, None, structured), folder))
 
 
 def key_of(payload: Block) -> str:
@@ -94,8 +102,10 @@ def key_of(payload: Block) -> str:
 
 
 def _files_of(facts: CallFacts, folder: str) -> tuple[UsedFile, ...]:
-    changed = (file for change in facts.changes for file in _changed_files(change, folder))
-    read = (UsedFile("read", absolute_path(path, folder)) for path in facts.reads)
+    if not (facts.changes or facts.reads):
+        return ()
+    changed = [file for change in facts.changes for file in _changed_files(change, folder)]
+    read = [UsedFile("read", absolute_path(path, folder)) for path in facts.reads]
     return (*changed, *read)[:MAX_FILES]
 
 
@@ -127,7 +137,7 @@ _HERE = re.compile(r"(?:\.[/\\]+)+")
 
 
 def _server_in(tool: str) -> str:
-    match = _MCP_TOOL.match(tool)
+    match = _MCP_TOOL.match(tool) if tool.startswith("mcp__") else None
     return match[1] if match else ""
 
 

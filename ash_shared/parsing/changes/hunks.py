@@ -28,7 +28,7 @@ class Hunk(NamedTuple):
 
 
 def _count(sign: str, lines: Iterable[str]) -> int:
-    return sum(line.startswith(sign) for line in lines)
+    return [line[:1] for line in lines].count(sign)
 
 
 class FileChange(NamedTuple):

@@ -1,7 +1,8 @@
 """The difference between two texts, in bounded time."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import takewhile
+from itertools import compress, count
+from operator import ne
 from typing import NamedTuple
 
 from ash_shared.parsing.changes.hunks import Hunk
@@ -30,15 +31,13 @@ def split_pair(old: str, new: str) -> tuple[list[str], list[str]]:
 def diff_lines(old: Sequence[str], new: Sequence[str], max_edits: int = MAX_EDITS) -> Iterator[str]:
     """Yield all lines of both texts with their signs; with more than `max_edits`, those between the first and the last
     change as removed and added."""
-    start = _common_length(old, new)
-    end = _common_length(old[start:][::-1], new[start:][::-1])
+    shorter = min(len(old), len(new))
+    start = next(compress(count(), map(ne, old, new)), shorter)
+    most = range(shorter - start)
+    end = next(compress(most, map(ne, reversed(old), reversed(new))), len(most))
     yield from (f" {line}" for line in old[:start])
     yield from _diff_middle(old[start : len(old) - end], new[start : len(new) - end], max_edits)
     yield from (f" {line}" for line in old[len(old) - end :])
-
-
-def _common_length(old: Sequence[str], new: Sequence[str]) -> int:
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
 
 
 def _diff_middle(old: Sequence[str], new: Sequence[str], max_edits: int) -> Iterator[str]:
@@ -52,36 +51,49 @@ def _diff_middle(old: Sequence[str], new: Sequence[str], max_edits: int) -> Iter
 
 
 def _matches(old: Sequence[str], new: Sequence[str], max_edits: int) -> list[tuple[int, int]]:
+    """Return the indices of equal lines; none if there are more edits. Only lines in both texts are compared."""
+    shared = set(old).intersection(new)
+    old_places = [place for place, line in enumerate(old) if line in shared]
+    new_places = [place for place, line in enumerate(new) if line in shared]
+    edits = max_edits - (len(old) - len(old_places)) - (len(new) - len(new_places))
+    matches = _equal_items([old[place] for place in old_places], [new[place] for place in new_places], edits)
+    return [(old_places[x], new_places[y]) for x, y in matches]
+
+
+def _equal_items(old: Sequence[str], new: Sequence[str], max_edits: int) -> list[tuple[int, int]]:
     """Return the indices of equal lines by the algorithm of Myers; none if there are more edits."""
-    furthest = {1: 0}
-    history: list[dict[int, int]] = []
-    for edits in range(min(len(old) + len(new), max_edits) + 1):
-        history.append(dict(furthest))
+    width, height = len(old), len(new)
+    most = min(width + height, max_edits)
+    furthest = [0] * (2 * most + 3)
+    """By diagonal; those below 0 are at the end."""
+    history: list[list[int]] = []
+    for edits in range(most + 1):
+        history.append(furthest.copy())
         for diagonal in range(-edits, edits + 1, 2):
             is_added = _is_added(furthest, diagonal, edits)
             x = furthest[diagonal + 1] if is_added else furthest[diagonal - 1] + 1
-            while x < len(old) and x - diagonal < len(new) and old[x] == new[x - diagonal]:
+            while x < width and x - diagonal < height and old[x] == new[x - diagonal]:
                 x += 1
             furthest[diagonal] = x
-            if x >= len(old) and x - diagonal >= len(new):
-                return _trace(history, len(old), len(new))
+            if x >= width and x - diagonal >= height:
+                return _trace(history, width, height)
     return []
 
 
-def _is_added(furthest: dict[int, int], diagonal: int, edits: int) -> bool:
+def _is_added(furthest: Sequence[int], diagonal: int, edits: int) -> bool:
     """True if the last edit of the furthest path on a diagonal is an added line."""
     if abs(diagonal) == edits:
         return diagonal == -edits
     return furthest[diagonal - 1] < furthest[diagonal + 1]
 
 
-def _trace(history: list[dict[int, int]], x: int, y: int) -> list[tuple[int, int]]:
+def _trace(history: Sequence[Sequence[int]], x: int, y: int) -> list[tuple[int, int]]:
     matches = []
     for edits in range(len(history) - 1, -1, -1):
         furthest, diagonal = history[edits], x - y
         is_added = _is_added(furthest, diagonal, edits)
         previous = diagonal + 1 if is_added else diagonal - 1
-        before = furthest.get(previous, 0)
+        before = furthest[previous]
         start = (before if is_added else before + 1) if edits else 0
         matches += [(place, place - diagonal) for place in range(x - 1, start - 1, -1)]
         x, y = before, before - previous
