@@ -11,8 +11,7 @@ _NAME = "base64"
 _KEY = f'"{_NAME}"'
 _OBJECT_START = re.compile(r"\{\s{0,64}\Z")
 _VALUE_START = re.compile(r'\s{0,64}:\s{0,64}"')
-_OBJECT_END = re.compile(r'"\s{0,64}\}')
-_NEXT_KEY = re.compile(r'"\s{0,64},\s{0,64}"')
+_AFTER_VALUE = re.compile(r'"\s{0,64}(\}|,\s{0,64}")')
 _WIDTH = 65
 
 
@@ -36,11 +35,9 @@ def find_blobs(text: str, width: Callable[[int], int] = lambda position: 1) -> I
         value = _VALUE_START.match(text, end)
         if value is not None and _OBJECT_START.search(text, max(0, key - _WIDTH), key):
             start, quote = value.end(), text.find('"', value.end())
-            is_closed = quote >= 0 and width(quote) == width(start - 1)
-            if is_closed and _OBJECT_END.match(text, quote):
-                end = quote
-            elif is_closed and _NEXT_KEY.match(text, quote):
-                start = end = quote
+            following = _AFTER_VALUE.match(text, quote) if quote >= 0 else None
+            if following is not None and width(quote) == width(start - 1):
+                start, end = (start if following[1] == "}" else quote), quote
             else:
                 end = _end_of_word(text, start, quote if quote >= 0 else len(text))
             if start < end:
