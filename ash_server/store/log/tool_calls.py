@@ -3,7 +3,6 @@
 The lock of the session's counters orders reads and writes, as it does for the state of the normaliser.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
@@ -11,7 +10,7 @@ from uuid import UUID
 
 import msgspec
 from msgspec.structs import replace
-from psycopg import AsyncConnection, AsyncCursor
+from psycopg import AsyncConnection
 
 from ash_server.store.statements import statements
 from ash_server.store.text import storable
@@ -149,41 +148,24 @@ def merge_files(stated: Sequence[UsedFile], reported: Sequence[UsedFile]) -> tup
     return (*merged, *stated[len(reported) :], *reported[len(stated) :])
 
 
-class SentCalls(NamedTuple):
-    """Calls that PostgreSQL stores. The result is the number of files that these calls no longer have."""
+def encode_calls(facts: NewFacts, now: int) -> list[str]:
+    """Return tool calls and results as JSON for the parameter `calls`, to be written one after the other.
 
-    files: Mapping[str, int]
-    """Numbers of rows, by the key of the call."""
-    stored: AsyncCursor
-
-
-async def send_facts(conn: AsyncConnection, session_id: UUID, facts: NewFacts, now: int) -> list[SentCalls]:
-    """Begin to store tool calls and results, and to add the changes of their counts to the counters of the session.
-
-    Times more than a day after `now`, in milliseconds, are unknown. Without calls and results, no statement runs.
+    Times more than a day after `now`, in milliseconds, are unknown.
     """
-    sent = list[SentCalls]()
-    for batch in facts.batches():
-        await finish_facts(conn, session_id, sent)
-        rows = [row for call in batch for row in _rows(call, now + _DAY)]
-        params = {"session_id": session_id, "calls": _encode(rows).decode()}
-        files = Counter(row["key"] for row in rows if "tool" in row)
-        sent = [SentCalls(files, await conn.execute(SQL.write, params))]
-    return sent
+    batches = ([row for call in batch for row in _rows(call, now + _DAY)] for batch in facts.batches())
+    return [_encode(rows).decode() for rows in batches]
 
 
-async def finish_facts(conn: AsyncConnection, session_id: UUID, sent: Iterable[SentCalls]) -> None:
-    """Delete the files of calls that were stored before with more files."""
-    for files, stored in sent:
-        [(surplus,)] = await stored.fetchall()
-        if surplus:
-            params = {"session_id": session_id, "keys": list(files), "counts": list(files.values())}
-            await conn.execute(SQL.delete_files, params)
+async def write_calls(conn: AsyncConnection, session_id: UUID, encoded: Iterable[str]) -> None:
+    """Store tool calls and results, and add the changes of their counts to the counters of the session."""
+    for calls in encoded:
+        await conn.execute(SQL.write, {"session_id": session_id, "calls": calls})
 
 
 async def write_facts(conn: AsyncConnection, session_id: UUID, facts: NewFacts, now: int) -> None:
-    """Store tool calls and results; see `send_facts`."""
-    await finish_facts(conn, session_id, await send_facts(conn, session_id, facts, now))
+    """Store the tool calls and results; see `encode_calls`."""
+    await write_calls(conn, session_id, encode_calls(facts, now))
 
 
 async def delete_calls(conn: AsyncConnection, session_id: UUID) -> None:

@@ -10,12 +10,12 @@ action, path, added, removed
 -- True for a file that a call changed.
 (action IN ('edit', 'write', 'delete', 'move') AND path <> '' AND outcome = 'ok')
 
--- name: write
--- Tool calls, and results of stored ones, with the changes of the counts. Rows without a tool are results: they keep the
--- call, and the lines that they report replace the stored ones. The first place, time and turn of a call stay. The result
--- is the number of stored files that their call no longer has. OFFSET 0 and LIMIT 1 keep lookups by key and path apart:
--- without statistics, PostgreSQL would read all calls of the session instead.
-WITH stated AS (
+-- fragment: calls
+-- Parts of a statement that write tool calls, and results of stored ones, with the changes of the counts. Rows without a
+-- tool are results: they keep the call, and the lines that they report replace the stored ones. The first place, time and
+-- turn of a call stay. OFFSET 0 and LIMIT 1 keep lookups by key and path apart: without statistics, PostgreSQL would read
+-- all calls of the session instead.
+stated AS (
     SELECT * FROM json_to_recordset(%(calls)b::json) AS value (
         key text, number int, message_sequence bigint, time bigint, turn int, tool text, mcp_server text, skill text,
         action text, path text, added int, removed int, outcome text)
@@ -69,19 +69,23 @@ WITH stated AS (
     SET (at, tool, mcp_server, skill, outcome, {file}) = ROW (
         excluded.at, excluded.tool, excluded.mcp_server, excluded.skill, excluded.outcome, excluded.action,
         excluded.path, excluded.added, excluded.removed)
+), surplus AS (
+    SELECT key, number FROM old WHERE (key, number) NOT IN (SELECT key, number FROM new)
+), deleted AS (
+    DELETE FROM tool_calls
+    WHERE session_id = %(session_id)b AND key = ANY(ARRAY(SELECT key FROM surplus))
+      AND (key, number) IN (SELECT key, number FROM surplus)
 )
-UPDATE session_counters
-SET tool_calls = tool_calls + counts.calls, tool_failures = tool_failures + failures,
-    lines_added = lines_added + added, lines_removed = lines_removed + removed,
-    files_changed = files_changed + coalesce((SELECT sum(files) FROM changed), 0)
-FROM counts
-WHERE session_id = %(session_id)b
-RETURNING (SELECT count(*) FROM old WHERE (key, number) NOT IN (SELECT key, number FROM new))
 
--- name: delete_files
--- Stored files that their call no longer has.
-DELETE FROM tool_calls USING unnest(%(keys)b::text[], %(counts)b::int[]) AS stated (key, files)
-WHERE session_id = %(session_id)b AND tool_calls.key = stated.key AND number >= files
+-- fragment: added
+-- The counters after these parts.
+tool_calls = tool_calls + counts.calls, tool_failures = tool_failures + failures,
+lines_added = lines_added + counts.added, lines_removed = lines_removed + counts.removed,
+files_changed = files_changed + coalesce((SELECT sum(files) FROM changed), 0)
+
+-- name: write
+-- Tool calls and results with their counts.
+WITH {calls} UPDATE session_counters SET {added} FROM counts WHERE session_id = %(session_id)b
 
 -- name: add_activity
 -- The counts that no tool call gives.

@@ -16,10 +16,10 @@ from psycopg import AsyncConnection, AsyncCursor
 
 from ash_server.errors import SessionNotFound
 from ash_server.ids import named_ids
-from ash_server.store.log import open_texts
+from ash_server.store.log import open_texts, tool_calls
 from ash_server.store.log.derived import Derived
 from ash_server.store.log.stored_json import StoredJson, encode_text, encode_whole, encoder_of
-from ash_server.store.log.tool_calls import NewFacts, SentCalls, finish_facts, send_facts
+from ash_server.store.log.tool_calls import NewFacts, encode_calls, write_calls
 from ash_server.store.pagination import stored_query
 from ash_server.store.statements import statements
 from ash_server.store.text import storable
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 EventOrigin = Literal["line", "posted", "end"]
 
-SQL = statements(__file__)
+SQL = statements(__file__, calls=tool_calls.SQL.calls, added=tool_calls.SQL.added)
 
 # Events with an id of their own are stored whole.
 FIND_STORED_EVENTS = stored_query("events", "explicit_id", "stored_json")
@@ -104,7 +104,8 @@ class Saved(NamedTuple):
 
     state: SavedState
     answers: Sequence[SentAnswers]
-    calls: Sequence[SentCalls]
+    calls: Sequence[str]
+    """Tool calls and results as JSON."""
     facts: NewFacts
 
 
@@ -132,11 +133,10 @@ async def with_normalizer(
 
 
 async def save(conn: AsyncConnection, session_id: UUID, normalizer: Normalizer, derived: Derived) -> Saved:
-    """Return what `write_events` saves. PostgreSQL stores answers and calls while the caller describes the events."""
+    """Return what `write_events` saves. PostgreSQL stores answers while the caller describes the events."""
     now = milliseconds()
     answers = await send_answers(conn, session_id, derived.answers, now)
-    calls = await send_facts(conn, session_id, derived.facts, now)
-    return Saved(normalizer.save(), answers, calls, derived.facts)
+    return Saved(normalizer.save(), answers, encode_calls(derived.facts, now), derived.facts)
 
 
 def derive(  # noqa: PLR0913  # one argument per input
@@ -239,15 +239,19 @@ async def write_events(
         **rows,
         **{name: without_nulls(rows[name]) for name in _SPARSE_COLUMNS},
     }
-    if rows["stored_jsons"]:
-        await conn.execute(
-            SQL.insert_events_and_update_counters, {**params, "last_event": counters.event_sequence}
-        )
-    else:
+    if not rows["stored_jsons"]:
+        await write_calls(conn, session_id, saved.calls)
         await conn.execute(SQL.update_counters, params)
+    elif saved.calls:
+        *earlier, last = saved.calls
+        await write_calls(conn, session_id, earlier)
+        places = {"last_event": counters.event_sequence, "calls": last}
+        await conn.execute(SQL.insert_events_and_calls, {**params, **places})
+    else:
+        places = {"last_event": counters.event_sequence}
+        await conn.execute(SQL.insert_events_and_update_counters, {**params, **places})
     await open_texts.write(conn, session_id, saved.state)
     await finish_answers(conn, session_id, saved.answers)
-    await finish_facts(conn, session_id, saved.calls)
 
 
 _SPARSE_COLUMNS = ("explicit_ids", "chunk_groups", "text_ranges")

@@ -27,20 +27,27 @@ FROM session_counters, unnest(%(types)b::text[], %(message_sequences)b::bigint[]
         text_ranges, event_id, event_time, number)
 WHERE session_id = %(session_id)b
 
--- name: update_counters
+-- fragment: counters_after
 -- The counters after new messages and events.
-UPDATE session_counters
-SET message_sequence = message_sequence + %(messages)b, event_sequence = event_sequence + %(events)b,
-    normalizer_state = %(state)b,
-    normalizer_version = CASE WHEN message_sequence = 0 THEN %(version)b ELSE normalizer_version END,
-    errors = errors + %(errors)b, unrecognised = unrecognised + %(unrecognised)b,
-    may_have_chunks = may_have_chunks OR %(may_have_chunks)b,
-    prompts = prompts + %(prompts)b, turns = turns + %(turns)b, active_ms = active_ms + %(active_ms)b
-WHERE session_id = %(session_id)b
+message_sequence = message_sequence + %(messages)b, event_sequence = event_sequence + %(events)b,
+normalizer_state = %(state)b,
+normalizer_version = CASE WHEN message_sequence = 0 THEN %(version)b ELSE normalizer_version END,
+errors = errors + %(errors)b, unrecognised = unrecognised + %(unrecognised)b,
+may_have_chunks = may_have_chunks OR %(may_have_chunks)b,
+prompts = prompts + %(prompts)b, turns = turns + %(turns)b, active_ms = active_ms + %(active_ms)b
+
+-- name: update_counters
+-- The counters after new messages without events.
+UPDATE session_counters SET {counters_after} WHERE session_id = %(session_id)b
 
 -- name: insert_events_and_update_counters
 -- Both in one statement.
 WITH inserted AS ({insert_events}) {update_counters}
+
+-- name: insert_events_and_calls
+-- New events and tool calls, with all counters in one statement.
+WITH inserted AS ({insert_events}), {calls}
+UPDATE session_counters SET {counters_after}, {added} FROM counts WHERE session_id = %(session_id)b
 
 -- name: set_inherited
 -- The number of inherited messages at the beginning of a session. No stored session is their original.
