@@ -1,7 +1,6 @@
 """Projects: the roots of repositories and other folders that sessions began in."""
 
 import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -11,6 +10,7 @@ from psycopg import AsyncConnection
 
 from ash_server.errors import InvalidParameter
 from ash_server.prices import Prices
+from ash_server.store.lists.cursors import ACTIVITY, not_a_cursor, read_cursor, to_cursor
 from ash_server.store.statements import statements
 from ash_server.store.usage.groups import UsageFilter, read_groups
 from ash_server.store.usage.priced_groups import read_priced
@@ -24,7 +24,7 @@ MAX_PROJECTS = 200
 MAX_FOLDERS = 100
 """Folders of a project in a list."""
 
-SQL = statements(__file__)
+SQL = statements(__file__, activity=ACTIVITY)
 
 
 async def list_projects(
@@ -89,20 +89,19 @@ def _to_project(path: str, active_at: datetime, folders: Sequence[_Folder]) -> P
 
 def _to_cursor(active_at: datetime, digest: str) -> str:
     """Return a cursor without the path, which may contain a secret."""
-    return urlsafe_b64encode(f"{active_at.astimezone(UTC).isoformat()} {digest}".encode()).decode()
+    return to_cursor(active_at.astimezone(UTC).isoformat(), digest)
 
 
 def _read_cursor(cursor: str) -> tuple[str, str]:
     """Raises InvalidParameter."""
     try:
-        moment, digest = urlsafe_b64decode(cursor).decode().split(" ")
+        moment, digest = read_cursor(cursor, _WHAT)
         active_at = datetime.fromisoformat(moment).astimezone(UTC).isoformat()
     except (ValueError, OverflowError):
-        raise _not_a_cursor() from None
+        raise not_a_cursor(_WHAT) from None
     if not re.fullmatch("[0-9a-f]{32}", digest):
-        raise _not_a_cursor()
+        raise not_a_cursor(_WHAT)
     return active_at, digest
 
 
-def _not_a_cursor() -> InvalidParameter:
-    return InvalidParameter("after is not the cursor of a list of projects")
+_WHAT = "projects"

@@ -1,7 +1,3 @@
--- fragment: activity
--- The time of the last activity, as `active_at` computes it.
-least(coalesce(last_at, file_modified_at), updated_at)
-
 -- name: list_projects
 -- A page of projects, most recent activity first.
 SELECT project, max({activity}), md5(project)

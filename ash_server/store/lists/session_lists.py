@@ -6,7 +6,6 @@ reads a limited number of the sessions found, so it may be short or empty althou
 
 import asyncio
 import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -23,6 +22,7 @@ from ash_server.redaction import redact
 from ash_server.redaction.session_filters import redacted_match, select_matching
 from ash_server.store import session_rows
 from ash_server.store.connections.pool import is_distributed, one_transaction
+from ash_server.store.lists.cursors import ACTIVITY, not_a_cursor, read_cursor, to_cursor
 from ash_server.store.session_rows import fetch_sessions, find_sessions, get_sessions
 from ash_server.store.statements import Sql, statements
 from ash_server.store.text import check_text
@@ -70,6 +70,7 @@ MAX_SORTED = 5_000
 
 SQL = statements(
     __file__,
+    activity=ACTIVITY,
     sessions=session_rows.SQL.sessions,
     max_transcripts=_MAX_TRANSCRIPTS,
     max_paths=MAX_PATHS,
@@ -454,7 +455,7 @@ class _Order(NamedTuple):
 
 _TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?\+00:00"
 _ORDERS: Mapping[SessionSort, _Order] = {  # cost has none: it is computed
-    "activity": _Order(SQL.activity, "timestamptz", "infinity", _TIME, SQL.keys),
+    "activity": _Order(ACTIVITY, "timestamptz", "infinity", _TIME, SQL.keys),
     "start": _Order(SQL.start, "timestamptz", "infinity", _TIME, SQL.keys),
     "duration": _Order(SQL.duration, "interval", "178000000 years", r"-?\d{1,18}us", SQL.keys),
     "errors": _Order(Sql("errors"), "bigint", str(2**63 - 1), r"\d{1,18}", SQL.error_keys, "session_id"),
@@ -611,24 +612,23 @@ def _to_text(key: datetime | timedelta | int) -> str:
 
 
 def _to_cursor(sort: SessionSort, last: _Position) -> str:
-    return urlsafe_b64encode(f"{sort} {last.key} {last.id}".encode()).decode()
+    return to_cursor(sort, last.key, str(last.id))
 
 
 def _read_cursor(cursor: str, sort: SessionSort) -> _Position:
     """Raises InvalidParameter."""
     try:
-        order, key, id = urlsafe_b64decode(cursor).decode().split(" ")
+        order, key, id = read_cursor(cursor, _WHAT)
         position = _Position(key, UUID(id))
     except ValueError:
-        raise _not_a_cursor() from None
+        raise not_a_cursor(_WHAT) from None
     if order not in _KEY_PATTERNS:
-        raise _not_a_cursor()
+        raise not_a_cursor(_WHAT)
     if order != sort:
         raise InvalidParameter(f"after is the cursor of a list sorted by {order}, not by {sort}")
     if not re.fullmatch(_KEY_PATTERNS[sort], key, re.ASCII):
-        raise _not_a_cursor()
+        raise not_a_cursor(_WHAT)
     return position
 
 
-def _not_a_cursor() -> InvalidParameter:
-    return InvalidParameter("after is not the cursor of a list of sessions")
+_WHAT = "sessions"

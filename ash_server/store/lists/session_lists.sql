@@ -1,7 +1,3 @@
--- fragment: activity
--- The time of the last activity, as `active_at` computes it.
-least(coalesce(last_at, file_modified_at), updated_at)
-
 -- fragment: start
 -- The time of the first message, else of the imported file or of the creation.
 coalesce(first_at, least(file_modified_at, created_at))
