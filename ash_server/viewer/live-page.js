@@ -4,6 +4,7 @@ import { ABANDONED_MS, activityOf, keepElapsed } from "./lib/activity-text.js";
 import { el, morph, setChildren } from "./lib/dom.js";
 import { listenForKeys } from "./lib/keyboard.js";
 import { pageHeader } from "./lib/page-header.js";
+import { agentOf } from "./lib/source-names.js";
 import { errorPlaceholder, placeholder, skeleton } from "./lib/placeholders.js";
 import { isImported, lastActivity } from "./sessions/session-groups.js";
 import { Notifier } from "./sessions/notifier.js";
@@ -95,6 +96,7 @@ class LivePage {
     const row = this.rows.get(session.id) ?? el("li", { class: "session-item", "data-session-id": session.id });
     this.rows.set(session.id, row);
     const fresh = rowLink(session, { isLive });
+    row.dataset.source = agentOf(session);
     row.toggleAttribute("data-live", isLive);
     if (row.firstElementChild) morph(row.firstElementChild, fresh);
     else row.append(fresh);

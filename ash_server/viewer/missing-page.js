@@ -1,6 +1,9 @@
 /** The address of a session that is not stored: wait for its first line, for a run that is just starting. */
 import { getJson, withQuery } from "./lib/api.js";
+import { themeToggle } from "./lib/theme.js";
 import { SessionFeed } from "./sessions/session-feed.js";
+
+document.querySelector(".page-header")?.append(themeToggle());
 
 const { reference } = document.body.dataset;
 /** The sessions that do not have the reference. @type {Set<string>} */

@@ -73,9 +73,17 @@ def to_activity(turn: OpenTurn | None, calls: Iterable[Mapping[str, Any]]) -> Se
 def main_argument(args: Any) -> str:
     """Return the most important argument of a call; JSON if it is not known."""
     if isinstance(args, dict):
+        if question := _first_question(args.get("questions")):
+            return question
         main = next((args[name] for name in MAIN_ARGUMENTS if isinstance(args.get(name), str)), None)
         return main if main is not None else _to_json(args) if args else ""
     return args if isinstance(args, str) else "" if args is None else _to_json(args)
+
+
+def _first_question(questions: Any) -> str | None:
+    first = questions[0] if isinstance(questions, list) and questions else None
+    question = first.get("question") if isinstance(first, dict) else None
+    return question if isinstance(question, str) else None
 
 
 def _to_json(value: Any) -> str:

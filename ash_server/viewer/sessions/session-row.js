@@ -43,9 +43,9 @@ export function rowLink(session, { day, isLive, isSubagent, hasMachine, hasPerso
         unrecognisedCount > 0 &&
           el("span", { class: "fact unrecognised" }, `${formatNumber(unrecognisedCount)} not recognised`),
         isLive && el("span", { class: "live-mark" }, "live"),
-        activity && el("span", { class: "activity" }, ...activityParts(activity, Date.now())),
       ),
     ),
+    activity && el("span", { class: "activity" }, ...activityParts(activity, Date.now())),
   );
 }
 

@@ -36,7 +36,7 @@ ACTIVITIES: dict[str, tuple[OpenTurn | None, dict[str, str]]] = {
         {
             "state": "waiting",
             "tool": "ask_user_question",
-            "argument": '{"questions": []}',
+            "argument": "Which port?",
             "since": "1970-01-01T00:00:01Z",
         },
     ),
@@ -47,7 +47,11 @@ ACTIVITIES: dict[str, tuple[OpenTurn | None, dict[str, str]]] = {
 @pytest.mark.parametrize("name", ACTIVITIES)
 def test_activity(name: str) -> None:
     open_turn, expected = ACTIVITIES[name]
-    calls = [call("b", file_path="b.py", limit=1), call("a", command="make"), call("c", questions=[])]
+    calls = [
+        call("b", file_path="b.py", limit=1),
+        call("a", command="make"),
+        call("c", questions=[{"question": "Which port?"}]),
+    ]
 
     activity: SessionActivity = to_activity(open_turn, calls)
 
