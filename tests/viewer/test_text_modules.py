@@ -321,10 +321,10 @@ MARKDOWN = {
         f'<li tabindex="-1" dir="auto"><p dir="auto">c{mark_of(1)}</p></li>'
         '<li tabindex="-1" dir="auto"><p dir="auto">i</p></li></ol>'
     ),
-    r"$x_1 + y_1$ \(a\_b\) $$c$$ $5 and $6, $HOME/$USER, f\(g\), `$d$` $e": (
+    r'$x_1 + y_1$ \(a\_b\) $$c$$ $5 and $6, $HOME/$USER, ${A}!$, $B_C$ $1" "$ f\(g\), `$d$` $e': (
         '<p dir="auto"><span class="math" dir="ltr">$x_1 + y_1$</span> '
         r'<span class="math" dir="ltr">\(a\_b\)</span> <span class="math" dir="ltr">$$c$$</span> '
-        "$5 and $6, $HOME/$USER, f(g), <code>$d$</code> $e</p>"
+        '$5 and $6, $HOME/$USER, ${A}!$, $B_C$ $1" "$ f(g), <code>$d$</code> $e</p>'
     ),
     "$$\na\n- b\n$$\n\n\\[ c = d \\]\n\n\\[e f\\]\n\n$$\ng": (
         '<div class="math" dir="ltr">$$\na\n- b\n$$</div><div class="math" dir="ltr">\\[ c = d \\]</div>'

@@ -17,7 +17,7 @@ const MARK = /[\n*_~`[\]()<>!|&\\:]/g;
 const RUN_OF_MARKS = /([*_~`[\]()<>!])\1{100}/;
 
 const OWN_DIRECTION = new Set(["p", "h3", "h4", "h5", "h6", "li", "th", "td", "summary"]);
-/** Elements with a side, which is that of their first letter: bullets, bars, columns. */
+/** Elements with bullets, a bar or columns on the side where their text begins. */
 const SIDED = new Set(["ul", "ol", "blockquote", "div", "table", "details"]);
 /** Headings of content are below the title of the page and the headings of days. */
 const HEADINGS = { h1: "h3", h2: "h4", h3: "h5", h4: "h6", h5: "h6", h6: "h6" };

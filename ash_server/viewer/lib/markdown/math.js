@@ -5,7 +5,8 @@ const MAX_LINES = 50;
 const MAX_INDENT = 3;
 /** As in pandoc, no blanks inside of the dollars; and no word around them, as in `$HOME/$USER` and `$5–$6`. */
 const DOLLARS = /\$(?![\s$])[^$\n`]{0,500}(?<![\s\\])\$(?![\w$])/y;
-const AMOUNT = /^\$\d[\d.,]*(?:[kKmMbB]\b)?[\s,;–-]/;
+/** Amounts, and variables of shells and templates. */
+const NO_FORMULA = /^\$(?:\d[\d.,]*(?:[kKmMbB]\b)?[\s,;–-]|[A-Z_]{3}|\{|\(\()|"/;
 const DOUBLE_DOLLARS = /\$\$(?![\s$])[^$\n`]{0,500}(?<![\s\\])\$\$(?![\w$])/y;
 const PARENTHESES = /\\\([^\n`]{1,500}?\\\)/y;
 /** What distinguishes mathematics from brackets that are only escaped: one letter, or an operator. */
@@ -40,7 +41,7 @@ function isFormula(source) {
 function sourceAt(form, { src, pos }) {
   form.lastIndex = pos;
   const [source] = form.exec(src) ?? [];
-  return source === undefined || AMOUNT.test(source) || !isFormula(source) ? undefined : source;
+  return source === undefined || NO_FORMULA.test(source) || !isFormula(source) ? undefined : source;
 }
 
 /** Lines from one that begins with `$$` or `\[` to one that ends with its counterpart, without blank lines. */
