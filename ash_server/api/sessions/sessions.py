@@ -368,7 +368,7 @@ class SessionController(Controller):
 
         The filters are those of `GET /api/sessions`. The counts of a filter that is set leave it out: with
         `project=site`, `models` counts the sessions of this project, and `projects` those of all projects. At most the
-        latest 5,000 sessions are counted, and each list has at most 100 values.
+        latest 2,000 sessions are counted, and each list has at most 100 values.
         """
         scope = request.scope
         return await reader(

@@ -25,7 +25,7 @@ from ash_server.store.statements import Sql, statements
 from ash_shared.model.keywords import check_keywords
 from ash_shared.model.reports.session_counts import SessionCounts, ValueCount
 
-MAX_COUNTED = 5_000
+MAX_COUNTED = 2_000
 """Sessions that are counted, the latest."""
 
 MAX_COUNTED_VALUES = 100
@@ -56,7 +56,7 @@ class CountFilter(TypedDict, total=False):
 async def count_sessions(conn: AsyncConnection, **filters: Unpack[CountFilter]) -> SessionCounts:
     """Count the sessions by the values of filters; the counts of a filter that is set leave it out.
 
-    Only the latest 5,000 sessions are counted. Raises InvalidParameter, NulByte, InvalidUtf8.
+    Only the latest 2,000 sessions are counted. Raises InvalidParameter, NulByte, InvalidUtf8.
     """
     check_keywords("count_sessions", filters, CountFilter)
     matching = await _read(conn, filters)

@@ -1,9 +1,13 @@
 const plain = new Intl.NumberFormat();
-const compact = new Intl.NumberFormat(undefined, { notation: "compact", maximumSignificantDigits: 3 });
+const threeDigits = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 3 });
 const DOLLARS = /** @type {const} */ ({ style: "currency", currency: "USD", currencyDisplay: "narrowSymbol" });
 const cents = new Intl.NumberFormat(undefined, DOLLARS);
 const NO_BREAK_SPACE = "\u00a0";
 const MIN_COMPACT = 10_000;
+/** @type {[size: number, unit: string][]} */
+const UNITS = [[1e12, "T"], [1e9, "B"], [1e6, "M"], [1e3, "K"]];
+/** 999.5 and more are a thousand in three digits. */
+const ROUNDED_UP = 0.9995;
 const MIN_CENTS = 0.005;
 const MONEY = /** @type {const} */ ({ ...DOLLARS, maximumSignificantDigits: 3 });
 
@@ -18,8 +22,9 @@ export function formatDollars(value) {
 
 /** A count with at most three digits: "1.23 M". */
 export function formatCompact(value) {
-  const parts = compact.formatToParts(value).map(({ type, value: text }) => (type === "compact" ? `${NO_BREAK_SPACE}${text}` : text));
-  return parts.join("").replace(/\s+/g, NO_BREAK_SPACE);
+  const [size, unit] = UNITS.find(([size]) => Math.abs(value) >= ROUNDED_UP * size) ?? [1, ""];
+  const number = threeDigits.format(value / size);
+  return unit ? `${number}${NO_BREAK_SPACE}${unit}` : number;
 }
 
 /** A count: exact up to four digits, else with three digits. */

@@ -38,7 +38,7 @@ export class FilterMenus {
    * @param {any} counts the counts of the API, once loaded
    */
   show(filters, counts) {
-    const note = counts?.isLimited ? "Counts of the latest 5,000 sessions" : "";
+    const note = counts?.isLimited ? "Counts of the latest 2,000 sessions" : "";
     for (const { name, plural, menu } of this.menus) menu.show(filters[name], counts?.[plural] ?? [], { note, hasCounts: !filters.q });
   }
 }
