@@ -75,7 +75,14 @@ async def test_names_that_a_person_chose(blank: Page) -> None:
 
 
 async def test_long_numbers_are_short(blank: Page) -> None:
-    numbers = {0: "0", 9_999: "9,999", 10_000: "10 K", 999_600: "1 M", 26_213_456: "26.2 M", 1_250_000_000: "1.25 B"}
+    numbers = {
+        0: "0",
+        9_999: "9,999",
+        10_000: "10 K",
+        999_600: "1 M",
+        26_213_456: "26.2 M",
+        1_250_000_000: "1.25 B",
+    }
 
     shown = await answers(blank, "formatShort", [[number] for number in numbers])
     assert [text.replace("\N{NO-BREAK SPACE}", " ") for text in shown] == list(numbers.values())
