@@ -73,3 +73,26 @@ async def test_next_page_loads(page: Page, session: Session, restart: tuple[Act,
 
     await expect(page.locator("#e-answer-1")).to_be_attached()
     await expect(progress).to_have_text("")
+
+
+async def test_page_and_stored_text_say_so(page: Page, session: Session, restart: tuple[Act, Act]) -> None:
+    stop, start = restart
+    line = {"type": "user", "uuid": "u-1", "message": {"role": "user", "content": "Where is the heron?"}}
+    await session.write(line)
+    await page.goto(session.address)
+    await expect(page.get_by_text("Where is the heron?").first).to_be_visible()
+    notice, panel = page.locator(".connection"), page.locator(".stored")
+    await expect(notice).to_be_hidden()
+    await stop()
+    await page.keyboard.press("j")
+    await page.keyboard.press("r")
+
+    await expect(panel.get_by_role("heading", name="Message 1")).to_be_visible()
+    await expect(panel.get_by_role("alert")).to_contain_text("The server cannot be reached.")
+    await expect(notice).to_have_text("The server cannot be reached. What is loaded can still be read. Retry now")
+    await expect(notice.get_by_role("button")).to_be_hidden()
+
+    await start()
+
+    await expect(panel.locator(".stored-text")).to_contain_text("Where is the heron?")
+    await expect(notice).to_be_hidden()
