@@ -87,7 +87,7 @@ _COPY_TWICE = """async (input) => {
 
 
 async def test_expand_and_collapse_all(page: Page, session: Session) -> None:
-    """Items, folds and subagents, also those that come later; the boxes of open calls end at one line."""
+    """Items near the screen, folds and subagents, also later ones; the boxes of open calls end at one line."""
     task = event("tool_call", toolCallId="t", toolName="Task", args={"prompt": "Do it."})
     inner = [each | {"payload": each["payload"] | {"parentToolCallId": "t"}} for each in call("inner")]
     edit = event(
@@ -96,7 +96,7 @@ async def test_expand_and_collapse_all(page: Page, session: Session) -> None:
     thoughts = event("thinking_done", text="Let me see.")
     calls = [*call("a"), *call("b"), *call("c"), *call("d"), edit, task, *inner, gave("t")]
     await session.add_log(*asked(), thoughts, *calls, END)
-    await page.set_viewport_size({"width": 1440, "height": 900})
+    await page.set_viewport_size({"width": 1440, "height": 3000})
     await page.goto(session.address)
     closed = page.locator(".chat-log details:is([data-event-id], .subagent):not([open])")
     opened = page.locator(".chat-log details:is([data-event-id], .subagent)[open]")

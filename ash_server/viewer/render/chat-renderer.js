@@ -34,8 +34,6 @@ import { turnFooter, withSeparators } from "./turn-separators.js";
 export class ChatRenderer {
   isLive = false;
   wasLive = false;
-  /** Whether the user opened or closed all items. @type {boolean | undefined} */
-  allOpen;
   /** The open turn (`EventLog.openTurn`). @type {string | null | undefined} */
   openTurn;
   /** @type {number | undefined} */
@@ -257,8 +255,7 @@ export class ChatRenderer {
     const shown = item.isOpen && !canContinue ? { ...item, isOpen: false } : item;
     if (this.growText(view, shown)) return;
     const state = callState(item, canContinue);
-    const isOpen = this.allOpen ?? isInitiallyOpen(item, state);
-    const isNew = !view.element;
+    const isOpen = isInitiallyOpen(item, state);
     if (view.element && view.element.open !== view.isOpen) view.choice = view.element.open;
     const own = { ...this.subagentContext(item), state, isOpen: view.isFilled || isOpen };
     const fresh = paint(shown, { ...this.context, ...own });
@@ -267,7 +264,6 @@ export class ChatRenderer {
     else view.element = replace(view.element, fresh);
     view.element.toggleAttribute("data-retracted", this.revoked.has(item.event.id));
     if (item.kind === "tool") view.element.open = view.choice ?? isOpen;
-    else if (isNew) this.openNew(view.element);
     view.isOpen = view.element.open;
     this.byElement.set(view.element, view);
     if (isUnfinished(item)) this.unfinished.add(view);
@@ -290,11 +286,6 @@ export class ChatRenderer {
     return view.growing !== undefined;
   }
 
-  /** Open or close a new item, if the user opened or closed all. */
-  openNew(element) {
-    if (this.allOpen !== undefined && element instanceof HTMLDetailsElement) element.open = this.allOpen;
-  }
-
   /** Build the body of a tool call when it is opened. */
   fillToolBody(element) {
     const view = this.byElement.get(element);
@@ -305,16 +296,21 @@ export class ChatRenderer {
     }
   }
 
-  /** Open or close an item, as `allOpen` says; the layout is not updated. @param {ItemView} view */
-  setOpen(view) {
-    view.choice = this.allOpen;
-    if (this.allOpen && view.item.kind === "tool" && !view.isFilled) {
+  /**
+   * Open or close an item; the layout is not updated.
+   *
+   * @param {ItemView} view
+   * @param {boolean} isOpen
+   */
+  setOpen(view, isOpen) {
+    view.choice = isOpen;
+    if (isOpen && view.item.kind === "tool" && !view.isFilled) {
       view.isFilled = true;
       view.isOpen = view.element.open;
       this.paintItem(view);
     }
-    view.element.open = this.allOpen;
-    view.isOpen = view.element.open;
+    view.element.open = isOpen;
+    view.isOpen = isOpen;
   }
 
   /** Build all bodies, for printing. */

@@ -1,19 +1,27 @@
-/** Expand or collapse all items of a session, including those that are loaded later. */
+/** Expand or collapse all items of a session: each when it is near the screen, so the length makes no difference. */
 import { iconButton } from "../lib/dom.js";
 import { toggleFold } from "../render/turn-layout.js";
-import { itemsInView } from "./scroll-anchor.js";
+import { ITEM } from "./scroll-anchor.js";
 
+const ROOT_MARGIN = "1000px 0px";
 const SLICE_MS = 30;
-const HOLDERS = "details:is(.subagent, .revoked)";
+const TURN = ":scope > .turn";
+const PARTS = `details:is(${ITEM}, .subagent, .revoked), .fold`;
 const LABELS = { true: "Collapse all", false: "Expand all" };
 
 export class OpenAll {
-  /** Items to open or close, the visible ones first. @type {any[]} */
+  /** What the user chose last. @type {boolean | undefined} */
+  isOpen;
+  /** The turns near the screen. @type {Set<Element>} */
+  near = new Set();
+  /** Turns and parts since the last choice. @type {WeakSet<Element>} */
+  observed = new WeakSet();
+  /** Parts near the screen, to open or close. @type {any[]} */
   waiting = [];
-  /** Folds and holders of items that were opened or closed: the user may change them since. */
-  done = new WeakSet();
   /** @type {number | undefined} */
   frame;
+  /** @type {HTMLElement[]} */
+  buttons = [];
 
   /**
    * @param {import("../render/chat-renderer.js").ChatRenderer} renderer
@@ -24,8 +32,7 @@ export class OpenAll {
     this.announce = announce;
     this.pause = pause;
     this.paint = paint;
-    /** @type {HTMLElement[]} */
-    this.buttons = [];
+    this.observer = new IntersectionObserver((entries) => this.onIntersection(entries), { rootMargin: ROOT_MARGIN });
   }
 
   button() {
@@ -35,55 +42,70 @@ export class OpenAll {
   }
 
   toggle() {
-    const isOpen = !this.renderer.allOpen;
-    this.renderer.allOpen = isOpen;
-    this.done = new WeakSet();
-    const inView = new Set(itemsInView(this.renderer.container));
-    const views = this.renderer.inOrder.filter(({ element }) => element instanceof HTMLDetailsElement);
-    const isShown = ({ element }) => inView.has(element);
-    this.waiting = [...views.filter(isShown), ...views.filter((view) => !isShown(view))];
+    this.isOpen = !this.isOpen;
+    this.observer.disconnect();
+    this.observed = new WeakSet();
+    this.near.clear();
+    this.waiting = [];
     for (const button of this.buttons) {
-      button.title = LABELS[String(isOpen)];
+      button.title = LABELS[String(this.isOpen)];
       button.setAttribute("aria-label", button.title);
-      button.toggleAttribute("data-open", isOpen);
+      button.toggleAttribute("data-open", this.isOpen);
     }
-    this.announce(isOpen ? "All expanded" : "All collapsed");
+    this.announce(this.isOpen ? "All expanded" : "All collapsed");
     this.pause();
-    this.paint(() => {
-      this.update();
-      this.openSlice();
-    });
+    this.update();
   }
 
-  /** Open or close items for a moment, and the rest in the next frames. */
+  /** Observe new turns, and new parts of those near the screen, after each painting. */
+  update() {
+    if (this.isOpen === undefined) return;
+    this.observe(this.renderer.container.querySelectorAll(TURN));
+    for (const turn of this.near) {
+      if (turn.isConnected) this.observe(turn.querySelectorAll(PARTS));
+      else this.near.delete(turn);
+    }
+  }
+
+  observe(elements) {
+    for (const element of elements) {
+      if (this.observed.has(element)) continue;
+      this.observed.add(element);
+      this.observer.observe(element);
+    }
+  }
+
+  onIntersection(entries) {
+    for (const { target, isIntersecting } of entries) {
+      if (target.parentNode === this.renderer.container) {
+        if (isIntersecting) this.near.add(target);
+        else this.near.delete(target);
+      } else if (isIntersecting) {
+        this.observer.unobserve(target);
+        this.waiting.push(target);
+      }
+    }
+    this.update();
+    if (this.waiting.length) this.openSlice();
+  }
+
+  /** Open or close parts for a moment, and the rest in the next frames. */
   openSlice() {
     if (this.frame !== undefined) cancelAnimationFrame(this.frame);
     this.frame = undefined;
     const end = performance.now() + SLICE_MS;
-    for (let next; performance.now() < end && (next = this.waiting.shift()); ) {
-      if (next.element?.isConnected) this.renderer.setOpen(next);
-    }
-    this.renderer.layOut();
-    if (!this.waiting.length) return;
-    this.frame = requestAnimationFrame(() => this.paint(() => this.openSlice()));
+    this.paint(() => {
+      for (let next; performance.now() < end && (next = this.waiting.shift()); ) this.open(next);
+      this.renderer.layOut();
+    });
+    if (this.waiting.length) this.frame = requestAnimationFrame(() => this.openSlice());
   }
 
-  /** Open or close new folds and holders of items, after each painting. */
-  update() {
-    const { allOpen, container } = this.renderer;
-    if (allOpen === undefined) return;
-    for (const fold of container.querySelectorAll(".fold")) {
-      if (!this.isNew(fold)) continue;
-      if (fold.getAttribute("aria-expanded") !== String(allOpen)) toggleFold(fold, !allOpen);
-    }
-    /** @type {NodeListOf<HTMLDetailsElement>} */
-    const holders = container.querySelectorAll(HOLDERS);
-    for (const holder of holders) if (this.isNew(holder)) holder.open = allOpen;
-  }
-
-  isNew(element) {
-    const isNew = !this.done.has(element);
-    this.done.add(element);
-    return isNew;
+  open(part) {
+    const { isOpen } = this;
+    const view = this.renderer.byElement.get(part);
+    if (view) this.renderer.setOpen(view, isOpen === true);
+    else if (!part.matches(".fold")) part.open = isOpen;
+    else if (part.getAttribute("aria-expanded") !== String(isOpen)) toggleFold(part, !isOpen);
   }
 }
