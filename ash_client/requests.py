@@ -26,6 +26,7 @@ from ash_shared.model.pages import (
     TranscriptClaim,
 )
 from ash_shared.model.reports.changes import SessionChanges
+from ash_shared.model.reports.comparison import SessionComparison
 from ash_shared.model.reports.facts import SessionFacts
 from ash_shared.model.reports.projects import ProjectPage
 from ash_shared.model.reports.session_counts import SessionCounts
@@ -306,6 +307,10 @@ def get_facts(session: SessionId) -> Request[SessionFacts]:
 def get_changes(session: SessionId, **query: Unpack[ChangesQuery]) -> Request[SessionChanges]:
     check_keywords("get_changes", query, ChangesQuery)
     return Request("GET", f"{_session(session)}/changes", _model(SessionChanges), query)
+
+
+def compare_sessions(a: SessionId, b: SessionId) -> Request[SessionComparison]:
+    return Request("GET", "/api/compare", _model(SessionComparison), {"a": str(a), "b": str(b)})
 
 
 def create_session(**fields: Unpack[NewSessionFields]) -> Request[Session]:

@@ -34,6 +34,7 @@ from ash_shared.model.health import Health
 from ash_shared.model.message import Message
 from ash_shared.model.pages import AppendedMessage, EventPage, MessageComparison, MessagePage, SearchPage
 from ash_shared.model.reports.changes import SessionChanges
+from ash_shared.model.reports.comparison import SessionComparison
 from ash_shared.model.reports.facts import SessionFacts
 from ash_shared.model.reports.projects import ProjectPage
 from ash_shared.model.reports.session_counts import SessionCounts
@@ -113,6 +114,10 @@ class AshClient:
     def get_changes(self, session: SessionId, **query: Unpack[ChangesQuery]) -> SessionChanges:
         """Return the changed files; `turn` and `path` select some."""
         return self.send(requests.get_changes(session, **query))
+
+    def compare_sessions(self, a: SessionId, b: SessionId) -> SessionComparison:
+        """Return the facts, tools, files and prompts of two sessions side by side."""
+        return self.send(requests.compare_sessions(a, b))
 
     def create_session(self, **fields: Unpack[NewSessionFields]) -> Session:
         """Create a session; with an `external_id`, return the existing session with the same source and name."""

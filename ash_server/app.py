@@ -39,16 +39,17 @@ from ash_server.api.parse import ParseController
 from ash_server.api.projects import ProjectController
 from ash_server.api.search import SearchController
 from ash_server.api.sessions.answers import AnswerController
-from ash_server.api.sessions.changes import ChangesController
 from ash_server.api.sessions.chunks import ChunkController
 from ash_server.api.sessions.end import EndController
 from ash_server.api.sessions.events import EventController
 from ash_server.api.sessions.export import ExportController
-from ash_server.api.sessions.facts import FactsController
 from ash_server.api.sessions.item_counts import ItemCountController
 from ash_server.api.sessions.labels import LabelController, TagController
 from ash_server.api.sessions.messages import MessageController
 from ash_server.api.sessions.projections import ProjectionController
+from ash_server.api.sessions.reports.changes import ChangesController
+from ash_server.api.sessions.reports.comparison import ComparisonController
+from ash_server.api.sessions.reports.facts import FactsController
 from ash_server.api.sessions.session_search import SessionSearchController
 from ash_server.api.sessions.sessions import SessionController
 from ash_server.api.sessions.standard_messages import StandardMessageController
@@ -92,6 +93,7 @@ _CONTROLLERS = (
     ProjectionController,
     ChangesController,
     FactsController,
+    ComparisonController,
     ItemCountController,
     ExportController,
     SearchController,

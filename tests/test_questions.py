@@ -26,7 +26,7 @@ TODOS = [
     {"content": "Correct it", "status": "in_progress", "activeForm": "Correcting"},
 ]
 PLAN = claude.assistant(claude.call("toolu_1", "TodoWrite", todos=TODOS), uuid="u2")
-VALUES = {"N": "1", "NAME": "laptop", "7d": "2026-01-01"}
+VALUES = {"OTHER": "plan", "N": "1", "NAME": "laptop", "7d": "2026-01-01"}
 """Arguments for the placeholders, and a span that contains the samples."""
 
 SESSIONS = {
@@ -55,6 +55,7 @@ ANSWERS = {
     "Which text mentions this, in any case and form?": TIDES,
     "What was its last plan, and how far did it get?": r"(?s)\[x\] Read the table.*\[>\] Correct it",
     "Who did what this week?": r"(?s)unknown.*2026-03-30",
+    "How do I compare two sessions?": r"(?s)=  agent +claude +claude.*tide_clock/table\.py +\+2 -2 +-\n.*Prompts",
 }
 """A pattern in the output of the commands."""
 

@@ -25,6 +25,7 @@ COMMANDS = {
     "budget": ("budget", "Set, list and delete budgets."),
     "facts": ("facts", "Show the place, the tools, the files and the plan of a session."),
     "changes": ("changes", "Show the files that a session changed."),
+    "compare": ("compare", "Show two sessions side by side: facts, tools, files and prompts."),
     "completion": ("completion", "Print a script that completes commands in bash, zsh or fish."),
     "continue": ("continue_", "Write a session in the format of another agent, which continues it there."),
     "db": ("db", "Manage the database."),
@@ -87,8 +88,8 @@ COMMAND_GROUPS = {
     "Begin": ("demo", "import", "open"),
     "Store": ("watch", "push", "hooks", "ingest", "replay"),
     "Read": (
-        *("sessions", "projects", "search", "messages", "events", "tail", "facts", "changes", "blame"),
-        *("parse", "export", "mcp"),
+        *("sessions", "projects", "search", "messages", "events", "tail", "facts", "changes"),
+        *("compare", "blame", "parse", "export", "mcp"),
     ),
     "Costs": ("usage", "budget", "prices", "statusline"),
     "Go on": ("resume", "continue"),

@@ -18,7 +18,18 @@ from ash_server.viewer.bundle import bundle, bundle_library
 FOLDER = Path(__file__).parent
 
 _LOG_STYLES = ("tokens", "base", "icons", "prose", "code", "chat", "tools")
-STYLES = (*_LOG_STYLES, "bar", "page", "panels", "actions", "sessions", "usage", "filters", "print")
+STYLES = (
+    *_LOG_STYLES,
+    "bar",
+    "page",
+    "panels",
+    "actions",
+    "sessions",
+    "usage",
+    "compare",
+    "filters",
+    "print",
+)
 """Style sheets, in cascade order."""
 
 BUNDLED_STYLE = "bundled.css"
@@ -31,6 +42,7 @@ _ENTRIES = (
     "sessions-page.js",
     "live-page.js",
     "usage-page.js",
+    "compare-page.js",
 )
 
 _MEDIA_TYPES: Mapping[str, str] = {

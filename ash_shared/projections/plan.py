@@ -5,6 +5,7 @@ from itertools import accumulate
 from typing import Any
 
 from ash_shared.model.reports.facts import Plan, PlanItem, PlanState
+from ash_shared.parsing.changes import outcome_of
 from ash_shared.parsing.tool_names import normal_name
 from ash_shared.records.json_fields import first_text, text_at, value_at
 
@@ -13,6 +14,9 @@ MAX_ITEMS = 500
 
 MAX_CHARACTERS = 64 * 1024
 """Characters of the items of a plan; those after them are left out."""
+
+MAX_CALLS = 500
+"""Last calls of tools for plans that are read."""
 
 _TOOLS = frozenset(
     {
@@ -33,6 +37,37 @@ _STATES: Mapping[str, PlanState] = {
 def is_plan_tool(tool: str) -> bool:
     """True for a tool that writes a plan or a list of tasks."""
     return normal_name(tool) in _TOOLS
+
+
+class PlanLog:
+    """The last calls of tools for plans in the events so far, in wire form, without those that failed."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, tuple[str, Any]] = {}
+
+    def expects(self, call_id: Any) -> bool:
+        """True if the log needs the result of this call."""
+        return str(call_id) in self._calls
+
+    def add(self, event: Mapping[str, Any]) -> None:
+        """Add an event; other types than calls, their results and `reset` are ignored."""
+        payload = event["payload"]
+        if event["type"] == "reset":
+            self._calls.clear()
+        elif event["type"] == "tool_call":
+            self._add_call(str(payload.get("toolCallId")), payload)
+        elif event["type"] == "tool_result" and outcome_of(payload) != "ok":
+            self._calls.pop(str(payload.get("toolCallId")), None)
+
+    def _add_call(self, id: str, payload: Mapping[str, Any]) -> None:
+        tool = payload.get("toolName")
+        if isinstance(tool, str) and is_plan_tool(tool):
+            self._calls[id] = (tool, payload.get("args"))
+            if len(self._calls) > MAX_CALLS:
+                del self._calls[next(iter(self._calls))]
+
+    def plan(self) -> Plan | None:
+        return plan_of(self._calls.values())
 
 
 def plan_of(calls: Iterable[tuple[str, Any]]) -> Plan | None:

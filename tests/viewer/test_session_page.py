@@ -1350,8 +1350,10 @@ async def test_links_to_the_session_of_which_it_is_a_copy(page: Page, session: S
     await open_page(page, session.address)
     relations = page.locator(".session-relations")
 
-    await expect(relations).to_have_text("Copy of Look at Windows up to message 1,200")
-    await relations.get_by_text("Look at Windows").click()
+    await expect(relations).to_have_text(
+        "Copy of Look at Windows up to message 1,200 · Compare with the original"
+    )
+    await relations.get_by_role("link", name="Look at Windows").click()
     await expect(page).to_have_url(session.address.replace(session.id, original.json()["id"]))
     await expect(relations).to_be_hidden()
 

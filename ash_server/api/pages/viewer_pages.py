@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 from uuid import UUID
 
 import msgspec
@@ -61,6 +61,8 @@ _FIRST_EVENTS = "after=0&limit=150&collapse=true"
 _ABANDONED = timedelta(minutes=10)
 """A session is finished if its last record is older: as ABANDONED_MS of session/live-indicator.js."""
 _PLACE_PARAMETERS = ("message", "at")
+_SIDES = frozenset({"a", "b"})
+"""The parameters of a comparison."""
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 Chunks = AsyncGenerator[bytes, None]
@@ -178,6 +180,17 @@ class PageController(Controller):
     @route("/usage", http_method=_READ_METHODS, opt=ANY_QUERY)
     async def usage(self, request: AnyRequest) -> Response[bytes]:
         return await asyncio.to_thread(render_shell, "usage", _client_texts(request))
+
+    @route("/compare", http_method=_READ_METHODS, opt=ANY_QUERY)
+    async def compare(self, request: AnyRequest, store: InjectedStore) -> Response[bytes]:
+        """Show two sessions side by side, or sessions to choose from. Redirect references that are not ids."""
+        query = dict(request.query_params)
+        for name in _SIDES & {name for name, reference in query.items() if reference}:
+            session = await _find_session(store.sessions, compared(request.scope, query[name]))
+            query[name] = str(session.id)
+        if query != dict(request.query_params):
+            return _redirect_to(f"/compare?{urlencode(query)}", 307)
+        return await asyncio.to_thread(render_shell, "compare", _client_texts(request))
 
     @route("/sessions", http_method=_READ_METHODS, opt=ANY_QUERY)
     async def redirect_to_list(self, request: AnyRequest) -> Response[bytes]:

@@ -32,6 +32,7 @@ from ash_server.transfer.findings import list_findings
 from ash_shared.model.message import Message
 from ash_shared.model.pages import MessagePage, SearchPage
 from ash_shared.model.reports.changes import SessionChanges
+from ash_shared.model.reports.comparison import SessionComparison
 from ash_shared.model.reports.facts import SessionFacts
 from ash_shared.model.reports.projects import ProjectPage
 from ash_shared.model.session import Session, SessionPage
@@ -98,6 +99,9 @@ class LocalStore:
 
     async def get_changes(self, session: UUID, **query: Unpack[ChangesQuery]) -> SessionChanges:
         return await self.store.conversation.read_changes(session, **query)
+
+    async def compare_sessions(self, a: UUID, b: UUID) -> SessionComparison:
+        return await self.store.conversation.compare(a, b)
 
     async def get_message(self, session: UUID, sequence: int) -> Message:
         return await self.store.messages.get_message_parsed(session, sequence)

@@ -9,6 +9,7 @@ from ash_server.store.conversation.projection_inputs import (
     read_summary,
 )
 from ash_server.store.conversation.session_changes import read_changes
+from ash_server.store.conversation.session_comparison import read_comparison
 from ash_server.store.conversation.standard_pages import get_conversation, get_event_pages, get_pages
 
 
@@ -23,4 +24,5 @@ class ConversationReader(Resource):
     read_otel_genai = read_pages(read_otel_genai)
     read_atif = read_pages(read_atif)
     read_changes = read_pages(read_changes)
+    compare = read_pages(read_comparison)
     count_items = read_pages(count_items)

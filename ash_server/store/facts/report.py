@@ -10,13 +10,10 @@ from ash_server.store.log.stored_json import event_json
 from ash_server.store.session_rows import get_session
 from ash_server.store.statements import statements
 from ash_shared.model.reports.facts import FileFacts, NameCount, Plan, SessionFacts, ToolFacts
-from ash_shared.projections.plan import is_plan_tool, plan_of
+from ash_shared.projections.plan import MAX_CALLS, is_plan_tool, plan_of
 
 MAX_FILES = 1000
 """Files of a report."""
-MAX_PLAN_CALLS = 500
-"""Last calls of tools for plans that are read."""
-
 SQL = statements(__file__, event_json=event_json())
 
 
@@ -56,7 +53,7 @@ async def _read_plan(conn: AsyncConnection, session_id: UUID, tools: list[str]) 
     """Return the plan after the last calls of some tools. It is read from their events, not stored."""
     if not tools:
         return None
-    calls = await _fetch(conn, SQL.list_calls, session_id, tools=tools, limit=MAX_PLAN_CALLS)
+    calls = await _fetch(conn, SQL.list_calls, session_id, tools=tools, limit=MAX_CALLS)
     rows = await _fetch(conn, SQL.list_events, session_id, places=[place for (place,) in calls])
     payloads = (msgspec.json.decode(bytes(content))["payload"] for (content,) in rows)
     return plan_of((payload["toolName"], payload["args"]) for payload in payloads)

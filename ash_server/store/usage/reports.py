@@ -340,14 +340,19 @@ class UsageStore(Resource):
         `files` are ASH_PRICES and the installed price list by default. If one is invalid, `prices_error` says so, and
         only reported costs are included.
         """
-        try:
-            prices, error = await (files or _price_files()).get(), None
-        except PricesError as invalid:
-            prices, error = Prices.none(), invalid.detail
+        prices, error = await prices_or_none(files)
         async with self._connections.connection() as conn:
             usage = await read_session_usage(conn, prices, [session.id for session in page.sessions])
         sessions = [_with_usage(session, usage[session.id]) for session in page.sessions]
         return page.model_copy(update={"sessions": sessions, "prices_error": error})
+
+
+async def prices_or_none(files: PriceFiles | None = None) -> tuple[Prices, str | None]:
+    """Return the prices; none, with the reason, if a file of prices is invalid."""
+    try:
+        return await (files or _price_files()).get(), None
+    except PricesError as invalid:
+        return Prices.none(), invalid.detail
 
 
 def _with_usage(session: Session, usage: SessionUsage) -> Session:

@@ -1,4 +1,5 @@
 import { withQuery } from "../lib/api.js";
+import { compareAddress } from "../lib/compare-address.js";
 import { costHint, costText, subagentsText } from "../lib/cost-text.js";
 import { button, el } from "../lib/dom.js";
 import { markHidden } from "../lib/hidden-characters.js";
@@ -7,8 +8,9 @@ import { markdown } from "../lib/markdown.js";
 import { placeFacts } from "../lib/session-facts.js";
 import { agentOf, sourceName } from "../lib/source-names.js";
 import { isBeginningOf, oneLine, stripMarkdown, transcriptName } from "../lib/title-text.js";
-import { lineCounts } from "./changes-panel.js";
+import { changedFilesText } from "./changes.js";
 import { sessionAddress } from "./permalinks.js";
+import { shortPlanText } from "./plan.js";
 
 const LONG_TITLE_LENGTH = 80;
 
@@ -34,10 +36,10 @@ export class SessionHeader {
   /**
    * @param {any} session
    * @param {{summary?: any, usage?: any, onError?: () => void, onUnrecognised?: () => void,
-   *   onChanges?: () => void}} [facts] `summary` is the session-summary projection, once loaded, and `usage` its row in
-   *   the report of usage
+   *   onChanges?: () => void, plan?: any, onPlan?: () => void}} [facts] `summary` is the session-summary projection, once
+   *   loaded, `usage` its row in the report of usage, and `plan` its last plan
    */
-  show(session, { summary, usage, onError, onUnrecognised, onChanges } = {}) {
+  show(session, { summary, usage, onError, onUnrecognised, onChanges, plan, onPlan } = {}) {
     this.session = session;
     this.hideRepeatedTitle();
     const title = sessionTitle(session);
@@ -54,6 +56,7 @@ export class SessionHeader {
       errors(session, summary, onError),
       unrecognised(session, onUnrecognised),
       changedFiles(session, onChanges),
+      lastPlan(plan, onPlan),
     ];
     this.facts.replaceChildren(...facts.filter(Boolean));
     this.place.replaceChildren(...place(session, summary, this.hasList));
@@ -102,7 +105,9 @@ export class SessionHeader {
   showRelations(parent, children, original) {
     const parentLink = parent && el("span", {}, "Started by ", linkTo(parent));
     const upTo = original && ` up to message ${formatNumber(original.messages)}`;
-    const originalLink = original && el("span", {}, "Copy of ", linkTo(original), upTo);
+    const compared = original && compareAddress({ a: original.id, b: this.session.id });
+    const compare = original && el("a", { href: compared }, "Compare with the original");
+    const originalLink = original && el("span", {}, "Copy of ", linkTo(original), upTo, " · ", compare);
     const childList = children.length && childDetails(children);
     const relations = [parentLink, originalLink, childList].filter(Boolean);
     this.relations.replaceChildren(...relations);
@@ -165,8 +170,13 @@ function place(session, summary, hasList) {
 /** Files and lines that its tools changed; the panel has the differences. */
 function changedFiles({ filesChanged, linesAdded: added, linesRemoved: removed }, onChanges) {
   if (!filesChanged) return undefined;
-  const text = [pluralize(filesChanged, "changed file"), lineCounts({ added, removed })].filter(Boolean).join(" ");
-  return button({ class: "fact changes", title: "Show the changes" }, text, () => onChanges?.());
+  const text = changedFilesText(filesChanged, { added, removed });
+  return onChanges ? button({ class: "fact changes", title: "Show the changes" }, text, onChanges) : fact(text);
+}
+
+/** The steps of the last plan that are done; the panel has the plan. */
+function lastPlan(plan, onPlan) {
+  return plan && button({ class: "fact changes", title: "Show the plan" }, shortPlanText(plan), () => onPlan?.());
 }
 
 function counts({ messageCount, eventCount, toolCallCount }, summary) {

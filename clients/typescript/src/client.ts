@@ -27,6 +27,7 @@ import type {
   SearchQuery,
   Session,
   SessionChanges,
+  SessionComparison,
   SessionCounts,
   SessionFacts,
   SessionPage,
@@ -125,6 +126,11 @@ export class AshClient {
   /** Return the changed files; `turn` and `path` select some. */
   getChanges(session: string, query: ChangesQuery = {}): Promise<SessionChanges> {
     return this.send({ method: "GET", path: `${sessionPath(session)}/changes`, query });
+  }
+
+  /** Return the facts, tools, files and prompts of two sessions side by side. */
+  compareSessions(a: string, b: string): Promise<SessionComparison> {
+    return this.send({ method: "GET", path: "/api/compare", query: { a, b } });
   }
 
   /** Return the command that continues the session in its agent, or the reason why there is none. */

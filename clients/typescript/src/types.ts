@@ -27,6 +27,7 @@ export type UsageReport = Schemas["UsageReport"];
 /** What the rows of a report are grouped by. */
 export type Dimension = UsageReport["by"][number];
 export type SessionChanges = Schemas["SessionChanges"];
+export type SessionComparison = Schemas["SessionComparison"];
 export type SessionCounts = Schemas["SessionCounts"];
 export type SessionFacts = Schemas["SessionFacts"];
 export type SessionResume = Schemas["SessionResume"];

@@ -544,6 +544,7 @@ OTHER_REQUESTS = [
     ("GET", f"/api/sessions/{{id}}/messages/{2**53}"),
     ("GET", "/api/sessions/{id}/export?format=xml"),
     ("GET", "/api/sessions/{id}/facts?limit=1"),
+    *(("GET", f"/api/compare?{query}") for query in ("", "a={id}", "a={id}&b=1", "a={id}&b={id}&limit=1")),
     *(
         ("GET", f"/api/sessions/{{id}}/changes?{query}")
         for query in ("turn=0", "turn=", "turn=1.5", "path=", "path=%00", "path=a%0Ab", "diffs=1", "limit=1")

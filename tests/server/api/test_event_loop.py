@@ -76,6 +76,9 @@ REQUESTS: dict[str, Any] = {
     "answers": lambda client, session, text: client.get(f"{session}/answers"),
     "changes": lambda client, session, text: client.get(f"{session}/changes"),
     "facts": lambda client, session, text: client.get(f"{session}/facts"),
+    "comparison": lambda client, session, text: client.get(
+        "/api/compare", params=dict.fromkeys("ab", session.rpartition("/")[2])
+    ),
     "item counts": lambda client, session, text: client.get(f"{session}/item-counts"),
     "parse": lambda client, session, text: client.post("/api/parse", json={"content": text}),
 }

@@ -173,6 +173,7 @@ READING = {
         ("bread", "--json"),
         ("bread", "--turn", "1"),
     ),
+    "compare": (("bread", "birds"), ("bread", "birds", "--json")),
     "blame": (("bread_timer.py",), ("bread_timer.py:2",), ("bread_timer.py", "--json")),
 }
 """Arguments of commands that read, by command."""
@@ -219,6 +220,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
 NEEDED = {
     **{name: ["birds"] for name in ("messages", "events", "export", "tail", "resume", "changes", "facts")},
     "search": ["heron"],
+    "compare": ["birds", "bread"],
     "continue": ["birds", "--in", "codex"],
     "blame": [__file__],
 }

@@ -85,6 +85,7 @@ NEEDS_KEY = {"shareSession", "revokeShare"}
 def call_facts(call: Any, made: Any, session: UUID) -> None:
     assert call("getChanges", session).files_changed == 0
     assert call("getFacts", session).files == []
+    assert call("compareSessions", a=session, b=session).files == []
     labels = call("updateLabels", session, body=made("LabelPatch", starred=True, addTags=["ui"])).labels
     assert (labels.starred, labels.tags) == (True, ["ui"])
     assert "ui" in [each.name for each in call("listTags").tags]

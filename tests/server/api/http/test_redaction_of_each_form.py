@@ -144,6 +144,7 @@ def test_no_response_shows_a_part(shared_server: str, session_id: str) -> None:
         *(f"/api/sessions/{session_id}{path}" for path in API),
         *(f"/sessions/{session_id}{suffix}" for suffix in PAGES),
         f"/api/search?q=heron&in=everything&limit=100&sessionId={session_id}",
+        f"/api/compare?a={session_id}&b={session_id}",
     ]
     texts, plain = dict[str, str](), dict[str, str]()
     with httpx2.Client(base_url=shared_server, timeout=TIMEOUT) as http:
